@@ -1,0 +1,1 @@
+"""The heart of Postdate: what a schedule is, when it is due, and how the store keeps it."""

@@ -1,0 +1,70 @@
+"""What can go wrong, in the caller's terms. Each boundary translates once: redis to `StoreError`,
+a domain error to a status code, a failed exchange to an outcome."""
+
+from __future__ import annotations
+
+import msgspec
+
+from scheduler.models import Status
+
+
+class PostdateError(Exception):
+    """Base of all errors that Postdate raises on purpose; its text is a readable sentence."""
+
+
+class FieldError(msgspec.Struct, frozen=True):
+    """One bad field of a payload or query, and what is wrong with it."""
+
+    field: str
+    message: str
+
+
+class InvalidRequest(PostdateError):
+    """The caller's input breaks a rule; `details` names every bad field."""
+
+    def __init__(self, details: list[FieldError], sentence: str | None = None) -> None:
+        super().__init__(sentence or "; ".join(f"{d.field}: {d.message}" for d in details))
+        self.details = details
+
+
+class NotFound(PostdateError):
+    """No such thing, or it belongs to another account: the two are not told apart."""
+
+
+class Conflict(PostdateError):
+    """The thing exists, but its state forbids the operation; `status` says which state."""
+
+    def __init__(self, sentence: str, status: Status) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+class NameTaken(PostdateError):
+    """An account of this name exists."""
+
+
+class InsufficientCredits(PostdateError):
+    """The account cannot pay; nothing was deducted."""
+
+    def __init__(self) -> None:
+        super().__init__("Insufficient credits")
+
+
+class SettingsError(PostdateError):
+    """A setting has a value that cannot be used; the sentence names it."""
+
+
+class StoreError(PostdateError):
+    """The store did not do what it was asked."""
+
+
+class StoreUnavailable(StoreError):
+    """The store is full or cannot be reached, and it is certain that nothing was changed."""
+
+
+class OutcomeUnknown(StoreError):
+    """The store may have done it: the reply was lost, and repeating the call did not settle it."""
+
+
+class StoreMisconfigured(StoreError):
+    """The store cannot be used as it is set up: too old, wrong password, evicting keys."""

@@ -1,0 +1,94 @@
+"""Identifiers: `sch_` and `inv_` as TypeIDs, shard-carrying ones for accounts and API keys.
+
+TypeID (https://github.com/jetify-com/typeid): a prefix, `_`, and a UUIDv7 in Crockford's base32,
+26 lower-case characters that sort by creation time. A schedule has exactly one invocation, so
+both share the 26 characters and neither has to be stored beside the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from typing import NamedTuple
+
+import uuid_utils
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
+_SUFFIX = r"[0-7][0-9a-hjkmnp-tv-z]{25}"
+_SCHEDULE = re.compile(rf"sch_({_SUFFIX})")
+_SHARDED = re.compile(r"(acc|key)_([0-9]{2,5})_([0-9a-hjkmnp-tv-z]{8})")
+_API_KEY = re.compile(r"pd_([0-9]{2,5})_[A-Za-z0-9_-]{43}")
+_SHOWN_CHARACTERS = 6
+
+
+class Sharded(NamedTuple):
+    """The parts of an account or key id: its shard, and what tells it from others there."""
+
+    shard: int
+    local: str
+
+
+def new_schedule_id() -> str:
+    return "sch_" + _base32(uuid_utils.uuid7().int)
+
+
+def invocation_id(schedule_id: str) -> str:
+    """The invocation of a schedule: `sch_X` fires as `inv_X`."""
+    return "inv_" + schedule_id[4:]
+
+
+def is_schedule_id(text: str) -> bool:
+    return _SCHEDULE.fullmatch(text) is not None
+
+
+def new_account_id(shard: int) -> str:
+    return f"acc_{shard:02d}_{_random(8)}"
+
+
+def new_key_id(shard: int) -> str:
+    return f"key_{shard:02d}_{_random(8)}"
+
+
+def parse_sharded(text: str, prefix: str) -> Sharded | None:
+    """Shard and local part of an `acc_…` or `key_…` id; None if it is not one."""
+    match = _SHARDED.fullmatch(text)
+    if match is None or match[1] != prefix:
+        return None
+    return Sharded(int(match[2]), match[3])
+
+
+def new_api_key(shard: int) -> str:
+    """A fresh key, 256 random bits; only its hash is ever stored."""
+    return f"pd_{shard:02d}_{secrets.token_urlsafe(32)}"
+
+
+def api_key_shard(key: str) -> int | None:
+    """The shard that an API key names; None if the text cannot be a key at all."""
+    match = _API_KEY.fullmatch(key)
+    return int(match[1]) if match else None
+
+
+def hash_api_key(key: str) -> str:
+    """SHA-256 in hex. Keys are random, so a slow hash would protect nothing."""
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def api_key_prefix(key: str) -> str:
+    """How the key begins, for lists: enough to recognise it, too little to use it."""
+    return key[: key.index("_", 3) + 1 + _SHOWN_CHARACTERS]
+
+
+def new_token() -> str:
+    """A name for one claim or one operation, unique over all processes and restarts."""
+    return secrets.token_urlsafe(9)
+
+
+def _random(length: int) -> str:
+    return "".join(secrets.choice(_ALPHABET) for _ in range(length))
+
+
+def _base32(value: int) -> str:
+    """128 bits as 26 characters, two at a time."""
+    return "".join([_PAIRS[(value >> shift) & 1023] for shift in range(120, -1, -10)])

@@ -1,0 +1,161 @@
+"""The nouns of Postdate, as values. Times are milliseconds since the Unix epoch, UTC."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Status(StrEnum):
+    """Where a schedule stands. Everything but `SCHEDULED` is final."""
+
+    SCHEDULED = "scheduled"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+EXECUTED = frozenset({Status.COMPLETED, Status.FAILED})
+ENDED = EXECUTED | {Status.CANCELLED}
+
+
+class Delivery(StrEnum):
+    """What happens to an invocation whose worker was lost: fired again, or given up."""
+
+    AT_LEAST_ONCE = "at-least-once"
+    AT_MOST_ONCE = "at-most-once"
+
+
+class Request(msgspec.Struct, array_like=True, frozen=True):
+    """The accepted request and its time.
+
+    Stored as one msgpack array: the order of the fields is the stored format, so new ones
+    go to the end, with a default. `body` is the JSON text exactly as it came in.
+    """
+
+    trigger_at_ms: int
+    method: str
+    url: str
+    headers: dict[str, str] = {}
+    body: bytes | None = None
+    delivery: Delivery = Delivery.AT_LEAST_ONCE
+    expires_at_ms: int | None = None
+
+
+class Schedule(msgspec.Struct, frozen=True):
+    """A schedule as it stands in the store.
+
+    `executing` is true while a worker holds it; `outcome` and `ended_at_ms` are None until
+    it has ended (a cancelled one has no outcome).
+    """
+
+    schedule_id: str
+    created_at_ms: int
+    request: Request
+    status: Status
+    executing: bool = False
+    outcome: Outcome | None = None
+    ended_at_ms: int | None = None
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How an execution ended. `status_code` is 0 and `error_message` says why if no answer came."""
+
+    status: Status
+    status_code: int
+    response_time_ms: int
+    error_message: str
+
+
+class Invocation(msgspec.Struct, eq=False):
+    """One firing of one schedule, as the worker that claimed it holds it.
+
+    `attempt` counts from 1; 2 or more means that a worker which held it was lost.
+    `claimed_at_ms` is the store's clock at the claim.
+    """
+
+    shard: int
+    account_id: str
+    schedule_id: str
+    created_at_ms: int
+    token: str
+    attempt: int
+    claimed_at_ms: int
+    request: Request
+
+
+class LogEntry(msgspec.Struct, frozen=True):
+    """One line of the execution log; `executed_at_ms` is None while waiting and if cancelled."""
+
+    schedule_id: str
+    created_at_ms: int
+    scheduled_at_ms: int
+    executed_at_ms: int | None
+    url: str
+    method: str
+    status: Status
+    status_code: int = 0
+    response_time_ms: int = 0
+    error_message: str = ""
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """Executions counted over a period: `from_ms` inclusive, `to_ms` exclusive."""
+
+    completed: int
+    failed: int
+    total_response_time_ms: int
+    from_ms: int
+    to_ms: int
+
+    @property
+    def executed(self) -> int:
+        return self.completed + self.failed
+
+    @property
+    def average_response_time_ms(self) -> float:
+        return self.total_response_time_ms / self.executed if self.executed else 0.0
+
+
+class Plan(StrEnum):
+    """How many requests a second an account may make of the API."""
+
+    FREE = "free"
+    PRO = "pro"
+    SCALE = "scale"
+    UNLIMITED = "unlimited"
+
+
+class Account(msgspec.Struct, frozen=True):
+    """An account and its ledger: `granted = credits + spent`, always."""
+
+    account_id: str
+    name: str
+    plan: Plan
+    credits: int
+    granted: int
+    spent: int
+    created_at_ms: int
+    email: str = ""
+    operator: bool = False
+
+
+class ApiKey(msgspec.Struct, frozen=True):
+    """What may be shown of a key after its creation: never its value, only how it begins."""
+
+    key_id: str
+    account_id: str
+    name: str
+    prefix: str
+    active: bool
+    created_at_ms: int
+    last_used_at_ms: int | None = None
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Who makes an API request: the account behind an active key."""
+
+    account_id: str
+    key_id: str
+    plan: Plan

@@ -1,0 +1,86 @@
+"""Arithmetic of the statistics: which rollups a period needs, and what lateness counts as.
+
+Executions are summed in three levels: a day holds its hours, an hour its minutes, a minute its
+seconds. A period is covered by the fewest of them, and what is left of a second at either end is
+read from the log. Single seconds are kept for `SECONDS_KEPT_MS` only; before that the remainder is
+of a minute.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import NamedTuple
+
+SECOND_MS = 1000
+MINUTE_MS = 60_000
+HOUR_MS = 3_600_000
+DAY_MS = 86_400_000
+SECONDS_KEPT_MS = 2 * DAY_MS
+
+# A rollup's name, the width of its buckets and of all of them together, from coarse to fine.
+_LEVELS = (("day", HOUR_MS, DAY_MS), ("hour", MINUTE_MS, HOUR_MS), ("minute", SECOND_MS, MINUTE_MS))
+
+# Upper bounds (ms, inclusive) of the lateness histogram's buckets; one more catches the rest.
+LATENESS_BOUNDS_MS = (0, 1, 2, 5, 10, 20, 50, 100, 250, 1000, 5000, 60_000)
+
+
+class Range(NamedTuple):
+    """Buckets `first` to `last` of one rollup, such as `hour:495412`."""
+
+    rollup: str
+    first: int
+    last: int
+
+
+class Plan(NamedTuple):
+    """What to sum for a period: ranges of rollups, and stretches of the log `[from, to)` in ms."""
+
+    ranges: list[Range]
+    stretches: list[tuple[int, int]]
+
+
+def plan(from_ms: int, to_ms: int, now_ms: int) -> Plan:
+    """Covers `[from_ms, to_ms)` exactly, each moment once."""
+    result = Plan([], [])
+    if from_ms < to_ms:
+        _cover(from_ms, to_ms, now_ms, 0, result)
+    return result
+
+
+def _cover(from_ms: int, to_ms: int, now_ms: int, level: int, result: Plan) -> None:
+    """Covers a stretch with whole buckets of this level, and both ends with finer ones."""
+    if level == len(_LEVELS):
+        result.stretches.append((from_ms, to_ms))
+        return
+    name, width, span = _LEVELS[level]
+    first, end = -(-from_ms // width) * width, to_ms // width * width
+    gone = name == "minute" and from_ms < now_ms - SECONDS_KEPT_MS
+    if first >= end or gone:
+        _cover(from_ms, to_ms, now_ms, level + 1, result)
+        return
+    if from_ms < first:
+        _cover(from_ms, first, now_ms, level + 1, result)
+    result.ranges.extend(_ranges(name, width, span, first, end))
+    if end < to_ms:
+        _cover(end, to_ms, now_ms, level + 1, result)
+
+
+def _ranges(name: str, width: int, span: int, first: int, end: int) -> list[Range]:
+    """The buckets of `[first, end)`, split where one rollup ends and the next begins."""
+    ranges = []
+    while first < end:
+        number = first // span
+        stop = min(end, (number + 1) * span)
+        ranges.append(Range(f"{name}:{number}", first % span // width, (stop - 1) % span // width))
+        first = stop
+    return ranges
+
+
+def lateness_bucket(lateness_ms: int) -> int:
+    """Which bucket of the histogram a fire that was this late counts in."""
+    return bisect_left(LATENESS_BOUNDS_MS, lateness_ms)
+
+
+def kept_from(now_ms: int, retention_ms: int) -> int:
+    """The first moment that log and statistics still speak of: a whole minute, in both alike."""
+    return (now_ms - retention_ms) // MINUTE_MS * MINUTE_MS

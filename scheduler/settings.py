@@ -1,0 +1,162 @@
+"""Every setting, read from the environment once, at start."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from scheduler.errors import SettingsError
+from scheduler.models import Plan
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+LOOPBACK: tuple[Network, ...] = (
+    ipaddress.ip_network("127.0.0.0/8"),
+    ipaddress.ip_network("::1/128"),
+)
+
+DAY_MS = 86_400_000
+_RATES = {Plan.FREE: 10, Plan.PRO: 100, Plan.SCALE: 1000}
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """One process's settings. README.md has the table; `from_environment` reads them."""
+
+    redis_url: str | None = None
+    data_dir: Path = Path(".postdate")
+    host: str = "127.0.0.1"
+    port: int = 8000
+    workers: int = 1
+    public_url: str | None = None
+    shards: int | None = None
+    allow_targets: tuple[Network, ...] = ()
+    concurrency: int = 4096
+    fire_timeout_ms: int = 30_000
+    lease_ms: int = 15_000
+    max_response_bytes: int = 10 * 1024 * 1024
+    max_body_bytes: int = 256 * 1024
+    max_batch_bytes: int = 16 * 1024 * 1024
+    max_horizon_days: int = 5 * 366
+    schedule_retention_hours: int = 24
+    log_retention_days: int = 30
+    log_max_entries: int = 1_000_000
+    wait_replicas: int = 0
+    rate_limits: dict[Plan, int] = msgspec.field(default_factory=lambda: dict(_RATES))
+    log_level: str = "info"
+
+    @property
+    def schedule_retention_ms(self) -> int:
+        return self.schedule_retention_hours * 3_600_000
+
+    @property
+    def log_retention_ms(self) -> int:
+        return self.log_retention_days * DAY_MS
+
+
+def from_environment(
+    environ: Mapping[str, str], flags: Mapping[str, str] | None = None
+) -> Settings:
+    """The settings that the environment gives; `flags`, by field name, come from a command line
+    and win. Raises SettingsError naming the bad variable or flag."""
+    values: dict[str, Any] = {}
+    for field, read in _READERS.items():
+        name = f"POSTDATE_{field.upper()}"
+        text = environ.get(name, "").strip() or None
+        if flags and field in flags:
+            name, text = "--" + field.replace("_", "-"), flags[field]
+        if text is not None:
+            values[field] = _value(name, text, read)
+    limits = {plan: values.pop(f"rate_{plan}", default) for plan, default in _RATES.items()}
+    return Settings(**values, rate_limits=limits)
+
+
+def without_password(url: str) -> str:
+    """A URL that may be shown: what stands before its `@` is left out."""
+    return re.sub(r"//.*@", "//…@", url)
+
+
+def _value(name: str, text: str, read: Callable[[str], object]) -> object:
+    try:
+        return read(text)
+    except ValueError as error:
+        shown = without_password(text)
+        raise SettingsError(f"{name} cannot be {shown!r}: {error}.") from None
+
+
+def _whole(low: int, high: int = 2**53) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
+            bound = f"at least {low}" if high == 2**53 else f"from {low} to {high}"
+            raise ValueError(f"it must be a whole number {bound}")
+        return int(text)
+
+    return read
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in choices:
+            raise ValueError("it must be one of " + ", ".join(choices))
+        return text
+
+    return read
+
+
+_REDIS_SCHEMES = (
+    "redis://",
+    "rediss://",
+    "unix://",
+    "redis+cluster://",
+    "rediss+cluster://",
+    "redis+sentinel://",
+)
+
+
+def _redis_url(text: str) -> str:
+    if not text.startswith(_REDIS_SCHEMES):
+        raise ValueError("it must start with " + ", ".join(_REDIS_SCHEMES))
+    return text
+
+
+def _http_url(text: str) -> str:
+    if not text.startswith(("http://", "https://")):
+        raise ValueError("it must start with http:// or https://")
+    return text.rstrip("/")
+
+
+def _networks(text: str) -> tuple[Network, ...]:
+    if text == "none":
+        return ()
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    return tuple(ipaddress.ip_network(part) for part in parts)
+
+
+_READERS: dict[str, Callable[[str], object]] = {
+    "redis_url": _redis_url,
+    "data_dir": Path,
+    "host": str,
+    "port": _whole(0, 65535),
+    "workers": _whole(1, 256),
+    "public_url": _http_url,
+    "shards": _whole(1, 16_384),
+    "allow_targets": _networks,
+    "concurrency": _whole(1, 65_536),
+    "fire_timeout_ms": _whole(1, 3_600_000),
+    "lease_ms": _whole(300, 3_600_000),
+    "max_response_bytes": _whole(0),
+    "max_body_bytes": _whole(1),
+    "max_batch_bytes": _whole(1),
+    "max_horizon_days": _whole(1, 36_500),
+    "schedule_retention_hours": _whole(0, 87_600),
+    "log_retention_days": _whole(1, 3_650),
+    "log_max_entries": _whole(100),
+    "wait_replicas": _whole(0, 64),
+    "rate_free": _whole(1),
+    "rate_pro": _whole(1),
+    "rate_scale": _whole(1),
+    "log_level": _one_of("debug", "info", "warning", "error"),
+}

@@ -1,0 +1,223 @@
+"""Accounts, their ledger and their API keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scheduler import ids
+from scheduler.errors import NameTaken, NotFound, StoreError
+from scheduler.models import Account, ApiKey, Caller, Plan
+from scheduler.store import keys
+from scheduler.store.coalesce import Coalescer
+from scheduler.store.connection import Client, translated
+from scheduler.store.repeat import repeated
+from scheduler.store.scripts import Scripts
+from scheduler.store.shards import Shards
+
+_MOST_KEYS_AT_ONCE = 512
+
+
+class Accounts:
+    """Makes, finds and pays into accounts; makes, checks and deactivates their keys."""
+
+    def __init__(self, client: Client, scripts: Scripts, shards: Shards) -> None:
+        self._client = client
+        self._scripts = scripts
+        self._shards = shards
+        self._admitting: dict[int, Coalescer[str, list[bytes]]] = {}
+
+    async def admit(self, api_key: str) -> Caller | None:
+        """Who holds this key, as the store knows it now; None if it is invalid or inactive."""
+        shard = ids.api_key_shard(api_key)
+        if shard is None or not await self._exists(shard):
+            return None
+        coalescer = self._admitting.get(shard)
+        if coalescer is None:
+            coalescer = Coalescer(lambda hashes: self._admit(shard, hashes), _MOST_KEYS_AT_ONCE)
+            self._admitting[shard] = coalescer
+        found = await coalescer.submit(ids.hash_api_key(api_key))
+        if not found:
+            return None
+        account, key, plan = (part.decode() for part in found)
+        return Caller(f"acc_{shard:02d}_{account}", f"key_{shard:02d}_{key}", Plan(plan))
+
+    async def create(
+        self, name: str, *, credits: int, plan: Plan, email: str = "", operator: bool = False
+    ) -> Account:
+        """Makes an account. Raises NameTaken.
+
+        The name is reserved first; what a crash between the two steps leaves is a name whose
+        account does not exist, and the next attempt at the name fills it.
+        """
+        account_id = await self._reserve(name)
+        if await self._read(account_id) is not None:
+            raise NameTaken(f"There is an account called {name!r} already.")
+        shard, local = _parts(account_id, "acc")
+        operation = ids.new_token()
+        made = await repeated(
+            lambda: self._scripts.account_create(
+                shard,
+                local,
+                operation,
+                name=name,
+                plan=plan,
+                credits=credits,
+                email=email,
+                operator=operator,
+            )
+        )
+        if not made:
+            raise NameTaken(f"There is an account called {name!r} already.")
+        return await self.get(account_id)
+
+    async def find(self, name_or_id: str) -> Account:
+        """The account of a name or an id. Raises NotFound."""
+        if ids.parse_sharded(name_or_id, "acc") is not None:
+            return await self.get(name_or_id)
+        with translated():
+            account_id = await self._client.get(keys.account_name(name_or_id))
+        if account_id is None:
+            raise NotFound(f"There is no account called {name_or_id!r}.")
+        return await self.get(account_id.decode())
+
+    async def get(self, account_id: str) -> Account:
+        """Raises NotFound."""
+        account = await self._read(account_id)
+        if account is None:
+            raise NotFound(f"There is no account {account_id}.")
+        return account
+
+    async def list_accounts(self) -> list[Account]:
+        """All accounts, by shard and then by age."""
+        found = []
+        for shard in range(self._shards.count):
+            with translated():
+                locals_ = await self._client.zrange(keys.accounts(shard), 0, -1)
+            for local in locals_:
+                account = await self._read(f"acc_{shard:02d}_{local.decode()}")
+                if account is not None:
+                    found.append(account)
+        return found
+
+    async def credits(self, account_id: str) -> int:
+        """What is left to spend. Raises NotFound."""
+        with translated():
+            credits = await self._client.hget(keys.account(account_id) + "account", "credits")
+        if credits is None:
+            raise NotFound(f"There is no account {account_id}.")
+        return int(credits)
+
+    async def grant(self, account_id: str, credits: int) -> Account:
+        """Adds credits, exactly once even if a reply is lost. Raises NotFound."""
+        operation = ids.new_token()
+        if not await repeated(lambda: self._scripts.grant(account_id, operation, credits)):
+            raise NotFound(f"There is no account {account_id}.")
+        return await self.get(account_id)
+
+    async def create_key(self, account_id: str, name: str) -> tuple[ApiKey, str]:
+        """A new API key and its value, which is not stored and cannot be shown again."""
+        shard, account = _parts(account_id, "acc")
+        key_id, value = ids.new_key_id(shard), ids.new_api_key(shard)
+        local = _parts(key_id, "key")[1]
+        sha256, prefix = ids.hash_api_key(value), ids.api_key_prefix(value)
+        made = await repeated(
+            lambda: self._scripts.key_create(
+                shard, account, local, sha256, name=name, prefix=prefix
+            )
+        )
+        if not made:
+            raise NotFound(f"There is no account {account_id}.")
+        return await self._read_key(shard, sha256), value
+
+    async def list_keys(self, account_id: str) -> list[ApiKey]:
+        """An account's keys, oldest first, deactivated ones among them. Raises NotFound."""
+        await self.get(account_id)
+        shard, _ = _parts(account_id, "acc")
+        with translated():
+            locals_ = await self._client.zrange(keys.account(account_id) + "keys", 0, -1)
+            hashes = [
+                await self._client.get(f"{keys.shard(shard)}keyid:{local.decode()}")
+                for local in locals_
+            ]
+        return [await self._read_key(shard, sha256.decode()) for sha256 in hashes if sha256]
+
+    async def deactivate_key(self, key_id: str) -> ApiKey:
+        """From the next request on the key is refused. Raises NotFound; safe to repeat."""
+        parts = ids.parse_sharded(key_id, "key")
+        sha256 = ""
+        if parts is not None and await self._exists(parts.shard):
+            shard, local = parts
+            sha256 = await repeated(lambda: self._scripts.key_deactivate(shard, local))
+        if parts is None or not sha256:
+            raise NotFound(f"There is no API key {key_id}.")
+        return await self._read_key(parts.shard, sha256)
+
+    async def _admit(self, shard: int, hashes: list[str]) -> list[list[bytes]]:
+        return await repeated(lambda: self._scripts.admit(shard, hashes))
+
+    async def _exists(self, shard: int) -> bool:
+        """Whether the store has this shard; there may have come to be more since the start."""
+        return shard < self._shards.count or shard < await self._shards.newest()
+
+    async def _reserve(self, name: str) -> str:
+        """The account id that this name stands for, reserved now or before."""
+        shard = await self._emptiest_shard()
+        key = keys.account_name(name)
+        with translated():
+            await self._client.set(key, ids.new_account_id(shard), nx=True)
+            return (await self._client.get(key)).decode()  # type: ignore[no-any-return]
+
+    async def _emptiest_shard(self) -> int:
+        with translated():
+            sizes = [
+                await self._client.zcard(keys.accounts(shard))
+                for shard in range(self._shards.count)
+            ]
+        return sizes.index(min(sizes))
+
+    async def _read(self, account_id: str) -> Account | None:
+        with translated():
+            stored = await self._client.hgetall(keys.account(account_id) + "account")
+        return _account(account_id, stored) if stored else None
+
+    async def _read_key(self, shard: int, sha256: str) -> ApiKey:
+        with translated():
+            stored = await self._client.hgetall(f"{keys.shard(shard)}apikey:{sha256}")
+        if not stored:
+            raise StoreError("The store lost an API key that it had just written")
+        return _api_key(shard, stored)
+
+
+def _parts(text: str, prefix: str) -> ids.Sharded:
+    parts = ids.parse_sharded(text, prefix)
+    if parts is None:
+        raise NotFound(f"There is no {text!r}.")
+    return parts
+
+
+def _account(account_id: str, stored: dict[bytes, bytes]) -> Account:
+    values: dict[str, Any] = {name.decode(): value.decode() for name, value in stored.items()}
+    return Account(
+        account_id=account_id,
+        name=values["name"],
+        plan=Plan(values["plan"]),
+        credits=int(values["credits"]),
+        granted=int(values["granted"]),
+        spent=int(values["spent"]),
+        created_at_ms=int(values["created"]),
+        email=values["email"],
+        operator=values["operator"] == "1",
+    )
+
+
+def _api_key(shard: int, stored: dict[bytes, bytes]) -> ApiKey:
+    values = {name.decode(): value.decode() for name, value in stored.items()}
+    return ApiKey(
+        key_id=f"key_{shard:02d}_{values['id']}",
+        account_id=f"acc_{shard:02d}_{values['account']}",
+        name=values["name"],
+        prefix=values["prefix"],
+        active=values["active"] == "1",
+        created_at_ms=int(values["created"]),
+        last_used_at_ms=int(values["used"]) if "used" in values else None,
+    )

@@ -1,0 +1,100 @@
+"""What must hold in the store at every moment, looked for by reading all of it.
+
+Reads are not atomic with what others write meanwhile, so what looks broken is looked at once more
+before it is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from scheduler.store import keys
+from scheduler.store.connection import Client, translated
+
+_LOOK_AGAIN_S = 0.3
+_SCAN_COUNT = 500
+
+
+async def broken_invariants(client: Client, shards: int) -> list[str]:
+    """A sentence for each broken invariant. Read-only; walks the whole store."""
+    with translated():
+        first = await _all(client, shards)
+        if not first:
+            return []
+        await asyncio.sleep(_LOOK_AGAIN_S)
+        second = set(await _all(client, shards))
+    return [sentence for sentence in first if sentence in second]
+
+
+async def _all(client: Client, shards: int) -> list[str]:
+    found = [each async for each in _names(client)]
+    for shard in range(shards):
+        for local in await client.zrange(keys.accounts(shard), 0, -1):
+            account_id = f"acc_{shard:02d}_{local.decode()}"
+            found += [each async for each in _account(client, shard, account_id)]
+    return found
+
+
+async def _names(client: Client) -> AsyncIterator[str]:
+    async for key in client.scan_iter(match=keys.account_name("*"), count=_SCAN_COUNT):
+        account_id = (await client.get(key) or b"").decode()
+        name = key.decode()[len(keys.account_name("")) :]
+        if account_id and not await client.exists(keys.account(account_id) + "account"):
+            yield (
+                f"The name {name!r} is reserved for {account_id}, which does not exist; "
+                "creating the account again heals it"
+            )
+
+
+async def _account(client: Client, shard: int, account_id: str) -> AsyncIterator[str]:
+    base = keys.account(account_id)
+    ledger = await client.hmget(base + "account", "granted", "credits", "spent")
+    granted, credits, spent = (int(value or 0) for value in ledger)
+    if granted != credits + spent or credits < 0:
+        yield (
+            f"{account_id}: the ledger does not balance: "
+            f"granted {granted}, credits {credits}, spent {spent}"
+        )
+    waiting = {m: s async for m, s in client.zscan_iter(base + "waiting", count=_SCAN_COUNT)}
+    held = {m async for m, _ in client.zscan_iter(base + "held", count=_SCAN_COUNT)}
+    head = await client.zscore(keys.heads(shard), account_id.rpartition("_")[2])
+    if waiting and head is None:
+        yield f"{account_id}: schedules wait, but no worker will look for them (no head)"
+    if waiting and head is not None and head > await _latest_head(client, base):
+        yield f"{account_id}: the head is later than the first schedule"
+    stored = {}
+    async for key in client.scan_iter(match=_escaped(base) + "s:*", count=_SCAN_COUNT):
+        stored[key[len(base) + 2 :]] = await client.hmget(key, "s", "t")
+    for sentence in _compare(waiting, held, stored):
+        yield f"{account_id}: {sentence}"
+
+
+async def _latest_head(client: Client, base: str) -> float:
+    """A head may stand at its account's turn among those with a backlog, which is never later
+    than the server's time."""
+    seconds, micros = await client.time()
+    first = await client.zrange(base + "waiting", 0, 0, withscores=True)
+    return float(max(first[0][1] if first else 0, seconds * 1000 + micros / 1000))
+
+
+def _compare(
+    waiting: dict[bytes, float], held: set[bytes], stored: dict[bytes, list[bytes | None]]
+) -> list[str]:
+    gone, astray = sorted(waiting.keys() - stored.keys()), sorted(held - waiting.keys())
+    found = [f"sch_{each.decode()} is waiting, but its request is gone" for each in gone]
+    found += [f"sch_{each.decode()} is held, but not among the waiting" for each in astray]
+    for schedule, (status, token) in sorted(stored.items()):
+        name = f"sch_{schedule.decode()}"
+        if status is None and schedule not in waiting:
+            found.append(f"{name} has not ended, but is not among the waiting")
+        if status is not None and schedule in waiting:
+            found.append(f"{name} has ended ({status.decode()}), but is still among the waiting")
+        if (token is not None) != (schedule in held):
+            found.append(f"{name} has a token but is not held, or is held without a token")
+    return found
+
+
+def _escaped(pattern: str) -> str:
+    """Glob characters in a tag or an account's name would match others; braces do not count."""
+    return "".join("\\" + c if c in "*?[]\\" else c for c in pattern)

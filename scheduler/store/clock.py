@@ -1,0 +1,36 @@
+"""The store's clock, as this process can tell it between two replies."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+
+_REMEMBERED = 32
+
+
+class StoreClock:
+    """An estimate of the server's time that is never ahead of it.
+
+    Every script answers with the server's time. A reading is as old as its reply took to arrive,
+    so each puts the server's clock too early, and the latest of the recent ones is the best.
+    Only recent ones count, so that a server whose clock is set back is followed.
+    """
+
+    def __init__(self) -> None:
+        self._offsets_us: deque[int] = deque(maxlen=_REMEMBERED)
+        self._offset_us = time.time_ns() // 1000 - time.monotonic_ns() // 1000
+
+    def observe(self, server_us: int) -> None:
+        """Takes in the server's time, in microseconds, from a reply that has just arrived."""
+        self._offsets_us.append(server_us - time.monotonic_ns() // 1000)
+        self._offset_us = max(self._offsets_us)
+
+    def now_us(self) -> int:
+        return time.monotonic_ns() // 1000 + self._offset_us
+
+    def now_ms(self) -> int:
+        return self.now_us() // 1000
+
+    def at_us(self, monotonic_s: float) -> int:
+        """The server's time at a moment of this process's monotonic clock (`loop.time()`)."""
+        return int(monotonic_s * 1_000_000) + self._offset_us

@@ -1,0 +1,55 @@
+"""Many calls that arrive together become one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+Reply = TypeVar("Reply")
+
+
+class Coalescer(Generic[Item, Reply]):
+    """Collects items until the event loop's next turn and sends them as one batch.
+
+    While a batch is on its way the next one fills, so batches grow with the load and a lone item
+    waits for nobody. `send` takes a batch and returns a reply for each item, in order; what it
+    raises, every caller of that batch gets.
+    """
+
+    def __init__(self, send: Callable[[list[Item]], Awaitable[list[Reply]]], most: int) -> None:
+        self._send = send
+        self._most = most
+        self._items: list[Item] = []
+        self._replies: list[asyncio.Future[Reply]] = []
+        self._sending: asyncio.Task[None] | None = None
+
+    def submit(self, item: Item) -> asyncio.Future[Reply]:
+        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._items.append(item)
+        self._replies.append(reply)
+        if self._sending is None:
+            self._sending = asyncio.create_task(self._send_all())
+        return reply
+
+    async def _send_all(self) -> None:
+        try:
+            while self._items:
+                items, self._items = self._items[: self._most], self._items[self._most :]
+                replies, self._replies = self._replies[: self._most], self._replies[self._most :]
+                await self._send_batch(items, replies)
+        finally:
+            self._sending = None
+
+    async def _send_batch(self, items: list[Item], replies: list[asyncio.Future[Reply]]) -> None:
+        try:
+            answers = await self._send(items)
+        except Exception as error:  # whatever it is, each caller is told
+            for reply in replies:
+                if not reply.done():
+                    reply.set_exception(error)
+            return
+        for reply, answer in zip(replies, answers, strict=True):
+            if not reply.done():
+                reply.set_result(answer)

@@ -1,0 +1,112 @@
+"""How the store is reached: one server, a cluster, sentinels or a Unix socket, by URL.
+
+Retries of the client are off: it repeats commands after a lost reply, INCR too. Here every script
+is safe to repeat, and its caller decides. `translated` is the one place where the client's
+exceptions become the store's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from redis import exceptions
+from redis.asyncio import Redis, RedisCluster
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import Sentinel
+from redis.backoff import NoBackoff
+
+from scheduler.errors import OutcomeUnknown, StoreError, StoreMisconfigured, StoreUnavailable
+
+# Redis and RedisCluster share the commands used here, but no base class that types them.
+Client = Any
+
+_CONNECTIONS = 128
+_REPLY_TIMEOUT_S = 5.0
+_CONNECT_TIMEOUT_S = 2.0
+_FULL = ("OOM ", "MISCONF ", "READONLY ", "MASTERDOWN ", "NOREPLICAS ", "CLUSTERDOWN ", "LOADING ")
+
+
+def connect(url: str) -> Client:
+    """A client for the URL; no connection is made yet. Raises StoreMisconfigured for a bad URL."""
+    options: dict[str, Any] = {
+        "protocol": 2,
+        "socket_timeout": _REPLY_TIMEOUT_S,
+        "socket_connect_timeout": _CONNECT_TIMEOUT_S,
+        "retry": Retry(NoBackoff(), 0),
+    }
+    try:
+        if "+cluster://" in url:
+            plain = url.replace("+cluster", "", 1)
+            return RedisCluster.from_url(plain, max_connections=_CONNECTIONS, **options)
+        if url.startswith("redis+sentinel://"):
+            return _through_sentinels(url, options)
+        return Redis.from_url(url, max_connections=_CONNECTIONS, **options)
+    except ValueError as error:
+        raise StoreMisconfigured(f"The store's URL cannot be used: {error}.") from None
+
+
+def _through_sentinels(url: str, options: dict[str, Any]) -> Client:
+    """`redis+sentinel://[user:password@]host[:26379][,host…]/service[/db]`."""
+    parts = urlsplit(url)
+    hosts = [host.rpartition(":") for host in parts.netloc.rpartition("@")[2].split(",")]
+    service, _, db = parts.path.strip("/").partition("/")
+    if not service:
+        raise ValueError("a sentinel URL names its service after the hosts")
+    addresses = [(host or port, int(port) if host else 26379) for host, _, port in hosts]
+    credentials = {
+        name: unquote(value)
+        for name, value in (("username", parts.username), ("password", parts.password))
+        if value
+    }
+    sentinel = Sentinel(addresses, sentinel_kwargs=dict(options), **options)  # type: ignore[no-untyped-call]
+    options |= credentials
+    return sentinel.master_for(service, db=int(db or 0), max_connections=_CONNECTIONS, **options)
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turns what the client raises into the store's errors.
+
+    StoreUnavailable: certainly not done. OutcomeUnknown: the reply was lost on its way.
+    StoreMisconfigured: no repeat can help.
+    """
+    try:
+        yield
+    except (exceptions.AuthenticationError, exceptions.NoPermissionError) as error:
+        raise StoreMisconfigured(f"The store refuses us: {error}") from error
+    except exceptions.ResponseError as error:
+        raise _refusal(error) from error
+    except (exceptions.ConnectionError, exceptions.TimeoutError, OSError) as error:
+        if _says_wrong_password(error):
+            raise StoreMisconfigured(f"The store refuses us: {error}") from error
+        if _never_connected(error):
+            raise StoreUnavailable("The store cannot be reached") from error
+        raise OutcomeUnknown("The store's answer was lost") from error
+    except exceptions.RedisError as error:
+        raise StoreUnavailable("The store cannot be used right now") from error
+
+
+def _refusal(error: exceptions.ResponseError) -> StoreError:
+    text = f"{error} "
+    if isinstance(error, exceptions.OutOfMemoryError) or text.startswith(_FULL):
+        return StoreUnavailable("The store is full or not writable")
+    if "OOM command not allowed" in text or "used memory > 'maxmemory'" in text:
+        return StoreUnavailable("The store is full or not writable")
+    return StoreError(f"The store refused a command: {error}")
+
+
+def _says_wrong_password(error: BaseException) -> bool:
+    """redis-py wraps a failed AUTH in a ConnectionError, which would be retried in silence."""
+    text = str(error)
+    return any(sign in text for sign in ("WRONGPASS", "NOAUTH", "invalid username-password"))
+
+
+def _never_connected(error: BaseException | None) -> bool:
+    """Whether the request cannot have been sent, because no connection came about."""
+    if isinstance(error, exceptions.MaxConnectionsError | exceptions.BusyLoadingError):
+        return True
+    text = str(error)
+    return text.startswith(("Error ", "Timeout connecting")) and "connecting to" in text

@@ -1,0 +1,99 @@
+"""The name of every key in the store.
+
+All that belongs to one shard carries that shard's hash tag, so it lies in one Redis Cluster slot
+and one script can change it atomically. Scripts are handed a prefix from here, as their first
+key, and derive from it only the names that this file gives. Below a shard's prefix:
+
+    heads                     ZSET    account -> when to look at it next (ms, with a fraction)
+    backlog                   STRING  since when due ones wait (ms), while they do
+    accounts                  ZSET    account -> created (ms)
+    apikey:<sha256>           HASH    who an API key is; found by its hash
+    keyid:<key>               STRING  key id -> that hash
+    <account>:account         HASH    name, plan, ledger
+    <account>:keys            ZSET    key id -> created (ms)
+    <account>:waiting         ZSET    schedule -> visible at (ms): triggerAt, or a lease's end
+    <account>:held            ZSET    schedule that a worker holds -> triggerAt (ms)
+    <account>:s:<schedule>    HASH    one schedule
+    <account>:log             STREAM  one entry per execution or cancellation
+    <account>:index:<what>    STREAM  ids of log entries by status, or by hash of the URL
+    <account>:minute:<n>      HASH    its seconds' executions, n counted from the epoch
+    <account>:hour:<n>        HASH    its minutes'
+    <account>:day:<n>         HASH    its hours', and the ledger's movements of that day
+    <account>:op:<operation>  STRING  an operation that was done, for a repeat of it
+"""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Iterator
+from functools import cache
+from itertools import count, product
+
+from scheduler import ids
+
+_SLOTS = 16_384
+_SLOT_BITS = 14
+_TAG_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+META = "pd:meta"
+WORKERS = "pd:workers"
+
+
+def account_name(name: str) -> str:
+    """The index key that reserves an account's name; its value is the account's id."""
+    return f"pd:name:{name}"
+
+
+def shard(number: int) -> str:
+    """The prefix of all that a shard holds."""
+    return f"pd:{{{tag(number)}}}:"
+
+
+def heads(number: int) -> str:
+    return shard(number) + "heads"
+
+
+def backlog(number: int) -> str:
+    return shard(number) + "backlog"
+
+
+def accounts(number: int) -> str:
+    return shard(number) + "accounts"
+
+
+def account(account_id: str) -> str:
+    """The prefix of all that an account owns. Raises ValueError if it is no account's id."""
+    parts = ids.parse_sharded(account_id, "acc")
+    if parts is None:
+        raise ValueError(f"not an account id: {account_id!r}")
+    return f"{shard(parts.shard)}{parts.local}:"
+
+
+def schedule(account_id: str, schedule_id: str) -> str:
+    return f"{account(account_id)}s:{schedule_id[4:]}"
+
+
+def tag(number: int) -> str:
+    """A shard's hash tag: the first short string whose slot is the shard's van der Corput point.
+
+    Bit-reversing the shard's number over the 16,384 slots keeps any number of shards even over
+    the slots, and a tag never changes when there come to be more. (Plain numbers as tags put
+    16 shards 8/4/4 on three nodes.)
+    """
+    return _tag_of_slot(int(f"{number:0{_SLOT_BITS}b}"[::-1], 2))
+
+
+def slot(text: str) -> int:
+    """The Redis Cluster slot of a tag: CRC16-CCITT (XMODEM) modulo 16,384."""
+    return binascii.crc_hqx(text.encode(), 0) % _SLOTS
+
+
+@cache
+def _tag_of_slot(wanted: int) -> str:
+    return next(text for text in _short_strings() if slot(text) == wanted)
+
+
+def _short_strings() -> Iterator[str]:
+    for length in count(1):
+        for letters in product(_TAG_ALPHABET, repeat=length):
+            yield "".join(letters)

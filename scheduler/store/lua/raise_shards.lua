@@ -1,0 +1,12 @@
+#!lua
+-- Writes the number of shards at the first start, and raises it after; never lowers it.
+-- KEYS[1]  the store's metadata
+-- ARGV     number for a new store, number asked for (0: none)
+-- Returns  the number in force
+local count = tonumber(redis.call('HGET', KEYS[1], 'shards') or '0')
+if count == 0 then
+  count = tonumber(ARGV[2]) > 0 and tonumber(ARGV[2]) or tonumber(ARGV[1])
+end
+count = math.max(count, tonumber(ARGV[2]))
+redis.call('HSET', KEYS[1], 'shards', count)
+return count

@@ -1,0 +1,37 @@
+"""Repeating what is safe to repeat, after a reply that was lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from scheduler.errors import OutcomeUnknown, StoreUnavailable
+
+T = TypeVar("T")
+
+_PAUSES_S = (0.0, 0.05, 0.2, 0.5)
+
+
+async def repeated(call: Callable[[], Awaitable[T]]) -> T:
+    """The result of `call`, which is repeated while its reply gets lost.
+
+    Raises OutcomeUnknown if it was sent at least once and never answered, StoreUnavailable if it
+    certainly never was. `call` must be safe to repeat.
+    """
+    maybe_done = False
+    for pause_s in _PAUSES_S:
+        try:
+            return await call()
+        except OutcomeUnknown:
+            maybe_done = True
+        except StoreUnavailable:
+            if not maybe_done:
+                raise
+        await asyncio.sleep(pause_s)
+    try:
+        return await call()
+    except StoreUnavailable as error:
+        if maybe_done:
+            raise OutcomeUnknown("The store's answer was lost") from error
+        raise

@@ -1,0 +1,264 @@
+"""The Lua scripts, one typed method each: no caller sees KEYS or ARGV.
+
+Files in `lua/` open with what they do; a line `--@include name` stands for `lua/name.inc.lua`.
+They are called by hash, and sent whole when the server does not know them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from redis.exceptions import NoScriptError
+
+from scheduler.errors import OutcomeUnknown
+from scheduler.store import keys
+from scheduler.store.connection import Client, translated
+
+_REPLICAS_TIMEOUT_MS = 1000
+_FOLDER = Path(__file__).parent / "lua"
+_INCLUDE = re.compile(r"^--@include (\w+)$", re.MULTILINE)
+_SHEBANG = re.compile(r"\A#!lua[^\n]*\n")
+
+Argument = str | bytes | int | float
+
+
+class CreateItem(NamedTuple):
+    account: str
+    schedule: str
+    trigger_at_ms: int
+    request: bytes
+
+
+class HeldItem(NamedTuple):
+    """A schedule that a worker holds; `number` is the attempt, where the script wants one."""
+
+    account: str
+    schedule: str
+    token: str
+    number: int
+
+
+class ReleaseItem(NamedTuple):
+    account: str
+    schedule: str
+    token: str
+    trigger_at_ms: int
+    attempts_before: int
+
+
+class LogLine(NamedTuple):
+    """A log entry as it is stored, and where the index of its URL keeps its id."""
+
+    entry: bytes
+    bucket: str
+    digest: bytes
+
+
+class AckItem(NamedTuple):
+    account: str
+    schedule: str
+    token: str
+    status: str
+    outcome: bytes
+    line: LogLine
+    response_time_ms: int
+    lateness_bucket: int
+
+
+class Claimed(NamedTuple):
+    """What a claim brought: the server's time, when to look next (None: nothing waits), and five
+    values for each schedule: account, schedule, created (ms), attempt, packed request."""
+
+    now_us: int
+    next_look_ms: float | None
+    values: list[bytes]
+
+
+class Codes(NamedTuple):
+    """The server's time, and a code for each item; the script's header says what they mean."""
+
+    now_us: int
+    codes: list[int]
+
+
+class Keeping(NamedTuple):
+    """How long and how much is kept."""
+
+    schedule_ms: int
+    log_ms: int
+    log_entries: int
+    seconds_ms: int
+
+
+class Scripts:
+    """Runs the scripts. `plain_lua` leaves out the `#!lua` line, for a server without it."""
+
+    def __init__(
+        self, client: Client, keeping: Keeping, *, wait_replicas: int = 0, plain_lua: bool = False
+    ) -> None:
+        self._client = client
+        self._keeping = keeping
+        self._wait_replicas = wait_replicas
+        self._plain_lua = plain_lua
+
+    async def create(self, shard: int, items: Iterable[CreateItem]) -> Codes:
+        arguments: list[Argument] = [self._keeping.log_ms, *_flat(items)]
+        return Codes(*await self._write("create", keys.shard(shard), arguments))
+
+    async def cancel(
+        self, account_id: str, schedule: str, operation: str, request: bytes, line: LogLine
+    ) -> tuple[int, int, bytes]:
+        keeping = self._keeping
+        arguments: list[Argument] = [schedule, operation, request, *line]
+        arguments += [keeping.schedule_ms, keeping.log_ms, keeping.log_entries]
+        code, credits, status = await self._write("cancel", keys.account(account_id), arguments)
+        return code, credits, status
+
+    async def claim(
+        self,
+        shard: int,
+        token: str,
+        *,
+        lease_ms: int,
+        most: int,
+        most_accounts: int,
+        grace_ms: int = 0,
+        late_ms: int = 0,
+        pass_over: Iterable[str] = (),
+    ) -> Claimed:
+        arguments: list[Argument] = [token, lease_ms, most, most_accounts, grace_ms, late_ms]
+        arguments += pass_over
+        now_us, look, values = await self._run("claim", keys.shard(shard), arguments)
+        return Claimed(now_us, None if look == b"-1" else float(look), values)
+
+    async def extend(self, shard: int, lease_ms: int, items: Iterable[HeldItem]) -> Codes:
+        arguments: list[Argument] = [lease_ms, *_flat(items)]
+        return Codes(*await self._run("extend", keys.shard(shard), arguments))
+
+    async def release(self, shard: int, items: Iterable[ReleaseItem]) -> Codes:
+        arguments = _flat(items)
+        return Codes(*await self._write("release", keys.shard(shard), arguments))
+
+    async def ack(self, shard: int, items: Iterable[AckItem]) -> Codes:
+        keeping = self._keeping
+        arguments: list[Argument] = [keeping.schedule_ms, keeping.log_ms]
+        arguments += [keeping.log_entries, keeping.seconds_ms]
+        for account, schedule, token, status, outcome, line, response_ms, bucket in items:
+            arguments += (account, schedule, token, status, outcome, line.entry)
+            arguments += (response_ms, bucket, line.bucket, line.digest)
+        return Codes(*await self._write("ack", keys.shard(shard), arguments))
+
+    async def admit(self, shard: int, hashes: Sequence[str]) -> list[list[bytes]]:
+        """For each hash `[account, key id, plan]`, or `[]`."""
+        callers: list[list[bytes]] = await self._run("admit", keys.shard(shard), hashes)
+        return callers
+
+    async def account_create(
+        self,
+        shard: int,
+        account: str,
+        operation: str,
+        *,
+        name: str,
+        plan: str,
+        credits: int,
+        email: str,
+        operator: bool,
+    ) -> bool:
+        arguments: list[Argument] = [account, operation, name, plan, credits, email]
+        arguments += (int(operator), self._keeping.log_ms)
+        return bool(await self._write("account_create", keys.shard(shard), arguments))
+
+    async def grant(self, account_id: str, operation: str, credits: int) -> bool:
+        arguments = (operation, credits, self._keeping.log_ms)
+        return bool(await self._write("grant", keys.account(account_id), arguments))
+
+    async def key_create(
+        self, shard: int, account: str, key: str, sha256: str, *, name: str, prefix: str
+    ) -> bool:
+        arguments = [account, key, sha256, name, prefix]
+        return bool(await self._write("key_create", keys.shard(shard), arguments))
+
+    async def key_deactivate(self, shard: int, key: str) -> str:
+        """The key's hash, or "" if there is no such key."""
+        sha256: bytes = await self._write("key_deactivate", keys.shard(shard), [key])
+        return sha256.decode()
+
+    async def heartbeat(self, worker_id: str, says: str, forget_ms: int) -> list[bytes]:
+        """`[now (us), worker, "<heard at (ms)> <JSON>", …]`."""
+        alive: list[bytes] = await self._run(
+            "heartbeat", keys.WORKERS, [worker_id, says, forget_ms]
+        )
+        return alive
+
+    async def raise_shards(self, default: int, wanted: int) -> int:
+        """The number of shards in force, written or raised where that is due."""
+        return int(await self._run("raise_shards", keys.META, [default, wanted]))
+
+    async def waiting_page(
+        self, account_id: str, after: tuple[int, str], *, down: bool, most: int
+    ) -> tuple[list[bytes], list[bytes]]:
+        """Waiting and held schedules after a place; four values for each, as the header says."""
+        arguments = (*after, int(down), most)
+        waiting, held = await self._run("waiting_page", keys.account(account_id), arguments)
+        return waiting, held
+
+    async def usage(
+        self, account_id: str, ranges: Iterable[tuple[str, int, int]]
+    ) -> tuple[int, int, int]:
+        """Completed, failed and total response time (ms) over ranges of rollup buckets."""
+        arguments = _flat(ranges)
+        completed, failed, total = await self._run("usage", keys.account(account_id), arguments)
+        return completed, failed, total
+
+    async def _run(self, name: str, key: str, arguments: Sequence[Argument]) -> Any:
+        source, sha1 = _script(name, self._plain_lua)
+        with translated():
+            try:
+                return await self._client.evalsha(sha1, 1, key, *arguments)
+            except NoScriptError:
+                return await self._client.eval(source, 1, key, *arguments)
+
+    async def _write(self, name: str, key: str, arguments: Sequence[Argument]) -> Any:
+        """Runs a script whose effect the caller will rely on, so that replicas must have it."""
+        reply = await self._run(name, key, arguments)
+        if self._wait_replicas:
+            await self._wait(key)
+        return reply
+
+    async def _wait(self, key: str) -> None:
+        """Waits until enough replicas have all that was written so far.
+
+        WAIT speaks of the writes of its own connection, so it comes behind a write of its own:
+        replicas apply one stream, and what has the later write has the earlier ones.
+        """
+        async with self._client.pipeline(transaction=False) as pipe:
+            pipe.set(f"{key}waited", "")
+            pipe.wait(self._wait_replicas, _REPLICAS_TIMEOUT_MS)
+            with translated():
+                _, reached = await pipe.execute()
+        if reached < self._wait_replicas:
+            raise OutcomeUnknown("Too few replicas confirmed the write")
+
+
+def _flat(items: Iterable[tuple[Argument, ...]]) -> list[Argument]:
+    return list(chain.from_iterable(items))
+
+
+@cache
+def _script(name: str, plain_lua: bool) -> tuple[str, str]:
+    """A script's source, its includes in place, and its SHA-1."""
+    source = _INCLUDE.sub(_included, (_FOLDER / f"{name}.lua").read_text())
+    if plain_lua:
+        source = _SHEBANG.sub("", source)
+    return source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
+
+
+def _included(match: re.Match[str]) -> str:
+    return (_FOLDER / f"{match[1]}.inc.lua").read_text()

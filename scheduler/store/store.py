@@ -1,0 +1,150 @@
+"""One process's way to the store, and what it finds there at the start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+
+from scheduler.errors import StoreError, StoreMisconfigured
+from scheduler.rollups import DAY_MS, SECONDS_KEPT_MS
+from scheduler.settings import Settings
+from scheduler.store.accounts import Accounts
+from scheduler.store.check import broken_invariants
+from scheduler.store.claims import Claims
+from scheduler.store.clock import StoreClock
+from scheduler.store.connection import Client, connect, translated
+from scheduler.store.logs import Logs
+from scheduler.store.schedules import Schedules
+from scheduler.store.scripts import Keeping, Scripts
+from scheduler.store.shards import Shards
+from scheduler.store.statistics import Statistics
+from scheduler.store.workers import Workers
+
+_OLDEST_SERVER = (7, 0)
+_MINUTE_MS = 60_000
+_log = structlog.get_logger(__name__)
+
+
+class Store:
+    """Everything that Postdate keeps, by noun. One per process and event loop."""
+
+    def __init__(self, client: Client, settings: Settings, *, plain_lua: bool = False) -> None:
+        self.client = client
+        self.clock = StoreClock()
+        scripts = Scripts(
+            client, _keeping(settings), wait_replicas=settings.wait_replicas, plain_lua=plain_lua
+        )
+        self.shards = Shards(scripts, settings.shards)
+        self.accounts = Accounts(client, scripts, self.shards)
+        self.schedules = Schedules(client, scripts, self.clock)
+        self.claims = Claims(client, scripts, self.clock)
+        self.logs = Logs(client, scripts, self.clock, settings.log_retention_ms)
+        self.stats = Statistics(client, scripts, self.clock, settings.log_retention_ms)
+        self.workers = Workers(scripts, self.clock)
+
+    @classmethod
+    async def open(cls, settings: Settings) -> Store:
+        """Connects, checks the server and reads how many shards there are.
+
+        Raises StoreUnavailable if it cannot be reached, StoreMisconfigured if it cannot be used.
+        """
+        if settings.redis_url is None:
+            raise StoreMisconfigured("No store was named: give --redis-url or POSTDATE_REDIS_URL.")
+        store = cls(connect(settings.redis_url), settings)
+        try:
+            await store.inspect()
+            await store.start()
+        except BaseException:
+            await store.aclose()
+            raise
+        return store
+
+    async def inspect(self) -> None:
+        """Refuses a server that cannot be used, and warns of what could be better in one."""
+        with translated():
+            server = _first(await self.client.info("server"))
+            config = await self._config()
+            persistence = _first(await self.client.info("persistence"))
+            memory = _first(await self.client.info("memory"))
+        _refuse_unusable(server, memory)
+        for warning in _warnings(config, persistence):
+            _log.warning("store", finding=warning)
+
+    async def start(self) -> None:
+        """Reads what must be known before the first use. Safe to repeat."""
+        await self.shards.read()
+        await self.tick()
+
+    async def ping(self) -> None:
+        """Raises a StoreError unless the store can be read right now."""
+        await self.tick()
+
+    async def tick(self) -> None:
+        """Reads the server's clock."""
+        with translated():
+            seconds, micros = await self.client.time()
+        self.clock.observe(seconds * 1_000_000 + micros)
+
+    async def uptime_s(self) -> int:
+        """How long the server has been running, in seconds."""
+        with translated():
+            server = _first(await self.client.info("server"))
+        return int(server.get("uptime_in_seconds", 0))
+
+    async def check(self) -> list[str]:
+        """Every broken invariant, as a sentence."""
+        return await broken_invariants(self.client, self.shards.count)
+
+    async def aclose(self) -> None:
+        await self.client.aclose()
+
+    async def _config(self) -> dict[str, Any]:
+        """What may be asked of the configuration; hosted servers often forbid it."""
+        try:
+            with translated():
+                return _first(await self.client.config_get("hash-max-*"))
+        except StoreError:
+            return {}
+
+
+def _keeping(settings: Settings) -> Keeping:
+    """Everything is kept a day longer than promised, and reads are clipped to the promise.
+
+    An ended schedule is kept a minute at least, so that a repeated create finds it.
+    """
+    return Keeping(
+        schedule_ms=max(settings.schedule_retention_ms, _MINUTE_MS),
+        log_ms=settings.log_retention_ms + DAY_MS,
+        log_entries=settings.log_max_entries,
+        seconds_ms=SECONDS_KEPT_MS + DAY_MS // 24,
+    )
+
+
+def _first(info: dict[str, Any]) -> dict[str, Any]:
+    """A cluster answers for each node; any one of them will do."""
+    values = list(info.values())
+    return values[0] if values and isinstance(values[0], dict) and "." in next(iter(info)) else info
+
+
+def _refuse_unusable(server: dict[str, Any], memory: dict[str, Any]) -> None:
+    version = str(server.get("redis_version", "7.0.0"))
+    if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST_SERVER:
+        raise StoreMisconfigured(f"The store is version {version}; Postdate needs 7.0 or newer.")
+    policy = memory.get("maxmemory_policy", "noeviction")
+    if policy != "noeviction":
+        raise StoreMisconfigured(
+            f"The store evicts keys (maxmemory-policy {policy}), so it may forget schedules; "
+            "set maxmemory-policy noeviction."
+        )
+
+
+def _warnings(config: dict[str, Any], persistence: dict[str, Any]) -> list[str]:
+    """What an operator should know of a server that is usable, but not set up for this."""
+    found = []
+    if str(persistence.get("aof_enabled", "1")) != "1":
+        found.append("the store does not keep an append-only file: a crash of it loses schedules")
+    value = config.get("hash-max-listpack-value")
+    if value is not None and int(value) < 1024:
+        found.append("hash-max-listpack-value is low: 4096 saves half the memory per schedule")
+    return found

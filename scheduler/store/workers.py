@@ -1,0 +1,32 @@
+"""Which workers are alive, as they tell each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from scheduler.store.clock import StoreClock
+from scheduler.store.scripts import Scripts
+
+_FORGET_MS = 10_000
+
+
+class Workers:
+    """The workers' heartbeats. A hint for who looks where, never what safety rests on."""
+
+    def __init__(self, scripts: Scripts, clock: StoreClock) -> None:
+        self._scripts = scripts
+        self._clock = clock
+
+    async def beat(self, worker_id: str, says: dict[str, Any]) -> list[str]:
+        """Notes that a worker is alive; returns the ids of all that are. Safe to repeat."""
+        alive = await self._scripts.heartbeat(
+            worker_id, msgspec.json.encode(says).decode(), _FORGET_MS
+        )
+        self._clock.observe(int(alive[0]))
+        return [worker.decode() for worker in alive[1::2]]
+
+    async def leave(self, worker_id: str) -> None:
+        """Says good-bye, so that the others need not wait until it is forgotten."""
+        await self._scripts.heartbeat(worker_id, "", _FORGET_MS)

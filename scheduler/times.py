@@ -1,0 +1,45 @@
+"""ISO 8601 in, ISO 8601 out; milliseconds since the epoch in between."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_ISO_8601 = re.compile(
+    r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d(?::\d\d)?)(?:[.,](\d{1,30}))?(Z|z|[+-]\d\d(?::?\d\d)?)?",
+    re.ASCII,
+)
+
+
+def parse_iso8601(text: str) -> int:
+    """Milliseconds since the epoch of an ISO 8601 timestamp; no zone means UTC.
+
+    Finer than a millisecond rounds up, so that nothing fires early.
+    Raises ValueError if it is not a timestamp, or no moment of the calendar.
+    """
+    match = _ISO_8601.fullmatch(text)
+    if match is None:
+        raise ValueError("not an ISO 8601 timestamp such as 2026-11-20T08:00:00.000Z")
+    whole, fraction, zone = match.groups()
+    moment = datetime.fromisoformat(whole.upper() + _offset(zone))
+    digits = (fraction or "").ljust(3, "0")
+    if fraction and len(whole) < len("2026-11-20T08:00:00"):
+        raise ValueError("a fraction needs seconds before it")
+    finer = 1 if digits[3:].strip("0") else 0
+    return (moment - _EPOCH) // _MILLISECOND + int(digits[:3]) + finer
+
+
+def format_iso8601(ms: int) -> str:
+    """`2026-11-20T08:00:00.000Z`."""
+    seconds, millis = divmod(ms, 1000)
+    moment = _EPOCH + timedelta(seconds=seconds)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{millis:03d}Z"
+
+
+def _offset(zone: str | None) -> str:
+    if zone is None or zone in "Zz":
+        return "+00:00"
+    digits = zone[1:].replace(":", "").ljust(4, "0")
+    return f"{zone[0]}{digits[:2]}:{digits[2:]}"
