@@ -1,0 +1,233 @@
+"""Targets: what a targetUrl names, and which addresses may be reached. Pure, no look-ups.
+
+The URL is taken apart here and nowhere else, so that what was judged is what is connected to.
+`urlsplit` will not do: it drops CR, LF and tabs in silence, and lets backslashes pass.
+"""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import re
+from collections.abc import Iterable
+from urllib.parse import quote
+
+import idna
+import msgspec
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+MAX_URL_CHARACTERS = 8192
+MAX_NAME_CHARACTERS = 253
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+_URL = re.compile(r"(https?)://([^/?#]*)([^#]*)(?:#.*)?", re.IGNORECASE | re.DOTALL)
+_AUTHORITY = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]*))?")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_BLANK = re.compile(r"\s")
+_NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
+# A last label that is a number makes the whole host a number, to inet_aton and so to getaddrinfo.
+_NUMERIC_END = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)", re.DOTALL)
+# Everything that RFC 3986 allows in a path or query, `%` so that escapes stay as they are, and
+# the brackets, which many a query carries bare.
+_KEPT = "!$%&'()*+,/:;=?@[]~"
+
+
+class DestinationNotAllowed(ValueError):
+    """The target is an address that may not be reached, or an odd spelling of an address."""
+
+    def __init__(self) -> None:
+        super().__init__("Destination not allowed")
+
+
+class Origin(msgspec.Struct, frozen=True, cache_hash=True):
+    """What connections are kept by: scheme, host as in `Target.host`, port."""
+
+    scheme: str
+    host: str
+    port: int
+
+
+class Target(msgspec.Struct, frozen=True):
+    """A targetUrl taken apart.
+
+    `host` is ASCII, lower case, without brackets or trailing dot: as in SNI. `path` is the
+    request target, query included, ready for the wire. `host_header` names the port unless it
+    is the scheme's own. `literal` is the address if the host is one, else None.
+    """
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+    host_header: str
+    origin: Origin
+    literal: Address | None = None
+
+
+@functools.lru_cache(maxsize=2048)
+def parse_target(url: str) -> Target:
+    """Take a targetUrl apart. Raises ValueError with a sentence that says which rule it breaks,
+    DestinationNotAllowed if its host is an odd spelling of an address.
+
+    Whether a literal address may be reached is for `AddressPolicy.judge` to say; a name is
+    judged when it is connected to. Cached: schedules are many, targets few.
+    """
+    _check_characters(url)
+    match = _URL.fullmatch(url)
+    if match is None:
+        raise ValueError("It must be an absolute http or https URL.")
+    scheme, authority, rest = match[1].lower(), match[2], match[3]
+    host_text, port = _split_authority(authority, _DEFAULT_PORTS[scheme])
+    host, literal = _read_host(host_text)
+    shown = f"[{host}]" if ":" in host else host
+    return Target(
+        scheme=scheme,
+        host=host,
+        port=port,
+        path=_request_target(rest),
+        host_header=shown if port == _DEFAULT_PORTS[scheme] else f"{shown}:{port}",
+        origin=Origin(scheme, host, port),
+        literal=literal,
+    )
+
+
+def _check_characters(url: str) -> None:
+    if len(url) > MAX_URL_CHARACTERS:
+        raise ValueError(f"It may have at most {MAX_URL_CHARACTERS:,} characters.")
+    if _CONTROL.search(url):
+        raise ValueError("It may not contain control characters.")
+    if _BLANK.search(url):
+        raise ValueError("It may not contain spaces.")
+    if "\\" in url:
+        raise ValueError("It may not contain backslashes.")
+    try:
+        url.encode()
+    except UnicodeEncodeError:
+        raise ValueError("It may not contain unpaired surrogates.") from None
+
+
+def _split_authority(authority: str, default_port: int) -> tuple[str, int]:
+    if "@" in authority:
+        raise ValueError("It may not contain a user name or password.")
+    match = _AUTHORITY.fullmatch(authority)
+    if match is None:
+        raise ValueError("Its host or port is not valid.")
+    host, digits = match[1], match[2]
+    if not host:
+        raise ValueError("It must have a host.")
+    if not digits:
+        return host, default_port
+    # The length first: int() of thousands of digits is slow, then refuses with a text of its own.
+    if len(digits) > 5 or not 1 <= int(digits) <= 65535:
+        raise ValueError("Its port must be from 1 to 65535.")
+    return host, int(digits)
+
+
+def _read_host(text: str) -> tuple[str, Address | None]:
+    """The host as in SNI, and the address if it is one, spelled the usual way."""
+    if text.startswith("["):
+        literal = _read_ipv6(text[1:-1])
+        return str(literal), literal
+    host = text.lower() if text.isascii() else _to_ascii(text)
+    name = host.removesuffix(".")
+    if _NAME.fullmatch(name) is None:
+        raise ValueError("Its host is not valid.")
+    if _NUMERIC_END.fullmatch(name) is None:
+        return name, None
+    # Only four plain decimal numbers, exactly as they were given, are an address.
+    if name != text:
+        raise DestinationNotAllowed
+    try:
+        return name, ipaddress.IPv4Address(name)
+    except ValueError:
+        raise DestinationNotAllowed from None
+
+
+def _read_ipv6(text: str) -> ipaddress.IPv6Address:
+    if "%" in text:  # a zone id: it names an interface of the worker's own machine
+        raise DestinationNotAllowed
+    try:
+        return ipaddress.IPv6Address(text)
+    except ValueError:
+        raise ValueError("Its IPv6 address is not valid.") from None
+
+
+def _to_ascii(text: str) -> str:
+    """An international name as DNS has it. Fullwidth digits and dots come out as plain ones."""
+    if len(text) > MAX_NAME_CHARACTERS:
+        raise ValueError("Its host is not valid.")
+    try:
+        mapped = idna.uts46_remap(text)
+        return mapped if mapped.isascii() else idna.encode(mapped).decode("ascii")
+    except idna.IDNAError:
+        raise ValueError("Its host is not a valid international name.") from None
+
+
+def _request_target(rest: str) -> str:
+    path = rest if rest.startswith("/") else "/" + rest
+    return quote(path, safe=_KEPT)
+
+
+_DENIED_IPV4 = tuple(
+    ipaddress.IPv4Network(text)
+    for text in (
+        "0.0.0.0/8",
+        "10.0.0.0/8",
+        "100.64.0.0/10",
+        "127.0.0.0/8",
+        "169.254.0.0/16",
+        "172.16.0.0/12",
+        "192.0.0.0/24",
+        "192.0.2.0/24",
+        "192.31.196.0/24",
+        "192.52.193.0/24",
+        "192.88.99.0/24",
+        "192.168.0.0/16",
+        "192.175.48.0/24",
+        "198.18.0.0/15",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "224.0.0.0/4",
+        "240.0.0.0/4",
+        "168.63.129.16/32",  # the metadata and health address of one large cloud
+    )
+)
+_PUBLIC_IPV6 = ipaddress.IPv6Network("2000::/3")
+_DENIED_IPV6 = tuple(
+    ipaddress.IPv6Network(text)
+    for text in ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20")
+)
+
+
+class AddressPolicy:
+    """Which addresses may be reached: public ones, and those of the `allow_targets` networks.
+
+    The lists are our own: `is_global` of Python 3.11 calls NAT64, 6to4, `::127.0.0.1`,
+    `fec0::/10`, `192.0.0.8` and multicast global.
+    """
+
+    def __init__(self, allow_targets: Iterable[Network] = ()) -> None:
+        self._allowed = tuple(allow_targets)
+
+    def allows(self, address: Address) -> bool:
+        """Whether a connection to this address may be opened."""
+        if isinstance(address, ipaddress.IPv4Address):
+            return self._is_listed(address) or not any(address in net for net in _DENIED_IPV4)
+        if address.scope_id is not None:
+            return False
+        if self._is_listed(address):
+            return True
+        if address.ipv4_mapped is not None:
+            # The kernel connects to the IPv4 address in it, so that may be allowed as well.
+            return self._is_listed(address.ipv4_mapped)
+        return address in _PUBLIC_IPV6 and not any(address in net for net in _DENIED_IPV6)
+
+    def judge(self, target: Target) -> None:
+        """Raises DestinationNotAllowed for a literal address that may not be reached."""
+        if target.literal is not None and not self.allows(target.literal):
+            raise DestinationNotAllowed
+
+    def _is_listed(self, address: Address) -> bool:
+        return any(address in net for net in self._allowed)

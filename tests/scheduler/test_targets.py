@@ -1,0 +1,223 @@
+"""What a targetUrl may be, and which addresses it may name."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.targets import (
+    AddressPolicy,
+    DestinationNotAllowed,
+    Origin,
+    Target,
+    parse_target,
+)
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "port", "host_header", "path"),
+    [
+        ("http://example.com", "example.com", 80, "example.com", "/"),
+        ("HTTPS://Example.COM/Hook?a=B#part", "example.com", 443, "example.com", "/Hook?a=B"),
+        ("http://example.com:8080/", "example.com", 8080, "example.com:8080", "/"),
+        ("https://example.com:443/", "example.com", 443, "example.com", "/"),
+        ("http://example.com:/x", "example.com", 80, "example.com", "/x"),
+        ("http://example.com?q=1", "example.com", 80, "example.com", "/?q=1"),
+        ("http://example.com#part", "example.com", 80, "example.com", "/"),
+        ("http://example.com./", "example.com", 80, "example.com", "/"),
+        ("http://my_service:9000/a", "my_service", 9000, "my_service:9000", "/a"),
+        ("http://localhost/", "localhost", 80, "localhost", "/"),
+        ("http://r3---sn.example/", "r3---sn.example", 80, "r3---sn.example", "/"),
+        ("http://bücher.example/ä?ö=ü", "xn--bcher-kva.example", 80, None, "/%C3%A4?%C3%B6=%C3%BC"),
+        ("http://日本。jp/", "xn--wgv71a.jp", 80, None, "/"),
+        ("http://e.example/%2F%zz%C3%A4/a%20b", "e.example", 80, None, "/%2F%zz%C3%A4/a%20b"),
+        ('http://e.example/<"{}|^`>', "e.example", 80, None, "/%3C%22%7B%7D%7C%5E%60%3E"),
+        ("http://e.example/a?b=[1]&c=:@!$'()*+,;", "e.example", 80, None, None),
+        ("http://e.example//double/../up", "e.example", 80, None, "//double/../up"),
+        ("http://93.184.216.34/", "93.184.216.34", 80, "93.184.216.34", "/"),
+        ("http://[2606:4700::1]:81/", "2606:4700::1", 81, "[2606:4700::1]:81", "/"),
+        ("http://[2606:4700:0:0::0001]/", "2606:4700::1", 80, "[2606:4700::1]", "/"),
+    ],
+)
+def test_a_url_is_taken_apart(
+    url: str, host: str, port: int, host_header: str | None, path: str | None
+) -> None:
+    target = parse_target(url)
+    scheme = url.split(":")[0].lower()
+    expected_path = path if path is not None else url.removeprefix("http://e.example")
+    assert target == Target(
+        scheme=scheme,
+        host=host,
+        port=port,
+        path=expected_path,
+        host_header=host_header or host,
+        origin=Origin(scheme, host, port),
+        literal=target.literal,
+    )
+    assert (target.literal is None) == (not host[0].isdigit())
+
+
+@pytest.mark.parametrize(
+    ("url", "sentence"),
+    [
+        ("", "It must be an absolute http or https URL."),
+        ("example.com/x", "It must be an absolute http or https URL."),
+        ("/x", "It must be an absolute http or https URL."),
+        ("//example.com/x", "It must be an absolute http or https URL."),
+        ("ftp://example.com/", "It must be an absolute http or https URL."),
+        ("http:/example.com/", "It must be an absolute http or https URL."),
+        ("http:///x", "It must have a host."),
+        ("http://:80/", "It must have a host."),
+        ("http://user@example.com/", "It may not contain a user name or password."),
+        ("http://user:pw@example.com/", "It may not contain a user name or password."),
+        ("http://@example.com/", "It may not contain a user name or password."),
+        ("http://example.com/a b", "It may not contain spaces."),
+        ("http://example.com/a\u00a0b", "It may not contain spaces."),
+        (" http://example.com/", "It may not contain spaces."),
+        ("http://example.com/\r\nX: 1", "It may not contain control characters."),
+        ("http://exam\tple.com/", "It may not contain control characters."),
+        ("http://example.com/\x7f", "It may not contain control characters."),
+        ("http://example.com/\x85", "It may not contain control characters."),
+        ("http://example.com\\@evil.example/", "It may not contain backslashes."),
+        ("http://example.com/\ud800", "It may not contain unpaired surrogates."),
+        ("http://example.com:0/", "Its port must be from 1 to 65535."),
+        ("http://example.com:65536/", "Its port must be from 1 to 65535."),
+        ("http://example.com:" + "9" * 5000 + "/", "Its port must be from 1 to 65535."),
+        ("http://example.com:8o/", "Its host or port is not valid."),
+        ("http://example.com:٨/", "Its host or port is not valid."),
+        ("http://a:b:80/", "Its host or port is not valid."),
+        ("http://[::1/", "Its host or port is not valid."),
+        ("http://[::1]x/", "Its host or port is not valid."),
+        ("http://[::g]/", "Its IPv6 address is not valid."),
+        ("http://[]/", "Its IPv6 address is not valid."),
+        ("http://exa%6dple.com/", "Its host is not valid."),
+        ("http://a..b/", "Its host is not valid."),
+        ("http://.example.com/", "Its host is not valid."),
+        ("http://" + "a" * 64 + ".example/", "Its host is not valid."),
+        ("http://" + "a." * 127 + "example/", "Its host is not valid."),
+        ("http://exa<mple/", "Its host is not valid."),
+        ("http://\u2100.example/", "Its host is not a valid international name."),  # means `a/c`
+        ("http://" + "ü" * 5000 + "/", "Its host is not valid."),
+        ("http://\u0378.example/", "Its host is not a valid international name."),
+        ("http://example.com/" + "a" * 8192, "It may have at most 8,192 characters."),
+    ],
+)
+def test_a_bad_url_is_refused_with_the_rule_it_breaks(url: str, sentence: str) -> None:
+    with pytest.raises(ValueError) as refusal:
+        parse_target(url)
+    assert str(refusal.value) == sentence
+    assert not isinstance(refusal.value, DestinationNotAllowed)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "2130706433",
+        "0x7f000001",
+        "0X7F000001",
+        "0x",
+        "017700000001",
+        "127.1",
+        "127.0.1",
+        "0177.0.0.1",
+        "127.0.0.01",
+        "0x7f.0.0.1",
+        "127.0.0.0x1",
+        "127.0.0.1.",
+        "2130706433.",
+        "256.0.0.1",
+        "1.2.3.4.5",
+        "name.example.1",
+        "93.184.216.34.",
+        "\uff11\uff12\uff17.\uff10.\uff10.\uff11",
+        "127。0。0。1",
+        "①27.0.0.1",
+        "127.0.0.\uff11",
+        "[fe80::1%25eth0]",
+        "[fe80::1%eth0]",
+    ],
+)
+def test_odd_spellings_of_an_address_are_refused_always(host: str) -> None:
+    with pytest.raises(DestinationNotAllowed, match=r"^Destination not allowed$"):
+        parse_target(f"http://{host}/")
+
+
+PUBLIC = AddressPolicy()
+DENIED = """
+0.0.0.0 0.1.2.3 10.0.0.1 100.64.0.1 100.127.255.255 127.0.0.1 127.255.255.255 169.254.169.254
+172.16.0.1 172.31.255.255 192.0.0.8 192.0.0.170 192.0.2.1 192.31.196.1 192.52.193.1 192.88.99.1
+192.168.1.1 192.175.48.1 198.18.0.1 198.19.255.255 198.51.100.1 203.0.113.1 224.0.0.1
+239.255.255.255 240.0.0.1 255.255.255.255 168.63.129.16 :: ::1 ::127.0.0.1 ::ffff:127.0.0.1
+::ffff:8.8.8.8 64:ff9b::7f00:1 64:ff9b:1::1 100::1 2001::1 2001:1ff::1 2001:db8::1 2002:7f00:1::1
+2620:4f:8000::1 3fff::1 4000::1 5f00::1 fc00::1 fd00::1 fe80::1 fe80::1%1 fec0::1 ff02::1
+""".split()  # noqa: SIM905 - shorter
+ALLOWED = """
+1.1.1.1 8.8.8.8 9.255.255.255 11.0.0.0 100.63.255.255 100.128.0.0 126.255.255.255 128.0.0.0
+172.15.255.255 172.32.0.0 192.0.1.1 198.17.255.255 198.20.0.0 223.255.255.255 168.63.129.17
+2000::1 2001:200::1 2606:4700::1111 2a00:1450::1 3ffe::1 2620:4f:8001::1
+""".split()  # noqa: SIM905 - shorter
+
+
+@pytest.mark.parametrize("text", DENIED)
+def test_addresses_that_are_not_public_are_denied(text: str) -> None:
+    assert not PUBLIC.allows(ipaddress.ip_address(text))
+
+
+@pytest.mark.parametrize("text", ALLOWED)
+def test_public_addresses_are_allowed(text: str) -> None:
+    assert PUBLIC.allows(ipaddress.ip_address(text))
+
+
+@pytest.mark.parametrize(
+    ("network", "address", "allowed"),
+    [
+        ("127.0.0.0/8", "127.0.0.1", True),
+        ("127.0.0.0/8", "::ffff:127.0.0.1", True),
+        ("127.0.0.0/8", "::ffff:10.0.0.1", False),
+        ("::ffff:10.0.0.0/104", "::ffff:10.0.0.1", True),
+        ("127.0.0.0/8", "::1", False),
+        ("127.0.0.0/8", "10.0.0.1", False),
+        ("::1/128", "::1", True),
+        ("fe80::/10", "fe80::1%1", False),
+        ("10.1.0.0/16", "8.8.8.8", True),
+    ],
+)
+def test_allowed_networks_open_what_they_contain(network: str, address: str, allowed: bool) -> None:
+    policy = AddressPolicy((ipaddress.ip_network(network),))
+    assert policy.allows(ipaddress.ip_address(address)) is allowed
+
+
+def test_a_literal_is_judged_and_a_name_is_not() -> None:
+    PUBLIC.judge(parse_target("http://8.8.8.8/"))
+    PUBLIC.judge(parse_target("http://localhost/"))
+    for url in ("http://127.0.0.1/", "http://[::1]/", "http://[::ffff:7f00:1]/"):
+        with pytest.raises(DestinationNotAllowed):
+            PUBLIC.judge(parse_target(url))
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_a_target_fit_for_the_wire_or_a_sentence(text: str) -> None:
+    for url in (text, f"http://{text}", f"http://e.example/{text}"):
+        try:
+            target = parse_target(url)
+        except ValueError as refusal:
+            assert str(refusal).endswith((".", "Destination not allowed"))  # noqa: PT017
+        else:
+            line = f"{target.path}{target.host_header}{target.host}"
+            assert line.isascii()
+            assert not any(character <= " " or character in "\x7f\\#" for character in line)
+            assert target.path.startswith("/")
+            assert 1 <= target.port <= 65535
+
+
+@given(st.ip_addresses())
+def test_a_literal_comes_through_as_the_very_address(
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address,
+) -> None:
+    shown = f"[{address}]" if address.version == 6 else str(address)
+    target = parse_target(f"http://{shown}:1234/")
+    assert target.literal == address
+    assert ipaddress.ip_address(target.host) == address
