@@ -1,0 +1,60 @@
+"""What the firing tests share: an invocation to fire, a firer that may reach loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple
+
+from scheduler.models import Delivery, Invocation, Outcome, Request
+from scheduler.settings import Settings
+from worker.firer import Firer
+
+LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
+SCHEDULE_ID = "sch_01jd3m0000e0080000000000a0"
+
+
+class Fired(NamedTuple):
+    """What `done` was called with."""
+
+    invocation: Invocation
+    outcome: Outcome
+    sent_at_s: float
+
+    @property
+    def brief(self) -> tuple[str, int, str]:
+        return self.outcome.status.value, self.outcome.status_code, self.outcome.error_message
+
+
+def invocation_of(
+    url: str,
+    method: str = "POST",
+    body: bytes | None = b'{"n":1}',
+    headers: dict[str, str] | None = None,
+    delivery: Delivery = Delivery.AT_LEAST_ONCE,
+) -> Invocation:
+    request = Request(0, method, url, headers or {}, body, delivery)
+    return Invocation(0, "acc_00_a", SCHEDULE_ID, 0, "token", 1, 0, request)
+
+
+@contextlib.asynccontextmanager
+async def firer_for_tests(limit_ms: int = 5_000, **options: Any) -> AsyncIterator[Firer]:
+    """A firer whose every fire is known to have ended when the test does."""
+    settings = Settings(
+        allow_targets=LOOPBACK, fire_timeout_ms=limit_ms, max_response_bytes=100_000
+    )
+    firer = Firer(settings, **options)
+    yield firer
+    assert firer.in_flight == 0
+    await firer.aclose()
+
+
+async def fired(firer: Firer, invocation: Invocation) -> Fired:
+    """Fire it and wait for its outcome; `done` must be called once."""
+    over: asyncio.Future[Fired] = asyncio.get_running_loop().create_future()
+    firer.fire(invocation, lambda *ended: over.set_result(Fired(*ended)))
+    result = await asyncio.wait_for(over, 10)
+    await asyncio.sleep(0)  # a second call would raise InvalidStateError in here
+    return result

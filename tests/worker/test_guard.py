@@ -1,0 +1,212 @@
+"""The guard, with a resolver of the tests' own and a clock that they move."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from scheduler.targets import AddressPolicy, Target, parse_target
+from tests.worker.scripted import until
+from worker.guard import FAILURE_S, FRESH_S, USABLE_S, Blocked, Guard
+from worker.outcome import Failure
+
+NAME = parse_target("http://hooks.example/")
+UNKNOWN = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+
+class Resolver:
+    """Answers what it was last told to, and counts how often it was asked."""
+
+    def __init__(self, *addresses: str) -> None:
+        self.answer: list[str] | Exception = list(addresses)
+        self.asked: list[str] = []
+
+    def __call__(self, name: str) -> list[str]:
+        self.asked.append(name)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+class MovedLoop:
+    """The running loop, with a clock that tests move."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.now = 1000.0
+        self.create_future = self.loop.create_future
+        self.call_soon = self.loop.call_soon
+        self.call_soon_threadsafe = self.loop.call_soon_threadsafe
+
+    def time(self) -> float:
+        return self.now
+
+
+def guard_with(resolver: Callable[[str], list[str]]) -> tuple[Guard, MovedLoop]:
+    clock = MovedLoop()
+    return Guard(clock, AddressPolicy(), resolver), clock  # type: ignore[arg-type]
+
+
+async def blocked_by(guard: Guard, target: Target) -> Failure:
+    with pytest.raises(Blocked) as blocked:
+        await guard.addresses(target)
+    return blocked.value.failure
+
+
+@pytest.mark.parametrize(
+    ("addresses", "failure"),
+    [
+        (["8.8.8.8"], None),
+        (["2606:4700::1", "8.8.8.8"], None),
+        (["127.0.0.1"], Failure.NOT_ALLOWED),
+        (["8.8.8.8", "10.0.0.1"], Failure.NOT_ALLOWED),
+        (["8.8.8.8", "fe80::1%eth0"], Failure.NOT_ALLOWED),
+        (["::ffff:8.8.8.8"], Failure.NOT_ALLOWED),
+        ([], Failure.UNRESOLVED),
+    ],
+)
+async def test_every_address_of_a_name_must_be_allowed(
+    addresses: list[str], failure: Failure | None
+) -> None:
+    guard, _ = guard_with(Resolver(*addresses))
+    if failure is None:
+        assert await guard.addresses(NAME) == tuple(addresses)
+    else:
+        assert await blocked_by(guard, NAME) is failure
+
+
+async def test_a_literal_is_judged_without_asking_anybody() -> None:
+    resolver = Resolver()
+    guard, clock = guard_with(resolver)
+    assert guard.known(parse_target("http://8.8.8.8/")) == ("8.8.8.8",)
+    assert guard.known(parse_target("http://[2606:4700::1]/")) == ("2606:4700::1",)
+    with pytest.raises(Blocked):
+        guard.known(parse_target("http://127.0.0.1/"))
+    clock.now += USABLE_S + 1
+    assert guard.known(parse_target("http://8.8.8.8/")) == ("8.8.8.8",)
+    assert resolver.asked == []
+
+
+async def test_a_name_is_unknown_until_it_was_looked_up_and_then_fresh() -> None:
+    resolver = Resolver("8.8.8.8")
+    guard, clock = guard_with(resolver)
+    assert guard.known(NAME) is None
+    await guard.addresses(NAME)
+    clock.now += FRESH_S - 0.001
+    assert guard.known(NAME) == ("8.8.8.8",)
+    assert resolver.asked == ["hooks.example"]
+
+
+async def test_look_ups_of_one_name_are_made_once() -> None:
+    resolver = Resolver("8.8.8.8")
+    guard, _ = guard_with(resolver)
+    answers = await asyncio.gather(*(guard.addresses(NAME) for _ in range(100)))
+    assert set(answers) == {("8.8.8.8",)}
+    assert resolver.asked == ["hooks.example"]
+
+
+async def test_a_stale_answer_is_used_while_it_is_looked_up_again() -> None:
+    resolver = Resolver("8.8.8.8")
+    guard, clock = guard_with(resolver)
+    await guard.addresses(NAME)
+    resolver.answer = ["9.9.9.9"]
+    clock.now += FRESH_S
+    assert guard.known(NAME) == ("8.8.8.8",)
+    await until(lambda: guard.known(NAME) == ("9.9.9.9",))
+    assert len(resolver.asked) == 2
+
+
+async def test_a_name_that_turned_private_is_blocked_as_soon_as_it_is_known() -> None:
+    resolver = Resolver("8.8.8.8")
+    guard, clock = guard_with(resolver)
+    await guard.addresses(NAME)
+    resolver.answer = ["127.0.0.1"]
+    clock.now += FRESH_S
+    guard.known(NAME)
+    await until(lambda: _is_blocked(guard, NAME))
+
+
+def _is_blocked(guard: Guard, target: Target) -> bool:
+    try:
+        guard.known(target)
+    except Blocked:
+        return True
+    return False
+
+
+async def test_a_resolver_that_stumbles_takes_nothing_back_for_a_while() -> None:
+    resolver = Resolver("8.8.8.8")
+    guard, clock = guard_with(resolver)
+    await guard.addresses(NAME)
+    resolver.answer = UNKNOWN
+    clock.now += FRESH_S
+    assert await guard.addresses(NAME) == ("8.8.8.8",)
+    await until(lambda: len(resolver.asked) == 2)
+    clock.now += USABLE_S - FRESH_S
+    assert await blocked_by(guard, NAME) is Failure.UNRESOLVED
+
+
+async def test_a_failure_is_remembered_for_a_second() -> None:
+    resolver = Resolver()
+    resolver.answer = UNKNOWN
+    guard, clock = guard_with(resolver)
+    assert await blocked_by(guard, NAME) is Failure.UNRESOLVED
+    assert await blocked_by(guard, NAME) is Failure.UNRESOLVED
+    assert len(resolver.asked) == 1
+    resolver.answer = ["8.8.8.8"]
+    clock.now += FAILURE_S
+    assert await guard.addresses(NAME) == ("8.8.8.8",)
+
+
+async def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("worker.guard.MAX_NAMES", 3)
+    guard, _ = guard_with(Resolver("8.8.8.8"))
+    targets = [parse_target(f"http://n{number}.example/") for number in range(5)]
+    for target in targets:
+        await guard.addresses(target)
+    assert [guard.known(target) is not None for target in targets] == [False] * 2 + [True] * 3
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+async def test_a_slow_name_delays_no_other(gate: threading.Event) -> None:
+    def resolve(name: str) -> list[str]:
+        if name.startswith("slow"):
+            gate.wait(10)
+        return ["8.8.8.8"]
+
+    guard, _ = guard_with(resolve)
+    slow = [
+        asyncio.ensure_future(guard.addresses(parse_target(f"http://slow{number}.example/")))
+        for number in range(100)
+    ]
+    assert await asyncio.wait_for(guard.addresses(NAME), 5) == ("8.8.8.8",)
+    assert not any(waiting.done() for waiting in slow)
+    gate.set()
+    assert set(await asyncio.gather(*slow)) == {("8.8.8.8",)}
+
+
+async def test_one_that_gives_up_does_not_cancel_the_look_up_for_others(
+    gate: threading.Event,
+) -> None:
+    def resolve(name: str) -> list[str]:
+        gate.wait(10)
+        return ["8.8.8.8"]
+
+    guard, _ = guard_with(resolve)
+    first = asyncio.ensure_future(guard.addresses(NAME))
+    second = asyncio.ensure_future(guard.addresses(NAME))
+    await asyncio.sleep(0)
+    first.cancel()
+    gate.set()
+    assert await second == ("8.8.8.8",)
+    assert first.cancelled()

@@ -1,0 +1,100 @@
+"""The wire fed with anything at all, in pieces of any size: it always ends, once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.targets import Origin
+from worker.outcome import Failure
+from worker.wire import Route, Wire
+
+PIECES = [
+    b"HTTP/1.1 200 OK\r\n",
+    b"HTTP/1.1 100 Continue\r\n\r\n",
+    b"HTTP/1.1 101 Switching\r\n",
+    b"HTTP/1.0 404 \r\n",
+    b"Content-Length: 3\r\n",
+    b"Transfer-Encoding: chunked\r\n",
+    b"Connection: close\r\n",
+    b"\r\n",
+    b"\r\n\r\n",
+    b"3\r\n",
+    b"0\r\n",
+    b"abc",
+    b"A: b\r\n",
+    b"\0",
+]
+answers = st.lists(st.sampled_from(PIECES) | st.binary(max_size=3), max_size=12).map(b"".join)
+
+
+class DeafTransport:
+    """Takes everything, sends nothing."""
+
+    def __init__(self) -> None:
+        self.closing = False
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def write(self, data: bytes) -> None:
+        assert not self.closing
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def abort(self) -> None:
+        self.closing = True
+
+
+class Ends:
+    """An exchange that notes how it ended."""
+
+    def __init__(self) -> None:
+        self.noted: list[tuple[object, ...]] = []
+
+    def answered(self, wire: Wire, status_code: int, reason: str, reusable: bool) -> None:
+        self.noted.append((status_code, reason, reusable))
+
+    def broke(self, wire: Wire, failure: Failure, silent: bool) -> None:
+        assert wire.is_open is False
+        self.noted.append((failure, silent))
+
+
+def play(said: bytes, size: int, head_only: bool) -> list[tuple[object, ...]]:
+    """How the exchange ends when the target says this, `size` bytes at a time, and hangs up."""
+    wire = Wire(Route(Origin("http", "e.example", 80), "8.8.8.8"), 100, lambda wire: None)
+    wire.connection_made(cast("asyncio.Transport", DeafTransport()))
+    ends = Ends()
+    wire.send(ends, b"request", head_only)
+    for at in range(0, len(said), size):
+        if not ends.noted:
+            wire.data_received(said[at : at + size])
+    wire.eof_received()
+    wire.connection_lost(None)
+    return ends.noted
+
+
+@given(said=answers, size=st.integers(1, 40), head_only=st.booleans())
+def test_any_answer_ends_the_exchange_once_and_never_by_a_fault_of_ours(
+    said: bytes, size: int, head_only: bool
+) -> None:
+    noted = play(said, size, head_only)
+    assert len(noted) == 1
+    assert noted[0][0] is not Failure.INTERNAL
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 1000])
+def test_pieces_make_no_difference(size: int) -> None:
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nA: b\r\n\r\n"
+    interim = b"HTTP/1.1 103 Early Hints\r\nContent-Length: 0\r\n\r\n"
+    until_close = b"HTTP/1.1 500 Oh\r\n\r\nabc"
+    assert play(chunked, size, False) == [(200, "OK", True)]
+    assert play(interim + interim + chunked, size, False) == [(200, "OK", True)]
+    assert play(interim + until_close, size, False) == [(500, "Oh", False)]
+    assert play(chunked[:-1], size, False) == [(Failure.CLOSED_MIDWAY, False)]
+    assert play(b"", size, False) == [(Failure.CLOSED_EARLY, True)]

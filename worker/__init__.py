@@ -1,0 +1,1 @@
+"""Claims what is due, fires it at its target, and acks the outcome."""

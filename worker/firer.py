@@ -1,0 +1,294 @@
+"""The firer: a claimed invocation goes out, its outcome comes back.
+
+A fire is a call with a callback. On the hot path, a kept connection to an address that is known,
+it creates no task and no future; only resolving and connecting do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+
+import structlog
+
+from scheduler.models import Delivery, Invocation, Outcome
+from scheduler.settings import Settings
+from scheduler.targets import AddressPolicy, DestinationNotAllowed, Origin, Target, parse_target
+from worker.deadlines import Deadlines
+from worker.guard import Blocked, Guard, Resolve, system_resolve
+from worker.openings import Openings
+from worker.outcome import Failure, answered, failed, timed_out
+from worker.pool import ConnectFailed, Pool
+from worker.request import render
+from worker.wire import Wire
+
+Done = Callable[[Invocation, Outcome, float], None]
+"""Called once per fire with its outcome, and when its first byte was written: by the loop's
+clock, in seconds, `NOT_SENT` if none was."""
+
+StillWanted = Callable[[Invocation], Outcome | None]
+"""Asked right before the first byte: None to go on, or the outcome to end with, unsent."""
+
+NOT_SENT = -1.0
+
+_log = structlog.get_logger(__name__)
+
+
+class Fire:
+    """One invocation in flight: what its connection answers to, and what its deadline ends."""
+
+    __slots__ = (
+        "deadline_s",
+        "done",
+        "firer",
+        "invocation",
+        "resent",
+        "sent_at_s",
+        "started_s",
+        "steps",
+        "target",
+        "wire",
+    )
+
+    target: Target
+
+    def __init__(self, firer: Firer, invocation: Invocation, done: Done, now: float) -> None:
+        self.firer = firer
+        self.invocation = invocation
+        self.done: Done | None = done
+        self.started_s = now
+        self.deadline_s = now + firer.limit_s
+        self.sent_at_s = NOT_SENT
+        self.resent = False
+        self.wire: Wire | None = None
+        self.steps: asyncio.Task[None] | None = None  # resolving and connecting, if it has to
+
+    def answered(self, wire: Wire, status_code: int, reason: str, reusable: bool) -> None:
+        """From the wire: the whole answer is here. The wire goes back before `done` fires anew."""
+        self.wire = None
+        try:
+            # At most once needs fresh connections: keeping its old ones would only pile them up.
+            if reusable and self.invocation.request.delivery is not Delivery.AT_MOST_ONCE:
+                self.firer.free(wire)
+            else:
+                wire.abort()
+            self.firer.end(self, answered(status_code, reason, self.elapsed_ms()))
+        except Exception:
+            self.firer.fail_internally(self)
+
+    def broke(self, wire: Wire, failure: Failure, silent: bool) -> None:
+        """From the wire: there will be no answer on it.
+
+        A kept connection that dies without one byte of answer was most likely closed by the
+        target while it was idle, so the request is sent once more, as the next attempt.
+        """
+        self.wire = None
+        if silent and wire.exchanges > 1 and not self.resent:
+            self.resent = True
+            self.invocation.attempt += 1
+            self.firer.connect(self)
+        else:
+            self.firer.end(self, failed(failure, self.elapsed_ms()))
+
+    @property
+    def is_over(self) -> bool:
+        return self.done is None
+
+    @property
+    def needs_fresh(self) -> bool:
+        """At most once: a kept connection may die unseen, and leave open whether it was sent."""
+        return self.resent or self.invocation.request.delivery is Delivery.AT_MOST_ONCE
+
+    def elapsed_ms(self) -> int:
+        return round((self.firer.loop.time() - self.started_s) * 1000)
+
+
+class Firer:
+    """Fires invocations, up to as many at once as its caller asks for.
+
+    To be made inside a running loop. `allow_targets`, `fire_timeout_ms` and
+    `max_response_bytes` come from the settings; the rest is for tests, and for the caller's
+    clock (`still_wanted`).
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        still_wanted: StillWanted | None = None,
+        policy: AddressPolicy | None = None,
+        resolve: Resolve = system_resolve,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.limit_s = settings.fire_timeout_ms / 1000
+        self.pool = Pool(self.loop, settings.max_response_bytes, ssl_context)
+        self._guard = Guard(self.loop, policy or AddressPolicy(settings.allow_targets), resolve)
+        self._limit_ms = settings.fire_timeout_ms
+        self._still_wanted = still_wanted
+        self._openings: Openings[Fire] = Openings()
+        self._deadlines: Deadlines[Fire] = Deadlines(self.loop, self._expire)
+
+    @property
+    def in_flight(self) -> int:
+        """Fires whose `done` has not been called yet."""
+        return len(self._deadlines)
+
+    def fire(self, invocation: Invocation, done: Done) -> None:
+        """Send the invocation's request; `done` is called once with the outcome.
+
+        Possibly before this returns. `invocation.attempt` is raised if the request had to go
+        out a second time. Never raises: what goes wrong is an outcome.
+        """
+        fire = Fire(self, invocation, done, self.loop.time())
+        self._deadlines.add(fire)
+        try:
+            self._start(fire)
+        except Exception:
+            self.fail_internally(fire)
+
+    async def aclose(self) -> None:
+        """Close all connections. A fire still in flight is cut off, and its `done` never called:
+        its lease runs out, and whoever claims it next knows that it may have been sent."""
+        self._openings.clear()
+        for fire in self._deadlines.clear():
+            fire.done = None
+            self._let_go(fire)
+        self.pool.close()
+        await asyncio.sleep(0)  # the loop closes the sockets in its next round
+
+    # What a Fire calls
+
+    def connect(self, fire: Fire) -> None:
+        """The cold path: resolve if need be, then a new connection, or one that comes free."""
+        if self._openings.admit(fire.target.origin, fire):
+            self._take_steps(fire)
+
+    def free(self, wire: Wire) -> None:
+        """A connection is ready for another exchange."""
+        waiting = self._openings.claim_free(wire.route.origin)
+        if waiting is None:
+            self.pool.keep(wire)
+            return
+        try:
+            self._send(waiting, wire)
+        except Exception:
+            self.fail_internally(waiting)
+
+    def end(self, fire: Fire, outcome: Outcome) -> None:
+        """Report the outcome, if it is the first one for this fire."""
+        done = fire.done
+        if done is None:
+            return
+        fire.done = None
+        self._deadlines.discard(fire)
+        try:
+            done(fire.invocation, outcome, fire.sent_at_s)
+        except Exception:
+            _log.exception("Internal error", schedule=fire.invocation.schedule_id)
+
+    def fail_internally(self, fire: Fire) -> None:
+        """An exception that nobody foresaw, being handled right now: it ends this one fire."""
+        _log.exception("Internal error", schedule=fire.invocation.schedule_id)
+        self._let_go(fire)
+        self.end(fire, failed(Failure.INTERNAL, fire.elapsed_ms()))
+
+    # The way of a fire
+
+    def _start(self, fire: Fire) -> None:
+        request = fire.invocation.request
+        try:
+            fire.target = target = parse_target(request.url)
+            addresses = self._guard.known(target)
+        except Blocked as blocked:
+            self.end(fire, failed(blocked.failure))
+            return
+        except DestinationNotAllowed:
+            self.end(fire, failed(Failure.NOT_ALLOWED))
+            return
+        except ValueError:  # the URL passed at POST, under rules that have changed since
+            self.end(fire, failed(Failure.BAD_REQUEST))
+            return
+        wire = None
+        if addresses is not None and request.delivery is not Delivery.AT_MOST_ONCE:
+            wire = self.pool.take(target.origin, addresses)
+        if wire is None:
+            self.connect(fire)
+        else:
+            self._send(fire, wire)
+
+    def _take_steps(self, fire: Fire) -> None:
+        origin = fire.target.origin
+        fire.steps = self.loop.create_task(self._connect(fire))
+        # Not a `finally` in there: a coroutine that is cancelled before its first step runs none.
+        fire.steps.add_done_callback(lambda _: self._after_steps(origin))
+
+    def _after_steps(self, origin: Origin) -> None:
+        following = self._openings.ended(origin)
+        if following is not None:
+            self._take_steps(following)
+
+    async def _connect(self, fire: Fire) -> None:
+        try:
+            addresses = await self._guard.addresses(fire.target)
+            wire = await self.pool.connect(fire.target.origin, addresses)
+            fire.steps = None
+            if wire.is_open:
+                self._send(fire, wire)
+            else:
+                self.end(fire, failed(Failure.CLOSED_EARLY, fire.elapsed_ms()))
+        except (Blocked, ConnectFailed) as reason:
+            self.end(fire, failed(reason.failure, fire.elapsed_ms()))
+        except Exception:
+            fire.steps = None
+            self.fail_internally(fire)
+
+    def _send(self, fire: Fire, wire: Wire) -> None:
+        fire.wire = wire
+        invocation = fire.invocation
+        request = invocation.request
+        try:
+            data = render(fire.target, request, invocation.schedule_id, invocation.attempt)
+        except ValueError:
+            self._let_go(fire)
+            self.end(fire, failed(Failure.BAD_REQUEST))
+            return
+        refusal = self._still_wanted(invocation) if self._still_wanted else None
+        if refusal is not None:
+            self._give_up(fire, wire, refusal)
+            return
+        if fire.sent_at_s < 0:
+            fire.sent_at_s = self.loop.time()
+        wire.send(fire, data, request.method == "HEAD")
+
+    def _give_up(self, fire: Fire, wire: Wire, refusal: Outcome) -> None:
+        """No longer wanted. If the first attempt was sent, "unsent" would not be the truth."""
+        fire.wire = None
+        if wire.exchanges:
+            # Not at once: a long line that nobody wants any more would nest as deep as it is long.
+            self.loop.call_soon(self._pass_on, wire)
+        else:
+            wire.abort()
+        if fire.resent:
+            refusal = failed(Failure.CLOSED_EARLY, fire.elapsed_ms())
+        self.end(fire, refusal)
+
+    def _pass_on(self, wire: Wire) -> None:
+        if wire.is_open:
+            self.free(wire)
+
+    def _expire(self, fire: Fire) -> None:
+        try:
+            self._let_go(fire)
+        finally:
+            self.end(fire, timed_out(self._limit_ms))
+
+    def _let_go(self, fire: Fire) -> None:
+        """Cut whatever still works for this fire."""
+        if fire.steps is not None:
+            fire.steps.cancel()
+            fire.steps = None
+        if fire.wire is not None:
+            fire.wire.abort()
+            fire.wire = None

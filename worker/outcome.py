@@ -1,0 +1,116 @@
+"""What counts as an outcome: of an answer, of a failure, of an invocation given up. Pure."""
+
+from __future__ import annotations
+
+import errno
+import http
+import re
+import socket
+import ssl
+from enum import StrEnum
+
+from scheduler.models import Delivery, Invocation, Outcome, Status
+
+MAX_MESSAGE_CHARACTERS = 200
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+
+
+class Failure(StrEnum):
+    """Why no answer was had; the text is the `errorMessage`. A timeout has `timed_out`."""
+
+    REFUSED = "Connection refused"
+    UNRESOLVED = "Could not resolve host"
+    NOT_ALLOWED = "Destination not allowed"
+    UNREACHABLE = "Network is unreachable"
+    CONNECT_TIMEOUT = "Connection attempt timed out"
+    NO_CONNECTION = "Could not connect"
+    BAD_CERTIFICATE = "TLS certificate is not valid"
+    BAD_HANDSHAKE = "TLS handshake failed"
+    RESET = "Connection reset"
+    CLOSED_EARLY = "Connection closed before an answer"
+    CLOSED_MIDWAY = "Connection closed before the answer was complete"
+    NOT_HTTP = "Answer is not valid HTTP"
+    HEADERS_TOO_LARGE = "Answer headers are too large"
+    BAD_REQUEST = "Request cannot be sent as stored"
+    LOST = "Worker lost; the request may have been sent"
+    EXPIRED = "Expired before execution"
+    INTERNAL = "Internal error"
+
+
+def answered(status_code: int, reason: str, response_time_ms: int) -> Outcome:
+    """The outcome of a whole answer: 2xx completed, anything else failed with its status text."""
+    if 200 <= status_code < 300:
+        return Outcome(Status.COMPLETED, status_code, response_time_ms, "")
+    return Outcome(Status.FAILED, status_code, response_time_ms, _status_text(status_code, reason))
+
+
+def failed(failure: Failure, response_time_ms: int = 0) -> Outcome:
+    """The outcome of a fire that got no answer."""
+    return Outcome(Status.FAILED, 0, response_time_ms, failure.value)
+
+
+def timed_out(limit_ms: int) -> Outcome:
+    """The outcome of a fire that reached the time limit: its response time is the limit."""
+    seconds = f"{limit_ms / 1000:.3f}".rstrip("0").rstrip(".")
+    unit = "second" if limit_ms == 1000 else "seconds"
+    return Outcome(Status.FAILED, 0, limit_ms, f"Timeout after {seconds} {unit}")
+
+
+def unsent_outcome(invocation: Invocation, now_ms: int) -> Outcome | None:
+    """How an invocation ends without its request being sent; None if it is to be sent.
+
+    One that was claimed before was held by a worker that is lost, and may have sent it.
+    """
+    request = invocation.request
+    if request.delivery is Delivery.AT_MOST_ONCE and invocation.attempt > 1:
+        return failed(Failure.LOST)
+    if request.expires_at_ms is not None and now_ms > request.expires_at_ms:
+        return failed(Failure.EXPIRED)
+    return None
+
+
+def connect_failure(error: Exception) -> Failure:
+    """Why a connection could not be had, from what the attempt raised."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return Failure.BAD_CERTIFICATE
+    if isinstance(error, ssl.SSLError):
+        return Failure.BAD_HANDSHAKE
+    if isinstance(error, socket.gaierror):
+        return Failure.UNRESOLVED
+    for kind, failure in _BY_KIND:
+        if isinstance(error, kind):
+            return failure
+    if isinstance(error, OSError) and error.errno in _UNREACHABLE:
+        return Failure.UNREACHABLE
+    return Failure.NO_CONNECTION
+
+
+_BY_KIND: tuple[tuple[type[Exception], Failure], ...] = (
+    (ConnectionRefusedError, Failure.REFUSED),
+    (ConnectionResetError, Failure.RESET),
+    (ConnectionAbortedError, Failure.RESET),
+    (BrokenPipeError, Failure.RESET),
+    (TimeoutError, Failure.CONNECT_TIMEOUT),
+)
+# EADDRNOTAVAIL and EAFNOSUPPORT are how a host without IPv6 answers for an IPv6 address.
+_UNREACHABLE = frozenset(
+    {
+        errno.ENETUNREACH,
+        errno.EHOSTUNREACH,
+        errno.ENETDOWN,
+        errno.EHOSTDOWN,
+        errno.EADDRNOTAVAIL,
+        errno.EAFNOSUPPORT,
+    }
+)
+
+
+def _status_text(status_code: int, reason: str) -> str:
+    """The answer's own words, or the standard ones; never empty, one line, not long."""
+    text = _CONTROL.sub(" ", reason).strip()[:MAX_MESSAGE_CHARACTERS]
+    if text:
+        return text
+    try:
+        return http.HTTPStatus(status_code).phrase
+    except ValueError:
+        return f"HTTP {status_code}"

@@ -1,0 +1,89 @@
+"""A stored request to the bytes on the wire. Pure."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import re
+
+from scheduler.ids import invocation_id
+from scheduler.models import Request
+from scheduler.targets import Target
+
+# Ours alone: they decide where a request ends, or what the connection does. Refused at POST as
+# well; here they would let one stored request smuggle a second one.
+_FRAMING = frozenset({"host", "content-length", "transfer-encoding", "connection"})
+_METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
+_WITH_LENGTH = frozenset({"POST", "PUT", "PATCH"})
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_LINE_BREAK = re.compile(r"[\r\n\0]")
+
+
+def _user_agent() -> str:
+    try:
+        return "Postdate/" + importlib.metadata.version("postdate")
+    except importlib.metadata.PackageNotFoundError:
+        return "Postdate"  # run from a checkout that was never installed
+
+
+_USER_AGENT_LINE = f"User-Agent: {_user_agent()}\r\n".encode()
+
+
+def render(target: Target, request: Request, schedule_id: str, attempt: int) -> bytes:
+    """The HTTP/1.1 request, whole, head and body.
+
+    Raises ValueError if a header could end its line early (CR, LF, NUL) or frames the request,
+    or if the method is none of ours: what was checked at POST may have been stored by an
+    older version, or by something else. `target` is clean by its making.
+    """
+    method, body = request.method, request.body
+    if method not in _METHODS:
+        raise ValueError("The method is not one that is fired.")
+    start = f"{method} {target.path} HTTP/1.1\r\nHost: {target.host_header}\r\n"
+    own = (
+        f"{_length_line(method, body)}"
+        f"Postdate-Schedule-Id: {schedule_id}\r\n"
+        f"Postdate-Invocation-Id: {invocation_id(schedule_id)}\r\n"
+        f"Postdate-Attempt: {attempt}\r\n\r\n"
+    )
+    lines = _header_lines(tuple(request.headers.items()), body is not None)
+    return b"".join((start.encode("ascii"), lines, own.encode("ascii"), body or b""))
+
+
+def _length_line(method: str, body: bytes | None) -> str:
+    if body is not None:
+        return f"Content-Length: {len(body)}\r\n"
+    return "Content-Length: 0\r\n" if method in _WITH_LENGTH else ""
+
+
+@functools.lru_cache(maxsize=1024)
+def _header_lines(headers: tuple[tuple[str, str], ...], has_body: bool) -> bytes:
+    """The caller's headers in their order, then the defaults for those that it did not set.
+
+    Cached: what is sent to one target mostly carries the same headers.
+    """
+    names = {name.lower() for name, _ in headers}
+    if not names.isdisjoint(_FRAMING):
+        raise ValueError("A header frames the request.")
+    lines = [_line(name, value) for name, value in headers]
+    if has_body and "content-type" not in names:
+        lines.append(b"Content-Type: application/json\r\n")
+    if "user-agent" not in names:
+        lines.append(_USER_AGENT_LINE)
+    if "accept" not in names:
+        lines.append(b"Accept: */*\r\n")
+    return b"".join(lines)
+
+
+def _line(name: str, value: str) -> bytes:
+    if _TOKEN.fullmatch(name) is None or _LINE_BREAK.search(value):
+        raise ValueError("A header could end its line early.")
+    return _encode(f"{name}: {value}\r\n")
+
+
+def _encode(line: str) -> bytes:
+    """Latin-1, as HTTP has it; a line that goes beyond it is sent as UTF-8."""
+    try:
+        return line.encode("latin-1")
+    except UnicodeEncodeError:
+        return line.encode()

@@ -1,0 +1,310 @@
+"""The wire: one connection to a target, one HTTP/1.1 exchange at a time.
+
+Less than a client, on purpose: the answer's body is counted by the parser and dropped. Callbacks
+only; nothing here creates a task or a future.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import httptools
+import structlog
+
+from scheduler.targets import Origin
+from worker.head import MAX_HEAD_BYTES, SMALL_BYTES, weigh
+from worker.outcome import Failure
+
+# A longer request goes out in slices, as the target takes them: TLS encrypts what it is given
+# at once, and a whole body per connection would be held twice.
+SLICE_BYTES = 64 * 1024
+
+
+_log = structlog.get_logger(__name__)
+_NO_PARSER = httptools.HttpResponseParser(None)
+
+
+class Route(NamedTuple):
+    """What makes two connections alike: where the bytes go, and whose name was asked for."""
+
+    origin: Origin
+    address: str
+
+
+class Exchange(Protocol):
+    """Whoever is waiting for the answer. Exactly one of the two is called, once."""
+
+    def answered(self, wire: Wire, status_code: int, reason: str, reusable: bool) -> None:
+        """The whole answer is here; the wire is free. Unless reusable, it must be aborted."""
+
+    def broke(self, wire: Wire, failure: Failure, silent: bool) -> None:
+        """No whole answer will come; the wire is gone. `silent`: not one byte of it had come."""
+
+
+class Wire(asyncio.Protocol):
+    """One connection. `send` starts an exchange, which ends in a call to its `Exchange`.
+
+    `exchanges` counts those that were started here; `idle_since_s` belongs to the pool, and
+    `on_idle_close` is called when the connection ends, or says something, between exchanges.
+    """
+
+    __slots__ = (
+        "_body_bytes",
+        "_done",
+        "_exchange",
+        "_extra",
+        "_framed",
+        "_head",
+        "_head_only",
+        "_headers_done",
+        "_heard",
+        "_interims",
+        "_keep_alive",
+        "_max_body_bytes",
+        "_parser",
+        "_paused",
+        "_reason",
+        "_rest",
+        "_status",
+        "_transport",
+        "exchanges",
+        "idle_since_s",
+        "on_idle_close",
+        "route",
+    )
+
+    _status: int
+    _reason: bytes
+    _head: bytearray | None
+    _interims: int
+    _body_bytes: int
+    _heard: bool
+    _headers_done: bool
+    _framed: bool
+    _keep_alive: bool
+    _extra: bool
+    _done: bool
+
+    def __init__(
+        self, route: Route, max_body_bytes: int, on_idle_close: Callable[[Wire], None]
+    ) -> None:
+        self.route = route
+        self.exchanges = 0
+        self.idle_since_s = 0.0
+        self.on_idle_close = on_idle_close
+        self._max_body_bytes = max_body_bytes
+        self._exchange: Exchange | None = None
+        self._transport: asyncio.Transport  # from connection_made on, and nobody calls before
+        self._parser = httptools.HttpResponseParser(self)
+        self._rest: memoryview | None = None
+        self._paused = False
+        self._head_only = False
+        self._clear_answer()
+
+    # What its owner calls
+
+    @property
+    def is_open(self) -> bool:
+        return not self._transport.is_closing()
+
+    def send(self, exchange: Exchange, request: bytes, head_only: bool) -> None:
+        """Write a request; `head_only` says that its answer has no body (HEAD).
+
+        May call `exchange.broke` before it returns.
+        """
+        transport = self._transport
+        self._exchange = exchange
+        self._head_only = head_only
+        self._clear_answer()
+        self.exchanges += 1
+        if transport.is_closing():
+            self._break(Failure.CLOSED_EARLY)
+        elif len(request) <= SLICE_BYTES:
+            transport.write(request)
+        else:
+            self._rest = memoryview(request)
+            self._write_rest()
+
+    def abort(self) -> None:
+        """Cut the connection, and forget the exchange on it, if there is one: nobody is called."""
+        self._exchange = None
+        self._rest = None
+        self._transport.abort()
+
+    # What the event loop calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment]
+
+    def data_received(self, data: bytes) -> None:
+        if self._exchange is None:
+            # An answer to nothing: a 408, a TLS alert, a target that lost count.
+            self._lose()
+            return
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            # Once the answer is done, it is what follows that cannot be parsed.
+            if not self._done:
+                self._heard = True
+                self._break(_failure_of(error))
+                return
+            self._extra = True
+        try:
+            if self._done and len(data) <= SMALL_BYTES and not self._heard:
+                self._finish(data)
+            else:
+                self._heard = True
+                self._weigh(data)
+        except Exception:
+            self._break(Failure.INTERNAL)
+            raise
+
+    def eof_received(self) -> None:
+        self._end(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end(exc)
+        self._parser = _NO_PARSER  # ours refers to us: break the ring
+
+    def pause_writing(self) -> None:
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        if self._rest is not None:
+            self._write_rest()
+
+    # What the parser calls, while it is fed
+
+    def on_message_begin(self) -> None:
+        self._extra = self._done
+
+    def on_status(self, text: bytes) -> None:
+        if not self._done:
+            self._reason += text
+
+    def on_headers_complete(self) -> None:
+        if self._done:
+            return
+        parser = self._parser
+        self._status = status = parser.get_status_code()
+        if status < 200 and status != 101:
+            return
+        self._headers_done = True
+        self._keep_alive = parser.should_keep_alive()
+        if self._head_only or status == 101:
+            self._done = True
+
+    def on_message_complete(self) -> None:
+        if self._headers_done:
+            self._done = True
+        else:  # 1xx: passed over
+            self._interims += 1
+            self._reason = b""
+
+    # How an exchange ends
+
+    def _finish(self, data: bytes) -> None:
+        """The answer is whole. The wire may be used again only if both sides are surely in step."""
+        exchange = self._exchange
+        self._exchange = None
+        reusable = (
+            self._keep_alive
+            and not self._extra
+            and self._rest is None
+            and self._status != 101
+            and (not self._head_only or data.endswith(b"\r\n\r\n"))
+            and self._transport.get_write_buffer_size() == 0
+        )
+        if self._head_only:
+            self._parser = httptools.HttpResponseParser(self)  # this one now expects a body
+        if exchange is not None:
+            exchange.answered(self, self._status, self._reason.decode("latin-1"), reusable)
+
+    def _weigh(self, data: bytes) -> None:
+        """Hold an answer that is not both whole and small to its caps, in bytes as they came.
+
+        Chunk framing and trailers count as body: the parser would gather a trailer without
+        an end as it would a body.
+        """
+        if self._head is not None:
+            self._head += data
+            if not self._weigh_head(self._head):
+                return
+        else:
+            self._body_bytes += len(data)
+        if self._done:
+            self._finish(data)
+        elif self._body_bytes > self._max_body_bytes:
+            self._keep_alive = False
+            self._finish(b"")
+
+    def _weigh_head(self, received: bytearray) -> bool:
+        """Whether the head is here, and within its caps."""
+        if not self._headers_done:
+            if len(received) > MAX_HEAD_BYTES:
+                self._break(Failure.HEADERS_TOO_LARGE)
+            return False
+        head = weigh(received, self._interims)
+        if head.too_large:
+            self._break(Failure.HEADERS_TOO_LARGE)
+            return False
+        self._framed = head.framed
+        self._body_bytes = len(received) - head.end
+        self._head = None
+        return True
+
+    def _end(self, error: Exception | None) -> None:
+        """The connection ended: so does a body that said neither its length nor its end."""
+        if self._exchange is None:
+            self._lose()
+        elif error is not None:
+            self._break(Failure.RESET)
+        elif self._headers_done and not self._framed:
+            self._keep_alive = False
+            self._finish(b"")
+        else:
+            self._break(Failure.CLOSED_MIDWAY if self._heard else Failure.CLOSED_EARLY)
+
+    def _break(self, failure: Failure) -> None:
+        exchange = self._exchange
+        silent = not self._heard
+        self.abort()
+        if exchange is not None:
+            exchange.broke(self, failure, silent)
+
+    def _lose(self) -> None:
+        """The connection is of no more use between two exchanges."""
+        self.abort()
+        self.on_idle_close(self)
+
+    def _write_rest(self) -> None:
+        transport = self._transport
+        while self._rest is not None and not self._paused:
+            piece, rest = self._rest[:SLICE_BYTES], self._rest[SLICE_BYTES:]
+            self._rest = rest if rest else None
+            transport.write(piece)
+
+    def _clear_answer(self) -> None:
+        self._status = 0
+        self._reason = b""
+        self._head = bytearray()
+        self._interims = 0
+        self._body_bytes = 0
+        self._heard = False
+        self._headers_done = False
+        self._framed = False
+        self._keep_alive = False
+        self._extra = False
+        self._done = False
+
+
+def _failure_of(error: Exception) -> Failure:
+    """What the parser stumbled over: the answer, or (never) our own callback."""
+    if isinstance(error, httptools.HttpParserCallbackError):
+        _log.error("Internal error", exc_info=error)
+        return Failure.INTERNAL
+    return Failure.NOT_HTTP
