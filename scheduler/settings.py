@@ -75,8 +75,8 @@ def from_environment(
 
 
 def without_password(url: str) -> str:
-    """A URL that may be shown: what stands before its `@` is left out."""
-    return re.sub(r"//.*@", "//…@", url)
+    """A URL that may be shown: what stands before its `@`, and its query, are left out."""
+    return re.sub(r"//.*@", "//…@", url).partition("?")[0]
 
 
 def _value(name: str, text: str, read: Callable[[str], object]) -> object:

@@ -11,28 +11,29 @@ from collections.abc import AsyncIterator
 
 from scheduler.store import keys
 from scheduler.store.connection import Client, translated
+from scheduler.store.scripts import Scripts
 
 _LOOK_AGAIN_S = 0.3
 _SCAN_COUNT = 500
 
 
-async def broken_invariants(client: Client, shards: int) -> list[str]:
+async def broken_invariants(client: Client, scripts: Scripts, shards: int) -> list[str]:
     """A sentence for each broken invariant. Read-only; walks the whole store."""
     with translated():
-        first = await _all(client, shards)
+        first = await _all(client, scripts, shards)
         if not first:
             return []
         await asyncio.sleep(_LOOK_AGAIN_S)
-        second = set(await _all(client, shards))
+        second = set(await _all(client, scripts, shards))
     return [sentence for sentence in first if sentence in second]
 
 
-async def _all(client: Client, shards: int) -> list[str]:
+async def _all(client: Client, scripts: Scripts, shards: int) -> list[str]:
     found = [each async for each in _names(client)]
     for shard in range(shards):
         for local in await client.zrange(keys.accounts(shard), 0, -1):
             account_id = f"acc_{shard:02d}_{local.decode()}"
-            found += [each async for each in _account(client, shard, account_id)]
+            found += [each async for each in _account(client, scripts, shard, account_id)]
     return found
 
 
@@ -47,7 +48,9 @@ async def _names(client: Client) -> AsyncIterator[str]:
             )
 
 
-async def _account(client: Client, shard: int, account_id: str) -> AsyncIterator[str]:
+async def _account(
+    client: Client, scripts: Scripts, shard: int, account_id: str
+) -> AsyncIterator[str]:
     base = keys.account(account_id)
     ledger = await client.hmget(base + "account", "granted", "credits", "spent")
     granted, credits, spent = (int(value or 0) for value in ledger)
@@ -58,11 +61,8 @@ async def _account(client: Client, shard: int, account_id: str) -> AsyncIterator
         )
     waiting = {m: s async for m, s in client.zscan_iter(base + "waiting", count=_SCAN_COUNT)}
     held = {m async for m, _ in client.zscan_iter(base + "held", count=_SCAN_COUNT)}
-    head = await client.zscore(keys.heads(shard), account_id.rpartition("_")[2])
-    if waiting and head is None:
-        yield f"{account_id}: schedules wait, but no worker will look for them (no head)"
-    if waiting and head is not None and head > await _latest_head(client, base):
-        yield f"{account_id}: the head is later than the first schedule"
+    async for sentence in _head(scripts, shard, account_id):
+        yield sentence
     stored = {}
     async for key in client.scan_iter(match=_escaped(base) + "s:*", count=_SCAN_COUNT):
         stored[key[len(base) + 2 :]] = await client.hmget(key, "s", "t")
@@ -70,12 +70,16 @@ async def _account(client: Client, shard: int, account_id: str) -> AsyncIterator
         yield f"{account_id}: {sentence}"
 
 
-async def _latest_head(client: Client, base: str) -> float:
+async def _head(scripts: Scripts, shard: int, account_id: str) -> AsyncIterator[str]:
     """A head may stand at its account's turn among those with a backlog, which is never later
     than the server's time."""
-    seconds, micros = await client.time()
-    first = await client.zrange(base + "waiting", 0, 0, withscores=True)
-    return float(max(first[0][1] if first else 0, seconds * 1000 + micros / 1000))
+    head = await scripts.head(shard, account_id.rpartition("_")[2])
+    if head.first_due_ms is None:
+        return
+    if head.look_at_ms is None:
+        yield f"{account_id}: schedules wait, but no worker will look for them (no head)"
+    elif head.look_at_ms > max(head.first_due_ms, head.now_us / 1000):
+        yield f"{account_id}: the head is later than the first schedule"
 
 
 def _compare(

@@ -13,17 +13,21 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from redis import exceptions
-from redis.asyncio import Redis, RedisCluster
+from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
 
 from scheduler.errors import OutcomeUnknown, StoreError, StoreMisconfigured, StoreUnavailable
+from scheduler.store.packed import pack_with_hiredis
 
 # Redis and RedisCluster share the commands used here, but no base class that types them.
 Client = Any
 
+# Who comes when all connections are busy waits for one. The cluster's and the sentinels' clients
+# cannot wait, they refuse: these may have as many as could be asked for.
 _CONNECTIONS = 128
+_CONNECTIONS_WITHOUT_WAITING = 8192
 _REPLY_TIMEOUT_S = 5.0
 _CONNECT_TIMEOUT_S = 2.0
 _FULL = ("OOM ", "MISCONF ", "READONLY ", "MASTERDOWN ", "NOREPLICAS ", "CLUSTERDOWN ", "LOADING ")
@@ -40,10 +44,14 @@ def connect(url: str) -> Client:
     try:
         if "+cluster://" in url:
             plain = url.replace("+cluster", "", 1)
-            return RedisCluster.from_url(plain, max_connections=_CONNECTIONS, **options)
+            most = _CONNECTIONS_WITHOUT_WAITING
+            return RedisCluster.from_url(plain, max_connections=most, **options)
         if url.startswith("redis+sentinel://"):
             return _through_sentinels(url, options)
-        return Redis.from_url(url, max_connections=_CONNECTIONS, **options)
+        pool = BlockingConnectionPool.from_url(
+            url, max_connections=_CONNECTIONS, timeout=_REPLY_TIMEOUT_S, **options
+        )
+        return Redis.from_pool(pack_with_hiredis(pool))
     except ValueError as error:
         raise StoreMisconfigured(f"The store's URL cannot be used: {error}.") from None
 
@@ -63,7 +71,8 @@ def _through_sentinels(url: str, options: dict[str, Any]) -> Client:
     }
     sentinel = Sentinel(addresses, sentinel_kwargs=dict(options), **options)  # type: ignore[no-untyped-call]
     options |= credentials
-    return sentinel.master_for(service, db=int(db or 0), max_connections=_CONNECTIONS, **options)
+    options["max_connections"] = _CONNECTIONS_WITHOUT_WAITING
+    return sentinel.master_for(service, db=int(db or 0), **options)
 
 
 @contextmanager
@@ -100,6 +109,8 @@ def _refusal(error: exceptions.ResponseError) -> StoreError:
 
 def _says_wrong_password(error: BaseException) -> bool:
     """redis-py wraps a failed AUTH in a ConnectionError, which would be retried in silence."""
+    if isinstance(error.__cause__, exceptions.AuthenticationError):
+        return True
     text = str(error)
     return any(sign in text for sign in ("WRONGPASS", "NOAUTH", "invalid username-password"))
 
@@ -109,4 +120,6 @@ def _never_connected(error: BaseException | None) -> bool:
     if isinstance(error, exceptions.MaxConnectionsError | exceptions.BusyLoadingError):
         return True
     text = str(error)
+    if text == "No connection available.":
+        return True
     return text.startswith(("Error ", "Timeout connecting")) and "connecting to" in text

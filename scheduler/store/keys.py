@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from itertools import count, product
 
 from scheduler import ids
@@ -44,6 +44,7 @@ def account_name(name: str) -> str:
     return f"pd:name:{name}"
 
 
+@cache
 def shard(number: int) -> str:
     """The prefix of all that a shard holds."""
     return f"pd:{{{tag(number)}}}:"
@@ -61,6 +62,7 @@ def accounts(number: int) -> str:
     return shard(number) + "accounts"
 
 
+@lru_cache(maxsize=65_536)
 def account(account_id: str) -> str:
     """The prefix of all that an account owns. Raises ValueError if it is no account's id."""
     parts = ids.parse_sharded(account_id, "acc")

@@ -112,6 +112,7 @@ def url_place(url: str) -> tuple[str, bytes]:
     return digest[:1].hex(), digest[1:]
 
 
+@lru_cache(maxsize=65_536)
 def local_account(account_id: str) -> str:
     """An account's name within its shard."""
     parts = ids.parse_sharded(account_id, "acc")

@@ -80,6 +80,14 @@ class Claimed(NamedTuple):
     values: list[bytes]
 
 
+class Head(NamedTuple):
+    """When an account is to be looked at, and when its first schedule is due (None: nothing)."""
+
+    now_us: int
+    look_at_ms: float | None
+    first_due_ms: float | None
+
+
 class Codes(NamedTuple):
     """The server's time, and a code for each item; the script's header says what they mean."""
 
@@ -200,6 +208,10 @@ class Scripts:
     async def raise_shards(self, default: int, wanted: int) -> int:
         """The number of shards in force, written or raised where that is due."""
         return int(await self._run("raise_shards", keys.META, [default, wanted]))
+
+    async def head(self, shard: int, account: str) -> Head:
+        now_us, head, first = await self._run("head", keys.shard(shard), [account])
+        return Head(now_us, float(head) if head else None, float(first) if first else None)
 
     async def waiting_page(
         self, account_id: str, after: tuple[int, str], *, down: bool, most: int

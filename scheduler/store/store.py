@@ -32,7 +32,7 @@ class Store:
     def __init__(self, client: Client, settings: Settings, *, plain_lua: bool = False) -> None:
         self.client = client
         self.clock = StoreClock()
-        scripts = Scripts(
+        self._scripts = scripts = Scripts(
             client, _keeping(settings), wait_replicas=settings.wait_replicas, plain_lua=plain_lua
         )
         self.shards = Shards(scripts, settings.shards)
@@ -94,7 +94,7 @@ class Store:
 
     async def check(self) -> list[str]:
         """Every broken invariant, as a sentence."""
-        return await broken_invariants(self.client, self.shards.count)
+        return await broken_invariants(self.client, self._scripts, self.shards.count)
 
     async def aclose(self) -> None:
         await self.client.aclose()

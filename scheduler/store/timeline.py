@@ -21,6 +21,7 @@ T = TypeVar("T")
 # What a place is: the edge before all of its millisecond, a log entry, an unended schedule.
 EDGE, ENDED, WAITING = -1, 0, 1
 _END_OF_TIME_MS = 2**53
+_SEQUENCES = 2**64
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True, order=True):
@@ -83,9 +84,21 @@ def decode_cursor(text: str) -> Place:
     """Raises InvalidRequest for what `encode_cursor` did not make."""
     try:
         padded = text.encode("ascii") + b"=" * (-len(text) % 4)
-        return msgspec.msgpack.decode(base64.urlsafe_b64decode(padded), type=Place)
+        place = msgspec.msgpack.decode(base64.urlsafe_b64decode(padded), type=Place)
+        if _can_be(place):
+            return place
     except ValueError:
-        raise InvalidRequest([FieldError("cursor", "not a cursor from nextCursor")]) from None
+        pass
+    raise InvalidRequest([FieldError("cursor", "not a cursor from nextCursor")])
+
+
+def _can_be(place: Place) -> bool:
+    """Whether the store can be asked for what comes after this place."""
+    if not 0 <= place.ms <= _END_OF_TIME_MS:
+        return False
+    if place.kind == ENDED:
+        return place.tie.isascii() and place.tie.isdigit() and int(place.tie) < _SEQUENCES
+    return place.kind == WAITING or place == Place(place.ms)
 
 
 def merge(sources: Sequence[Found[T]], limit: int, span: Span) -> Page[T]:

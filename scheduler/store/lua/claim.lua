@@ -63,15 +63,17 @@ end
 
 -- Sets when an account is to be looked at next, and returns when its earliest is due. One with a
 -- backlog goes behind those that have waited longer for their turn, so that many floods cannot
--- starve a neighbour.
-local function set_head(account)
+-- starve a neighbour; a microsecond keeps it before those that were served after it just now, or
+-- their names would decide who is served more often.
+local function set_head(account, served_after)
   local first = redis.call('ZRANGE', prefix .. account .. ':waiting', 0, 0, 'WITHSCORES')
   if #first == 0 then
     redis.call('ZREM', heads, account)
     return math.huge
   end
   local due = tonumber(first[2])
-  redis.call('ZADD', heads, string.format('%.3f', math.max(due, now)), account)
+  local turn = now - served_after / 1000
+  redis.call('ZADD', heads, string.format('%.3f', math.max(due, turn)), account)
   return due
 end
 
@@ -104,8 +106,8 @@ for _, account in ipairs(backlogged) do
 end
 
 local late_since = math.huge
-for _, account in ipairs(served) do
-  late_since = math.min(late_since, set_head(account))
+for place, account in ipairs(served) do
+  late_since = math.min(late_since, set_head(account, #served - place))
 end
 if late_since < now then
   redis.call('SET', prefix .. 'backlog', late_since, 'PX', 1000)

@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 -- Writes the number of shards at the first start, and raises it after; never lowers it.
 -- KEYS[1]  the store's metadata
 -- ARGV     number for a new store, number asked for (0: none)
