@@ -1,0 +1,95 @@
+"""Records outcomes in the store: collected for a moment, sent together, repeated until done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from scheduler.errors import OutcomeUnknown, StoreUnavailable
+from scheduler.store import Store
+from scheduler.store.claims import Ack
+from worker.holdings import Holdings
+from worker.touch import Touch
+from worker.upkeep import Backoff
+
+_COLLECT_S = 0.002
+_MOST_AT_ONCE = 128
+_RECORDED_ELSEWHERE = -1
+_log = structlog.get_logger(__name__)
+
+
+class Acks:
+    """One queue per shard; an invocation is held until its ack was answered."""
+
+    def __init__(
+        self, store: Store, holdings: Holdings, touch: Touch, acked: Callable[[], None]
+    ) -> None:
+        self._store = store
+        self._holdings = holdings
+        self._touch = touch
+        self._acked = acked
+        self._waiting: dict[int, list[Ack]] = {}
+        self._senders: dict[int, asyncio.Task[None]] = {}
+
+    def add(self, ack: Ack) -> None:
+        shard = ack.invocation.shard
+        self._waiting.setdefault(shard, []).append(ack)
+        if shard not in self._senders:
+            self._senders[shard] = asyncio.create_task(self._send_all(shard))
+
+    async def settle(self, timeout_s: float) -> None:
+        """Returns once what is on its way is recorded, or when the time is up."""
+        if self._senders:
+            await asyncio.wait(list(self._senders.values()), timeout=timeout_s)
+
+    async def _send_all(self, shard: int) -> None:
+        waiting = self._waiting[shard]
+        try:
+            await asyncio.sleep(_COLLECT_S)
+            while waiting:
+                batch = waiting[:_MOST_AT_ONCE]
+                del waiting[:_MOST_AT_ONCE]
+                await self._send(shard, batch)
+        finally:
+            del self._senders[shard]
+
+    async def _send(self, shard: int, batch: list[Ack]) -> None:
+        """Sends one batch, as often as it takes; safe, because a token acks once."""
+        backoff = Backoff()
+        while True:
+            try:
+                codes = await self._store.claims.ack(shard, batch)
+            except (StoreUnavailable, OutcomeUnknown) as error:
+                self._touch.lose(error)
+                await backoff.pause()
+            except Exception as error:
+                await self._refused(shard, batch, error)
+                return
+            else:
+                self._settle(batch, codes)
+                return
+
+    async def _refused(self, shard: int, batch: list[Ack], error: Exception) -> None:
+        """The store rejects the batch for what is in it: one bad ack must not hold up the others.
+
+        What cannot be recorded at all stays in the store under its lease, and will be fired again.
+        """
+        if len(batch) > 1:
+            for ack in batch:
+                await self._send(shard, [ack])
+            return
+        schedule = batch[0].invocation.schedule_id
+        _log.error("an outcome cannot be recorded", schedule=schedule, error=str(error))
+        self._settle(batch, [0])
+
+    def _settle(self, batch: list[Ack], codes: list[int]) -> None:
+        for ack, code in zip(batch, codes, strict=True):
+            self._holdings.remove(ack.invocation)
+            if code == _RECORDED_ELSEWHERE:
+                _log.warning(
+                    "lease was lost; another worker records the outcome",
+                    schedule=ack.invocation.schedule_id,
+                )
+        self._acked()

@@ -1,0 +1,174 @@
+"""Claims what is due, when it is due: sleeps to the next moment, looks in between."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import Callable
+
+from scheduler.errors import StoreError
+from scheduler.models import Invocation
+from scheduler.store import Store
+from scheduler.store.claims import Batch
+from worker.holdings import Holdings
+from worker.presence import Presence
+from worker.touch import Touch
+
+MOST_AT_ONCE = 128
+_MOST_ACCOUNTS = 16
+# What is created with an earlier time than all others is found by looking, so that no wake-up
+# message is needed.
+_LOOK_EVERY_MS = 20
+# Shards of others: looked at a few times a second, with jitter so that replicas do not come
+# together, and only for what their own worker has left lying for so long.
+_LOOK_ABROAD_EVERY_MS = (150, 350)
+_LATE_MS = 200
+# Below this a timer of the event loop, which counts whole milliseconds, would come too late.
+_SPIN_MS = 0.6
+
+
+class Claimer:
+    """One loop over all shards, at most one claim on its way for each.
+
+    `claimed` gets what was claimed; `recover` is awaited when the store is back after it was
+    away, before anything is claimed.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        holdings: Holdings,
+        presence: Presence,
+        touch: Touch,
+        *,
+        lease_ms: int,
+        claimed: Callable[[list[Invocation]], None],
+    ) -> None:
+        self._store = store
+        self._holdings = holdings
+        self._presence = presence
+        self._touch = touch
+        self._lease_ms = lease_ms
+        self._claimed = claimed
+        self._due_ms: dict[int, float] = {}
+        self._backlogged: set[int] = set()
+        self._claims: dict[int, asyncio.Task[None]] = {}
+        self._reserved = 0
+        self._look_ms = self._look_abroad_ms = 0.0
+        self._wake = asyncio.Event()
+        self._stopping = False
+
+    def wake(self) -> None:
+        """Something changed: slots came free, or it is time to stop."""
+        self._wake.set()
+
+    async def stop(self) -> None:
+        """Claims no more. Returns once the claims on their way were answered."""
+        self._stopping = True
+        self.wake()
+        while self._claims:
+            await asyncio.wait(list(self._claims.values()))
+
+    async def step(self) -> None:
+        """Looks if it is time to, starts the claims that are due, and sleeps until the next."""
+        if self._stopping or self._touch.lost:
+            await self._sleep(_LOOK_EVERY_MS)
+            return
+        now_ms = self._now_ms()
+        try:
+            if now_ms >= self._look_ms:
+                await self._look()
+            if now_ms >= self._look_abroad_ms:
+                await self._look_abroad()
+        except StoreError as error:
+            self._touch.lose(error)
+            return
+        self._start_claims()
+        await self._sleep(self._next_ms() - self._now_ms())
+
+    async def _look(self) -> None:
+        self._look_ms = self._now_ms() + _LOOK_EVERY_MS
+        own = sorted(self._presence.shards - self._claims.keys())
+        for shard, look in (await self._store.claims.look(own)).items():
+            self._due_ms[shard] = math.inf if look.next_look_ms is None else look.next_look_ms
+
+    async def _look_abroad(self) -> None:
+        """At the shards that others prefer: is something late there, or a backlog growing?"""
+        self._look_abroad_ms = self._now_ms() + random.uniform(*_LOOK_ABROAD_EVERY_MS)  # noqa: S311
+        abroad = sorted(set(range(self._store.shards.count)) - self._presence.shards)
+        late_ms = self._now_ms() - _LATE_MS
+        for shard, look in (await self._store.claims.look(abroad)).items():
+            due = [ms for ms in look if ms is not None and ms <= late_ms]
+            if look.backlog_since_ms in due:
+                self._backlogged.add(shard)
+            if shard not in self._claims:
+                self._due_ms[shard] = min(due, default=math.inf)
+
+    def _start_claims(self) -> None:
+        now_ms = self._now_ms()
+        for shard in [shard for shard, due_ms in self._due_ms.items() if due_ms <= now_ms]:
+            room = min(self._holdings.free - self._reserved, MOST_AT_ONCE)
+            if room <= 0:
+                return
+            if shard not in self._claims:
+                self._reserved += room
+                self._claims[shard] = asyncio.create_task(self._claim(shard, room))
+
+    async def _claim(self, shard: int, room: int) -> None:
+        own = shard in self._presence.shards or shard in self._backlogged
+        try:
+            batch = await self._store.claims.claim(
+                shard,
+                lease_ms=self._lease_ms,
+                most=room,
+                most_accounts=_MOST_ACCOUNTS,
+                grace_ms=self._touch.grace_ms,
+                late_ms=0 if own else _LATE_MS,
+                pass_over=self._holdings.crowding(),
+            )
+        except StoreError as error:
+            self._touch.lose(error)
+            self._due_ms[shard] = 0
+        else:
+            self._note(shard, batch)
+        finally:
+            self._reserved -= room
+            del self._claims[shard]
+            self.wake()
+
+    def _note(self, shard: int, batch: Batch) -> None:
+        self._due_ms[shard] = self._next_claim_ms(shard, batch)
+        self._holdings.add(batch.invocations)
+        self._claimed(batch.invocations)
+
+    def _next_claim_ms(self, shard: int, batch: Batch) -> float:
+        next_ms = math.inf if batch.next_look_ms is None else batch.next_look_ms
+        if not batch.invocations:
+            # An empty look: the head was stale, or its account is passed over for now, or this
+            # clock runs ahead of the shard's server. Whichever it was, not again at once.
+            next_ms = max(next_ms, self._now_ms() + 1)
+        if shard not in self._presence.shards and next_ms > self._now_ms():
+            # The backlog is gone: leave the shard to its own worker.
+            self._backlogged.discard(shard)
+            return math.inf
+        return next_ms
+
+    def _next_ms(self) -> float:
+        """When there is something to do again, if nothing wakes us before."""
+        if self._holdings.free - self._reserved <= 0:
+            return self._now_ms() + _LOOK_EVERY_MS
+        waiting = (due for shard, due in self._due_ms.items() if shard not in self._claims)
+        return min(self._look_ms, self._look_abroad_ms, *waiting)
+
+    async def _sleep(self, delay_ms: float) -> None:
+        if delay_ms <= _SPIN_MS:
+            await asyncio.sleep(0)
+            return
+        timer = asyncio.get_running_loop().call_later((delay_ms - 0.5) / 1000, self._wake.set)
+        await self._wake.wait()
+        self._wake.clear()
+        timer.cancel()
+
+    def _now_ms(self) -> float:
+        return self._store.clock.now_us() / 1000

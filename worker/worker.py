@@ -1,0 +1,192 @@
+"""One worker process: what it is made of, how it starts and how it drains."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import structlog
+
+from scheduler.errors import StoreError, StoreMisconfigured
+from scheduler.models import Invocation, Outcome
+from scheduler.settings import Settings
+from scheduler.store import Store
+from scheduler.store.claims import Ack
+from worker.acks import Acks
+from worker.claimer import Claimer
+from worker.firer import Firer
+from worker.holdings import Holdings
+from worker.leases import Leases
+from worker.outcome import unsent_outcome
+from worker.presence import BEAT_EVERY_S, Presence
+from worker.touch import Touch
+from worker.upkeep import Backoff, keep_up
+
+# How long a drain may take beyond the longest fire: for the last acks.
+_DRAIN_EXTRA_S = 5.0
+# How long claims wait for the acks that were held up while the store was away.
+_ACKS_FIRST_S = 2.0
+_log = structlog.get_logger(__name__)
+
+
+async def run_worker(
+    settings: Settings, *, stopping: asyncio.Event, on_ready: Callable[[], None]
+) -> None:
+    """Works until `stopping` is set, then drains. Raises StoreMisconfigured if it cannot begin.
+
+    A store that cannot be reached is waited for, at the start as later.
+    """
+    store = await _reached(settings, stopping)
+    if store is None:
+        return
+    try:
+        uptime_ms = 1000 * await store.uptime_s()
+        worker = Worker(store, settings, Touch(settings.lease_ms, uptime_ms))
+        await worker.run(stopping, on_ready)
+    finally:
+        await store.aclose()
+
+
+async def _reached(settings: Settings, stopping: asyncio.Event) -> Store | None:
+    backoff = Backoff()
+    told = False
+    while not stopping.is_set():
+        try:
+            return await Store.open(settings)
+        except StoreMisconfigured:
+            raise
+        except StoreError as error:
+            if not told:
+                _log.warning("the store cannot be reached; trying on", error=str(error))
+                told = True
+            await backoff.pause()
+    return None
+
+
+class Worker:
+    """Ties the loops together; each has a file of its own."""
+
+    def __init__(self, store: Store, settings: Settings, touch: Touch) -> None:
+        self._store = store
+        self._settings = settings
+        self._touch = touch
+        self._worker_id = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._holdings = Holdings(settings.concurrency)
+        self._firer = Firer(settings, still_wanted=self._unsent)
+        self._presence = Presence(store, self._worker_id, self._says)
+        self._leases = Leases(store, self._holdings, settings.lease_ms)
+        self._claimer = Claimer(
+            store,
+            self._holdings,
+            self._presence,
+            touch,
+            lease_ms=settings.lease_ms,
+            claimed=self._fire,
+        )
+        self._acks = Acks(store, self._holdings, touch, self._claimer.wake)
+        self._fired = 0
+        self._draining = False
+        self._giving_back: set[asyncio.Task[None]] = set()
+
+    async def run(self, stopping: asyncio.Event, on_ready: Callable[[], None]) -> None:
+        await self._presence.beat()
+        loops = [
+            asyncio.create_task(loop, name=name)
+            for name, loop in (
+                ("claim", keep_up("claim", 0, self._claimer.step)),
+                ("extend", keep_up("extend", self._settings.lease_ms / 3000, self._extend)),
+                ("heartbeat", keep_up("heartbeat", BEAT_EVERY_S, self._presence.beat)),
+                ("recover", keep_up("recover", 0.1, self._recover)),
+            )
+        ]
+        try:
+            on_ready()
+            await stopping.wait()
+            await self._drain()
+        finally:
+            for each in loops:
+                each.cancel()
+            await asyncio.gather(*loops, return_exceptions=True)
+            await self._firer.aclose()
+
+    def _fire(self, invocations: list[Invocation]) -> None:
+        """Fires what was claimed; a drain that began meanwhile gives it back unfired."""
+        if self._draining:
+            self._in_background(self._give_back(invocations))
+            return
+        for each in invocations:
+            unsent = self._unsent(each)
+            if unsent is None:
+                self._firer.fire(each, self._ended)
+            else:
+                self._ended(each, unsent, -1.0)
+
+    def _unsent(self, invocation: Invocation) -> Outcome | None:
+        return unsent_outcome(invocation, self._store.clock.now_ms())
+
+    def _ended(self, invocation: Invocation, outcome: Outcome, sent_at_s: float) -> None:
+        self._fired += 1
+        moment_s = sent_at_s if sent_at_s >= 0 else time.monotonic()
+        late_us = self._store.clock.at_us(moment_s) - invocation.request.trigger_at_ms * 1000
+        self._acks.add(Ack(invocation, outcome, max(0, late_us // 1000)))
+
+    async def _extend(self) -> None:
+        try:
+            await self._leases.extend()
+        except StoreError as error:
+            self._touch.lose(error)
+
+    async def _recover(self) -> None:
+        """After the store was away: first prolong and ack what is held, then claim again."""
+        if not self._touch.lost:
+            return
+        await self._store.ping()
+        await self._leases.extend()
+        await self._acks.settle(_ACKS_FIRST_S)
+        self._touch.regain()
+        self._claimer.wake()
+
+    async def _drain(self) -> None:
+        """Claims no more, gives back what was not started, and finishes what was."""
+        _log.info("draining", held=len(self._holdings))
+        self._draining = True
+        limit_s = self._settings.fire_timeout_ms / 1000 + _DRAIN_EXTRA_S
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._claimer.stop()
+                if self._giving_back:
+                    await asyncio.wait(self._giving_back)
+                await self._holdings.emptied()
+                await self._presence.leave()
+        except TimeoutError:
+            _log.warning("drain took too long; leases will end", held=len(self._holdings))
+        except StoreError as error:
+            _log.warning("left without a good-bye", error=str(error))
+
+    async def _give_back(self, invocations: list[Invocation]) -> None:
+        if invocations:
+            try:
+                await self._store.claims.release(invocations[0].shard, invocations)
+            except StoreError as error:
+                _log.warning("not given back; the leases will end", error=str(error))
+        for each in invocations:
+            self._holdings.remove(each)
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._giving_back.add(task)
+        task.add_done_callback(self._giving_back.discard)
+
+    def _says(self) -> dict[str, Any]:
+        return {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "inFlight": len(self._holdings),
+            "concurrency": self._settings.concurrency,
+            "fired": self._fired,
+        }
