@@ -1,0 +1,1 @@
+"""The HTTP API: what clients say to Postdate, and what it answers."""

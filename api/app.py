@@ -1,0 +1,50 @@
+"""The app: every route, and what holds for all of them."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from litestar import Litestar
+from litestar.datastructures import State
+from litestar.openapi import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin
+
+from api.errors import on_exception
+from api.health import healthz, readyz
+from api.schedule import cancel_schedule, create_schedule
+from api.service import Service
+from api.stats import get_credits, get_usage, list_logs
+from scheduler.settings import Settings
+from scheduler.store import Store
+
+
+def create_app(settings: Settings, store: Store | None = None) -> Litestar:
+    """The API as an ASGI app. It opens the store itself unless one is given; a given one stays
+    open when the app ends."""
+    service = Service(settings, store)
+    return Litestar(
+        [create_schedule, cancel_schedule, get_usage, list_logs, get_credits, healthz, readyz],
+        state=State({"service": service}),
+        lifespan=[_running],
+        exception_handlers={Exception: on_exception},
+        openapi_config=OpenAPIConfig(
+            title="Postdate", version=_version(), render_plugins=[JsonRenderPlugin()]
+        ),
+        logging_config=None,  # whoever runs the process configures its log
+    )
+
+
+@asynccontextmanager
+async def _running(app: Litestar) -> AsyncIterator[None]:
+    service: Service = app.state.service
+    async with service.running():
+        yield
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("postdate")
+    except importlib.metadata.PackageNotFoundError:
+        return "0"  # run from a checkout that was never installed

@@ -1,0 +1,30 @@
+"""Who makes a request."""
+
+from __future__ import annotations
+
+from litestar.types import Scope
+
+from api.body import header
+from api.errors import Unauthorized
+from api.service import Service
+from scheduler.errors import OutcomeUnknown, StoreUnavailable
+from scheduler.models import Caller
+
+
+async def authenticate(service: Service, scope: Scope) -> Caller:
+    """The caller behind the request's API key, asked of the store each time, so that a
+    deactivated key is refused on the very next request.
+
+    The first thing that every handler but the public ones does: nothing is said about a request
+    before it is known whose it is. Raises Unauthorized, or StoreUnavailable.
+    """
+    key = header(scope, b"x-api-key")
+    if not key:
+        raise Unauthorized("Missing API key")
+    try:
+        caller = await service.store.accounts.admit(key.decode("latin-1"))
+    except OutcomeUnknown as error:  # of a mere question: nothing can have been changed
+        raise StoreUnavailable(str(error)) from error
+    if caller is None:
+        raise Unauthorized("Invalid or inactive API key")
+    return caller

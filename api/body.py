@@ -1,0 +1,46 @@
+"""Reading a request: its headers, and its body within a limit."""
+
+from __future__ import annotations
+
+from litestar.types import Receive, Scope
+
+from api.errors import BodyTooLarge, ClientDisconnected, UnsupportedMediaType
+
+
+def header(scope: Scope, name: bytes) -> bytes | None:
+    """The first header of this lower-case name."""
+    for key, value in scope["headers"]:
+        if key == name:
+            return value
+    return None
+
+
+def require_json(scope: Scope) -> None:
+    """Raises UnsupportedMediaType if the body claims to be something else than JSON.
+
+    A body that claims nothing is taken for JSON.
+    """
+    claimed = header(scope, b"content-type")
+    if not claimed or claimed == b"application/json":
+        return
+    kind = claimed.split(b";")[0].strip().lower()
+    if kind not in (b"application/json", b"text/json") and not kind.endswith(b"+json"):
+        raise UnsupportedMediaType
+
+
+async def read_body(scope: Scope, receive: Receive, limit_bytes: int) -> bytes:
+    """The whole body. Raises BodyTooLarge as soon as it is known to be, before more is read."""
+    declared = header(scope, b"content-length")
+    if declared is not None and declared.isdigit() and int(declared[:20]) > limit_bytes:
+        raise BodyTooLarge(limit_bytes)
+    body = b""
+    more = True
+    while more:
+        event = await receive()
+        if event["type"] != "http.request":
+            raise ClientDisconnected
+        body = body + event["body"] if body else event["body"]
+        if len(body) > limit_bytes:
+            raise BodyTooLarge(limit_bytes)
+        more = event["more_body"]
+    return body

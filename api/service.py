@@ -1,0 +1,102 @@
+"""What one API process holds: settings, rules, and the store once it is open."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import structlog
+from litestar import Request
+from litestar.datastructures import State
+
+from api.fields import Rules
+from scheduler.errors import StoreError, StoreMisconfigured, StoreUnavailable
+from scheduler.settings import Settings
+from scheduler.store import Store
+
+_log = structlog.get_logger()
+
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 2.0
+
+HttpRequest = Request[Any, Any, State]
+
+
+def _ignore(error: StoreMisconfigured) -> None:
+    """Where nobody asked to be told, the log has to do."""
+
+
+class Service:
+    """Lives as long as the app. `store` raises StoreUnavailable until the store is open.
+
+    `on_misconfigured` is called, once, if the store answers but cannot be used.
+    """
+
+    def __init__(self, settings: Settings, store: Store | None = None) -> None:
+        self.settings = settings
+        self.rules = Rules.of(settings)
+        self.draining = False
+        self.on_misconfigured: Callable[[StoreMisconfigured], None] = _ignore
+        self._store = store
+
+    @property
+    def store(self) -> Store:
+        if self._store is None:
+            raise StoreUnavailable("The store is not open yet.")
+        return self._store
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Opens the store and closes it again, unless one was given: that is its owner's.
+
+        A store that cannot be reached does not keep the service from starting: it answers 503
+        and goes on trying.
+        """
+        if self._store is not None:
+            yield
+            return
+        opening = None if await self._opened() else asyncio.create_task(self._keep_opening())
+        try:
+            yield
+        finally:
+            if opening is not None:
+                await _stop(opening)
+            await self._close()
+
+    async def _close(self) -> None:
+        if self._store is not None:
+            await self._store.aclose()
+
+    async def _opened(self, *, quiet: bool = False) -> bool:
+        try:
+            self._store = await Store.open(self.settings)
+        except StoreError as error:
+            if not quiet:
+                _log.error("the store cannot be used yet; trying again", reason=str(error))
+            if isinstance(error, StoreMisconfigured):
+                self.on_misconfigured(error)
+            return False
+        return True
+
+    async def _keep_opening(self) -> None:
+        pause_s = _FIRST_PAUSE_S
+        await asyncio.sleep(pause_s)
+        while not await self._opened(quiet=True):
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+            await asyncio.sleep(pause_s)
+        _log.info("the store is open")
+
+
+async def _stop(opening: asyncio.Task[None]) -> None:
+    """Asks more than once: a cancellation that meets the client in closing a connection gets lost
+    in there."""
+    while not opening.done():
+        opening.cancel()
+        await asyncio.wait([opening], timeout=_FIRST_PAUSE_S)
+
+
+def service_of(request: HttpRequest) -> Service:
+    service: Service = request.app.state.service
+    return service

@@ -1,0 +1,106 @@
+"""API keys: whose request it is, before anything else is said about it."""
+
+from __future__ import annotations
+
+import pytest
+
+from api.app import create_app
+from scheduler.errors import OutcomeUnknown, StoreUnavailable
+from scheduler.ids import new_api_key
+from scheduler.models import Plan
+from scheduler.settings import Settings
+from scheduler.store import Store
+from tests.api.conftest import Api, client_of, payload
+
+# Every endpoint that needs a key, each with a request that is wrong in other ways, too.
+ENDPOINTS = [
+    ("POST", "/schedule"),
+    ("DELETE", "/schedule/nothing"),
+    ("GET", "/stats?from=nothing"),
+    ("GET", "/stats/logs?limit=0"),
+    ("GET", "/stats/remaining-credits?unknown=1"),
+]
+PUBLIC = ("/healthz", "/readyz", "/schema")
+
+
+def test_every_route_is_either_public_or_in_the_table(api: Api) -> None:
+    table = {
+        (method, path.split("?")[0].replace("/nothing", "/{schedule_id:str}"))
+        for method, path in ENDPOINTS
+    }
+    served = {
+        (method, route.path)
+        for route in api.app.routes
+        for method in getattr(route, "methods", ())
+        if method != "OPTIONS" and not route.path.startswith(PUBLIC)
+    }
+    assert served == table
+
+
+@pytest.mark.parametrize(("method", "path"), ENDPOINTS)
+@pytest.mark.parametrize("headers", [{}, {"x-api-key": ""}, {"authorization": "Bearer x"}])
+async def test_without_a_key_it_is_401_missing(
+    api: Api, method: str, path: str, headers: dict[str, str]
+) -> None:
+    async with client_of(api.app) as client:
+        answer = await client.request(method, path, headers=headers, content=b"{")
+    assert answer.status_code == 401
+    assert answer.json() == {"error": "Missing API key"}
+    assert answer.headers["www-authenticate"]
+
+
+@pytest.mark.parametrize(("method", "path"), ENDPOINTS)
+@pytest.mark.parametrize(
+    "key", ["x", "pd_00_short", new_api_key(0), new_api_key(9999), "pd_00_" + "é" * 43, "\xff" * 9]
+)
+async def test_with_a_key_that_is_none_it_is_401_invalid(
+    api: Api, method: str, path: str, key: str
+) -> None:
+    async with client_of(api.app) as client:
+        headers = {"x-api-key": key.encode("latin-1")}
+        answer = await client.request(method, path, headers=headers, content=b"{")
+    assert answer.status_code == 401
+    assert answer.json() == {"error": "Invalid or inactive API key"}
+
+
+async def test_a_key_is_refused_from_the_next_request_after_its_deactivation(
+    api: Api, settings: Settings
+) -> None:
+    made, key = await api.store.accounts.create_key(api.account.account_id, "second")
+    other_store = await Store.open(settings)
+    try:
+        replica = create_app(settings, other_store)
+        async with client_of(api.app, key) as here, client_of(replica, key) as there:
+            for client in (here, there):
+                assert (await client.get("/stats/remaining-credits")).status_code == 200
+            await api.store.accounts.deactivate_key(made.key_id)
+            for client in (here, there):
+                answer = await client.post("/schedule", json=payload())
+                assert answer.status_code == 401
+                assert answer.json() == {"error": "Invalid or inactive API key"}
+    finally:
+        await other_store.aclose()
+    assert (await api.client.get("/stats/remaining-credits")).status_code == 200
+
+
+async def test_a_key_opens_its_own_account_only(api: Api) -> None:
+    other = await api.store.accounts.create("other", credits=7, plan=Plan.FREE)
+    _, key = await api.store.accounts.create_key(other.account_id, "test")
+    await api.create()
+    async with client_of(api.app, key) as client:
+        assert (await client.get("/stats/remaining-credits")).json() == {"creditsRemaining": 7}
+        assert (await client.get("/stats/logs")).json()["logs"] == []
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("x"), OutcomeUnknown("x")])
+async def test_a_key_that_cannot_be_checked_is_503(
+    api: Api, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    async def fail(_: str) -> None:
+        raise error
+
+    monkeypatch.setattr(api.store.accounts, "admit", fail)
+    answer = await api.create()
+    assert answer.status_code == 503
+    assert answer.json() == {"error": "The service is temporarily unavailable"}
+    assert int(answer.headers["retry-after"]) >= 1

@@ -1,0 +1,426 @@
+"""The payload of POST /schedule: bytes to a request, or every bad field."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from api.fields import Rules
+from api.payload import parse_request
+from scheduler.errors import InvalidRequest
+from scheduler.models import Delivery, Request
+from scheduler.targets import AddressPolicy
+from scheduler.times import format_iso8601
+
+NOW_MS = 1_795_161_600_000  # 2026-11-20T08:00:00Z
+HOUR_MS = 3_600_000
+RULES = Rules(AddressPolicy(), max_horizon_days=1830)
+URL = "https://example.com/hook"
+AT = "2026-11-20T09:00:00Z"
+
+
+def parse(data: bytes | dict[str, Any]) -> Request:
+    raw = data if isinstance(data, bytes) else json.dumps(data).encode()
+    return parse_request(raw, RULES, NOW_MS)
+
+
+def payload(**fields: Any) -> dict[str, Any]:
+    return {"targetUrl": URL, "triggerAt": AT, **fields}
+
+
+def bad_fields(data: bytes | dict[str, Any]) -> list[str]:
+    with pytest.raises(InvalidRequest) as caught:
+        parse(data)
+    assert all(
+        detail.message.endswith(".") or detail.field == "targetUrl"
+        for detail in caught.value.details
+    )
+    return [detail.field for detail in caught.value.details]
+
+
+def test_the_least_payload_is_a_get_without_headers_or_body() -> None:
+    assert parse(payload()) == Request(NOW_MS + HOUR_MS, "GET", URL)
+
+
+def test_a_full_payload_is_taken_as_it_is() -> None:
+    request = parse(
+        payload(
+            targetMethod="put",
+            targetHeaders={"X-Order": "12 34", "Authorization": "Bearer é"},
+            targetBody={"a": 1},
+            delivery="at-most-once",
+            expiresAt="2026-11-20T09:00:00.001Z",
+        )
+    )
+    assert request == Request(
+        NOW_MS + HOUR_MS,
+        "PUT",
+        URL,
+        {"X-Order": "12 34", "Authorization": "Bearer é"},
+        b'{"a": 1}',
+        Delivery.AT_MOST_ONCE,
+        NOW_MS + HOUR_MS + 1,
+    )
+
+
+def test_null_is_as_good_as_absent_for_what_is_optional() -> None:
+    names = ("targetMethod", "targetHeaders", "targetBody", "delivery", "expiresAt")
+    assert parse(payload(**dict.fromkeys(names))) == parse(payload())
+
+
+@pytest.mark.parametrize("name", ["targetUrl", "triggerAt"])
+@pytest.mark.parametrize("value", [None, 5, 5.5, True, [], {}])
+def test_a_required_field_must_be_a_string(name: str, value: object) -> None:
+    assert bad_fields(payload(**{name: value})) == [name]
+
+
+@pytest.mark.parametrize("name", ["targetMethod", "delivery", "expiresAt"])
+@pytest.mark.parametrize("value", [5, 5.5, True, [], {}])
+def test_an_optional_text_must_be_a_string(name: str, value: object) -> None:
+    assert bad_fields(payload(**{name: value})) == [name]
+
+
+def test_what_is_missing_is_named() -> None:
+    assert bad_fields({}) == ["targetUrl", "triggerAt"]
+
+
+def test_every_bad_field_is_named_at_once() -> None:
+    body = {
+        "targetUrl": "ftp://example.com",
+        "triggerAt": "tomorrow",
+        "targetMethod": "BREW",
+        "targetHeaders": {"X-Foo": 5, "Host": "a", "X-Good": "b", "X Bad": "c"},
+        "targetBody": [1],
+        "delivery": "twice",
+        "expiresAt": 7,
+        "color": "red",
+    }
+    assert set(bad_fields(body)) == {
+        "targetUrl",
+        "triggerAt",
+        "targetMethod",
+        "targetHeaders.X-Foo",
+        "targetHeaders.Host",
+        "targetHeaders.X Bad",
+        "targetBody",
+        "delivery",
+        "expiresAt",
+        "color",
+    }
+
+
+def test_unknown_fields_are_named_each() -> None:
+    assert bad_fields(payload(targeturl=URL, headers={})) == ["targeturl", "headers"]
+
+
+def test_a_flood_of_bad_fields_is_counted_not_repeated() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        parse(payload(**{f"f{n}": n for n in range(5000)}))
+    assert len(caught.value.details) == 101
+    assert caught.value.details[-1].message == "4,900 more fields are not valid."
+    assert len(str(caught.value)) < 200
+
+
+def test_a_long_name_is_not_said_back_whole() -> None:
+    assert bad_fields(payload(**{"x" * 5000: 1})) == ["x" * 100 + "…"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "/hook",
+        "example.com/hook",
+        "ftp://example.com/",
+        "http:///hook",
+        "http://",
+        "http://user:pw@example.com/",
+        "http://user@example.com/",
+        "http://exa mple.com/",
+        "http://example.com/a b",
+        "http://example.com/a\tb",
+        "http://example.com/a\r\nHost: b",
+        "http://example.com\\@evil.example/",
+        "http://example.com:0/",
+        "http://example.com:65536/",
+        "http://example.com/" + "a" * 8192,
+    ],
+)
+def test_a_url_that_breaks_a_rule_is_refused(url: str) -> None:
+    assert bad_fields(payload(targetUrl=url)) == ["targetUrl"]
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1",
+        "10.0.0.1",
+        "169.254.169.254",
+        "[::1]",
+        "[fe80::1]",
+        "[::ffff:127.0.0.1]",
+        "2130706433",
+        "0x7f000001",
+        "127.1",
+        "0177.0.0.1",
+    ],
+)
+def test_a_destination_that_is_not_allowed_is_the_whole_sentence(host: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"^Destination not allowed$") as caught:
+        parse(payload(targetUrl=f"http://{host}/"))
+    assert [detail.field for detail in caught.value.details] == ["targetUrl"]
+
+
+def test_an_allowed_network_may_be_reached() -> None:
+    rules = Rules(AddressPolicy([ipaddress.ip_network("127.0.0.0/8")]), 1830)
+    body = json.dumps(payload(targetUrl="http://127.0.0.1:9000/")).encode()
+    assert parse_request(body, rules, NOW_MS).url == "http://127.0.0.1:9000/"
+
+
+def test_a_url_of_exactly_8192_characters_is_taken() -> None:
+    url = "http://example.com/".ljust(8192, "a")
+    assert parse(payload(targetUrl=url)).url == url
+
+
+@pytest.mark.parametrize(
+    ("moment_ms", "accepted"),
+    [
+        (NOW_MS - 24 * HOUR_MS, True),
+        (NOW_MS - 24 * HOUR_MS - 1, False),
+        (NOW_MS, True),
+        (NOW_MS + 1830 * 24 * HOUR_MS, True),
+        (NOW_MS + 1830 * 24 * HOUR_MS + 1, False),
+    ],
+)
+def test_trigger_at_has_bounds_to_the_millisecond(moment_ms: int, accepted: bool) -> None:
+    body = payload(triggerAt=format_iso8601(moment_ms))
+    if accepted:
+        assert parse(body).trigger_at_ms == moment_ms
+    else:
+        assert bad_fields(body) == ["triggerAt"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "soon", "2026-11-20", "2026-02-30T00:00:00Z", "9999-12-31T23:59:59.9999Z", "9" * 5000],
+)
+@pytest.mark.parametrize("name", ["triggerAt", "expiresAt"])
+def test_a_time_must_be_iso_8601(name: str, text: str) -> None:
+    assert bad_fields(payload(**{name: text})) == [name]
+
+
+@pytest.mark.parametrize("text", [AT, "2026-11-20T08:59:59.999Z", "0001-01-01T00:00:00Z"])
+def test_expiry_must_be_after_the_trigger(text: str) -> None:
+    assert bad_fields(payload(expiresAt=text)) == ["expiresAt"]
+
+
+def test_an_expiry_that_has_passed_is_taken_if_it_is_after_the_trigger() -> None:
+    body = payload(triggerAt="2026-11-20T07:00:00Z", expiresAt="2026-11-20T07:30:00Z")
+    assert parse(body).expires_at_ms == NOW_MS - HOUR_MS // 2
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"])
+def test_a_method_is_taken_in_any_letter_case(method: str) -> None:
+    for text in (method, method.lower(), method.title()):
+        assert parse(payload(targetMethod=text)).method == method
+
+
+@pytest.mark.parametrize(
+    "method", ["", "BREW", "CONNECT", "TRACE", "GET ", "GET\r\n", "OPT\u0131ONS"]
+)
+def test_another_method_is_refused(method: str) -> None:
+    assert bad_fields(payload(targetMethod=method)) == ["targetMethod"]
+
+
+def test_the_default_method_is_post_with_a_body() -> None:
+    assert parse(payload(targetBody={})).method == "POST"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        '{"n":1.0,"m":1e400,"k":100000000000000000000001,"z":-0.0}',
+        '{ "a" :\t[ 1 , 2 ]\n}',
+        '{"a":"\\u00e9é","b":1,"b":2}',
+        '{"a":"\\/"}',
+    ],
+)
+def test_a_body_is_kept_as_the_very_text(text: str) -> None:
+    data = f'{{"targetUrl":"{URL}", "targetBody":  {text}  ,"triggerAt":"{AT}"}}'.encode()
+    assert parse(data).body == text.encode()
+
+
+@pytest.mark.parametrize("value", [1, "text", True, [], [{}]])
+def test_a_body_must_be_an_object(value: object) -> None:
+    assert bad_fields(payload(targetBody=value)) == ["targetBody"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Host",
+        "content-length",
+        "Transfer-Encoding",
+        "Connection",
+        "Keep-Alive",
+        "TE",
+        "Trailer",
+        "Upgrade",
+        "EXPECT",
+        "Proxy-Authorization",
+        "proxy-connection",
+        "Postdate-Attempt",
+        "postdate-anything",
+    ],
+)
+def test_headers_of_ours_are_refused_by_name(name: str) -> None:
+    assert bad_fields(payload(targetHeaders={name: "x"})) == [f"targetHeaders.{name}"]
+
+
+@pytest.mark.parametrize("name", ["", "X Foo", "X:Foo", "X\nFoo", "Xé", "(x)", "X\0", "ﬁ"])
+def test_a_header_name_must_be_a_token(name: str) -> None:
+    assert bad_fields(payload(targetHeaders={name: "x"})) == [f"targetHeaders.{name}"]
+
+
+@pytest.mark.parametrize(
+    "value", ["a\r\nb", "a\nb", "\0", "\x7f", "\x1f", "a\tb", "\x85", "€", "日"]
+)
+def test_a_header_value_must_be_printable_latin_1(value: str) -> None:
+    assert bad_fields(payload(targetHeaders={"X-Foo": value})) == ["targetHeaders.X-Foo"]
+
+
+@pytest.mark.parametrize("value", ["", " ", "plain", '!"#~', "é ÿ \xa0", "a: b, c; d"])
+def test_a_header_value_may_be_any_printable_latin_1(value: str) -> None:
+    assert parse(payload(targetHeaders={"X-Foo": value})).headers == {"X-Foo": value}
+
+
+@pytest.mark.parametrize("value", [None, 1, True, [], {}])
+def test_a_header_value_must_be_a_string(value: object) -> None:
+    body = payload(targetHeaders={"X-Good": "a", "X-Foo": value})
+    assert bad_fields(body) == ["targetHeaders.X-Foo"]
+
+
+@pytest.mark.parametrize("value", [1, "X-Foo: a", True, [], [["X-Foo", "a"]]])
+def test_headers_must_be_an_object(value: object) -> None:
+    assert bad_fields(payload(targetHeaders=value)) == ["targetHeaders"]
+
+
+def test_a_header_may_not_come_twice_in_another_case() -> None:
+    assert bad_fields(payload(targetHeaders={"X-Foo": "a", "x-foo": "b"})) == [
+        "targetHeaders.x-foo"
+    ]
+
+
+def test_64_headers_are_taken_and_65_are_not() -> None:
+    headers = {f"X-{n}": "v" for n in range(64)}
+    assert parse(payload(targetHeaders=headers)).headers == headers
+    assert bad_fields(payload(targetHeaders=headers | {"X-64": "v"})) == ["targetHeaders"]
+
+
+def test_16_kib_of_headers_are_taken_and_a_byte_more_is_not() -> None:
+    headers = {"X-A": "v" * (16 * 1024 - 3)}
+    assert parse(payload(targetHeaders=headers)).headers == headers
+    headers["X-A"] += "v"
+    assert bad_fields(payload(targetHeaders=headers)) == ["targetHeaders"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b" ",
+        b"{",
+        b"null",
+        b"[]",
+        b'"text"',
+        b"5",
+        b"{}}",
+        b"{} {}",
+        b"{'a':1}",
+        b"{a:1}",
+        b'{"targetBody":NaN}',
+        b'{"targetBody":Infinity}',
+        b'{"targetBody":{"a":-Infinity}}',
+        b'{"targetBody":{"a":01}}',
+        b'{"targetBody":{"a":1.}}',
+        b'{"targetBody":{"a":+1}}',
+        b'{"targetBody":{"a":"\x01"}}',
+        b'{"targetBody":{"a":"\\x"}}',
+        b'{"targetBody":{"a":"\\ud800"}}',
+        b'{"targetBody":{"a":1,}}',
+        b'{"targetBody":{"a":"\xff"}}',
+        b'{"targetUrl":"\xff"}',
+        b'{"targetUrl":"\xed\xa0\x80"}',
+        b'{"\xff":1}',
+        b"\xef\xbb\xbf{}",
+        b"\xff\xfe{\0}\0",
+        b"{\0}",
+        b'{"unknown":1,"targetBody":{"a":NaN}}',
+        b"[" * 100_000,
+        b'{"targetBody":' + b'{"a":' * 50_000 + b"1" + b"}" * 50_001,
+        b'{"unknown":1,"targetBody":' + b'{"a":' * 50_000 + b"1" + b"}" * 50_001,
+        b'{"targetHeaders":' + b'{"a":' * 50_000 + b"1" + b"}" * 50_001,
+        b'{"unknown":' + b"[" * 50_000 + b"]" * 50_000 + b"}",
+        b"targetUrl=http://example.com",
+    ],
+    ids=lambda data: repr(data[:40]),
+)
+def test_what_is_no_json_object_is_one_bad_body(data: bytes) -> None:
+    assert bad_fields(data) == ["body"]
+
+
+def test_of_a_key_given_twice_the_last_counts() -> None:
+    first = b'{"targetUrl":5,"targetMethod":"GET",'
+    request = parse(first + json.dumps(payload(targetMethod="PUT")).encode()[1:])
+    assert (request.url, request.method) == (URL, "PUT")
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+field_names = st.sampled_from(
+    [
+        "targetUrl",
+        "triggerAt",
+        "targetMethod",
+        "targetHeaders",
+        "targetBody",
+        "delivery",
+        "expiresAt",
+    ]
+)
+
+
+@given(st.dictionaries(field_names | st.text(), json_values))
+@example({"targetUrl": "http://[", "triggerAt": "2026-11-20T08:00:00+99:99"})
+@example({"targetUrl": "http://\ud800", "triggerAt": "\ud800"})
+def test_any_json_is_a_request_or_an_invalid_request(body: dict[str, Any]) -> None:
+    parse_or_refuse(json.dumps(payload() | body).encode())
+    parse_or_refuse(json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_request_or_an_invalid_request(data: bytes) -> None:
+    parse_or_refuse(data)
+    parse_or_refuse(b'{"targetUrl":"' + data + b'"}')
+    parse_or_refuse(b'{"targetBody":{"a":' + data + b'},"targetHeaders":' + data + b"}")
+
+
+def parse_or_refuse(data: bytes) -> None:
+    try:
+        request = parse(data)
+    except InvalidRequest as refused:
+        refusal = refused
+    else:
+        assert isinstance(request, Request)
+        return
+    assert refusal.details
+    assert str(refusal)
