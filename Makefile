@@ -1,0 +1,59 @@
+# `make` alone says what there is. Each target sets itself up: .venv is made, and made up to date
+# when pyproject.toml or constraints.txt have changed.
+
+.DEFAULT_GOAL := help
+.PHONY: help up test check fmt clean
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+# The first of these that is 3.11 or newer.
+PYTHON ?= $(shell for python in python3.11 python3 python; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& { echo $$python; break; }; done)
+# Build dependencies are pinned as well: older pips read the first, newer ones the second.
+PIP := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
+	PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
+CODE := scheduler api worker cli benchmarks tests
+ARGS ?=
+
+help: ## This list
+	@echo 'Postdate: an HTTP request with a future date on it.'
+	@echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' Makefile
+	@echo
+	@echo 'More options: make up ARGS="--port 9000", make test ARGS="-k name tests/cli".'
+
+up: $(VENV)/installed ## Run everything on this machine until Ctrl-C
+	@exec $(BIN)/postdate up $(ARGS)
+
+test: $(VENV)/installed-dev ## Run all tests
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/installed-dev ## Lint, formatting, types, import directions
+	@$(BIN)/ruff check $(CODE)
+	@$(BIN)/ruff format --check $(CODE)
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+fmt: $(VENV)/installed-dev ## Format the code
+	@$(BIN)/ruff check --fix --quiet $(CODE) || true
+	@$(BIN)/ruff format $(CODE)
+
+clean: ## Remove what was made here, except the data dir .postdate
+	rm -rf $(VENV) dist build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis \
+		.import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The virtual environment is made again if its Python is gone.
+$(VENV)/installed: pyproject.toml constraints.txt
+	@test -n '$(PYTHON)' || { echo 'Postdate needs Python 3.11 or newer.' >&2; exit 1; }
+	@$(BIN)/python -c '' 2>/dev/null || { echo 'Making $(VENV)…' && $(PYTHON) -m venv --clear $(VENV); }
+	@echo 'Installing…'
+	@$(PIP) --constraint constraints.txt --editable .
+	@touch $@
+
+$(VENV)/installed-dev: $(VENV)/installed
+	@echo 'Installing what tests and checks need…'
+	@$(PIP) --constraint constraints.txt --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,1 @@
+"""The command line: `postdate up` and its smaller sisters."""

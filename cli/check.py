@@ -1,0 +1,23 @@
+"""`postdate check`: is everything in the store as it must be?"""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from cli.options import Context, command, with_store
+
+
+@click.command(name="check")
+@command()
+def check_command(context: Context) -> None:
+    """Read the whole store and report every broken invariant; exit 1 if there is any.
+
+    For instance a ledger that does not balance, or a schedule in the wrong set or in none.
+    It changes nothing, and may run beside a working Postdate.
+    """
+    problems = with_store(context.settings, lambda store: store.check())
+    context.show({"problems": problems}, "\n".join(problems) or "Every invariant holds.")
+    if problems:
+        sys.exit(1)

@@ -1,0 +1,129 @@
+"""A child process of `up`: started, kept alive, stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+import structlog
+
+_log = structlog.get_logger()
+
+_STDERR_FD = 2
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 10.0
+_STEADY_AFTER_S = 30.0
+
+
+class Child:
+    """One process, in a session of its own so that Ctrl-C in the terminal does not reach it.
+
+    `start` runs it once. From `keep_alive` on it is started again whenever it ends, after a
+    pause that doubles while it keeps ending, and the log hears of such a streak once.
+    What it prints goes to `output`, or to our stderr.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        environ: Mapping[str, str] | None = None,
+        output: Path | None = None,
+        pass_fds: Sequence[int] = (),
+    ) -> None:
+        self.name = name
+        self._argv = argv
+        self._environ = environ
+        self._output = output
+        self._pass_fds = pass_fds
+        self._process: asyncio.subprocess.Process | None = None
+        self._keeper: asyncio.Task[None] | None = None
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
+    @property
+    def ended(self) -> str:
+        """How it ended, in words."""
+        code = self._process.returncode if self._process else None
+        if code is None:
+            return "has not ended"
+        return f"was killed by signal {-code}" if code < 0 else f"ended with exit status {code}"
+
+    async def start(self) -> None:
+        with self._open_output() as output:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._argv,
+                env=self._environ,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=self._pass_fds,
+                start_new_session=True,
+            )
+
+    def keep_alive(self) -> None:
+        if self._keeper is None:
+            self._keeper = asyncio.create_task(self._keep(), name=f"keep {self.name} alive")
+
+    def let_end(self) -> None:
+        """From now on it is not started again. Safe to repeat."""
+        if self._keeper is not None:
+            self._keeper.cancel()
+
+    async def wait(self) -> None:
+        """Returns once the process that runs now has ended."""
+        if self._process is not None:
+            await self._process.wait()
+
+    async def stop(self, grace_s: float) -> None:
+        """SIGTERM, then SIGKILL after `grace_s`; returns once it is gone. Safe to repeat."""
+        self.let_end()
+        if self._keeper is not None:
+            await asyncio.gather(self._keeper, return_exceptions=True)
+        if self._process is None or not self.running:
+            return
+        self._process.terminate()
+        try:
+            await asyncio.wait_for(self._process.wait(), grace_s)
+        except TimeoutError:
+            _log.warning("does not stop, killed", child=self.name, after_s=grace_s)
+            self.kill()
+            await self._process.wait()
+
+    def kill(self) -> None:
+        if self._process is not None and self.running:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
+    async def _keep(self) -> None:
+        pause_s, said = _FIRST_PAUSE_S, False
+        while True:
+            since = time.monotonic()
+            await self.wait()
+            if time.monotonic() - since > _STEADY_AFTER_S:
+                pause_s, said = _FIRST_PAUSE_S, False
+            if not said:
+                _log.error("ended by itself, starting it again", child=self.name, how=self.ended)
+                said = True
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+            await self._start_again()
+
+    async def _start_again(self) -> None:
+        try:
+            await self.start()
+        except OSError as error:
+            _log.error("cannot be started", child=self.name, error=str(error))
+
+    def _open_output(self) -> IO[bytes]:
+        if self._output is None:
+            return os.fdopen(_STDERR_FD, "wb", closefd=False, buffering=0)
+        return self._output.open("ab", buffering=0)

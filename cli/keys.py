@@ -1,0 +1,88 @@
+"""`postdate key`: the API keys of an account."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+import click
+
+from cli.options import Context, command, with_store
+from scheduler.models import ApiKey
+from scheduler.store import Store
+from scheduler.times import format_iso8601
+
+
+class KeyJson(TypedDict):
+    keyId: str
+    name: str
+    prefix: str
+    active: bool
+    createdAt: str
+    lastUsedAt: str | None
+
+
+@click.group(name="key")
+def key_group() -> None:
+    """Make API keys, list them, deactivate them.
+
+    A key goes in the header x-api-key of every request. ACCOUNT is a name or an id.
+    """
+
+
+@key_group.command(name="create")
+@click.argument("account")
+@click.option("--name", required=True, metavar="TEXT", help="What the key is for.")
+@command()
+def create(context: Context, account: str, name: str) -> None:
+    """Make a key for ACCOUNT and print it.
+
+    Only its hash is stored: this is the one time that it is shown.
+    """
+
+    async def make(store: Store) -> tuple[ApiKey, str]:
+        found = await store.accounts.find(account)
+        return await store.accounts.create_key(found.account_id, name)
+
+    key, value = with_store(context.settings, make)
+    answer = {"keyId": key.key_id, "key": value, "name": key.name}
+    context.show(answer, f"{value}\n{key.key_id}, shown only this once.")
+
+
+@key_group.command(name="list")
+@click.argument("account")
+@command()
+def list_keys(context: Context, account: str) -> None:
+    """List the keys of ACCOUNT, each by how it begins."""
+
+    async def read(store: Store) -> list[ApiKey]:
+        found = await store.accounts.find(account)
+        return await store.accounts.list_keys(found.account_id)
+
+    keys = with_store(context.settings, read)
+    lines = [_line(key) for key in keys]
+    context.show([_json(key) for key in keys], "\n".join(lines) or "No keys.")
+
+
+@key_group.command(name="deactivate")
+@click.argument("key_id")
+@command()
+def deactivate(context: Context, key_id: str) -> None:
+    """Refuse the key KEY_ID from the next request on, for good."""
+    key = with_store(context.settings, lambda store: store.accounts.deactivate_key(key_id))
+    context.show(_json(key), _line(key))
+
+
+def _json(key: ApiKey) -> KeyJson:
+    return {
+        "keyId": key.key_id,
+        "name": key.name,
+        "prefix": key.prefix,
+        "active": key.active,
+        "createdAt": format_iso8601(key.created_at_ms),
+        "lastUsedAt": None if key.last_used_at_ms is None else format_iso8601(key.last_used_at_ms),
+    }
+
+
+def _line(key: ApiKey) -> str:
+    state = "active" if key.active else "inactive"
+    return f"{key.key_id}  {key.prefix}…  {state}  {format_iso8601(key.created_at_ms)}  {key.name}"

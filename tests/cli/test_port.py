@@ -1,0 +1,72 @@
+"""The HTTP port: free, taken, about to be free."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from cli.port import PortError, is_loopback, reserve
+
+
+def listen(address: tuple[str, int]) -> socket.socket:
+    return socket.create_server(address)
+
+
+async def test_a_reserved_port_can_be_listened_on_by_the_api() -> None:
+    port = await reserve("127.0.0.1", 0, patience_s=0)
+    assert port.url == f"http://127.0.0.1:{port.number}"
+    sentence = rf"^Port {port.number} on 127\.0\.0\.1 is taken by another program"
+    with listen((port.address, port.number)), pytest.raises(PortError, match=sentence):
+        await reserve("127.0.0.1", port.number, patience_s=0)
+    port.free()
+
+
+async def test_no_other_program_is_given_a_reserved_port() -> None:
+    port = await reserve("127.0.0.1", 0, patience_s=0)
+    with socket.socket() as stranger, pytest.raises(OSError, match="in use"):
+        stranger.bind(("127.0.0.1", port.number))
+    port.free()
+
+
+async def test_a_port_that_is_about_to_be_free_is_waited_for() -> None:
+    leaving = listen(("127.0.0.1", 0))
+    number = leaving.getsockname()[1]
+    waiting = asyncio.create_task(reserve("127.0.0.1", number, patience_s=10))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    leaving.close()
+    port = await waiting
+    assert port.number == number
+    port.free()
+
+
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "192.0.2.1"])
+async def test_a_host_that_is_not_ours_is_one_sentence(host: str) -> None:
+    with pytest.raises(PortError, match=rf"^The API cannot listen on {host}:0: .*\.$"):
+        await reserve(host, 0, patience_s=0)
+
+
+async def test_everywhere_is_reached_at_home() -> None:
+    port = await reserve("0.0.0.0", 0, patience_s=0)
+    assert port.url == f"http://0.0.0.0:{port.number}"
+    assert port.local_address == "127.0.0.1"
+    port.free()
+
+
+@pytest.mark.parametrize(
+    ("host", "answer"),
+    [
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("192.0.2.1", False),
+        ("example.com", False),
+    ],
+)
+def test_loopback(host: str, answer: bool) -> None:
+    assert is_loopback(host) is answer

@@ -1,0 +1,241 @@
+"""`postdate up`, as its users meet it: real processes, started, interrupted, killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import pytest
+
+from tests.servers import (
+    PostdateProcess,
+    Receiver,
+    ValkeyProcess,
+    free_port,
+    postdate,
+    postdate_json,
+    processes_of,
+    until,
+)
+
+KEY = re.compile(r"\bpd_\d+_[\w-]{43}\b")
+
+
+@pytest.fixture
+def up() -> Iterator[PostdateProcess]:
+    """Not started yet; whatever becomes of it, nothing is left."""
+    process = PostdateProcess()
+    yield process
+    process.remove()
+
+
+def test_a_first_start_prints_one_key_and_the_ready_line_last(
+    postdate_up: PostdateProcess,
+) -> None:
+    lines = postdate_up.stdout.splitlines()
+    assert lines[-1] == f"Postdate is ready: {postdate_up.base_url}"
+    assert len(KEY.findall(postdate_up.stdout)) == 1
+    assert any("127.0.0.0/8" in line for line in lines)
+    with urlopen(postdate_up.base_url + "/readyz") as answer:
+        assert answer.status == 200
+
+
+def test_a_first_start_makes_the_account_default(postdate_up: PostdateProcess) -> None:
+    [account] = postdate_json("account", "list", data_dir=postdate_up.data_dir)
+    assert account == {
+        "accountId": account["accountId"],
+        "name": "default",
+        "credits": 1_000_000,
+        "plan": "unlimited",
+    }
+
+
+def test_a_second_up_on_the_same_data_dir_is_refused_in_one_sentence(
+    postdate_up: PostdateProcess,
+) -> None:
+    second = postdate("up", data_dir=postdate_up.data_dir, port=0)
+    assert second.returncode == 1
+    assert second.stdout == ""
+    assert second.stderr == (
+        f"Another `postdate up` uses the data dir {os.path.realpath(postdate_up.data_dir)}.\n"
+    )
+
+
+def test_a_taken_port_is_refused_in_one_sentence(
+    postdate_up: PostdateProcess, tmp_path: Path
+) -> None:
+    port = postdate_up.base_url.rpartition(":")[2]
+    second = postdate("up", "--port", port, "--json", data_dir=tmp_path)
+    assert second.returncode == 1
+    assert json.loads(second.stderr) == {
+        "error": f"Port {port} on 127.0.0.1 is taken by another program;"
+        " choose another with --port."
+    }
+    assert not processes_of(tmp_path)
+
+
+def test_ctrl_c_stops_everything_and_the_next_start_says_no_key(up: PostdateProcess) -> None:
+    up.start()
+    key = up.api_key
+    assert up.interrupt() == 0
+    assert not processes_of(up.data_dir)
+    assert not list(up.data_dir.glob("*.sock"))
+    up.start()
+    assert not KEY.search(up.stdout)
+    keys = postdate_json("key", "list", "default", data_dir=up.data_dir)
+    assert [key.startswith(k["prefix"]) for k in keys] == [True]
+    assert up.stop() == 0
+
+
+def schedule(up: PostdateProcess, target: str, **fields: object) -> str:
+    due = datetime.now(UTC).isoformat()
+    body = json.dumps({"targetUrl": target, "triggerAt": due, **fields}).encode()
+    headers = {"x-api-key": up.api_key, "content-type": "application/json"}
+    with urlopen(Request(up.base_url + "/schedule", body, headers)) as answer:
+        return str(json.load(answer)["scheduleId"])
+
+
+def logs(up: PostdateProcess, key: str) -> list[dict[str, object]]:
+    with urlopen(Request(up.base_url + "/stats/logs", headers={"x-api-key": key})) as answer:
+        return list(json.load(answer)["logs"])
+
+
+def test_ctrl_c_lets_a_request_in_flight_finish(up: PostdateProcess, receiver: Receiver) -> None:
+    target = receiver.answer("/slow", delay_s=1.0)
+    up.start()
+    key, schedule_id = up.api_key, schedule(up, target)
+    receiver.wait_for(1, "/slow")
+    assert up.interrupt() == 0
+    up.start()
+    [entry] = logs(up, key)
+    assert (entry["scheduleId"], entry["status"], entry["statusCode"]) == (
+        schedule_id,
+        "completed",
+        200,
+    )
+    assert len(receiver.requests) == 1
+
+
+def test_a_second_ctrl_c_waits_for_nothing(up: PostdateProcess, receiver: Receiver) -> None:
+    target = receiver.answer("/never", never=True)
+    up.start()
+    schedule(up, target)
+    receiver.wait_for(1, "/never")
+    up.signal(signal.SIGINT)
+    until(lambda: "draining" in up.stderr, "the drain of the worker")
+    began = time.monotonic()
+    assert up.interrupt() == 0
+    assert time.monotonic() - began < 10
+    assert "ended by itself" not in up.stderr
+    assert not processes_of(up.data_dir)
+
+
+def test_ctrl_c_before_it_is_ready_stops_what_was_started(up: PostdateProcess) -> None:
+    up.spawn()
+    until(lambda: any("valkey-server" in c for c in processes_of(up.data_dir).values()))
+    assert up.interrupt() == 0
+    assert not processes_of(up.data_dir)
+
+
+def test_after_kill_9_the_next_start_is_as_if_nothing_had_been() -> None:
+    port = free_port()
+    up = PostdateProcess(port=port)
+    try:
+        up.start()
+        key = up.api_key
+        orphans = set(processes_of(up.data_dir)) - {up.pid}
+        up.kill()
+        up.start()
+        assert up.base_url == f"http://127.0.0.1:{port}"
+        assert not KEY.search(up.stdout)
+        until(lambda: not orphans & set(processes_of(up.data_dir)), "the end of the orphans")
+        [kept] = postdate_json("key", "list", "default", data_dir=up.data_dir)
+        assert key.startswith(kept["prefix"])
+        assert up.interrupt() == 0
+    finally:
+        up.remove()
+
+
+def test_after_kill_9_api_and_workers_go_by_themselves(up: PostdateProcess) -> None:
+    up.start()
+    up.kill()
+    until(
+        lambda: ["valkey-server" in c for c in processes_of(up.data_dir).values()] == [True],
+        "only the Valkey left",
+    )
+
+
+@pytest.mark.parametrize("role", [" api ", " worker ", "valkey-server"])
+def test_a_child_that_dies_is_started_again(up: PostdateProcess, role: str) -> None:
+    up.start()
+    [killed] = [pid for pid, command in processes_of(up.data_dir).items() if role in command]
+    os.kill(killed, signal.SIGKILL)
+    until(
+        lambda: [p for p, c in processes_of(up.data_dir).items() if role in c and p != killed],
+        "a new one",
+    )
+    until(lambda: _ready(up.base_url), "served again")
+    assert up.stderr.count("ended by itself") == 1
+    assert up.interrupt() == 0
+
+
+def test_a_store_that_cannot_be_reached_is_one_sentence_and_nothing_falls_back(
+    tmp_path: Path,
+) -> None:
+    url = f"redis://:secret@127.0.0.1:{free_port()}/0"
+    done = postdate("up", "--port", "0", "--redis-url", url, data_dir=tmp_path / "d")
+    assert done.returncode == 1
+    assert done.stderr == f"The store cannot be reached ({url.replace(':secret', '…')}).\n"
+    assert done.stdout == ""
+    assert not (tmp_path / "d").exists()
+
+
+def test_with_a_url_no_valkey_is_started(own_valkey: ValkeyProcess, tmp_path: Path) -> None:
+    with PostdateProcess(redis_url=own_valkey.url, data_dir=tmp_path / "d") as up:
+        assert KEY.search(up.stdout)
+        assert not any("valkey-server" in c for c in processes_of(tmp_path / "d").values())
+        assert up.interrupt() == 0
+    assert not (tmp_path / "d").exists()
+
+
+def test_workers_and_json(tmp_path: Path) -> None:
+    up = PostdateProcess("up", "--json", "--workers", "2", data_dir=tmp_path)
+    up.spawn()
+    try:
+        until(lambda: '"ready"' in up.stdout, "the ready line")
+        first, targets, ready = [json.loads(line) for line in up.stdout.splitlines()]
+        assert first["account"] == "default"
+        assert KEY.fullmatch(first["apiKey"])
+        assert targets == {"allowTargets": "127.0.0.0/8,::1/128"}
+        assert ready["ready"].startswith("http://127.0.0.1:")
+        assert sum(" worker " in c for c in processes_of(tmp_path).values()) == 2
+        assert up.interrupt() == 0
+    finally:
+        up.remove()
+
+
+def test_allowed_targets_that_were_given_are_not_touched(tmp_path: Path) -> None:
+    with PostdateProcess(data_dir=tmp_path, allow_targets="none") as up:
+        assert "127.0.0.0/8" not in up.stdout
+
+
+def test_an_account_without_a_key_gets_one(own_valkey: ValkeyProcess, tmp_path: Path) -> None:
+    """As a first start leaves it that was cut off between the two."""
+    postdate_json("account", "create", "default", redis_url=own_valkey.url)
+    with PostdateProcess(redis_url=own_valkey.url, data_dir=tmp_path) as up:
+        assert KEY.search(up.stdout)
+
+
+def _ready(base_url: str) -> bool:
+    try:
+        with urlopen(base_url + "/readyz", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False

@@ -1,0 +1,51 @@
+"""Servers that the whole suite shares; under xdist each of its workers has its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.servers import DroppingProxy, PostdateProcess, Receiver, ValkeyProcess
+
+
+@pytest.fixture(scope="session")
+def valkey_server() -> Iterator[ValkeyProcess]:
+    """A running Valkey. What is in it, other tests may have left: see `valkey`."""
+    with ValkeyProcess() as server:
+        yield server
+
+
+@pytest.fixture
+def valkey(valkey_server: ValkeyProcess) -> ValkeyProcess:
+    """The shared Valkey, emptied. For faults (kill, pause) make a ValkeyProcess of your own."""
+    valkey_server.flush()
+    return valkey_server
+
+
+@pytest.fixture
+def own_valkey() -> Iterator[ValkeyProcess]:
+    """A running Valkey for one test, which may kill it."""
+    with ValkeyProcess() as server:
+        yield server
+
+
+@pytest.fixture
+def proxy(valkey: ValkeyProcess) -> Iterator[DroppingProxy]:
+    """A proxy before the emptied Valkey."""
+    with DroppingProxy(valkey.socket) as between:
+        yield between
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    """A target that remembers what arrived."""
+    with Receiver() as target:
+        yield target
+
+
+@pytest.fixture(scope="module")
+def postdate_up() -> Iterator[PostdateProcess]:
+    """A first start of `postdate up`, shared by the tests of one module."""
+    with PostdateProcess() as up:
+        yield up

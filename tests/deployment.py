@@ -1,0 +1,87 @@
+"""Postdate spread over processes, as on many machines: APIs and workers on one store."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from typing import Any, Self, TypeVar
+
+from cli.options import with_store
+from scheduler.models import Plan
+from scheduler.settings import Settings
+from scheduler.store import Store
+from scheduler.store.scripts import _script
+from tests.customer import Customer
+from tests.processes import PostdateProcess, postdate
+from tests.valkey import ValkeyProcess
+
+T = TypeVar("T")
+
+CREDITS = 10_000
+
+
+def script(name: str) -> bytes:
+    """What a proxy finds the calls of a script by, once the server knows the script."""
+    return _script(name, False)[1].encode()
+
+
+class Deployment:
+    """A store and the processes that were started on it; `settings` hold for all of them.
+
+    Without a Valkey it starts one. Requests may go to this machine.
+    """
+
+    def __init__(self, valkey: ValkeyProcess | None = None, **settings: object) -> None:
+        self._stack = ExitStack()
+        self._settings = {"allow_targets": "127.0.0.0/8", **settings}
+        self._numbers = itertools.count(1)
+        self._apis: list[PostdateProcess] = []
+        self.valkey = valkey or self._stack.enter_context(ValkeyProcess())
+
+    def api(self, **settings: object) -> PostdateProcess:
+        """Starts one more API; returns once it serves."""
+        process = self._start("api", settings)
+        self._apis.append(process)
+        return process
+
+    def worker(self, **settings: object) -> PostdateProcess:
+        """Starts one more worker; returns once it works."""
+        return self._start("worker", settings)
+
+    def customer(self, api: PostdateProcess | None = None, *, credits: int = CREDITS) -> Customer:
+        """The holder of a new account, at this API or the first one."""
+
+        async def make(store: Store) -> tuple[str, str]:
+            name = f"customer {next(self._numbers)}"
+            account = await store.accounts.create(name, credits=credits, plan=Plan.UNLIMITED)
+            _, key = await store.accounts.create_key(account.account_id, "key")
+            return account.account_id, key
+
+        account_id, key = self.in_store(make)
+        base_url = (api or self._apis[0]).base_url
+        return self._stack.enter_context(Customer(base_url, key, account_id))
+
+    def in_store(self, use: Callable[[Store], Awaitable[T]]) -> T:
+        """Uses the store directly: for setting up, or for looking at what no API shows."""
+        return with_store(Settings(redis_url=self.valkey.url), use)
+
+    def problems(self) -> list[str]:
+        """What `postdate check` tells, without starting it."""
+        return self.in_store(lambda store: store.check())
+
+    def command(self, *arguments: str) -> str:
+        """What a command that must succeed prints."""
+        done = postdate(*arguments, redis_url=self.valkey.url)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def _start(self, role: str, settings: dict[str, Any]) -> PostdateProcess:
+        given = {"redis_url": self.valkey.url, **self._settings, **settings}
+        return self._stack.enter_context(PostdateProcess(role, **given))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: Any) -> None:
+        self._stack.__exit__(*failure)

@@ -1,0 +1,123 @@
+"""Settings: each variable read, each bad one named."""
+
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path
+
+import pytest
+
+from scheduler.errors import SettingsError
+from scheduler.models import Plan
+from scheduler.settings import LOOPBACK, Settings, from_environment, without_password
+
+
+def test_an_empty_environment_gives_the_defaults() -> None:
+    assert from_environment({}) == Settings()
+
+
+def test_blank_variables_are_as_good_as_absent() -> None:
+    assert from_environment({"POSTDATE_PORT": " ", "POSTDATE_REDIS_URL": ""}) == Settings()
+
+
+def test_other_variables_are_none_of_our_business() -> None:
+    assert from_environment({"PORT": "x", "POSTDATE_PARROT": "y"}) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "field", "value"),
+    [
+        ("POSTDATE_REDIS_URL", "redis://h:1/0", "redis_url", "redis://h:1/0"),
+        ("POSTDATE_REDIS_URL", "rediss://h:1/0", "redis_url", "rediss://h:1/0"),
+        ("POSTDATE_REDIS_URL", "unix:///tmp/s", "redis_url", "unix:///tmp/s"),
+        ("POSTDATE_REDIS_URL", "redis+cluster://h", "redis_url", "redis+cluster://h"),
+        ("POSTDATE_REDIS_URL", "redis+sentinel://h/s", "redis_url", "redis+sentinel://h/s"),
+        ("POSTDATE_DATA_DIR", " /var/p d ", "data_dir", Path("/var/p d")),
+        ("POSTDATE_HOST", "0.0.0.0", "host", "0.0.0.0"),
+        ("POSTDATE_PORT", "0", "port", 0),
+        ("POSTDATE_PORT", "65535", "port", 65535),
+        ("POSTDATE_WORKERS", "4", "workers", 4),
+        ("POSTDATE_PUBLIC_URL", "https://p.example/", "public_url", "https://p.example"),
+        ("POSTDATE_SHARDS", "32", "shards", 32),
+        ("POSTDATE_ALLOW_TARGETS", "none", "allow_targets", ()),
+        ("POSTDATE_ALLOW_TARGETS", "127.0.0.0/8, ::1/128,", "allow_targets", LOOPBACK),
+        (
+            "POSTDATE_ALLOW_TARGETS",
+            "10.0.0.7",
+            "allow_targets",
+            (ipaddress.ip_network("10.0.0.7/32"),),
+        ),
+        ("POSTDATE_CONCURRENCY", "1", "concurrency", 1),
+        ("POSTDATE_FIRE_TIMEOUT_MS", "500", "fire_timeout_ms", 500),
+        ("POSTDATE_LEASE_MS", "300", "lease_ms", 300),
+        ("POSTDATE_MAX_RESPONSE_BYTES", "0", "max_response_bytes", 0),
+        ("POSTDATE_MAX_BODY_BYTES", "1024", "max_body_bytes", 1024),
+        ("POSTDATE_MAX_BATCH_BYTES", "2048", "max_batch_bytes", 2048),
+        ("POSTDATE_MAX_HORIZON_DAYS", "1", "max_horizon_days", 1),
+        ("POSTDATE_SCHEDULE_RETENTION_HOURS", "0", "schedule_retention_hours", 0),
+        ("POSTDATE_LOG_RETENTION_DAYS", "7", "log_retention_days", 7),
+        ("POSTDATE_LOG_MAX_ENTRIES", "100", "log_max_entries", 100),
+        ("POSTDATE_WAIT_REPLICAS", "1", "wait_replicas", 1),
+        ("POSTDATE_LOG_LEVEL", "debug", "log_level", "debug"),
+    ],
+)
+def test_a_variable_sets_its_field(variable: str, text: str, field: str, value: object) -> None:
+    assert getattr(from_environment({variable: text}), field) == value
+
+
+def test_rates_are_set_plan_by_plan() -> None:
+    settings = from_environment({"POSTDATE_RATE_PRO": "7"})
+    assert settings.rate_limits == {Plan.FREE: 10, Plan.PRO: 7, Plan.SCALE: 1000}
+    assert Settings().rate_limits[Plan.PRO] == 100
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "why"),
+    [
+        ("POSTDATE_PORT", "http", "it must be a whole number from 0 to 65535"),
+        ("POSTDATE_PORT", "65536", "it must be a whole number from 0 to 65535"),
+        ("POSTDATE_PORT", "-1", "it must be a whole number from 0 to 65535"),
+        ("POSTDATE_PORT", "²", "it must be a whole number from 0 to 65535"),
+        ("POSTDATE_WORKERS", "0", "it must be a whole number from 1 to 256"),
+        ("POSTDATE_RATE_FREE", "0", "it must be a whole number at least 1"),
+        ("POSTDATE_REDIS_URL", "localhost:6379", "it must start with redis://"),
+        ("POSTDATE_PUBLIC_URL", "p.example", "it must start with http:// or https://"),
+        ("POSTDATE_ALLOW_TARGETS", "10.0.0.1/8", "10.0.0.1/8 has host bits set"),
+        ("POSTDATE_ALLOW_TARGETS", "localhost", "does not appear to be an IPv4 or IPv6 network"),
+        ("POSTDATE_LOG_LEVEL", "loud", "it must be one of debug, info, warning, error"),
+        ("POSTDATE_LEASE_MS", "299", "it must be a whole number from 300 to 3600000"),
+    ],
+)
+def test_a_bad_value_is_a_sentence_that_names_the_variable(
+    variable: str, text: str, why: str
+) -> None:
+    with pytest.raises(SettingsError) as raised:
+        from_environment({variable: text})
+    assert str(raised.value).startswith(f"{variable} cannot be {text!r}: ")
+    assert why in str(raised.value)
+
+
+def test_a_flag_wins_over_its_variable() -> None:
+    environ = {"POSTDATE_PORT": "1", "POSTDATE_HOST": "::1"}
+    settings = from_environment(environ, {"port": "2"})
+    assert (settings.port, settings.host) == (2, "::1")
+
+
+def test_a_bad_flag_is_named_as_a_flag() -> None:
+    with pytest.raises(SettingsError, match=r"^--redis-url cannot be '': it must start with"):
+        from_environment({"POSTDATE_REDIS_URL": "redis://h"}, {"redis_url": ""})
+
+
+def test_a_password_is_never_shown() -> None:
+    assert without_password("redis://user:p@ss@host:1/0") == "redis://…@host:1/0"
+    assert without_password("redis://host") == "redis://host"
+    assert without_password("redis://host/0?password=secret") == "redis://host/0"
+    with pytest.raises(SettingsError) as raised:
+        from_environment({"POSTDATE_REDIS_URL": "redi://user:secret@host"})
+    assert "secret" not in str(raised.value)
+
+
+def test_durations_come_in_the_unit_that_the_code_counts_in() -> None:
+    settings = Settings(schedule_retention_hours=2, log_retention_days=3)
+    assert settings.schedule_retention_ms == 7_200_000
+    assert settings.log_retention_ms == 259_200_000

@@ -1,0 +1,30 @@
+"""The servers that tests start and own: each is a context manager, and leaves nothing behind."""
+
+from tests.customer import Customer, now_ms
+from tests.deployment import Deployment, script
+from tests.processes import PostdateProcess, environment, postdate, postdate_json, processes_of
+from tests.proxy import DroppingProxy
+from tests.receiver import Answer, Received, Receiver
+from tests.valkey import ValkeyProcess
+from tests.waiting import DEADLINE_S, free_port, until, until_async
+
+__all__ = [
+    "DEADLINE_S",
+    "Answer",
+    "Customer",
+    "Deployment",
+    "DroppingProxy",
+    "PostdateProcess",
+    "Received",
+    "Receiver",
+    "ValkeyProcess",
+    "environment",
+    "free_port",
+    "now_ms",
+    "postdate",
+    "postdate_json",
+    "processes_of",
+    "script",
+    "until",
+    "until_async",
+]

@@ -1,0 +1,148 @@
+"""The suite's own servers do what their descriptions say: other tests stand on it."""
+
+from __future__ import annotations
+
+import http.client
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from redis import Redis
+from redis import exceptions as redis_errors
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from tests.proxy import command_end
+from tests.servers import DroppingProxy, Receiver, ValkeyProcess, until
+
+
+def client(url: str) -> Redis:
+    return Redis.from_url(url, retry=Retry(NoBackoff(), 0), decode_responses=True)
+
+
+def test_a_killed_valkey_comes_back_with_what_it_had(own_valkey: ValkeyProcess) -> None:
+    with client(own_valkey.url) as redis:
+        redis.set("a", "1")
+        own_valkey.kill()
+        with pytest.raises(redis_errors.ConnectionError):
+            redis.get("a")
+        own_valkey.start()
+        assert redis.get("a") == "1"
+
+
+def test_a_proxy_loses_the_reply_to_a_command_that_was_done(
+    proxy: DroppingProxy, valkey: ValkeyProcess
+) -> None:
+    with client(proxy.url) as redis, client(valkey.url) as direct:
+        proxy.drop_reply(b"INCR", nth=2)
+        assert redis.incr("n") == 1
+        with pytest.raises(redis_errors.ConnectionError):
+            redis.incr("n")
+        assert direct.get("n") == "2"
+        assert redis.incr("n") == 3
+    assert proxy.dropped == 1
+
+
+def test_a_proxy_loses_a_script_by_its_hash(proxy: DroppingProxy, valkey: ValkeyProcess) -> None:
+    with client(proxy.url) as redis, client(valkey.url) as direct:
+        sha = redis.script_load("return redis.call('INCR', KEYS[1])")
+        proxy.drop_reply(sha.encode(), times=2)
+        for _ in range(2):
+            with pytest.raises(redis_errors.ConnectionError):
+                redis.evalsha(sha, 1, "n")
+        assert direct.get("n") == "2"
+        assert redis.evalsha(sha, 1, "n") == 3
+
+
+def test_a_proxy_loses_a_command_that_was_not_done(
+    proxy: DroppingProxy, valkey: ValkeyProcess
+) -> None:
+    with client(proxy.url) as redis:
+        proxy.drop_command(b"INCR")
+        with pytest.raises(redis_errors.ConnectionError):
+            redis.incr("n")
+        assert redis.incr("n") == 1
+
+
+def test_a_cut_proxy_is_a_store_that_is_away(proxy: DroppingProxy) -> None:
+    with client(proxy.url) as redis:
+        assert redis.ping()
+        proxy.cut()
+        with pytest.raises(redis_errors.ConnectionError):
+            until(lambda: not redis.ping())
+        proxy.restore()
+        assert redis.ping()
+
+
+@pytest.mark.parametrize(
+    ("stream", "end"),
+    [
+        (b"", None),
+        (b"PING\r\nPING\r\n", 6),
+        (b"*1\r\n$4\r\nPING\r\n*1", 14),
+        (b"*2\r\n$3\r\nGET\r\n$4\r\n\r\n\r\n\r\n", 23),
+        (b"*2\r\n$3\r\nGET\r\n$4\r\nab", None),
+        (b"*2\r\n$3\r\nGET\r\n", None),
+    ],
+)
+def test_the_end_of_a_command(stream: bytes, end: int | None) -> None:
+    assert command_end(stream) == end
+
+
+def test_a_receiver_remembers_what_arrived_and_when(receiver: Receiver) -> None:
+    receiver.answer("/a", status=404, body=b"no", headers=(("X-Y", "z"),))
+    connection = http.client.HTTPConnection("127.0.0.1", receiver.port, timeout=10)
+    before = time.time_ns()
+    for path in ("/a?b=1", "/other"):
+        connection.request("POST", path, body=b"{}", headers={"Some-Header": "v"})
+        response = connection.getresponse()
+        if path == "/other":
+            assert (response.status, response.read()) == (200, b"")
+        else:
+            assert (response.status, response.read(), response.headers["x-y"]) == (404, b"no", "z")
+    connection.close()
+    [received] = receiver.wait_for(1, "/a")
+    assert before < received.at_ns < time.time_ns()
+    assert (received.method, received.path, received.body) == ("POST", "/a?b=1", b"{}")
+    assert received.headers["some-header"] == "v"
+    assert len(receiver.requests) == 2
+
+
+def test_a_receiver_delays_drips_resets_and_keeps_silent(receiver: Receiver) -> None:
+    receiver.answer("/slow", delay_s=0.2)
+    receiver.answer("/drip", body=b"abcd", drip_s=0.05)
+    receiver.answer("/reset", reset=True)
+    receiver.answer("/never", never=True)
+
+    def get(path: str, timeout_s: float) -> bytes:
+        connection = http.client.HTTPConnection("127.0.0.1", receiver.port, timeout=timeout_s)
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().read()
+        finally:
+            connection.close()
+
+    began = time.monotonic()
+    assert get("/slow", 10) == b""
+    assert time.monotonic() - began >= 0.2
+    began = time.monotonic()
+    assert get("/drip", 10) == b"abcd"
+    assert time.monotonic() - began >= 0.15
+    with pytest.raises(ConnectionResetError):
+        get("/reset", 10)
+    with pytest.raises(TimeoutError):
+        get("/never", 0.2)
+
+
+def test_a_proxy_keeps_back_a_reply_until_it_is_let_go(
+    proxy: DroppingProxy, valkey: ValkeyProcess
+) -> None:
+    with client(proxy.url) as redis, client(valkey.url) as direct, ThreadPoolExecutor() as pool:
+        proxy.hold_reply(b"INCR")
+        waiting = pool.submit(redis.incr, "n")
+        until(lambda: proxy.held == 1, "the reply")
+        assert direct.get("n") == "1"
+        assert not waiting.done()
+        proxy.let_go()
+        assert waiting.result() == 1
+        assert redis.incr("n") == 2
