@@ -43,6 +43,13 @@ class NameTaken(PostdateError):
     """An account of this name exists."""
 
 
+class KeyReused(PostdateError):
+    """The Idempotency-Key came with another body before; nothing was done."""
+
+    def __init__(self) -> None:
+        super().__init__("This Idempotency-Key was used with another body before")
+
+
 class InsufficientCredits(PostdateError):
     """The account cannot pay; nothing was deducted."""
 

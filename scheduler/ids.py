@@ -20,6 +20,7 @@ _SUFFIX = r"[0-7][0-9a-hjkmnp-tv-z]{25}"
 _SCHEDULE = re.compile(rf"sch_({_SUFFIX})")
 _SHARDED = re.compile(r"(acc|key)_([0-9]{2,5})_([0-9a-hjkmnp-tv-z]{8})")
 _API_KEY = re.compile(r"pd_([0-9]{2,5})_[A-Za-z0-9_-]{43}")
+SUFFIX_CHARACTERS = 26
 _SHOWN_CHARACTERS = 6
 
 

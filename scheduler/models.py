@@ -153,9 +153,29 @@ class ApiKey(msgspec.Struct, frozen=True):
     last_used_at_ms: int | None = None
 
 
+class Rate(msgspec.Struct, frozen=True):
+    """Where an account stands with its plan's rate: `limit` requests a second, as a burst too.
+
+    `wait_s` is 0 if this request is within it, else how long until one would be.
+    """
+
+    limit: int
+    remaining: int
+    full_in_s: int
+    wait_s: int
+
+
 class Caller(msgspec.Struct, frozen=True):
-    """Who makes an API request: the account behind an active key."""
+    """Who makes an API request: the account behind an active key; `rate` if its plan has one."""
 
     account_id: str
     key_id: str
     plan: Plan
+    rate: Rate | None = None
+
+
+class Idempotency(msgspec.Struct, frozen=True):
+    """The client's name for one create, and a digest of what it asked for under that name."""
+
+    key: str
+    fingerprint: str

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from scheduler import ids
 from scheduler.errors import NameTaken, NotFound, StoreError
-from scheduler.models import Account, ApiKey, Caller, Plan
+from scheduler.models import Account, ApiKey, Caller, Plan, Rate
 from scheduler.store import keys
 from scheduler.store.coalesce import Coalescer
 from scheduler.store.connection import Client, translated
@@ -20,14 +21,20 @@ _MOST_KEYS_AT_ONCE = 512
 class Accounts:
     """Makes, finds and pays into accounts; makes, checks and deactivates their keys."""
 
-    def __init__(self, client: Client, scripts: Scripts, shards: Shards) -> None:
+    def __init__(
+        self, client: Client, scripts: Scripts, shards: Shards, rates: Mapping[Plan, int]
+    ) -> None:
         self._client = client
+        self._rates = {str(plan): rate for plan, rate in rates.items()}
         self._scripts = scripts
         self._shards = shards
-        self._admitting: dict[int, Coalescer[str, list[bytes]]] = {}
+        self._admitting: dict[int, Coalescer[str, list[Any]]] = {}
 
     async def admit(self, api_key: str) -> Caller | None:
-        """Who holds this key, as the store knows it now; None if it is invalid or inactive."""
+        """Who holds this key, as the store knows it now; None if it is invalid or inactive.
+
+        Counts as one request against the account's rate, unless its rate is used up already.
+        """
         shard = ids.api_key_shard(api_key)
         if shard is None or not await self._exists(shard):
             return None
@@ -38,8 +45,9 @@ class Accounts:
         found = await coalescer.submit(ids.hash_api_key(api_key))
         if not found:
             return None
-        account, key, plan = (part.decode() for part in found)
-        return Caller(f"acc_{shard:02d}_{account}", f"key_{shard:02d}_{key}", Plan(plan))
+        account, key, plan = (part.decode() for part in found[:3])
+        rate = Rate(*found[3:]) if len(found) > 3 else None
+        return Caller(f"acc_{shard:02d}_{account}", f"key_{shard:02d}_{key}", Plan(plan), rate)
 
     async def create(
         self, name: str, *, credits: int, plan: Plan, email: str = "", operator: bool = False
@@ -152,8 +160,8 @@ class Accounts:
             raise NotFound(f"There is no API key {key_id}.")
         return await self._read_key(parts.shard, sha256)
 
-    async def _admit(self, shard: int, hashes: list[str]) -> list[list[bytes]]:
-        return await repeated(lambda: self._scripts.admit(shard, hashes))
+    async def _admit(self, shard: int, hashes: list[str]) -> list[list[Any]]:
+        return await repeated(lambda: self._scripts.admit(shard, self._rates, hashes))
 
     async def _exists(self, shard: int) -> bool:
         """Whether the store has this shard; there may have come to be more since the start."""

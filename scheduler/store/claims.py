@@ -86,7 +86,7 @@ class Claims:
             most_accounts=most_accounts,
             grace_ms=grace_ms,
             late_ms=late_ms,
-            pass_over=map(packing.local_account, pass_over),
+            pass_over=(keys.parts(account).local for account in pass_over),
         )
         self._clock.observe(now_us)
         rows = zip(*[iter(values)] * _FIELDS_PER_CLAIMED, strict=True)
@@ -138,7 +138,7 @@ class Claims:
 
 
 def _held(invocation: Invocation) -> tuple[str, str, str]:
-    account = packing.local_account(invocation.account_id)
+    account = keys.parts(invocation.account_id).local
     return account, invocation.schedule_id[4:], invocation.token
 
 

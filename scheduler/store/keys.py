@@ -19,6 +19,8 @@ key, and derive from it only the names that this file gives. Below a shard's pre
     <account>:minute:<n>      HASH    its seconds' executions, n counted from the epoch
     <account>:hour:<n>        HASH    its minutes'
     <account>:day:<n>         HASH    its hours', and the ledger's movements of that day
+    <account>:once:<digest>   HASH    what was created with an Idempotency-Key
+    <account>:rate            STRING  the moment (us) until which its requests are paid for
     <account>:op:<operation>  STRING  an operation that was done, for a repeat of it
 """
 
@@ -65,10 +67,17 @@ def accounts(number: int) -> str:
 @lru_cache(maxsize=65_536)
 def account(account_id: str) -> str:
     """The prefix of all that an account owns. Raises ValueError if it is no account's id."""
-    parts = ids.parse_sharded(account_id, "acc")
-    if parts is None:
+    number, local = parts(account_id)
+    return f"{shard(number)}{local}:"
+
+
+@lru_cache(maxsize=65_536)
+def parts(account_id: str) -> ids.Sharded:
+    """An account's shard, and its name there. Raises ValueError if it is no account's id."""
+    found = ids.parse_sharded(account_id, "acc")
+    if found is None:
         raise ValueError(f"not an account id: {account_id!r}")
-    return f"{shard(parts.shard)}{parts.local}:"
+    return found
 
 
 def schedule(account_id: str, schedule_id: str) -> str:

@@ -7,7 +7,6 @@ from functools import lru_cache
 
 import msgspec
 
-from scheduler import ids
 from scheduler.models import LogEntry, Outcome, Request, Schedule, Status
 from scheduler.store.scripts import LogLine
 
@@ -110,12 +109,3 @@ def url_place(url: str) -> tuple[str, bytes]:
     """The index stream of a URL (one of 256) and the bytes that tell it from others there."""
     digest = hashlib.blake2b(url.encode(), digest_size=4).digest()
     return digest[:1].hex(), digest[1:]
-
-
-@lru_cache(maxsize=65_536)
-def local_account(account_id: str) -> str:
-    """An account's name within its shard."""
-    parts = ids.parse_sharded(account_id, "acc")
-    if parts is None:
-        raise ValueError(f"not an account id: {account_id!r}")
-    return parts.local

@@ -1,34 +1,62 @@
-"""Schedules as their owners see them: created, read, cancelled."""
+"""Schedules as their owners see them: created, read, listed, changed, cancelled."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from scheduler import ids
-from scheduler.errors import Conflict, InsufficientCredits, NotFound, StoreUnavailable
-from scheduler.models import Request, Schedule, Status
+from scheduler.errors import (
+    Conflict,
+    InsufficientCredits,
+    KeyReused,
+    NotFound,
+    StoreUnavailable,
+)
+from scheduler.models import Idempotency, Request, Schedule, Status
 from scheduler.store import keys, packing
 from scheduler.store.clock import StoreClock
 from scheduler.store.coalesce import Coalescer
 from scheduler.store.connection import Client, translated
 from scheduler.store.repeat import repeated
-from scheduler.store.scripts import CreateItem, Scripts
+from scheduler.store.scripts import CreateGroup, CreateItem, CreateReply, Once, Scripts
+from scheduler.store.timeline import encode_cursor, merge, span
+from scheduler.store.unended import Unended
 
-_MOST_CREATED_AT_ONCE = 256
+_MOST_GROUPS_AT_ONCE = 256
 _MOST_CHANGES_MET = 20
 
-_STORED, _TOO_FEW_CREDITS = 1, 0
-_CANCELLED, _NO_SUCH, _ENDED, _HELD = 1, 0, -1, -2
+# What the scripts answer; their headers say it at length.
+_STORED, _ASKED_BEFORE, _KEY_REUSED = 1, 2, 3
+_DONE, _NO_SUCH, _ENDED, _HELD = 1, 0, -1, -2
+
+
+class Created(NamedTuple):
+    """The ids of what is stored, in order: all that was asked for, or the first ones if the
+    credits did not reach. `replayed`: they were stored by an earlier call with the same key."""
+
+    schedule_ids: list[str]
+    replayed: bool = False
+
+
+class SchedulePage(NamedTuple):
+    """`next_cursor` is None at the end."""
+
+    schedules: list[Schedule]
+    next_cursor: str | None
 
 
 class Schedules:
-    """Creates, reads and cancels schedules."""
+    """Creates, reads, lists, changes and cancels schedules."""
 
     def __init__(self, client: Client, scripts: Scripts, clock: StoreClock) -> None:
         self._client = client
         self._scripts = scripts
         self._clock = clock
-        self._creating: dict[int, Coalescer[CreateItem, int]] = {}
+        self._unended = Unended(scripts)
+        self._creating: dict[int, Coalescer[CreateGroup, CreateReply]] = {}
 
     async def create(self, account_id: str, request: Request) -> str:
         """Stores a schedule, takes its credit, and returns its new id.
@@ -37,22 +65,52 @@ class Schedules:
         changed) or OutcomeUnknown. Each call makes another schedule; within one call, repeats
         after a lost reply do not.
         """
-        shard, account = _parts(account_id)
-        schedule_id = ids.new_schedule_id()
-        item = CreateItem(
-            account, schedule_id[4:], request.trigger_at_ms, packing.pack_request(request)
-        )
-        code = await self._creator(shard).submit(item)
-        if code == _TOO_FEW_CREDITS:
-            raise InsufficientCredits
-        if code != _STORED:
+        created = await self.create_all(account_id, [request])
+        return created.schedule_ids[0]
+
+    async def create_all(
+        self, account_id: str, requests: Sequence[Request], once: Idempotency | None = None
+    ) -> Created:
+        """Stores schedules in one step, with one debit; as many as the credits reach for.
+
+        With `once`, safe to repeat for 24 hours: a later call with the same key is answered with
+        what the first one stored. Raises as `create` does, and KeyReused if the key came with
+        another fingerprint. InsufficientCredits only if not even one could be stored.
+        """
+        shard, account = keys.parts(account_id)
+        new = [ids.new_schedule_id() for _ in requests]
+        items = [
+            CreateItem(schedule_id[4:], each.trigger_at_ms, packing.pack_request(each))
+            for schedule_id, each in zip(new, requests, strict=True)
+        ]
+        note = _once(once, new)
+        reply = await self._creator(shard).submit(CreateGroup(account, items, note))
+        if reply.code == _ASKED_BEFORE:
+            before = _noted(reply)
+            # Our own ids: this call's first attempt did it, and its reply was lost.
+            return Created(before, replayed=before != new[: reply.stored])
+        if reply.code == _KEY_REUSED:
+            raise KeyReused
+        if reply.code != _STORED:
             raise NotFound(f"There is no account {account_id}.")
-        return schedule_id
+        if reply.stored == 0:
+            raise InsufficientCredits
+        return Created(new[: reply.stored])
+
+    async def created_before(self, account_id: str, once: Idempotency) -> Created | None:
+        """What an earlier call with this key stored, or None. Raises KeyReused. Read-only."""
+        key = f"{keys.account(account_id)}once:{_digest(once.key)}"
+        with translated():
+            known = await self._client.hmget(key, "fingerprint", "stored", "note")
+        if known[0] is None:
+            return None
+        if known[0].decode() != once.fingerprint:
+            raise KeyReused
+        return Created(_noted(CreateReply(_ASKED_BEFORE, int(known[1]), known[2])), replayed=True)
 
     async def get(self, account_id: str, schedule_id: str) -> Schedule:
         """The schedule as it stands. Raises NotFound for an unknown one or another account's."""
-        stored = await self._stored(account_id, schedule_id)
-        packed, created, status, token, outcome, ended = stored
+        packed, created, status, token, outcome, ended = await self._stored(account_id, schedule_id)
         final = Status(status.decode()) if status else Status.SCHEDULED
         return Schedule(
             schedule_id=schedule_id,
@@ -63,6 +121,54 @@ class Schedules:
             outcome=packing.unpack_outcome(final, outcome) if outcome else None,
             ended_at_ms=int(ended) if ended else None,
         )
+
+    async def page(
+        self,
+        account_id: str,
+        *,
+        from_ms: int | None = None,
+        to_ms: int | None = None,
+        limit: int = 50,
+        descending: bool = False,
+        cursor: str | None = None,
+    ) -> SchedulePage:
+        """Those that have not ended, by triggerAt and id, a page at a time. Read-only.
+
+        Raises InvalidRequest for a bad cursor. What stays as it is meanwhile is neither skipped
+        nor repeated, though thousands share a millisecond and others come and go.
+        """
+        stretch = span(from_ms, to_ms, cursor, down=descending)
+        found = await self._unended.read(account_id, stretch, limit + 1, lambda _: True)
+        page = merge([found], limit, stretch)
+        return SchedulePage(page.entries, encode_cursor(page.next) if page.next else None)
+
+    async def change(
+        self, account_id: str, schedule_id: str, changed: Callable[[Request], Request]
+    ) -> Schedule:
+        """Replaces what a waiting schedule asks for; `changed` makes the new request of the old.
+
+        Raises NotFound, Conflict if it has ended or a worker holds it, and whatever `changed`
+        raises; then nothing was changed. Two changes are applied one after the other. Safe to
+        repeat after a lost reply.
+        """
+        operation = ids.new_token()
+        for _ in range(_MOST_CHANGES_MET):
+            packed, created, *_rest = await self._stored(account_id, schedule_id)
+            request = changed(packing.unpack_request(packed))
+            change = partial(
+                self._scripts.change,
+                account_id,
+                schedule_id[4:],
+                operation,
+                before=packed,
+                after=packing.pack_request(request),
+                trigger_at_ms=request.trigger_at_ms,
+            )
+            code, status = await repeated(change)
+            if code == _DONE:
+                return Schedule(schedule_id, int(created), request, Status.SCHEDULED)
+            _refuse(code, status)
+        raise StoreUnavailable("The schedule keeps changing; try again")
 
     async def cancel(self, account_id: str, schedule_id: str) -> int:
         """Cancels a waiting schedule, gives its credit back, and returns the credits then left.
@@ -78,7 +184,7 @@ class Schedules:
             code, credits, status = await repeated(
                 partial(self._scripts.cancel, account_id, schedule_id[4:], operation, packed, line)
             )
-            if code == _CANCELLED:
+            if code == _DONE:
                 return credits
             _refuse(code, status)
         raise StoreUnavailable("The schedule keeps changing; try again")
@@ -94,28 +200,38 @@ class Schedules:
             raise _unknown()
         return stored
 
-    def _creator(self, shard: int) -> Coalescer[CreateItem, int]:
+    def _creator(self, shard: int) -> Coalescer[CreateGroup, CreateReply]:
         creator = self._creating.get(shard)
         if creator is None:
-            creator = Coalescer(lambda items: self._create(shard, items), _MOST_CREATED_AT_ONCE)
+            creator = Coalescer(lambda groups: self._create(shard, groups), _MOST_GROUPS_AT_ONCE)
             self._creating[shard] = creator
         return creator
 
-    async def _create(self, shard: int, items: list[CreateItem]) -> list[int]:
-        now_us, codes = await repeated(lambda: self._scripts.create(shard, items))
+    async def _create(self, shard: int, groups: list[CreateGroup]) -> list[CreateReply]:
+        now_us, replies = await repeated(lambda: self._scripts.create(shard, groups))
         self._clock.observe(now_us)
-        return codes
+        return replies
 
 
-def _parts(account_id: str) -> ids.Sharded:
-    parts = ids.parse_sharded(account_id, "acc")
-    if parts is None:
-        raise NotFound(f"There is no account {account_id}.")
-    return parts
+def _once(once: Idempotency | None, new: list[str]) -> Once | None:
+    if once is None:
+        return None
+    return Once(_digest(once.key), once.fingerprint, "".join(each[4:] for each in new).encode())
+
+
+def _noted(reply: CreateReply) -> list[str]:
+    """The ids that were stored under a once-key, from its note."""
+    width = ids.SUFFIX_CHARACTERS
+    places = range(0, reply.stored * width, width)
+    return ["sch_" + reply.note[at : at + width].decode() for at in places]
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()
 
 
 def _refuse(code: int, status: bytes) -> None:
-    """Raises what a cancellation that did not happen means; returns if it may be tried again."""
+    """Raises what a change that did not happen means; returns if it may be tried again."""
     if code == _NO_SUCH:
         raise _unknown()
     if code == _ENDED:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -21,18 +21,49 @@ from scheduler.store import keys
 from scheduler.store.connection import Client, translated
 
 _REPLICAS_TIMEOUT_MS = 1000
+_ONCE_KEPT_MS = 24 * 3_600_000
 _FOLDER = Path(__file__).parent / "lua"
 _INCLUDE = re.compile(r"^--@include (\w+)$", re.MULTILINE)
 _SHEBANG = re.compile(r"\A#!lua[^\n]*\n")
 
 Argument = str | bytes | int | float
+_NOT_ONCE = ("", "", b"")
 
 
 class CreateItem(NamedTuple):
-    account: str
     schedule: str
     trigger_at_ms: int
     request: bytes
+
+
+class Once(NamedTuple):
+    """Lets a group of schedules be stored once. `key` and `fingerprint` are digests; `note` is
+    told to those who ask again."""
+
+    key: str
+    fingerprint: str
+    note: bytes
+
+
+class CreateGroup(NamedTuple):
+    """Schedules of one account that were asked for together."""
+
+    account: str
+    items: Sequence[CreateItem]
+    once: Once | None = None
+
+
+class CreateReply(NamedTuple):
+    """What became of a group; the script's header says what `code` means."""
+
+    code: int
+    stored: int = 0
+    note: bytes = b""
+
+
+class Created(NamedTuple):
+    now_us: int
+    replies: list[CreateReply]
 
 
 class HeldItem(NamedTuple):
@@ -115,9 +146,29 @@ class Scripts:
         self._wait_replicas = wait_replicas
         self._plain_lua = plain_lua
 
-    async def create(self, shard: int, items: Iterable[CreateItem]) -> Codes:
-        arguments: list[Argument] = [self._keeping.log_ms, *_flat(items)]
-        return Codes(*await self._write("create", keys.shard(shard), arguments))
+    async def create(self, shard: int, groups: Iterable[CreateGroup]) -> Created:
+        arguments: list[Argument] = [self._keeping.log_ms, _ONCE_KEPT_MS]
+        for account, items, once in groups:
+            arguments += (account, *(once or _NOT_ONCE), len(items))
+            arguments += chain.from_iterable(items)
+        now_us, replies = await self._write("create", keys.shard(shard), arguments)
+        return Created(now_us, [CreateReply(*reply) for reply in replies])
+
+    async def change(
+        self,
+        account_id: str,
+        schedule: str,
+        operation: str,
+        *,
+        before: bytes,
+        after: bytes,
+        trigger_at_ms: int,
+    ) -> tuple[int, bytes]:
+        shard, account = keys.parts(account_id)
+        arguments = (account, schedule, operation, before, after, trigger_at_ms)
+        both = (keys.account(account_id), keys.shard(shard))
+        code, status = await self._write("change", both, arguments)
+        return code, status
 
     async def cancel(
         self, account_id: str, schedule: str, operation: str, request: bytes, line: LogLine
@@ -162,9 +213,13 @@ class Scripts:
             arguments += (response_ms, bucket, line.bucket, line.digest)
         return Codes(*await self._write("ack", keys.shard(shard), arguments))
 
-    async def admit(self, shard: int, hashes: Sequence[str]) -> list[list[bytes]]:
-        """For each hash `[account, key id, plan]`, or `[]`."""
-        callers: list[list[bytes]] = await self._run("admit", keys.shard(shard), hashes)
+    async def admit(
+        self, shard: int, rates: Mapping[str, int], hashes: Sequence[str]
+    ) -> list[list[Any]]:
+        """For each hash `[account, key id, plan]`, with a rate also `limit, remaining, until full
+        (s), until allowed (s)`; or `[]`."""
+        arguments: list[Argument] = [len(rates), *_flat(rates.items()), *hashes]
+        callers: list[list[Any]] = await self._run("admit", keys.shard(shard), arguments)
         return callers
 
     async def account_create(
@@ -229,19 +284,24 @@ class Scripts:
         completed, failed, total = await self._run("usage", keys.account(account_id), arguments)
         return completed, failed, total
 
-    async def _run(self, name: str, key: str, arguments: Sequence[Argument]) -> Any:
+    async def _run(
+        self, name: str, key: str | tuple[str, str], arguments: Sequence[Argument]
+    ) -> Any:
         source, sha1 = _script(name, self._plain_lua)
+        names = (key,) if isinstance(key, str) else key
         with translated():
             try:
-                return await self._client.evalsha(sha1, 1, key, *arguments)
+                return await self._client.evalsha(sha1, len(names), *names, *arguments)
             except NoScriptError:
-                return await self._client.eval(source, 1, key, *arguments)
+                return await self._client.eval(source, len(names), *names, *arguments)
 
-    async def _write(self, name: str, key: str, arguments: Sequence[Argument]) -> Any:
+    async def _write(
+        self, name: str, key: str | tuple[str, str], arguments: Sequence[Argument]
+    ) -> Any:
         """Runs a script whose effect the caller will rely on, so that replicas must have it."""
         reply = await self._run(name, key, arguments)
         if self._wait_replicas:
-            await self._wait(key)
+            await self._wait(key if isinstance(key, str) else key[0])
         return reply
 
     async def _wait(self, key: str) -> None:

@@ -36,7 +36,7 @@ class Store:
             client, _keeping(settings), wait_replicas=settings.wait_replicas, plain_lua=plain_lua
         )
         self.shards = Shards(scripts, settings.shards)
-        self.accounts = Accounts(client, scripts, self.shards)
+        self.accounts = Accounts(client, scripts, self.shards, settings.rate_limits)
         self.schedules = Schedules(client, scripts, self.clock)
         self.claims = Claims(client, scripts, self.clock)
         self.logs = Logs(client, scripts, self.clock, settings.log_retention_ms)

@@ -42,14 +42,17 @@ class Unended:
         replies = await self._scripts.waiting_page(
             account_id, (after.ms, tie), down=span.down, most=_CHUNK
         )
-        sets = [_schedules(values, span) for values in replies]
+        sets = [
+            _schedules(values, span, executing=held)
+            for values, held in zip(replies, (False, True), strict=True)
+        ]
         stop = span.nearest(each.reached for each in sets)
         entries = [entry for each in sets for entry in each.entries]
         entries.sort(key=lambda entry: entry[0], reverse=span.down)
         return Found([e for e in entries if stop is None or not span.past(e[0], stop)], stop)
 
 
-def _schedules(values: list[bytes], span: Span) -> Found[Schedule]:
+def _schedules(values: list[bytes], span: Span, *, executing: bool) -> Found[Schedule]:
     """One set's reply, cut where the span ends."""
     entries: list[tuple[Place, Schedule]] = []
     place = None
@@ -59,7 +62,12 @@ def _schedules(values: list[bytes], span: Span) -> Found[Schedule]:
         if span.past_end(place.ms):
             return Found(entries, None)
         if packed:
-            request = packing.unpack_request(packed)
-            schedule_id = "sch_" + place.tie
-            entries.append((place, Schedule(schedule_id, int(created), request, Status.SCHEDULED)))
+            schedule = Schedule(
+                schedule_id="sch_" + place.tie,
+                created_at_ms=int(created),
+                request=packing.unpack_request(packed),
+                status=Status.SCHEDULED,
+                executing=executing,
+            )
+            entries.append((place, schedule))
     return Found(entries, place if len(rows) == _CHUNK else None)
