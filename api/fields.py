@@ -64,36 +64,53 @@ def judge(payload: SchedulePayload, rules: Rules, now_ms: int, found: list[Field
     `found` holds what decoding has already found wrong; those fields are not judged again.
     Raises InvalidRequest with every bad field.
     """
-    check = _Findings(found)
-    url = check.field("targetUrl", _target_url, payload.target_url, rules.policy)
-    trigger_ms = check.field("triggerAt", _trigger_at, payload.trigger_at, rules, now_ms)
-    body = check.field("targetBody", _target_body, payload.target_body)
-    method = check.field("targetMethod", _target_method, payload.target_method, body is not None)
+    if not found:
+        try:
+            return _request(payload, rules, now_ms)
+        except ValueError:
+            pass  # the first fault: now look for all of them
+    _find_all(payload, rules, now_ms, found)
+    raise invalid(found)
+
+
+def _request(payload: SchedulePayload, rules: Rules, now_ms: int) -> Request:
+    """Raises ValueError at the first fault."""
+    trigger_ms = _trigger_at(payload.trigger_at, rules, now_ms)
+    body = _target_body(payload.target_body)
     headers = payload.target_headers or {}
-    check_headers(headers, check.details)
-    delivery = check.field("delivery", _delivery, payload.delivery)
-    expires_ms = check.field("expiresAt", _expires_at, payload.expires_at, trigger_ms)
-    if check.details or url is None or trigger_ms is None or method is None or delivery is None:
-        raise invalid(check.details)
-    return Request(trigger_ms, method, url, headers, body, delivery, expires_ms)
+    if headers and not _all_fine(headers):
+        raise ValueError("A header cannot be sent.")
+    return Request(
+        trigger_ms,
+        _target_method(payload.target_method, body is not None),
+        _target_url(payload.target_url, rules.policy),
+        headers,
+        body,
+        _delivery(payload.delivery),
+        _expires_at(payload.expires_at, trigger_ms),
+    )
 
 
-class _Findings:
-    """The bad fields found so far, each once."""
+def _find_all(payload: SchedulePayload, rules: Rules, now_ms: int, found: list[FieldError]) -> None:
+    """The same rules, to the end: adds a finding for each field that is not in `found` yet."""
+    known_bad = {detail.field for detail in found}
 
-    def __init__(self, found: list[FieldError]) -> None:
-        self.details = found
-        self._known_bad = {detail.field for detail in found}
-
-    def field(self, name: str, rule: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """What the rule makes of the field, or None and a finding if it raises ValueError."""
-        if name in self._known_bad:
+    def check(name: str, rule: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+        if name in known_bad:
             return None
         try:
             return rule(*args, **kwargs)
         except ValueError as error:
-            self.details.append(FieldError(name, str(error)))
+            found.append(FieldError(name, str(error)))
             return None
+
+    check("targetUrl", _target_url, payload.target_url, rules.policy)
+    trigger_ms = check("triggerAt", _trigger_at, payload.trigger_at, rules, now_ms)
+    check("targetMethod", _target_method, payload.target_method, has_body=True)
+    _check_headers(payload.target_headers or {}, found)
+    check("targetBody", _target_body, payload.target_body)
+    check("delivery", _delivery, payload.delivery)
+    check("expiresAt", _expires_at, payload.expires_at, trigger_ms)
 
 
 def _target_url(url: str | msgspec.UnsetType, policy: AddressPolicy) -> str:
@@ -163,10 +180,20 @@ def _delivery(text: str | None) -> Delivery:
         raise ValueError("It must be at-least-once or at-most-once.") from None
 
 
-def check_headers(headers: dict[str, str], details: list[FieldError]) -> None:
+def _all_fine(headers: dict[str, str]) -> bool:
+    """Whether nothing is wrong with any header, asked of all at once."""
+    lower = [name.lower() for name in headers]
+    names, values = "".join(lower), "".join(headers.values())
+    return (
+        len(set(lower)) == len(lower) <= MAX_HEADERS
+        and len(names) + len(values) <= MAX_HEADER_BYTES
+        and _HEADER_VALUE.fullmatch(values) is not None
+        and not any(map(_name_fault, headers))
+    )
+
+
+def _check_headers(headers: dict[str, str], details: list[FieldError]) -> None:
     """Adds a finding for every header that cannot be sent, and for too many of them."""
-    if not headers or _all_fine(headers):
-        return
     if len(headers) > MAX_HEADERS:
         details.append(FieldError("targetHeaders", f"It may have at most {MAX_HEADERS} headers."))
         return
@@ -177,22 +204,10 @@ def check_headers(headers: dict[str, str], details: list[FieldError]) -> None:
     for name, value in headers.items():
         lower = name.lower()
         fault = "It is given twice, in another letter case." if lower in seen else None
-        fault = fault or _name_fault(lower) or _value_fault(value)
+        fault = fault or _name_fault(name) or _value_fault(value)
         if fault:
             details.append(FieldError(header_field(name), fault))
         seen.add(lower)
-
-
-def _all_fine(headers: dict[str, str]) -> bool:
-    """All of the above at once, for the many payloads that have nothing wrong with them."""
-    lower = [name.lower() for name in headers]
-    names, values = "".join(lower), "".join(headers.values())
-    return (
-        len(set(lower)) == len(lower) <= MAX_HEADERS
-        and len(names) + len(values) <= MAX_HEADER_BYTES
-        and _HEADER_VALUE.fullmatch(values) is not None
-        and not any(map(_name_fault, lower))
-    )
 
 
 def header_field(name: str) -> str:
@@ -208,9 +223,10 @@ def shown(name: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _name_fault(lower: str) -> str | None:
-    if _HEADER_NAME.fullmatch(lower) is None:
+def _name_fault(name: str) -> str | None:
+    if _HEADER_NAME.fullmatch(name) is None:
         return "It is not a valid header name."
+    lower = name.lower()
     if lower in _OURS or lower.startswith(_OUR_PREFIXES):
         return "This header is set by Postdate and cannot be given."
     return None

@@ -1,6 +1,6 @@
 """How many schedules a second one API process accepts, against an empty handler in the same server.
 
-    python -m benchmarks.accept [--rounds 5] [--seconds 4] [--connections 64]
+    python -m benchmarks.accept [--rounds 5] [--seconds 4] [--connections 128]
 
 Starts a Valkey of its own (every write on disk before it is answered), one API process over it,
 and one process that serves an empty litestar handler through the same uvicorn configuration.
@@ -26,6 +26,7 @@ import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import uvloop
@@ -67,7 +68,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=4)
-    parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--connections", type=int, default=128)
     arguments = parser.parse_args()
     with contextlib.ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pd-accept-")))
@@ -151,9 +152,8 @@ class _Client(asyncio.Protocol):
         self.refused = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        transport.write(self._request)
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's is none by inheritance
+        self.transport.write(self._request)
 
     def data_received(self, data: bytes) -> None:
         """An answer is short and comes in two writes, head and body: the body ends it."""

@@ -78,7 +78,7 @@ async def _run(up: Up) -> None:
         asked_to_stop.set()
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) == signal.SIG_IGN:
+        if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
             continue  # as nohup has it
         asyncio.get_running_loop().add_signal_handler(number, on_signal)
     starting = asyncio.create_task(up.start())

@@ -6,9 +6,10 @@ import re
 from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NAIVE_EPOCH = _EPOCH.replace(tzinfo=None)
 _MILLISECOND = timedelta(milliseconds=1)
 _ISO_8601 = re.compile(
-    r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d(?::\d\d)?)(?:[.,](\d{1,30}))?(Z|z|[+-]\d\d(?::?\d\d)?)?",
+    r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d(?::\d\d)?)(?:[.,](\d{1,30}))?(Z|z|[+-]\d\d(?::?[0-5]\d)?)?",
     re.ASCII,
 )
 
@@ -33,9 +34,7 @@ def parse_iso8601(text: str) -> int:
 
 def format_iso8601(ms: int) -> str:
     """`2026-11-20T08:00:00.000Z`."""
-    seconds, millis = divmod(ms, 1000)
-    moment = _EPOCH + timedelta(seconds=seconds)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{millis:03d}Z"
+    return (_NAIVE_EPOCH + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds") + "Z"
 
 
 def _offset(zone: str | None) -> str:

@@ -36,13 +36,13 @@ class Deployment:
         self._stack = ExitStack()
         self._settings = {"allow_targets": "127.0.0.0/8", **settings}
         self._numbers = itertools.count(1)
-        self._apis: list[PostdateProcess] = []
+        self.apis: list[PostdateProcess] = []
         self.valkey = valkey or self._stack.enter_context(ValkeyProcess())
 
     def api(self, **settings: object) -> PostdateProcess:
         """Starts one more API; returns once it serves."""
         process = self._start("api", settings)
-        self._apis.append(process)
+        self.apis.append(process)
         return process
 
     def worker(self, **settings: object) -> PostdateProcess:
@@ -59,7 +59,7 @@ class Deployment:
             return account.account_id, key
 
         account_id, key = self.in_store(make)
-        base_url = (api or self._apis[0]).base_url
+        base_url = (api or self.apis[0]).base_url
         return self._stack.enter_context(Customer(base_url, key, account_id))
 
     def in_store(self, use: Callable[[Store], Awaitable[T]]) -> T:

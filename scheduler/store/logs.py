@@ -126,9 +126,12 @@ class Logs:
         after, end_ms, down = stretch
         bound_ms = after.ms + (after.kind == WAITING)
         start = f"({after.ms}-{int(after.tie)}" if after.kind == ENDED else f"{bound_ms}"
+        if down and after.kind != ENDED:
+            start = f"({bound_ms}-0"
+        if (start if down else f"({end_ms}-0") == "(0-0":
+            return []  # nothing comes before the first id that there can be, and servers say so
         with translated():
             if down:
-                start = start if start.startswith("(") else f"({bound_ms}-0"
                 lowest = str(max(end_ms, oldest_ms))
                 page = await self._client.xrevrange(stream, start, lowest, count=_CHUNK)
             else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -11,6 +12,9 @@ from scheduler.errors import OutcomeUnknown, StoreUnavailable
 T = TypeVar("T")
 
 _PAUSES_S = (0.0, 0.05, 0.2, 0.5)
+# A store that is silent lets every attempt wait for its reply's time limit: after so long there is
+# none more, and the caller is told instead of kept.
+_PATIENCE_S = 6.0
 
 
 async def repeated(call: Callable[[], Awaitable[T]]) -> T:
@@ -20,11 +24,14 @@ async def repeated(call: Callable[[], Awaitable[T]]) -> T:
     certainly never was. `call` must be safe to repeat.
     """
     maybe_done = False
+    began_s = time.monotonic()
     for pause_s in _PAUSES_S:
         try:
             return await call()
         except OutcomeUnknown:
             maybe_done = True
+            if time.monotonic() - began_s > _PATIENCE_S:
+                raise
         except StoreUnavailable:
             if not maybe_done:
                 raise

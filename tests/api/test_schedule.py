@@ -214,12 +214,15 @@ async def test_a_store_that_fails_a_create_is_503_with_retry_after(
 
 
 async def test_our_own_fault_is_a_500_that_leaks_nothing(
-    api: Api, monkeypatch: pytest.MonkeyPatch
+    api: Api, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(api.store.schedules, "create", _raising(RuntimeError("secret detail")))
     answer = await api.create()
     assert answer.status_code == 500
     assert answer.json() == {"error": "Internal server error"}
+    logged = "".join(capfd.readouterr())
+    assert "RuntimeError: secret detail" in logged
+    assert api.key not in logged
 
 
 def _raising(error: Exception) -> Any:

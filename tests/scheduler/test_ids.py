@@ -1,0 +1,118 @@
+"""Identifiers and API keys."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler import ids
+
+shards = st.integers(min_value=0, max_value=16_383)
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+def _decoded(suffix: str) -> int:
+    """The 128 bits of a TypeID's suffix, by the definition of base32."""
+    value = 0
+    for letter in suffix:
+        value = value * 32 + _ALPHABET.index(letter)
+    return value
+
+
+def test_a_schedule_id_is_a_typeid_of_a_uuid7() -> None:
+    schedule_id = ids.new_schedule_id()
+    assert re.fullmatch(r"sch_[0-7][0-9a-hjkmnp-tv-z]{25}", schedule_id)
+    value = _decoded(schedule_id[4:])
+    assert value.bit_length() <= 128
+    assert (value >> 76) & 0xF == 7
+    assert (value >> 62) & 0b11 == 0b10
+
+
+def test_schedule_ids_are_unique_and_sort_by_creation() -> None:
+    made = [ids.new_schedule_id() for _ in range(10_000)]
+    assert len(set(made)) == len(made)
+    assert made == sorted(made)
+
+
+def test_an_invocation_shares_the_characters_of_its_schedule() -> None:
+    schedule_id = ids.new_schedule_id()
+    assert ids.invocation_id(schedule_id) == "inv_" + schedule_id.removeprefix("sch_")
+
+
+def test_a_new_schedule_id_is_one() -> None:
+    assert ids.is_schedule_id(ids.new_schedule_id())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "sch_",
+        "01jd3v9x8kfw3s9s2m2v2v2v2v",
+        "inv_01jd3v9x8kfw3s9s2m2v2v2v2v",
+        "sch_01JD3V9X8KFW3S9S2M2V2V2V2V",
+        "sch_81jd3v9x8kfw3s9s2m2v2v2v2v",
+        "sch_01jd3v9x8kfw3s9s2m2v2v2v2",
+        "sch_01jd3v9x8kfw3s9s2m2v2v2v2vv",
+        "sch_01jd3v9x8kfw3s9s2m2v2v2v2l",
+        "sch_01jd3v9x8kfw3s9s2m2v2v2v2v\n",
+        "sch_01jd3v9x8kfw3s9s2m2v2v2v2v:x",
+        "sch_\u06601jd3v9x8kfw3s9s2m2v2v2v2v",
+    ],
+)
+def test_what_is_no_schedule_id_is_told_apart(text: str) -> None:
+    assert not ids.is_schedule_id(text)
+
+
+@given(shards)
+def test_account_and_key_ids_carry_their_shard(shard: int) -> None:
+    for made, prefix, other in (
+        (ids.new_account_id(shard), "acc", "key"),
+        (ids.new_key_id(shard), "key", "acc"),
+    ):
+        parts = ids.parse_sharded(made, prefix)
+        assert parts is not None
+        assert parts.shard == shard
+        assert made == f"{prefix}_{shard:02d}_{parts.local}"
+        assert ids.parse_sharded(made, other) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "acc_07_", "acc_7_0123456789ab", "acc_07_0123456789aU", "acc_07_0123456789abc", "07_x"],
+)
+def test_what_is_no_account_id_is_none(text: str) -> None:
+    assert ids.parse_sharded(text, "acc") is None
+
+
+@given(shards)
+def test_an_api_key_names_its_shard_and_has_43_safe_characters(shard: int) -> None:
+    key = ids.new_api_key(shard)
+    assert re.fullmatch(r"pd_[0-9]{2,5}_[A-Za-z0-9_-]{43}", key)
+    assert ids.api_key_shard(key) == shard
+
+
+@given(shards)
+def test_a_key_prefix_shows_six_characters_and_no_more(shard: int) -> None:
+    key = ids.new_api_key(shard)
+    prefix = ids.api_key_prefix(key)
+    assert key.startswith(prefix)
+    assert len(prefix) == len(f"pd_{shard:02d}_") + 6
+
+
+@given(st.text(max_size=80) | st.from_regex(r"pd_[0-9]*_[A-Za-z0-9_-]{40,46}"))
+def test_any_text_has_a_shard_only_if_it_is_shaped_like_a_key(text: str) -> None:
+    shaped = re.fullmatch(r"pd_([0-9]{2,5})_[A-Za-z0-9_-]{43}", text, re.ASCII)
+    assert ids.api_key_shard(text) == (int(shaped[1]) if shaped else None)
+
+
+def test_a_key_is_stored_as_its_sha256() -> None:
+    known = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
+    assert ids.hash_api_key("hello") == known
+
+
+def test_tokens_do_not_repeat() -> None:
+    assert len({ids.new_token() for _ in range(10_000)}) == 10_000
