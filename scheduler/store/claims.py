@@ -11,7 +11,8 @@ from scheduler.rollups import lateness_bucket
 from scheduler.store import keys, packing
 from scheduler.store.clock import StoreClock
 from scheduler.store.connection import Client, translated
-from scheduler.store.scripts import AckItem, HeldItem, ReleaseItem, Scripts
+from scheduler.store.items import AckItem, HeldItem, ReleaseItem
+from scheduler.store.scripts import Scripts
 
 _FIELDS_PER_CLAIMED = 5
 

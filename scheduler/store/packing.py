@@ -8,7 +8,7 @@ from functools import lru_cache
 import msgspec
 
 from scheduler.models import LogEntry, Outcome, Request, Schedule, Status
-from scheduler.store.scripts import LogLine
+from scheduler.store.items import LogLine
 
 _encoder = msgspec.msgpack.Encoder()
 _requests = msgspec.msgpack.Decoder(Request)

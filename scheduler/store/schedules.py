@@ -20,8 +20,9 @@ from scheduler.store import keys, packing
 from scheduler.store.clock import StoreClock
 from scheduler.store.coalesce import Coalescer
 from scheduler.store.connection import Client, translated
+from scheduler.store.items import CreateGroup, CreateItem, CreateReply, Once
 from scheduler.store.repeat import repeated
-from scheduler.store.scripts import CreateGroup, CreateItem, CreateReply, Once, Scripts
+from scheduler.store.scripts import Scripts
 from scheduler.store.timeline import encode_cursor, merge, span
 from scheduler.store.unended import Unended
 

@@ -1,138 +1,39 @@
 """The Lua scripts, one typed method each: no caller sees KEYS or ARGV.
 
-Files in `lua/` open with what they do; a line `--@include name` stands for `lua/name.inc.lua`.
 They are called by hash, and sent whole when the server does not know them.
 """
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from itertools import chain
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from redis.exceptions import NoScriptError
 
 from scheduler.errors import OutcomeUnknown
 from scheduler.store import keys
 from scheduler.store.connection import Client, translated
+from scheduler.store.items import (
+    AckItem,
+    Claimed,
+    Codes,
+    Created,
+    CreateGroup,
+    CreateReply,
+    Head,
+    HeldItem,
+    Keeping,
+    LogLine,
+    ReleaseItem,
+)
+from scheduler.store.sources import source_and_sha1
 
 _REPLICAS_TIMEOUT_MS = 1000
 _ONCE_KEPT_MS = 24 * 3_600_000
-_FOLDER = Path(__file__).parent / "lua"
-_INCLUDE = re.compile(r"^--@include (\w+)$", re.MULTILINE)
-_SHEBANG = re.compile(r"\A#!lua[^\n]*\n")
 
 Argument = str | bytes | int | float
 _NOT_ONCE = ("", "", b"")
-
-
-class CreateItem(NamedTuple):
-    schedule: str
-    trigger_at_ms: int
-    request: bytes
-
-
-class Once(NamedTuple):
-    """Lets a group of schedules be stored once. `key` and `fingerprint` are digests; `note` is
-    told to those who ask again."""
-
-    key: str
-    fingerprint: str
-    note: bytes
-
-
-class CreateGroup(NamedTuple):
-    """Schedules of one account that were asked for together."""
-
-    account: str
-    items: Sequence[CreateItem]
-    once: Once | None = None
-
-
-class CreateReply(NamedTuple):
-    """What became of a group; the script's header says what `code` means."""
-
-    code: int
-    stored: int = 0
-    note: bytes = b""
-
-
-class Created(NamedTuple):
-    now_us: int
-    replies: list[CreateReply]
-
-
-class HeldItem(NamedTuple):
-    """A schedule that a worker holds; `number` is the attempt, where the script wants one."""
-
-    account: str
-    schedule: str
-    token: str
-    number: int
-
-
-class ReleaseItem(NamedTuple):
-    account: str
-    schedule: str
-    token: str
-    trigger_at_ms: int
-    attempts_before: int
-
-
-class LogLine(NamedTuple):
-    """A log entry as it is stored, and where the index of its URL keeps its id."""
-
-    entry: bytes
-    bucket: str
-    digest: bytes
-
-
-class AckItem(NamedTuple):
-    account: str
-    schedule: str
-    token: str
-    status: str
-    outcome: bytes
-    line: LogLine
-    response_time_ms: int
-    lateness_bucket: int
-
-
-class Claimed(NamedTuple):
-    """What a claim brought: the server's time, when to look next (None: nothing waits), and five
-    values for each schedule: account, schedule, created (ms), attempt, packed request."""
-
-    now_us: int
-    next_look_ms: float | None
-    values: list[bytes]
-
-
-class Head(NamedTuple):
-    """When an account is to be looked at, and when its first schedule is due (None: nothing)."""
-
-    now_us: int
-    look_at_ms: float | None
-    first_due_ms: float | None
-
-
-class Codes(NamedTuple):
-    """The server's time, and a code for each item; the script's header says what they mean."""
-
-    now_us: int
-    codes: list[int]
-
-
-class Keeping(NamedTuple):
-    """How long and how much is kept."""
-
-    schedule_ms: int
-    log_ms: int
-    log_entries: int
-    seconds_ms: int
 
 
 class Scripts:
@@ -287,7 +188,7 @@ class Scripts:
     async def _run(
         self, name: str, key: str | tuple[str, str], arguments: Sequence[Argument]
     ) -> Any:
-        source, sha1 = _script(name, self._plain_lua)
+        source, sha1 = source_and_sha1(name, plain_lua=self._plain_lua)
         names = (key,) if isinstance(key, str) else key
         with translated():
             try:
@@ -321,16 +222,3 @@ class Scripts:
 
 def _flat(items: Iterable[tuple[Argument, ...]]) -> list[Argument]:
     return list(chain.from_iterable(items))
-
-
-@cache
-def _script(name: str, plain_lua: bool) -> tuple[str, str]:
-    """A script's source, its includes in place, and its SHA-1."""
-    source = _INCLUDE.sub(_included, (_FOLDER / f"{name}.lua").read_text())
-    if plain_lua:
-        source = _SHEBANG.sub("", source)
-    return source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
-
-
-def _included(match: re.Match[str]) -> str:
-    return (_FOLDER / f"{match[1]}.inc.lua").read_text()

@@ -14,9 +14,10 @@ from scheduler.store.check import broken_invariants
 from scheduler.store.claims import Claims
 from scheduler.store.clock import StoreClock
 from scheduler.store.connection import Client, connect, translated
+from scheduler.store.items import Keeping
 from scheduler.store.logs import Logs
 from scheduler.store.schedules import Schedules
-from scheduler.store.scripts import Keeping, Scripts
+from scheduler.store.scripts import Scripts
 from scheduler.store.shards import Shards
 from scheduler.store.statistics import Statistics
 from scheduler.store.workers import Workers
