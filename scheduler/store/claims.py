@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scheduler import ids
 from scheduler.models import Invocation, Outcome
 from scheduler.rollups import lateness_bucket
 from scheduler.store import keys, packing
+from scheduler.store.calls import Calls
 from scheduler.store.clock import StoreClock
-from scheduler.store.connection import Client, translated
+from scheduler.store.connection import Client
 from scheduler.store.items import AckItem, HeldItem, ReleaseItem
 from scheduler.store.scripts import Scripts
 
@@ -43,21 +44,20 @@ class Claims:
     """Claims what is due in a shard, and settles what was claimed."""
 
     def __init__(self, client: Client, scripts: Scripts, clock: StoreClock) -> None:
-        self._client = client
+        self._calls = Calls(client)
         self._scripts = scripts
         self._clock = clock
 
     async def look(self, shards: Sequence[int]) -> dict[int, Look]:
         """When each shard is to be looked at next: one round trip for all of them."""
-        async with self._client.pipeline(transaction=False) as pipe:
-            for shard in shards:
-                pipe.zrange(keys.heads(shard), 0, 0, withscores=True)
-                pipe.get(keys.backlog(shard))
-            with translated():
-                replies = await pipe.execute()
+        commands: list[tuple[str | int, ...]] = []
+        for shard in shards:
+            commands.append(("ZRANGE", keys.heads(shard), 0, 0, "WITHSCORES"))
+            commands.append(("GET", keys.backlog(shard)))
+        replies = await self._calls.reads(commands)
         looks = {}
-        for shard, heads, backlog in zip(shards, replies[::2], replies[1::2], strict=True):
-            next_look = heads[0][1] if heads else None
+        for shard, head, backlog in zip(shards, replies[::2], replies[1::2], strict=True):
+            next_look = float(_score(head)) if head else None
             looks[shard] = Look(next_look, float(backlog) if backlog else None)
         return looks
 
@@ -156,3 +156,8 @@ def _ack_item(ack: Ack) -> AckItem:
         outcome.response_time_ms,
         lateness_bucket(lateness_ms),
     )
+
+
+def _score(head: list[Any]) -> Any:
+    """Of one member and its score, as a plain reply or as the client has prepared it."""
+    return head[0][1] if len(head) == 1 else head[1]

@@ -49,3 +49,7 @@ def pack_with_hiredis(pool: ConnectionPool) -> ConnectionPool:
     """The same pool, whose connections will pack so."""
     pool.connection_class = _PACKED.get(pool.connection_class, pool.connection_class)
     return pool
+
+
+def packs_with_hiredis(pool: object) -> bool:
+    return isinstance(pool, ConnectionPool) and issubclass(pool.connection_class, _Packed)

@@ -12,13 +12,13 @@ from scheduler.errors import OutcomeUnknown, StoreUnavailable
 T = TypeVar("T")
 
 _PAUSES_S = (0.0, 0.05, 0.2, 0.5)
-# A store that is silent lets every attempt wait for its reply's time limit: after so long there is
-# none more, and the caller is told instead of kept.
-_PATIENCE_S = 6.0
+# A lost connection is known at once and is worth a repeat. A store that hangs lets each attempt wait
+# for the reply's time limit: then the caller is told, instead of kept for half a minute.
+_PATIENCE_S = 4.0
 
 
 async def repeated(call: Callable[[], Awaitable[T]]) -> T:
-    """The result of `call`, which is repeated while its reply gets lost.
+    """The result of `call`, which is repeated while its reply gets lost, for a few seconds.
 
     Raises OutcomeUnknown if it was sent at least once and never answered, StoreUnavailable if it
     certainly never was. `call` must be safe to repeat.

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from redis.exceptions import NoScriptError
-
 from scheduler.errors import OutcomeUnknown
 from scheduler.store import keys
+from scheduler.store.calls import Argument, Calls
 from scheduler.store.connection import Client, translated
 from scheduler.store.items import (
     AckItem,
@@ -32,7 +31,6 @@ from scheduler.store.sources import source_and_sha1
 _REPLICAS_TIMEOUT_MS = 1000
 _ONCE_KEPT_MS = 24 * 3_600_000
 
-Argument = str | bytes | int | float
 _NOT_ONCE = ("", "", b"")
 
 
@@ -43,6 +41,7 @@ class Scripts:
         self, client: Client, keeping: Keeping, *, wait_replicas: int = 0, plain_lua: bool = False
     ) -> None:
         self._client = client
+        self._calls = Calls(client)
         self._keeping = keeping
         self._wait_replicas = wait_replicas
         self._plain_lua = plain_lua
@@ -190,11 +189,7 @@ class Scripts:
     ) -> Any:
         source, sha1 = source_and_sha1(name, plain_lua=self._plain_lua)
         names = (key,) if isinstance(key, str) else key
-        with translated():
-            try:
-                return await self._client.evalsha(sha1, len(names), *names, *arguments)
-            except NoScriptError:
-                return await self._client.eval(source, len(names), *names, *arguments)
+        return await self._calls.script(sha1, source, names, arguments)
 
     async def _write(
         self, name: str, key: str | tuple[str, str], arguments: Sequence[Argument]
