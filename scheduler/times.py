@@ -35,7 +35,14 @@ def parse_iso8601(text: str) -> int:
 
 def format_iso8601(ms: int) -> str:
     """`2026-11-20T08:00:00.000Z`."""
-    return (_NAIVE_EPOCH + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds") + "Z"
+    seconds, millis = divmod(ms, 1000)
+    return f"{_to_the_second(seconds)}.{millis:03d}Z"
+
+
+@functools.lru_cache(maxsize=1024)
+def _to_the_second(seconds: int) -> str:
+    """Cached: what is fired or listed together mostly shares its seconds."""
+    return (_NAIVE_EPOCH + timedelta(seconds=seconds)).isoformat()
 
 
 def _offset(zone: str | None) -> str:

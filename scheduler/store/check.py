@@ -94,7 +94,7 @@ def _compare(
             found.append(f"{name} has not ended, but is not among the waiting")
         if status is not None and schedule in waiting:
             found.append(f"{name} has ended ({status.decode()}), but is still among the waiting")
-        if (token is not None) != (schedule in held):
+        if bool(token) != (schedule in held):
             found.append(f"{name} has a token but is not held, or is held without a token")
     return found
 

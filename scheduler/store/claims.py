@@ -70,12 +70,15 @@ class Claims:
         most_accounts: int = 16,
         grace_ms: int = 0,
         late_ms: int = 0,
+        asked_at_ms: int | None = None,
         pass_over: Iterable[str] = (),
     ) -> Batch:
         """Claims up to `most` due schedules, a fair share from each of up to `most_accounts`.
 
         With `grace_ms`, leases that have ended are prolonged by it instead of taken over. With
-        `late_ms`, only what has been due for so long. `pass_over` names account ids to leave.
+        `late_ms`, only what has been due for so long. With `asked_at_ms`, by the server's clock,
+        leases that ended later are left: a claim that waits in a store that hangs must not take
+        over what nobody could prolong meanwhile. `pass_over` names account ids to leave.
         Not repeated here after a lost reply: what it claimed waits for its lease to end.
         """
         token = ids.new_token()
@@ -87,6 +90,7 @@ class Claims:
             most_accounts=most_accounts,
             grace_ms=grace_ms,
             late_ms=late_ms,
+            asked_at_ms=asked_at_ms,
             pass_over=(keys.parts(account).local for account in pass_over),
         )
         self._clock.observe(now_us)

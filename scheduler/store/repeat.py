@@ -12,8 +12,8 @@ from scheduler.errors import OutcomeUnknown, StoreUnavailable
 T = TypeVar("T")
 
 _PAUSES_S = (0.0, 0.05, 0.2, 0.5)
-# A lost connection is known at once and is worth a repeat. A store that hangs lets each attempt wait
-# for the reply's time limit: then the caller is told, instead of kept for half a minute.
+# A lost connection is known at once and is worth a repeat. A store that hangs lets each attempt
+# wait for the reply's time limit: then the caller is told, instead of kept for half a minute.
 _PATIENCE_S = 4.0
 
 

@@ -118,7 +118,7 @@ class Schedules:
             created_at_ms=int(created),
             request=packing.unpack_request(packed),
             status=final,
-            executing=token is not None,
+            executing=bool(token),
             outcome=packing.unpack_outcome(final, outcome) if outcome else None,
             ended_at_ms=int(ended) if ended else None,
         )

@@ -89,10 +89,11 @@ class Scripts:
         most_accounts: int,
         grace_ms: int = 0,
         late_ms: int = 0,
+        asked_at_ms: int | None = None,
         pass_over: Iterable[str] = (),
     ) -> Claimed:
         arguments: list[Argument] = [token, lease_ms, most, most_accounts, grace_ms, late_ms]
-        arguments += pass_over
+        arguments += ("" if asked_at_ms is None else asked_at_ms, *pass_over)
         now_us, look, values = await self._run("claim", keys.shard(shard), arguments)
         return Claimed(now_us, None if look == b"-1" else float(look), values)
 

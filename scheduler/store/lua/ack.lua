@@ -13,70 +13,74 @@
 --@include now
 --@include append
 local prefix = KEYS[1]
-local limits = {ttl_ms = tonumber(ARGV[2]), most_entries = ARGV[3], oldest = {}}
+local append = appender(tonumber(ARGV[2]), ARGV[3])
 local codes = {}
-local ended = {} -- account's prefix -> the schedules that ended
-local sums = {} -- rollup key -> {field -> increment}
-local ttls = {minute = ARGV[4], hour = ARGV[2], day = ARGV[2]}
+local ended = {} -- account's prefix -> {the schedules that ended, its sums by second}
 
-local function add(base, level, number, field, increment)
-  local key = base .. level .. ':' .. number
-  local rollup = sums[key]
-  if not rollup then
-    rollup = {ttl = ttls[level], fields = {}}
-    sums[key] = rollup
+local function count(sums, second, mark, response_ms, lateness)
+  local sum = sums[second]
+  if not sum then
+    sum = {c = 0, f = 0, t = 0, late = {}}
+    sums[second] = sum
   end
-  rollup.fields[field] = (rollup.fields[field] or 0) + increment
-end
-
--- Seconds within a minute, minutes within an hour, hours within a day.
-local function count(base, at, mark, response_ms, lateness)
-  local second = math.floor(at / 1000)
-  local minute, hour = math.floor(second / 60), math.floor(second / 3600)
-  local day = math.floor(hour / 24)
-  local levels = {
-    {'minute', minute, second % 60}, {'hour', hour, minute % 60}, {'day', day, hour % 24},
-  }
-  for _, level in ipairs(levels) do
-    add(base, level[1], level[2], level[3] .. mark, 1)
-    add(base, level[1], level[2], level[3] .. 't', response_ms)
-    if level[1] ~= 'minute' then
-      add(base, level[1], level[2], level[3] .. 'b' .. lateness, 1)
-    end
-  end
+  sum[mark] = sum[mark] + 1
+  sum.t = sum.t + response_ms
+  sum.late[lateness] = (sum.late[lateness] or 0) + 1
 end
 
 for i = 5, #ARGV, 10 do
-  local base = prefix .. ARGV[i] .. ':'
-  local schedule, status = ARGV[i + 1], ARGV[i + 3]
+  local base, schedule, status = prefix .. ARGV[i] .. ':', ARGV[i + 1], ARGV[i + 3]
   local key = base .. 's:' .. schedule
   local stored = redis.call('HMGET', key, 't', 's')
   local code = stored[2] and 0 or -1
   if stored[1] == ARGV[i + 2] then
     code = 1
-    local at = append(base, limits, status, ARGV[i + 5], ARGV[i + 8], ARGV[i + 9])
-    redis.call('HDEL', key, 't', 'n')
-    redis.call('HSET', key, 's', status, 'o', ARGV[i + 4], 'e', at)
+    local at = append(base, status, ARGV[i + 5], ARGV[i + 8], ARGV[i + 9])
+    redis.call('HSET', key, 't', '', 's', status, 'o', ARGV[i + 4], 'e', at)
     redis.call('PEXPIRE', key, ARGV[1])
-    local those = ended[base] or {}
-    ended[base] = those
-    those[#those + 1] = schedule
-    count(base, at, status == 'completed' and 'c' or 'f', tonumber(ARGV[i + 6]), ARGV[i + 7])
+    local account = ended[base]
+    if not account then
+      account = {schedules = {}, sums = {}}
+      ended[base] = account
+    end
+    account.schedules[#account.schedules + 1] = schedule
+    local mark = status == 'completed' and 'c' or 'f'
+    count(account.sums, math.floor(at / 1000), mark, ARGV[i + 6], ARGV[i + 7])
   end
   codes[#codes + 1] = code
 end
 
-for base, those in pairs(ended) do
+local function add(rollup, bucket, sum, with_lateness)
+  for _, field in ipairs({'c', 'f', 't'}) do
+    if sum[field] > 0 then
+      redis.call('HINCRBY', rollup, bucket .. field, sum[field])
+    end
+  end
+  if with_lateness then
+    for lateness, fires in pairs(sum.late) do
+      redis.call('HINCRBY', rollup, bucket .. 'b' .. lateness, fires)
+    end
+  end
+end
+
+for base, account in pairs(ended) do
+  local those = account.schedules
   for i = 1, #those, 1000 do
     local last = math.min(i + 999, #those)
     redis.call('ZREM', base .. 'waiting', unpack(those, i, last))
     redis.call('ZREM', base .. 'held', unpack(those, i, last))
   end
-end
-for key, rollup in pairs(sums) do
-  for field, increment in pairs(rollup.fields) do
-    redis.call('HINCRBY', key, field, increment)
+  -- Seconds within a minute, minutes within an hour, hours within a day.
+  for second, sum in pairs(account.sums) do
+    local minute, hour = math.floor(second / 60), math.floor(second / 3600)
+    local by_minute, by_hour = base .. 'minute:' .. minute, base .. 'hour:' .. hour
+    local by_day = base .. 'day:' .. math.floor(hour / 24)
+    add(by_minute, second % 60, sum, false)
+    add(by_hour, minute % 60, sum, true)
+    add(by_day, hour % 24, sum, true)
+    redis.call('PEXPIRE', by_minute, ARGV[4])
+    redis.call('PEXPIRE', by_hour, ARGV[2])
+    redis.call('PEXPIRE', by_day, ARGV[2])
   end
-  redis.call('PEXPIRE', key, rollup.ttl)
 end
 return {now_us, codes}

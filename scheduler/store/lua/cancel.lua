@@ -13,7 +13,7 @@
 local base = KEYS[1]
 local schedule, operation, request, entry = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local account, key = base .. 'account', base .. 's:' .. schedule
-local limits = {ttl_ms = tonumber(ARGV[8]), most_entries = ARGV[9], oldest = {}}
+local ttl_ms = tonumber(ARGV[8])
 
 local stored = redis.call('HMGET', key, 'r', 's', 't', 'x')
 if not stored[1] then
@@ -30,10 +30,10 @@ if stored[1] ~= request then
   return {-3, 0, ''}
 end
 
-local at = append(base, limits, 'cancelled', entry, ARGV[5], ARGV[6])
+local at = appender(ttl_ms, ARGV[9])(base, 'cancelled', entry, ARGV[5], ARGV[6])
 redis.call('HSET', key, 's', 'cancelled', 'x', operation, 'e', at)
 redis.call('PEXPIRE', key, ARGV[7])
 redis.call('ZREM', base .. 'waiting', schedule)
 redis.call('HINCRBY', account, 'spent', -1)
-move_credits(base, 'refunded', 1, limits.ttl_ms)
+move_credits(base, 'refunded', 1, ttl_ms)
 return {1, redis.call('HINCRBY', account, 'credits', 1), 'cancelled'}

@@ -9,7 +9,9 @@
 -- ARGV[4]  most accounts to take them from
 -- ARGV[5]  grace (ms): above 0, a lease that ended is not taken over but prolonged by this much
 -- ARGV[6]  lateness (ms): only what has been due for at least this long
--- ARGV[7…] accounts to pass over, which hold more than their share of the worker
+-- ARGV[7]  when it was asked for (ms), or '': a lease that ended later is not taken over. A claim
+--          that reaches us late may have waited while nobody could prolong a lease.
+-- ARGV[8…] accounts to pass over, which hold more than their share of the worker
 -- Writes   <prefix>backlog for a second, if due ones are left: since when (ms). It calls workers to
 --          help for whom the shard is not their own.
 -- Returns  {now (us), when to look next (ms; -1: nothing waits), claimed}, where claimed is flat:
@@ -20,14 +22,22 @@ local lease_end = now_ms + tonumber(ARGV[2])
 local room, most_accounts = tonumber(ARGV[3]), tonumber(ARGV[4])
 local grace_end = tonumber(ARGV[5]) > 0 and now_ms + tonumber(ARGV[5]) or nil
 local now = now_us / 1000
+local asked_at = tonumber(ARGV[7]) or math.huge
 local due_by = string.format('%.3f', now - tonumber(ARGV[6]))
 local heads = prefix .. 'heads'
 local claimed = {}
 
 local passed_over, count_passed_over = {}, 0
-for i = 7, #ARGV do
+for i = 8, #ARGV do
   passed_over[ARGV[i]] = true
   count_passed_over = count_passed_over + 1
+end
+
+-- Adds scores and members in as few calls as Lua's stack allows.
+local function add_all(set, scored)
+  for i = 1, #scored, 1000 do
+    redis.call('ZADD', set, unpack(scored, i, math.min(i + 999, #scored)))
+  end
 end
 
 -- Claims up to `most` due schedules of an account; returns how many were looked at.
@@ -36,28 +46,33 @@ local function take(account, most)
   local waiting, held = base .. 'waiting', base .. 'held'
   local due = redis.call('ZRANGE', waiting, '-inf', due_by, 'BYSCORE', 'LIMIT', 0, most,
     'WITHSCORES')
+  local visible_again, newly_held = {}, {}
   for i = 1, #due, 2 do
     local schedule = due[i]
     local key = base .. 's:' .. schedule
     local stored = redis.call('HMGET', key, 'r', 'c', 'n', 't')
+    local v = #visible_again
     if not stored[1] then
       -- Nothing to fire: only a broken store has this (`postdate check` tells), and it must not
       -- stand in the way of what is behind it.
       redis.call('ZREM', waiting, schedule)
     elseif stored[4] and grace_end then
-      redis.call('ZADD', waiting, 'XX', grace_end, schedule)
-    else
+      visible_again[v + 1], visible_again[v + 2] = grace_end, schedule
+    elseif not stored[4] or tonumber(due[i + 1]) <= asked_at then
       local attempt = (tonumber(stored[3] or '0') or 0) + 1
       redis.call('HSET', key, 't', token, 'n', attempt)
-      redis.call('ZADD', waiting, 'XX', lease_end, schedule)
+      visible_again[v + 1], visible_again[v + 2] = lease_end, schedule
       if not stored[4] then
-        redis.call('ZADD', held, due[i + 1], schedule)
+        local h = #newly_held
+        newly_held[h + 1], newly_held[h + 2] = due[i + 1], schedule
       end
       local n = #claimed
       claimed[n + 1], claimed[n + 2], claimed[n + 3] = account, schedule, stored[2]
       claimed[n + 4], claimed[n + 5] = attempt, stored[1]
     end
   end
+  add_all(waiting, visible_again)
+  add_all(held, newly_held)
   return #due / 2
 end
 
