@@ -7,7 +7,7 @@ import math
 import random
 from collections.abc import Callable
 
-from scheduler.errors import StoreError
+from scheduler.errors import StoreError, StoreUnavailable
 from scheduler.models import Invocation
 from scheduler.store import Store
 from scheduler.store.claims import Batch
@@ -24,6 +24,9 @@ _LOOK_EVERY_MS = 20
 # together, and only for what their own worker has left lying for so long.
 _LOOK_ABROAD_EVERY_MS = (150, 350)
 _LATE_MS = 200
+# A look that takes this part of a lease tells of a store that hung: leases may have ended that
+# nobody could prolong.
+_SLOW_PART_OF_A_LEASE = 4
 # Below this a timer of the event loop, which counts whole milliseconds, would come too late.
 _SPIN_MS = 0.6
 
@@ -84,6 +87,9 @@ class Claimer:
         except StoreError as error:
             self._touch.lose(error)
             return
+        if self._now_ms() - now_ms > self._lease_ms / _SLOW_PART_OF_A_LEASE:
+            self._touch.lose(StoreUnavailable("The store was slow to answer"))
+            return
         self._start_claims()
         await self._sleep(self._next_ms() - self._now_ms())
 
@@ -125,6 +131,7 @@ class Claimer:
                 most_accounts=_MOST_ACCOUNTS,
                 grace_ms=self._touch.grace_ms,
                 late_ms=0 if own else _LATE_MS,
+                asked_at_ms=self._store.clock.now_ms(),
                 pass_over=self._holdings.crowding(),
             )
         except StoreError as error:
