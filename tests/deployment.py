@@ -11,7 +11,7 @@ from cli.options import with_store
 from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.scripts import _script
+from scheduler.store.sources import source_and_sha1
 from tests.customer import Customer
 from tests.processes import PostdateProcess, postdate
 from tests.valkey import ValkeyProcess
@@ -23,7 +23,7 @@ CREDITS = 10_000
 
 def script(name: str) -> bytes:
     """What a proxy finds the calls of a script by, once the server knows the script."""
-    return _script(name, False)[1].encode()
+    return source_and_sha1(name, plain_lua=False)[1].encode()
 
 
 class Deployment:
@@ -48,6 +48,13 @@ class Deployment:
     def worker(self, **settings: object) -> PostdateProcess:
         """Starts one more worker; returns once it works."""
         return self._start("worker", settings)
+
+    def spawn(self, role: str, **settings: object) -> PostdateProcess:
+        """Starts a process without waiting for anything."""
+        process = self._made(role, settings)
+        self._stack.callback(process.remove)
+        process.spawn()
+        return process
 
     def customer(self, api: PostdateProcess | None = None, *, credits: int = CREDITS) -> Customer:
         """The holder of a new account, at this API or the first one."""
@@ -77,8 +84,11 @@ class Deployment:
         return done.stdout
 
     def _start(self, role: str, settings: dict[str, Any]) -> PostdateProcess:
+        return self._stack.enter_context(self._made(role, settings))
+
+    def _made(self, role: str, settings: dict[str, Any]) -> PostdateProcess:
         given = {"redis_url": self.valkey.url, **self._settings, **settings}
-        return self._stack.enter_context(PostdateProcess(role, **given))
+        return PostdateProcess(role, **given)
 
     def __enter__(self) -> Self:
         return self

@@ -29,7 +29,7 @@ def environment(**settings: object) -> dict[str, str]:
     """A clean environment with these settings: `port=1` is POSTDATE_PORT=1."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith("POSTDATE_")}
     given = {f"POSTDATE_{name.upper()}": str(value) for name, value in settings.items()}
-    return {**kept, "PYTHONPATH": str(ROOT), **given}
+    return {**kept, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'client'}", **given}
 
 
 def postdate(*arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:

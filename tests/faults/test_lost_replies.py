@@ -1,0 +1,164 @@
+"""A reply of the store gets lost: what was asked for is done, and done once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from scheduler.times import format_iso8601
+from tests.servers import (
+    Customer,
+    Deployment,
+    DroppingProxy,
+    Receiver,
+    now_ms,
+    postdate_json,
+    script,
+    until,
+)
+
+URL = "https://example.com/hook"
+CREDITS = 100
+ATTEMPTS_OF_THE_API = 5
+
+
+@pytest.fixture(scope="module")
+def deployment() -> Iterator[Deployment]:
+    with Deployment(lease_ms=1000) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def _between(deployment: Deployment) -> Iterator[DroppingProxy]:
+    """An API and a worker stand behind it, and have called every script once before."""
+    with DroppingProxy(deployment.valkey.socket) as between, Receiver() as target:
+        deployment.api(redis_url=between.url)
+        deployment.worker(redis_url=between.url)
+        warm = deployment.customer()
+        warm.outcome(warm.schedule(target.url))
+        assert warm.cancel(warm.schedule(URL, due_in_s=3600)).status_code == 200
+        deployment.command("account", "grant", warm.account_id, "1")
+        yield between
+
+
+@pytest.fixture
+def proxy(_between: DroppingProxy) -> DroppingProxy:
+    _between.forget_rules()
+    _between.dropped = 0
+    return _between
+
+
+@pytest.fixture
+def customer(deployment: Deployment, proxy: DroppingProxy) -> Iterator[Customer]:
+    yield deployment.customer(credits=CREDITS)
+    assert proxy.dropped > 0, "nothing got lost"
+    assert deployment.problems() == []
+
+
+def test_a_create_whose_reply_is_lost_is_paid_once_and_fires_once(
+    customer: Customer, proxy: DroppingProxy, receiver: Receiver
+) -> None:
+    proxy.drop_reply(script("create"), times=2)
+    schedule_id = customer.schedule(receiver.url + "/hook", due_in_s=0.5)
+    assert proxy.dropped == 2
+    assert customer.credits() == CREDITS - 1
+    assert customer.outcome(schedule_id)["status"] == "completed"
+    assert len(customer.log()) == len(receiver.requests) == 1
+
+
+def test_a_create_whose_outcome_stays_unknown_says_so_and_happened_at_most_once(
+    customer: Customer, proxy: DroppingProxy, receiver: Receiver
+) -> None:
+    proxy.drop_reply(script("create"), times=ATTEMPTS_OF_THE_API)
+    answer = customer.post(receiver.url + "/hook", due_in_s=1.0)
+    assert answer.status_code == 503
+    assert answer.json() == {"error": "Outcome unknown; repeat with the same Idempotency-Key"}
+    assert int(answer.headers["retry-after"]) >= 1
+    [waiting] = customer.log()
+    assert customer.credits() == CREDITS - 1
+    assert customer.outcome(waiting["scheduleId"])["status"] == "completed"
+    assert len(receiver.requests) == 1
+
+
+def test_a_create_that_never_reached_the_store_costs_nothing(
+    customer: Customer, proxy: DroppingProxy
+) -> None:
+    proxy.drop_command(script("create"), times=ATTEMPTS_OF_THE_API)
+    assert customer.post(URL, due_in_s=3600).status_code == 503
+    assert (customer.credits(), customer.log()) == (CREDITS, [])
+    proxy.drop_command(script("create"))
+    customer.schedule(URL, due_in_s=3600)
+    assert (customer.credits(), len(customer.log())) == (CREDITS - 1, 1)
+
+
+def test_a_cancellation_whose_reply_is_lost_refunds_once(
+    customer: Customer, proxy: DroppingProxy
+) -> None:
+    schedule_id = customer.schedule(URL, due_in_s=3600)
+    proxy.drop_reply(script("cancel"), times=2)
+    answer = customer.cancel(schedule_id)
+    assert (answer.status_code, answer.json()["creditsRemaining"]) == (200, CREDITS)
+    assert customer.credits() == CREDITS
+    assert customer.outcome(schedule_id)["status"] == "cancelled"
+    assert customer.cancel(schedule_id).status_code == 409
+    assert customer.credits() == CREDITS
+
+
+def test_a_grant_whose_reply_is_lost_is_given_once(
+    customer: Customer, proxy: DroppingProxy
+) -> None:
+    proxy.drop_reply(script("grant"), times=2)
+    arguments = ("account", "grant", customer.account_id, "50")
+    assert postdate_json(*arguments, redis_url=proxy.url)["credits"] == CREDITS + 50
+    assert customer.credits() == CREDITS + 50
+
+
+@pytest.mark.parametrize("lost", ["drop_reply", "drop_command"])
+def test_an_ack_that_gets_lost_is_recorded_once_and_nothing_fires_again(
+    customer: Customer, proxy: DroppingProxy, receiver: Receiver, lost: str
+) -> None:
+    getattr(proxy, lost)(script("ack"), times=2)
+    schedule_id = customer.schedule(receiver.url + "/hook")
+    assert customer.outcome(schedule_id)["status"] == "completed"
+    # It goes on, and what it does next comes after what it still had to record.
+    following = customer.schedule(receiver.url + "/following")
+    assert customer.outcome(following)["status"] == "completed"
+    assert customer.counts() == (2, 0)
+    assert len(customer.log()) == 2
+    assert [each.path for each in receiver.requests] == ["/hook", "/following"]
+    assert customer.credits() == CREDITS - 2
+
+
+def test_a_claim_whose_reply_is_lost_is_made_again_when_its_lease_has_ended(
+    customer: Customer, proxy: DroppingProxy, receiver: Receiver
+) -> None:
+    proxy.drop_reply(script("claim"))
+    schedule_id = customer.schedule(receiver.url + "/hook")
+    assert customer.outcome(schedule_id)["status"] == "completed"
+    [received] = receiver.requests
+    assert received.headers["postdate-attempt"] == "2"
+    assert customer.counts() == (1, 0)
+
+
+def test_under_load_many_lost_replies_still_do_everything_once(
+    customer: Customer, proxy: DroppingProxy, receiver: Receiver
+) -> None:
+    for nth in (1, 3, 6):
+        for name in ("admit", "create", "ack", "heartbeat"):
+            proxy.drop_reply(script(name), nth=nth)
+    due_ms = now_ms() + 500
+    ids = customer.schedule_all(
+        {
+            "targetUrl": receiver.url + "/hook",
+            "triggerAt": format_iso8601(due_ms + i * 10),
+            "targetBody": {"n": i},
+        }
+        for i in range(CREDITS)
+    )
+    until(lambda: customer.counts() == (CREDITS, 0), "all of them counted")
+    assert proxy.dropped >= 9
+    assert Counter(each.schedule_id for each in receiver.requests) == Counter(ids)
+    assert len(customer.log(status="completed")) == len(customer.log()) == CREDITS
+    assert customer.credits() == 0
