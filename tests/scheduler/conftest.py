@@ -1,0 +1,97 @@
+"""One store, on fakeredis and on a real Valkey: what holds must hold on both."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import fakeredis
+import pytest
+
+from scheduler.models import Plan
+from scheduler.settings import Settings
+from scheduler.store import Store
+from tests.scheduler.clocks import Clock, FakeClock, ServerClock, fakeredis_time
+from tests.scheduler.scene import CREDITS, Scene
+from tests.servers import ValkeyProcess
+
+SHARDS = 2
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return Settings(shards=SHARDS)
+
+
+@pytest.fixture
+def fake_clock() -> Iterator[FakeClock]:
+    clock = FakeClock()
+    with fakeredis_time(clock):
+        yield clock
+
+
+@pytest.fixture
+async def fake_store(settings: Settings, fake_clock: FakeClock) -> AsyncIterator[Store]:
+    """A store on fakeredis, whose clock can be moved."""
+    store = await open_fake(settings)
+    yield store
+    await store.aclose()
+
+
+@pytest.fixture
+async def valkey_store(settings: Settings, valkey: ValkeyProcess) -> AsyncIterator[Store]:
+    """A store on the suite's Valkey, emptied."""
+    store = await Store.open(_at(valkey.url, settings))
+    yield store
+    await store.aclose()
+
+
+@pytest.fixture(params=["fakeredis", "valkey"])
+def store(request: pytest.FixtureRequest) -> Store:
+    name = "fake_store" if request.param == "fakeredis" else "valkey_store"
+    return request.getfixturevalue(name)  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def clock(request: pytest.FixtureRequest, store: Store) -> Clock:
+    """The clock of `store`."""
+    if "fake_store" in request.fixturenames:
+        return request.getfixturevalue("fake_clock")  # type: ignore[no-any-return]
+    return ServerClock(store)
+
+
+@pytest.fixture
+async def scene(store: Store, clock: Clock) -> Scene:
+    """An account with 100 credits, on either store."""
+    return await _scene(store, clock)
+
+
+@pytest.fixture
+async def fake_scene(fake_store: Store, fake_clock: FakeClock) -> Scene:
+    """The same on fakeredis only, for what takes hours or days."""
+    return await _scene(fake_store, fake_clock)
+
+
+@pytest.fixture
+async def valkey_scene(valkey_store: Store) -> Scene:
+    """The same on a real Valkey only, for what fakeredis does not do."""
+    return await _scene(valkey_store, ServerClock(valkey_store))
+
+
+async def open_fake(settings: Settings) -> Store:
+    """A store on a fakeredis of its own; `fakeredis_time` must be in force."""
+    server = fakeredis.FakeServer(version=(7,))
+    client = fakeredis.aioredis.FakeRedis(server=server)
+    store = Store(client, settings, plain_lua=True)
+    await store.start()
+    return store
+
+
+async def _scene(store: Store, clock: Clock) -> Scene:
+    account = await store.accounts.create("first", credits=CREDITS, plan=Plan.FREE)
+    return Scene(store, clock, account.account_id)
+
+
+def _at(url: str, settings: Settings) -> Settings:
+    import msgspec
+
+    return msgspec.structs.replace(settings, redis_url=url)

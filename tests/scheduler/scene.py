@@ -1,0 +1,163 @@
+"""What store tests say over and over: an account, schedules that are due, outcomes; and what must
+hold of an account at any moment."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from scheduler.models import Invocation, LogEntry, Outcome, Plan, Request, Status
+from scheduler.store import Store, keys
+from scheduler.store.claims import Ack
+from scheduler.store.logs import LogQuery
+from tests.scheduler.clocks import Clock
+
+CREDITS = 100
+LEASE_MS = 15_000
+_AT_ONCE = 1000
+URL = "https://example.com/hook"
+COMPLETED = Outcome(Status.COMPLETED, 200, 12, "")
+FAILED = Outcome(Status.FAILED, 503, 30, "Service Unavailable")
+
+
+class Holdings(msgspec.Struct, frozen=True):
+    """All that an account owns, as a test compares it: before an act, and after."""
+
+    credits: int
+    spent: int
+    waiting: int
+    held: int
+    log: dict[str, int]
+
+
+class Scene:
+    """One store with one account in it, its clock, and the verbs of the store in short."""
+
+    def __init__(self, store: Store, clock: Clock, account_id: str) -> None:
+        self.store = store
+        self.clock = clock
+        self.account_id = account_id
+
+    @property
+    def shard(self) -> int:
+        return int(self.account_id.split("_")[1])
+
+    @property
+    def base(self) -> str:
+        """The prefix of the account's keys."""
+        return keys.account(self.account_id)
+
+    async def account(self, name: str, credits: int = CREDITS) -> str:
+        """Another account, in whatever shard is emptiest."""
+        account = await self.store.accounts.create(name, credits=credits, plan=Plan.FREE)
+        return account.account_id
+
+    async def create(
+        self, due_in_ms: int = -1000, *, account_id: str | None = None, **fields: Any
+    ) -> str:
+        """A schedule that has been due for a second, or is due so much later than now."""
+        trigger_at_ms = await self.clock.now_ms() + due_in_ms
+        return await self.create_at(trigger_at_ms, account_id=account_id, **fields)
+
+    async def create_at(
+        self, trigger_at_ms: int, *, account_id: str | None = None, **fields: Any
+    ) -> str:
+        request = Request(trigger_at_ms, "POST", **({"url": URL} | fields))
+        return await self.store.schedules.create(
+            self.account_id if account_id is None else account_id, request
+        )
+
+    async def create_many(
+        self, count: int, due_ms: int, *, account_id: str | None = None, url: str = URL
+    ) -> list[str]:
+        """Schedules of one moment, with the credits for them, in a few steps."""
+        owner = self.account_id if account_id is None else account_id
+        await self.store.accounts.grant(owner, count)
+        made: list[str] = []
+        while len(made) < count:
+            requests = [Request(due_ms, "POST", url)] * min(_AT_ONCE, count - len(made))
+            made += (await self.store.schedules.create_all(owner, requests)).schedule_ids
+        return made
+
+    async def claim(self, shard: int | None = None, **options: Any) -> list[Invocation]:
+        options = {"lease_ms": LEASE_MS, "most": 128} | options
+        chosen = self.shard if shard is None else shard
+        return (await self.store.claims.claim(chosen, **options)).invocations
+
+    async def claim_one(self, **options: Any) -> Invocation:
+        [invocation] = await self.claim(**options)
+        return invocation
+
+    async def ack(
+        self, invocations: Sequence[Invocation], outcome: Outcome = COMPLETED, late_ms: int = 0
+    ) -> list[int]:
+        acks = [Ack(each, outcome, late_ms) for each in invocations]
+        return await self.store.claims.ack(self.shard, acks)
+
+    async def run(self, outcome: Outcome = COMPLETED, **fields: Any) -> str:
+        """A schedule created, claimed and acked; nothing else may be due."""
+        schedule_id = await self.create(**fields)
+        invocation = await self.claim_one()
+        assert invocation.schedule_id == schedule_id
+        assert await self.ack([invocation], outcome) == [1]
+        return schedule_id
+
+    async def log(self, **query: Any) -> list[LogEntry]:
+        """Every entry that the query finds, page by page."""
+        entries: list[LogEntry] = []
+        cursor = None
+        while True:
+            page = await self.store.logs.page(
+                self.account_id, LogQuery(**({"limit": 100} | query), cursor=cursor)
+            )
+            entries += page.entries
+            cursor = page.next_cursor
+            if cursor is None:
+                return entries
+
+    async def visible_at_ms(self, schedule_id: str) -> float | None:
+        score: float | None = await self.store.client.zscore(self.base + "waiting", schedule_id[4:])
+        return score
+
+    async def status(self, schedule_id: str) -> Status:
+        return (await self.store.schedules.get(self.account_id, schedule_id)).status
+
+    async def holdings(self) -> Holdings:
+        account = await self.store.accounts.get(self.account_id)
+        log = Counter(str(entry.status) for entry in await self.log())
+        client = self.store.client
+        return Holdings(
+            credits=account.credits,
+            spent=account.spent,
+            waiting=await client.zcard(self.base + "waiting"),
+            held=await client.zcard(self.base + "held"),
+            log=dict(log),
+        )
+
+    async def assert_sound(self) -> None:
+        """No invariant is broken: those that `postdate check` knows, and that ledger, log and
+        statistics tell the same story."""
+        told = await self.store.check()
+        assert told == [], told
+        found = await self.holdings()
+        await self.store.tick()
+        usage = await self.store.stats.usage(self.account_id, 0, await self.clock.now_ms() + 1)
+        executed = (usage.completed, usage.failed)
+        assert executed == (found.log.get("completed", 0), found.log.get("failed", 0))
+        assert found.waiting == found.log.get("scheduled", 0)
+        assert found.spent == found.waiting + usage.executed
+
+
+def ids_of(invocations: Iterable[Invocation]) -> list[str]:
+    return [each.schedule_id for each in invocations]
+
+
+async def settled(call: Callable[[], Awaitable[Any]]) -> Any:
+    """The result of a call, or the error that it raised."""
+    try:
+        return await call()
+    except Exception as error:
+        return error

@@ -1,0 +1,172 @@
+"""Cancelling: one refund, one winner."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from scheduler import ids
+from scheduler.errors import Conflict, NotFound
+from scheduler.models import Request, Status
+from scheduler.store import packing
+from tests.scheduler.scene import CREDITS, FAILED, URL, Holdings, Scene, settled
+
+RACES = 1000
+RACES_AT_ONCE = 50
+
+
+async def test_a_cancellation_gives_the_credit_back(scene: Scene) -> None:
+    schedule_id = await scene.create(60_000)
+    assert await scene.store.schedules.cancel(scene.account_id, schedule_id) == CREDITS
+    stored = await scene.store.schedules.get(scene.account_id, schedule_id)
+    assert (stored.status, stored.executing, stored.outcome) == (Status.CANCELLED, False, None)
+    [entry] = await scene.log()
+    assert (entry.status, entry.executed_at_ms, entry.status_code) == (Status.CANCELLED, None, 0)
+    assert (entry.schedule_id, entry.url, entry.method) == (schedule_id, URL, "POST")
+    assert await scene.holdings() == Holdings(CREDITS, 0, 0, 0, {"cancelled": 1})
+    await scene.assert_sound()
+
+
+async def test_a_second_cancellation_refunds_nothing(scene: Scene) -> None:
+    schedule_id = await scene.create(60_000)
+    await scene.create(60_000)
+    await scene.store.schedules.cancel(scene.account_id, schedule_id)
+    with pytest.raises(Conflict) as refused:
+        await scene.store.schedules.cancel(scene.account_id, schedule_id)
+    assert refused.value.status == Status.CANCELLED
+    expected = Holdings(CREDITS - 1, 1, 1, 0, {"cancelled": 1, "scheduled": 1})
+    assert await scene.holdings() == expected
+    await scene.assert_sound()
+
+
+async def test_of_parallel_cancellations_one_wins(scene: Scene) -> None:
+    schedule_id = await scene.create(60_000)
+    results = await asyncio.gather(
+        *(
+            settled(lambda: scene.store.schedules.cancel(scene.account_id, schedule_id))
+            for _ in range(50)
+        )
+    )
+    assert sorted(type(each).__name__ for each in results) == ["Conflict"] * 49 + ["int"]
+    assert await scene.holdings() == Holdings(CREDITS, 0, 0, 0, {"cancelled": 1})
+    await scene.assert_sound()
+
+
+async def test_a_cancellation_repeated_with_its_operation_is_done_once(scene: Scene) -> None:
+    schedule_id = await scene.create(60_000)
+    request = (await scene.store.schedules.get(scene.account_id, schedule_id)).request
+    packed = packing.pack_request(request)
+    line = packing.log_line(schedule_id, 0, request, None)
+    scripts = scene.store.schedules._scripts
+    for operation, code in (("one", 1), ("one", 1), ("two", -1), ("one", 1)):
+        answer = await scripts.cancel(scene.account_id, schedule_id[4:], operation, packed, line)
+        assert answer == (code, CREDITS, b"cancelled")
+    assert await scene.holdings() == Holdings(CREDITS, 0, 0, 0, {"cancelled": 1})
+    await scene.assert_sound()
+
+
+async def test_what_was_changed_since_it_was_read_is_read_again(scene: Scene) -> None:
+    schedule_id = await scene.create(60_000)
+    old = (await scene.store.schedules.get(scene.account_id, schedule_id)).request
+    changed = Request(old.trigger_at_ms, "PUT", "https://example.com/changed")
+    key = f"{scene.base}s:{schedule_id[4:]}"
+    await scene.store.client.hset(key, "r", packing.pack_request(changed))
+    answer = await scene.store.schedules._scripts.cancel(
+        scene.account_id,
+        schedule_id[4:],
+        "one",
+        packing.pack_request(old),
+        packing.log_line(schedule_id, 0, old, None),
+    )
+    assert answer == (-3, 0, b"")
+    await scene.store.schedules.cancel(scene.account_id, schedule_id)
+    [entry] = await scene.log()
+    assert (entry.method, entry.url) == ("PUT", "https://example.com/changed")
+    await scene.assert_sound()
+
+
+async def test_what_a_worker_holds_cannot_be_cancelled(scene: Scene) -> None:
+    schedule_id = await scene.create()
+    await scene.claim_one()
+    before = await scene.holdings()
+    with pytest.raises(Conflict, match="Execution has started") as refused:
+        await scene.store.schedules.cancel(scene.account_id, schedule_id)
+    assert refused.value.status == Status.SCHEDULED
+    assert await scene.holdings() == before
+    await scene.assert_sound()
+
+
+async def test_what_a_lost_worker_held_cannot_be_cancelled_either(scene: Scene) -> None:
+    schedule_id = await scene.create()
+    await scene.claim_one(lease_ms=5)
+    await scene.clock.pass_ms(10)
+    with pytest.raises(Conflict, match="Execution has started"):
+        await scene.store.schedules.cancel(scene.account_id, schedule_id)
+    await scene.assert_sound()
+
+
+async def test_what_was_given_back_can_be_cancelled(scene: Scene) -> None:
+    schedule_id = await scene.create()
+    await scene.store.claims.release(scene.shard, [await scene.claim_one()])
+    assert await scene.store.schedules.cancel(scene.account_id, schedule_id) == CREDITS
+    assert await scene.claim() == []
+    await scene.assert_sound()
+
+
+async def test_what_has_ended_cannot_be_cancelled(scene: Scene) -> None:
+    for outcome, due_in_ms in ((None, -1000), (FAILED, -1000)):
+        schedule_id = await (
+            scene.run(due_in_ms=due_in_ms) if outcome is None else scene.run(outcome)
+        )
+        before = await scene.holdings()
+        with pytest.raises(Conflict) as refused:
+            await scene.store.schedules.cancel(scene.account_id, schedule_id)
+        assert refused.value.status == await scene.status(schedule_id)
+        assert await scene.holdings() == before
+    await scene.assert_sound()
+
+
+async def test_another_accounts_schedule_cannot_be_cancelled(scene: Scene) -> None:
+    other = await scene.account("other")
+    schedule_id = await scene.create(60_000)
+    for account_id, which in ((other, schedule_id), (scene.account_id, ids.new_schedule_id())):
+        with pytest.raises(NotFound):
+            await scene.store.schedules.cancel(account_id, which)
+    assert await scene.store.accounts.credits(other) == CREDITS
+    await scene.assert_sound()
+
+
+async def test_a_cancellation_racing_a_claim_has_exactly_one_winner(scene: Scene) -> None:
+    """A thousand races: both sides start at once, in either order."""
+    await scene.store.accounts.grant(scene.account_id, RACES)
+    cancelled, fired = [], []
+    for round_ in range(RACES // RACES_AT_ONCE):
+        made = [await scene.create() for _ in range(RACES_AT_ONCE)]
+
+        async def cancel(schedule_id: str) -> None:
+            result = await settled(
+                lambda: scene.store.schedules.cancel(scene.account_id, schedule_id)
+            )
+            assert isinstance(result, int | Conflict), result
+            if isinstance(result, int):
+                cancelled.append(schedule_id)
+
+        async def claim_and_ack(most: int) -> None:
+            invocations = await scene.claim(most=most)
+            fired.extend(each.schedule_id for each in invocations)
+            assert await scene.ack(invocations) == [1] * len(invocations)
+
+        racers = [cancel(each) for each in made]
+        for place in range(0, RACES_AT_ONCE, 5):
+            racers.insert(place if round_ % 2 else len(racers) - place, claim_and_ack(4))
+        await asyncio.gather(*racers)
+        await claim_and_ack(RACES_AT_ONCE)
+    assert not set(cancelled) & set(fired)
+    assert len(cancelled) + len(fired) == RACES == len({*cancelled, *fired})
+    assert cancelled
+    assert fired
+    log = {"cancelled": len(cancelled), "completed": len(fired)}
+    found = await scene.holdings()
+    assert found == Holdings(CREDITS + RACES - len(fired), len(fired), 0, 0, log)
+    await scene.assert_sound()

@@ -1,0 +1,145 @@
+"""`Store.check`: each invariant, broken by hand, is told in a sentence; a sound store is quiet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from scheduler import ids
+from scheduler.store import keys
+from tests.scheduler.scene import Scene, settled
+
+Breakage = Callable[[Scene], Awaitable[object]]
+
+
+async def unbalanced(scene: Scene) -> object:
+    return await scene.store.client.hincrby(scene.base + "account", "credits", 1)
+
+
+async def overdrawn(scene: Scene) -> object:
+    account = {"credits": -1, "granted": 0, "spent": 1}
+    return await scene.store.client.hset(scene.base + "account", mapping=account)
+
+
+async def headless(scene: Scene) -> object:
+    head = keys.parts(scene.account_id).local
+    return await scene.store.client.zrem(keys.heads(scene.shard), head)
+
+
+async def late_head(scene: Scene) -> object:
+    far = {keys.parts(scene.account_id).local: await scene.clock.now_ms() + 3_600_000}
+    return await scene.store.client.zadd(keys.heads(scene.shard), far)
+
+
+async def request_gone(scene: Scene) -> object:
+    return await scene.store.client.delete(await a_schedule(scene))
+
+
+async def not_waiting(scene: Scene) -> object:
+    key = await a_schedule(scene)
+    return await scene.store.client.zrem(scene.base + "waiting", key.rpartition(":")[2])
+
+
+async def ended_and_waiting(scene: Scene) -> object:
+    return await scene.store.client.hset(await a_schedule(scene), "s", "failed")
+
+
+async def token_without_hold(scene: Scene) -> object:
+    return await scene.store.client.hset(await a_schedule(scene), "t", "token")
+
+
+async def hold_without_token(scene: Scene) -> object:
+    member = (await a_schedule(scene)).rpartition(":")[2]
+    return await scene.store.client.zadd(scene.base + "held", {member: 1})
+
+
+async def held_astray(scene: Scene) -> object:
+    return await scene.store.client.zadd(scene.base + "held", {ids.new_schedule_id()[4:]: 1})
+
+
+async def name_without_account(scene: Scene) -> object:
+    return await scene.store.client.set(keys.account_name("ghost"), ids.new_account_id(0))
+
+
+async def a_schedule(scene: Scene) -> str:
+    """The key of the first that waits."""
+    [first] = await scene.store.client.zrange(scene.base + "waiting", 0, 0)
+    return f"{scene.base}s:{first.decode()}"
+
+
+@pytest.mark.parametrize(
+    ("breakage", "sentence"),
+    [
+        (unbalanced, "the ledger does not balance: granted 100, credits 99, spent 2"),
+        (overdrawn, "the ledger does not balance: granted 0, credits -1, spent 1"),
+        (headless, "schedules wait, but no worker will look for them"),
+        (late_head, "the head is later than the first schedule"),
+        (request_gone, "is waiting, but its request is gone"),
+        (not_waiting, "has not ended, but is not among the waiting"),
+        (ended_and_waiting, "has ended (failed), but is still among the waiting"),
+        (token_without_hold, "has a token but is not held, or is held without a token"),
+        (hold_without_token, "has a token but is not held, or is held without a token"),
+        (held_astray, "is held, but not among the waiting"),
+        (name_without_account, "The name 'ghost' is reserved for acc_00_"),
+    ],
+)
+async def test_a_broken_invariant_is_told(
+    scene: Scene, breakage: Breakage, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scheduler.store.check._LOOK_AGAIN_S", 0.01)
+    for _ in range(2):
+        await scene.create(60_000)
+    assert await scene.store.check() == []
+    await breakage(scene)
+    told = await scene.store.check()
+    assert len(told) == 1, told
+    assert sentence in told[0]
+    if breakage is not name_without_account:
+        assert scene.account_id in told[0]
+
+
+async def test_a_store_under_way_is_sound(scene: Scene) -> None:
+    """Waiting, held, given back, taken over, completed, failed and cancelled, all at once."""
+    for _ in range(30):
+        await scene.create()
+    first = await scene.claim(most=12, lease_ms=5)
+    await scene.clock.pass_ms(6)
+    second = await scene.claim(most=20)
+    await scene.ack(second[:5])
+    await scene.ack(first)
+    await scene.store.claims.release(scene.shard, second[5:8])
+    await scene.store.schedules.cancel(scene.account_id, second[5].schedule_id)
+    await scene.assert_sound()
+
+
+async def test_what_only_looks_broken_while_others_write_is_not_told(scene: Scene) -> None:
+    await scene.store.accounts.grant(scene.account_id, 10_000)
+    done = asyncio.Event()
+
+    async def traffic() -> None:
+        while not done.is_set():
+            made = [await scene.create() for _ in range(3)]
+            await asyncio.gather(
+                scene.claim(most=2),
+                settled(lambda: scene.store.schedules.cancel(scene.account_id, made[0])),  # noqa: B023
+            )
+            await scene.ack(await scene.claim(most=5))
+            await asyncio.sleep(0)
+
+    writing = asyncio.create_task(traffic())
+    try:
+        for _ in range(3):
+            assert await scene.store.check() == []
+    finally:
+        done.set()
+        await writing
+    await scene.assert_sound()
+
+
+async def test_glob_characters_do_not_hide_or_mix_up_anything(scene: Scene) -> None:
+    await scene.account("*")
+    await scene.account("[a]?\\")
+    await scene.create(60_000)
+    assert await scene.store.check() == []

@@ -1,0 +1,150 @@
+"""Claiming: what is due, for how long, and when to look again."""
+
+from __future__ import annotations
+
+import asyncio
+
+from scheduler.models import Request
+from scheduler.store import keys
+from tests.scheduler.scene import LEASE_MS, Scene, ids_of
+
+
+async def test_a_claim_moves_visibility_to_the_leases_end(scene: Scene) -> None:
+    schedule_id = await scene.create(headers={"X-A": "b"}, body=b'{"n":1}')
+    before_ms = await scene.clock.now_ms()
+    invocation = await scene.claim_one()
+    after_ms = await scene.clock.now_ms()
+    stored = await scene.store.schedules.get(scene.account_id, schedule_id)
+    visible_at_ms = await scene.visible_at_ms(schedule_id)
+    assert visible_at_ms == invocation.claimed_at_ms + LEASE_MS
+    assert before_ms <= invocation.claimed_at_ms <= after_ms
+    assert (invocation.account_id, invocation.schedule_id) == (scene.account_id, schedule_id)
+    assert (invocation.shard, invocation.attempt) == (scene.shard, 1)
+    assert (invocation.request, invocation.created_at_ms) == (stored.request, stored.created_at_ms)
+    assert stored.executing
+    assert await scene.claim() == []
+    await scene.assert_sound()
+
+
+async def test_nothing_is_claimed_early(scene: Scene) -> None:
+    due_ms = await scene.clock.now_ms() + 60
+    schedule_id = await scene.create_at(due_ms)
+    while (now_ms := await scene.clock.now_ms()) < due_ms:
+        claimed = await scene.claim()
+        assert claimed == [] or claimed[0].claimed_at_ms >= due_ms
+        if claimed:
+            break
+        await scene.clock.pass_ms(min(7, due_ms - now_ms))
+    else:
+        claimed = await scene.claim()
+    assert ids_of(claimed) == [schedule_id]
+    assert claimed[0].claimed_at_ms >= due_ms
+    await scene.assert_sound()
+
+
+async def test_the_earliest_are_claimed_first(scene: Scene) -> None:
+    made = {due: await scene.create(due) for due in (-300, -100, -500, -200, -400)}
+    claimed = [await scene.claim_one(most=1) for _ in made]
+    assert ids_of(claimed) == [made[due] for due in sorted(made)]
+    await scene.assert_sound()
+
+
+async def test_a_claim_takes_no_more_than_asked_for(scene: Scene) -> None:
+    for _ in range(10):
+        await scene.create()
+    counts = [len(await scene.claim(most=4)) for _ in range(4)]
+    assert counts == [4, 4, 2, 0]
+    assert await scene.claim(most=0) == []
+    await scene.assert_sound()
+
+
+async def test_parallel_claims_never_share_a_schedule(scene: Scene) -> None:
+    made = [await scene.create() for _ in range(100)]
+    batches = await asyncio.gather(*(scene.claim(most=7) for _ in range(20)))
+    claimed = [each for batch in batches for each in ids_of(batch)]
+    assert sorted(claimed) == sorted(made)
+    await scene.assert_sound()
+
+
+async def test_next_look_is_when_something_is_due(scene: Scene) -> None:
+    async def next_look(**options: int) -> float | None:
+        options = {"lease_ms": LEASE_MS, "most": 10} | options
+        return (await scene.store.claims.claim(scene.shard, **options)).next_look_ms  # type: ignore[arg-type]
+
+    assert await next_look() is None
+    later_ms = await scene.clock.now_ms() + 60_000
+    await scene.create_at(later_ms)
+    assert await next_look() == later_ms
+    await scene.create(-1000)
+    # Nothing is left that is due: now the lease that was given out is the next to end.
+    batch = await scene.store.claims.claim(scene.shard, lease_ms=5000, most=10)
+    [invocation] = batch.invocations
+    assert batch.next_look_ms == invocation.claimed_at_ms + 5000
+    # With more due than was taken, the next look is now.
+    for _ in range(3):
+        await scene.create()
+    assert (await next_look(most=1) or 0) <= await scene.clock.now_ms() + 1
+    await scene.assert_sound()
+
+
+async def test_a_stale_head_costs_one_empty_look_and_is_corrected(scene: Scene) -> None:
+    early = await scene.create(-1000)
+    later_ms = await scene.clock.now_ms() + 60_000
+    await scene.create_at(later_ms)
+    await scene.store.schedules.cancel(scene.account_id, early)
+    look = (await scene.store.claims.look([scene.shard]))[scene.shard]
+    assert (look.next_look_ms or 0) <= await scene.clock.now_ms()
+    batch = await scene.store.claims.claim(scene.shard, lease_ms=1, most=10)
+    assert batch == ([], later_ms)
+    look = (await scene.store.claims.look([scene.shard]))[scene.shard]
+    assert look.next_look_ms == later_ms
+    await scene.assert_sound()
+
+
+async def test_with_late_ms_only_what_is_late_is_claimed(scene: Scene) -> None:
+    late = await scene.create(0)
+    assert await scene.claim(late_ms=40) == []
+    await scene.clock.pass_ms(60)
+    fresh = await scene.create(-1)
+    assert ids_of(await scene.claim(late_ms=40)) == [late]
+    assert await scene.claim(late_ms=40) == []
+    assert ids_of(await scene.claim()) == [fresh]
+    await scene.assert_sound()
+
+
+async def test_a_backlog_is_called_out_and_forgotten(scene: Scene) -> None:
+    for _ in range(5):
+        await scene.create(-5000)
+    oldest_ms = await scene.clock.now_ms() - 5000
+    await scene.claim(most=2)
+    look = (await scene.store.claims.look([scene.shard]))[scene.shard]
+    assert look.backlog_since_ms is not None
+    assert abs(look.backlog_since_ms - oldest_ms) < 1000
+    await scene.claim(most=10)
+    assert 0 < await scene.store.client.pttl(keys.backlog(scene.shard)) <= 1000
+    await scene.assert_sound()
+
+
+async def test_a_look_sees_every_shard_at_once(scene: Scene) -> None:
+    due_ms = await scene.clock.now_ms() + 60_000
+    await scene.create_at(due_ms)
+    shards = range(scene.store.shards.count)
+    looks = await scene.store.claims.look(shards)
+    found = [looks[shard].next_look_ms for shard in shards]
+    assert found == [due_ms if shard == scene.shard else None for shard in shards]
+
+
+async def test_a_member_without_its_schedule_does_not_block_the_others(scene: Scene) -> None:
+    gone, kept = await scene.create(-2000), await scene.create(-1000)
+    await scene.store.client.delete(f"{scene.base}s:{gone[4:]}")
+    claimed = [await scene.claim(most=1) for _ in range(2)]
+    assert [ids_of(batch) for batch in claimed] == [[], [kept]]
+
+
+async def test_a_moment_of_the_far_future_keeps_its_millisecond(scene: Scene) -> None:
+    far_ms = 4_102_444_799_999
+    request = Request(far_ms, "GET", "https://example.com/")
+    schedule_id = await scene.store.schedules.create(scene.account_id, request)
+    assert await scene.visible_at_ms(schedule_id) == far_ms
+    batch = await scene.store.claims.claim(scene.shard, lease_ms=1, most=1)
+    assert batch == ([], far_ms)

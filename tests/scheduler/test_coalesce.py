@@ -1,0 +1,78 @@
+"""Coalescing: what arrives together goes together, and everyone gets the own answer."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from scheduler.store.coalesce import Coalescer
+from tests.scheduler.scene import settled
+
+
+class Sender:
+    """Answers each item with its double, and remembers the batches."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def send(self, items: list[int]) -> list[int]:
+        self.batches.append(items)
+        await self.gate.wait()
+        if 13 in items:
+            raise RuntimeError("unlucky")
+        return [item * 2 for item in items]
+
+
+async def test_what_is_submitted_in_one_turn_is_one_batch() -> None:
+    sender = Sender()
+    coalescer = Coalescer(sender.send, 100)
+    replies = await asyncio.gather(*(coalescer.submit(n) for n in range(10)))
+    assert replies == [n * 2 for n in range(10)]
+    assert sender.batches == [list(range(10))]
+
+
+async def test_while_one_batch_is_on_its_way_the_next_one_fills() -> None:
+    sender = Sender()
+    sender.gate.clear()
+    coalescer = Coalescer(sender.send, 3)
+    replies = [coalescer.submit(0)]
+    await asyncio.sleep(0)
+    replies += [coalescer.submit(n) for n in range(1, 6)]
+    await asyncio.sleep(0)
+    assert sender.batches == [[0]]
+    sender.gate.set()
+    assert await asyncio.gather(*replies) == [0, 2, 4, 6, 8, 10]
+    assert sender.batches == [[0], [1, 2, 3], [4, 5]]
+    assert await coalescer.submit(21) == 42
+
+
+async def test_an_error_is_told_to_all_of_its_batch_and_to_nobody_else() -> None:
+    sender = Sender()
+    coalescer = Coalescer(sender.send, 2)
+    results = await asyncio.gather(
+        *(settled(lambda n=n: coalescer.submit(n)) for n in (1, 2, 13, 4, 5))  # type: ignore[misc]
+    )
+    assert [r if isinstance(r, int) else str(r) for r in results] == [
+        2,
+        4,
+        "unlucky",
+        "unlucky",
+        10,
+    ]
+    assert await coalescer.submit(6) == 12
+
+
+async def test_a_caller_that_left_harms_nobody() -> None:
+    sender = Sender()
+    sender.gate.clear()
+    coalescer = Coalescer(sender.send, 10)
+    left, stays = coalescer.submit(1), coalescer.submit(2)
+    await asyncio.sleep(0)
+    left.cancel()
+    sender.gate.set()
+    assert await stays == 4
+    with pytest.raises(asyncio.CancelledError):
+        await left

@@ -1,0 +1,184 @@
+"""Creating: a schedule and its credit in one step."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from scheduler import ids
+from scheduler.errors import InsufficientCredits, KeyReused, NotFound, StoreUnavailable
+from scheduler.models import Delivery, Idempotency, Request, Schedule, Status
+from scheduler.store import keys, packing
+from scheduler.store.items import CreateGroup, CreateItem, CreateReply
+from scheduler.store.schedules import Created
+from tests.scheduler.scene import CREDITS, URL, Holdings, Scene, settled
+
+
+async def test_what_is_read_is_what_was_created(scene: Scene) -> None:
+    body = '{"n": 1.10, "big": 12345678901234567890123, "é": "\\u00e9"}'.encode()
+    request = Request(
+        await scene.clock.now_ms() + 60_000,
+        "PUT",
+        URL,
+        {"X-One": "1"},
+        body,
+        Delivery.AT_MOST_ONCE,
+        await scene.clock.now_ms() + 90_000,
+    )
+    schedule_id = await scene.store.schedules.create(scene.account_id, request)
+    now_ms = await scene.clock.now_ms()
+    stored = await scene.store.schedules.get(scene.account_id, schedule_id)
+    assert stored == Schedule(schedule_id, stored.created_at_ms, request, Status.SCHEDULED)
+    assert 0 <= now_ms - stored.created_at_ms < 1000
+    assert await scene.visible_at_ms(schedule_id) == request.trigger_at_ms
+    await scene.assert_sound()
+
+
+async def test_credits_never_fall_below_zero_under_parallel_creates(scene: Scene) -> None:
+    due_ms = await scene.clock.now_ms()
+    results = await asyncio.gather(*(settled(lambda: scene.create_at(due_ms)) for _ in range(200)))
+    created = [each for each in results if isinstance(each, str)]
+    refused = [each for each in results if isinstance(each, InsufficientCredits)]
+    assert (len(created), len(refused)) == (CREDITS, 200 - CREDITS)
+    assert len(set(created)) == CREDITS
+    expected = Holdings(0, CREDITS, CREDITS, 0, {"scheduled": CREDITS})
+    assert await scene.holdings() == expected
+    await scene.assert_sound()
+
+
+async def test_batches_of_several_accounts_are_paid_by_each(scene: Scene) -> None:
+    poor = await scene.account("poor", credits=0)
+    while not poor.startswith(f"acc_{scene.shard:02d}"):
+        poor = await scene.account(f"poor {poor}", credits=1)
+    has = await scene.store.accounts.credits(poor)
+    results = await asyncio.gather(
+        *(settled(lambda: scene.create(account_id=poor)) for _ in range(3)),
+        *(settled(scene.create) for _ in range(3)),
+    )
+    kinds = [type(each) for each in results]
+    assert kinds == [str] * has + [InsufficientCredits] * (3 - has) + [str] * 3
+    await scene.assert_sound()
+
+
+async def test_a_repeated_create_is_paid_once(scene: Scene) -> None:
+    request = Request(await scene.clock.now_ms() + 60_000, "GET", URL)
+    schedule_id = ids.new_schedule_id()
+    for _ in range(3):
+        assert await send_again(scene, schedule_id, request) == CreateReply(1, 1)
+    expected = Holdings(CREDITS - 1, 1, 1, 0, {"scheduled": 1})
+    assert await scene.holdings() == expected
+    await scene.assert_sound()
+
+
+async def test_a_repeat_of_what_has_ended_meanwhile_makes_nothing_new(scene: Scene) -> None:
+    schedule_id = await scene.run()
+    stored = await scene.store.schedules.get(scene.account_id, schedule_id)
+    assert await send_again(scene, schedule_id, stored.request) == CreateReply(1, 1)
+    assert await scene.status(schedule_id) == Status.COMPLETED
+    await scene.assert_sound()
+
+
+async def send_again(scene: Scene, schedule_id: str, request: Request) -> CreateReply:
+    """The script's call for one schedule, as a repeat after a lost reply makes it."""
+    item = CreateItem(schedule_id[4:], request.trigger_at_ms, packing.pack_request(request))
+    group = CreateGroup(keys.parts(scene.account_id).local, [item])
+    created = await scene.store.schedules._scripts.create(scene.shard, [group])
+    [reply] = created.replies
+    return reply
+
+
+async def test_of_a_batch_as_many_are_stored_as_the_credits_reach(scene: Scene) -> None:
+    requests = [Request(await scene.clock.now_ms() + n, "GET", URL) for n in range(CREDITS + 20)]
+    created = await scene.store.schedules.create_all(scene.account_id, requests)
+    assert len(created.schedule_ids) == CREDITS
+    stored = await scene.store.schedules.get(scene.account_id, created.schedule_ids[-1])
+    assert stored.request == requests[CREDITS - 1]
+    assert await scene.holdings() == Holdings(0, CREDITS, CREDITS, 0, {"scheduled": CREDITS})
+    with pytest.raises(InsufficientCredits):
+        await scene.store.schedules.create_all(scene.account_id, requests)
+    await scene.assert_sound()
+
+
+async def test_parallel_creates_with_one_key_are_one_create(scene: Scene) -> None:
+    request = Request(await scene.clock.now_ms() + 60_000, "GET", URL)
+    once = Idempotency("key", "fingerprint")
+
+    async def create() -> Created:
+        return await scene.store.schedules.create_all(scene.account_id, [request] * 3, once)
+
+    results = await asyncio.gather(*(create() for _ in range(20)))
+    assert len({tuple(each.schedule_ids) for each in results}) == 1
+    assert [each.replayed for each in results].count(False) == 1
+    with pytest.raises(KeyReused):
+        await scene.store.schedules.create_all(
+            scene.account_id, [request], Idempotency("key", "other")
+        )
+    assert await scene.holdings() == Holdings(CREDITS - 3, 3, 3, 0, {"scheduled": 3})
+    await scene.assert_sound()
+
+
+async def test_an_unknown_account_creates_nothing(scene: Scene) -> None:
+    with pytest.raises(NotFound):
+        await scene.create(account_id=ids.new_account_id(scene.shard))
+    for malformed in ("acc_nonsense", "sch_x", ""):
+        with pytest.raises(ValueError, match="not an account id"):
+            await scene.create(account_id=malformed)
+    await scene.assert_sound()
+
+
+@pytest.mark.parametrize("schedule_id", ["", "sch_", "sch_*", "inv_x", "sch_" + "0" * 26])
+async def test_an_unknown_schedule_is_not_found(scene: Scene, schedule_id: str) -> None:
+    with pytest.raises(NotFound):
+        await scene.store.schedules.get(scene.account_id, schedule_id)
+
+
+async def test_another_accounts_schedule_is_not_found(scene: Scene) -> None:
+    other = await scene.account("other")
+    schedule_id = await scene.create()
+    with pytest.raises(NotFound):
+        await scene.store.schedules.get(other, schedule_id)
+
+
+async def test_the_head_is_when_the_earliest_is_due(scene: Scene) -> None:
+    later = await scene.clock.now_ms() + 60_000
+    await scene.create_at(later + 5000)
+    await scene.create_at(later)
+    await scene.create_at(later + 9000)
+    looks = await scene.store.claims.look([scene.shard])
+    assert looks[scene.shard].next_look_ms == later
+    assert looks[scene.shard].backlog_since_ms is None
+
+
+async def test_a_full_store_refuses_to_create_and_deducts_nothing(valkey_scene: Scene) -> None:
+    scene = valkey_scene
+    kept, cancelled = await scene.create(), await scene.create(60_000)
+    await scene.store.client.config_set("maxmemory", 1)
+    try:
+        with pytest.raises(StoreUnavailable, match="full"):
+            await scene.create()
+        full = await scene.holdings()
+        await scene.store.schedules.cancel(scene.account_id, cancelled)
+        # What ends schedules must still work, or the store would stay full.
+        [invocation] = await scene.claim()
+        assert await scene.store.claims.extend(scene.shard, 1000, [invocation]) == []
+        await scene.store.claims.release(scene.shard, [invocation])
+        assert await scene.ack(await scene.claim()) == [1]
+        await scene.store.start()
+    finally:
+        await scene.store.client.config_set("maxmemory", 0)
+    assert full == Holdings(CREDITS - 2, 2, 2, 0, {"scheduled": 2})
+    assert await scene.status(kept) == Status.COMPLETED
+    await scene.assert_sound()
+
+
+async def test_many_payloads_survive_the_packing(scene: Scene) -> None:
+    headers = {f"X-{n}": "v" * n for n in range(64)}
+    schedule_id = await scene.create(
+        url=URL + "/" + "p" * 8000, headers=headers, body=b'{"b":"%s"}' % (b"x" * 250_000)
+    )
+    [invocation] = await scene.claim()
+    stored = await scene.store.schedules.get(scene.account_id, schedule_id)
+    assert invocation.request == stored.request
+    assert stored.request.headers == headers
+    assert keys.schedule(scene.account_id, schedule_id).endswith(schedule_id[4:])

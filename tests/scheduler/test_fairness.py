@@ -1,0 +1,110 @@
+"""Fair shares: one account's flood is not its neighbours' delay."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+from scheduler import ids
+from tests.scheduler.scene import COMPLETED, Scene, ids_of
+
+FLOOD = 20_000
+
+
+async def neighbours(scene: Scene, count: int) -> list[str]:
+    """Accounts in the shard of the scene's own."""
+    found: list[str] = []
+    while len(found) < count:
+        account_id = await scene.account(ids.new_token())
+        if account_id.startswith(f"acc_{scene.shard:02d}"):
+            found.append(account_id)
+    return found
+
+
+async def test_small_accounts_beside_a_flood_are_served_at_once(valkey_scene: Scene) -> None:
+    scene = valkey_scene
+    small = await neighbours(scene, 3)
+    await scene.create_many(FLOOD, await scene.clock.now_ms() - 60_000, account_id=scene.account_id)
+    made = [await scene.create(account_id=each) for each in small for _ in range(50)]
+    first, second = await scene.claim(), await scene.claim()
+    shares = Counter(each.account_id for each in first)
+    assert shares == dict.fromkeys([scene.account_id, *small], 32)
+    assert {*made} <= {*ids_of(first), *ids_of(second)}
+    # What nobody else wants, the flood gets: a claim is never half empty.
+    assert (len(first), len(second)) == (128, 128)
+    assert [each.account_id for each in await scene.claim()] == [scene.account_id] * 128
+
+
+async def test_what_comes_late_beside_a_flood_is_served_in_the_next_claim(scene: Scene) -> None:
+    [small] = await neighbours(scene, 1)
+    await scene.create_many(1000, await scene.clock.now_ms() - 60_000, account_id=scene.account_id)
+    for _ in range(5):
+        assert len(await scene.claim()) == 128
+        schedule_id = await scene.create(0, account_id=small)
+        assert schedule_id in ids_of(await scene.claim(most=16))
+
+
+async def test_forty_floods_take_turns_and_starve_nobody(scene: Scene) -> None:
+    """More floods than a claim takes accounts: those served go to the end of the queue."""
+    floods = [scene.account_id, *await neighbours(scene, 39)]
+    [small] = await neighbours(scene, 1)
+    due_ms = await scene.clock.now_ms() - 60_000
+    for each in floods:
+        await scene.create_many(200, due_ms, account_id=each)
+    served: Counter[str] = Counter()
+    for _ in range(5):
+        batch = await scene.claim(most=64)
+        assert len({each.account_id for each in batch}) == 16
+        served.update(each.account_id for each in batch)
+        await scene.clock.pass_ms(1)
+    # Five claims of sixteen accounts are two turns for each of the forty.
+    assert [served[each] for each in floods] == [8] * 40
+    schedule_id = await scene.create(-1, account_id=small)
+    claims_until_served = 0
+    while True:
+        claims_until_served += 1
+        if schedule_id in ids_of(await scene.claim(most=64)):
+            break
+        await scene.clock.pass_ms(1)
+    assert claims_until_served <= 3
+
+
+async def test_who_is_passed_over_keeps_its_place(scene: Scene) -> None:
+    [other] = await neighbours(scene, 1)
+    mine, theirs = await scene.create(-2000), await scene.create(-1000, account_id=other)
+    batch = await scene.store.claims.claim(
+        scene.shard, lease_ms=1000, most=10, most_accounts=1, pass_over=[scene.account_id]
+    )
+    assert ids_of(batch.invocations) == [theirs]
+    # The next look is the lease's end of what was taken, not the one that was passed over.
+    assert batch.next_look_ms == batch.invocations[0].claimed_at_ms + 1000
+    nothing = await scene.store.claims.claim(
+        scene.shard, lease_ms=1000, most=10, pass_over=[scene.account_id, other]
+    )
+    assert nothing == ([], None)
+    assert ids_of(await scene.claim(most_accounts=1)) == [mine]
+    await scene.assert_sound()
+
+
+async def test_room_that_others_leave_is_used(scene: Scene) -> None:
+    [other] = await neighbours(scene, 1)
+    await scene.create_many(100, await scene.clock.now_ms() - 10, account_id=scene.account_id)
+    await scene.create(account_id=other)
+    batch = await scene.claim(most=40)
+    assert Counter(each.account_id for each in batch) == {scene.account_id: 39, other: 1}
+    await scene.assert_sound()
+
+
+async def test_a_flood_is_worked_off_by_parallel_claims(scene: Scene) -> None:
+    await scene.create_many(1000, await scene.clock.now_ms() - 10, account_id=scene.account_id)
+
+    async def work() -> list[str]:
+        done: list[str] = []
+        while batch := await scene.claim():
+            assert await scene.ack(batch, COMPLETED) == [1] * len(batch)
+            done += ids_of(batch)
+        return done
+
+    done = [each for part in await asyncio.gather(*(work() for _ in range(4))) for each in part]
+    assert len(done) == len(set(done)) == 1000
+    await scene.assert_sound()

@@ -1,0 +1,155 @@
+"""Leases end, are prolonged, given back and taken over; only the token tells who holds one."""
+
+from __future__ import annotations
+
+from scheduler.models import Status
+from tests.scheduler.scene import CREDITS, LEASE_MS, Holdings, Scene, ids_of
+
+SHORT_MS = 5
+
+
+async def test_an_ended_lease_is_taken_over_as_the_next_attempt(scene: Scene) -> None:
+    schedule_id = await scene.create()
+    first = await scene.claim_one(lease_ms=SHORT_MS)
+    await scene.clock.pass_ms(SHORT_MS + 1)
+    second = await scene.claim_one(lease_ms=SHORT_MS)
+    await scene.clock.pass_ms(SHORT_MS + 1)
+    third = await scene.claim_one()
+    assert ids_of([first, second, third]) == [schedule_id] * 3
+    assert [each.attempt for each in (first, second, third)] == [1, 2, 3]
+    assert len({first.token, second.token, third.token}) == 3
+    assert await scene.claim() == []
+    await scene.assert_sound()
+
+
+async def test_a_lease_holds_until_its_end(scene: Scene) -> None:
+    await scene.create()
+    invocation = await scene.claim_one(lease_ms=60_000)
+    await scene.clock.pass_ms(50)
+    assert await scene.claim() == []
+    assert await scene.claim(grace_ms=10) == []
+    assert await scene.visible_at_ms(invocation.schedule_id) == invocation.claimed_at_ms + 60_000
+    await scene.assert_sound()
+
+
+async def test_grace_prolongs_an_ended_lease_instead(scene: Scene) -> None:
+    held = await scene.create()
+    invocation = await scene.claim_one(lease_ms=SHORT_MS)
+    await scene.clock.pass_ms(SHORT_MS + 1)
+    fresh = await scene.create()
+    before_ms = await scene.clock.now_ms()
+    # What nobody held is claimed all the same.
+    assert ids_of(await scene.claim(grace_ms=10_000)) == [fresh]
+    visible_at_ms = await scene.visible_at_ms(held)
+    assert visible_at_ms is not None
+    assert visible_at_ms - before_ms >= 10_000
+    # Who held it holds it still.
+    assert await scene.ack([invocation]) == [1]
+    await scene.assert_sound()
+
+
+async def test_an_extension_prolongs_what_the_token_holds(scene: Scene) -> None:
+    await scene.create()
+    invocation = await scene.claim_one(lease_ms=SHORT_MS)
+    assert await scene.store.claims.extend(scene.shard, LEASE_MS, [invocation]) == []
+    visible_at_ms = await scene.visible_at_ms(invocation.schedule_id)
+    assert visible_at_ms is not None
+    assert 0 <= visible_at_ms - invocation.claimed_at_ms - LEASE_MS < 1000
+    await scene.clock.pass_ms(SHORT_MS + 1)
+    assert await scene.claim() == []
+    await scene.assert_sound()
+
+
+async def test_a_lease_that_is_made_shorter_is_looked_at_when_it_ends(scene: Scene) -> None:
+    schedule_id = await scene.create()
+    invocation = await scene.claim_one(lease_ms=600_000)
+    assert await scene.store.claims.extend(scene.shard, SHORT_MS, [invocation]) == []
+    await scene.assert_sound()
+    await scene.clock.pass_ms(SHORT_MS + 1)
+    assert ids_of(await scene.claim()) == [schedule_id]
+    await scene.assert_sound()
+
+
+async def test_an_ended_lease_that_nobody_took_over_can_be_extended(scene: Scene) -> None:
+    await scene.create()
+    invocation = await scene.claim_one(lease_ms=SHORT_MS)
+    await scene.clock.pass_ms(SHORT_MS + 1)
+    assert await scene.store.claims.extend(scene.shard, LEASE_MS, [invocation]) == []
+    assert await scene.claim() == []
+    await scene.assert_sound()
+
+
+async def test_an_extension_tells_what_was_lost(scene: Scene) -> None:
+    lost, ended = await scene.create(-3000), await scene.create(-2000)
+    mine = await scene.claim(lease_ms=SHORT_MS)
+    assert ids_of(mine) == [lost, ended]
+    assert await scene.ack(mine[1:]) == [1]
+    await scene.clock.pass_ms(SHORT_MS + 1)
+    theirs = await scene.claim_one()
+    kept = await scene.create(-1000)
+    mine += await scene.claim()
+    gone = await scene.store.claims.extend(scene.shard, 60_000, mine)
+    assert ids_of(gone) == [lost, ended]
+    assert await scene.visible_at_ms(lost) == theirs.claimed_at_ms + LEASE_MS
+    assert await scene.visible_at_ms(ended) is None
+    assert (await scene.visible_at_ms(kept) or 0) >= theirs.claimed_at_ms + 60_000
+    await scene.assert_sound()
+
+
+async def test_an_extension_tells_the_store_of_attempts_it_had_not_seen(scene: Scene) -> None:
+    await scene.create()
+    invocation = await scene.claim_one(lease_ms=SHORT_MS)
+    invocation.attempt = 2
+    await scene.store.claims.extend(scene.shard, SHORT_MS, [invocation])
+    await scene.clock.pass_ms(SHORT_MS + 2)
+    assert (await scene.claim_one()).attempt == 3
+    await scene.assert_sound()
+
+
+async def test_a_release_restores_trigger_time_and_attempt(scene: Scene) -> None:
+    due_ms = await scene.clock.now_ms() - 1000
+    schedule_id = await scene.create_at(due_ms)
+    before = await scene.holdings()
+    stored = await scene.store.client.hgetall(f"{scene.base}s:{schedule_id[4:]}")
+    invocation = await scene.claim_one()
+    for _ in range(2):
+        await scene.store.claims.release(scene.shard, [invocation])
+    assert await scene.visible_at_ms(schedule_id) == due_ms
+    assert await scene.holdings() == before
+    assert await scene.store.client.hgetall(f"{scene.base}s:{schedule_id[4:]}") == stored
+    again = await scene.claim_one()
+    assert (again.schedule_id, again.attempt) == (schedule_id, 1)
+    await scene.assert_sound()
+
+
+async def test_a_release_of_a_later_attempt_keeps_those_before(scene: Scene) -> None:
+    await scene.create()
+    await scene.claim_one(lease_ms=SHORT_MS)
+    await scene.clock.pass_ms(SHORT_MS + 1)
+    second = await scene.claim_one()
+    await scene.store.claims.release(scene.shard, [second])
+    assert (await scene.claim_one()).attempt == 2
+    await scene.assert_sound()
+
+
+async def test_a_release_leaves_alone_what_another_worker_holds(scene: Scene) -> None:
+    schedule_id = await scene.create()
+    first = await scene.claim_one(lease_ms=SHORT_MS)
+    await scene.clock.pass_ms(SHORT_MS + 1)
+    second = await scene.claim_one()
+    await scene.store.claims.release(scene.shard, [first])
+    assert await scene.visible_at_ms(schedule_id) == second.claimed_at_ms + LEASE_MS
+    assert await scene.ack([second]) == [1]
+    await scene.store.claims.release(scene.shard, [second])
+    assert await scene.status(schedule_id) == Status.COMPLETED
+    assert await scene.holdings() == Holdings(CREDITS - 1, 1, 0, 0, {"completed": 1})
+    await scene.assert_sound()
+
+
+async def test_what_was_given_back_is_looked_for_at_once(scene: Scene) -> None:
+    schedule_id = await scene.create()
+    invocation = await scene.claim_one(lease_ms=60_000)
+    assert await scene.claim() == []
+    await scene.store.claims.release(scene.shard, [invocation])
+    assert ids_of(await scene.claim()) == [schedule_id]
+    await scene.assert_sound()

@@ -1,0 +1,307 @@
+"""The log: filters, orders and pages, while it changes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from scheduler import ids
+from scheduler.errors import InvalidRequest
+from scheduler.models import LogEntry, Outcome, Request, Status
+from scheduler.store import packing
+from scheduler.store.logs import LogPage, LogQuery
+from tests.scheduler.scene import COMPLETED, CREDITS, FAILED, Scene
+
+URLS = [f"https://example.com/{n}" for n in range(3)]
+SAME_MS = 3000
+
+
+async def write(scene: Scene, entries: Sequence[tuple[int, int, Status, str]]) -> list[str]:
+    """Log entries at given places (ms, sequence), written as `ack` does."""
+    made = []
+    async with scene.store.client.pipeline(transaction=False) as pipe:
+        for ms, sequence, status, url in entries:
+            schedule_id = ids.new_schedule_id()
+            outcome = None if status is Status.CANCELLED else Outcome(status, 200, 1, "")
+            line = packing.log_line(schedule_id, ms - 5, Request(ms - 1, "GET", url), outcome)
+            stream_id = f"{ms}-{sequence}"
+            pipe.xadd(scene.base + "log", {"e": line.entry}, id=stream_id)
+            pipe.xadd(f"{scene.base}index:{status}", {"h": ""}, id=stream_id)
+            pipe.xadd(f"{scene.base}index:{line.bucket}", {"h": line.digest}, id=stream_id)
+            made.append(schedule_id)
+        await pipe.execute()
+    return made
+
+
+def moment(entry: LogEntry, cancelled_at: dict[str, int]) -> int:
+    """Where an entry belongs on the timeline."""
+    if entry.status is Status.SCHEDULED:
+        return entry.scheduled_at_ms
+    return entry.executed_at_ms or cancelled_at[entry.schedule_id]
+
+
+async def mixed(scene: Scene) -> dict[str, int]:
+    """Entries of every kind, waiting ones in past and future, held ones among them; returns the
+    moments of the cancelled."""
+    await scene.store.accounts.grant(scene.account_id, CREDITS)
+    cancelled_at = {}
+    for n in range(24):
+        url, kind = URLS[n % 3], n % 4
+        schedule_id = await scene.create(-1000 - n, url=url)
+        if kind == 2:
+            await scene.store.schedules.cancel(scene.account_id, schedule_id)
+            stored = await scene.store.schedules.get(scene.account_id, schedule_id)
+            cancelled_at[schedule_id] = stored.ended_at_ms or 0
+        elif kind == 3:
+            await scene.claim_one()
+        else:
+            await scene.ack([await scene.claim_one()], FAILED if kind else COMPLETED)
+        if n % 5 == 0:
+            await scene.clock.pass_ms(3)
+    for n in range(12):
+        await scene.create(60_000 + n // 2, url=URLS[n % 3])
+    return cancelled_at
+
+
+async def test_every_filter_in_both_orders_finds_what_a_plain_search_finds(scene: Scene) -> None:
+    cancelled_at = await mixed(scene)
+    everything = await scene.log()
+    assert len(everything) == 36
+    moments = sorted({moment(entry, cancelled_at) for entry in everything})
+    chance = random.Random(7)
+    for status in (None, *Status):
+        for url in (None, URLS[1], "https://example.com/none"):
+            for _ in range(3):
+                from_ms, to_ms = (
+                    chance.choice([None, chance.choice(moments) + chance.choice([0, 1])])
+                    for _ in range(2)
+                )
+                expected = [
+                    entry
+                    for entry in everything
+                    if status in (None, entry.status)
+                    and url in (None, entry.url)
+                    and (from_ms is None or moment(entry, cancelled_at) >= from_ms)
+                    and (to_ms is None or moment(entry, cancelled_at) < to_ms)
+                ]
+                query = {"status": status, "url": url, "from_ms": from_ms, "to_ms": to_ms}
+                for limit in (4, 100):
+                    assert await scene.log(**query, limit=limit) == expected
+                    ascending = await scene.log(**query, limit=limit, descending=False)
+                    assert ascending == expected[::-1]
+    ordered = [moment(entry, cancelled_at) for entry in everything]
+    assert ordered == sorted(ordered, reverse=True)
+    await scene.assert_sound()
+
+
+async def test_a_full_page_at_the_very_end_has_no_cursor(scene: Scene) -> None:
+    for _ in range(10):
+        await scene.run()
+    for descending in (True, False):
+        page = await scene.store.logs.page(
+            scene.account_id, LogQuery(limit=10, descending=descending)
+        )
+        assert (len(page.entries), page.next_cursor) == (10, None)
+        page = await scene.store.logs.page(
+            scene.account_id, LogQuery(limit=9, descending=descending)
+        )
+        assert len(page.entries) == 9
+        assert page.next_cursor is not None
+
+
+async def test_an_empty_log_is_an_empty_page(scene: Scene) -> None:
+    for status in (None, *Status):
+        page = await scene.store.logs.page(scene.account_id, LogQuery(status=status))
+        assert page == LogPage([], None)
+
+
+async def test_a_held_one_is_listed_as_scheduled_at_its_trigger_time(scene: Scene) -> None:
+    due_ms = await scene.clock.now_ms() - 5000
+    held = await scene.create_at(due_ms)
+    await scene.create(-1)
+    await scene.claim(lease_ms=600_000)
+    for query in ({}, {"status": Status.SCHEDULED}, {"from_ms": due_ms, "to_ms": due_ms + 1}):
+        entry = (await scene.log(**query))[-1]
+        assert (entry.schedule_id, entry.status) == (held, Status.SCHEDULED)
+        assert (entry.scheduled_at_ms, entry.executed_at_ms) == (due_ms, None)
+    assert await scene.log(from_ms=await scene.clock.now_ms() + 1000) == []
+    await scene.assert_sound()
+
+
+@pytest.mark.parametrize("descending", [True, False], ids=["desc", "asc"])
+async def test_thousands_of_entries_of_one_millisecond_are_paged_through(
+    scene: Scene, descending: bool
+) -> None:
+    now_ms = await scene.clock.now_ms()
+    at_ms, url = now_ms - 1000, URLS[0]
+    edges = [(at_ms - 1, 0, Status.COMPLETED, url), (at_ms + 1, 0, Status.COMPLETED, url)]
+    kinds = [Status.COMPLETED, Status.FAILED, Status.CANCELLED]
+    crowd = [(at_ms, n, kinds[n % 3], URLS[n % 2]) for n in range(SAME_MS)]
+    ended = await write(scene, [edges[0], *crowd, edges[1]])
+    waiting = sorted(await scene.create_many(SAME_MS, at_ms))
+    # Within a millisecond what has ended comes before what waits.
+    expected = [*ended[:-1], *waiting, ended[-1]]
+    found = [entry.schedule_id for entry in await scene.log(descending=descending, limit=97)]
+    assert found == (expected[::-1] if descending else expected)
+    failed = await scene.log(descending=descending, status=Status.FAILED, url=URLS[1])
+    wanted = [
+        each
+        for each, (*_, s, u) in zip(ended[1:], crowd, strict=False)
+        if (s, u) == (Status.FAILED, URLS[1])
+    ]
+    assert [e.schedule_id for e in failed] == (wanted[::-1] if descending else wanted)
+
+
+@pytest.mark.parametrize("descending", [True, False], ids=["desc", "asc"])
+@pytest.mark.parametrize("status", [None, Status.SCHEDULED], ids=["all", "scheduled"])
+async def test_what_stays_is_listed_once_whatever_comes_and_goes(
+    scene: Scene, descending: bool, status: Status | None
+) -> None:
+    """Between two pages entries come, end and are cancelled: the one the cursor stands on too."""
+    await scene.store.accounts.grant(scene.account_id, 1000)
+    chance = random.Random(11)
+    base_ms = await scene.clock.now_ms() + 60_000
+    for _ in range(10):
+        await scene.run()
+    alive = [await scene.create_at(base_ms + n // 4) for n in range(80)]
+    stays, goes = set(alive), set()
+    listed: list[str] = []
+    cursor = None
+    while True:
+        page = await scene.store.logs.page(
+            scene.account_id,
+            LogQuery(status=status, limit=7, descending=descending, cursor=cursor),
+        )
+        listed += [entry.schedule_id for entry in page.entries]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+        last = page.entries[-1] if page.entries else None
+        leaving = [last.schedule_id] if last and last.schedule_id in stays else []
+        leaving += chance.sample(sorted(stays), 1)
+        for schedule_id in {*leaving}:
+            await scene.store.schedules.cancel(scene.account_id, schedule_id)
+            stays.discard(schedule_id)
+            goes.add(schedule_id)
+        await scene.create_at(base_ms + chance.randrange(20))
+        await scene.run()
+    order = [each for each in listed if each in stays]
+    due = {each: n for n, each in enumerate(alive)}
+    assert len(order) == len(stays)
+    assert set(order) == stays
+    expected = sorted(stays, key=lambda each: (due[each] // 4, each), reverse=descending)
+    assert order == expected
+    assert goes
+    await scene.assert_sound()
+
+
+async def test_an_entry_that_was_trimmed_under_the_cursor_is_no_harm(scene: Scene) -> None:
+    at_ms = await scene.clock.now_ms() - 1000
+    made = await write(scene, [(at_ms + n, 0, Status.FAILED, URLS[0]) for n in range(10)])
+    for query in ({}, {"status": Status.FAILED}, {"url": URLS[0]}):
+        logs = scene.store.logs
+        first = await logs.page(scene.account_id, LogQuery(**query, limit=4, descending=False))
+        await scene.store.client.xdel(scene.base + "log", f"{at_ms + 3}-0", f"{at_ms + 5}-0")
+        rest = await scene.log(**query, descending=False)
+        second = await logs.page(
+            scene.account_id,
+            LogQuery(**query, limit=100, descending=False, cursor=first.next_cursor),
+        )
+        assert [entry.schedule_id for entry in second.entries] == [made[n] for n in (4, 6, 7, 8, 9)]
+        assert len(rest) == 8
+        await scene.store.client.delete(
+            *[f"{scene.base}{name}" for name in ("log", "index:failed")],
+            f"{scene.base}index:{packing.url_place(URLS[0])[0]}",
+        )
+        made = await write(scene, [(at_ms + n, 0, Status.FAILED, URLS[0]) for n in range(10)])
+
+
+async def test_a_rare_kind_comes_in_short_pages_with_a_cursor_to_go_on(scene: Scene) -> None:
+    """A page looks at a bounded number of entries, and says where it stopped."""
+    start_ms = await scene.clock.now_ms() - 100_000
+    twin = _same_bucket(URLS[0])
+    common = [(start_ms + n, 0, Status.COMPLETED, twin) for n in range(2500)]
+    [rare] = await write(scene, [(start_ms - 1, 0, Status.COMPLETED, URLS[0])])
+    await write(scene, common)
+    page = await scene.store.logs.page(scene.account_id, LogQuery(url=URLS[0]))
+    assert page.entries == []
+    assert page.next_cursor is not None
+    page = await scene.store.logs.page(
+        scene.account_id, LogQuery(url=URLS[0], cursor=page.next_cursor)
+    )
+    assert [entry.schedule_id for entry in page.entries] == [rare]
+    assert page.next_cursor is None
+
+
+async def test_a_rare_url_among_the_waiting_comes_in_short_pages(scene: Scene) -> None:
+    due_ms = await scene.clock.now_ms() + 60_000
+    await scene.create_many(2500, due_ms)
+    rare = await scene.create_at(due_ms - 1, url=URLS[2])
+    pages, cursor, found = 0, None, []
+    while pages == 0 or cursor is not None:
+        page = await scene.store.logs.page(scene.account_id, LogQuery(url=URLS[2], cursor=cursor))
+        found += [entry.schedule_id for entry in page.entries]
+        cursor, pages = page.next_cursor, pages + 1
+    assert found == [rare]
+    assert pages == 2
+
+
+async def test_a_filter_by_two_things_goes_along_the_shorter_index(scene: Scene) -> None:
+    start_ms = await scene.clock.now_ms() - 100_000
+    await write(scene, [(start_ms + n, 0, Status.COMPLETED, URLS[0]) for n in range(2500)])
+    [rare] = await write(scene, [(start_ms + 2500, 0, Status.FAILED, URLS[0])])
+    await write(scene, [(start_ms + 2501 + n, 0, Status.COMPLETED, URLS[0]) for n in range(2500)])
+    page = await scene.store.logs.page(
+        scene.account_id, LogQuery(url=URLS[0], status=Status.FAILED)
+    )
+    assert [entry.schedule_id for entry in page.entries] == [rare]
+    assert page.next_cursor is None
+
+
+async def test_what_ends_while_a_page_is_read_is_listed_once(scene: Scene) -> None:
+    """Between reading what waits and reading the log, all that waited ends."""
+    for _ in range(20):
+        await scene.create(-1)
+    logs = scene.store.logs
+    read_ended: Callable[..., object] = logs._read_ended
+
+    async def slowly(*arguments: object) -> object:
+        await scene.ack(await scene.claim())
+        return await read_ended(*arguments)  # type: ignore[misc]
+
+    logs._read_ended = slowly  # type: ignore[assignment,method-assign]
+    page = await logs.page(scene.account_id, LogQuery(limit=100))
+    assert len(page.entries) == len({entry.schedule_id for entry in page.entries}) == 20
+    assert {entry.status for entry in page.entries} == {Status.COMPLETED}
+
+
+async def test_a_cursor_of_one_order_can_be_used_in_the_other(scene: Scene) -> None:
+    made = [await scene.run() for _ in range(6)]
+    page = await scene.store.logs.page(scene.account_id, LogQuery(limit=3))
+    back = await scene.store.logs.page(
+        scene.account_id, LogQuery(limit=10, descending=False, cursor=page.next_cursor)
+    )
+    assert [entry.schedule_id for entry in back.entries] == made[-2:]
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "AAAA", "é", "kwEA" * 50])
+async def test_a_bad_cursor_is_refused(scene: Scene, cursor: str) -> None:
+    with pytest.raises(InvalidRequest, match="not a cursor"):
+        await scene.store.logs.page(scene.account_id, LogQuery(cursor=cursor))
+
+
+async def test_accounts_do_not_see_each_others_entries(scene: Scene) -> None:
+    other = await scene.account("other")
+    await scene.run()
+    await scene.create()
+    page = await scene.store.logs.page(other, LogQuery())
+    assert page == LogPage([], None)
+
+
+def _same_bucket(url: str) -> str:
+    """Another URL whose index stream is the same."""
+    bucket, _ = packing.url_place(url)
+    candidates = (f"https://example.org/{n}" for n in range(100_000))
+    return next(each for each in candidates if packing.url_place(each)[0] == bucket)

@@ -1,0 +1,132 @@
+"""What is forgotten, and when: nothing early, nothing for ever."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from scheduler.errors import NotFound
+from scheduler.models import Plan
+from scheduler.rollups import DAY_MS, HOUR_MS
+from scheduler.settings import Settings
+from scheduler.store import Store
+from tests.scheduler.clocks import FakeClock, ServerClock
+from tests.scheduler.conftest import open_fake
+from tests.scheduler.scene import COMPLETED, FAILED, Scene
+from tests.servers import ValkeyProcess
+
+KEPT_ENTRIES = 300
+EXECUTED = 2000
+
+
+async def run_many(scene: Scene, count: int) -> None:
+    await scene.create_many(count, await scene.clock.now_ms() - 1)
+    for n in range(0, count, 100):
+        await scene.ack(await scene.claim(most=100), FAILED if n % 200 else COMPLETED)
+
+
+async def assert_trimmed(scene: Scene) -> None:
+    """The log is held at its length, give or take a node of the stream, and its indexes with it;
+    the statistics are whole."""
+    client = scene.store.client
+    await run_many(scene, EXECUTED)
+    assert KEPT_ENTRIES <= await client.xlen(scene.base + "log") < KEPT_ENTRIES + 200
+    oldest = (await client.xrange(scene.base + "log", count=1))[0][0]
+    async for key in client.scan_iter(match=scene.base + "index:*"):
+        length = await client.xlen(key)
+        assert 0 < length < KEPT_ENTRIES + 500, key
+    assert len(await scene.log()) == await client.xlen(scene.base + "log")
+    for status in ("completed", "failed"):
+        index = await client.xrange(scene.base + f"index:{status}", min=oldest)
+        assert len(index) == len(await scene.log(status=status))
+    usage = await scene.store.stats.usage(scene.account_id, 0, await scene.clock.now_ms() + 2000)
+    assert usage.executed == EXECUTED
+    assert await scene.store.check() == []
+
+
+async def test_a_long_log_is_trimmed_with_its_indexes(
+    fake_clock: FakeClock, settings: Settings
+) -> None:
+    store = await open_fake(msgspec.structs.replace(settings, log_max_entries=KEPT_ENTRIES))
+    account = await store.accounts.create("first", credits=0, plan=Plan.FREE)
+    await assert_trimmed(Scene(store, fake_clock, account.account_id))
+    await store.aclose()
+
+
+async def test_a_long_log_is_trimmed_with_its_indexes_on_a_real_server(
+    valkey: ValkeyProcess, settings: Settings
+) -> None:
+    store = await Store.open(
+        msgspec.structs.replace(settings, redis_url=valkey.url, log_max_entries=KEPT_ENTRIES)
+    )
+    account = await store.accounts.create("first", credits=0, plan=Plan.FREE)
+    await assert_trimmed(Scene(store, ServerClock(store), account.account_id))
+    await store.aclose()
+
+
+async def test_an_ended_schedule_is_kept_for_its_time_and_its_log_entry_longer(
+    fake_scene: Scene,
+) -> None:
+    scene = fake_scene
+    executed = await scene.run()
+    cancelled, waiting = await scene.create(60_000), await scene.create(40 * DAY_MS)
+    await scene.store.schedules.cancel(scene.account_id, cancelled)
+    await scene.clock.pass_ms(24 * HOUR_MS - 2)
+    for schedule_id in (executed, cancelled):
+        await scene.store.schedules.get(scene.account_id, schedule_id)
+    await scene.clock.pass_ms(10)
+    for schedule_id in (executed, cancelled):
+        with pytest.raises(NotFound):
+            await scene.store.schedules.get(scene.account_id, schedule_id)
+    assert {entry.schedule_id for entry in await scene.log()} == {executed, cancelled, waiting}
+    await scene.assert_sound()
+
+
+async def test_what_waits_is_never_forgotten(fake_scene: Scene) -> None:
+    scene = fake_scene
+    schedule_id = await scene.create(400 * DAY_MS)
+    held = await scene.create()
+    invocation = await scene.claim_one()
+    await scene.clock.pass_ms(400 * DAY_MS)
+    claimed = await scene.claim()
+    assert {each.schedule_id for each in claimed} == {schedule_id, held}
+    assert await scene.ack([invocation]) == [-1]
+    assert await scene.ack(claimed) == [1, 1]
+    await scene.assert_sound()
+
+
+async def test_all_that_is_kept_for_a_time_has_an_end(scene: Scene) -> None:
+    """Of an account, only what it is and what it still waits for stays for ever."""
+    await scene.run()
+    cancelled = await scene.create()
+    await scene.store.schedules.cancel(scene.account_id, cancelled)
+    await scene.store.accounts.grant(scene.account_id, 1)
+    await scene.create(60_000)
+    endless = set()
+    async for key in scene.store.client.scan_iter(match=scene.base + "*"):
+        if await scene.store.client.pttl(key) == -1:
+            endless.add(key.decode()[len(scene.base) :].split(":")[0])
+    assert endless == {"account", "waiting", "s"}
+
+
+async def test_an_idle_accounts_log_and_rollups_expire(fake_scene: Scene) -> None:
+    scene = fake_scene
+    await scene.run()
+    await scene.clock.pass_ms(31 * DAY_MS + 1)
+    names = [key async for key in scene.store.client.scan_iter(match=scene.base + "*")]
+    assert names == [f"{scene.base}account".encode()]
+
+
+async def test_old_entries_go_when_new_ones_come(fake_scene: Scene) -> None:
+    scene = fake_scene
+    await run_many(scene, 500)
+    await scene.clock.pass_ms(20 * DAY_MS)
+    await run_many(scene, 100)
+    await scene.clock.pass_ms(12 * DAY_MS)
+    await run_many(scene, 100)
+    # The first are out of the promise and trimmed by whole nodes; the others are there.
+    assert await scene.store.client.xlen(scene.base + "log") < 500
+    await scene.store.tick()
+    assert len(await scene.log()) == 200
+    usage = await scene.store.stats.usage(scene.account_id, 0, await scene.clock.now_ms() + 1)
+    assert usage.executed == 200

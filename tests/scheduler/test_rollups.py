@@ -1,0 +1,110 @@
+"""Which rollups a period needs, and what lateness counts as."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.rollups import (
+    DAY_MS,
+    HOUR_MS,
+    LATENESS_BOUNDS_MS,
+    MINUTE_MS,
+    SECOND_MS,
+    SECONDS_KEPT_MS,
+    Plan,
+    Range,
+    kept_from,
+    lateness_bucket,
+    plan,
+)
+from tests.scheduler.clocks import START_MS
+
+WIDTHS = {"day": (HOUR_MS, DAY_MS), "hour": (MINUTE_MS, HOUR_MS), "minute": (SECOND_MS, MINUTE_MS)}
+
+# Moments near now, near where single seconds are gone, and near borders of every level.
+moments = st.one_of(
+    st.integers(START_MS - 40 * DAY_MS, START_MS + DAY_MS),
+    st.builds(
+        lambda border, width, offset: border // width * width + offset,
+        st.integers(START_MS - 40 * DAY_MS, START_MS),
+        st.sampled_from([SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS]),
+        st.integers(-2, 2),
+    ),
+    st.integers(START_MS - SECONDS_KEPT_MS - 2 * MINUTE_MS, START_MS - SECONDS_KEPT_MS + MINUTE_MS),
+)
+
+
+def pieces(found: Plan) -> list[tuple[int, int]]:
+    """The stretches of time that a plan covers, ranges and log alike, in order."""
+    covered = list(found.stretches)
+    for rollup, first, last in found.ranges:
+        level, _, number = rollup.partition(":")
+        width, whole = WIDTHS[level]
+        start = int(number) * whole
+        assert 0 <= first <= last < whole // width
+        covered.append((start + first * width, start + (last + 1) * width))
+    return sorted(covered)
+
+
+@given(moments, moments)
+def test_a_plan_covers_every_millisecond_exactly_once(one: int, other: int) -> None:
+    from_ms, to_ms = sorted((one, other))
+    covered = pieces(plan(from_ms, to_ms, START_MS))
+    position = from_ms
+    for start, end in covered:
+        assert start == position
+        assert end > start
+        position = end
+    assert position == to_ms
+
+
+@given(moments, moments)
+def test_a_plan_never_needs_seconds_that_are_gone(one: int, other: int) -> None:
+    from_ms, to_ms = sorted((one, other))
+    for rollup, first, _ in plan(from_ms, to_ms, START_MS).ranges:
+        level, _, number = rollup.partition(":")
+        if level == "minute":
+            start_ms = int(number) * MINUTE_MS + first * SECOND_MS
+            assert start_ms >= START_MS - SECONDS_KEPT_MS
+
+
+@given(moments, moments)
+def test_a_plan_reads_little_of_the_log(one: int, other: int) -> None:
+    from_ms, to_ms = sorted((one, other))
+    stretches = plan(from_ms, to_ms, START_MS).stretches
+    assert len(stretches) <= 2
+    for start_ms, end_ms in stretches:
+        recent = start_ms >= START_MS - SECONDS_KEPT_MS
+        assert end_ms - start_ms < (2 * SECOND_MS if recent else 2 * MINUTE_MS)
+
+
+def test_thirty_days_of_whole_minutes_need_no_log() -> None:
+    now_ms = START_MS + 12_345_678
+    found = plan(kept_from(now_ms, 30 * DAY_MS), now_ms // SECOND_MS * SECOND_MS, now_ms)
+    assert found.stretches == []
+    assert len(found.ranges) < 40
+
+
+def test_an_hour_that_begins_in_one_day_and_ends_in_the_next_is_split() -> None:
+    midnight = START_MS // DAY_MS * DAY_MS
+    day = midnight // DAY_MS
+    found = plan(midnight - HOUR_MS, midnight + HOUR_MS, START_MS)
+    assert found == Plan([Range(f"day:{day - 1}", 23, 23), Range(f"day:{day}", 0, 0)], [])
+
+
+@pytest.mark.parametrize("length_ms", [0, -1, -DAY_MS])
+def test_an_empty_period_needs_nothing(length_ms: int) -> None:
+    assert plan(START_MS, START_MS + length_ms, START_MS) == Plan([], [])
+
+
+@given(st.integers(-(2**40), 2**40))
+def test_lateness_falls_into_the_bucket_whose_bound_it_does_not_exceed(late_ms: int) -> None:
+    bucket = lateness_bucket(late_ms)
+    below = [bound for bound in LATENESS_BOUNDS_MS if bound < late_ms]
+    assert bucket == len(below)
+
+
+def test_what_is_kept_begins_on_a_whole_minute() -> None:
+    assert kept_from(START_MS + 61_001, DAY_MS) == START_MS - DAY_MS + MINUTE_MS

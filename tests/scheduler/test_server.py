@@ -1,0 +1,266 @@
+"""The server behind the store: which are refused, and what is said of one that is away."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from structlog.testing import capture_logs
+
+from cli.embedded import find_server
+from scheduler.errors import OutcomeUnknown, StoreError, StoreMisconfigured, StoreUnavailable
+from scheduler.models import Plan
+from scheduler.settings import Settings
+from scheduler.store import Store
+from scheduler.store.clock import StoreClock
+from scheduler.store.store import _refuse_unusable
+from tests.scheduler.clocks import ServerClock
+from tests.scheduler.scene import Scene, settled
+from tests.servers import DroppingProxy, ValkeyProcess, free_port
+
+
+@pytest.fixture
+def strict_valkey() -> Iterator[ValkeyProcess]:
+    """One that asks for a password and listens on TCP too."""
+    with ValkeyProcess(port=free_port()) as server:
+        yield server
+
+
+async def refusal(url: str) -> StoreError:
+    """What opening a store of this URL raises."""
+    result = await settled(lambda: Store.open(Settings(redis_url=url)))
+    assert isinstance(result, StoreError), result
+    return result
+
+
+async def round_trip(store: Store) -> None:
+    """From an account to the statistics of what it ran."""
+    account = await store.accounts.create("first", credits=10, plan=Plan.FREE)
+    scene = Scene(store, ServerClock(store), account.account_id)
+    schedule_id = await scene.run()
+    await scene.create(60_000)
+    cancelled = await scene.create(60_000)
+    assert await store.schedules.cancel(account.account_id, cancelled) == 8
+    assert schedule_id in [entry.schedule_id for entry in await scene.log()]
+    assert set(await store.claims.look(range(store.shards.count))) == set(range(store.shards.count))
+    await scene.assert_sound()
+
+
+async def test_no_url_is_a_sentence() -> None:
+    with pytest.raises(StoreMisconfigured, match="--redis-url"):
+        await Store.open(Settings())
+
+
+@pytest.mark.parametrize("url", ["redis://localhost:notaport", "redis+sentinel://host:1"])
+async def test_a_url_that_cannot_be_used_is_a_sentence(url: str) -> None:
+    error = await refusal(url)
+    assert isinstance(error, StoreMisconfigured)
+    assert "URL cannot be used" in str(error)
+
+
+async def test_a_server_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
+    for url in (f"redis://127.0.0.1:{free_port()}/0", f"unix://{tmp_path}/none.sock"):
+        assert type(await refusal(url)) is StoreUnavailable
+
+
+async def test_a_host_that_cannot_be_resolved_is_unavailable() -> None:
+    assert type(await refusal("redis://no-such-host.invalid:6379")) is StoreUnavailable
+
+
+async def test_a_wrong_password_is_said_at_once(strict_valkey: ValkeyProcess) -> None:
+    store = await Store.open(Settings(redis_url=strict_valkey.url))
+    await store.client.config_set("requirepass", "secret")
+    await store.aclose()
+    tcp = strict_valkey.tcp_url
+    assert tcp is not None
+    for url in (
+        tcp,
+        tcp.replace("//", "//:wrong@"),
+        tcp.replace("//", "//nobody:secret@"),
+        strict_valkey.url,
+        strict_valkey.url.replace("//", "//:wrong@"),
+    ):
+        before = time.monotonic()
+        error = await refusal(url)
+        assert isinstance(error, StoreMisconfigured), (url, error)
+        assert "refuses us" in str(error)
+        assert "secret" not in str(error)
+        assert time.monotonic() - before < 1.0
+    opened = await Store.open(Settings(redis_url=tcp.replace("//", "//:secret@")))
+    await round_trip(opened)
+    await opened.aclose()
+
+
+async def test_a_password_that_was_changed_meanwhile_is_said_and_not_retried(
+    own_valkey: ValkeyProcess, valkey: ValkeyProcess
+) -> None:
+    store = await Store.open(Settings(redis_url=own_valkey.url))
+    account = await store.accounts.create("first", credits=5, plan=Plan.FREE)
+    await store.client.config_set("requirepass", "secret")
+    await store.client.connection_pool.disconnect()
+    before = time.monotonic()
+    with pytest.raises(StoreMisconfigured, match="refuses us"):
+        await store.accounts.grant(account.account_id, 1)
+    assert time.monotonic() - before < 0.5
+    await store.aclose()
+
+
+async def test_an_evicting_server_is_refused(own_valkey: ValkeyProcess) -> None:
+    store = await Store.open(Settings(redis_url=own_valkey.url))
+    await store.client.config_set("maxmemory-policy", "allkeys-lru")
+    await store.aclose()
+    error = await refusal(own_valkey.url)
+    assert isinstance(error, StoreMisconfigured)
+    assert "allkeys-lru" in str(error)
+    assert "noeviction" in str(error)
+
+
+@pytest.mark.parametrize("version", ["6.2.14", "5.0.7", "6.9"])
+def test_too_old_a_server_is_refused(version: str) -> None:
+    with pytest.raises(StoreMisconfigured, match=f"version {version}; Postdate needs 7.0"):
+        _refuse_unusable({"redis_version": version}, {})
+
+
+@pytest.mark.parametrize("version", ["7.0.0", "7.2.4", "8.0.1", "10.0.0"])
+def test_a_server_that_is_new_enough_is_not(version: str) -> None:
+    _refuse_unusable({"redis_version": version}, {"maxmemory_policy": "noeviction"})
+
+
+async def test_what_could_be_better_is_warned_of_once() -> None:
+    options = {"appendonly": "no", "hash-max-listpack-value": 64}
+    with ValkeyProcess(options=options) as server, capture_logs() as logs:
+        store = await Store.open(Settings(redis_url=server.url))
+        await store.aclose()
+    findings = [each["finding"] for each in logs if each["log_level"] == "warning"]
+    assert len(findings) == 2
+    assert any("append-only" in each for each in findings)
+    assert any("hash-max-listpack-value" in each for each in findings)
+
+
+async def test_the_embedded_server_gives_no_reason_to_warn(valkey: ValkeyProcess) -> None:
+    with capture_logs() as logs:
+        store = await Store.open(Settings(redis_url=valkey.url))
+    assert logs == []
+    await store.ping()
+    assert await store.uptime_s() >= 0
+    await store.aclose()
+
+
+async def test_more_callers_than_connections_wait_for_their_turn(valkey_scene: Scene) -> None:
+    accounts = valkey_scene.store.accounts
+    results = await asyncio.gather(
+        *(settled(lambda: accounts.credits(valkey_scene.account_id)) for _ in range(1000))
+    )
+    assert results == [100] * 1000
+
+
+async def test_a_server_that_went_away_is_unavailable_and_comes_back(
+    own_valkey: ValkeyProcess,
+) -> None:
+    store = await Store.open(Settings(redis_url=own_valkey.url))
+    account = await store.accounts.create("first", credits=5, plan=Plan.FREE)
+    scene = Scene(store, ServerClock(store), account.account_id)
+    kept = await scene.create()
+    due_ms = await scene.clock.now_ms()
+    own_valkey.kill()
+    for call in (store.ping, lambda: scene.create_at(due_ms), scene.claim):
+        assert isinstance(await settled(call), StoreUnavailable | OutcomeUnknown)
+    assert type(await settled(store.ping)) is StoreUnavailable
+    own_valkey.start()
+    [invocation] = await scene.claim()
+    assert invocation.schedule_id == kept
+    assert await scene.ack([invocation]) == [1]
+    await scene.assert_sound()
+    await store.aclose()
+
+
+async def test_a_scripts_loss_is_no_loss(valkey_scene: Scene) -> None:
+    for _ in range(2):
+        await valkey_scene.store.client.script_flush()
+        await valkey_scene.run()
+    await valkey_scene.assert_sound()
+
+
+async def test_a_full_turn_over_tcp_and_over_a_unix_socket(strict_valkey: ValkeyProcess) -> None:
+    assert strict_valkey.tcp_url is not None
+    for url in (strict_valkey.tcp_url, strict_valkey.url):
+        strict_valkey.flush()
+        store = await Store.open(Settings(redis_url=url, shards=4))
+        await round_trip(store)
+        await store.aclose()
+
+
+async def test_two_databases_of_one_server_are_two_stores(strict_valkey: ValkeyProcess) -> None:
+    assert strict_valkey.tcp_url is not None
+    one = await Store.open(Settings(redis_url=strict_valkey.tcp_url))
+    two = await Store.open(Settings(redis_url=strict_valkey.tcp_url[:-1] + "1"))
+    await round_trip(one)
+    assert await two.accounts.list_accounts() == []
+    await round_trip(two)
+    await one.aclose()
+    await two.aclose()
+
+
+async def test_too_few_replicas_are_an_unknown_outcome(valkey: ValkeyProcess) -> None:
+    store = await Store.open(Settings(redis_url=valkey.url, wait_replicas=1))
+    before = time.monotonic()
+    with pytest.raises(OutcomeUnknown):
+        await store.accounts._scripts.key_create(0, "nobody", "x", "x", name="x", prefix="x")
+    assert time.monotonic() - before < 3
+    await store.aclose()
+
+
+async def test_a_replica_that_is_there_confirms(valkey: ValkeyProcess) -> None:
+    at_once = {"repl-diskless-sync-delay": 0}
+    with ValkeyProcess(port=free_port(), options=at_once) as primary, ValkeyProcess() as replica:
+        assert primary.tcp_url is not None
+        host, port = primary.tcp_url.split("//")[1].removesuffix("/0").split(":")
+        follower = await Store.open(Settings(redis_url=replica.url))
+        await follower.client.replicaof(host, port)
+        store = await Store.open(Settings(redis_url=primary.tcp_url, wait_replicas=1, shards=2))
+        await round_trip(store)
+        await store.aclose()
+        await follower.aclose()
+
+
+async def test_redis_itself_will_do() -> None:
+    binary = shutil.which("redis-server")
+    if binary is None:
+        pytest.skip("there is no redis-server on PATH")
+    with patch("tests.valkey.find_server", return_value=Path(binary)), ValkeyProcess() as server:
+        store = await Store.open(Settings(redis_url=server.url, shards=4))
+        await round_trip(store)
+        await store.aclose()
+
+
+def test_the_clock_is_never_ahead_and_follows_one_that_is_set_back() -> None:
+    clock = StoreClock()
+    server_us = 1_795_161_600_000_000
+    clock.observe(server_us)
+    assert 0 <= clock.now_us() - server_us < 1_000_000
+    # A reply that took long says less than one that did not.
+    clock.observe(server_us - 500_000)
+    assert clock.now_us() >= server_us
+    for _ in range(32):
+        clock.observe(server_us - 10_000_000)
+    assert clock.now_us() < server_us - 8_000_000
+
+
+def test_the_server_that_runs_is_the_wheels() -> None:
+    assert find_server().name == "valkey-server"
+
+
+async def test_a_store_behind_a_proxy_that_is_cut_is_away(
+    valkey: ValkeyProcess, proxy: DroppingProxy
+) -> None:
+    store = await Store.open(Settings(redis_url=proxy.url, shards=2))
+    proxy.cut()
+    assert isinstance(await settled(store.ping), StoreError)
+    proxy.restore()
+    await round_trip(store)
+    await store.aclose()
