@@ -9,6 +9,7 @@ import re
 from scheduler.ids import invocation_id
 from scheduler.models import Request
 from scheduler.targets import Target
+from scheduler.times import format_iso8601
 
 # Ours alone: they decide where a request ends, or what the connection does. Refused at POST as
 # well; here they would let one stored request smuggle a second one.
@@ -44,7 +45,8 @@ def render(target: Target, request: Request, schedule_id: str, attempt: int) -> 
         f"{_length_line(method, body)}"
         f"Postdate-Schedule-Id: {schedule_id}\r\n"
         f"Postdate-Invocation-Id: {invocation_id(schedule_id)}\r\n"
-        f"Postdate-Attempt: {attempt}\r\n\r\n"
+        f"Postdate-Attempt: {attempt}\r\n"
+        f"Postdate-Trigger-At: {format_iso8601(request.trigger_at_ms)}\r\n\r\n"
     )
     lines = _header_lines(tuple(request.headers.items()), body is not None)
     return b"".join((start.encode("ascii"), lines, own.encode("ascii"), body or b""))

@@ -9,6 +9,7 @@ from scheduler.targets import parse_target
 from worker.request import render
 
 SCHEDULE_ID = "sch_01jd3m0000e0080000000000a0"
+TRIGGER_AT_MS = 1_795_161_600_005
 
 
 def rendered(
@@ -19,7 +20,7 @@ def rendered(
     attempt: int = 1,
 ) -> tuple[str, list[str], bytes]:
     """Request line, header lines, body."""
-    request = Request(0, method, url, headers or {}, body)
+    request = Request(TRIGGER_AT_MS, method, url, headers or {}, body)
     data = render(parse_target(url), request, SCHEDULE_ID, attempt)
     head, _, rest = data.partition(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
@@ -45,6 +46,7 @@ def test_a_request_whole() -> None:
         f"Postdate-Schedule-Id: {SCHEDULE_ID}",
         f"Postdate-Invocation-Id: inv_{SCHEDULE_ID[4:]}",
         "Postdate-Attempt: 3",
+        "Postdate-Trigger-At: 2026-11-20T08:00:00.005Z",
     ]
     assert body == b'{"n":1}'
 
