@@ -1,5 +1,6 @@
 # `make` alone says what there is. Each target sets itself up: .venv is made, and made up to date
-# when pyproject.toml or constraints.txt have changed.
+# when a pyproject.toml or constraints.txt have changed. The client is a distribution of its own,
+# and always installed beside the server, so that pip looks for it nowhere else.
 
 .DEFAULT_GOAL := help
 .PHONY: help up test check fmt clean
@@ -14,7 +15,7 @@ PYTHON ?= $(shell for python in python3.11 python3 python; do \
 # Build dependencies are pinned as well: older pips read the first, newer ones the second.
 PIP := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
 	PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
-CODE := scheduler api worker cli benchmarks tests
+CODE := scheduler api worker cli client benchmarks tests
 ARGS ?=
 
 help: ## This list
@@ -46,14 +47,14 @@ clean: ## Remove what was made here, except the data dir .postdate
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The virtual environment is made again if its Python is gone.
-$(VENV)/installed: pyproject.toml constraints.txt
+$(VENV)/installed: pyproject.toml client/pyproject.toml constraints.txt
 	@test -n '$(PYTHON)' || { echo 'Postdate needs Python 3.11 or newer.' >&2; exit 1; }
 	@$(BIN)/python -c '' 2>/dev/null || { echo 'Making $(VENV)…' && $(PYTHON) -m venv --clear $(VENV); }
 	@echo 'Installing…'
-	@$(PIP) --constraint constraints.txt --editable .
+	@$(PIP) --constraint constraints.txt --editable client --editable .
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
 	@echo 'Installing what tests and checks need…'
-	@$(PIP) --constraint constraints.txt --editable '.[dev]'
+	@$(PIP) --constraint constraints.txt --editable client --editable '.[dev]'
 	@touch $@

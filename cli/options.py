@@ -31,8 +31,8 @@ class Context(msgspec.Struct, frozen=True):
     as_json: bool
 
     def show(self, answer: object, text: str) -> None:
-        """Prints the answer: for machines as JSON, for people as text."""
-        click.echo(json.dumps(answer, ensure_ascii=False) if self.as_json else text)
+        """Prints the answer, as `show` does."""
+        show(answer, text, as_json=self.as_json)
 
 
 def command(*setting_flags: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -76,6 +76,11 @@ def command(*setting_flags: str) -> Callable[[Callable[..., None]], Callable[...
         return wrapped
 
     return decorate
+
+
+def show(answer: object, text: str, *, as_json: bool) -> None:
+    """Prints an answer: for machines as JSON, for people as text."""
+    click.echo(json.dumps(answer, ensure_ascii=False) if as_json else text)
 
 
 def fail(sentence: str, *, as_json: bool) -> NoReturn:

@@ -1,0 +1,57 @@
+"""The Python client of Postdate: HTTP requests, performed at a chosen future time.
+
+from postdate import Postdate
+
+with Postdate("http://127.0.0.1:8000", api_key) as postdate:
+    postdate.schedule("https://example.com/hook", in_=60, json={"hello": "future"})
+"""
+
+from postdate.client import AsyncPostdate, Postdate
+from postdate.errors import (
+    Conflict,
+    ConnectionFailed,
+    FieldError,
+    InsufficientCredits,
+    InvalidRequest,
+    NotFound,
+    PostdateError,
+    RateLimited,
+    Unauthorized,
+    Unavailable,
+)
+from postdate.new import KEEP, NewSchedule
+from postdate.results import (
+    Cancelled,
+    Created,
+    Delivery,
+    LogEntry,
+    Schedule,
+    Stats,
+    Status,
+    TimeRange,
+)
+
+__all__ = [
+    "KEEP",
+    "AsyncPostdate",
+    "Cancelled",
+    "Conflict",
+    "ConnectionFailed",
+    "Created",
+    "Delivery",
+    "FieldError",
+    "InsufficientCredits",
+    "InvalidRequest",
+    "LogEntry",
+    "NewSchedule",
+    "NotFound",
+    "Postdate",
+    "PostdateError",
+    "RateLimited",
+    "Schedule",
+    "Stats",
+    "Status",
+    "TimeRange",
+    "Unauthorized",
+    "Unavailable",
+]

@@ -1,0 +1,160 @@
+"""One call of the API: sent, sent again where that is right, and its answer or error."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from time import monotonic
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+import httpx
+
+from postdate.errors import ConnectionFailed, PostdateError, Unavailable, error_of
+from postdate.patience import Patience, retry_after_s
+
+T = TypeVar("T")
+
+# Repeating does not help against these.
+_HOPELESS = (httpx.LocalProtocolError, httpx.UnsupportedProtocol, httpx.TooManyRedirects)
+_NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+# This machine is reached directly, whatever proxy the environment names.
+_LOOPBACK: Mapping[str, None] = dict.fromkeys(("all://localhost", "all://127.0.0.1", "all://[::1]"))
+
+
+class Answer(NamedTuple):
+    """A 2xx answer."""
+
+    body: Any
+    headers: httpx.Headers
+
+    def read_as(self, reader: Callable[[Any], T]) -> T:
+        """What the body says. Raises PostdateError if it is none of Postdate's."""
+        try:
+            return reader(self.body)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise PostdateError(f"The answer is none of Postdate's: {error!r}") from error
+
+
+class Calls(ABC):
+    """Makes calls. Every call is safe to repeat: a create by its idempotency key, the others by
+    what they mean."""
+
+    def __init__(self, base_url: str, api_key: str, retry_for: float) -> None:
+        self._base_url = _checked_url(base_url)
+        self._headers = {"x-api-key": _checked_key(api_key), "user-agent": _user_agent()}
+        self._retry_for = retry_for
+
+    @abstractmethod
+    async def _send(self, request: httpx.Request) -> httpx.Response: ...
+
+    @abstractmethod
+    async def _sleep(self, seconds: float) -> None: ...
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str | int | None] | None = None,
+        body: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+    ) -> Answer:
+        """Raises PostdateError, once repeating is of no use or `retry_for` seconds are over."""
+        request = self._request(method, path, query or {}, body, idempotency_key)
+        patience = Patience(self._retry_for, monotonic())
+        maybe_done = False
+        while True:
+            outcome = await self._attempt(request)
+            if isinstance(outcome, Answer):
+                return outcome
+            maybe_done = outcome.maybe_done = maybe_done or outcome.maybe_done
+            pause_s = patience.pause_s(outcome, monotonic())
+            if pause_s is None:
+                outcome.idempotency_key = idempotency_key
+                raise outcome
+            await self._sleep(pause_s)
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str | int | None],
+        body: Mapping[str, Any] | None,
+        idempotency_key: str | None,
+    ) -> httpx.Request:
+        """Made once for all attempts: each sends the same bytes."""
+        headers = dict(self._headers)
+        if idempotency_key is not None:
+            headers["idempotency-key"] = idempotency_key
+        content = None
+        if body is not None:
+            headers["content-type"] = "application/json"
+            content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+        given = {name: value for name, value in query.items() if value is not None}
+        url = self._base_url + path
+        return httpx.Request(method, url, params=given, headers=headers, content=content)
+
+    async def _attempt(self, request: httpx.Request) -> Answer | PostdateError:
+        try:
+            response = await self._send(request)
+        except _HOPELESS as error:
+            return PostdateError(f"The request cannot be sent: {error}")
+        except httpx.RequestError as error:
+            return self._lost(error)
+        try:
+            body = response.json()
+        except ValueError:
+            body = None
+        if response.is_success:
+            return Answer(body, response.headers)
+        wait_s = retry_after_s(response.headers.get("retry-after"))
+        refused = error_of(
+            response.status_code, body, reason=response.reason_phrase, retry_after=wait_s
+        )
+        refused.maybe_done = isinstance(refused, Unavailable)
+        return refused
+
+    def _lost(self, error: httpx.RequestError) -> ConnectionFailed:
+        never_sent = isinstance(error, _NEVER_SENT)
+        what = "cannot be reached" if never_sent else "did not answer"
+        why = "timeout" if isinstance(error, httpx.TimeoutException) else _reason(error)
+        lost = ConnectionFailed(f"{self._base_url} {what}: {why}")
+        lost.__cause__ = error
+        lost.maybe_done = not never_sent
+        return lost
+
+
+def http_settings(timeout: float) -> dict[str, Any]:
+    """For an httpx client of our own. Waiting for one of its connections is no failure."""
+    return {"timeout": httpx.Timeout(timeout, pool=None), "mounts": dict(_LOOPBACK)}
+
+
+def _reason(error: Exception) -> str:
+    text = str(error) or type(error).__name__
+    return text.partition("] ")[2] if text.startswith("[Errno") else text
+
+
+def _checked_url(base_url: str) -> str:
+    parts = urlsplit(base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(
+            "The address of a Postdate looks like http://127.0.0.1:8000 or"
+            f" https://postdate.example, not like {base_url!r}"
+        )
+    return base_url.rstrip("/")
+
+
+def _checked_key(api_key: str) -> str:
+    if not api_key or not api_key.isascii() or not api_key.isprintable() or " " in api_key:
+        raise ValueError("The API key is empty, or has characters that no key has.")
+    return api_key
+
+
+def _user_agent() -> str:
+    try:
+        return "postdate-client/" + importlib.metadata.version("postdate-client")
+    except importlib.metadata.PackageNotFoundError:
+        return "postdate-client"  # run from a checkout that was never installed

@@ -1,0 +1,117 @@
+"""What can go wrong, each with the server's own sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One bad field, and what is wrong with it."""
+
+    field: str
+    message: str
+
+
+class PostdateError(Exception):
+    """Base of all errors; `str()` is the sentence. Raised itself where no leaf fits (a 500).
+
+    `status_code` is None if no answer came. `maybe_done`: an attempt may have been carried out
+    although its answer was lost; if `idempotency_key` is set, repeating with it settles that
+    without a second credit.
+    """
+
+    def __init__(self, message: str, *, status_code: int | None = None) -> None:
+        super().__init__(message)
+        self.status_code = status_code
+        self.idempotency_key: str | None = None
+        self.maybe_done = False
+
+
+class InvalidRequest(PostdateError):
+    """The server refuses what was sent; `details` has every bad field. Nothing was stored."""
+
+    def __init__(
+        self, message: str, *, status_code: int | None = None, details: tuple[FieldError, ...] = ()
+    ) -> None:
+        super().__init__(message, status_code=status_code)
+        self.details = details
+
+
+class Unauthorized(PostdateError):
+    """The API key is missing, unknown or inactive."""
+
+
+class InsufficientCredits(PostdateError):
+    """The account has too few credits; none was taken."""
+
+
+class NotFound(PostdateError):
+    """There is no such schedule, or it is another account's, or it ended long ago."""
+
+
+class Conflict(PostdateError):
+    """It has ended, or is being executed right now: `status` says which."""
+
+    def __init__(self, message: str, *, status_code: int | None = None, status: str = "") -> None:
+        super().__init__(message, status_code=status_code)
+        self.status = status
+
+
+class RateLimited(PostdateError):
+    """More requests than the plan allows, for longer than was to be waited."""
+
+    def __init__(
+        self, message: str, *, status_code: int | None = None, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message, status_code=status_code)
+        self.retry_after = retry_after
+
+
+class Unavailable(PostdateError):
+    """The service cannot serve at the moment, for longer than was to be waited."""
+
+    def __init__(
+        self, message: str, *, status_code: int | None = None, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message, status_code=status_code)
+        self.retry_after = retry_after
+
+
+class ConnectionFailed(PostdateError):
+    """No answer: the service cannot be reached, or the connection was lost."""
+
+
+def error_of(
+    status_code: int, body: Any, *, reason: str = "", retry_after: float | None = None
+) -> PostdateError:
+    """The error that an answer stands for. `body` is its JSON, or None if it has none."""
+    told = body if isinstance(body, Mapping) else {}
+    message = str(told.get("error") or f"The server answered {status_code} {reason}".rstrip())
+    match status_code:
+        case 400 | 413 | 415 | 422:
+            details = _details(told.get("details"))
+            return InvalidRequest(message, status_code=status_code, details=details)
+        case 409:
+            status = str(told.get("status", ""))
+            return Conflict(message, status_code=status_code, status=status)
+        case 429:
+            return RateLimited(message, status_code=status_code, retry_after=retry_after)
+        case 502 | 503 | 504:  # 502 and 504 are how a proxy says that a connection was lost
+            return Unavailable(message, status_code=status_code, retry_after=retry_after)
+    return _PLAIN.get(status_code, PostdateError)(message, status_code=status_code)
+
+
+_PLAIN: Mapping[int, type[PostdateError]] = {
+    401: Unauthorized,
+    402: InsufficientCredits,
+    404: NotFound,
+}
+
+
+def _details(told: Any) -> tuple[FieldError, ...]:
+    if not isinstance(told, list):
+        return ()
+    return tuple(FieldError(str(each["field"]), str(each["message"])) for each in told)

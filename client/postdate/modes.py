@@ -1,0 +1,128 @@
+"""Blocking or awaiting: all that tells the two clients apart.
+
+Every operation is one `async def`, written once. The blocking client awaits as well, but what it
+awaits does its I/O right there and never suspends, so that a single step takes an operation to
+its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import time
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterator,
+)
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
+
+import httpx
+
+P = ParamSpec("P")
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Blocking:
+    """Operations return when they are done."""
+
+    _http: httpx.Client
+
+    async def _send(self, request: httpx.Request) -> httpx.Response:
+        return self._http.send(request)
+
+    async def _sleep(self, seconds: float) -> None:
+        time.sleep(seconds)  # noqa: ASYNC251  # this is the blocking mode
+
+    def _run(self, operation: Awaitable[T]) -> T:
+        try:
+            operation.__await__().send(None)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        raise AssertionError("a blocking operation was suspended")
+
+    def _iterate(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
+        try:
+            while True:
+                yield self._run(anext(items))
+        except StopAsyncIteration:
+            return
+        finally:
+            self._run(items.aclose())
+
+
+class Awaiting:
+    """Operations are awaited, and lists iterated with `async for`."""
+
+    _http: httpx.AsyncClient
+
+    async def _send(self, request: httpx.Request) -> httpx.Response:
+        return await self._http.send(request)
+
+    async def _sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    def _run(self, operation: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+        return operation
+
+    def _iterate(self, items: AsyncGenerator[T, None]) -> AsyncIterator[T]:
+        return items
+
+
+# How one definition has two types: `operation` and `listing` are descriptors, and what
+# `client.get` is depends on the client through which it is looked up. The overloads of `__get__`
+# tell that to type checkers, and ParamSpec carries the arguments over, names, defaults and all.
+class _Twofold(Generic[P, R]):
+    """A method of which a client's mode, by its `_run` or `_iterate`, decides how it is used."""
+
+    _driver: str
+
+    def __init__(self, function: Callable[Concatenate[Any, P], R]) -> None:
+        self._function = function
+        functools.update_wrapper(cast("Callable[P, R]", self), function)
+
+    def _bound(self, client: Any) -> Any:
+        if client is None:
+            return self  # looked up in the class, for its documentation
+        drive = getattr(client, self._driver)
+
+        @functools.wraps(self._function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return drive(self._function(client, *args, **kwargs))
+
+        return call
+
+
+class operation(_Twofold[P, Coroutine[Any, Any, T]]):  # noqa: N801  # it is used as a decorator
+    """A plain method of a `Blocking` client, a coroutine of an `Awaiting` one."""
+
+    _driver = "_run"
+
+    @overload
+    def __get__(self, client: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, client: Blocking, owner: type) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, client: Awaiting, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, client: Blocking | Awaiting | None, owner: type) -> Any:
+        return self._bound(client)
+
+
+class listing(_Twofold[P, AsyncGenerator[T, None]]):  # noqa: N801
+    """An iterator from a `Blocking` client, an asynchronous one from an `Awaiting` client."""
+
+    _driver = "_iterate"
+
+    @overload
+    def __get__(self, client: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, client: Blocking, owner: type) -> Callable[P, Iterator[T]]: ...
+    @overload
+    def __get__(self, client: Awaiting, owner: type) -> Callable[P, AsyncIterator[T]]: ...
+    def __get__(self, client: Blocking | Awaiting | None, owner: type) -> Any:
+        return self._bound(client)

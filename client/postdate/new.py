@@ -1,0 +1,65 @@
+"""A schedule that does not exist yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Any, Final
+
+from postdate.moments import moment_text, trigger_text
+from postdate.results import Delivery
+
+
+class Keep(Enum):
+    """The default of every argument of `change`: what is not given stays as it is."""
+
+    KEEP = "keep"
+
+
+KEEP: Final = Keep.KEEP
+
+
+@dataclass(frozen=True, slots=True)
+class NewSchedule:
+    """One of a batch: the arguments of `schedule`, by the same names."""
+
+    url: str
+    _: KW_ONLY
+    at: datetime | str | None = None
+    in_: timedelta | float | None = None
+    json: Mapping[str, Any] | None = None
+    method: str | None = None
+    headers: Mapping[str, str] | None = None
+    delivery: Delivery | None = None
+    expires_at: datetime | str | None = None
+
+    def payload(self) -> dict[str, Any]:
+        """As the server wants it. Raises ValueError if it does not say when."""
+        fields = {
+            "targetUrl": self.url,
+            "triggerAt": trigger_text(self.at, self.in_),
+            **changes(self.json, self.method, self.headers, self.delivery, self.expires_at),
+        }
+        return {name: value for name, value in fields.items() if value is not None}
+
+
+def changes(
+    json: Mapping[str, Any] | Keep | None,
+    method: str | Keep | None,
+    headers: Mapping[str, str] | Keep | None,
+    delivery: Delivery | Keep | None,
+    expires_at: datetime | str | Keep | None,
+) -> dict[str, Any]:
+    """The optional fields by the server's names, without those that are to stay."""
+    fields = {
+        "targetMethod": method,
+        "targetHeaders": dict(headers) if isinstance(headers, Mapping) else headers,
+        "targetBody": json,
+        "delivery": delivery,
+        "expiresAt": moment_text("expires_at", expires_at)
+        if isinstance(expires_at, datetime)
+        else expires_at,
+    }
+    return {name: value for name, value in fields.items() if value is not KEEP}

@@ -1,0 +1,234 @@
+"""What a client can do: each operation once, for both clients."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Literal, TypeVar
+from urllib.parse import quote
+
+from postdate.calls import Calls
+from postdate.errors import Conflict, PostdateError, error_of
+from postdate.modes import listing, operation
+from postdate.moments import moment_text, trigger_text
+from postdate.new import KEEP, Keep, NewSchedule, changes
+from postdate.results import (
+    Cancelled,
+    Created,
+    Delivery,
+    LogEntry,
+    Schedule,
+    Stats,
+    Status,
+    TimeRange,
+    read,
+)
+
+T = TypeVar("T")
+
+_LONGEST_PAGE = 100
+
+
+class Operations(Calls):
+    """The methods of `Postdate` and `AsyncPostdate`. All raise PostdateError."""
+
+    @operation
+    async def schedule(
+        self,
+        url: str,
+        *,
+        at: datetime | str | None = None,
+        in_: timedelta | float | None = None,
+        json: Mapping[str, Any] | None = None,
+        method: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        delivery: Delivery | None = None,
+        expires_at: datetime | str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Created:
+        """Has `url` called at a chosen time; takes one credit.
+
+        `at` is that time (a datetime with a time zone, or ISO 8601 text), or `in_` how far from
+        now it is (a timedelta, or seconds). The method is POST with `json`, else GET.
+        Repeating the call with the same `idempotency_key` within 24 hours stores nothing twice.
+        """
+        new = NewSchedule(
+            url,
+            at=at,
+            in_=in_,
+            json=json,
+            method=method,
+            headers=headers,
+            delivery=delivery,
+            expires_at=expires_at,
+        )
+        answer = await self._call(
+            "POST", "/schedule", body=new.payload(), idempotency_key=idempotency_key or _new_key()
+        )
+        replayed = answer.headers.get("idempotency-replayed") == "true"
+        return answer.read_as(lambda body: read(Created, {**body, "replayed": replayed}))
+
+    @operation
+    async def schedule_batch(
+        self, new: Iterable[NewSchedule], *, idempotency_key: str | None = None
+    ) -> tuple[Created | PostdateError, ...]:
+        """Schedules 1 to 1,000 at once.
+
+        Returns one result for each, in order: what `schedule` would have returned, or the error
+        that it would have raised (InvalidRequest, or InsufficientCredits for those that the
+        credits do not reach).
+        """
+        payload = {"schedules": [each.payload() for each in new]}
+        answer = await self._call(
+            "POST", "/schedule/batch", body=payload, idempotency_key=idempotency_key or _new_key()
+        )
+        replayed = answer.headers.get("idempotency-replayed") == "true"
+        return answer.read_as(
+            lambda body: tuple(_batch_result(item, replayed) for item in body["schedules"])
+        )
+
+    @operation
+    async def get(self, schedule_id: str) -> Schedule:
+        """The schedule as it stands; NotFound a day after it has ended."""
+        answer = await self._call("GET", _path(schedule_id))
+        return answer.read_as(partial(read, Schedule))
+
+    @listing
+    def list(
+        self,
+        *,
+        from_: datetime | str | None = None,
+        to: datetime | str | None = None,
+        limit: int | None = None,
+        order: Literal["asc", "desc"] | None = None,
+    ) -> AsyncGenerator[Schedule, None]:
+        """Those that wait, by trigger time, read page by page; at most `limit` in all."""
+        query = {"from": _bound("from_", from_), "to": _bound("to", to), "order": order}
+        return self._pages("/schedule", query, "schedules", partial(read, Schedule), limit)
+
+    @operation
+    async def change(
+        self,
+        schedule_id: str,
+        *,
+        url: str | Keep = KEEP,
+        at: datetime | str | None = None,
+        in_: timedelta | float | None = None,
+        json: Mapping[str, Any] | Keep | None = KEEP,
+        method: str | Keep | None = KEEP,
+        headers: Mapping[str, str] | Keep | None = KEEP,
+        delivery: Delivery | Keep | None = KEEP,
+        expires_at: datetime | str | Keep | None = KEEP,
+    ) -> Schedule:
+        """Changes what is given, each as a whole; None clears it. The id stays.
+
+        Raises Conflict if it no longer waits. If that follows a lost answer (`maybe_done`), the
+        change may have been made in time.
+        """
+        body = changes(json, method, headers, delivery, expires_at)
+        if url is not KEEP:
+            body["targetUrl"] = url
+        if at is not None or in_ is not None:
+            body["triggerAt"] = trigger_text(at, in_)
+        answer = await self._call("PATCH", _path(schedule_id), body=body)
+        return answer.read_as(partial(read, Schedule))
+
+    @operation
+    async def cancel(self, schedule_id: str) -> Cancelled:
+        """Cancels it, and gives its credit back, once. Raises Conflict if it no longer waits."""
+        try:
+            answer = await self._call("DELETE", _path(schedule_id))
+        except Conflict as error:
+            if error.status != "cancelled" or not error.maybe_done:
+                raise
+            # An earlier attempt of ours did it, and its answer was lost.
+            remaining = await self._credits()
+            return Cancelled(schedule_id, remaining, "Cancelled before execution")
+        return answer.read_as(partial(read, Cancelled))
+
+    @listing
+    def logs(
+        self,
+        *,
+        status: Status | None = None,
+        url: str | None = None,
+        from_: datetime | str | None = None,
+        to: datetime | str | None = None,
+        limit: int | None = None,
+        order: Literal["asc", "desc"] | None = None,
+    ) -> AsyncGenerator[LogEntry, None]:
+        """The log, newest first unless `order` is "asc", read page by page; at most `limit`
+        entries in all."""
+        query = {
+            "status": status,
+            "targetUrl": url,
+            "from": _bound("from_", from_),
+            "to": _bound("to", to),
+            "order": order,
+        }
+        return self._pages("/stats/logs", query, "logs", partial(read, LogEntry), limit)
+
+    @operation
+    async def stats(
+        self, *, from_: datetime | str | None = None, to: datetime | str | None = None
+    ) -> Stats:
+        """Executions counted; of the last 30 days unless told otherwise."""
+        query = {"from": _bound("from_", from_), "to": _bound("to", to)}
+        answer = await self._call("GET", "/stats", query=query)
+        return answer.read_as(_stats)
+
+    @operation
+    async def credits(self) -> int:
+        """How many credits are left."""
+        return await self._credits()
+
+    async def _credits(self) -> int:
+        answer = await self._call("GET", "/stats/remaining-credits")
+        return answer.read_as(lambda body: int(body["creditsRemaining"]))
+
+    async def _pages(
+        self,
+        path: str,
+        query: Mapping[str, str | None],
+        name: str,
+        reader: Callable[[Any], T],
+        limit: int | None,
+    ) -> AsyncGenerator[T, None]:
+        """Every item of a list, a page at a time. A page may be short, or empty, before the end."""
+        cursor: str | None = None
+        left = limit
+        while left is None or left > 0:
+            most = _LONGEST_PAGE if left is None else min(left, _LONGEST_PAGE)
+            answer = await self._call("GET", path, query={**query, "limit": most, "cursor": cursor})
+            items, cursor = answer.read_as(
+                lambda body: ([reader(each) for each in body[name]], body["nextCursor"])
+            )
+            for item in items:
+                yield item
+            if cursor is None:
+                return
+            left = None if left is None else left - len(items)
+
+
+def _new_key() -> str:
+    return uuid.uuid4().hex
+
+
+def _path(schedule_id: str) -> str:
+    return "/schedule/" + quote(schedule_id, safe="")
+
+
+def _bound(name: str, moment: datetime | str | None) -> str | None:
+    return None if moment is None else moment_text(name, moment)
+
+
+def _stats(body: Mapping[str, Any]) -> Stats:
+    return read(Stats, {**body, "timeRange": read(TimeRange, body["timeRange"])})
+
+
+def _batch_result(item: Mapping[str, Any], replayed: bool) -> Created | PostdateError:
+    if "code" in item:
+        return error_of(item["code"], item)
+    return read(Created, {**item, "replayed": replayed})

@@ -1,0 +1,116 @@
+"""What the server answers, as values. Times are datetimes in UTC."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, Literal, TypeAlias, TypeVar
+
+T = TypeVar("T")
+
+Status: TypeAlias = Literal["scheduled", "completed", "failed", "cancelled"]
+Delivery: TypeAlias = Literal["at-least-once", "at-most-once"]
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A schedule was stored. `replayed`: by an earlier request with the same idempotency key."""
+
+    schedule_id: str
+    invocation_id: str
+    message: str = ""
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """A schedule was cancelled, and its credit given back."""
+
+    schedule_id: str
+    credits_remaining: int
+    message: str
+    status: Status = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A schedule as it stands. Header values that look like secrets are masked.
+
+    From `executed_at` on the fields are None until it was executed, and if it was cancelled.
+    `status_code` is 0 if no answer came; `error_message` then says why.
+    """
+
+    schedule_id: str
+    invocation_id: str
+    status: Status
+    created_at: datetime
+    trigger_at: datetime
+    target_url: str
+    target_method: str
+    target_headers: Mapping[str, str]
+    target_body: Mapping[str, Any] | None = None
+    delivery: Delivery = "at-least-once"
+    expires_at: datetime | None = None
+    executed_at: datetime | None = None
+    status_code: int | None = None
+    response_time_ms: int | None = None
+    error_message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """One line of the log. `executed_at` is None while it waits, and if it was cancelled."""
+
+    invocation_id: str
+    schedule_id: str
+    created_at: datetime
+    scheduled_at: datetime
+    executed_at: datetime | None
+    target_url: str
+    target_method: str
+    status: Status
+    status_code: int
+    response_time_ms: int
+    error_message: str
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRange:
+    """`from_` is in it, `to` no more."""
+
+    from_: datetime
+    to: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Executions counted over a period; `average_response_time` is in milliseconds."""
+
+    total_invocations: int
+    successful_invocations: int
+    failed_invocations: int
+    average_response_time: float
+    time_range: TimeRange
+
+
+def read(kind: type[T], answer: Mapping[str, Any]) -> T:
+    """A result from its JSON; what it does not know is passed over, so that a newer server does
+    not break an older client. Raises TypeError or ValueError if something is missing or odd."""
+    values = {}
+    for field in fields(kind):  # type: ignore[arg-type]  # all of them are dataclasses
+        name = camel(field.name)
+        if name in answer:
+            is_moment = str(field.type).startswith("datetime")
+            values[field.name] = _moment(answer[name]) if is_moment else answer[name]
+    return kind(**values)
+
+
+def camel(name: str) -> str:
+    """A field's name as the server spells it."""
+    first, *others = name.rstrip("_").split("_")
+    return first + "".join(other.capitalize() for other in others)
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)

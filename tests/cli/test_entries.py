@@ -1,0 +1,105 @@
+"""Following the log when something is in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+
+from cli import entries
+from cli.entries import Tail
+from cli.remote import Remote
+from postdate import ConnectionFailed, LogEntry, Postdate, PostdateError, Status, Unauthorized
+
+MORNING = datetime(2026, 11, 20, 8, tzinfo=UTC)
+
+
+def entry(number: int, status: Status) -> LogEntry:
+    executed = None if status == "cancelled" else MORNING + timedelta(seconds=number)
+    return LogEntry(
+        f"inv_{number}", f"sch_{number}", MORNING, MORNING, executed, "http://x", "GET", status,
+        200, 1, "",
+    )  # fmt: skip
+
+
+class Log:
+    """Stands in for a client: a log that grows, and fails for a status as it is told."""
+
+    def __init__(self, *existing: LogEntry) -> None:
+        self.entries = list(existing)
+        self.failing: dict[Status, PostdateError] = {}
+
+    def logs(self, *, status: Status, url: str | None, limit: int | None) -> Iterator[LogEntry]:
+        if status in self.failing:
+            raise self.failing[status]
+        found = [each for each in reversed(self.entries) if each.status == status]
+        return iter(found[:limit])
+
+    @property
+    def client(self) -> Postdate:
+        return cast("Postdate", self)
+
+
+def numbers(found: list[LogEntry]) -> list[int]:
+    return [int(each.schedule_id[4:]) for each in found]
+
+
+def test_the_first_look_finds_the_last_few_the_others_all_that_is_new() -> None:
+    log = Log(*(entry(n, "completed" if n % 2 else "failed") for n in range(10)))
+    tail = Tail(log.client, ("completed", "failed", "cancelled"), None)
+    assert numbers(tail.look(3)) == [7, 8, 9]
+    assert tail.look(3) == []
+    log.entries += [entry(n, "failed") for n in range(10, 15)] + [entry(15, "cancelled")]
+    assert numbers(tail.look(3)) == [10, 11, 12, 13, 14, 15]
+    assert tail.look(3) == []
+
+
+def test_a_look_that_fails_half_way_loses_nothing() -> None:
+    log = Log(entry(1, "completed"))
+    tail = Tail(log.client, ("completed", "failed"), None)
+    assert numbers(tail.look(5)) == [1]
+    log.entries += [entry(2, "completed"), entry(3, "failed")]
+    log.failing["failed"] = ConnectionFailed("away")
+    with pytest.raises(ConnectionFailed):
+        tail.look(5)
+    log.failing.clear()
+    assert numbers(tail.look(5)) == [2, 3]
+
+
+def test_what_passes_is_told_once_and_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = Log(entry(1, "completed"))
+    rounds: list[Any] = [
+        ConnectionFailed("away"),
+        ConnectionFailed("away"),
+        None,
+        KeyboardInterrupt,
+    ]
+
+    def sleep(_: float) -> None:
+        step = rounds.pop(0)
+        if step is KeyboardInterrupt:
+            raise KeyboardInterrupt
+        log.failing = {"completed": step} if step else {}
+        log.entries.append(entry(len(log.entries) + 1, "completed"))
+
+    monkeypatch.setattr(entries, "_pause", sleep)
+    entries._follow(Remote(log.client, False), Tail(log.client, ("completed",), None), 5)
+    told = capsys.readouterr()
+    assert [line.split()[-1] for line in told.out.splitlines()] == [f"sch_{n}" for n in range(1, 5)]
+    assert len(told.err.splitlines()) == 1
+    assert told.err.endswith("; trying again.\n")
+
+
+def test_what_does_not_pass_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log()
+
+    def sleep(_: float) -> None:
+        log.failing = {"completed": Unauthorized("Invalid or inactive API key")}
+
+    monkeypatch.setattr(entries, "_pause", sleep)
+    with pytest.raises(Unauthorized):
+        entries._follow(Remote(log.client, False), Tail(log.client, ("completed",), None), 5)

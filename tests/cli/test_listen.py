@@ -1,0 +1,153 @@
+"""`postdate listen`: what it prints of what arrives."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from cli.listen import Arrival, arrival_of, line_of
+from tests.servers import PostdateProcess, environment, postdate, postdate_json, until
+
+DUE = "2026-11-20T08:00:00.000Z"
+DUE_NS = 1_795_161_600_000 * 1_000_000
+
+
+class Listener:
+    """`postdate listen` as it runs."""
+
+    def __init__(self, *arguments: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "cli.main", "listen", "--port", "0", *arguments],
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.lines: list[str] = []
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+        until(lambda: self.lines, "the listener")
+
+    @property
+    def url(self) -> str:
+        [url] = re.findall(r"http://[\d.:]+", self.lines[0])
+        return str(url)
+
+    def request(self, method: str, path: str, body: bytes | None = None) -> int:
+        connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=10)
+        try:
+            connection.request(method, path, body)
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+    def end(self, number: int = signal.SIGINT) -> tuple[int, str]:
+        """Exit status and stderr."""
+        self._process.send_signal(number)
+        status = self._process.wait(30)
+        self._reader.join(30)
+        assert self._process.stdout
+        assert self._process.stderr
+        with self._process.stdout, self._process.stderr:
+            return status, self._process.stderr.read()
+
+    def _read(self) -> None:
+        assert self._process.stdout
+        self.lines.extend(iter(self._process.stdout.readline, ""))
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    running = Listener()
+    yield running
+    assert running.end() == (0, "")
+
+
+def test_a_first_schedule_arrives_with_its_lateness(
+    listener: Listener, postdate_up: PostdateProcess
+) -> None:
+    settings = {"url": postdate_up.base_url, "api_key": postdate_up.api_key}
+    body = ("--body", '{"hello": "future"}')
+    postdate_json("schedule", listener.url + "/hello?a=1", "--in", "200ms", *body, **settings)
+    until(lambda: len(listener.lines) == 2, "the request")
+    assert re.fullmatch(
+        r'\S+Z  POST /hello\?a=1  \{"hello": "future"\}  \d+\.\d ms late\n', listener.lines[1]
+    )
+
+
+def test_every_request_is_a_line_whatever_it_is(listener: Listener) -> None:
+    assert listener.request("GET", "/a") == 200
+    assert listener.request("HEAD", "/b") == 200
+    assert listener.request("POST", "/c", b"\x1b[2J\xff\n" + b"x" * 3_000_000) == 200
+    until(lambda: len(listener.lines) == 4, "the requests")
+    shown = [line.partition("  ")[2] for line in listener.lines[1:]]
+    assert shown[:2] == ["GET /a\n", "HEAD /b\n"]
+    assert re.fullmatch(r"POST /c  \\x1b\[2J�\\nx+…\n", shown[2])
+
+
+@pytest.mark.parametrize("status", [204, 500])
+def test_it_answers_as_it_is_told_and_prints_json(status: int) -> None:
+    listener = Listener("--status", str(status), "--json")
+    try:
+        assert listener.request("PUT", "/x?y=%20", b'{"n": 1}') == status
+        until(lambda: len(listener.lines) == 2, "the request")
+        assert json.loads(listener.lines[0]) == {"listening": listener.url}
+        arrival = json.loads(listener.lines[1])
+        assert arrival == {
+            "receivedAt": arrival["receivedAt"],
+            "method": "PUT",
+            "path": "/x?y=%20",
+            "body": '{"n": 1}',
+            "latenessMs": None,
+            "scheduleId": None,
+            "attempt": None,
+        }
+    finally:
+        assert listener.end(signal.SIGTERM) == (0, "")
+
+
+def test_a_taken_port_and_a_host_that_is_none_are_one_sentence(listener: Listener) -> None:
+    port = listener.url.rpartition(":")[2]
+    done = postdate("listen", "--port", port)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"Port {port} on 127.0.0.1 is taken by another program; choose another with --port.\n"
+    )
+    done = postdate("listen", "--host", "203.0.113.1", "--port", "0")
+    assert done.returncode == 1
+    assert re.fullmatch(r"[A-Z][^\n]+\.\n", done.stderr)
+
+
+def arrived(late_ns: int, **headers: str) -> Arrival:
+    scope: dict[str, Any] = {
+        "method": "POST",
+        "raw_path": b"/hook",
+        "query_string": b"",
+        "headers": [
+            (name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()
+        ],
+    }
+    return arrival_of(scope, b"{}", DUE_NS + late_ns)
+
+
+def test_lateness_is_arrival_less_the_time_that_the_request_carries() -> None:
+    arrival = arrived(
+        2_340_000, postdate_trigger_at=DUE, postdate_attempt="2", postdate_schedule_id="sch_1"
+    )
+    assert (arrival.lateness_ms, arrival.attempt, arrival.schedule_id) == (2.3, 2, "sch_1")
+    assert line_of(arrival) == "2026-11-20T08:00:00.002Z  POST /hook  {}  2.3 ms late  attempt 2"
+
+
+@pytest.mark.parametrize("trigger_at", ["", "never"])
+def test_headers_that_are_nonsense_are_passed_over(trigger_at: str) -> None:
+    arrival = arrived(0, postdate_trigger_at=trigger_at, postdate_attempt="x")
+    assert (arrival.lateness_ms, arrival.attempt) == (None, None)

@@ -1,0 +1,100 @@
+"""Every refusal is an exception with the server's sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from postdate import (
+    AsyncPostdate,
+    Conflict,
+    FieldError,
+    InsufficientCredits,
+    InvalidRequest,
+    NotFound,
+    Postdate,
+    PostdateError,
+    Unauthorized,
+)
+from tests.client.both import BASE_URL, KEY, Answer, Client, Server, answer, error
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, InvalidRequest),
+        (401, Unauthorized),
+        (402, InsufficientCredits),
+        (404, NotFound),
+        (409, Conflict),
+        (413, InvalidRequest),
+        (415, InvalidRequest),
+        (422, InvalidRequest),
+        (405, PostdateError),
+        (500, PostdateError),
+        (302, PostdateError),
+    ],
+)
+def test_a_status_is_an_exception_and_is_not_repeated(
+    client: Client, server: Server, status: int, kind: type[PostdateError]
+) -> None:
+    server.plays(error(status, "The server's own sentence"))
+    with pytest.raises(PostdateError, match=r"^The server's own sentence$") as caught:
+        client.credits()
+    assert type(caught.value) is kind
+    assert caught.value.status_code == status
+    assert not caught.value.maybe_done
+    assert len(server.requests) == 1
+
+
+def test_an_invalid_request_names_every_bad_field(client: Client, server: Server) -> None:
+    details = [{"field": "targetUrl", "message": "No."}, {"field": "triggerAt", "message": "Nor."}]
+    server.plays(error(400, details=details))
+    with pytest.raises(InvalidRequest) as caught:
+        client.schedule("x", in_=1)
+    assert caught.value.details == (FieldError("targetUrl", "No."), FieldError("triggerAt", "Nor."))
+
+
+def test_a_conflict_tells_the_status(client: Client, server: Server) -> None:
+    server.plays(error(409, "It has ended", status="completed"))
+    with pytest.raises(Conflict) as caught:
+        client.change("sch_1", in_=1)
+    assert caught.value.status == "completed"
+
+
+def test_what_is_not_json_is_told_by_its_status(client: Client, server: Server) -> None:
+    server.plays(Answer(500, b"<html>", {}))
+    with pytest.raises(PostdateError, match="The server answered 500 Internal Server Error"):
+        client.credits()
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        Answer(200, b"<html>", {}),
+        answer(200, []),
+        answer(200, {"creditsRemaining": None}),
+        answer(200, {}),
+    ],
+)
+def test_an_answer_that_is_none_of_postdates_is_an_error_of_ours(
+    client: Client, server: Server, strange: Answer
+) -> None:
+    server.plays(strange)
+    with pytest.raises(PostdateError, match=r"none of Postdate's"):
+        client.credits()
+
+
+@pytest.mark.parametrize("kind", [Postdate, AsyncPostdate])
+@pytest.mark.parametrize("base_url", ["", "127.0.0.1:8000", "ftp://x", "http://"])
+def test_an_address_that_is_none_is_refused_at_once(
+    kind: type[Postdate] | type[AsyncPostdate], base_url: str
+) -> None:
+    with pytest.raises(ValueError, match="looks like"):
+        kind(base_url, KEY)
+
+
+@pytest.mark.parametrize("key", ["", "pd_\n", "pd ", "pd_ü"])
+def test_a_key_that_cannot_be_one_is_refused_at_once(key: str) -> None:
+    with pytest.raises(ValueError, match="API key") as caught:
+        Postdate(BASE_URL, key)
+    assert key.strip() == "" or key not in str(caught.value)

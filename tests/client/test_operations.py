@@ -1,0 +1,252 @@
+"""What goes out, and what comes back, against a scripted server."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from postdate import (
+    Cancelled,
+    Created,
+    InsufficientCredits,
+    InvalidRequest,
+    LogEntry,
+    NewSchedule,
+    PostdateError,
+    Schedule,
+    Stats,
+    TimeRange,
+)
+from tests.client.both import BASE_URL, KEY, Client, Server, answer, error
+
+URL = "https://example.com/hook"
+MORNING = datetime(2026, 11, 20, 8, tzinfo=UTC)
+MORNING_TEXT = "2026-11-20T08:00:00.000Z"
+CREATED = {"scheduleId": "sch_1", "invocationId": "inv_1", "message": "Scheduled"}
+SCHEDULE: dict[str, Any] = {
+    "scheduleId": "sch_1",
+    "invocationId": "inv_1",
+    "status": "scheduled",
+    "createdAt": MORNING_TEXT,
+    "triggerAt": MORNING_TEXT,
+    "targetUrl": URL,
+    "targetMethod": "POST",
+    "targetHeaders": {"X-A": "1"},
+    "targetBody": {"n": 1},
+    "delivery": "at-least-once",
+    "expiresAt": None,
+    "executedAt": None,
+    "statusCode": None,
+    "responseTimeMs": None,
+    "errorMessage": None,
+}
+AS_SCHEDULE = Schedule(
+    "sch_1", "inv_1", "scheduled", MORNING, MORNING, URL, "POST", {"X-A": "1"}, {"n": 1}
+)
+
+
+def entry(number: int) -> dict[str, Any]:
+    return {
+        "invocationId": f"inv_{number}",
+        "scheduleId": f"sch_{number}",
+        "createdAt": MORNING_TEXT,
+        "scheduledAt": MORNING_TEXT,
+        "executedAt": "2026-11-20T08:00:00.012Z",
+        "targetUrl": URL,
+        "targetMethod": "GET",
+        "status": "failed",
+        "statusCode": 500,
+        "responseTimeMs": 12,
+        "errorMessage": "Internal Server Error",
+    }
+
+
+def test_a_schedule_with_all_that_it_may_say(client: Client, server: Server) -> None:
+    server.plays(answer(201, CREATED))
+    created = client.schedule(
+        URL,
+        at=MORNING,
+        json={"text": "für später"},
+        method="PUT",
+        headers={"X-A": "1"},
+        delivery="at-most-once",
+        expires_at=MORNING + timedelta(hours=1),
+        idempotency_key="mine",
+    )
+    assert created == Created("sch_1", "inv_1", "Scheduled")
+    [request] = server.requests
+    assert (request.method, str(request.url)) == ("POST", f"{BASE_URL}/schedule")
+    assert request.headers["x-api-key"] == KEY
+    assert request.headers["idempotency-key"] == "mine"
+    assert request.headers["content-type"] == "application/json"
+    assert request.headers["user-agent"].startswith("postdate-client")
+    assert server.bodies == [
+        {
+            "targetUrl": URL,
+            "triggerAt": "2026-11-20T08:00:00Z",
+            "targetMethod": "PUT",
+            "targetHeaders": {"X-A": "1"},
+            "targetBody": {"text": "für später"},
+            "delivery": "at-most-once",
+            "expiresAt": "2026-11-20T09:00:00Z",
+        }
+    ]
+
+
+def test_a_schedule_with_the_least_that_it_must_say(client: Client, server: Server) -> None:
+    server.plays(answer(201, CREATED))
+    client.schedule(URL, at="tomorrow, as the server may understand it")
+    assert server.bodies == [
+        {"targetUrl": URL, "triggerAt": "tomorrow, as the server may understand it"}
+    ]
+
+
+@pytest.mark.parametrize("in_", [timedelta(minutes=5), 300, 300.0])
+def test_in_counts_from_now(client: Client, server: Server, in_: timedelta | float) -> None:
+    server.plays(answer(201, CREATED))
+    before = datetime.now(UTC)
+    client.schedule(URL, in_=in_)
+    due = datetime.fromisoformat(server.bodies[0]["triggerAt"])
+    assert before + timedelta(minutes=5) <= due <= datetime.now(UTC) + timedelta(minutes=5)
+
+
+def test_a_time_of_another_zone_is_the_same_moment(client: Client, server: Server) -> None:
+    server.plays(answer(201, CREATED))
+    client.schedule(URL, at=MORNING.astimezone(timezone(timedelta(hours=5.5))))
+    assert server.bodies[0]["triggerAt"] == "2026-11-20T08:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({}, "Say when"),
+        ({"at": MORNING, "in_": 5}, "Say when"),
+        ({"at": MORNING.replace(tzinfo=None)}, "at has no time zone"),
+        ({"at": MORNING, "expires_at": datetime(2026, 11, 20)}, "expires_at has no time zone"),  # noqa: DTZ001
+        ({"at": MORNING, "json": {"n": float("nan")}}, "not JSON compliant"),
+    ],
+)
+def test_what_only_the_caller_can_mean_is_refused(
+    client: Client, server: Server, arguments: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(ValueError, match=says):
+        client.schedule(URL, **arguments)
+    assert server.requests == []
+
+
+def test_a_date_is_no_moment(client: Client) -> None:
+    with pytest.raises(TypeError, match="at must be a datetime or a string"):
+        client.schedule(URL, at=MORNING.date())
+
+
+def test_a_batch_answers_each_item_with_what_schedule_would_have(
+    client: Client, server: Server
+) -> None:
+    bad = {"code": 400, "error": "Bad", "details": [{"field": "targetUrl", "message": "No."}]}
+    unpaid = {"code": 402, "error": "Insufficient credits", "details": []}
+    accepted = {"scheduleId": "sch_1", "invocationId": "inv_1"}
+    server.plays(answer(200, {"schedules": [accepted, bad, unpaid]}, idempotency_replayed="true"))
+    new = [NewSchedule(URL, at=MORNING), NewSchedule("x", in_=1), NewSchedule(URL, at=MORNING)]
+    created, invalid, poor = client.schedule_batch(iter(new), idempotency_key="mine")
+    assert created == Created("sch_1", "inv_1", replayed=True)
+    assert isinstance(invalid, InvalidRequest)
+    assert [(each.field, each.message) for each in invalid.details] == [("targetUrl", "No.")]
+    assert isinstance(poor, InsufficientCredits)
+    assert server.asked == [("POST", "/schedule/batch")]
+    assert [each["targetUrl"] for each in server.bodies[0]["schedules"]] == [URL, "x", URL]
+    assert server.sent("idempotency-key") == ["mine"]
+
+
+def test_get(client: Client, server: Server) -> None:
+    ended = {
+        "status": "completed",
+        "executedAt": MORNING_TEXT,
+        "statusCode": 204,
+        "responseTimeMs": 3,
+        "errorMessage": "",
+    }
+    server.plays(answer(200, SCHEDULE), answer(200, {**SCHEDULE, **ended, "newField": 1}))
+    assert client.get("sch_1") == AS_SCHEDULE
+    found = client.get("sch_1")
+    assert (found.status, found.executed_at, found.status_code) == ("completed", MORNING, 204)
+    assert server.asked == [("GET", "/schedule/sch_1")] * 2
+
+
+def test_an_id_stays_one_segment_of_the_path(client: Client, server: Server) -> None:
+    server.plays(error(404))
+    with pytest.raises(PostdateError):
+        client.get("../stats?x")
+    assert server.requests[0].url.raw_path == b"/schedule/..%2Fstats%3Fx"
+
+
+def test_change_sends_what_is_given_and_null_clears(client: Client, server: Server) -> None:
+    server.plays(answer(200, SCHEDULE))
+    assert client.change("sch_1", at=MORNING, json=None, headers={}) == AS_SCHEDULE
+    client.change("sch_1", url=URL, method=None, delivery="at-most-once", expires_at=None)
+    client.change("sch_1", expires_at=MORNING)
+    assert server.asked == [("PATCH", "/schedule/sch_1")] * 3
+    assert server.bodies == [
+        {"triggerAt": "2026-11-20T08:00:00Z", "targetBody": None, "targetHeaders": {}},
+        {"targetUrl": URL, "targetMethod": None, "delivery": "at-most-once", "expiresAt": None},
+        {"expiresAt": "2026-11-20T08:00:00Z"},
+    ]
+
+
+def test_cancel(client: Client, server: Server) -> None:
+    body = {"scheduleId": "sch_1", "status": "cancelled", "creditsRemaining": 7, "message": "Done"}
+    server.plays(answer(200, body))
+    assert client.cancel("sch_1") == Cancelled("sch_1", 7, "Done")
+    assert server.asked == [("DELETE", "/schedule/sch_1")]
+
+
+def test_lists_are_read_page_by_page(client: Client, server: Server) -> None:
+    pages = [([1, 2], "c1"), ([], "c2"), ([3], None)]
+    server.plays(
+        *(answer(200, {"logs": [entry(n) for n in ns], "nextCursor": c}) for ns, c in pages)
+    )
+    found = client.logs(
+        status="failed", url=URL, from_=MORNING, to="2026-11-21T00:00:00Z", order="asc"
+    )
+    assert [each.schedule_id for each in found] == ["sch_1", "sch_2", "sch_3"]
+    executed = MORNING + timedelta(milliseconds=12)
+    assert found[0] == LogEntry(
+        "inv_1", "sch_1", MORNING, MORNING, executed, URL, "GET", "failed", 500, 12,
+        "Internal Server Error",
+    )  # fmt: skip
+    asked = {
+        "status": "failed",
+        "targetUrl": URL,
+        "from": "2026-11-20T08:00:00Z",
+        "to": "2026-11-21T00:00:00Z",
+        "order": "asc",
+        "limit": "100",
+    }
+    assert server.queries == [asked, {**asked, "cursor": "c1"}, {**asked, "cursor": "c2"}]
+
+
+def test_a_limit_is_of_the_whole_list(client: Client, server: Server) -> None:
+    page = [{**SCHEDULE, "scheduleId": f"sch_{n}"} for n in range(100)]
+    server.plays(
+        answer(200, {"schedules": page, "nextCursor": "c1"}),
+        answer(200, {"schedules": page[:50], "nextCursor": "c2"}),
+    )
+    assert len(client.list(limit=150)) == 150
+    assert server.queries == [{"limit": "100"}, {"limit": "50", "cursor": "c1"}]
+
+
+def test_stats_and_credits(client: Client, server: Server) -> None:
+    body = {
+        "totalInvocations": 3,
+        "successfulInvocations": 2,
+        "failedInvocations": 1,
+        "averageResponseTime": 4.5,
+        "timeRange": {"from": MORNING_TEXT, "to": "2026-11-20T09:00:00.000Z"},
+    }
+    server.plays(answer(200, body), answer(200, {"creditsRemaining": 12}))
+    hour = TimeRange(MORNING, MORNING + timedelta(hours=1))
+    assert client.stats(from_=MORNING) == Stats(3, 2, 1, 4.5, hour)
+    assert client.credits() == 12
+    assert server.asked == [("GET", "/stats"), ("GET", "/stats/remaining-credits")]
+    assert server.queries == [{"from": "2026-11-20T08:00:00Z"}, {}]

@@ -1,0 +1,177 @@
+"""What is repeated, when, and that a repeat never costs anything."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import httpx
+import pytest
+
+from postdate import (
+    Cancelled,
+    Conflict,
+    ConnectionFailed,
+    PostdateError,
+    RateLimited,
+    Unavailable,
+)
+from tests.client.both import Client, Clock, Server, Step, answer, error
+
+URL = "https://example.com/hook"
+CREATED = answer(201, {"scheduleId": "sch_1", "invocationId": "inv_1", "message": "Scheduled"})
+CREDITS = answer(200, {"creditsRemaining": 7})
+LOST = [
+    httpx.ReadError(""),
+    httpx.ReadTimeout(""),
+    httpx.WriteError(""),
+    httpx.RemoteProtocolError("Server disconnected without sending a response."),
+]
+NEVER_SENT = [httpx.ConnectError("[Errno 111] Connection refused"), httpx.ConnectTimeout("")]
+
+
+@pytest.mark.parametrize(
+    "fault", [error(429), error(502), error(503), error(504), *LOST, *NEVER_SENT], ids=repr
+)
+def test_a_create_is_repeated_as_the_very_same_request(
+    client: Client, server: Server, fault: Step
+) -> None:
+    server.plays(fault, fault, CREATED)
+    assert client.schedule(URL, in_=60, json={"n": 1}).schedule_id == "sch_1"
+    assert len(server.requests) == 3
+    assert len({request.content for request in server.requests}) == 1
+    [key] = set(server.sent("idempotency-key"))
+    assert key
+
+
+def test_each_create_has_a_key_of_its_own(client: Client, server: Server) -> None:
+    server.plays(CREATED)
+    client.schedule(URL, in_=60)
+    client.schedule(URL, in_=60)
+    assert len(set(server.sent("idempotency-key"))) == 2
+
+
+@pytest.mark.parametrize("call", ["credits", "stats", "logs", "list"])
+def test_reads_are_repeated(client: Client, server: Server, call: str) -> None:
+    body = {
+        "logs": [],
+        "schedules": [],
+        "nextCursor": None,
+        "creditsRemaining": 1,
+        "totalInvocations": 0,
+        "successfulInvocations": 0,
+        "failedInvocations": 0,
+        "averageResponseTime": 0,
+        "timeRange": {"from": "2026-11-20T08:00:00.000Z", "to": "2026-11-20T08:00:00.000Z"},
+    }
+    server.plays(error(503), httpx.ReadError(""), answer(200, body))
+    getattr(client, call)()
+    assert len(server.requests) == 3
+    assert server.sent("idempotency-key") == [None] * 3
+
+
+def test_pauses_double_up_to_a_bound_with_jitter(
+    client: Client, server: Server, clock: Clock
+) -> None:
+    server.plays(*[error(503)] * 10, CREDITS)
+    assert client.credits() == 7
+    bounds = [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0, 5.0]
+    for pause, bound in zip(clock.pauses, bounds, strict=True):
+        assert bound / 2 <= pause <= bound
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_no_repeat_is_sooner_than_retry_after(
+    client: Client, server: Server, clock: Clock, status: int
+) -> None:
+    server.plays(answer(status, {"error": "No"}, retry_after="2"), CREDITS)
+    client.credits()
+    [pause] = clock.pauses
+    assert 2.05 <= pause <= 2.1
+
+
+def test_retry_after_may_be_a_date(client: Client, server: Server, clock: Clock) -> None:
+    date = format_datetime(datetime.now(UTC) + timedelta(seconds=10), usegmt=True)
+    server.plays(answer(503, {"error": "No"}, retry_after=date), CREDITS)
+    client.credits()
+    [pause] = clock.pauses
+    assert 8 <= pause <= 10.1
+
+
+@pytest.mark.parametrize("nonsense", ["soon", "-1", ""])
+def test_a_retry_after_that_is_none_is_passed_over(
+    client: Client, server: Server, clock: Clock, nonsense: str
+) -> None:
+    server.plays(answer(503, {"error": "No"}, retry_after=nonsense), CREDITS)
+    client.credits()
+    assert clock.pauses[0] <= 0.1
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [(error(429), RateLimited), (error(503), Unavailable), (LOST[0], ConnectionFailed)],
+)
+def test_it_gives_up_within_the_time_that_it_was_given(
+    client: Client, server: Server, clock: Clock, fault: Step, kind: type[PostdateError]
+) -> None:
+    server.plays(fault)
+    began_s = clock.now_s
+    with pytest.raises(kind) as caught:
+        client.schedule(URL, in_=60)
+    assert 20 < clock.now_s - began_s <= 30
+    assert caught.value.idempotency_key == server.sent("idempotency-key")[0]
+    assert caught.value.maybe_done == (kind is not RateLimited)
+
+
+def test_a_wait_that_is_too_long_is_told_at_once(
+    client: Client, server: Server, clock: Clock
+) -> None:
+    server.plays(answer(429, {"error": "Slow down"}, retry_after="31"))
+    with pytest.raises(RateLimited, match="Slow down") as caught:
+        client.credits()
+    assert caught.value.retry_after == 31
+    assert clock.pauses == []
+
+
+@pytest.mark.parametrize("lost", LOST)
+def test_a_cancel_whose_answer_was_lost_has_succeeded(
+    client: Client, server: Server, lost: Exception
+) -> None:
+    server.plays(lost, error(409, "It is cancelled already", status="cancelled"), CREDITS)
+    assert client.cancel("sch_1") == Cancelled("sch_1", 7, "Cancelled before execution")
+    assert server.asked[-1] == ("GET", "/stats/remaining-credits")
+
+
+@pytest.mark.parametrize(
+    "before", [[], [error(429)], [NEVER_SENT[0]]], ids=["at once", "limited", "never sent"]
+)
+def test_a_cancel_that_somebody_else_made_is_a_conflict(
+    client: Client, server: Server, before: list[Step]
+) -> None:
+    server.plays(*before, error(409, "It is cancelled already", status="cancelled"))
+    with pytest.raises(Conflict) as caught:
+        client.cancel("sch_1")
+    assert caught.value.status == "cancelled"
+
+
+def test_a_lost_cancel_that_came_too_late_is_a_conflict(client: Client, server: Server) -> None:
+    server.plays(LOST[0], error(409, "It has ended", status="completed"))
+    with pytest.raises(Conflict):
+        client.cancel("sch_1")
+
+
+def test_a_change_whose_answer_was_lost_says_so(client: Client, server: Server) -> None:
+    server.plays(LOST[0], error(409, "It has ended", status="completed"))
+    with pytest.raises(Conflict) as caught:
+        client.change("sch_1", in_=0)
+    assert caught.value.maybe_done
+    assert server.bodies[0] == server.bodies[1]
+
+
+def test_a_refused_connection_is_told_without_the_errno(client: Client, server: Server) -> None:
+    server.plays(NEVER_SENT[0])
+    with pytest.raises(ConnectionFailed) as caught:
+        client.credits()
+    assert str(caught.value) == "http://postdate.example cannot be reached: Connection refused"
+    assert caught.value.__cause__ is NEVER_SENT[0]
+    assert not caught.value.maybe_done

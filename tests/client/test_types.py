@@ -1,0 +1,62 @@
+"""One definition, two types: what type checkers see. `make check` runs mypy over this file."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from typing import Any, assert_type
+
+import pytest
+
+from postdate import AsyncPostdate, Created, LogEntry, Postdate, PostdateError, Schedule
+from tests.client.both import BASE_URL, KEY
+
+
+def _blocking(client: Postdate) -> None:
+    assert_type(client.get("sch_1"), Schedule)
+    assert_type(client.schedule("u", in_=5, json={"n": 1}), Created)
+    assert_type(client.schedule_batch([]), tuple[Created | PostdateError, ...])
+    assert_type(client.list(limit=5), Iterator[Schedule])
+    assert_type(client.logs(status="failed"), Iterator[LogEntry])
+    assert_type(client.credits(), int)
+    client.get(5)  # type: ignore[arg-type]
+    client.schedule("u", att=5)  # type: ignore[call-arg]
+    client.logs(status="faild")  # type: ignore[arg-type]
+
+
+async def _awaiting(client: AsyncPostdate) -> None:
+    assert_type(await client.get("sch_1"), Schedule)
+    creating = assert_type(client.schedule("u", in_=5), Coroutine[Any, Any, Created])
+    await creating
+    assert_type(client.list(limit=5), AsyncIterator[Schedule])
+    assert_type(client.logs(), AsyncIterator[LogEntry])
+    await client.schedule("u", att=5)  # type: ignore[call-arg]
+    for _ in client.list():  # type: ignore[attr-defined]
+        pass
+
+
+@pytest.mark.parametrize("name", ["schedule", "get", "list", "logs", "credits"])
+def test_methods_document_themselves(name: str) -> None:
+    with Postdate(BASE_URL, KEY) as client:
+        for method in (getattr(Postdate, name), getattr(client, name)):
+            assert method.__doc__
+            assert method.__name__ == name
+
+
+def test_the_client_imports_nothing_of_the_server() -> None:
+    program = (
+        "import sys; before = set(sys.modules); import postdate;"
+        "print(*{m.partition('.')[0] for m in set(sys.modules) - before})"
+    )
+    path = [entry for entry in sys.path if entry]
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path = {path!r}; {program}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    loaded = set(done.stdout.split())
+    assert "postdate" in loaded
+    assert loaded.isdisjoint({"scheduler", "api", "worker", "cli", "msgspec", "redis", "litestar"})
