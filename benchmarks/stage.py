@@ -85,7 +85,7 @@ def target() -> Iterator[Running]:
     with tempfile.TemporaryDirectory(prefix="pd-bench-") as home:
         config = Path(home) / "nginx.conf"
         config.write_text(_NGINX.format(home=home, port=port))
-        with _process([nginx, "-p", home, "-c", str(config)]) as process:
+        with _process([nginx, "-p", home, "-c", str(config), "-e", f"{home}/error.log"]) as process:
             until(lambda: _accepts(port), "nginx")
             yield Running(process, f"http://127.0.0.1:{port}/hook")
 
@@ -111,6 +111,17 @@ def worker(redis_url: str, **settings: object) -> Iterator[Running]:
         assert process.stdout is not None
         assert "ready" in process.stdout.readline(), "the worker did not start"
         yield Running(process)
+
+
+@contextlib.contextmanager
+def api(redis_url: str, **settings: object) -> Iterator[Running]:
+    """A `postdate api`, ready to serve."""
+    port = free_port()
+    given = {"redis_url": redis_url, "port": port, **settings}
+    environment = {f"POSTDATE_{name.upper()}": str(value) for name, value in given.items()}
+    with _process([sys.executable, "-m", "cli.main", "api"], environment=environment) as process:
+        until(lambda: _accepts(port), "the API")
+        yield Running(process, f"http://127.0.0.1:{port}")
 
 
 @contextlib.contextmanager

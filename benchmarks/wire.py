@@ -21,19 +21,14 @@ import importlib.util
 import ipaddress
 import pstats
 import re
-import shutil
-import socket
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 import uvloop
 
+from benchmarks import stage
 from scheduler.ids import new_schedule_id
 from scheduler.models import Invocation, Outcome, Request, Status
 from scheduler.settings import Settings
@@ -41,17 +36,6 @@ from worker.firer import Firer
 
 BODY = b'{"event":"reminder","userId":"u_1842","text":"Your trial ends tomorrow","n":12}'
 HEADERS = {"Content-Type": "application/json", "X-Source": "benchmark"}
-
-NGINX = """
-worker_processes 1; daemon off; pid {home}/nginx.pid; error_log {home}/error.log;
-events {{ worker_connections 16384; multi_accept on; }}
-http {{
-  access_log off; keepalive_requests 1000000000; keepalive_timeout 75s;
-  client_body_temp_path {home}/b; proxy_temp_path {home}/p; fastcgi_temp_path {home}/f;
-  uwsgi_temp_path {home}/u; scgi_temp_path {home}/s;
-  server {{ listen 127.0.0.1:{port} backlog=4096; location / {{ return 200 "ok"; }} }}
-}}
-"""
 
 
 class Measured(NamedTuple):
@@ -63,47 +47,6 @@ class Measured(NamedTuple):
 
 Round = Callable[[str, int, int], Awaitable[None]]
 """Sends `count` requests to a URL, `in_flight` at a time; raises if one was not answered 200."""
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
-
-
-@contextlib.contextmanager
-def local_target() -> Iterator[str]:
-    """The URL of a target of our own, stopped at the end."""
-    port = _free_port()
-    with tempfile.TemporaryDirectory() as home:
-        nginx = shutil.which("nginx")
-        if nginx:
-            config = Path(home, "nginx.conf")
-            config.write_text(NGINX.format(home=home, port=port))
-            command = [nginx, "-p", home, "-c", str(config), "-e", f"{home}/error.log"]
-        else:
-            command = [sys.executable, "-m", "benchmarks.target", "--port", str(port)]
-        print("target:", "nginx" if nginx else "benchmarks.target")
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as child:
-            try:
-                _await_port(port)
-                yield f"http://127.0.0.1:{port}/"
-            finally:
-                child.terminate()
-
-
-def _await_port(port: int) -> None:
-    limit = time.monotonic() + 10
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
-            if time.monotonic() > limit:
-                raise
-            time.sleep(0.02)
-        else:
-            return
 
 
 class _Burst:
@@ -253,7 +196,7 @@ def main() -> None:
     options.add_argument("--profile", action="store_true")
     chosen = options.parse_args()
     with contextlib.ExitStack() as stack:
-        url = chosen.url or stack.enter_context(local_target())
+        url = chosen.url or stack.enter_context(stage.target()).url
         if chosen.profile:
             profile(url, chosen.count)
         else:

@@ -1,0 +1,141 @@
+"""How much memory does a schedule take: while it waits, and after it was executed?
+
+    python -m benchmarks.memory [--count 100000]
+
+Stores `--count` schedules of one account (about 190 bytes of request each) in a Valkey set up as
+`postdate up` sets it up, through the store as the API does, and compares the server's used_memory
+before and after. Then it claims and acks all of them through the store as a worker does, and
+compares again: what is left is the ended schedule (kept for 24 h by default), its log entry, its
+places in two index streams and its part of the rollups (30 days). Executed ones end at some speed;
+rollups are shared by all of the same second, so slower traffic pays more of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import uvloop
+
+from benchmarks import stage
+from benchmarks.payload import new_account, request, schedule_all
+from scheduler.models import Outcome, Status
+from scheduler.settings import Settings
+from scheduler.store import Store, keys
+from scheduler.store.claims import Ack
+from scheduler.store.packing import pack_request
+
+URLS = [f"https://example.com/hooks/{n:04}" for n in range(100)]
+OUTCOME = Outcome(Status.COMPLETED, 200, 42, "")
+_AT_ONCE = 128
+_SAMPLES = 1000
+
+
+async def used_bytes(store: Store) -> int:
+    """What the server holds, less what its clients' buffers happen to take."""
+    await asyncio.sleep(1.5)  # buffers shrink, and the hash table being resized is freed
+    memory: dict[str, Any] = await store.client.info("memory")
+    return int(memory["used_memory"]) - int(memory["mem_clients_normal"])
+
+
+async def size_bytes(store: Store, names: Iterable[str]) -> int:
+    """MEMORY USAGE of some keys, every element looked at."""
+    sizes = [await store.client.memory_usage(name, samples=0) for name in names]
+    return sum(size or 0 for size in sizes)
+
+
+async def execute_all(store: Store, shard: int) -> int:
+    """Claims and acks all that is due; returns how many."""
+    done = 0
+    while True:
+        batch = await store.claims.claim(shard, lease_ms=15_000, most=_AT_ONCE)
+        if not batch.invocations:
+            return done
+        acks = [Ack(each, OUTCOME, 3) for each in batch.invocations]
+        codes = await store.claims.ack(shard, acks)
+        assert codes == [1] * len(codes)
+        done += len(codes)
+
+
+async def keys_like(store: Store, pattern: str) -> list[str]:
+    return [key.decode() async for key in store.client.scan_iter(match=pattern, count=1000)]
+
+
+async def measure(redis_url: str, count: int) -> None:
+    store = await Store.open(Settings(redis_url=redis_url, shards=1))
+    account = await new_account(store, "memory")
+    base = keys.account(account.account_id)
+    await schedule_all(store, account.account_id, [request(URLS[0], 2**42)])  # scripts loaded
+    await store.claims.claim(0, lease_ms=1, most=1)
+    empty = await used_bytes(store)
+
+    due_ms = store.clock.now_ms() - count
+    requests = [request(URLS[n % len(URLS)], due_ms + n) for n in range(count)]
+    created = await schedule_all(store, account.account_id, requests)
+    waiting = await used_bytes(store)
+    sampled = [keys.schedule(account.account_id, created[n]) for n in range(0, count, 97)]
+    sampled = sampled[:_SAMPLES]
+    packed = len(pack_request(requests[0]))
+    print(f"{count} schedules of one account, {packed} bytes of packed request each\n")
+    report("waiting", count, waiting - empty)
+    hash_bytes = await size_bytes(store, sampled) / len(sampled)
+    parts(
+        {
+            "its hash": hash_bytes,
+            "its place among the waiting": await size_bytes(store, [base + "waiting"]) / count,
+        },
+        (waiting - empty) / count,
+    )
+
+    assert await execute_all(store, 0) == count
+    executed = await used_bytes(store)
+    indexes = await keys_like(store, base + "index:*")
+    by_status = [name for name in indexes if name.endswith(":completed")]
+    rollups = await keys_like(store, base + "[mhd][ioa][nuy]*:*")
+    report("executed", count, executed - empty)
+    parts(
+        {
+            "its hash, for 24 h": await size_bytes(store, sampled) / len(sampled),
+            "its log entry": await size_bytes(store, [base + "log"]) / count,
+            "its place in the index of its status": await size_bytes(store, by_status) / count,
+            f"its place in the indexes of {len(URLS)} URLs": await size_bytes(
+                store, [name for name in indexes if name not in by_status]
+            )
+            / count,
+            f"its part of {len(rollups)} rollups": await size_bytes(store, rollups) / count,
+        },
+        (executed - empty) / count,
+    )
+    async with store.client.pipeline(transaction=False) as pipe:
+        for start in range(0, count, 1000):
+            pipe.unlink(
+                *[keys.schedule(account.account_id, each) for each in created[start : start + 1000]]
+            )
+        await pipe.execute()
+    report("executed, after 24 h (log, indexes, rollups)", count, await used_bytes(store) - empty)
+    await store.aclose()
+
+
+def report(what: str, count: int, total_bytes: int) -> None:
+    print(f"{total_bytes / count:7.0f} bytes per {what}  ({total_bytes / 2**20:.1f} MiB in all)")
+
+
+def parts(shares: dict[str, float], whole: float) -> None:
+    """Where the bytes are; the rest is the server's tables of keys and of their expiry."""
+    for name, each in shares.items():
+        print(f"    {each:7.1f}  {name}")
+    print(f"    {whole - sum(shares.values()):7.1f}  tables of keys and expiry, fragments\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--count", type=int, default=100_000)
+    arguments = parser.parse_args()
+    with stage.valkey() as server:
+        uvloop.run(measure(server.url, arguments.count))
+
+
+if __name__ == "__main__":
+    main()
