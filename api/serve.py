@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import os
 import signal
 import socket
@@ -15,6 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from api.app import create_app
 from api.service import Service
+from scheduler.collector import spare_the_collector
 from scheduler.errors import SettingsError, StoreMisconfigured
 from scheduler.settings import Settings
 
@@ -87,16 +87,6 @@ def _listen(host: str, port: int) -> list[socket.socket]:
             listener.close()
         raise SettingsError(f"Cannot listen on {host}:{port}: {error.strerror}.") from None
     return listeners
-
-
-def spare_the_collector() -> None:
-    """Leaves what the start has made out of every garbage collection to come.
-
-    It stays until the end anyway, and walking it again and again cost a request 10 of 120 us.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(10_000, 20, 50)
 
 
 class _Server(uvicorn.Server):

@@ -32,8 +32,9 @@ import msgspec
 import uvloop
 from litestar import Litestar, post
 
-from api.serve import serve, spare_the_collector, uvicorn_config
+from api.serve import serve, uvicorn_config
 from cli.embedded import ask, find_server, server_arguments
+from scheduler.collector import spare_the_collector
 from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store

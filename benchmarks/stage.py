@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from cli.embedded import ask, find_server, server_arguments
+from cli.embedded import ask, find_server, server_arguments, server_environment
 
 _PATIENCE_S = 30.0
 _NGINX = """
@@ -68,7 +68,8 @@ def valkey() -> Iterator[Running]:
     with tempfile.TemporaryDirectory(prefix="pd-bench-") as home:
         listen, log = Path(home) / "valkey.sock", Path(home) / "valkey.log"
         command = [str(find_server()), *map(str, server_arguments(Path(home), listen, log))]
-        with _process(command, stop_with=signal.SIGKILL) as process:
+        environment = server_environment()
+        with _process(command, environment=environment, stop_with=signal.SIGKILL) as process:
             until(lambda: ask(listen, "PING") == "+PONG", "Valkey")
             yield Running(process, f"unix://{listen}")
 

@@ -25,6 +25,7 @@ OLDEST_VERSION = (7, 0)
 _ORPHAN_PATIENCE_S = 60.0
 _ANSWER_PATIENCE_S = 30.0
 _POLL_S = 0.02
+_MALLOC = "glibc.malloc.tcache_count=2000:glibc.malloc.mxfast=0"
 _VERSION = re.compile(r"v=(\d+)\.(\d+)")
 
 
@@ -74,6 +75,18 @@ def _version(binary: Path) -> tuple[int, int]:
         return (0, 0)
     match = _VERSION.search(done.stdout)
     return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+def server_environment() -> dict[str, str]:
+    """Our environment, with a glibc malloc that keeps what scripts free and need again at once.
+
+    The wheel's server is built with it, and each batch makes and frees thousands of small strings:
+    merging them back each time took a quarter of the server's CPU (a claim 8.1 us an entry, and
+    5.4 so; an ack 17 and 13). At most 70 MB stay with the process for that. Other C libraries do
+    not read this.
+    """
+    tunables = os.environ.get("GLIBC_TUNABLES", _MALLOC)
+    return {**os.environ, "GLIBC_TUNABLES": tunables}
 
 
 def server_arguments(directory: Path, listen: Path, log: Path) -> list[str]:
@@ -138,6 +151,7 @@ class EmbeddedValkey:
         self._child = Child(
             "Valkey",
             [os.fspath(self._binary), *arguments],
+            environ=server_environment(),
             output=self.data_dir.log,
             pass_fds=(self._lock.fd,),
         )

@@ -41,7 +41,11 @@ class ValkeyProcess:
                 stderr=output,
                 start_new_session=True,
             )
-        until(lambda: ask(self.socket, "PING") == "+PONG", f"Valkey, see {log}")
+        try:
+            until(lambda: ask(self.socket, "PING") == "+PONG", f"Valkey, see {log}")
+        except BaseException:
+            self.kill()
+            raise
 
     def flush(self) -> None:
         """Forgets everything, scripts too, as a new server would have it."""

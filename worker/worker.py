@@ -12,6 +12,7 @@ from typing import Any
 
 import structlog
 
+from scheduler.collector import spare_the_collector
 from scheduler.errors import StoreError, StoreMisconfigured
 from scheduler.models import Invocation, Outcome
 from scheduler.settings import Settings
@@ -21,6 +22,7 @@ from worker.acks import Acks
 from worker.claimer import Claimer
 from worker.firer import Firer
 from worker.holdings import Holdings
+from worker.lateness import Lateness
 from worker.leases import Leases
 from worker.outcome import unsent_outcome
 from worker.presence import BEAT_EVERY_S, Presence
@@ -90,6 +92,7 @@ class Worker:
         )
         self._acks = Acks(store, self._holdings, touch, self._claimer.wake)
         self._fired = 0
+        self._lateness = Lateness()
         self._draining = False
         self._giving_back: set[asyncio.Task[None]] = set()
 
@@ -105,6 +108,7 @@ class Worker:
             )
         ]
         try:
+            spare_the_collector()
             on_ready()
             await stopping.wait()
             await self._drain()
@@ -133,7 +137,9 @@ class Worker:
         self._fired += 1
         moment_s = sent_at_s if sent_at_s >= 0 else time.monotonic()
         late_us = self._store.clock.at_us(moment_s) - invocation.request.trigger_at_ms * 1000
-        self._acks.add(Ack(invocation, outcome, max(0, late_us // 1000)))
+        late_ms = max(0, late_us // 1000)
+        self._lateness.note(late_ms)
+        self._acks.add(Ack(invocation, outcome, late_ms))
 
     async def _extend(self) -> None:
         try:
@@ -189,4 +195,5 @@ class Worker:
             "inFlight": len(self._holdings),
             "concurrency": self._settings.concurrency,
             "fired": self._fired,
+            "worstLatenessMs": self._lateness.worst_ms(),
         }

@@ -1,0 +1,16 @@
+"""The garbage collector of a process that serves for a long time."""
+
+from __future__ import annotations
+
+import gc
+
+
+def spare_the_collector() -> None:
+    """Leaves what the start has made out of every garbage collection to come.
+
+    It stays until the end anyway, and walking it again and again cost an API request 10 of 120 us.
+    To be called once, when the process is ready.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 50)
