@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import structlog
 
-from scheduler.errors import OutcomeUnknown, StoreUnavailable
+from scheduler.errors import StoreError, StoreRefused
 from scheduler.store import Store
 from scheduler.store.claims import Ack
 from worker.holdings import Holdings
@@ -39,10 +39,10 @@ class Acks:
         if shard not in self._senders:
             self._senders[shard] = asyncio.create_task(self._send_all(shard))
 
-    async def settle(self, timeout_s: float) -> None:
-        """Returns once what is on its way is recorded, or when the time is up."""
-        if self._senders:
-            await asyncio.wait(list(self._senders.values()), timeout=timeout_s)
+    async def settle(self, shard: int, timeout_s: float) -> None:
+        """Returns once what is on its way to a shard is recorded, or when the time is up."""
+        if shard in self._senders:
+            await asyncio.wait([self._senders[shard]], timeout=timeout_s)
 
     async def _send_all(self, shard: int) -> None:
         waiting = self._waiting[shard]
@@ -61,17 +61,17 @@ class Acks:
         while True:
             try:
                 codes = await self._store.claims.ack(shard, batch)
-            except (StoreUnavailable, OutcomeUnknown) as error:
-                self._touch.lose(error)
-                await backoff.pause()
-            except Exception as error:
+            except StoreRefused as error:
                 await self._refused(shard, batch, error)
                 return
+            except StoreError as error:
+                self._touch.lose([shard], error)
+                await backoff.pause()
             else:
                 self._settle(batch, codes)
                 return
 
-    async def _refused(self, shard: int, batch: list[Ack], error: Exception) -> None:
+    async def _refused(self, shard: int, batch: list[Ack], error: StoreRefused) -> None:
         """The store rejects the batch for what is in it: one bad ack must not hold up the others.
 
         What cannot be recorded at all stays in the store under its lease, and will be fired again.

@@ -7,10 +7,12 @@ import math
 import random
 from collections.abc import Callable
 
+import structlog
+
 from scheduler.errors import StoreError, StoreUnavailable
 from scheduler.models import Invocation
 from scheduler.store import Store
-from scheduler.store.claims import Batch
+from scheduler.store.claims import Batch, Look
 from worker.holdings import Holdings
 from worker.presence import Presence
 from worker.touch import Touch
@@ -27,8 +29,10 @@ _LATE_MS = 200
 # A look that takes this part of a lease tells of a store that hung: leases may have ended that
 # nobody could prolong.
 _SLOW_PART_OF_A_LEASE = 4
+_AFTER_AN_ERROR_MS = 500
 # Below this a timer of the event loop, which counts whole milliseconds, would come too late.
 _SPIN_MS = 0.6
+_log = structlog.get_logger(__name__)
 
 
 class Claimer:
@@ -61,6 +65,7 @@ class Claimer:
         self._look_ms = self._look_abroad_ms = 0.0
         self._wake = asyncio.Event()
         self._stopping = False
+        self._clock_steps = -1
 
     def wake(self) -> None:
         """Something changed: slots came free, or it is time to stop."""
@@ -75,70 +80,101 @@ class Claimer:
 
     async def step(self) -> None:
         """Looks if it is time to, starts the claims that are due, and sleeps until the next."""
-        if self._stopping or self._touch.lost:
+        if self._stopping:
             await self._sleep(_LOOK_EVERY_MS)
             return
+        if self._clock_steps != self._store.clock.steps_back:
+            await self._realign()
         now_ms = self._now_ms()
-        try:
-            if now_ms >= self._look_ms:
-                await self._look()
-            if now_ms >= self._look_abroad_ms:
-                await self._look_abroad()
-        except StoreError as error:
-            self._touch.lose(error)
-            return
-        if self._now_ms() - now_ms > self._lease_ms / _SLOW_PART_OF_A_LEASE:
-            self._touch.lose(StoreUnavailable("The store was slow to answer"))
-            return
+        if now_ms >= self._look_ms:
+            await self._look()
+        if now_ms >= self._look_abroad_ms:
+            await self._look_abroad()
         self._start_claims()
         await self._sleep(self._next_ms() - self._now_ms())
 
+    async def _realign(self) -> None:
+        """At the start, and when the server's clock was set back: accounts may stand behind a
+        moment that lies in the future now."""
+        steps = self._store.clock.steps_back
+        for shard in range(self._store.shards.count):
+            try:
+                await self._store.claims.realign(shard)
+            except StoreError as error:
+                self._touch.lose([shard], error)
+        self._clock_steps = steps
+
     async def _look(self) -> None:
         self._look_ms = self._now_ms() + _LOOK_EVERY_MS
-        own = sorted(self._presence.shards - self._claims.keys())
-        for shard, look in (await self._store.claims.look(own)).items():
+        own = self._presence.shards - self._claims.keys() - self._touch.lost
+        for shard, look in (await self._looks(own)).items():
             self._due_ms[shard] = math.inf if look.next_look_ms is None else look.next_look_ms
 
     async def _look_abroad(self) -> None:
         """At the shards that others prefer: is something late there, or a backlog growing?"""
         self._look_abroad_ms = self._now_ms() + random.uniform(*_LOOK_ABROAD_EVERY_MS)  # noqa: S311
-        abroad = sorted(set(range(self._store.shards.count)) - self._presence.shards)
+        everywhere = frozenset(range(self._store.shards.count))
         late_ms = self._now_ms() - _LATE_MS
-        for shard, look in (await self._store.claims.look(abroad)).items():
+        abroad = everywhere - self._presence.shards - self._touch.lost
+        for shard, look in (await self._looks(abroad)).items():
             due = [ms for ms in look if ms is not None and ms <= late_ms]
             if look.backlog_since_ms in due:
                 self._backlogged.add(shard)
             if shard not in self._claims:
                 self._due_ms[shard] = min(due, default=math.inf)
 
+    async def _looks(self, shards: frozenset[int]) -> dict[int, Look]:
+        """Looks at shards; touch is lost with those that fail, or let us wait for so long that
+        leases may have ended meanwhile."""
+        asked_ms = self._now_ms()
+        found = await self._store.claims.look(sorted(shards))
+        if self._now_ms() - asked_ms > self._lease_ms / _SLOW_PART_OF_A_LEASE:
+            slow = StoreUnavailable("The store was slow to answer")
+            found = dict.fromkeys(found, slow)
+        looks = {}
+        for shard, look in found.items():
+            if isinstance(look, Look):
+                looks[shard] = look
+            else:
+                self._touch.lose([shard], look)
+        return looks
+
     def _start_claims(self) -> None:
-        now_ms = self._now_ms()
-        for shard in [shard for shard, due_ms in self._due_ms.items() if due_ms <= now_ms]:
-            room = min(self._holdings.free - self._reserved, MOST_AT_ONCE)
+        """Oldest turn first, and no shard reserves more than its part of the free slots: a backlog
+        in one must not keep the others waiting."""
+        now_ms, away = self._now_ms(), self._touch.lost | self._claims.keys()
+        due = sorted(
+            (due_ms, shard)
+            for shard, due_ms in self._due_ms.items()
+            if due_ms <= now_ms and shard not in away
+        )
+        for place, (_, shard) in enumerate(due):
+            free = self._holdings.free - self._reserved
+            room = min(-(-free // (len(due) - place)), MOST_AT_ONCE)
             if room <= 0:
                 return
-            if shard not in self._claims:
-                self._reserved += room
-                self._claims[shard] = asyncio.create_task(self._claim(shard, room))
+            self._reserved += room
+            self._claims[shard] = asyncio.create_task(self._claim(shard, room))
 
     async def _claim(self, shard: int, room: int) -> None:
         own = shard in self._presence.shards or shard in self._backlogged
+        self._due_ms[shard] = self._now_ms() + _AFTER_AN_ERROR_MS  # unless the claim knows better
         try:
             batch = await self._store.claims.claim(
                 shard,
                 lease_ms=self._lease_ms,
                 most=room,
                 most_accounts=_MOST_ACCOUNTS,
-                grace_ms=self._touch.grace_ms,
+                grace_ms=self._touch.grace_ms(shard),
                 late_ms=0 if own else _LATE_MS,
                 asked_at_ms=self._store.clock.now_ms(),
                 pass_over=self._holdings.crowding(),
             )
-        except StoreError as error:
-            self._touch.lose(error)
-            self._due_ms[shard] = 0
-        else:
             self._note(shard, batch)
+        except StoreError as error:
+            self._touch.lose([shard], error)
+        except Exception:
+            _log.exception("a claim failed", shard=shard)
         finally:
             self._reserved -= room
             del self._claims[shard]
@@ -165,7 +201,8 @@ class Claimer:
         """When there is something to do again, if nothing wakes us before."""
         if self._holdings.free - self._reserved <= 0:
             return self._now_ms() + _LOOK_EVERY_MS
-        waiting = (due for shard, due in self._due_ms.items() if shard not in self._claims)
+        away = self._touch.lost | self._claims.keys()
+        waiting = (due for shard, due in self._due_ms.items() if shard not in away)
         return min(self._look_ms, self._look_abroad_ms, *waiting)
 
     async def _sleep(self, delay_ms: float) -> None:

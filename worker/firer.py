@@ -87,6 +87,7 @@ class Fire:
         if silent and wire.exchanges > 1 and not self.resent:
             self.resent = True
             self.invocation.attempt += 1
+            self.firer.note_resent(self.invocation)
             self.firer.connect(self)
         else:
             self.firer.end(self, failed(failure, self.elapsed_ms()))
@@ -117,6 +118,7 @@ class Firer:
         settings: Settings,
         *,
         still_wanted: StillWanted | None = None,
+        resent: Callable[[Invocation], None] | None = None,
         policy: AddressPolicy | None = None,
         resolve: Resolve = system_resolve,
         ssl_context: ssl.SSLContext | None = None,
@@ -127,6 +129,7 @@ class Firer:
         self._guard = Guard(self.loop, policy or AddressPolicy(settings.allow_targets), resolve)
         self._limit_ms = settings.fire_timeout_ms
         self._still_wanted = still_wanted
+        self._resent = resent
         self._openings: Openings[Fire] = Openings()
         self._deadlines: Deadlines[Fire] = Deadlines(self.loop, self._expire)
 
@@ -159,6 +162,11 @@ class Firer:
         await asyncio.sleep(0)  # the loop closes the sockets in its next round
 
     # What a Fire calls
+
+    def note_resent(self, invocation: Invocation) -> None:
+        """An attempt was used up here that the store has not heard of."""
+        if self._resent is not None:
+            self._resent(invocation)
 
     def connect(self, fire: Fire) -> None:
         """The cold path: resolve if need be, then a new connection, or one that comes free."""

@@ -47,6 +47,8 @@ class Holdings:
     def crowding(self) -> list[str]:
         """The accounts that hold more than their share of this worker, fullest first."""
         most = self.free * _SHARE_OF_FREE
+        if len(self._held) <= most:
+            return []
         return [
             account for account, held in self._by_account.most_common(_MOST_CROWDED) if held > most
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 import socket
@@ -33,6 +34,7 @@ from worker.upkeep import Backoff, keep_up
 _DRAIN_EXTRA_S = 5.0
 # How long claims wait for the acks that were held up while the store was away.
 _ACKS_FIRST_S = 2.0
+_RECOVER_EVERY_S = 0.1
 _log = structlog.get_logger(__name__)
 
 
@@ -47,9 +49,8 @@ async def run_worker(
     if store is None:
         return
     try:
-        uptime_ms = 1000 * await store.uptime_s()
-        worker = Worker(store, settings, Touch(settings.lease_ms, uptime_ms))
-        await worker.run(stopping, on_ready)
+        touch = Touch(settings.lease_ms, 1000 * store.uptime_s)
+        await Worker(store, settings, touch).run(stopping, on_ready)
     finally:
         await store.aclose()
 
@@ -79,9 +80,9 @@ class Worker:
         self._touch = touch
         self._worker_id = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         self._holdings = Holdings(settings.concurrency)
-        self._firer = Firer(settings, still_wanted=self._unsent)
+        self._firer = Firer(settings, still_wanted=self._unsent, resent=self._resent)
         self._presence = Presence(store, self._worker_id, self._says)
-        self._leases = Leases(store, self._holdings, settings.lease_ms)
+        self._leases = Leases(store, self._holdings, touch, settings.lease_ms)
         self._claimer = Claimer(
             store,
             self._holdings,
@@ -94,17 +95,19 @@ class Worker:
         self._fired = 0
         self._lateness = Lateness()
         self._draining = False
-        self._giving_back: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[None]] = set()
 
     async def run(self, stopping: asyncio.Event, on_ready: Callable[[], None]) -> None:
-        await self._presence.beat()
+        with contextlib.suppress(StoreError):  # the heartbeat's own loop goes on trying
+            await self._presence.beat()
+        rhythm_s = self._settings.lease_ms / 3000
         loops = [
-            asyncio.create_task(loop, name=name)
-            for name, loop in (
-                ("claim", keep_up("claim", 0, self._claimer.step)),
-                ("extend", keep_up("extend", self._settings.lease_ms / 3000, self._extend)),
-                ("heartbeat", keep_up("heartbeat", BEAT_EVERY_S, self._presence.beat)),
-                ("recover", keep_up("recover", 0.1, self._recover)),
+            asyncio.create_task(keep_up(name, every_s, step), name=name)
+            for name, every_s, step in (
+                ("claim", 0.0, self._claimer.step),
+                ("extend", rhythm_s, self._leases.extend_all),
+                ("heartbeat", BEAT_EVERY_S, self._presence.beat),
+                ("recover", _RECOVER_EVERY_S, self._recover),
             )
         ]
         try:
@@ -141,21 +144,24 @@ class Worker:
         self._lateness.note(late_ms)
         self._acks.add(Ack(invocation, outcome, late_ms))
 
-    async def _extend(self) -> None:
-        try:
-            await self._leases.extend()
-        except StoreError as error:
-            self._touch.lose(error)
-
     async def _recover(self) -> None:
-        """After the store was away: first prolong and ack what is held, then claim again."""
-        if not self._touch.lost:
+        await asyncio.gather(*(self._regain(shard) for shard in self._touch.lost))
+
+    async def _regain(self, shard: int) -> None:
+        """After a shard was away: first prolong and ack what is held of it, then claim again."""
+        look = (await self._store.claims.look([shard]))[shard]
+        if isinstance(look, StoreError):
             return
-        await self._store.ping()
-        await self._leases.extend()
-        await self._acks.settle(_ACKS_FIRST_S)
-        self._touch.regain()
+        try:
+            await self._leases.extend(shard)
+        except StoreError:
+            return  # it reads and does not write: not yet
+        await self._acks.settle(shard, _ACKS_FIRST_S)
+        self._touch.regain(shard)
         self._claimer.wake()
+
+    def _resent(self, invocation: Invocation) -> None:
+        self._in_background(self._leases.note_attempt(invocation))
 
     async def _drain(self) -> None:
         """Claims no more, gives back what was not started, and finishes what was."""
@@ -165,8 +171,8 @@ class Worker:
         try:
             async with asyncio.timeout(limit_s):
                 await self._claimer.stop()
-                if self._giving_back:
-                    await asyncio.wait(self._giving_back)
+                if self._background:
+                    await asyncio.wait(self._background)
                 await self._holdings.emptied()
                 await self._presence.leave()
         except TimeoutError:
@@ -185,8 +191,8 @@ class Worker:
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
-        self._giving_back.add(task)
-        task.add_done_callback(self._giving_back.discard)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     def _says(self) -> dict[str, Any]:
         return {

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from redis.exceptions import NoScriptError
+from redis.asyncio import RedisCluster
+from redis.exceptions import NoScriptError, ReadOnlyError
 
 from scheduler.store.connection import Client, translated
 from scheduler.store.packed import packs_with_hiredis
@@ -19,10 +20,14 @@ Argument = str | bytes | int | float
 
 
 class Calls:
-    """Sends commands and returns their replies as they come, in bytes and ints."""
+    """Sends commands and returns their replies as they come, in bytes and ints.
+
+    `routed`: there is more than one server behind it, and one may be away while others are not.
+    """
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self.routed = isinstance(client, RedisCluster)
         pool = getattr(client, "connection_pool", None)
         self._pool = pool if packs_with_hiredis(pool) else None
 
@@ -64,6 +69,10 @@ class Calls:
         try:
             await connection.send_command(*words)
             return await connection.read_response()
+        except ReadOnlyError:
+            # It leads to what was the primary; the next one is looked up anew.
+            await connection.disconnect(nowait=True)
+            raise
         finally:
             await self._pool.release(connection)
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+import structlog
+
 from scheduler import ids
+from scheduler.errors import StoreError, StoreUnavailable
 from scheduler.models import Invocation, Outcome
 from scheduler.rollups import lateness_bucket
 from scheduler.store import keys, packing
@@ -16,6 +21,9 @@ from scheduler.store.items import AckItem, HeldItem, ReleaseItem
 from scheduler.store.scripts import Scripts
 
 _FIELDS_PER_CLAIMED = 5
+_REALIGNED_AT_ONCE = 500
+_LOOK_ALONE_S = 0.5
+_log = structlog.get_logger(__name__)
 
 
 class Batch(NamedTuple):
@@ -48,18 +56,27 @@ class Claims:
         self._scripts = scripts
         self._clock = clock
 
-    async def look(self, shards: Sequence[int]) -> dict[int, Look]:
-        """When each shard is to be looked at next: one round trip for all of them."""
-        commands: list[tuple[str | int, ...]] = []
-        for shard in shards:
-            commands.append(("ZRANGE", keys.heads(shard), 0, 0, "WITHSCORES"))
-            commands.append(("GET", keys.backlog(shard)))
-        replies = await self._calls.reads(commands)
-        looks = {}
-        for shard, head, backlog in zip(shards, replies[::2], replies[1::2], strict=True):
-            next_look = float(_score(head)) if head else None
-            looks[shard] = Look(next_look, float(backlog) if backlog else None)
-        return looks
+    async def look(self, shards: Sequence[int]) -> dict[int, Look | StoreError]:
+        """When each shard is to be looked at next: one round trip for all of them.
+
+        A shard that cannot be read has its error instead; on a cluster the others are read all
+        the same.
+        """
+        try:
+            return {**await self._look(shards)}
+        except StoreError as error:
+            if not self._calls.routed:
+                return dict.fromkeys(shards, error)
+        alone = await asyncio.gather(*map(self._look_alone, shards))
+        return dict(zip(shards, alone, strict=True))
+
+    async def realign(self, shard: int) -> None:
+        """Brings accounts' turns back to the server's clock after that was set back."""
+        place, count = 0, _REALIGNED_AT_ONCE
+        while count == _REALIGNED_AT_ONCE:
+            now_us, count = await self._scripts.realign(shard, place, _REALIGNED_AT_ONCE)
+            self._clock.observe(now_us)
+            place += count
 
     async def claim(
         self,
@@ -95,21 +112,8 @@ class Claims:
         )
         self._clock.observe(now_us)
         rows = zip(*[iter(values)] * _FIELDS_PER_CLAIMED, strict=True)
-        prefix, now_ms = f"acc_{shard:02d}_", now_us // 1000
-        invocations = [
-            Invocation(
-                shard,
-                prefix + account.decode(),
-                "sch_" + schedule.decode(),
-                int(created),
-                token,
-                int(attempt),
-                now_ms,
-                packing.unpack_request(packed),
-            )
-            for account, schedule, created, attempt, packed in rows
-        ]
-        return Batch(invocations, next_look_ms)
+        invocations = [_invocation(shard, token, now_us // 1000, row) for row in rows]
+        return Batch([each for each in invocations if each is not None], next_look_ms)
 
     async def extend(
         self, shard: int, lease_ms: int, invocations: Sequence[Invocation]
@@ -140,6 +144,48 @@ class Claims:
         now_us, codes = await self._scripts.ack(shard, [_ack_item(each) for each in acks])
         self._clock.observe(now_us)
         return codes
+
+    async def _look(self, shards: Sequence[int]) -> dict[int, Look]:
+        commands: list[tuple[str | int, ...]] = []
+        for shard in shards:
+            commands.append(("ZRANGE", keys.heads(shard), 0, 0, "WITHSCORES"))
+            commands.append(("GET", keys.backlog(shard)))
+        replies = await self._calls.reads(commands)
+        looks = {}
+        for shard, head, backlog in zip(shards, replies[::2], replies[1::2], strict=True):
+            next_look = float(_score(head)) if head else None
+            looks[shard] = Look(next_look, float(backlog) if backlog else None)
+        return looks
+
+    async def _look_alone(self, shard: int) -> Look | StoreError:
+        try:
+            async with asyncio.timeout(_LOOK_ALONE_S):
+                return (await self._look([shard]))[shard]
+        except StoreError as error:
+            return error
+        except TimeoutError:
+            return StoreUnavailable("The store does not answer")
+
+
+def _invocation(shard: int, token: str, now_ms: int, row: Sequence[bytes]) -> Invocation | None:
+    """One claimed schedule; None for a request that this version cannot read. That one stays under
+    its lease, for a worker that can: during an upgrade there may be one."""
+    account, schedule, created, attempt, packed = row
+    try:
+        request = packing.unpack_request(packed)
+    except msgspec.MsgspecError as error:
+        _log.error("a request cannot be read", schedule=schedule.decode(), error=str(error))
+        return None
+    return Invocation(
+        shard,
+        f"acc_{shard:02d}_{account.decode()}",
+        "sch_" + schedule.decode(),
+        int(created),
+        token,
+        int(attempt),
+        now_ms,
+        request,
+    )
 
 
 def _held(invocation: Invocation) -> tuple[str, str, str]:

@@ -6,6 +6,8 @@ import time
 from collections import deque
 
 _REMEMBERED = 32
+# More than the time limit of a reply.
+_STEP_US = 20_000_000
 
 
 class StoreClock:
@@ -13,16 +15,23 @@ class StoreClock:
 
     Every script answers with the server's time. A reading is as old as its reply took to arrive,
     so each puts the server's clock too early, and the latest of the recent ones is the best.
-    Only recent ones count, so that a server whose clock is set back is followed.
+    Only recent ones count, so that a server whose clock is set back is followed; `steps_back`
+    counts how often that was by more than 20 s.
     """
 
     def __init__(self) -> None:
         self._offsets_us: deque[int] = deque(maxlen=_REMEMBERED)
         self._offset_us = time.time_ns() // 1000 - time.monotonic_ns() // 1000
+        self.steps_back = 0
 
     def observe(self, server_us: int) -> None:
         """Takes in the server's time, in microseconds, from a reply that has just arrived."""
-        self._offsets_us.append(server_us - time.monotonic_ns() // 1000)
+        offset_us = server_us - time.monotonic_ns() // 1000
+        if self._offsets_us and offset_us < self._offset_us - _STEP_US:
+            # No reply takes so long: the server's clock was set back.
+            self.steps_back += 1
+            self._offsets_us.clear()
+        self._offsets_us.append(offset_us)
         self._offset_us = max(self._offsets_us)
 
     def now_us(self) -> int:

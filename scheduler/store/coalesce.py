@@ -14,13 +14,20 @@ class Coalescer(Generic[Item, Reply]):
     """Collects items until the event loop's next turn and sends them as one batch.
 
     While a batch is on its way the next one fills, so batches grow with the load and a lone item
-    waits for nobody. `send` takes a batch and returns a reply for each item, in order; what it
+    waits for nobody. A batch weighs at most `most`, or is a single item. `send` takes a batch and
+    returns a reply for each item, in order; what it
     raises, every caller of that batch gets.
     """
 
-    def __init__(self, send: Callable[[list[Item]], Awaitable[list[Reply]]], most: int) -> None:
+    def __init__(
+        self,
+        send: Callable[[list[Item]], Awaitable[list[Reply]]],
+        most: int,
+        weigh: Callable[[Item], int] = lambda _: 1,
+    ) -> None:
         self._send = send
         self._most = most
+        self._weigh = weigh
         self._items: list[Item] = []
         self._replies: list[asyncio.Future[Reply]] = []
         self._sending: asyncio.Task[None] | None = None
@@ -36,11 +43,23 @@ class Coalescer(Generic[Item, Reply]):
     async def _send_all(self) -> None:
         try:
             while self._items:
-                items, self._items = self._items[: self._most], self._items[self._most :]
-                replies, self._replies = self._replies[: self._most], self._replies[self._most :]
+                count = self._next_batch()
+                items, self._items = self._items[:count], self._items[count:]
+                replies, self._replies = self._replies[:count], self._replies[count:]
                 await self._send_batch(items, replies)
         finally:
             self._sending = None
+
+    def _next_batch(self) -> int:
+        """How many of the first items one batch takes."""
+        left = self._most - self._weigh(self._items[0])
+        count = 1
+        for item in self._items[1:]:
+            left -= self._weigh(item)
+            if left < 0:
+                break
+            count += 1
+        return count
 
     async def _send_batch(self, items: list[Item], replies: list[asyncio.Future[Reply]]) -> None:
         try:

@@ -18,7 +18,13 @@ from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
 
-from scheduler.errors import OutcomeUnknown, StoreError, StoreMisconfigured, StoreUnavailable
+from scheduler.errors import (
+    OutcomeUnknown,
+    StoreError,
+    StoreMisconfigured,
+    StoreRefused,
+    StoreUnavailable,
+)
 from scheduler.store.packed import pack_with_hiredis
 
 # Redis and RedisCluster share the commands used here, but no base class that types them.
@@ -30,7 +36,16 @@ _CONNECTIONS = 128
 _CONNECTIONS_WITHOUT_WAITING = 8192
 _REPLY_TIMEOUT_S = 5.0
 _CONNECT_TIMEOUT_S = 2.0
-_FULL = ("OOM ", "MISCONF ", "READONLY ", "MASTERDOWN ", "NOREPLICAS ", "CLUSTERDOWN ", "LOADING ")
+# What a server says of its own state and not of the command: it may do it yet. The client makes
+# types of some of these, and drops the word then.
+_NOT_NOW = ("OOM ", "MISCONF ", "NOREPLICAS ", "BUSY ", "UNBLOCKED ")
+_NOT_NOW_TYPES = (
+    exceptions.OutOfMemoryError,
+    exceptions.ReadOnlyError,
+    exceptions.MasterDownError,
+    exceptions.ClusterDownError,
+    exceptions.TryAgainError,
+)
 
 
 def connect(url: str) -> Client:
@@ -80,7 +95,7 @@ def translated() -> Iterator[None]:
     """Turns what the client raises into the store's errors.
 
     StoreUnavailable: certainly not done. OutcomeUnknown: the reply was lost on its way.
-    StoreMisconfigured: no repeat can help.
+    StoreMisconfigured, StoreRefused: no repeat can help, for all commands or for this one.
     """
     try:
         yield
@@ -100,11 +115,11 @@ def translated() -> Iterator[None]:
 
 def _refusal(error: exceptions.ResponseError) -> StoreError:
     text = f"{error} "
-    if isinstance(error, exceptions.OutOfMemoryError) or text.startswith(_FULL):
+    if isinstance(error, _NOT_NOW_TYPES) or text.startswith(_NOT_NOW):
         return StoreUnavailable("The store is full or not writable")
     if "OOM command not allowed" in text or "used memory > 'maxmemory'" in text:
         return StoreUnavailable("The store is full or not writable")
-    return StoreError(f"The store refused a command: {error}")
+    return StoreRefused(f"The store refused a command: {error}")
 
 
 def _says_wrong_password(error: BaseException) -> bool:

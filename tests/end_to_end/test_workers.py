@@ -14,7 +14,7 @@ from scheduler.times import format_iso8601
 from tests.servers import Deployment, DroppingProxy, Receiver, now_ms, script, until
 
 SCHEDULES = 2000
-ACCOUNTS = 4
+ACCOUNTS = 16
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_two_workers_fire_each_of_2000_schedules_exactly_once(
 ) -> None:
     for _ in range(2):
         deployment.worker()
-    # Several accounts lie in several shards, and so with both workers.
+    # As many accounts as shards lie in all of them, and so with both workers.
     customers = [deployment.customer(credits=SCHEDULES) for _ in range(ACCOUNTS)]
     due_ms = now_ms() + 3000
     ids: list[str] = []

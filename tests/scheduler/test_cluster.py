@@ -13,6 +13,8 @@ from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
 from scheduler.store.logs import LogQuery
+from scheduler.store.overview import LAST_HOUR
+from scheduler.store.sessions import Purpose
 from tests.scheduler.clocks import ServerClock
 from tests.scheduler.scene import COMPLETED, Scene
 from tests.servers import ValkeyProcess, free_port, until_async
@@ -89,7 +91,37 @@ async def test_accounts_on_every_node_run_and_balance(cluster: Store) -> None:
     assert len(await cluster.accounts.list_accounts()) == SHARDS
     assert await cluster.workers.beat("one", {"pid": 1}) == ["one"]
     await cluster.ping()
-    assert await cluster.uptime_s() >= 0
+    assert cluster.uptime_s >= 0
+
+
+async def test_the_dashboard_reads_and_signs_in_on_every_node(cluster: Store) -> None:
+    for n in range(SHARDS):
+        email = f"holder{n}@example.com"
+        account = await cluster.accounts.create(
+            f"account {n}", credits=50, plan=Plan.FREE, email=email
+        )
+        scene = Scene(cluster, ServerClock(cluster), account.account_id)
+        await scene.run()
+        await scene.create(60_000)
+        link = await cluster.sessions.make_link(scene.account_id, Purpose.SET_PASSWORD)
+        opened = await cluster.sessions.redeem(link, Purpose.SET_PASSWORD, "hash")
+        assert opened is not None
+        assert await cluster.sessions.find(opened.secret) == opened.session
+        assert await cluster.users.attempt(email, "10.0.0.1") == 0
+        holder = await cluster.users.find(email)
+        assert holder is not None
+        assert (holder.account_id, holder.password) == (scene.account_id, "hash")
+        await cluster.sessions.close_all(scene.account_id)
+        pulse = await cluster.overview.pulse(scene.account_id)
+        series = await cluster.overview.series(scene.account_id, LAST_HOUR)
+        assert (pulse.waiting, series.completed) == (1, 1)
+        [today] = await cluster.ledger.movements(scene.account_id)
+        assert (today.granted, today.spent) == (50, 2)
+    assert len(await cluster.system.shards()) == SHARDS
+    servers = await cluster.system.servers()
+    assert len({server.name for server in servers}) == NODES
+    assert all(server.used_bytes > 0 for server in servers)
+    assert await cluster.check() == []
 
 
 async def test_a_name_without_its_account_is_seen_on_any_node(cluster: Store) -> None:

@@ -3,10 +3,13 @@
 -- KEYS[1]  the store's metadata
 -- ARGV     number for a new store, number asked for (0: none)
 -- Returns  the number in force
-local count = tonumber(redis.call('HGET', KEYS[1], 'shards') or '0')
+local before = tonumber(redis.call('HGET', KEYS[1], 'shards') or '0')
+local count = before
 if count == 0 then
   count = tonumber(ARGV[2]) > 0 and tonumber(ARGV[2]) or tonumber(ARGV[1])
 end
 count = math.max(count, tonumber(ARGV[2]))
-redis.call('HSET', KEYS[1], 'shards', count)
+if count ~= before then
+  redis.call('HSET', KEYS[1], 'shards', count)
+end
 return count

@@ -1,0 +1,60 @@
+"""Turns of accounts when the server's clock is set back, and requests that cannot be read."""
+
+from __future__ import annotations
+
+from scheduler.store import keys
+from tests.scheduler.clocks import FakeClock
+from tests.scheduler.scene import Scene
+
+HOUR_MS = 3_600_000
+
+
+async def test_a_backlog_survives_a_clock_that_is_set_back(
+    fake_scene: Scene, fake_clock: FakeClock
+) -> None:
+    due_ms = await fake_scene.clock.now_ms() - 2 * HOUR_MS
+    await fake_scene.create_many(300, due_ms)
+    first = await fake_scene.claim()
+    assert await fake_scene.ack(first) == [1] * 128
+
+    fake_clock.ms -= HOUR_MS
+    assert await fake_scene.claim() == [], "its turn lies an hour ahead now"
+    await fake_scene.store.claims.realign(fake_scene.shard)
+
+    assert len(await fake_scene.claim()) == 128
+
+
+async def test_the_clock_counts_steps_back_but_not_slow_replies(fake_scene: Scene) -> None:
+    clock = fake_scene.store.clock
+    before, now_us = clock.steps_back, clock.now_us()
+    clock.observe(now_us - 6_000_000)
+    assert clock.steps_back == before
+
+    clock.observe(now_us - HOUR_MS * 1000)
+
+    assert clock.steps_back == before + 1
+    assert abs(clock.now_us() - (now_us - HOUR_MS * 1000)) < 1_000_000
+
+
+async def test_realigning_moves_no_turn_that_is_right(scene: Scene) -> None:
+    await scene.create(60_000)
+    heads = keys.heads(scene.shard)
+    before = await scene.store.client.zrange(heads, 0, -1, withscores=True)
+
+    await scene.store.claims.realign(scene.shard)
+
+    assert await scene.store.client.zrange(heads, 0, -1, withscores=True) == before
+
+
+async def test_a_request_that_cannot_be_read_does_not_keep_its_neighbours(scene: Scene) -> None:
+    schedules = [await scene.create() for _ in range(5)]
+    unreadable = schedules[2]
+    await scene.store.client.hset(
+        f"{scene.base}s:{unreadable[4:]}", "r", b"\x91\xa5later version's"
+    )
+
+    claimed = await scene.claim()
+
+    assert sorted(each.schedule_id for each in claimed) == sorted(set(schedules) - {unreadable})
+    assert await scene.ack(claimed) == [1] * 4
+    assert await scene.store.client.zcard(f"{scene.base}held") == 1
