@@ -9,6 +9,7 @@ of a minute.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from typing import NamedTuple
 
 SECOND_MS = 1000
@@ -74,6 +75,44 @@ def _ranges(name: str, width: int, span: int, first: int, end: int) -> list[Rang
         ranges.append(Range(f"{name}:{number}", first % span // width, (stop - 1) % span // width))
         first = stop
     return ranges
+
+
+def ranges_of(name: str, from_ms: int, to_ms: int) -> list[Range]:
+    """The buckets of one level, `day` or `hour`, that `[from_ms, to_ms)` consists of; both must
+    lie on the edge of one."""
+    [(width, span)] = [(width, span) for level, width, span in _LEVELS if level == name]
+    return list(_ranges(name, width, span, from_ms, to_ms))
+
+
+def lateness_quantile_ms(histogram: Sequence[int], share: float) -> int | None:
+    """The upper bound of the bucket that the quantile lies in; None of nothing.
+
+    What is later than the last bound counts as that bound: "a minute or more".
+    """
+    left = share * sum(histogram)
+    if left <= 0:
+        return None
+    for bound_ms, fires in zip(LATENESS_BOUNDS_MS, histogram, strict=False):
+        left -= fires
+        if left <= 0:
+            return bound_ms
+    return LATENESS_BOUNDS_MS[-1]
+
+
+def around(from_ms: int, to_ms: int, first_ms: int, now_ms: int) -> tuple[Plan, Plan]:
+    """What to add and what to take away for a stretch that begins before the log's first entry.
+
+    Its buckets as a whole, less what the log has of them after its end. Where the log has nothing
+    left of that either, the end rounds down to a bucket as the beginning does, so that adjacent
+    periods still share nothing and leave out nothing.
+    """
+    gone = from_ms < now_ms - SECONDS_KEPT_MS
+    name, width, span = _LEVELS[1] if gone else _LEVELS[2]
+    begin, end = from_ms // width * width, to_ms // width * width
+    if to_ms < first_ms or end == to_ms:
+        return Plan(list(_ranges(name, width, span, begin, end)), []), Plan([], [])
+    whole = end + width
+    return Plan(list(_ranges(name, width, span, begin, whole)), []), Plan([], [(to_ms, whole)])
 
 
 def lateness_bucket(lateness_ms: int) -> int:

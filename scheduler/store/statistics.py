@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from scheduler.models import EXECUTED, Status, Usage
-from scheduler.rollups import kept_from, plan
+from scheduler.rollups import Plan, around, kept_from, plan
 from scheduler.store import keys, packing
 from scheduler.store.clock import StoreClock
 from scheduler.store.connection import Client, translated
 from scheduler.store.scripts import Scripts
 
 _PAGE = 1000
+
+
+class _Sums(NamedTuple):
+    completed: int
+    failed: int
+    response_time_ms: int
+
+    def plus(self, other: _Sums) -> _Sums:
+        return _Sums(*(mine + its for mine, its in zip(self, other, strict=True)))
+
+    def minus(self, other: _Sums) -> _Sums:
+        return _Sums(*(mine - its for mine, its in zip(self, other, strict=True)))
 
 
 class Statistics:
@@ -24,19 +38,41 @@ class Statistics:
         self._retention_ms = retention_ms
 
     async def usage(self, account_id: str, from_ms: int, to_ms: int) -> Usage:
-        """Executions recorded in `[from_ms, to_ms)`, clipped to what is kept."""
+        """Executions recorded in `[from_ms, to_ms)`, clipped to what is kept.
+
+        Exact to the millisecond while the log has the entries. Where it was trimmed by their
+        number, `from_ms` rounds down to the second, and to the minute when older than two days.
+        """
         now_ms = self._clock.now_ms()
         oldest_ms = kept_from(now_ms, self._retention_ms)
         # Nothing can have been recorded later than a moment from now.
         last_ms = min(to_ms, now_ms + 60_000)
-        ranges, stretches = plan(max(from_ms, oldest_ms), last_ms, now_ms)
-        completed, failed, total_ms = await self._scripts.usage(account_id, ranges)
-        for stretch_from_ms, stretch_to_ms in stretches:
-            more = await self._read(account_id, stretch_from_ms, stretch_to_ms)
-            completed, failed, total_ms = completed + more[0], failed + more[1], total_ms + more[2]
-        return Usage(completed, failed, total_ms, from_ms, to_ms)
+        wanted = plan(max(from_ms, oldest_ms), last_ms, now_ms)
+        first_ms = await self._first_ms(account_id) if wanted.stretches else 0
+        read = [stretch for stretch in wanted.stretches if stretch[0] >= first_ms]
+        total = await self._sum(account_id, Plan(wanted.ranges, read))
+        for stretch in wanted.stretches:
+            if stretch[0] < first_ms:
+                add, take = around(*stretch, first_ms, now_ms)
+                more, less = await self._sum(account_id, add), await self._sum(account_id, take)
+                total = total.plus(more).minus(less)
+        return Usage(*total, from_ms, to_ms)
 
-    async def _read(self, account_id: str, from_ms: int, to_ms: int) -> tuple[int, int, int]:
+    async def _sum(self, account_id: str, wanted: Plan) -> _Sums:
+        total = _Sums(0, 0, 0)
+        if wanted.ranges:
+            total = _Sums(*await self._scripts.usage(account_id, wanted.ranges))
+        for stretch in wanted.stretches:
+            total = total.plus(await self._read(account_id, *stretch))
+        return total
+
+    async def _first_ms(self, account_id: str) -> int:
+        """The moment of the oldest entry that the log still has; nothing was lost after it."""
+        with translated():
+            first = await self._client.xrange(keys.account(account_id) + "log", count=1)
+        return int(first[0][0].split(b"-")[0]) if first else 0
+
+    async def _read(self, account_id: str, from_ms: int, to_ms: int) -> _Sums:
         """Completed, failed and total response time of a stretch of the log."""
         completed, failed, total_ms = 0, 0, 0
         log = keys.account(account_id) + "log"
@@ -51,5 +87,5 @@ class Statistics:
                     failed += entry.status is Status.FAILED
                     total_ms += entry.response_time_ms
             if len(page) < _PAGE:
-                return completed, failed, total_ms
+                return _Sums(completed, failed, total_ms)
             position = "(" + page[-1][0].decode()
