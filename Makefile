@@ -49,7 +49,7 @@ clean: ## Remove what was made here, except the data dir .postdate
 # The virtual environment is made again if its Python is gone.
 $(VENV)/installed: pyproject.toml client/pyproject.toml constraints.txt
 	@test -n '$(PYTHON)' || { echo 'Postdate needs Python 3.11 or newer.' >&2; exit 1; }
-	@$(BIN)/python -c '' 2>/dev/null || { echo 'Making $(VENV)…' && $(PYTHON) -m venv --clear $(VENV); }
+	@$(BIN)/python -c 'import pip' 2>/dev/null || { echo 'Making $(VENV)…' && $(PYTHON) -m venv --clear $(VENV); }
 	@echo 'Installing…'
 	@$(PIP) --constraint constraints.txt --editable client --editable .
 	@touch $@

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from cli.child import Child
 from cli.data_dir import DataDir, DataDirError, Lock
+from cli.memory import store_share_bytes
 from scheduler.errors import PostdateError
 
 OLDEST_VERSION = (7, 0)
@@ -89,7 +90,9 @@ def server_environment() -> dict[str, str]:
     return {**os.environ, "GLIBC_TUNABLES": tunables}
 
 
-def server_arguments(directory: Path, listen: Path, log: Path) -> list[str]:
+def server_arguments(
+    directory: Path, listen: Path, log: Path, most_bytes: int | None = None
+) -> list[str]:
     """What makes the server durable, and ours alone."""
     options = {
         "dir": directory,
@@ -105,7 +108,8 @@ def server_arguments(directory: Path, listen: Path, log: Path) -> list[str]:
         "save": "",
         "auto-aof-rewrite-percentage": 100,
         "auto-aof-rewrite-min-size": "64mb",
-        # A full machine must refuse a write, not forget a schedule.
+        # A full machine must refuse a schedule, not forget one, nor be ended by the system.
+        "maxmemory": most_bytes or store_share_bytes(),
         "maxmemory-policy": "noeviction",
         # A schedule's packed request is longer than the 64 bytes at which a small hash would
         # become a table of three times the size.
@@ -137,8 +141,9 @@ class EmbeddedValkey:
     The caller holds the data dir's `lock`.
     """
 
-    def __init__(self, data_dir: DataDir) -> None:
+    def __init__(self, data_dir: DataDir, most_bytes: int | None = None) -> None:
         self.data_dir = data_dir
+        self._most_bytes = most_bytes
         self._binary = find_server()
         self._lock: Lock | None = None
         self._child: Child | None = None
@@ -147,12 +152,13 @@ class EmbeddedValkey:
         """Returns once it answers and has loaded what was stored. Raises EmbeddedError."""
         self._lock = await _take_over(self.data_dir)
         listen = self.data_dir.make_socket_path()
-        arguments = server_arguments(self.data_dir.path, listen, self.data_dir.log)
+        log = self.data_dir.log
+        arguments = server_arguments(self.data_dir.path, listen, log, self._most_bytes)
         self._child = Child(
             "Valkey",
             [os.fspath(self._binary), *arguments],
             environ=server_environment(),
-            output=self.data_dir.log,
+            output=log,
             pass_fds=(self._lock.fd,),
         )
         try:

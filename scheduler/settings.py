@@ -45,6 +45,7 @@ class Settings(msgspec.Struct, frozen=True):
     log_retention_days: int = 30
     log_max_entries: int = 1_000_000
     wait_replicas: int = 0
+    max_memory_bytes: int | None = None
     rate_limits: dict[Plan, int] = msgspec.field(default_factory=lambda: dict(_RATES))
     log_level: str = "info"
 
@@ -142,7 +143,7 @@ _READERS: dict[str, Callable[[str], object]] = {
     "port": _whole(0, 65535),
     "workers": _whole(1, 256),
     "public_url": _http_url,
-    "shards": _whole(1, 16_384),
+    "shards": _whole(1, 256),
     "allow_targets": _networks,
     "concurrency": _whole(1, 65_536),
     "fire_timeout_ms": _whole(1, 3_600_000),
@@ -155,6 +156,7 @@ _READERS: dict[str, Callable[[str], object]] = {
     "log_retention_days": _whole(1, 3_650),
     "log_max_entries": _whole(100),
     "wait_replicas": _whole(0, 64),
+    "max_memory_bytes": _whole(16 * 1024 * 1024),
     "rate_free": _whole(1),
     "rate_pro": _whole(1),
     "rate_scale": _whole(1),
