@@ -43,6 +43,10 @@ class NameTaken(PostdateError):
     """An account of this name exists."""
 
 
+class EmailTaken(PostdateError):
+    """An account has this e-mail address."""
+
+
 class KeyReused(PostdateError):
     """The Idempotency-Key came with another body before; nothing was done."""
 
@@ -67,6 +71,10 @@ class StoreError(PostdateError):
 
 class StoreUnavailable(StoreError):
     """The store is full or cannot be reached, and it is certain that nothing was changed."""
+
+
+class StoreRefused(StoreError):
+    """The store rejected a command for what is in it; repeating it will not help."""
 
 
 class OutcomeUnknown(StoreError):

@@ -20,6 +20,7 @@ _SUFFIX = r"[0-7][0-9a-hjkmnp-tv-z]{25}"
 _SCHEDULE = re.compile(rf"sch_({_SUFFIX})")
 _SHARDED = re.compile(r"(acc|key)_([0-9]{2,5})_([0-9a-hjkmnp-tv-z]{8})")
 _API_KEY = re.compile(r"pd_([0-9]{2,5})_[A-Za-z0-9_-]{43}")
+_SECRET = re.compile(r"([0-9]{2,5})_[A-Za-z0-9_-]{43}")
 SUFFIX_CHARACTERS = 26
 _SHOWN_CHARACTERS = 6
 
@@ -74,6 +75,22 @@ def api_key_shard(key: str) -> int | None:
 def hash_api_key(key: str) -> str:
     """SHA-256 in hex. Keys are random, so a slow hash would protect nothing."""
     return hashlib.sha256(key.encode()).hexdigest()
+
+
+def new_secret(shard: int) -> str:
+    """What a session's cookie or a one-time link carries: 256 random bits, stored by hash only."""
+    return f"{shard:02d}_{secrets.token_urlsafe(32)}"
+
+
+def secret_shard(secret: str) -> int | None:
+    """The shard that such a secret names; None if the text cannot be one at all."""
+    match = _SECRET.fullmatch(secret)
+    return int(match[1]) if match else None
+
+
+def hash_secret(secret: str) -> str:
+    """SHA-256 in hex, as of an API key and for the same reason."""
+    return hash_api_key(secret)
 
 
 def api_key_prefix(key: str) -> str:

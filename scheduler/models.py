@@ -86,7 +86,10 @@ class Invocation(msgspec.Struct, eq=False):
 
 
 class LogEntry(msgspec.Struct, frozen=True):
-    """One line of the execution log; `executed_at_ms` is None while waiting and if cancelled."""
+    """One line of the execution log; `executed_at_ms` is None while waiting and if cancelled.
+
+    `at_ms` is its moment on the log's timeline: of its end, or triggerAt while it waits.
+    """
 
     schedule_id: str
     created_at_ms: int
@@ -98,6 +101,7 @@ class LogEntry(msgspec.Struct, frozen=True):
     status_code: int = 0
     response_time_ms: int = 0
     error_message: str = ""
+    at_ms: int = 0
 
 
 class Usage(msgspec.Struct, frozen=True):

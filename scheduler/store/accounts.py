@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from scheduler import ids
-from scheduler.errors import NameTaken, NotFound, StoreError
+from scheduler.emails import normal_email
+from scheduler.errors import EmailTaken, NameTaken, NotFound, StoreError
 from scheduler.models import Account, ApiKey, Caller, Plan, Rate
 from scheduler.store import keys
 from scheduler.store.coalesce import Coalescer
@@ -14,6 +15,7 @@ from scheduler.store.connection import Client, translated
 from scheduler.store.repeat import repeated
 from scheduler.store.scripts import Scripts
 from scheduler.store.shards import Shards
+from scheduler.store.users import email_is_free, reserve_email
 
 _MOST_KEYS_AT_ONCE = 512
 
@@ -52,14 +54,20 @@ class Accounts:
     async def create(
         self, name: str, *, credits: int, plan: Plan, email: str = "", operator: bool = False
     ) -> Account:
-        """Makes an account. Raises NameTaken.
+        """Makes an account. Raises NameTaken, EmailTaken, or ValueError for what is no e-mail
+        address.
 
-        The name is reserved first; what a crash between the two steps leaves is a name whose
-        account does not exist, and the next attempt at the name fills it.
+        Name and e-mail address are reserved first; what a crash between the steps leaves is a
+        name whose account does not exist, and the next attempt at the name fills it.
         """
+        address = normal_email(email) if email else ""
+        if address and not await email_is_free(self._client, address, name):
+            raise EmailTaken(f"{address} belongs to another account already.")
         account_id = await self._reserve(name)
         if await self._read(account_id) is not None:
             raise NameTaken(f"There is an account called {name!r} already.")
+        if address and not await reserve_email(self._client, address, account_id):
+            raise EmailTaken(f"{address} belongs to another account already.")
         shard, local = _parts(account_id, "acc")
         operation = ids.new_token()
         made = await repeated(
@@ -70,7 +78,7 @@ class Accounts:
                 name=name,
                 plan=plan,
                 credits=credits,
-                email=email,
+                email=address,
                 operator=operator,
             )
         )
@@ -107,6 +115,23 @@ class Accounts:
                     found.append(account)
         return found
 
+    async def some(self, most: int) -> tuple[list[Account], int]:
+        """The first of all accounts, as `list_accounts` has them, and how many there are."""
+        found: list[str] = []
+        count = 0
+        for shard in range(self._shards.count):
+            key = keys.accounts(shard)
+            with translated():
+                count += await self._client.zcard(key)
+                locals_ = (
+                    await self._client.zrange(key, 0, most - len(found) - 1)
+                    if len(found) < most
+                    else []
+                )
+            found += [f"acc_{shard:02d}_{local.decode()}" for local in locals_]
+        accounts = [await self._read(account_id) for account_id in found]
+        return [each for each in accounts if each is not None], count
+
     async def credits(self, account_id: str) -> int:
         """What is left to spend. Raises NotFound."""
         with translated():
@@ -115,9 +140,12 @@ class Accounts:
             raise NotFound(f"There is no account {account_id}.")
         return int(credits)
 
-    async def grant(self, account_id: str, credits: int) -> Account:
-        """Adds credits, exactly once even if a reply is lost. Raises NotFound."""
-        operation = ids.new_token()
+    async def grant(self, account_id: str, credits: int, operation: str | None = None) -> Account:
+        """Adds credits, exactly once even if a reply is lost. Raises NotFound.
+
+        With the name of an `operation`, once for all calls of that name within a day.
+        """
+        operation = operation or ids.new_token()
         if not await repeated(lambda: self._scripts.grant(account_id, operation, credits)):
             raise NotFound(f"There is no account {account_id}.")
         return await self.get(account_id)

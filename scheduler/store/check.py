@@ -30,6 +30,7 @@ async def broken_invariants(client: Client, scripts: Scripts, shards: int) -> li
 
 async def _all(client: Client, scripts: Scripts, shards: int) -> list[str]:
     found = [each async for each in _names(client)]
+    found += [each async for each in _emails(client)]
     for shard in range(shards):
         for local in await client.zrange(keys.accounts(shard), 0, -1):
             account_id = f"acc_{shard:02d}_{local.decode()}"
@@ -48,6 +49,22 @@ async def _names(client: Client) -> AsyncIterator[str]:
             )
 
 
+async def _emails(client: Client) -> AsyncIterator[str]:
+    async for key in client.scan_iter(match=keys.email("*"), count=_SCAN_COUNT):
+        account_id = (await client.get(key) or b"").decode()
+        address = key.decode()[len(keys.email("")) :]
+        if not account_id:
+            continue
+        stored = await client.hmget(keys.account(account_id) + "account", "name", "email")
+        if stored[0] is None:
+            yield (
+                f"The e-mail address {address!r} is reserved for {account_id}, which does not"
+                " exist; creating the account again heals it"
+            )
+        elif stored[1].decode() != address:
+            yield f"The e-mail address {address!r} is reserved for {account_id}, which has another"
+
+
 async def _account(
     client: Client, scripts: Scripts, shard: int, account_id: str
 ) -> AsyncIterator[str]:
@@ -59,6 +76,9 @@ async def _account(
             f"{account_id}: the ledger does not balance: "
             f"granted {granted}, credits {credits}, spent {spent}"
         )
+    email = (await client.hget(base + "account", "email") or b"").decode()
+    if email and (await client.get(keys.email(email)) or b"").decode() != account_id:
+        yield f"{account_id}: its e-mail address {email!r} does not lead to it"
     waiting = {m: s async for m, s in client.zscan_iter(base + "waiting", count=_SCAN_COUNT)}
     held = {m async for m, _ in client.zscan_iter(base + "held", count=_SCAN_COUNT)}
     async for sentence in _head(scripts, shard, account_id):

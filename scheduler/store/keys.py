@@ -9,8 +9,12 @@ key, and derive from it only the names that this file gives. Below a shard's pre
     accounts                  ZSET    account -> created (ms)
     apikey:<sha256>           HASH    who an API key is; found by its hash
     keyid:<key>               STRING  key id -> that hash
+    session:<sha256>          HASH    a signed-in browser: account, CSRF token, until when (ms)
+    link:<sha256>             HASH    a one-time link: account, purpose, epoch
     <account>:account         HASH    name, plan, ledger
     <account>:keys            ZSET    key id -> created (ms)
+    <account>:holder          HASH    who signs in: argon2id of the password, epoch of the links
+    <account>:sessions        ZSET    SHA-256 of a session -> until when it is open (ms)
     <account>:waiting         ZSET    schedule -> visible at (ms): triggerAt, or a lease's end
     <account>:held            ZSET    schedule that a worker holds -> triggerAt (ms)
     <account>:s:<schedule>    HASH    one schedule
@@ -22,6 +26,14 @@ key, and derive from it only the names that this file gives. Below a shard's pre
     <account>:once:<digest>   HASH    what was created with an Idempotency-Key
     <account>:rate            STRING  the moment (us) until which its requests are paid for
     <account>:op:<operation>  STRING  an operation that was done, for a repeat of it
+
+Beside the shards, each in a slot of its own:
+
+    pd:meta                   HASH    number of shards
+    pd:workers                HASH    worker -> when it was heard of, and what it said
+    pd:name:<name>            STRING  an account's name, reserved -> the account's id
+    pd:email:<email>          STRING  an e-mail address, reserved -> the account's id
+    pd:attempts:<whose>       STRING  sign-in attempts counted of late, by e-mail or by address
 """
 
 from __future__ import annotations
@@ -44,6 +56,16 @@ WORKERS = "pd:workers"
 def account_name(name: str) -> str:
     """The index key that reserves an account's name; its value is the account's id."""
     return f"pd:name:{name}"
+
+
+def email(address: str) -> str:
+    """The index key that reserves an e-mail address; its value is the account's id."""
+    return f"pd:email:{address}"
+
+
+def attempts(whose: str) -> str:
+    """The counter of sign-in attempts of one e-mail address or one network address."""
+    return f"pd:attempts:{whose}"
 
 
 @cache

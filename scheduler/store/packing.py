@@ -88,6 +88,7 @@ def unpack_entry(packed: bytes, at_ms: int) -> LogEntry:
         status_code=stored.status_code,
         response_time_ms=stored.response_time_ms,
         error_message=stored.error_message,
+        at_ms=at_ms,
     )
 
 
@@ -101,6 +102,7 @@ def unended_entry(schedule: Schedule) -> LogEntry:
         url=schedule.request.url,
         method=schedule.request.method,
         status=Status.SCHEDULED,
+        at_ms=schedule.request.trigger_at_ms,
     )
 
 

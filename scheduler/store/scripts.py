@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from scheduler.errors import OutcomeUnknown
+from scheduler.errors import OutcomeUnknown, StoreError
 from scheduler.store import keys
 from scheduler.store.calls import Argument, Calls
 from scheduler.store.connection import Client, translated
@@ -97,13 +97,18 @@ class Scripts:
         now_us, look, values = await self._run("claim", keys.shard(shard), arguments)
         return Claimed(now_us, None if look == b"-1" else float(look), values)
 
+    async def realign(self, shard: int, place: int, count: int) -> tuple[int, int]:
+        """The server's time (us), and how many accounts there were from this rank on."""
+        now_us, found = await self._run("realign", keys.shard(shard), (place, count))
+        return now_us, found
+
     async def extend(self, shard: int, lease_ms: int, items: Iterable[HeldItem]) -> Codes:
         arguments: list[Argument] = [lease_ms, *_flat(items)]
         return Codes(*await self._run("extend", keys.shard(shard), arguments))
 
     async def release(self, shard: int, items: Iterable[ReleaseItem]) -> Codes:
         arguments = _flat(items)
-        return Codes(*await self._write("release", keys.shard(shard), arguments))
+        return Codes(*await self._run("release", keys.shard(shard), arguments))
 
     async def ack(self, shard: int, items: Iterable[AckItem]) -> Codes:
         keeping = self._keeping
@@ -112,7 +117,7 @@ class Scripts:
         for account, schedule, token, status, outcome, line, response_ms, bucket in items:
             arguments += (account, schedule, token, status, outcome, line.entry)
             arguments += (response_ms, bucket, line.bucket, line.digest)
-        return Codes(*await self._write("ack", keys.shard(shard), arguments))
+        return Codes(*await self._run("ack", keys.shard(shard), arguments))
 
     async def admit(
         self, shard: int, rates: Mapping[str, int], hashes: Sequence[str]
@@ -153,6 +158,63 @@ class Scripts:
         """The key's hash, or "" if there is no such key."""
         sha256: bytes = await self._write("key_deactivate", keys.shard(shard), [key])
         return sha256.decode()
+
+    async def session_open(
+        self, account_id: str, sha256: str, csrf: str, *, ttl_ms: int, most: int
+    ) -> bool:
+        shard, account = keys.parts(account_id)
+        arguments = (account, sha256, csrf, ttl_ms, most)
+        return bool(await self._write("session_open", keys.shard(shard), arguments))
+
+    async def session_close(self, account_id: str, sha256: str) -> None:
+        """Of "", all of the account's sessions."""
+        shard, account = keys.parts(account_id)
+        await self._write("session_close", keys.shard(shard), (account, sha256))
+
+    async def password_set(self, account_id: str, password: str, keep: str) -> bool:
+        shard, account = keys.parts(account_id)
+        return bool(await self._write("password_set", keys.shard(shard), (account, password, keep)))
+
+    async def link_make(self, account_id: str, sha256: str, purpose: str, ttl_ms: int) -> bool:
+        shard, account = keys.parts(account_id)
+        arguments = (account, sha256, purpose, ttl_ms)
+        return bool(await self._write("link_make", keys.shard(shard), arguments))
+
+    async def link_redeem(
+        self,
+        shard: int,
+        link: str,
+        purpose: str,
+        password: str,
+        session: str,
+        csrf: str,
+        *,
+        ttl_ms: int,
+        most: int,
+    ) -> str:
+        """The account's name in the shard, or "" if there is no such link (any more)."""
+        arguments = (link, purpose, password, session, csrf, ttl_ms, most)
+        account: bytes = await self._write("link_redeem", keys.shard(shard), arguments)
+        return account.decode()
+
+    async def attempt(self, whose: str, window_ms: int) -> tuple[int, int]:
+        """Attempts so far, and how long until they are forgotten (ms)."""
+        count, left_ms = await self._run("attempt", keys.attempts(whose), [window_ms])
+        return count, left_ms
+
+    async def pulse(self, account_id: str, minutes: int) -> list[Any]:
+        """Six values, as the header says."""
+        values: list[Any] = await self._run("pulse", keys.account(account_id), [minutes])
+        return values
+
+    async def series(
+        self, account_id: str, width: int, bounds: int, ranges: Iterable[tuple[str, int, int]]
+    ) -> tuple[list[int], list[int]]:
+        """Completed, failed and total response time (ms) of each point, flat; and the lateness
+        histogram of all of them."""
+        arguments: list[Argument] = [width, bounds, *_flat(ranges)]
+        points, lateness = await self._run("series", keys.account(account_id), arguments)
+        return points, lateness
 
     async def heartbeat(self, worker_id: str, says: str, forget_ms: int) -> list[bytes]:
         """`[now (us), worker, "<heard at (ms)> <JSON>", …]`."""
@@ -205,13 +267,18 @@ class Scripts:
         """Waits until enough replicas have all that was written so far.
 
         WAIT speaks of the writes of its own connection, so it comes behind a write of its own:
-        replicas apply one stream, and what has the later write has the earlier ones.
+        replicas apply one stream, and what has the later write has the earlier ones. Whatever
+        goes wrong here, the script before it was run: OutcomeUnknown, never StoreUnavailable.
         """
-        async with self._client.pipeline(transaction=False) as pipe:
-            pipe.set(f"{key}waited", "")
-            pipe.wait(self._wait_replicas, _REPLICAS_TIMEOUT_MS)
-            with translated():
-                _, reached = await pipe.execute()
+        source, _ = source_and_sha1("touch", plain_lua=self._plain_lua)
+        try:
+            async with self._client.pipeline(transaction=False) as pipe:
+                pipe.eval(source, 1, f"{key}waited")
+                pipe.wait(self._wait_replicas, _REPLICAS_TIMEOUT_MS)
+                with translated():
+                    _, reached = await pipe.execute()
+        except StoreError as error:
+            raise OutcomeUnknown("The replicas could not be asked") from error
         if reached < self._wait_replicas:
             raise OutcomeUnknown("Too few replicas confirmed the write")
 

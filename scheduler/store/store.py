@@ -15,11 +15,16 @@ from scheduler.store.claims import Claims
 from scheduler.store.clock import StoreClock
 from scheduler.store.connection import Client, connect, translated
 from scheduler.store.items import Keeping
+from scheduler.store.ledger import Ledger
 from scheduler.store.logs import Logs
+from scheduler.store.overview import Overview
 from scheduler.store.schedules import Schedules
 from scheduler.store.scripts import Scripts
+from scheduler.store.sessions import Sessions
 from scheduler.store.shards import Shards
 from scheduler.store.statistics import Statistics
+from scheduler.store.system import System
+from scheduler.store.users import Users
 from scheduler.store.workers import Workers
 
 _OLDEST_SERVER = (7, 0)
@@ -33,6 +38,7 @@ class Store:
     def __init__(self, client: Client, settings: Settings, *, plain_lua: bool = False) -> None:
         self.client = client
         self.clock = StoreClock()
+        self.uptime_s = 0  # of the server, when it was inspected
         self._scripts = scripts = Scripts(
             client, _keeping(settings), wait_replicas=settings.wait_replicas, plain_lua=plain_lua
         )
@@ -42,7 +48,12 @@ class Store:
         self.claims = Claims(client, scripts, self.clock)
         self.logs = Logs(client, scripts, self.clock, settings.log_retention_ms)
         self.stats = Statistics(client, scripts, self.clock, settings.log_retention_ms)
-        self.workers = Workers(scripts, self.clock)
+        self.workers = Workers(client, scripts, self.clock)
+        self.users = Users(client, scripts)
+        self.sessions = Sessions(client, scripts, self.shards)
+        self.overview = Overview(scripts, self.clock)
+        self.ledger = Ledger(client, self.clock, settings.log_retention_ms)
+        self.system = System(client, self.accounts, self.claims, self.workers, self.shards)
 
     @classmethod
     async def open(cls, settings: Settings) -> Store:
@@ -52,6 +63,8 @@ class Store:
         """
         if settings.redis_url is None:
             raise StoreMisconfigured("No store was named: give --redis-url or POSTDATE_REDIS_URL.")
+        if settings.wait_replicas and "+cluster://" in settings.redis_url:
+            raise StoreMisconfigured("POSTDATE_WAIT_REPLICAS cannot be used with a cluster.")
         store = cls(connect(settings.redis_url), settings)
         try:
             await store.inspect()
@@ -69,6 +82,7 @@ class Store:
             persistence = _first(await self.client.info("persistence"))
             memory = _first(await self.client.info("memory"))
         _refuse_unusable(server, memory)
+        self.uptime_s = int(server.get("uptime_in_seconds", 0))
         for warning in _warnings(config, persistence):
             _log.warning("store", finding=warning)
 
@@ -86,12 +100,6 @@ class Store:
         with translated():
             seconds, micros = await self.client.time()
         self.clock.observe(seconds * 1_000_000 + micros)
-
-    async def uptime_s(self) -> int:
-        """How long the server has been running, in seconds."""
-        with translated():
-            server = _first(await self.client.info("server"))
-        return int(server.get("uptime_in_seconds", 0))
 
     async def check(self) -> list[str]:
         """Every broken invariant, as a sentence."""

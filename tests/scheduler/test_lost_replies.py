@@ -11,6 +11,7 @@ from scheduler.errors import OutcomeUnknown, StoreError
 from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
+from scheduler.store.sessions import Purpose
 from scheduler.store.sources import source_and_sha1
 from tests.scheduler.clocks import ServerClock
 from tests.scheduler.scene import CREDITS, Holdings, Scene, settled
@@ -169,3 +170,20 @@ async def test_extensions_and_releases_can_be_repeated(scene: Scene, proxy: Drop
     await claims.release(scene.shard, [invocation])
     assert (await scene.claim_one()).attempt == 1
     await scene.assert_sound()
+
+
+async def test_a_link_whose_reply_was_lost_still_signs_in_once(
+    scene: Scene, proxy: DroppingProxy
+) -> None:
+    sessions = scene.store.sessions
+    # Every script once, so that the proxy sees calls by hash.
+    warm = await sessions.make_link(scene.account_id, Purpose.SIGN_IN)
+    assert await sessions.redeem(warm, Purpose.SIGN_IN) is not None
+    link = await sessions.make_link(scene.account_id, Purpose.SIGN_IN)
+    proxy.drop_reply(script("link_redeem"), times=2)
+    opened = await sessions.redeem(link, Purpose.SIGN_IN)
+    assert proxy.dropped == 2
+    assert opened is not None
+    assert await sessions.find(opened.secret) == opened.session
+    assert await sessions.redeem(link, Purpose.SIGN_IN) is None
+    assert await sessions.count(scene.account_id) == 2

@@ -1,0 +1,398 @@
+"""The pages, over HTTP: what they show, to whom, and what they refuse."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+
+import pytest
+
+from scheduler.models import Account, Outcome, Request, Status
+from scheduler.store.claims import Ack
+from scheduler.store.schedules import Schedules
+from tests.dashboard.conftest import ORIGIN, Browser, Dashboard
+
+URL = "https://example.com/hook?a=1&b=<2>"
+UNKNOWN = "sch_" + "0" * 26
+KEY = re.compile(r"pd_\d\d_[\w-]{43}")
+PAGES = ("", "/schedules", "/logs", "/keys", "/credits", "/account")
+
+
+async def schedule(
+    dashboard: Dashboard, account: Account, due_in_ms: int = 3_600_000, url: str = URL
+) -> str:
+    due_ms = dashboard.store.clock.now_ms() + due_in_ms
+    request = Request(due_ms, "POST", url, {"Authorization": "Bearer s3cret"}, b'{"n":1.50}')
+    return await dashboard.store.schedules.create(account.account_id, request)
+
+
+async def execute(dashboard: Dashboard, account: Account, status: int = 200) -> str:
+    """A schedule that was due, and was answered so."""
+    schedule_id = await schedule(dashboard, account, -1000)
+    shard = int(account.account_id.split("_")[1])
+    batch = await dashboard.store.claims.claim(shard, lease_ms=15_000, most=10)
+    kind = Status.COMPLETED if status == 200 else Status.FAILED
+    outcome = Outcome(kind, status, 12, "" if status == 200 else "Service Unavailable")
+    await dashboard.store.claims.ack(shard, [Ack(batch.invocations[0], outcome, 0)])
+    return schedule_id
+
+
+async def test_every_answer_is_kept_nowhere_and_framed_by_nobody(browser: Browser) -> None:
+    for path in (*PAGES, "/sign-in", "/nowhere", "/overview/tiles", "/overview/data"):
+        headers = (await browser.get(path)).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'self'" in policy
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert headers["x-frame-options"] == "DENY"
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["cache-control"] == "no-store"
+
+
+async def test_pages_have_nothing_inline_and_nothing_from_elsewhere(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    await execute(dashboard, ada)
+    for path in PAGES:
+        text = (await browser.get(path)).text
+        assert "<style" not in text
+        assert not re.search(r"<script(?![^>]* src=\"/dashboard/static/)", text)
+        assert not re.search(r"\son\w+=|\sstyle=|javascript:", text)
+        assert not re.search(r"(?:src|href|action)=\"(?:https?:)?//", text)
+
+
+async def test_assets_are_packed_and_kept_for_long(browser: Browser) -> None:
+    text = (await browser.get("")).text
+    assets = re.findall(r'(?:src|href)="/dashboard(/static/[^"]+)"', text)
+    assert len(assets) >= 5
+    for asset in assets:
+        answer = await browser.client.get("/dashboard" + html.unescape(asset))
+        assert answer.status_code == 200
+        assert "immutable" in answer.headers["cache-control"]
+        assert answer.headers["content-encoding"] == "gzip"
+    for name in ("htmx.LICENSE.txt", "uplot.LICENSE.txt"):
+        assert (await browser.get(f"/static/{name}")).status_code == 200
+    for name in ("nothing.js", "..%2Froutes.py", ""):
+        assert (await browser.get(f"/static/{name}")).status_code == 404
+
+
+async def test_an_unknown_page_is_told_in_a_page(dashboard: Dashboard, browser: Browser) -> None:
+    answer = await browser.get("/no/such/page")
+    assert (answer.status_code, "no such page" in answer.text) == (404, True)
+    assert "Schedules" in answer.text  # the menu
+    stranger = await dashboard.browser().get("/no/such/page")
+    assert (stranger.status_code, "Schedules" in stranger.text) == (404, False)
+    assert answer.headers["content-type"].startswith("text/html")
+
+
+async def test_writes_need_the_token_and_our_origin(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    waiting, csrf = await schedule(dashboard, ada), await browser.csrf()
+    other = await (await dashboard.signed_in(ada)).csrf()
+    writes = ("/keys", f"/schedules/{waiting}/cancel", f"/schedules/{waiting}/time", "/sign-out")
+    for path in writes:
+        fields = {"name": "stolen", "at": "2030-01-01T00:00"}
+        for token in ({}, {"csrf": ""}, {"csrf": "x"}, {"csrf": other}):
+            assert (await browser.post(path, **fields, **token)).status_code == 403
+        for headers in ({}, {"origin": "http://evil.example"}, {"sec-fetch-site": "same-site"}):
+            answer = await browser.post(path, headers, csrf=csrf, **fields)
+            assert answer.status_code == 403
+    assert await dashboard.store.accounts.list_keys(ada.account_id) == []
+    kept = await dashboard.store.schedules.get(ada.account_id, waiting)
+    assert kept.status is Status.SCHEDULED
+
+
+async def test_another_accounts_things_are_not_there(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    bob = await dashboard.account("bob")
+    key, _ = await dashboard.store.accounts.create_key(bob.account_id, "bobs")
+    waiting, ended = await schedule(dashboard, bob), await execute(dashboard, bob)
+    for path in (
+        f"/schedules/{waiting}",
+        f"/keys/{key.key_id}/deactivate",
+        f"/schedules/{UNKNOWN}",
+    ):
+        assert (await browser.get(path)).status_code == 404
+    for path in (
+        f"/schedules/{waiting}/cancel",
+        f"/schedules/{waiting}/time",
+        f"/schedules/{ended}/again",
+        f"/keys/{key.key_id}/deactivate",
+    ):
+        assert (await browser.write(path, at="2030-01-01T00:00")).status_code == 404
+    for path in (*PAGES, f"/schedules?q={waiting}", "/overview/tiles"):
+        text = (await browser.get(path)).text
+        assert waiting not in text.replace(f'value="{waiting}"', "")
+        assert "bobs" not in text
+    assert "no longer kept" in (await browser.get(f"/schedules/{waiting}/request")).text
+    [active] = await dashboard.store.accounts.list_keys(bob.account_id)
+    assert active.active
+    assert await dashboard.store.accounts.credits(bob.account_id) == 98
+
+
+async def test_a_key_is_shown_once(dashboard: Dashboard, ada: Account, browser: Browser) -> None:
+    answer = await browser.write("/keys", name="  nightly   reports ")
+    [value] = set(KEY.findall(answer.text))
+    caller = await dashboard.store.accounts.admit(value)
+    assert caller is not None
+    assert caller.account_id == ada.account_id
+    for path in PAGES:
+        assert value not in (await browser.get(path)).text
+    listed = (await browser.get("/keys")).text
+    assert "nightly reports" in listed
+    assert value[:12] in listed
+
+
+@pytest.mark.parametrize("name", ["", "   ", "x" * 101])
+async def test_a_key_needs_a_name(
+    dashboard: Dashboard, ada: Account, browser: Browser, name: str
+) -> None:
+    assert (await browser.write("/keys", name=name)).status_code == 400
+    assert await dashboard.store.accounts.list_keys(ada.account_id) == []
+
+
+async def test_a_key_is_deactivated_after_a_question(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    key, value = await dashboard.store.accounts.create_key(ada.account_id, "old")
+    asked = await browser.get(f"/keys/{key.key_id}/deactivate")
+    assert "Deactivate “old”?" in asked.text
+    assert await dashboard.store.accounts.admit(value) is not None
+    await browser.write(f"/keys/{key.key_id}/deactivate")
+    assert await dashboard.store.accounts.admit(value) is None
+    assert "inactive" in (await browser.get("/keys")).text
+
+
+async def test_what_an_account_says_is_text_not_markup(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    evil = "https://example.com/<script>alert(1)</script>"
+    waiting = await schedule(dashboard, ada, url=evil)
+    await browser.write("/keys", name="<img src=x>")
+    for path in ("/schedules", f"/schedules/{waiting}", "/keys", f"/schedules/{waiting}/request"):
+        text = (await browser.get(path)).text
+        assert "<script>alert" not in text
+        assert "<img src=x" not in text
+    shown = (await browser.get("/schedules", q='"><script>alert(1)</script>')).text
+    assert "<script>alert" not in shown
+
+
+async def test_a_schedule_is_shown_with_its_secrets_masked(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    waiting = await schedule(dashboard, ada)
+    for path in (f"/schedules/{waiting}", f"/schedules/{waiting}/request"):
+        text = html.unescape((await browser.get(path)).text)
+        assert "s3cret" not in text
+        assert "Authorization" in text
+        assert "1.50" in text
+        assert "curl --request POST 'https://example.com/hook?a=1&b=<2>'" in text
+
+
+async def test_a_schedule_is_found_by_id_and_by_a_part_of_its_url(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    waiting = await schedule(dashboard, ada)
+    ended = await execute(dashboard, ada)
+    for wanted in (waiting, waiting.replace("sch_", "inv_"), ended):
+        answer = await browser.get("/schedules", q=wanted)
+        assert answer.headers["location"] == "/dashboard/schedules/" + wanted.replace("inv", "sch")
+    assert waiting in (await browser.get("/schedules", q="hook?a")).text
+    assert waiting not in (await browser.get("/schedules", q="nothing like it")).text
+
+
+async def test_cancelling_gives_the_credit_back_once(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    waiting = await schedule(dashboard, ada)
+    answer = await browser.write(f"/schedules/{waiting}/cancel")
+    assert answer.status_code == 303
+    shown = await browser.client.get(answer.headers["location"])
+    assert "its credit is yours again" in shown.text
+    late = await browser.write(f"/schedules/{waiting}/cancel")
+    assert (late.status_code, "cancelled already" in late.text) == (409, True)
+    assert await dashboard.store.accounts.credits(ada.account_id) == 100
+
+
+async def test_a_time_is_changed_and_judged(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    waiting = await schedule(dashboard, ada)
+    answer = await browser.write(f"/schedules/{waiting}/time", at="2027-02-03T04:05:06.789")
+    assert answer.status_code == 303
+    text = (await browser.get(f"/schedules/{waiting}")).text
+    assert "2027-02-03 04:05:06.789" in text
+    for at in ("", "soon", "1999-01-01T00:00", "2999-01-01T00:00"):
+        answer = await browser.write(f"/schedules/{waiting}/time", at=at)
+        assert (answer.status_code, 'role="alert"' in answer.text) == (400, True)
+    ended = await execute(dashboard, ada)
+    answer = await browser.write(f"/schedules/{ended}/time", at="2027-02-03T04:05")
+    assert answer.status_code == 409
+
+
+async def test_what_ended_runs_again_as_a_new_schedule(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    ended = await execute(dashboard, ada)
+    text = (await browser.get(f"/schedules/{ended}")).text
+    assert "for one credit" in text
+    [once] = re.findall(r'name="once" value="([^"]+)"', text)
+    for _ in range(2):  # a form that is sent twice
+        answer = await browser.write(f"/schedules/{ended}/again", once=once)
+        assert answer.status_code == 303
+    again = answer.headers["location"].split("/")[-1].partition("?")[0]
+    assert again != ended
+    schedules: Schedules = dashboard.store.schedules
+    before, after = [await schedules.get(ada.account_id, each) for each in (ended, again)]
+    assert after.request.body == before.request.body
+    assert after.request.headers == before.request.headers
+    assert after.status is Status.SCHEDULED
+    assert await dashboard.store.accounts.credits(ada.account_id) == 98
+
+
+async def test_without_credits_nothing_runs_again(dashboard: Dashboard) -> None:
+    bob = await dashboard.account("bob", credits=1)
+    browser = await dashboard.signed_in(bob)
+    ended = await execute(dashboard, bob)
+    assert (await browser.write(f"/schedules/{ended}/again", once="x")).status_code == 402
+
+
+async def test_the_log_is_filtered_by_what_the_address_says(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    good, bad = await execute(dashboard, ada), await execute(dashboard, ada, 503)
+    waiting = await schedule(dashboard, ada)
+    every = {good, bad, waiting}
+
+    async def found(**query: str) -> set[str]:
+        text = (await browser.get("/logs", **query)).text
+        return {each for each in every if each in text}
+
+    assert await found() == {good, bad}
+    assert await found(status="failed") == {bad}
+    assert await found(status="scheduled") == {waiting}
+    assert await found(status="", url=URL, **{"from": "2026-01-01T00:00"}) == {good, bad}
+    assert await found(url="https://example.com/other") == set()
+    assert await found(to="2026-01-01T00:00:00Z") == set()
+
+
+async def test_a_bad_filter_is_told_and_kept(browser: Browser) -> None:
+    for query in ({"status": "lost"}, {"from": "yesterday"}, {"cursor": "x"}):
+        answer = await browser.get("/logs", **query)
+        assert (answer.status_code, 'role="alert"' in answer.text) == (400, True)
+    assert (await browser.get("/schedules", cursor="x")).status_code == 400
+
+
+async def test_pages_of_the_log_lead_on(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    ended = [await execute(dashboard, ada) for _ in range(51)]
+    text = (await browser.get("/logs", url=URL)).text
+    [more] = re.findall(r'href="(\?[^"]+)" rel="next"', text)
+    assert "url=" in more
+    rest = (await browser.client.get("/dashboard/logs" + html.unescape(more))).text
+    assert ended[-1] in text
+    assert ended[0] not in text
+    assert ended[0] in rest
+    assert 'rel="next"' not in rest
+
+
+async def test_empty_pages_teach(browser: Browser) -> None:
+    for path in ("", "/schedules", "/logs"):
+        text = html.unescape((await browser.get(path)).text)
+        assert f"curl {ORIGIN}/schedule" in text
+        assert "x-api-key: <API_KEY>" in text
+        line = re.search(r"--data '(\{.*?\}\n?.*?\})'", text, re.DOTALL)
+        assert line is not None
+        assert json.loads(line[1])["targetUrl"].startswith("https://")
+
+
+async def test_the_overview_counts(dashboard: Dashboard, ada: Account, browser: Browser) -> None:
+    await execute(dashboard, ada)
+    await execute(dashboard, ada, 503)
+    await schedule(dashboard, ada)
+    text = (await browser.get("/overview/tiles")).text
+    tiles = dict(re.findall(r'id="tile-(\w+)">([^<]*)<', text))
+    assert tiles == {
+        "waiting": "1",
+        "soon": "0",
+        "fired": "2",
+        "success": "50.0 %",
+        "lateness": "≤ 1 ms",
+        "credits": "97",
+    }
+    for name, points in (("1h", 60), ("24h", 24), ("30d", 30), ("nonsense", 60)):
+        data = (await browser.get("/overview/data", range=name)).json()
+        assert len(data["at"]) == len(data["fired"]) == len(data["responseMs"]) == points
+        assert (sum(data["fired"]), sum(data["failed"]), sum(data["coming"])) == (2, 1, 1)
+        assert len(data["comingAt"]) == 180
+
+
+async def test_credits_tell_what_moved(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    waiting = await schedule(dashboard, ada)
+    await schedule(dashboard, ada)
+    await dashboard.store.schedules.cancel(ada.account_id, waiting)
+    text = re.sub(r"<[^>]+>", " ", (await browser.get("/credits")).text)
+    assert re.search(r"\+100\s+−2\s+\+1\s+\+99", text)  # noqa: RUF001
+
+
+async def test_the_system_is_for_operators(dashboard: Dashboard, browser: Browser) -> None:
+    assert (await browser.get("/system")).status_code == 404
+    assert "/dashboard/system" not in (await browser.get("")).text
+    boss = await dashboard.signed_in(await dashboard.account("boss", operator=True))
+    await dashboard.store.workers.beat(
+        "w", {"host": "h", "pid": 1, "inFlight": 2, "concurrency": 4096, "fired": 3}
+    )
+    text = (await boss.get("/system")).text
+    assert "2 of 4,096" in text
+    for name in ("ada", "boss", "Valkey"):
+        assert name in text
+
+
+async def test_operators_grant_credits_once(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    boss = await dashboard.signed_in(await dashboard.account("boss", operator=True))
+    [once] = set(re.findall(r'name="once" value="([^"]+)"', (await boss.get("/system")).text))
+    for _ in range(2):  # a form that is sent twice
+        form = {"account": ada.account_id, "credits": "7", "once": once}
+        assert (await boss.write("/system/grant", **form)).status_code == 303
+    assert await dashboard.store.accounts.credits(ada.account_id) == 107
+    for credits in ("", "0", "-5", "1.5", "١٢", "9" * 14):
+        form = {"account": ada.account_id, "credits": credits, "once": once}
+        assert (await boss.write("/system/grant", **form)).status_code == 400
+    form = {"account": ada.account_id, "credits": "7", "once": "x" * 16}
+    assert (await browser.write("/system/grant", **form)).status_code == 404
+    assert await dashboard.store.accounts.credits(ada.account_id) == 107
+    assert await dashboard.store.check() == []
+
+
+async def test_a_store_that_is_away_is_told_in_a_sentence(
+    dashboard: Dashboard, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from scheduler.errors import StoreUnavailable
+
+    async def away(secret: str) -> None:
+        raise StoreUnavailable("10.0.0.1:6379 is away")
+
+    monkeypatch.setattr(dashboard.store.sessions, "find", away)
+    answer = await browser.get("")
+    assert (answer.status_code, "10.0.0.1" in answer.text) == (503, False)
+
+
+async def test_a_form_that_cannot_be_read_is_refused(browser: Browser) -> None:
+    for body in (b"\xff", b"name=%ff", b"a=1&" * 60):
+        answer = await browser.client.post(
+            "/dashboard/keys", content=body, headers={"origin": ORIGIN}
+        )
+        assert answer.status_code in (400, 403)
+    answer = await browser.client.post(
+        "/dashboard/keys", content=b"x" * 70_000, headers={"origin": ORIGIN}
+    )
+    assert answer.status_code == 413

@@ -1,0 +1,129 @@
+"""What is pure: formats, curl lines, shared reads."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+
+import pytest
+
+from api.dashboard import formats
+from api.dashboard.curl import curl_of
+from api.dashboard.shared import Shared
+from scheduler.models import Request
+from scheduler.store.system import server_warnings
+
+
+@pytest.mark.parametrize(
+    ("ms", "words"),
+    [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (1000, "1 s"),
+        (1500, "1.5 s"),
+        (30_000, "30 s"),
+        (60_000, "1 min"),
+        (125_000, "2 min 5 s"),
+        (3_600_000, "1 h"),
+        (90_061_000, "1 d 1 h"),
+        (None, "–"),  # noqa: RUF001
+    ],
+)
+def test_durations_have_two_units_at_most(ms: int | None, words: str) -> None:
+    assert formats.duration(ms) == words
+
+
+def test_times_are_told_from_now() -> None:
+    assert formats.until(1_000_000, 1_000_400) == "now"
+    assert formats.until(1_065_900, 1_000_000) == "in 1 min 5 s"
+    assert formats.until(1_000_000, 1_005_000) == "5 s ago"
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "words"),
+    [(0, 0, "–"), (1, 1, "100 %"), (99_999, 100_000, "99.9 %"), (0, 5, "0.0 %"), (1, 3, "33.3 %")],  # noqa: RUF001
+)
+def test_only_all_is_a_hundred_percent(part: int, whole: int, words: str) -> None:
+    assert formats.share(part, whole) == words
+
+
+def test_sizes_and_signs() -> None:
+    assert [formats.size(n) for n in (5, 2048, 3 << 20)] == ["5 B", "2.0 KiB", "3.0 MiB"]
+    assert [formats.signed(n) for n in (0, 1200, -3)] == ["0", "+1,200", "\u22123"]
+
+
+def test_a_curl_line_is_what_a_shell_makes_the_request_of() -> None:
+    body = b"""{"it's": "$HOME `x`"}"""
+    request = Request(0, "PUT", "https://a.example/x?y='1'&z", {"X-Key": "k", "X-A": "a b"}, body)
+    words = shlex.split(curl_of(request).replace("\\\n", " "))
+    assert words[:4] == ["curl", "--request", "PUT", "https://a.example/x?y='1'&z"]
+    pairs = list(zip(words[4::2], words[5::2], strict=True))
+    assert pairs == [
+        ("--header", "Content-Type: application/json"),
+        ("--header", "X-Key: <X-Key>"),
+        ("--header", "X-A: a b"),
+        ("--data-raw", body.decode()),
+    ]
+
+
+def test_a_curl_line_of_nothing_but_a_url_is_short() -> None:
+    assert curl_of(Request(0, "GET", "https://a.example/")) == (
+        "curl --request GET https://a.example/"
+    )
+
+
+async def test_one_read_serves_all_who_want_it() -> None:
+    shared, reads = Shared(), 0
+
+    async def read() -> int:
+        nonlocal reads
+        reads += 1
+        await asyncio.sleep(0.01)
+        return reads
+
+    assert await asyncio.gather(*(shared.get("a", 60, read) for _ in range(50))) == [1] * 50
+    assert await shared.get("a", 60, read) == 1
+    assert await shared.get("b", 0, read) == 2
+    assert await shared.get("b", 0, read) == 3
+
+
+async def test_one_who_goes_away_does_not_take_the_read_along() -> None:
+    shared, go = Shared(), asyncio.Event()
+
+    async def read() -> str:
+        await go.wait()
+        return "read"
+
+    leaving = asyncio.create_task(shared.get("a", 60, read))
+    staying = asyncio.create_task(shared.get("a", 60, read))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    go.set()
+    assert await staying == "read"
+
+
+async def test_a_read_that_failed_is_made_again() -> None:
+    shared, failures = Shared(), [ValueError("once")]
+
+    async def read() -> str:
+        if failures:
+            raise failures.pop()
+        return "read"
+
+    with pytest.raises(ValueError, match="once"):
+        await shared.get("a", 60, read)
+    assert await shared.get("a", 60, read) == "read"
+
+
+def test_operators_are_warned_of_what_goes_wrong() -> None:
+    assert server_warnings({"maxmemory": 0, "used_memory": 10**9, "aof_enabled": 1}) == []
+    bad = {
+        "maxmemory": 100,
+        "used_memory": 95,
+        "maxmemory_policy": "allkeys-lru",
+        "aof_enabled": 0,
+        "aof_last_write_status": "err",
+        "rdb_last_bgsave_status": "err",
+        "master_link_status": "down",
+    }
+    assert len(server_warnings(bad)) == 6

@@ -1,0 +1,120 @@
+"""What the overview and the credits page read, on fakeredis and on a real Valkey."""
+
+from __future__ import annotations
+
+from scheduler.rollups import LATENESS_BOUNDS_MS, lateness_quantile_ms
+from scheduler.store.overview import LAST_DAY, LAST_HOUR, LAST_MONTH
+from tests.scheduler.scene import COMPLETED, FAILED, Scene
+
+
+async def test_a_new_account_has_an_even_pulse(scene: Scene) -> None:
+    pulse = await scene.store.overview.pulse(scene.account_id)
+    assert (pulse.credits, pulse.waiting, pulse.executing, pulse.due_soon) == (100, 0, 0, 0)
+    assert pulse.coming == [0] * 180
+    series = await scene.store.overview.series(scene.account_id, LAST_HOUR)
+    assert (len(series.points), series.completed, series.failed) == (60, 0, 0)
+    assert lateness_quantile_ms(series.lateness, 0.95) is None
+
+
+async def test_what_waits_is_counted_in_its_minute(fake_scene: Scene) -> None:
+    await fake_scene.create(-5_000)
+    await fake_scene.create(30_000)
+    await fake_scene.create(90_000)
+    await fake_scene.create(170 * 60_000)
+    await fake_scene.create(24 * 3_600_000)
+    pulse = await fake_scene.store.overview.pulse(fake_scene.account_id)
+    assert (pulse.waiting, pulse.due_soon, sum(pulse.coming)) == (5, 2, 4)
+    assert pulse.credits == 95
+    minute_of = [(pulse.now_ms + ms) // 60_000 - pulse.now_ms // 60_000 for ms in (30_000, 90_000)]
+    assert pulse.coming[0] >= 1
+    assert all(pulse.coming[minute] >= 1 for minute in minute_of)
+
+
+async def test_what_a_worker_holds_is_executing_not_coming(scene: Scene) -> None:
+    await scene.create()
+    await scene.create()
+    await scene.create(3_600_000)
+    await scene.claim()
+    pulse = await scene.store.overview.pulse(scene.account_id)
+    assert (pulse.waiting, pulse.executing, pulse.due_soon, sum(pulse.coming)) == (1, 2, 0, 1)
+
+
+async def test_executions_are_in_every_series(scene: Scene) -> None:
+    await scene.run(COMPLETED)
+    await scene.run(COMPLETED)
+    await scene.run(FAILED)
+    for period in (LAST_HOUR, LAST_DAY, LAST_MONTH):
+        series = await scene.store.overview.series(scene.account_id, period)
+        assert len(series.points) == period.points
+        assert (series.completed, series.failed) == (2, 1)
+        assert sum(each.total_response_ms for each in series.points) == 12 + 12 + 30
+        assert sum(series.lateness) == 3
+        steps = {b.at_ms - a.at_ms for a, b in zip(series.points, series.points[1:], strict=False)}
+        assert steps == {period.point_ms}
+        assert series.points[-1].at_ms <= scene.store.clock.now_ms()
+
+
+async def test_each_execution_counts_in_its_own_point(fake_scene: Scene) -> None:
+    """Over minutes, hours and days, and no longer than the period lasts."""
+    for advance_ms in (0, 120_000, 5 * 3_600_000, 3 * 86_400_000):
+        await fake_scene.clock.pass_ms(advance_ms)
+        await fake_scene.run(COMPLETED)
+    read = fake_scene.store.overview.series
+    month = await read(fake_scene.account_id, LAST_MONTH)
+    assert [point.completed for point in month.points if point.completed] in ([3, 1], [2, 1, 1])
+    assert [point.completed for point in month.points][-1] == 1
+    day = await read(fake_scene.account_id, LAST_DAY)
+    assert (day.completed, day.points[-1].completed) == (1, 1)
+
+
+async def test_lateness_is_told_by_its_bucket(scene: Scene) -> None:
+    for late_ms in (0, 0, 0, 40):
+        await scene.create()
+        await scene.ack(await scene.claim(), COMPLETED, late_ms)
+    series = await scene.store.overview.series(scene.account_id, LAST_HOUR)
+    assert lateness_quantile_ms(series.lateness, 0.5) == 0
+    assert lateness_quantile_ms(series.lateness, 0.95) == 50
+
+
+def test_what_is_later_than_any_bound_counts_as_the_last() -> None:
+    histogram = [0] * len(LATENESS_BOUNDS_MS) + [3]
+    assert lateness_quantile_ms(histogram, 0.95) == 60_000
+
+
+async def test_the_ledger_tells_what_moved_by_day(fake_scene: Scene) -> None:
+    store, account_id = fake_scene.store, fake_scene.account_id
+    waiting = await fake_scene.create(3_600_000)
+    await fake_scene.create(3_600_000)
+    await store.schedules.cancel(account_id, waiting)
+    await fake_scene.clock.pass_ms(2 * 86_400_000)
+    await store.accounts.grant(account_id, 7)
+    await store.tick()
+    today, before = await store.ledger.movements(account_id)
+    assert today[1:] == (7, 0, 0)
+    assert before[1:] == (100, 2, 1)
+    assert today.change + before.change == await store.accounts.credits(account_id)
+
+
+async def test_a_search_finds_a_part_of_the_url(scene: Scene) -> None:
+    wanted = await scene.create(60_000, url="https://example.com/invoices/7")
+    await scene.create(60_000, url="https://example.com/reports")
+    page = await scene.store.schedules.page(scene.account_id, url_part="invoices")
+    assert [each.schedule_id for each in page.schedules] == [wanted]
+
+
+async def test_the_system_tells_of_shards_servers_and_accounts(valkey_scene: Scene) -> None:
+    store = valkey_scene.store
+    await valkey_scene.create(60_000)
+    await store.workers.beat("one", {"inFlight": 3})
+    [worker] = await store.system.workers()
+    assert (worker.worker_id, worker.says) == ("one", {"inFlight": 3})
+    shards = await store.system.shards()
+    busy = shards[valkey_scene.shard]
+    assert (busy.accounts, busy.busy_accounts) == (1, 1)
+    assert busy.next_look_ms is not None
+    [server] = await store.system.servers()
+    assert server.used_bytes > 0
+    assert server.warnings == []
+    accounts, count = await store.system.accounts(10)
+    assert ([each.name for each in accounts], count) == (["first"], 1)
+    assert await store.system.accounts(0) == ([], 1)

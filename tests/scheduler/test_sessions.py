@@ -1,0 +1,131 @@
+"""Sessions and one-time links, on fakeredis and on a real Valkey."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from scheduler.errors import NotFound
+from scheduler.store import keys
+from scheduler.store.sessions import LINK_TTL_MS, SESSION_TTL_MS, Purpose
+from tests.scheduler.scene import Scene
+
+NOBODY = "acc_00_00000000"
+
+
+async def test_a_session_is_found_by_its_secret_until_it_is_closed(scene: Scene) -> None:
+    sessions = scene.store.sessions
+    opened = await sessions.open(scene.account_id)
+    assert await sessions.find(opened.secret) == opened.session
+    assert await sessions.count(scene.account_id) == 1
+    await sessions.close(opened.session)
+    assert await sessions.find(opened.secret) is None
+    assert await sessions.count(scene.account_id) == 0
+
+
+async def test_neither_secret_nor_link_is_in_the_store(scene: Scene) -> None:
+    opened = await scene.store.sessions.open(scene.account_id)
+    link = await scene.store.sessions.make_link(scene.account_id, Purpose.SIGN_IN)
+    client, everything = scene.store.client, b""
+    async for key in client.scan_iter():
+        everything += key
+        if await client.type(key) == b"hash":
+            everything += b"".join((await client.hgetall(key)).values())
+    assert opened.session.sha256.encode() in everything
+    for secret in (opened.secret, link):
+        assert secret.encode() not in everything
+        assert secret.partition("_")[2].encode() not in everything
+
+
+@pytest.mark.parametrize("secret", ["", "x", "00_short", "99_" + "a" * 43, "00_" + "a" * 43])
+async def test_what_is_no_secret_finds_nothing(scene: Scene, secret: str) -> None:
+    assert await scene.store.sessions.find(secret) is None
+    assert await scene.store.sessions.redeem(secret, Purpose.SIGN_IN) is None
+    assert not await scene.store.sessions.is_good(secret, Purpose.SIGN_IN)
+
+
+async def test_signing_out_everywhere_closes_all_and_voids_links(scene: Scene) -> None:
+    sessions = scene.store.sessions
+    opened = [await sessions.open(scene.account_id) for _ in range(3)]
+    link = await sessions.make_link(scene.account_id, Purpose.SIGN_IN)
+    neighbour = await sessions.open(await scene.account("neighbour"))
+    await sessions.close_all(scene.account_id)
+    assert [await sessions.find(each.secret) for each in opened] == [None] * 3
+    assert not await sessions.is_good(link, Purpose.SIGN_IN)
+    assert await sessions.redeem(link, Purpose.SIGN_IN) is None
+    assert await sessions.find(neighbour.secret) == neighbour.session
+
+
+async def test_of_too_many_sessions_the_oldest_are_closed(fake_scene: Scene) -> None:
+    sessions = fake_scene.store.sessions
+    first = await sessions.open(fake_scene.account_id)
+    for _ in range(50):
+        await fake_scene.clock.pass_ms(1)
+        last = await sessions.open(fake_scene.account_id)
+    assert await sessions.find(first.secret) is None
+    assert await sessions.find(last.secret) == last.session
+    assert await sessions.count(fake_scene.account_id) == 50
+
+
+async def test_a_link_signs_in_once(scene: Scene) -> None:
+    sessions = scene.store.sessions
+    link = await sessions.make_link(scene.account_id, Purpose.SIGN_IN)
+    opened = await sessions.redeem(link, Purpose.SIGN_IN)
+    assert opened is not None
+    assert opened.session.account_id == scene.account_id
+    assert await sessions.find(opened.secret) == opened.session
+    assert await sessions.redeem(link, Purpose.SIGN_IN) is None
+
+
+async def test_of_many_who_redeem_a_link_at_once_one_gets_in(scene: Scene) -> None:
+    sessions = scene.store.sessions
+    link = await sessions.make_link(scene.account_id, Purpose.SIGN_IN)
+    tried = await asyncio.gather(*(sessions.redeem(link, Purpose.SIGN_IN) for _ in range(20)))
+    assert sum(each is not None for each in tried) == 1
+    assert await sessions.count(scene.account_id) == 1
+
+
+async def test_a_link_is_good_for_its_own_purpose_only(scene: Scene) -> None:
+    sessions = scene.store.sessions
+    link = await sessions.make_link(scene.account_id, Purpose.SET_PASSWORD)
+    assert await sessions.redeem(link, Purpose.SIGN_IN) is None
+    assert await sessions.is_good(link, Purpose.SET_PASSWORD)
+    opened = await sessions.redeem(link, Purpose.SET_PASSWORD, "hash")
+    assert opened is not None
+    assert (await scene.store.users.of(scene.account_id)).password == "hash"
+
+
+async def test_setting_a_password_by_link_signs_others_out(scene: Scene) -> None:
+    sessions = scene.store.sessions
+    before = await sessions.open(scene.account_id)
+    link, other = [
+        await sessions.make_link(scene.account_id, Purpose.SET_PASSWORD) for _ in range(2)
+    ]
+    opened = await sessions.redeem(link, Purpose.SET_PASSWORD, "hash")
+    assert opened is not None
+    assert await sessions.find(before.secret) is None
+    assert await sessions.find(opened.secret) == opened.session
+    assert await sessions.redeem(other, Purpose.SET_PASSWORD, "another") is None
+
+
+async def test_links_and_sessions_end_by_themselves(scene: Scene) -> None:
+    opened = await scene.store.sessions.open(scene.account_id)
+    await scene.store.sessions.make_link(scene.account_id, Purpose.SIGN_IN)
+    client, prefix = scene.store.client, keys.shard(scene.shard)
+    left = {
+        kind: await client.pttl(key)
+        for kind in ("session", "link")
+        async for key in client.scan_iter(match=f"{prefix}{kind}:*")
+    }
+    assert SESSION_TTL_MS - 60_000 < left["session"] <= SESSION_TTL_MS
+    assert LINK_TTL_MS - 60_000 < left["link"] <= LINK_TTL_MS
+    assert await client.pttl(f"{scene.base}sessions") > 0
+    assert opened.session.csrf != opened.secret
+
+
+async def test_an_unknown_account_gets_neither(scene: Scene) -> None:
+    with pytest.raises(NotFound):
+        await scene.store.sessions.open(NOBODY)
+    with pytest.raises(NotFound):
+        await scene.store.sessions.make_link(NOBODY, Purpose.SIGN_IN)

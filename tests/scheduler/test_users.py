@@ -1,0 +1,103 @@
+"""Who signs in: reserved addresses, passwords, attempts; on fakeredis and on a real Valkey."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.emails import normal_email
+from scheduler.errors import EmailTaken, NotFound
+from scheduler.models import Plan
+from scheduler.store import Store, keys
+from scheduler.store.users import ATTEMPTS_PER_ADDRESS, ATTEMPTS_PER_EMAIL
+
+
+async def make(store: Store, name: str, email: str = "") -> str:
+    account = await store.accounts.create(name, credits=1, plan=Plan.FREE, email=email)
+    return account.account_id
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [("Ada@Example.COM", "ada@example.com"), ("  a@b ", "a@b"), ("ß@ä.de", "ss@ä.de")],
+)
+def test_an_address_has_one_spelling(text: str, address: str) -> None:
+    assert normal_email(text) == address
+
+
+@pytest.mark.parametrize("text", ["", "ada", "a@b@c", "a b@c", "@", "a@", "x" * 250 + "@y.de"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not an e-mail address"):
+        normal_email(text)
+
+
+async def test_a_holder_is_found_by_address_in_any_spelling(store: Store) -> None:
+    account_id = await make(store, "ada", "Ada@Example.com")
+    for spelling in ("ada@example.com", " ADA@EXAMPLE.COM "):
+        holder = await store.users.find(spelling)
+        assert holder is not None
+        assert holder.account_id == account_id
+    assert await store.users.find("bob@example.com") is None
+    assert await store.users.find("no address") is None
+
+
+async def test_an_address_belongs_to_one_account(store: Store) -> None:
+    await make(store, "ada", "ada@example.com")
+    with pytest.raises(EmailTaken):
+        await make(store, "bob", "ADA@example.com")
+    assert [each.name for each in await store.accounts.list_accounts()] == ["ada"]
+    assert await store.check() == []
+
+
+async def test_an_address_whose_account_was_never_made_is_healed_by_repeating(
+    store: Store,
+) -> None:
+    account_id = await make(store, "ada", "ada@example.com")
+    await store.client.delete(keys.account(account_id) + "account")
+    assert await store.users.find("ada@example.com") is None
+    assert any("'ada@example.com' is reserved" in told for told in await store.check())
+    assert await make(store, "ada", "ada@example.com") == account_id
+    assert await store.users.find("ada@example.com") is not None
+    assert await store.check() == []
+
+
+async def test_check_sees_an_address_that_leads_elsewhere(store: Store) -> None:
+    account_id = await make(store, "ada", "ada@example.com")
+    other = await make(store, "bob")
+    await store.client.set(keys.email("ada@example.com"), other)
+    told = await store.check()
+    assert any("has another" in each for each in told)
+    assert any(each.startswith(account_id) for each in told)
+
+
+async def test_a_password_is_stored_as_it_comes_and_closes_other_sessions(store: Store) -> None:
+    account_id = await make(store, "ada", "ada@example.com")
+    kept, other = [await store.sessions.open(account_id) for _ in range(2)]
+    await store.users.set_password(account_id, "$argon2id$…", kept.session.sha256)
+    assert (await store.users.of(account_id)).password == "$argon2id$…"
+    assert await store.sessions.find(kept.secret) == kept.session
+    assert await store.sessions.find(other.secret) is None
+
+
+async def test_an_unknown_account_gets_no_password(store: Store) -> None:
+    with pytest.raises(NotFound):
+        await store.users.set_password("acc_00_00000000", "hash")
+
+
+async def test_attempts_on_one_address_are_limited_wherever_they_come_from(store: Store) -> None:
+    for number in range(ATTEMPTS_PER_EMAIL):
+        assert await store.users.attempt("ada@example.com", f"10.0.0.{number}") == 0
+    wait_s = await store.users.attempt("ADA@example.com", "10.0.1.1")
+    assert 0 < wait_s <= 15 * 60
+    assert await store.users.attempt("bob@example.com", "10.0.1.1") == 0
+
+
+async def test_attempts_from_one_place_are_limited_whomever_they_mean(store: Store) -> None:
+    for number in range(ATTEMPTS_PER_ADDRESS):
+        assert await store.users.attempt(f"{number}@example.com", "10.0.0.1") == 0
+    assert await store.users.attempt("ada@example.com", "10.0.0.1") > 0
+
+
+async def test_a_success_is_forgiven(store: Store) -> None:
+    for _ in range(ATTEMPTS_PER_ADDRESS * 2):
+        assert await store.users.attempt("ada@example.com", "10.0.0.1") == 0
+        await store.users.forgive("ada@example.com", "10.0.0.1")
