@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 from litestar.types import Receive, Scope, Send
 
+from api.rate import rate_headers
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -30,6 +32,7 @@ class Answer:
             (b"content-type", b"application/json"),
             (b"content-length", b"%d" % len(self.body)),
         ]
+        headers += rate_headers(scope)
         if self.headers:
             headers += [(name.encode(), value.encode()) for name, value in self.headers.items()]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})

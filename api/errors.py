@@ -16,6 +16,7 @@ from scheduler.errors import (
     FieldError,
     InsufficientCredits,
     InvalidRequest,
+    KeyReused,
     NotFound,
     OutcomeUnknown,
     PostdateError,
@@ -26,20 +27,28 @@ _log = structlog.get_logger()
 
 RETRY_AFTER_S = 1
 _MOST_DETAILS = 100
+_SHOWN_NAME_CHARACTERS = 100
 _REPEAT_CREATE = "Outcome unknown; repeat with the same Idempotency-Key"
 _REPEAT = "Outcome unknown; repeat the request"
+_CHALLENGE = {"www-authenticate": 'ApiKey realm="Postdate"'}
 _RETRY = {"retry-after": str(RETRY_AFTER_S)}
 
 
 class Unauthorized(PostdateError):
-    """The request has no API key, or none that is active."""
+    """The request has no API key, or none that is active. With `close`, the connection that it
+    came on is closed behind the answer."""
+
+    def __init__(self, sentence: str, *, close: bool = False) -> None:
+        super().__init__(sentence)
+        self.close = close
 
 
-class UnsupportedMediaType(PostdateError):
-    """The body says that it is something other than JSON."""
+class RateLimited(PostdateError):
+    """The account has used up its plan's rate; in `wait_s` seconds it may go on."""
 
-    def __init__(self) -> None:
-        super().__init__("Content-Type must be application/json")
+    def __init__(self, wait_s: int) -> None:
+        super().__init__(f"Too many requests; try again in {wait_s} s")
+        self.wait_s = wait_s
 
 
 class BodyTooLarge(PostdateError):
@@ -84,6 +93,13 @@ def invalid(details: list[FieldError]) -> InvalidRequest:
     return InvalidRequest(details, sentence)
 
 
+def shown(name: str) -> str:
+    """A client's own name for something, short enough to say back."""
+    if len(name) <= _SHOWN_NAME_CHARACTERS:
+        return name
+    return name[:_SHOWN_NAME_CHARACTERS] + "…"
+
+
 def _sentence_of_one(detail: FieldError) -> str:
     if detail.message == "Destination not allowed":
         return detail.message
@@ -92,11 +108,10 @@ def _sentence_of_one(detail: FieldError) -> str:
 
 # The errors of which a client is told the sentence and no more: status, further headers.
 _PLAIN: tuple[tuple[type[PostdateError], int, dict[str, str] | None], ...] = (
-    (Unauthorized, 401, {"www-authenticate": 'ApiKey realm="Postdate"'}),
     (InsufficientCredits, 402, None),
     (NotFound, 404, None),
     (BodyTooLarge, 413, None),
-    (UnsupportedMediaType, 415, None),
+    (KeyReused, 422, None),
     (Draining, 503, _RETRY),
 )
 
@@ -121,6 +136,11 @@ def _answer_to_our_own(error: PostdateError) -> Answer:
             return Answer(400, DetailedErrorBody(sentence, error.details))
         case Conflict():
             return Answer(409, ConflictBody(sentence, error.status))
+        case Unauthorized():
+            closing = {"connection": "close"} if error.close else {}
+            return Answer(401, ErrorBody(sentence), _CHALLENGE | closing)
+        case RateLimited():
+            return Answer(429, ErrorBody(sentence), {"retry-after": str(error.wait_s)})
         case ClientDisconnected():
             return Answer(400, DetailedErrorBody(sentence, [FieldError("body", f"{sentence}.")]))
         case StoreError():

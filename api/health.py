@@ -16,13 +16,13 @@ _PATIENCE_S = 2.0
 _METHODS = [HttpMethod.GET, HttpMethod.HEAD]
 
 
-@route("/healthz", http_method=_METHODS, include_in_schema=False)
+@route("/healthz", http_method=_METHODS, operation_id="getHealth", summary="Alive?")
 async def healthz(request: HttpRequest) -> Answer:
     """This process is alive, whatever the store does."""
     return Answer(200, HealthBody("ok"))
 
 
-@route("/readyz", http_method=_METHODS, include_in_schema=False)
+@route("/readyz", http_method=_METHODS, operation_id="getReadiness", summary="Able to serve?")
 async def readyz(request: HttpRequest) -> Answer:
     """This process can serve: the store answers, and it is not about to end."""
     service = service_of(request)

@@ -1,4 +1,4 @@
-"""Payloads: the bytes of POST /schedule to a `Request`. Pure.
+"""Payloads: the bytes of a request's body to a `Request`, or to a `Change` of one. Pure.
 
 The way that nearly every request takes is one typed decode. Only when that fails is the payload
 read again, field by field, to find everything that is wrong with it.
@@ -9,17 +9,23 @@ Of a key that is given twice the last value counts, as in every JSON parser; the
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from api.errors import invalid
-from api.fields import Rules, header_field, judge, shown
-from api.schemas import SchedulePayload
+from api.change import Change, judge_change
+from api.errors import invalid, shown
+from api.fields import Rules, judge, timestamp
+from api.headers import header_field
+from api.schemas import ChangePayload, SchedulePayload
 from scheduler.errors import FieldError, InvalidRequest
 from scheduler.models import Request
 
-_decode = msgspec.json.Decoder(SchedulePayload).decode
+AnyPayload = TypeVar("AnyPayload", SchedulePayload, ChangePayload)
+
+_decoders: dict[type, msgspec.json.Decoder[Any]] = {
+    kind: msgspec.json.Decoder(kind) for kind in (SchedulePayload, ChangePayload)
+}
 _decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 _TEXT_OR_NULL: tuple[Any, str] = (str | None, "It must be a string.")
@@ -40,25 +46,38 @@ def parse_request(data: bytes, rules: Rules, now_ms: int) -> Request:
     Raises InvalidRequest with every bad field; `body` is the field if it is not JSON at all.
     """
     found: list[FieldError] = []
+    return judge(_read(data, SchedulePayload, found), rules, now_ms, found)
+
+
+def parse_change(data: bytes, rules: Rules, now_ms: int) -> Change:
+    """The change that the body of a PATCH asks for. Raises InvalidRequest as above."""
+    found: list[FieldError] = []
+    return judge_change(_read(data, ChangePayload, found), rules, now_ms, found)
+
+
+def trigger_at_of(data: bytes) -> int:
+    """When a body that was found valid before wants its request performed, in ms."""
+    return timestamp(msgspec.json.decode(_decode_fields(data)["triggerAt"]))
+
+
+def _read(data: bytes, kind: type[AnyPayload], found: list[FieldError]) -> AnyPayload:
     try:
         data.decode()  # a Raw field is checked for everything but its UTF-8
-        payload = _decode(data)
+        return _decoders[kind].decode(data)  # type: ignore[no-any-return]
     except msgspec.ValidationError:
-        payload = _salvage(data, found)
+        return _salvage(data, kind(), found)
     except (ValueError, RecursionError) as error:
-        raise _malformed(error) from None
-    return judge(payload, rules, now_ms, found)
+        raise malformed(error) from None
 
 
-def _salvage(data: bytes, found: list[FieldError]) -> SchedulePayload:
+def _salvage(data: bytes, payload: AnyPayload, found: list[FieldError]) -> AnyPayload:
     """The payload without its ill-typed fields, each of which becomes a finding."""
     try:
         fields = _decode_fields(data)
     except msgspec.ValidationError:
         raise invalid([FieldError("body", "It must be a JSON object.")]) from None
     except (ValueError, RecursionError) as error:
-        raise _malformed(error) from None
-    payload = SchedulePayload()
+        raise malformed(error) from None
     for name, raw in fields.items():
         if name == "targetHeaders":
             payload.target_headers = _salvage_headers(raw, found)
@@ -70,7 +89,7 @@ def _salvage(data: bytes, found: list[FieldError]) -> SchedulePayload:
 
 
 def _salvage_field(
-    payload: SchedulePayload, name: str, raw: msgspec.Raw, found: list[FieldError]
+    payload: SchedulePayload | ChangePayload, name: str, raw: msgspec.Raw, found: list[FieldError]
 ) -> None:
     attribute, kind, message = _FIELDS[name]
     try:
@@ -94,7 +113,7 @@ def _salvage_headers(raw: msgspec.Raw, found: list[FieldError]) -> dict[str, str
     return headers
 
 
-def _malformed(error: Exception) -> InvalidRequest:
+def malformed(error: Exception) -> InvalidRequest:
     """Why the body is not JSON, in a sentence; the decoder's own words say where."""
     match error:
         case UnicodeDecodeError():

@@ -6,11 +6,14 @@ from collections.abc import Callable
 from typing import TypeVar
 from urllib.parse import parse_qsl
 
-from api.errors import invalid
-from api.fields import shown, timestamp
+from api.errors import invalid, shown
+from api.fields import timestamp
 from scheduler.errors import FieldError, InvalidRequest
 
 T = TypeVar("T")
+
+DEFAULT_LIMIT = 50
+MAX_LIMIT = 100
 
 _MOST_PARAMETERS = 100
 
@@ -49,6 +52,11 @@ class Query:
         if from_ms is not None and to_ms is not None and from_ms > to_ms:
             self.find("from", "It may not be after to.")
         return from_ms, to_ms
+
+    def page(self) -> tuple[int | None, str | None, str | None]:
+        """`limit`, `order` and `cursor`."""
+        limit = self.get("limit", whole_number(1, MAX_LIMIT))
+        return limit, self.get("order", one_of("asc", "desc")), self.get("cursor", str)
 
     def refuse_if_bad(self) -> None:
         """Raises InvalidRequest naming every bad parameter."""

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
 import msgspec
 
 from scheduler.errors import FieldError
-from scheduler.ids import invocation_id
-from scheduler.models import LogEntry, Status, Usage
-from scheduler.times import format_iso8601
+from scheduler.models import Delivery, Status
 
 ABSENT = msgspec.Raw(b"null")
+
+# What is said of them in the OpenAPI document; nothing is judged by it.
+_SUFFIX = "[0-7][0-9a-hjkmnp-tv-z]{25}$"
+ScheduleId = Annotated[str, msgspec.Meta(pattern=f"^sch_{_SUFFIX}")]
+InvocationId = Annotated[str, msgspec.Meta(pattern=f"^inv_{_SUFFIX}")]
+Moment = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
 
 
 class SchedulePayload(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -23,6 +29,19 @@ class SchedulePayload(msgspec.Struct, rename="camel", forbid_unknown_fields=True
     target_body: msgspec.Raw = ABSENT
     delivery: str | None = None
     expires_at: str | None = None
+
+
+class ChangePayload(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """The body of PATCH /schedule/{scheduleId}: the same fields, all of them optional. Here null
+    is not absent: it clears what can be cleared."""
+
+    target_url: str | msgspec.UnsetType = msgspec.UNSET
+    trigger_at: str | msgspec.UnsetType = msgspec.UNSET
+    target_method: str | msgspec.UnsetType | None = msgspec.UNSET
+    target_headers: dict[str, str] | msgspec.UnsetType | None = msgspec.UNSET
+    target_body: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    delivery: str | msgspec.UnsetType | None = msgspec.UNSET
+    expires_at: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class Body(msgspec.Struct, rename="camel", frozen=True):
@@ -44,13 +63,60 @@ class ConflictBody(Body, frozen=True):
 
 
 class CreatedBody(Body, frozen=True):
-    schedule_id: str
-    invocation_id: str
+    schedule_id: ScheduleId
+    invocation_id: InvocationId
     message: str
 
 
+class RefusedBody(Body, frozen=True):
+    """An item of a batch that was not stored; `code` is what it would have got on its own."""
+
+    code: int
+    error: str
+    details: list[FieldError]
+
+
+class AcceptedBody(Body, frozen=True):
+    """An item of a batch that was stored."""
+
+    schedule_id: ScheduleId
+    invocation_id: InvocationId
+
+
+class BatchBody(Body, frozen=True):
+    """An answer for each item, in order."""
+
+    schedules: list[Any]  # AcceptedBody or RefusedBody: a union that msgspec could not decode
+
+
+class ScheduleBody(Body, frozen=True):
+    """A schedule as it was asked for, and how it stands. What is known of its outcome is null
+    until it has been executed."""
+
+    schedule_id: ScheduleId
+    invocation_id: InvocationId
+    status: Status
+    created_at: Moment
+    trigger_at: Moment
+    target_url: str
+    target_method: str
+    target_headers: dict[str, str]
+    target_body: msgspec.Raw
+    delivery: Delivery
+    expires_at: Moment | None
+    executed_at: Moment | None
+    status_code: int | None
+    response_time_ms: int | None
+    error_message: str | None
+
+
+class SchedulesBody(Body, frozen=True):
+    schedules: list[ScheduleBody]
+    next_cursor: str | None
+
+
 class CancelledBody(Body, frozen=True):
-    schedule_id: str
+    schedule_id: ScheduleId
     credits_remaining: int
     message: str
     status: Status = Status.CANCELLED
@@ -67,8 +133,8 @@ class HealthBody(Body, frozen=True):
 class TimeRangeBody(msgspec.Struct, frozen=True):
     """`from` is inclusive, `to` exclusive."""
 
-    from_: str = msgspec.field(name="from")
-    to: str
+    from_: Moment = msgspec.field(name="from")
+    to: Moment
 
 
 class UsageBody(Body, frozen=True):
@@ -80,11 +146,11 @@ class UsageBody(Body, frozen=True):
 
 
 class LogEntryBody(Body, frozen=True):
-    invocation_id: str
-    schedule_id: str
-    created_at: str
-    scheduled_at: str
-    executed_at: str | None
+    invocation_id: InvocationId
+    schedule_id: ScheduleId
+    created_at: Moment
+    scheduled_at: Moment
+    executed_at: Moment | None
     target_url: str
     target_method: str
     status: Status
@@ -96,30 +162,3 @@ class LogEntryBody(Body, frozen=True):
 class LogsBody(Body, frozen=True):
     logs: list[LogEntryBody]
     next_cursor: str | None
-
-
-def usage_body(usage: Usage) -> UsageBody:
-    return UsageBody(
-        total_invocations=usage.executed,
-        successful_invocations=usage.completed,
-        failed_invocations=usage.failed,
-        average_response_time=usage.average_response_time_ms,
-        time_range=TimeRangeBody(format_iso8601(usage.from_ms), format_iso8601(usage.to_ms)),
-    )
-
-
-def log_entry_body(entry: LogEntry) -> LogEntryBody:
-    executed = entry.executed_at_ms
-    return LogEntryBody(
-        invocation_id=invocation_id(entry.schedule_id),
-        schedule_id=entry.schedule_id,
-        created_at=format_iso8601(entry.created_at_ms),
-        scheduled_at=format_iso8601(entry.scheduled_at_ms),
-        executed_at=None if executed is None else format_iso8601(executed),
-        target_url=entry.url,
-        target_method=entry.method,
-        status=entry.status,
-        status_code=entry.status_code,
-        response_time_ms=entry.response_time_ms,
-        error_message=entry.error_message,
-    )

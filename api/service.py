@@ -12,6 +12,7 @@ from litestar import Request
 from litestar.datastructures import State
 
 from api.fields import Rules
+from api.refusals import Refusals
 from scheduler.errors import StoreError, StoreMisconfigured, StoreUnavailable
 from scheduler.settings import Settings
 from scheduler.store import Store
@@ -37,6 +38,7 @@ class Service:
     def __init__(self, settings: Settings, store: Store | None = None) -> None:
         self.settings = settings
         self.rules = Rules.of(settings)
+        self.refusals = Refusals()
         self.draining = False
         self.on_misconfigured: Callable[[StoreMisconfigured], None] = _ignore
         self._store = store

@@ -6,15 +6,14 @@ from litestar import get
 
 from api.answer import Answer
 from api.auth import authenticate
-from api.query import Query, one_of, whole_number
-from api.schemas import CreditsBody, LogsBody, log_entry_body, usage_body
+from api.bodies import log_entry_body, usage_body
+from api.query import DEFAULT_LIMIT, Query, one_of
+from api.schemas import CreditsBody, LogsBody
 from api.service import HttpRequest, service_of
 from scheduler.models import Status
 from scheduler.settings import DAY_MS
 from scheduler.store.logs import LogQuery
 
-DEFAULT_LIMIT = 50
-MAX_LIMIT = 100
 DEFAULT_PERIOD_MS = 30 * DAY_MS
 
 _MINUTE_MS = 60_000
@@ -49,6 +48,7 @@ async def list_logs(request: HttpRequest) -> Answer:
 
 @get("/stats/remaining-credits", operation_id="getCredits", summary="The credit balance")
 async def get_credits(request: HttpRequest) -> Answer:
+    """How many more requests the account can pay for."""
     service = service_of(request)
     caller = await authenticate(service, request.scope)
     Query(request.scope["query_string"], _NO_PARAMETERS).refuse_if_bad()
@@ -79,9 +79,7 @@ def log_query(query: Query) -> LogQuery:
     status = query.get("status", one_of(*Status))
     url = query.get("targetUrl", str)
     from_ms, to_ms = query.period()
-    limit = query.get("limit", whole_number(1, MAX_LIMIT))
-    order = query.get("order", one_of("asc", "desc"))
-    cursor = query.get("cursor", str)
+    limit, order, cursor = query.page()
     query.refuse_if_bad()
     return LogQuery(
         status=None if status is None else Status(status),

@@ -12,9 +12,10 @@ import pytest
 from litestar import Litestar
 
 from api.app import create_app
-from scheduler.models import Account, Plan
+from scheduler.models import Account, Invocation, Outcome, Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
+from scheduler.store.claims import Ack
 from tests.servers import ValkeyProcess
 
 CREDITS = 1000
@@ -33,6 +34,44 @@ class Api(msgspec.Struct, frozen=True):
     async def credits(self) -> int:
         return await self.store.accounts.credits(self.account.account_id)
 
+    @property
+    def account_id(self) -> str:
+        return self.account.account_id
+
+    async def listed(self, **query: Any) -> list[dict[str, Any]]:
+        """Every waiting schedule that the query finds, page by page."""
+        found: list[dict[str, Any]] = []
+        while True:
+            answer = await self.client.get("/schedule", params=query)
+            assert answer.status_code == 200, answer.text
+            found += answer.json()["schedules"]
+            query["cursor"] = answer.json()["nextCursor"]
+            if query["cursor"] is None:
+                return found
+
+    async def create_id(self, **fields: Any) -> str:
+        answer = await self.create(**fields)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["scheduleId"])
+
+    async def claim(self) -> list[Invocation]:
+        """What a worker would have by now: all that is due."""
+        shard = int(self.account_id.split("_")[1])
+        batch = await self.store.claims.claim(shard, lease_ms=15_000, most=100)
+        return batch.invocations
+
+    async def execute(self, outcome: Outcome) -> None:
+        """Ends all that is due, this way."""
+        held = await self.claim()
+        acks = [Ack(invocation, outcome, 0) for invocation in held]
+        await self.store.claims.ack(held[0].shard, acks)
+
+    async def holds(self, *, credits: int, waiting: set[str]) -> None:
+        """Asserts the whole state after an act: the ledger, the list, every invariant."""
+        assert await self.credits() == credits
+        assert {each["scheduleId"] for each in await self.listed()} == waiting
+        assert await self.store.check() == []
+
     async def create(self, **fields: Any) -> httpx.Response:
         return await self.client.post("/schedule", json=payload(**fields))
 
@@ -41,6 +80,11 @@ def payload(**fields: Any) -> dict[str, Any]:
     """A valid payload, due in an hour, with these fields changed."""
     due = datetime.now(UTC) + timedelta(hours=1)
     return {"targetUrl": URL, "triggerAt": due.isoformat(), **fields}
+
+
+def past() -> str:
+    """A triggerAt that is due at once."""
+    return (datetime.now(UTC) - timedelta(seconds=1)).isoformat()
 
 
 def client_of(app: Litestar, key: str | None = None) -> httpx.AsyncClient:

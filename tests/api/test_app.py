@@ -25,14 +25,14 @@ async def test_an_unknown_path_is_404(api: Api, method: str, path: str) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        ("GET", "/schedule", {"POST", "OPTIONS"}),
-        ("PUT", "/schedule", {"POST", "OPTIONS"}),
-        ("POST", "/schedule/sch_x", {"DELETE", "OPTIONS"}),
+        ("PUT", "/schedule", {"GET", "POST", "OPTIONS"}),
+        ("GET", "/schedule/batch", {"POST", "OPTIONS"}),
+        ("POST", "/schedule/sch_x", {"GET", "PATCH", "DELETE", "OPTIONS"}),
         ("POST", "/stats", {"GET", "OPTIONS"}),
         ("DELETE", "/stats/logs", {"GET", "OPTIONS"}),
         ("PATCH", "/stats/remaining-credits", {"GET", "OPTIONS"}),
         ("POST", "/healthz", {"GET", "HEAD", "OPTIONS"}),
-        ("BREW", "/schedule", {"POST", "OPTIONS"}),
+        ("BREW", "/schedule", {"GET", "POST", "OPTIONS"}),
     ],
 )
 async def test_a_wrong_method_is_405_and_says_which_are_right(

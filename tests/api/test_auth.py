@@ -14,13 +14,18 @@ from tests.api.conftest import Api, client_of, payload
 # Every endpoint that needs a key, each with a request that is wrong in other ways, too.
 ENDPOINTS = [
     ("POST", "/schedule"),
+    ("GET", "/schedule?limit=0"),
+    ("POST", "/schedule/batch"),
+    ("GET", "/schedule/nothing"),
+    ("PATCH", "/schedule/nothing"),
     ("DELETE", "/schedule/nothing"),
     ("GET", "/stats?from=nothing"),
     ("GET", "/stats/logs?limit=0"),
     ("GET", "/stats/remaining-credits?unknown=1"),
 ]
 UNKNOWN = "x" * 43
-PUBLIC = ("/healthz", "/readyz", "/schema")
+# Public, or with sessions instead of keys.
+PUBLIC = ("/healthz", "/readyz", "/schema", "/dashboard")
 
 
 def test_every_route_is_either_public_or_in_the_table(api: Api) -> None:

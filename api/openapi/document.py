@@ -1,0 +1,236 @@
+"""Putting the document together: from the handlers, the tables beside this file, and the structs
+that go out."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+from litestar.handlers import HTTPRouteHandler
+from litestar.routes import HTTPRoute
+
+from api import schemas
+from api.openapi.operations import OPERATIONS, Operation
+from api.openapi.requests import REQUESTS
+
+Schema = dict[str, Any]
+
+_REF = "#/components/schemas/{name}"
+_PATH_NAMES = {"{schedule_id}": "{scheduleId}"}
+_DESCRIPTION = """\
+An HTTP request with a future date on it: `POST /schedule` now, and the call goes out at
+`triggerAt`. A schedule costs one credit; cancelling it gives the credit back.
+
+Every call but those under Health needs an API key in the header `x-api-key`. Bodies are JSON,
+whatever their Content-Type says. Times are ISO 8601, and come back in UTC, to the millisecond. An
+error is `{"error": "<one readable sentence>"}`; a 400 also has `details`, with every bad field.
+"""
+_TAGS = [
+    {"name": "Schedules", "description": "Requests that wait for their time."},
+    {"name": "Statistics", "description": "What was executed, what it came to, what is left."},
+    {"name": "Health", "description": "For load balancers."},
+]
+_KEYED_ERRORS = (401, 429, 500, 503)
+_PLAIN, _RETRY = schemas.ErrorBody, {"Retry-After": {"$ref": "#/components/headers/RetryAfter"}}
+# Of each error: its name in the document, when it comes, its body, an example, further headers.
+_ERRORS: dict[int, tuple[str, str, type, Schema, Schema]] = {
+    400: (
+        "BadRequest",
+        "The payload or a parameter breaks a rule; nothing was changed.",
+        schemas.DetailedErrorBody,
+        {
+            "error": "targetUrl: It is required.",
+            "details": [{"field": "targetUrl", "message": "It is required."}],
+        },
+        {},
+    ),
+    401: (
+        "Unauthorized",
+        "There is no API key, or it is invalid or inactive.",
+        _PLAIN,
+        {"error": "Invalid or inactive API key"},
+        {"WWW-Authenticate": {"schema": {"type": "string"}}},
+    ),
+    402: (
+        "InsufficientCredits",
+        "The account has too few credits.",
+        _PLAIN,
+        {"error": "Insufficient credits"},
+        {},
+    ),
+    404: (
+        "NotFound",
+        "There is no such schedule, or it is another account's.",
+        _PLAIN,
+        {"error": "There is no such schedule"},
+        {},
+    ),
+    409: (
+        "Conflict",
+        "It has ended, or is being executed right now; `status` says which.",
+        schemas.ConflictBody,
+        {"error": "Execution has started", "status": "scheduled"},
+        {},
+    ),
+    413: (
+        "TooLarge",
+        "The body is larger than allowed.",
+        _PLAIN,
+        {"error": "The request body is larger than 262,144 bytes"},
+        {},
+    ),
+    422: (
+        "KeyReused",
+        "The Idempotency-Key was used with another body before.",
+        _PLAIN,
+        {"error": "This Idempotency-Key was used with another body before"},
+        {},
+    ),
+    429: (
+        "TooManyRequests",
+        "The rate of the account's plan is used up.",
+        _PLAIN,
+        {"error": "Too many requests; try again in 1 s"},
+        _RETRY,
+    ),
+    500: (
+        "InternalError",
+        "A fault of the service's own.",
+        _PLAIN,
+        {"error": "Internal server error"},
+        {},
+    ),
+    503: (
+        "Unavailable",
+        "The store is away or full, and nothing was changed; or the sentence says otherwise.",
+        _PLAIN,
+        {"error": "The service is temporarily unavailable"},
+        _RETRY,
+    ),
+}
+_HEADERS: dict[str, Schema] = {
+    "RateLimitLimit": {
+        "description": "Requests a second that the account's plan allows, if it has a limit.",
+        "schema": {"type": "integer"},
+    },
+    "RateLimitRemaining": {
+        "description": "Requests that are left at this moment.",
+        "schema": {"type": "integer"},
+    },
+    "RateLimitReset": {
+        "description": "Seconds until all of them are there again.",
+        "schema": {"type": "integer"},
+    },
+    "RetryAfter": {
+        "description": "Seconds after which to try again.",
+        "required": True,
+        "schema": {"type": "integer"},
+    },
+    "IdempotencyReplayed": {
+        "description": "`true` if the answer was given before, to the same Idempotency-Key.",
+        "schema": {"type": "string", "enum": ["true"]},
+    },
+}
+_RATE_HEADERS = {
+    f"RateLimit-{name}": {"$ref": f"#/components/headers/RateLimit{name}"}
+    for name in ("Limit", "Remaining", "Reset")
+}
+
+
+def document(routes: Iterable[object], version: str) -> Schema:
+    """OpenAPI 3.1, of every route whose handler has an operation id."""
+    paths: dict[str, Schema] = {}
+    for path, method, handler in _described(routes):
+        paths.setdefault(path, {})[method] = _operation(handler)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Postdate",
+            "version": version,
+            "description": _DESCRIPTION,
+            "license": {"name": "MIT", "identifier": "MIT"},
+        },
+        "servers": [{"url": "/"}],
+        "tags": _TAGS,
+        "security": [{"ApiKey": []}],
+        "paths": paths,
+        "components": {
+            "schemas": _schemas(),
+            "responses": {error[0]: _error_response(*error[1:]) for error in _ERRORS.values()},
+            "headers": _HEADERS,
+            "securitySchemes": {"ApiKey": {"type": "apiKey", "in": "header", "name": "x-api-key"}},
+        },
+    }
+
+
+def _described(routes: Iterable[object]) -> Iterator[tuple[str, str, HTTPRouteHandler]]:
+    for route in routes:
+        if isinstance(route, HTTPRoute):
+            path = route.path_format
+            for inside, outside in _PATH_NAMES.items():
+                path = path.replace(inside, outside)
+            for method, (handler, _) in route.route_handler_map.items():
+                if handler.operation_id and method != "HEAD":
+                    yield path, method.lower(), handler
+
+
+def _operation(handler: HTTPRouteHandler) -> Schema:
+    operation = OPERATIONS[str(handler.operation_id)]
+    described: Schema = {
+        "operationId": handler.operation_id,
+        "summary": handler.summary,
+        "description": " ".join((inspect.getdoc(handler.fn) or "").split()),
+        "tags": [operation.tag],
+        "parameters": operation.parameters,
+        "responses": {str(operation.status): _success(operation)},
+    }
+    if operation.body is not None:
+        content = {"application/json": {"schema": _ref(operation.body)}}
+        described["requestBody"] = {"required": True, "content": content}
+    if operation.public:
+        described["security"] = []
+    errors = operation.errors + (() if operation.public else _KEYED_ERRORS)
+    for status in sorted(errors):
+        described["responses"][str(status)] = {
+            "$ref": f"#/components/responses/{_ERRORS[status][0]}"
+        }
+    return described
+
+
+def _success(operation: Operation) -> Schema:
+    headers = {} if operation.public else dict(_RATE_HEADERS)
+    if operation.replays:
+        headers["Idempotency-Replayed"] = {"$ref": "#/components/headers/IdempotencyReplayed"}
+    return _response(
+        "Done." if operation.status == 200 else "Created.",
+        operation.answer,
+        operation.example,
+        headers,
+    )
+
+
+def _error_response(when: str, body: type, example: Schema, headers: Schema) -> Schema:
+    return _response(when, body, example, {**_RATE_HEADERS, **headers})
+
+
+def _response(description: str, body: type, example: Schema, headers: Schema) -> Schema:
+    content = {"application/json": {"schema": _ref(body.__name__), "example": example}}
+    return {"description": description, "headers": headers, "content": content}
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": _REF.format(name=name)}
+
+
+def _schemas() -> Schema:
+    answers = {operation.answer for operation in OPERATIONS.values()}
+    errors = {body for _, _, body, _, _ in _ERRORS.values()}
+    items = {schemas.AcceptedBody, schemas.RefusedBody}
+    bodies = sorted(answers | errors | items, key=lambda body: body.__name__)
+    _, found = msgspec.json.schema_components(bodies, ref_template=_REF)
+    either = [_ref(body.__name__) for body in (schemas.AcceptedBody, schemas.RefusedBody)]
+    found["BatchBody"]["properties"]["schedules"]["items"] = {"anyOf": either}
+    found["ScheduleBody"]["properties"]["targetBody"] = {"type": ["object", "null"]}
+    return {**REQUESTS, **found}

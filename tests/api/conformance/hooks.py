@@ -1,0 +1,57 @@
+"""What JSON Schema cannot say of a request that is to be accepted.
+
+Schemathesis imports this by name: `schemathesis.toml`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import schemathesis
+from hypothesis import strategies as st
+
+_NOW = datetime.now(UTC)
+_DAY_S = 86_000
+_YEAR_S = 31_536_000
+_SOONEST = (_NOW - timedelta(seconds=_DAY_S)).isoformat()
+_LATEST, _LAST = ((_NOW + timedelta(days=days)).isoformat() for days in (500, 1000))
+
+schemathesis.openapi.format(
+    "date-time",
+    st.integers(-_DAY_S, _YEAR_S).map(lambda s: (_NOW + timedelta(seconds=s)).isoformat()),
+)
+schemathesis.openapi.format(
+    "uri",
+    st.from_regex(r"https?://[a-z]{1,9}\.example(:80)?/[a-z0-9/?=&%.~]{0,20}", fullmatch=True),
+)
+
+
+@schemathesis.hook
+def before_call(context: Any, case: Any, kwargs: Any) -> None:
+    """Makes the parts of a request go together; of one that is to be refused nothing is touched."""
+    if case.meta is None or not case.meta.generation.mode.is_positive:
+        return
+    if case.headers and "Idempotency-Key" in case.headers:
+        case.headers["Idempotency-Key"] = uuid.uuid4().hex
+    if case.query:
+        case.query.pop("cursor", None)  # only one that we gave out is any good
+        if {"from", "to"} <= set(case.query):
+            ends = sorted([case.query["from"], case.query["to"]])
+            case.query["from"], case.query["to"] = ends
+    if isinstance(case.body, dict):
+        for payload in case.body.get("schedules", [case.body]):
+            _make_valid(payload)
+
+
+def _make_valid(payload: dict[str, Any]) -> None:
+    if payload.get("expiresAt"):
+        payload["expiresAt"] = _LAST
+    # Schemathesis tries what it has found in answers, and not every moment there is a good one.
+    if "triggerAt" in payload and not _SOONEST <= payload["triggerAt"] <= _LATEST:
+        payload["triggerAt"] = _LATEST
+    if payload.get("targetHeaders"):
+        # Names that differ only in letter case are one header given twice.
+        headers = payload["targetHeaders"].items()
+        payload["targetHeaders"] = {name.lower(): value for name, value in headers}

@@ -1,0 +1,253 @@
+"""PATCH /schedule/{scheduleId}."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from api.headers import MASK
+from scheduler.models import Delivery, Invocation, Outcome, Request, Status
+from tests.api.conftest import CREDITS, URL, Api, past
+
+HOUR_MS = 3_600_000
+BEFORE: dict[str, Any] = {
+    "targetMethod": "POST",
+    "targetHeaders": {"X-Order": "12", "Authorization": "Bearer x"},
+    "targetBody": {"a": 1},
+    "delivery": "at-most-once",
+    "expiresAt": "2031-01-01T00:00:00Z",
+}
+
+
+def later(**by: float) -> str:
+    return (datetime.now(UTC) + timedelta(**by)).isoformat()
+
+
+async def change(api: Api, schedule_id: str, fields: Any) -> httpx.Response:
+    return await api.client.patch(f"/schedule/{schedule_id}", json=fields)
+
+
+async def stored(api: Api, schedule_id: str) -> Request:
+    return (await api.store.schedules.get(api.account_id, schedule_id)).request
+
+
+@pytest.mark.parametrize(
+    ("fields", "name", "value"),
+    [
+        ({"targetUrl": "https://example.com/b"}, "url", "https://example.com/b"),
+        ({"triggerAt": "2030-01-01T00:00:00Z"}, "trigger_at_ms", 1_893_456_000_000),
+        ({"targetMethod": "delete"}, "method", "DELETE"),
+        ({"targetMethod": None}, "method", "POST"),
+        ({"targetHeaders": {"X-New": "1"}}, "headers", {"X-New": "1"}),
+        ({"targetHeaders": {}}, "headers", {}),
+        ({"targetHeaders": None}, "headers", {}),
+        ({"targetBody": {"b": [2]}}, "body", b'{"b":[2]}'),
+        ({"targetBody": None}, "body", None),
+        ({"delivery": "at-least-once"}, "delivery", Delivery.AT_LEAST_ONCE),
+        ({"delivery": None}, "delivery", Delivery.AT_LEAST_ONCE),
+        ({"expiresAt": "2031-01-02T00:00:00Z"}, "expires_at_ms", 1_925_078_400_000),
+        ({"expiresAt": None}, "expires_at_ms", None),
+    ],
+)
+async def test_a_given_field_is_replaced_as_a_whole_and_the_others_stay(
+    api: Api, fields: dict[str, Any], name: str, value: object
+) -> None:
+    schedule_id = await api.create_id(**BEFORE)
+    before = await stored(api, schedule_id)
+    answer = await api.client.patch(
+        f"/schedule/{schedule_id}", content=json.dumps(fields, separators=(",", ":"))
+    )
+    assert answer.status_code == 200, answer.text
+    after = await stored(api, schedule_id)
+    assert getattr(after, name) == value
+    others = [each for each in before.__struct_fields__ if each != name]
+    assert [getattr(after, each) for each in others] == [getattr(before, each) for each in others]
+    assert answer.json() == (await api.client.get(f"/schedule/{schedule_id}")).json()
+    await api.holds(credits=CREDITS - 1, waiting={schedule_id})
+
+
+async def test_all_fields_change_together(api: Api) -> None:
+    schedule_id = await api.create_id(**BEFORE)
+    await change(
+        api,
+        schedule_id,
+        {
+            "targetUrl": URL + "/new",
+            "triggerAt": "2032-01-01T00:00:00Z".replace("2032", "2030"),
+            "targetMethod": None,
+            "targetHeaders": None,
+            "targetBody": None,
+            "delivery": None,
+            "expiresAt": None,
+        },
+    )
+    assert await stored(api, schedule_id) == Request(1_893_456_000_000, "GET", URL + "/new")
+
+
+async def test_a_cleared_method_is_the_default_of_the_body_that_it_then_has(api: Api) -> None:
+    schedule_id = await api.create_id()
+    await change(api, schedule_id, {"targetBody": {}, "targetMethod": None})
+    assert (await stored(api, schedule_id)).method == "POST"
+    await change(api, schedule_id, {"targetBody": None})
+    assert (await stored(api, schedule_id)).method == "POST"
+    await change(api, schedule_id, {"targetMethod": None})
+    assert (await stored(api, schedule_id)).method == "GET"
+
+
+async def test_a_changed_time_is_when_it_is_due(api: Api) -> None:
+    schedule_id = await api.create_id()
+    assert await api.claim() == []
+    await change(api, schedule_id, {"triggerAt": past()})
+    [invocation] = await api.claim()
+    assert invocation.schedule_id == schedule_id
+
+
+@pytest.mark.parametrize(
+    ("fields", "bad"),
+    [
+        ({}, ["body"]),
+        ({"color": "red"}, ["color"]),
+        ({"scheduleId": "sch_x"}, ["scheduleId"]),
+        ({"targetUrl": None, "triggerAt": None}, ["targetUrl", "triggerAt"]),
+        ({"targetUrl": "nowhere", "targetMethod": 5}, ["targetMethod", "targetUrl"]),
+        ({"targetUrl": "http://169.254.169.254/"}, ["targetUrl"]),
+        ({"triggerAt": "2001-01-01T00:00:00Z"}, ["triggerAt"]),
+        ({"triggerAt": "2031-01-01T00:00:00Z"}, ["triggerAt"]),
+        ({"expiresAt": "2020-01-01T00:00:00Z"}, ["expiresAt"]),
+        ({"targetHeaders": {"Host": "a", "X": 5}}, ["targetHeaders.X", "targetHeaders.Host"]),
+        ({"targetHeaders": {"Authorization": MASK}}, ["targetHeaders.Authorization"]),
+        ({"targetBody": []}, ["targetBody"]),
+        ({"delivery": "twice"}, ["delivery"]),
+        ([], ["body"]),
+    ],
+)
+async def test_a_bad_change_is_a_400_that_names_every_field_and_changes_nothing(
+    api: Api, fields: Any, bad: list[str]
+) -> None:
+    schedule_id = await api.create_id(**BEFORE)
+    before = await stored(api, schedule_id)
+    answer = await change(api, schedule_id, fields)
+    assert answer.status_code == 400
+    assert [detail["field"] for detail in answer.json()["details"]] == bad
+    assert await stored(api, schedule_id) == before
+    await api.holds(credits=CREDITS - 1, waiting={schedule_id})
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"null", b"[" * 100_000])
+async def test_a_change_that_is_no_json_is_a_400(api: Api, body: bytes) -> None:
+    schedule_id = await api.create_id()
+    answer = await api.client.patch(f"/schedule/{schedule_id}", content=body)
+    assert answer.status_code == 400
+    assert [detail["field"] for detail in answer.json()["details"]] == ["body"]
+
+
+async def test_what_is_shown_cannot_be_sent_back_with_its_masks(api: Api) -> None:
+    schedule_id = await api.create_id(**BEFORE)
+    shown = (await api.client.get(f"/schedule/{schedule_id}")).json()
+    answer = await change(api, schedule_id, {"targetHeaders": shown["targetHeaders"]})
+    assert answer.status_code == 400
+    [detail] = answer.json()["details"]
+    assert detail["field"] == "targetHeaders.Authorization"
+    assert "mask" in detail["message"]
+    created = await api.create(targetHeaders=shown["targetHeaders"])
+    assert created.status_code == 400
+
+
+async def test_a_time_that_has_passed_while_it_waits_is_in_no_changes_way(api: Api) -> None:
+    """It was due two days ago, and no worker has come by."""
+    due_ms = api.store.clock.now_ms() - 48 * HOUR_MS
+    schedule_id = await api.store.schedules.create(api.account_id, Request(due_ms, "GET", URL))
+    answer = await change(api, schedule_id, {"targetUrl": URL + "/b"})
+    assert answer.status_code == 200
+    assert await stored(api, schedule_id) == Request(due_ms, "GET", URL + "/b")
+
+
+async def test_a_schedule_of_another_days_expiry_must_fit_its_new_time(api: Api) -> None:
+    schedule_id = await api.create_id(expiresAt=later(hours=2))
+    answer = await change(api, schedule_id, {"triggerAt": later(hours=3)})
+    assert answer.status_code == 400
+    assert answer.json()["error"] == "triggerAt: It must be before expiresAt."
+    both = {"triggerAt": later(hours=3), "expiresAt": later(hours=4)}
+    assert (await change(api, schedule_id, both)).status_code == 200
+
+
+async def test_a_change_that_is_too_large_is_413(api: Api) -> None:
+    schedule_id = await api.create_id()
+    answer = await change(api, schedule_id, {"targetBody": {"a": "x" * 256 * 1024}})
+    assert answer.status_code == 413
+
+
+@pytest.mark.parametrize("ended", ["cancelled", "completed", "failed"])
+async def test_what_has_ended_is_409_with_its_status(api: Api, ended: str) -> None:
+    schedule_id = await api.create_id(triggerAt=past())
+    if ended == "cancelled":
+        await api.client.delete(f"/schedule/{schedule_id}")
+    else:
+        await api.execute(Outcome(Status(ended), 500, 1, ""))
+    answer = await change(api, schedule_id, {"targetBody": None})
+    assert answer.status_code == 409
+    assert answer.json() == {"error": f"The schedule is {ended} already", "status": ended}
+
+
+async def test_what_is_being_executed_is_409_and_stays_as_it_is(api: Api) -> None:
+    schedule_id = await api.create_id(triggerAt=past())
+    [invocation] = await api.claim()
+    answer = await change(api, schedule_id, {"targetUrl": URL + "/new"})
+    assert answer.status_code == 409
+    assert answer.json() == {"error": "Execution has started", "status": "scheduled"}
+    assert await stored(api, schedule_id) == invocation.request
+
+
+async def test_changes_that_race_are_applied_one_after_the_other(api: Api) -> None:
+    schedule_id = await api.create_id(**BEFORE)
+    changes: list[dict[str, Any]] = [
+        {"targetUrl": URL + "/new"},
+        {"targetBody": {"b": 2}},
+        {"targetHeaders": {"X-New": "1"}},
+        {"delivery": None},
+        {"expiresAt": None},
+        {"targetMethod": "PUT"},
+    ]
+    answers = await asyncio.gather(*(change(api, schedule_id, fields) for fields in changes))
+    assert [answer.status_code for answer in answers] == [200] * len(changes)
+    after = await stored(api, schedule_id)
+    assert (after.url, after.body, after.method) == (URL + "/new", b'{"b":2}', "PUT")
+    assert (after.headers, after.delivery) == ({"X-New": "1"}, Delivery.AT_LEAST_ONCE)
+    assert after.expires_at_ms is None
+
+
+async def test_of_changes_of_the_same_field_one_wins_whole(api: Api) -> None:
+    schedule_id = await api.create_id()
+    pairs = [(f"{URL}/{n}", {"n": n}) for n in range(10)]
+    answers = await asyncio.gather(
+        *(change(api, schedule_id, {"targetUrl": u, "targetBody": b}) for u, b in pairs)
+    )
+    assert {answer.status_code for answer in answers} == {200}
+    after = await stored(api, schedule_id)
+    assert (after.url, json.loads(after.body or b"")) in pairs
+
+
+async def test_a_change_that_races_the_claim_is_in_it_or_refused(api: Api) -> None:
+    for n in range(40):
+        schedule_id = await api.create_id(triggerAt=past(), targetBody={"old": n})
+        new = {"targetUrl": URL + "/new", "targetBody": {"new": n}}
+
+        async def claim_later(pause_s: float = n % 10 * 0.0005) -> list[Invocation]:
+            await asyncio.sleep(pause_s)
+            return await api.claim()
+
+        answer, held = await asyncio.gather(change(api, schedule_id, new), claim_later())
+        [invocation] = held
+        whole = (invocation.request.url, json.loads(invocation.request.body or b""))
+        if answer.status_code == 200:
+            assert whole == (URL + "/new", {"new": n})
+        else:
+            assert answer.status_code == 409
+            assert whole == (URL, {"old": n})
+    assert await api.credits() == CREDITS - 40
+    assert await api.store.check() == []

@@ -1,0 +1,145 @@
+"""Idempotency-Key on the creates."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from datetime import UTC, datetime, timedelta
+
+import httpx
+import pytest
+
+from api.once import made_at_ms
+from scheduler.ids import new_schedule_id
+from scheduler.models import Plan
+from tests.api.conftest import CREDITS, Api, client_of, payload
+
+
+async def create(api: Api, key: str | bytes, content: str) -> httpx.Response:
+    value = key if isinstance(key, bytes) else key.encode()
+    headers = {b"idempotency-key": value}
+    return await api.client.post("/schedule", content=content, headers=headers)
+
+
+async def test_the_same_again_is_answered_as_the_first_time_and_costs_nothing(api: Api) -> None:
+    body = json.dumps(payload())
+    first = await create(api, "k", body)
+    again = await create(api, "k", body)
+    assert first.status_code == again.status_code == 201
+    assert again.json() == first.json()
+    assert "idempotency-replayed" not in first.headers
+    assert again.headers["idempotency-replayed"] == "true"
+    await api.holds(credits=CREDITS - 1, waiting={first.json()["scheduleId"]})
+
+
+async def test_of_many_at_once_one_is_stored_and_the_others_are_replays(api: Api) -> None:
+    body = json.dumps(payload())
+    answers = await asyncio.gather(*(create(api, "k", body) for _ in range(50)))
+    assert {answer.status_code for answer in answers} == {201}
+    assert len({answer.text for answer in answers}) == 1
+    replayed = [answer.headers.get("idempotency-replayed") for answer in answers]
+    assert (replayed.count(None), replayed.count("true")) == (1, 49)
+    await api.holds(credits=CREDITS - 1, waiting={answers[0].json()["scheduleId"]})
+
+
+@pytest.mark.parametrize("path", ["/schedule", "/schedule/batch"])
+async def test_the_same_key_with_something_else_is_422_and_does_nothing(
+    api: Api, path: str
+) -> None:
+    first = await create(api, "k", json.dumps(payload()))
+    content = json.dumps(payload(targetBody={}))
+    answer = await api.client.post(path, content=content, headers={"idempotency-key": "k"})
+    assert answer.status_code == 422
+    assert answer.json() == {"error": "This Idempotency-Key was used with another body before"}
+    await api.holds(credits=CREDITS - 1, waiting={first.json()["scheduleId"]})
+
+
+async def test_of_different_bodies_at_once_one_is_stored_and_the_others_are_422(api: Api) -> None:
+    bodies = [json.dumps(payload(targetBody={"n": n})) for n in range(20)]
+    answers = await asyncio.gather(*(create(api, "k", body) for body in bodies))
+    codes = [answer.status_code for answer in answers]
+    assert (codes.count(201), codes.count(422)) == (1, 19)
+    [stored] = [answer.json()["scheduleId"] for answer in answers if answer.status_code == 201]
+    await api.holds(credits=CREDITS - 1, waiting={stored})
+
+
+async def test_a_replay_is_answered_though_its_time_has_become_too_old(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = json.dumps(payload(triggerAt=(datetime.now(UTC) - timedelta(hours=20)).isoformat()))
+    batch = f'{{"schedules":[{body},{{}},{body}]}}'
+    headers = {"idempotency-key": "b"}
+    first = await create(api, "k", body)
+    first_batch = await api.client.post("/schedule/batch", content=batch, headers=headers)
+    now_ms = api.store.clock.now_ms()
+    monkeypatch.setattr(api.store.clock, "now_ms", lambda: now_ms + 10 * 3_600_000)
+    assert (await create(api, "new", body)).status_code == 400
+    again = await create(api, "k", body)
+    assert (again.status_code, again.json()) == (201, first.json())
+    again = await api.client.post("/schedule/batch", content=batch, headers=headers)
+    assert (again.status_code, again.json()) == (200, first_batch.json())
+    assert await api.credits() == CREDITS - 3
+
+
+async def test_a_replay_is_answered_though_the_schedule_was_changed_and_cancelled(api: Api) -> None:
+    body = json.dumps(payload())
+    first = await create(api, "k", body)
+    path = f"/schedule/{first.json()['scheduleId']}"
+    later = (datetime.now(UTC) + timedelta(days=9)).isoformat()
+    await api.client.patch(path, json={"triggerAt": later})
+    await api.client.delete(path)
+    assert (await create(api, "k", body)).json() == first.json()
+    await api.holds(credits=CREDITS, waiting=set())
+
+
+async def test_a_key_belongs_to_its_account(api: Api) -> None:
+    other = await api.store.accounts.create("other", credits=5, plan=Plan.UNLIMITED)
+    _, key = await api.store.accounts.create_key(other.account_id, "test")
+    body, headers = json.dumps(payload()), {"idempotency-key": "k"}
+    mine = await create(api, "k", body)
+    async with client_of(api.app, key) as client:
+        theirs = await client.post("/schedule", content=body, headers=headers)
+    assert theirs.status_code == 201
+    assert "idempotency-replayed" not in theirs.headers
+    assert theirs.json()["scheduleId"] != mine.json()["scheduleId"]
+    assert await api.store.accounts.credits(other.account_id) == 4
+
+
+async def test_only_a_success_is_remembered(api: Api) -> None:
+    poor = await api.store.accounts.create("poor", credits=0, plan=Plan.UNLIMITED)
+    _, key = await api.store.accounts.create_key(poor.account_id, "test")
+    headers = {"idempotency-key": "k"}
+    async with client_of(api.app, key) as client:
+        refused = [
+            await client.post("/schedule", content=content, headers=headers)
+            for content in ("{", json.dumps(payload()), json.dumps(payload(targetBody={})))
+        ]
+        await api.store.accounts.grant(poor.account_id, 1)
+        stored = await client.post("/schedule", json=payload(), headers=headers)
+    assert [answer.status_code for answer in refused] == [400, 402, 402]
+    assert stored.status_code == 201
+    assert await api.store.accounts.credits(poor.account_id) == 0
+
+
+@pytest.mark.parametrize("key", ["!", "~" * 255, "a/b:c=", "0"])
+async def test_visible_ascii_is_a_key(api: Api, key: str) -> None:
+    assert (await create(api, key, json.dumps(payload()))).status_code == 201
+
+
+@pytest.mark.parametrize("key", [b"", b"a" * 256, b"a b", b"\xe9", b"a\tb", b"\x7f"])
+@pytest.mark.parametrize("path", ["/schedule", "/schedule/batch"])
+async def test_what_is_no_key_is_a_400_that_names_the_header(
+    api: Api, path: str, key: bytes
+) -> None:
+    headers = {b"idempotency-key": key}
+    answer = await api.client.post(path, content=json.dumps(payload()), headers=headers)
+    assert answer.status_code == 400
+    assert [detail["field"] for detail in answer.json()["details"]] == ["Idempotency-Key"]
+    await api.holds(credits=CREDITS, waiting=set())
+
+
+def test_an_id_tells_when_it_was_made() -> None:
+    before_ms = time.time_ns() // 1_000_000
+    made_ms = made_at_ms(new_schedule_id())
+    assert before_ms <= made_ms <= time.time_ns() // 1_000_000

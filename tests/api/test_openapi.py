@@ -1,0 +1,120 @@
+"""GET /schema/openapi.json and GET /schema."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import Api, client_of
+
+METHODS = ("get", "post", "patch", "delete")
+
+
+async def document(api: Api) -> dict[str, Any]:
+    async with client_of(api.app) as client:
+        answer = await client.get("/schema/openapi.json")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/json"
+    return dict(answer.json())
+
+
+def operations(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {
+        f"{method.upper()} {path}": item[method]
+        for path, item in found["paths"].items()
+        for method in METHODS
+        if method in item
+    }
+
+
+async def test_every_endpoint_of_the_api_is_in_it(api: Api) -> None:
+    described = set(operations(await document(api)))
+    served = {
+        f"{method} {route.path_format.replace('{schedule_id}', '{scheduleId}')}"
+        for route in api.app.routes
+        for method in getattr(route, "methods", ())
+        if method not in ("OPTIONS", "HEAD")
+    }
+    assert described == {each for each in served if not re.search(r" /(schema|dashboard)", each)}
+
+
+async def test_every_operation_says_what_a_reader_needs(api: Api) -> None:
+    found = operations(await document(api))
+    for name, operation in found.items():
+        for part in ("operationId", "summary", "description"):
+            assert operation[part], f"{name} has no {part}"
+        for parameter in operation["parameters"]:
+            assert parameter["description"], f"{name}: {parameter['name']}"
+    ids = [operation["operationId"] for operation in found.values()]
+    assert len(set(ids)) == len(ids)
+
+
+async def test_every_answer_has_a_schema_and_an_example(api: Api) -> None:
+    found = await document(api)
+    for name, operation in operations(found).items():
+        for status, response in operation["responses"].items():
+            described = _followed(found, response)
+            content = described["content"]["application/json"]
+            assert content["example"], f"{name} {status}"
+            assert _followed(found, content["schema"])["properties"], f"{name} {status}"
+
+
+async def test_every_call_with_a_key_may_be_refused_and_says_so(api: Api) -> None:
+    found = await document(api)
+    scheme = {"type": "apiKey", "in": "header", "name": "x-api-key"}
+    assert found["components"]["securitySchemes"] == {"ApiKey": scheme}
+    assert found["security"] == [{"ApiKey": []}]
+    for name, operation in operations(found).items():
+        if name in ("GET /healthz", "GET /readyz"):
+            assert operation["security"] == []
+        else:
+            assert {"401", "429", "500", "503"} <= set(operation["responses"]), name
+            assert "security" not in operation
+
+
+async def test_no_reference_leads_nowhere(api: Api) -> None:
+    found = await document(api)
+    references = re.findall(r'"\$ref":"([^"]+)"', json.dumps(found, separators=(",", ":")))
+    assert references
+    for reference in references:
+        assert _followed(found, {"$ref": reference})
+
+
+async def test_the_page_asks_for_nothing_but_what_is_served_here(api: Api) -> None:
+    async with client_of(api.app) as client:
+        page = await client.get("/schema")
+        assert page.status_code == 200
+        assert page.headers["content-type"] == "text/html; charset=utf-8"
+        policy = page.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none';")
+        assert "http" not in policy
+        assert "unsafe" not in policy
+        links = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+        local = [link for link in links if not link.startswith("data:")]
+        assert len(local) >= 3
+        for link in local:
+            assert link.startswith("/schema/")
+            asset = await client.get(link)
+            assert asset.status_code == 200, link
+            assert asset.headers["content-type"]
+
+
+@pytest.mark.parametrize("name", ["nothing", "README.md", "..%2fapp.py", "schema.html", "%00"])
+async def test_what_is_no_asset_is_404(api: Api, name: str) -> None:
+    async with client_of(api.app) as client:
+        answer = await client.get(f"/schema/assets/{name}")
+    assert answer.status_code == 404
+    assert answer.json() == {"error": "Not found"}
+
+
+def _followed(found: dict[str, Any], thing: dict[str, Any]) -> dict[str, Any]:
+    """What a `$ref` stands for, or the thing itself if it is none."""
+    if "$ref" not in thing:
+        return thing
+    target: Any = found
+    for part in thing["$ref"].removeprefix("#/").split("/"):
+        target = target[part]
+    return dict(target)

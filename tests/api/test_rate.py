@@ -1,0 +1,193 @@
+"""Rate limits by plan, and the pace of refusals."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from api.app import create_app
+from api.refusals import AT_ONCE, LONGEST_WAIT_S, PER_SECOND, Refusals
+from scheduler.errors import StoreUnavailable
+from scheduler.models import Caller, Plan, Rate
+from scheduler.settings import Settings
+from scheduler.store import Store
+from tests.api.conftest import Api, client_of, payload
+
+HEADERS = ("ratelimit-limit", "ratelimit-remaining", "ratelimit-reset")
+LIMITED = Rate(limit=10, remaining=7, full_in_s=1, wait_s=0)
+USED_UP = Rate(limit=10, remaining=0, full_in_s=1, wait_s=3)
+
+# Each ends in another way; all of them count, and say so.
+REQUESTS = [
+    ("POST", "/schedule", payload(), 201),
+    ("POST", "/schedule", {}, 400),
+    ("POST", "/schedule", {"targetBody": {"a": "x" * 300_000}}, 413),
+    ("POST", "/schedule/batch", {"schedules": [{}]}, 200),
+    ("POST", "/schedule/batch", {}, 400),
+    ("GET", "/schedule", None, 200),
+    ("GET", "/schedule?limit=0", None, 400),
+    ("GET", "/schedule/sch_x", None, 404),
+    ("PATCH", "/schedule/sch_x", {}, 400),
+    ("DELETE", "/schedule/sch_x", None, 404),
+    ("GET", "/stats", None, 200),
+    ("GET", "/stats/logs", None, 200),
+    ("GET", "/stats/remaining-credits", None, 200),
+]
+
+
+def limited(api: Api, monkeypatch: pytest.MonkeyPatch, rate: Rate | None) -> None:
+    """From now on the account stands so with its rate."""
+
+    async def admit(_: str) -> Caller:
+        return Caller(api.account_id, "key_00_x", Plan.FREE, rate)
+
+    monkeypatch.setattr(api.store.accounts, "admit", admit)
+
+
+@pytest.mark.parametrize(("method", "path", "body", "status"), REQUESTS)
+async def test_every_answer_tells_where_the_account_stands(
+    api: Api,
+    monkeypatch: pytest.MonkeyPatch,
+    method: str,
+    path: str,
+    body: object,
+    status: int,
+) -> None:
+    limited(api, monkeypatch, LIMITED)
+    answer = await api.client.request(method, path, json=body)
+    assert answer.status_code == status
+    assert [answer.headers[name] for name in HEADERS] == ["10", "7", "1"]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), [each[:3] for each in REQUESTS])
+async def test_beyond_the_rate_it_is_429_whatever_is_asked_and_nothing_is_done(
+    api: Api, monkeypatch: pytest.MonkeyPatch, method: str, path: str, body: object
+) -> None:
+    before = await api.credits()
+    limited(api, monkeypatch, USED_UP)
+    answer = await api.client.request(method, path, json=body)
+    assert answer.status_code == 429
+    assert answer.json() == {"error": "Too many requests; try again in 3 s"}
+    assert answer.headers["retry-after"] == "3"
+    assert [answer.headers[name] for name in HEADERS] == ["10", "0", "1"]
+    monkeypatch.undo()
+    await api.holds(credits=before, waiting=set())
+
+
+async def test_the_answers_to_conflicts_and_faults_tell_it_too(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"/schedule/{await api.create_id()}"
+    await api.client.delete(path)
+    limited(api, monkeypatch, LIMITED)
+
+    async def fail(_: str) -> int:
+        raise StoreUnavailable("gone")
+
+    monkeypatch.setattr(api.store.accounts, "credits", fail)
+    for answer, status in (
+        (await api.client.delete(path), 409),
+        (await api.client.get("/stats/remaining-credits"), 503),
+    ):
+        assert answer.status_code == status
+        assert [answer.headers[name] for name in HEADERS] == ["10", "7", "1"]
+
+
+async def test_a_plan_without_a_rate_is_told_nothing(api: Api) -> None:
+    answer = await api.client.get("/stats")
+    assert not set(HEADERS) & set(answer.headers)
+
+
+async def test_a_plans_rate_is_shared_by_its_keys_and_by_all_replicas(
+    settings: Settings, store: Store
+) -> None:
+    account = await store.accounts.create("free", credits=5, plan=Plan.FREE)
+    keys = [(await store.accounts.create_key(account.account_id, name))[1] for name in "ab"]
+    other_store = await Store.open(settings)
+    apps = [create_app(settings, store), create_app(settings, other_store)]
+    path = "/stats/remaining-credits"
+    try:
+        clients = [client_of(app, key) for app in apps for key in keys]
+        began_s = time.monotonic()
+        answers = [await clients[n % 4].get(path) for n in range(24)]
+        allowed = [answer for answer in answers if answer.status_code == 200]
+        refused = [answer for answer in answers if answer.status_code == 429]
+        # The burst is ten, and there is one more each 100 ms.
+        assert 10 <= len(allowed) <= 11 + (time.monotonic() - began_s) * 10
+        assert refused
+        assert len(allowed) + len(refused) == 24
+        assert [answer.headers["ratelimit-limit"] for answer in answers] == ["10"] * 24
+        assert int(refused[0].headers["retry-after"]) >= 1
+        deadline_s = time.monotonic() + 10
+        while (await clients[0].get(path)).status_code == 429:
+            assert time.monotonic() < deadline_s
+            await asyncio.sleep(0.05)
+        for client in clients:
+            await client.aclose()
+    finally:
+        await other_store.aclose()
+
+
+async def test_an_unlimited_account_beside_it_is_not_slowed(api: Api) -> None:
+    answers = await asyncio.gather(
+        *(api.client.get("/stats/remaining-credits") for _ in range(100))
+    )
+    assert {answer.status_code for answer in answers} == {200}
+
+
+async def test_a_few_bad_keys_are_refused_at_once_and_a_flood_waits_its_turn() -> None:
+    """A row of refusals, by the clock: the first hundred go out together, the rest one by one."""
+    refusals = Refusals()
+    began_s = time.monotonic()
+    for _ in range(AT_ONCE):
+        assert await refusals.turn()
+    burst_s = time.monotonic() - began_s
+    more = 25
+    assert all(await asyncio.gather(*(refusals.turn() for _ in range(more))))
+    assert time.monotonic() - began_s >= more / PER_SECOND
+    assert burst_s < LONGEST_WAIT_S
+
+
+async def test_of_a_flood_without_end_the_rest_is_turned_away_at_once() -> None:
+    refusals = Refusals()
+    most = AT_ONCE + int(LONGEST_WAIT_S * PER_SECOND)
+    waiting = [asyncio.create_task(refusals.turn()) for _ in range(most + 200)]
+    done, pending = await asyncio.wait(waiting, timeout=1)
+    turned_away = [task for task in done if task.result() is False]
+    assert len(turned_away) >= 100
+    for task in pending:
+        task.cancel()
+
+
+@pytest.mark.parametrize("in_turn", [True, False])
+async def test_who_is_turned_away_out_of_turn_loses_the_connection(
+    api: Api, monkeypatch: pytest.MonkeyPatch, in_turn: bool
+) -> None:
+    async def turn() -> bool:
+        return in_turn
+
+    monkeypatch.setattr(api.app.state.service.refusals, "turn", turn)
+    async with client_of(api.app, "pd_00_" + "x" * 43) as client:
+        answer = await client.get("/stats")
+    assert answer.status_code == 401
+    assert answer.json() == {"error": "Invalid or inactive API key"}
+    assert answer.headers.get("connection") == (None if in_turn else "close")
+
+
+async def test_a_good_key_never_waits_for_refusals(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def turn() -> bool:
+        raise AssertionError("a good key was kept waiting")
+
+    monkeypatch.setattr(api.app.state.service.refusals, "turn", turn)
+    assert (await api.create()).status_code == 201
+
+
+async def test_a_key_works_as_soon_as_it_is_made(api: Api) -> None:
+    for n in range(20):
+        _, key = await api.store.accounts.create_key(api.account_id, f"key {n}")
+        async with client_of(api.app, key) as client:
+            assert (await client.get("/stats")).status_code == 200

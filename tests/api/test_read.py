@@ -1,0 +1,237 @@
+"""GET /schedule/{scheduleId} and GET /schedule."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from api.headers import MASK
+from scheduler.models import Outcome, Plan, Request, Status
+from tests.api.conftest import CREDITS, URL, Api, past, payload
+
+MOMENT = (datetime.now(UTC) + timedelta(days=1)).replace(microsecond=7000)
+OUTCOME_NAMES = ("executedAt", "statusCode", "responseTimeMs", "errorMessage")
+
+
+async def read(api: Api, schedule_id: str) -> httpx.Response:
+    return await api.client.get(f"/schedule/{schedule_id}")
+
+
+def written(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+
+
+async def test_a_schedule_comes_back_as_it_was_asked_for(api: Api) -> None:
+    schedule_id = await api.create_id(
+        triggerAt=MOMENT.isoformat(),
+        targetMethod="put",
+        targetHeaders={"X-Order": "12"},
+        targetBody={"n": 1.0, "é": [None]},
+        delivery="at-most-once",
+        expiresAt=(MOMENT + timedelta(hours=1)).isoformat(),
+    )
+    answer = await read(api, schedule_id)
+    assert answer.status_code == 200
+    body = answer.json()
+    created_at = datetime.fromisoformat(body.pop("createdAt"))
+    assert timedelta(0) <= datetime.now(UTC) - created_at < timedelta(minutes=1)
+    assert body == {
+        "scheduleId": schedule_id,
+        "invocationId": "inv_" + schedule_id.removeprefix("sch_"),
+        "status": "scheduled",
+        "triggerAt": written(MOMENT),
+        "targetUrl": URL,
+        "targetMethod": "PUT",
+        "targetHeaders": {"X-Order": "12"},
+        "targetBody": {"n": 1.0, "é": [None]},
+        "delivery": "at-most-once",
+        "expiresAt": written(MOMENT + timedelta(hours=1)),
+        **dict.fromkeys(OUTCOME_NAMES),
+    }
+
+
+async def test_what_was_left_out_is_told_as_what_it_stands_for(api: Api) -> None:
+    body = (await read(api, await api.create_id())).json()
+    assert (body["targetMethod"], body["targetHeaders"], body["targetBody"]) == ("GET", {}, None)
+    assert (body["delivery"], body["expiresAt"]) == ("at-least-once", None)
+
+
+async def test_the_body_comes_back_as_the_very_text_that_came_in(api: Api) -> None:
+    text = '{"big": 1e400, "exact": 12345678901234567890.10}'
+    content = f'{{"targetUrl":"{URL}","triggerAt":"{payload()["triggerAt"]}","targetBody":{text}}}'
+    created = await api.client.post("/schedule", content=content)
+    assert f'"targetBody":{text},' in (await read(api, created.json()["scheduleId"])).text
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Authorization", "authorization", "Cookie", "X-Api-Key", "X-TOKEN", "My-Secret-Name"],
+)
+async def test_header_values_that_look_like_secrets_are_masked(api: Api, name: str) -> None:
+    schedule_id = await api.create_id(targetHeaders={name: "hush", "X-Order": "12"})
+    shown = (await read(api, schedule_id)).json()["targetHeaders"]
+    assert shown == {name: MASK, "X-Order": "12"}
+    [listed] = await api.listed()
+    assert listed["targetHeaders"] == shown
+    stored = await api.store.schedules.get(api.account_id, schedule_id)
+    assert stored.request.headers[name] == "hush"
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Outcome(Status.COMPLETED, 204, 12, ""),
+        Outcome(Status.FAILED, 404, 7, "Not Found"),
+        Outcome(Status.FAILED, 0, 30_000, "Timeout after 30 seconds"),
+    ],
+)
+async def test_an_executed_one_tells_its_outcome_as_the_log_does(
+    api: Api, outcome: Outcome
+) -> None:
+    schedule_id = await api.create_id(triggerAt=past())
+    await api.execute(outcome)
+    body = (await read(api, schedule_id)).json()
+    assert body["status"] == outcome.status
+    assert body["statusCode"] == outcome.status_code
+    assert body["responseTimeMs"] == outcome.response_time_ms
+    assert body["errorMessage"] == outcome.error_message
+    [entry] = (await api.client.get("/stats/logs")).json()["logs"]
+    assert body["executedAt"] is not None
+    assert {name: entry[name] for name in OUTCOME_NAMES} == {n: body[n] for n in OUTCOME_NAMES}
+    await api.holds(credits=CREDITS - 1, waiting=set())
+
+
+async def test_one_that_is_being_executed_is_still_scheduled(api: Api) -> None:
+    schedule_id = await api.create_id(triggerAt=past())
+    assert len(await api.claim()) == 1
+    assert (await read(api, schedule_id)).json()["status"] == "scheduled"
+    await api.holds(credits=CREDITS - 1, waiting={schedule_id})
+
+
+async def test_a_cancelled_one_has_no_outcome(api: Api) -> None:
+    schedule_id = await api.create_id()
+    await api.client.delete(f"/schedule/{schedule_id}")
+    body = (await read(api, schedule_id)).json()
+    assert body["status"] == "cancelled"
+    assert {name: body[name] for name in OUTCOME_NAMES} == dict.fromkeys(OUTCOME_NAMES)
+
+
+@pytest.mark.parametrize(
+    "schedule_id", ["sch_01m7w664bke8w96gazxjtbsvp0", "sch_", "x", "%00", "é", "a" * 3000]
+)
+@pytest.mark.parametrize("method", ["GET", "PATCH"])
+async def test_an_unknown_one_is_404(api: Api, method: str, schedule_id: str) -> None:
+    answer = await api.client.request(method, f"/schedule/{schedule_id}", json={"delivery": None})
+    assert answer.status_code == 404
+    assert answer.json() == {"error": "There is no such schedule"}
+
+
+@pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
+async def test_another_accounts_is_404_and_stays_as_it_is(api: Api, method: str) -> None:
+    other = await api.store.accounts.create("other", credits=5, plan=Plan.FREE)
+    request = Request(api.store.clock.now_ms() + 3_600_000, "GET", URL)
+    schedule_id = await api.store.schedules.create(other.account_id, request)
+    answer = await api.client.request(method, f"/schedule/{schedule_id}", json={"delivery": None})
+    assert answer.status_code == 404
+    assert answer.json() == {"error": "There is no such schedule"}
+    schedule = await api.store.schedules.get(other.account_id, schedule_id)
+    assert (schedule.status, schedule.request) == (Status.SCHEDULED, request)
+    assert await api.listed() == []
+
+
+async def test_the_list_is_of_what_waits_by_trigger_at(api: Api) -> None:
+    hours = [3, 1, 2]
+    made = {
+        hour: await api.create_id(triggerAt=(MOMENT + timedelta(hours=hour)).isoformat())
+        for hour in hours
+    }
+    await api.client.delete(f"/schedule/{await api.create_id()}")
+    await api.create_id(triggerAt=past())
+    await api.execute(Outcome(Status.COMPLETED, 200, 1, ""))
+    rising = [made[hour] for hour in sorted(hours)]
+
+    async def ids(**query: Any) -> list[str]:
+        return [each["scheduleId"] for each in await api.listed(**query)]
+
+    assert await ids() == await ids(order="asc") == rising
+    assert await ids(order="desc") == rising[::-1]
+    assert await ids(limit=1) == rising
+    bounds = {
+        "from": written(MOMENT + timedelta(hours=2)),
+        "to": written(MOMENT + timedelta(hours=3)),
+    }
+    assert await ids(**bounds) == [made[2]]
+    [first, *_] = await api.listed()
+    assert first == (await read(api, rising[0])).json()
+
+
+async def test_a_page_has_50_unless_told_otherwise(api: Api) -> None:
+    due_ms = api.store.clock.now_ms() + 3_600_000
+    await api.store.schedules.create_all(api.account_id, [Request(due_ms, "GET", URL)] * 120)
+    for limit, pages in (({}, [50, 50, 20]), ({"limit": 100}, [100, 20])):
+        sizes, cursor = [], {}
+        while cursor != {"cursor": None}:
+            body = (await api.client.get("/schedule", params={**limit, **cursor})).json()
+            sizes.append(len(body["schedules"]))
+            cursor = {"cursor": body["nextCursor"]}
+        assert sizes == pages
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+async def test_a_walk_misses_and_repeats_nothing_while_thousands_share_a_millisecond(
+    api: Api, order: str
+) -> None:
+    """Others come and go meanwhile, in the same millisecond and around it, the last one of each
+    page, to which its cursor points, among them."""
+    due_ms = api.store.clock.now_ms() + 3_600_000
+    await api.store.accounts.grant(api.account_id, 10_000)
+
+    async def make(count: int, at_ms: int = due_ms) -> list[str]:
+        requests = [Request(at_ms, "GET", URL)] * count
+        return (await api.store.schedules.create_all(api.account_id, requests)).schedule_ids
+
+    stays = set(await make(1000) + await make(1000) + await make(100, due_ms + 1))
+    goes = await make(300)
+    seen: list[str] = []
+    query: dict[str, Any] = {"order": order, "limit": 100}
+    while True:
+        body = (await api.client.get("/schedule", params=query)).json()
+        page = [each["scheduleId"] for each in body["schedules"]]
+        seen += page
+        if body["nextCursor"] is None:
+            break
+        query["cursor"] = body["nextCursor"]
+        stays.discard(page[-1])
+        await api.store.schedules.cancel(api.account_id, page[-1])
+        goes = [each for each in goes if each != page[-1]]
+        for each in goes[:5]:
+            await api.store.schedules.cancel(api.account_id, each)
+        goes = goes[5:]
+        await make(2)
+        await make(1, due_ms - 1)
+    assert [each for each, times in Counter(seen).items() if times > 1] == []
+    assert stays <= set(seen)
+
+
+@pytest.mark.parametrize(
+    ("query", "fields"),
+    [
+        ("limit=0", ["limit"]),
+        ("limit=101&order=up", ["limit", "order"]),
+        ("status=scheduled", ["status"]),
+        ("from=x&to=y", ["from", "to"]),
+        ("from=2026-11-02T00:00:00Z&to=2026-11-01T00:00:00Z", ["from"]),
+        ("cursor=!!", ["cursor"]),
+        ("cursor=", ["cursor"]),
+    ],
+)
+async def test_a_bad_query_is_a_400_that_names_every_parameter(
+    api: Api, query: str, fields: list[str]
+) -> None:
+    answer = await api.client.get(f"/schedule?{query}")
+    assert answer.status_code == 400
+    assert [detail["field"] for detail in answer.json()["details"]] == fields
