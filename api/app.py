@@ -8,32 +8,57 @@ from contextlib import asynccontextmanager
 
 from litestar import Litestar
 from litestar.datastructures import State
-from litestar.openapi import OpenAPIConfig
-from litestar.openapi.plugins import JsonRenderPlugin
 
+from api.batch import create_schedules
+from api.dashboard.routes import dashboard_router
 from api.errors import on_exception
 from api.health import healthz, readyz
-from api.schedule import cancel_schedule, create_schedule
+from api.openapi import document
+from api.reference import browse_schema, get_asset, get_schema
+from api.schedule import (
+    cancel_schedule,
+    change_schedule,
+    create_schedule,
+    get_schedule,
+    list_schedules,
+)
 from api.service import Service
 from api.stats import get_credits, get_usage, list_logs
 from scheduler.settings import Settings
 from scheduler.store import Store
+
+_ROUTES = [
+    create_schedule,
+    list_schedules,
+    create_schedules,
+    get_schedule,
+    change_schedule,
+    cancel_schedule,
+    get_usage,
+    list_logs,
+    get_credits,
+    healthz,
+    readyz,
+    browse_schema,
+    get_schema,
+    get_asset,
+]
 
 
 def create_app(settings: Settings, store: Store | None = None) -> Litestar:
     """The API as an ASGI app. It opens the store itself unless one is given; a given one stays
     open when the app ends."""
     service = Service(settings, store)
-    return Litestar(
-        [create_schedule, cancel_schedule, get_usage, list_logs, get_credits, healthz, readyz],
+    app = Litestar(
+        [*_ROUTES, dashboard_router()],
         state=State({"service": service}),
         lifespan=[_running],
         exception_handlers={Exception: on_exception},
-        openapi_config=OpenAPIConfig(
-            title="Postdate", version=_version(), render_plugins=[JsonRenderPlugin()]
-        ),
+        openapi_config=None,  # its own cannot know what handlers make of a raw body
         logging_config=None,  # whoever runs the process configures its log
     )
+    app.state.document = document(app.routes, _version())
+    return app
 
 
 @asynccontextmanager

@@ -6,9 +6,12 @@ from typing import TypedDict
 
 import click
 
+from cli.links import link_url
 from cli.options import Context, command, with_store
+from scheduler.emails import normal_email
 from scheduler.models import Account, Plan
 from scheduler.store import Store
+from scheduler.store.sessions import Purpose
 
 
 class AccountJson(TypedDict):
@@ -36,7 +39,12 @@ def account_group() -> None:
     show_default=True,
     help="How many requests a second it may make of the API.",
 )
-@click.option("--email", default="", help="Where its holder can be reached.")
+@click.option(
+    "--email",
+    default="",
+    callback=lambda _context, _option, text: _email(text),
+    help="With what its holder signs in to the dashboard; a link to set the password is printed.",
+)
 @click.option("--operator", is_flag=True, help="Its holder looks after this Postdate.")
 @command()
 def create(
@@ -47,12 +55,21 @@ def create(
     Next, give it a key: postdate key create NAME --name "my first key"
     """
 
-    async def make(store: Store) -> Account:
-        return await store.accounts.create(
+    async def make(store: Store) -> tuple[Account, str | None]:
+        account = await store.accounts.create(
             name, credits=granted, plan=Plan(plan), email=email, operator=operator
         )
+        if not account.email:
+            return account, None
+        secret = await store.sessions.make_link(account.account_id, Purpose.SET_PASSWORD)
+        return account, link_url(context.settings, secret)
 
-    _show(context, with_store(context.settings, make))
+    account, link = with_store(context.settings, make)
+    if link is None:
+        _show(context, account)
+    else:
+        text = f"{_line(account)}\nTo set the password, once and within an hour:\n\n    {link}\n"
+        context.show({**_json(account), "link": link}, text)
 
 
 @account_group.command(name="list")
@@ -76,6 +93,35 @@ def grant(context: Context, account: str, more: int) -> None:
         return await store.accounts.grant(found.account_id, more)
 
     _show(context, with_store(context.settings, give))
+
+
+@account_group.command(name="link")
+@click.argument("account")
+@click.option("--password", is_flag=True, help="A link that sets the password instead.")
+@command()
+def link(context: Context, account: str, password: bool) -> None:
+    """Print a link that signs in to ACCOUNT's dashboard.
+
+    It is good once, and for an hour. Where the dashboard is: POSTDATE_PUBLIC_URL, or else
+    POSTDATE_HOST and POSTDATE_PORT.
+    """
+    purpose = Purpose.SET_PASSWORD if password else Purpose.SIGN_IN
+
+    async def make(store: Store) -> tuple[Account, str]:
+        found = await store.accounts.find(account)
+        return found, await store.sessions.make_link(found.account_id, purpose)
+
+    found, secret = with_store(context.settings, make)
+    url = link_url(context.settings, secret)
+    context.show({"accountId": found.account_id, "link": url, "purpose": purpose.value}, url)
+
+
+def _email(text: str) -> str:
+    """The address in its stored spelling. Raises click.BadParameter."""
+    try:
+        return normal_email(text) if text else ""
+    except ValueError as error:
+        raise click.BadParameter(f"{error}.") from None
 
 
 def _show(context: Context, account: Account) -> None:

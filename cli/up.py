@@ -21,6 +21,7 @@ import structlog
 from cli.child import Child
 from cli.data_dir import DataDir, take_lock
 from cli.embedded import EmbeddedValkey
+from cli.links import link_url
 from cli.options import Context, command, open_store
 from cli.port import Port, is_loopback, reserve
 from cli.ready import until_ready
@@ -28,6 +29,7 @@ from scheduler.errors import NameTaken, NotFound
 from scheduler.models import Account, Plan
 from scheduler.settings import LOOPBACK, Settings
 from scheduler.store import Store
+from scheduler.store.sessions import Purpose
 
 _log = structlog.get_logger()
 
@@ -59,9 +61,10 @@ def up_command(context: Context) -> None:
     """Run everything on this machine: store, API and workers.
 
     Without a URL it starts a store of its own in the data dir, every write on disk before it is
-    answered. The first start makes the account "default" and prints its API key, once. The last
-    line printed says that requests are served. Ctrl-C stops it all in order, and what was
-    scheduled is there after the next start; a second Ctrl-C does not wait for requests in flight.
+    answered. The first start makes the account "default" and prints its API key, once; every start
+    prints a link that signs in to its dashboard. The last line says that requests are served.
+    Ctrl-C stops it all in order, and what was scheduled is there after the next start; a second
+    Ctrl-C does not wait for requests in flight.
     """
     if is_loopback(context.settings.host) and not _targets_were_given():
         settings = msgspec.structs.replace(context.settings, allow_targets=LOOPBACK)
@@ -120,7 +123,8 @@ class Up:
             settings = msgspec.structs.replace(settings, redis_url=data_dir.url)
         key = await _first_key(settings)
         await self._start_children(settings, port)
-        self._announce(port, key)
+        link = link_url(settings, await _sign_in_link(settings), base_url=port.url)
+        self._announce(port, key, link)
 
     async def stop(self) -> None:
         """API, workers (drained), Valkey (saved); returns once all are gone."""
@@ -144,7 +148,7 @@ class Up:
         return port
 
     async def _start_valkey(self, data_dir: DataDir) -> None:
-        valkey = EmbeddedValkey(data_dir)
+        valkey = EmbeddedValkey(data_dir, self._settings.max_memory_bytes)
         self._stops.push_async_callback(valkey.stop)
         await valkey.start()
 
@@ -172,7 +176,7 @@ class Up:
         argv += ["--json"] * self._context.as_json
         return Child(name, argv, environ=environ, pass_fds=(fd,))
 
-    def _announce(self, port: Port, key: str | None) -> None:
+    def _announce(self, port: Port, key: str | None, link: str) -> None:
         """The ready line is the last one: whoever waits for it has everything by then."""
         show, settings = self._context.show, self._settings
         if key is not None:
@@ -187,6 +191,11 @@ class Up:
                 f"Requests may be sent to this machine itself ({_cidrs(settings)});"
                 " POSTDATE_ALLOW_TARGETS=none forbids it.",
             )
+        show(
+            {"account": FIRST_ACCOUNT, "signIn": link},
+            f'The dashboard of "{FIRST_ACCOUNT}"; this link signs in once, within an hour:'
+            f"\n\n    {link}\n",
+        )
         show({"ready": port.url}, f"Postdate is ready: {port.url}")
 
 
@@ -208,12 +217,23 @@ async def _first_key(settings: Settings) -> str | None:
         await store.aclose()
 
 
+async def _sign_in_link(settings: Settings) -> str:
+    store = await open_store(settings)
+    try:
+        account = await _first_account(store)
+        return await store.sessions.make_link(account.account_id, Purpose.SIGN_IN)
+    finally:
+        await store.aclose()
+
+
 async def _first_account(store: Store) -> Account:
     try:
         return await store.accounts.find(FIRST_ACCOUNT)
     except NotFound:
         with suppress(NameTaken):  # by another `up` on the same store, just now
-            await store.accounts.create(FIRST_ACCOUNT, credits=FIRST_CREDITS, plan=Plan.UNLIMITED)
+            await store.accounts.create(
+                FIRST_ACCOUNT, credits=FIRST_CREDITS, plan=Plan.UNLIMITED, operator=True
+            )
         return await store.accounts.find(FIRST_ACCOUNT)
 
 

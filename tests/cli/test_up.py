@@ -210,10 +210,12 @@ def test_workers_and_json(tmp_path: Path) -> None:
     up.spawn()
     try:
         until(lambda: '"ready"' in up.stdout, "the ready line")
-        first, targets, ready = [json.loads(line) for line in up.stdout.splitlines()]
+        first, targets, dashboard, ready = [json.loads(line) for line in up.stdout.splitlines()]
         assert first["account"] == "default"
         assert KEY.fullmatch(first["apiKey"])
         assert targets == {"allowTargets": "127.0.0.0/8,::1/128"}
+        assert dashboard["account"] == "default"
+        assert dashboard["signIn"].startswith(ready["ready"] + "/dashboard/link/")
         assert ready["ready"].startswith("http://127.0.0.1:")
         assert sum(" worker " in c for c in processes_of(tmp_path).values()) == 2
         assert up.interrupt() == 0

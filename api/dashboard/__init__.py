@@ -1,0 +1,1 @@
+"""The dashboard: the account holder's pages, at /dashboard, rendered here, made live by htmx."""

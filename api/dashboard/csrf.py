@@ -1,0 +1,63 @@
+"""Writes come from our own pages: their Origin says so, and the session's token proves it."""
+
+from __future__ import annotations
+
+import hmac
+from urllib.parse import parse_qsl, urlsplit
+
+from api.body import read_body
+from api.dashboard.session import Viewer, base_url, signed_in
+from api.errors import invalid
+from api.service import HttpRequest
+from scheduler.errors import FieldError, PostdateError
+
+_MAX_FORM_BYTES = 64 * 1024
+_MOST_FIELDS = 50
+
+Form = dict[str, str]
+
+
+class Forbidden(PostdateError):
+    """A write that another site may have sent, or whose page is of an earlier session."""
+
+
+async def written(request: HttpRequest) -> tuple[Viewer, Form]:
+    """Who writes, and what. Raises NotSignedIn or Forbidden."""
+    judge_origin(request)
+    viewer = await signed_in(request)
+    form = await read_form(request)
+    given = form.pop("csrf", "")
+    if not hmac.compare_digest(given.encode(), viewer.session.csrf.encode()):
+        raise Forbidden("This page is of an earlier session; reload it and try again.")
+    return viewer, form
+
+
+async def read_form(request: HttpRequest) -> Form:
+    """The fields of a form, each once; the last one counts. Raises InvalidRequest."""
+    body = await read_body(request.scope, request.receive, _MAX_FORM_BYTES)
+    try:
+        pairs = parse_qsl(
+            body.decode(),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=_MOST_FIELDS,
+        )
+    except ValueError:
+        raise invalid([FieldError("form", "It cannot be read.")]) from None
+    return {name: value.replace("\r\n", "\n") for name, value in pairs}
+
+
+def judge_origin(request: HttpRequest) -> None:
+    """Raises Forbidden unless the browser says that a page of ours makes this request.
+
+    As our pages tell no referrer, browsers hide the Origin of a plain form; then they say in
+    Sec-Fetch-Site where it is from, or htmx sends the form, whose Origin is not hidden.
+    """
+    origin = request.headers.get("origin")
+    if origin and origin != "null":
+        ours = (urlsplit(base_url(request)).netloc, request.headers.get("host"))
+        if urlsplit(origin).netloc in ours:
+            return
+    elif request.headers.get("sec-fetch-site") == "same-origin":
+        return
+    raise Forbidden("This request did not come from a page of this dashboard.")

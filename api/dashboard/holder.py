@@ -1,0 +1,61 @@
+"""The holder's own page: the password, and the browsers that are signed in."""
+
+from __future__ import annotations
+
+from litestar import get, post
+
+from api.dashboard import passwords
+from api.dashboard.answer import Raw
+from api.dashboard.csrf import written
+from api.dashboard.render import page
+from api.dashboard.session import Viewer, signed_in
+from api.service import HttpRequest, service_of
+
+
+@get("/account", include_in_schema=False)
+async def account_page(request: HttpRequest) -> Raw:
+    return await _page(request, await signed_in(request))
+
+
+@post("/account/password", include_in_schema=False)
+async def change_password(request: HttpRequest) -> Raw:
+    """Signs out every other browser."""
+    viewer, form = await written(request)
+    users = service_of(request).store.users
+    holder = await users.of(viewer.account_id)
+    if holder.password is not None:
+        wait_s = await users.attempt(viewer.account.email, viewer.account_id)
+        if wait_s:
+            return await _page(request, viewer, 429, fault="Too many attempts. Try again later.")
+        if not await passwords.matches(form.get("current", ""), holder.password):
+            return await _page(request, viewer, 403, fault="That is not the current password.")
+        await users.forgive(viewer.account.email, viewer.account_id)
+    fault = passwords.fault(form.get("password", ""), form.get("again", ""))
+    if fault:
+        return await _page(request, viewer, 400, fault=fault)
+    hashed = await passwords.hashed(form["password"])
+    await users.set_password(viewer.account_id, hashed, viewer.session.sha256)
+    return await _page(request, viewer, done="The password is set; other browsers are signed out.")
+
+
+async def _page(
+    request: HttpRequest,
+    viewer: Viewer,
+    status: int = 200,
+    fault: str | None = None,
+    done: str | None = None,
+) -> Raw:
+    store = service_of(request).store
+    return page(
+        request,
+        viewer,
+        "account.html",
+        status=status,
+        fault=fault,
+        done=done,
+        sessions=await store.sessions.count(viewer.account_id),
+        has_password=(await store.users.of(viewer.account_id)).password is not None,
+    )
+
+
+HANDLERS = [account_page, change_password]

@@ -1,0 +1,86 @@
+"""API keys: made here, their value shown once; deactivated here, and listed for good."""
+
+from __future__ import annotations
+
+from litestar import get, post
+from litestar.params import FromPath
+
+from api.dashboard.answer import Raw, redirect
+from api.dashboard.csrf import written
+from api.dashboard.render import page
+from api.dashboard.session import ROOT, Viewer, signed_in
+from api.service import HttpRequest, service_of
+from scheduler.errors import NotFound
+from scheduler.models import ApiKey
+
+_LONGEST_NAME = 100
+
+
+@get("/keys", include_in_schema=False)
+async def keys_page(request: HttpRequest) -> Raw:
+    return await _page(request, await signed_in(request))
+
+
+@post("/keys", include_in_schema=False)
+async def create_key(request: HttpRequest) -> Raw:
+    """The answer is the one place where the value is ever shown: no redirect, nothing kept."""
+    viewer, form = await written(request)
+    name = " ".join(form.get("name", "").split())
+    if not 1 <= len(name) <= _LONGEST_NAME:
+        fault = f"Give it a name of 1 to {_LONGEST_NAME} characters that says what it is for."
+        return await _page(request, viewer, 400, name=name, fault=fault)
+    key, value = await service_of(request).store.accounts.create_key(viewer.account_id, name)
+    return await _page(request, viewer, made=key, value=value)
+
+
+@get("/keys/{key_id:str}/deactivate", include_in_schema=False)
+async def ask(request: HttpRequest, key_id: FromPath[str]) -> Raw:
+    """Asks whether it is meant; the other answer is to go back."""
+    viewer = await signed_in(request)
+    key = await _own_key(request, viewer, key_id)
+    return page(request, viewer, "deactivate_key.html", key=key)
+
+
+@post("/keys/{key_id:str}/deactivate", include_in_schema=False)
+async def deactivate(request: HttpRequest, key_id: FromPath[str]) -> Raw:
+    viewer, _ = await written(request)
+    key = await _own_key(request, viewer, key_id)
+    await service_of(request).store.accounts.deactivate_key(key.key_id)
+    return redirect(request, f"{ROOT}/keys")
+
+
+async def _own_key(request: HttpRequest, viewer: Viewer, key_id: str) -> ApiKey:
+    """Raises NotFound, for an unknown key as for another account's."""
+    for key in await service_of(request).store.accounts.list_keys(viewer.account_id):
+        if key.key_id == key_id:
+            return key
+    raise NotFound("There is no such API key.")
+
+
+async def _page(
+    request: HttpRequest,
+    viewer: Viewer,
+    status: int = 200,
+    *,
+    name: str = "",
+    fault: str | None = None,
+    made: ApiKey | None = None,
+    value: str | None = None,
+) -> Raw:
+    store = service_of(request).store
+    keys = await store.accounts.list_keys(viewer.account_id)
+    return page(
+        request,
+        viewer,
+        "keys.html",
+        status=status,
+        keys=sorted(keys, key=lambda key: (not key.active, -key.created_at_ms)),
+        name=name,
+        fault=fault,
+        made=made,
+        value=value,
+        now_ms=store.clock.now_ms(),
+    )
+
+
+HANDLERS = [keys_page, create_key, ask, deactivate]

@@ -1,0 +1,47 @@
+"""Templates to pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from api.dashboard import formats, static
+from api.dashboard.answer import Raw, html
+from api.dashboard.session import Viewer, base_url, is_htmx
+from api.service import HttpRequest
+from scheduler.times import format_iso8601
+
+_templates = Environment(
+    loader=FileSystemLoader(Path(__file__).parent / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_templates.filters.update(formats.FILTERS)
+_templates.globals.update(asset=static.address, iso=format_iso8601)
+
+
+def page(
+    request: HttpRequest, viewer: Viewer | None, name: str, /, *, status: int = 200, **values: Any
+) -> Raw:
+    """A whole page, or a part of one: what the template is. Without a viewer there is no menu."""
+    text = _templates.get_template(name).render(
+        viewer=viewer,
+        base_url=base_url(request),
+        path=request.scope["path"],
+        csrf=viewer.session.csrf if viewer else "",
+        **values,
+    )
+    return html(text, status)
+
+
+def sentence(
+    request: HttpRequest, viewer: Viewer | None, status: int, title: str, text: str
+) -> Raw:
+    """A page that says one thing; to htmx, which asked for a part of a page, just the words."""
+    boosted = request.headers.get("hx-boosted") == "true"
+    name = "sentence_part.html" if is_htmx(request) and not boosted else "sentence.html"
+    return page(request, viewer, name, status=status, title=title, text=text)

@@ -1,0 +1,101 @@
+"""Every page, and what an error looks like on one."""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from itertools import chain
+from typing import Any, cast
+
+import structlog
+from litestar import Request, Response, Router, get
+from litestar.exceptions import HTTPException
+from litestar.params import FromPath
+
+from api.dashboard.answer import Raw, redirect
+from api.dashboard.credits import HANDLERS as CREDITS
+from api.dashboard.csrf import Forbidden
+from api.dashboard.holder import HANDLERS as HOLDER
+from api.dashboard.keys import HANDLERS as KEYS
+from api.dashboard.logs import HANDLERS as LOGS
+from api.dashboard.overview import HANDLERS as OVERVIEW
+from api.dashboard.render import sentence
+from api.dashboard.schedules import HANDLERS as SCHEDULES
+from api.dashboard.session import SIGN_IN, NotSignedIn, seen, signed_in
+from api.dashboard.signin import HANDLERS as SIGNIN
+from api.dashboard.static import static_file
+from api.dashboard.system import HANDLERS as SYSTEM
+from api.errors import BodyTooLarge, ClientDisconnected
+from api.service import HttpRequest
+from scheduler.errors import (
+    Conflict,
+    InsufficientCredits,
+    InvalidRequest,
+    NotFound,
+    OutcomeUnknown,
+    PostdateError,
+    StoreError,
+)
+
+_log = structlog.get_logger()
+
+# Of each error: the status, and the title of its page.
+_TOLD: tuple[tuple[type[PostdateError], int, str], ...] = (
+    (NotFound, 404, "Not found"),
+    (InsufficientCredits, 402, "No credits left"),
+    (InvalidRequest, 400, "That is not valid"),
+    (Conflict, 409, "Too late"),
+    (Forbidden, 403, "Refused"),
+    (BodyTooLarge, 413, "Too large"),
+    (ClientDisconnected, 400, "Incomplete"),
+)
+
+
+@get("/{rest:path}", include_in_schema=False)
+async def no_such_page(request: HttpRequest, rest: FromPath[str]) -> Raw:
+    with contextlib.suppress(NotSignedIn):
+        await signed_in(request)
+    raise NotFound("There is no such page.")
+
+
+def dashboard_router() -> Router:
+    pages = (SIGNIN, OVERVIEW, SCHEDULES, LOGS, KEYS, CREDITS, HOLDER, SYSTEM)
+    return Router(
+        path="/dashboard",
+        route_handlers=[*chain.from_iterable(pages), static_file, no_such_page],
+        exception_handlers={Exception: _on_exception},
+        include_in_schema=False,
+    )
+
+
+def _on_exception(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
+    return cast("Response[Any]", _answer(request, error))
+
+
+def _answer(request: Request[Any, Any, Any], error: Exception) -> Raw:
+    if isinstance(error, NotSignedIn):
+        return redirect(request, SIGN_IN)
+    if isinstance(error, HTTPException) and error.status_code < 500:
+        return sentence(
+            request, seen(request), error.status_code, "Not possible", f"{error.detail}."
+        )
+    for kind, status, title in _TOLD:
+        if isinstance(error, kind):
+            return sentence(request, seen(request), status, title, f"{str(error).rstrip('.')}.")
+    if isinstance(error, OutcomeUnknown) and request.method == "POST":
+        text = "The store's answer was lost: it may or may not have been done. Look before you"
+        return sentence(request, seen(request), 503, "Unknown", f"{text} try again.")
+    if isinstance(error, StoreError):
+        text = "The store does not answer right now. What was scheduled is kept; try again soon."
+        return sentence(request, seen(request), 503, "A moment, please", text)
+    # As text: a log that shows the variables of every frame would show cookies.
+    trace = "".join(traceback.format_exception(error))
+    _log.error("page failed", path=_without_secret(request.scope["path"]), exception=trace)
+    return sentence(
+        request, seen(request), 500, "Something went wrong", "It has been written to the log."
+    )
+
+
+def _without_secret(path: str) -> str:
+    """A one-time link's path has its secret in it."""
+    return path.rpartition("/")[0] + "/…" if path.startswith("/dashboard/link/") else path

@@ -1,0 +1,55 @@
+"""Reads that many viewers want at the same time are made once, and their result is shared."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Any, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+
+class _Entry(NamedTuple):
+    reading: asyncio.Task[Any]
+    good_until_s: float
+
+
+class Shared:
+    """Single flight: while a read is on its way, and for a moment after, all get its result."""
+
+    def __init__(self) -> None:
+        self._entries: dict[Hashable, _Entry] = {}
+        self._swept_s = 0.0
+
+    async def get(self, key: Hashable, good_for_s: float, read: Callable[[], Awaitable[T]]) -> T:
+        """What `read` returned for this key less than `good_for_s` ago, or returns now. What it
+        raises, those who wait for it get, and the next one reads again."""
+        now_s = asyncio.get_running_loop().time()
+        entry = self._entries.get(key)
+        if entry is None or _is_stale(entry, now_s):
+            self._forget(now_s)
+            reading: asyncio.Task[T] = asyncio.ensure_future(_called(read))
+            entry = self._entries[key] = _Entry(reading, now_s + good_for_s)
+        # Who goes away does not take the read from the others.
+        result: T = await asyncio.shield(entry.reading)
+        return result
+
+    def _forget(self, now_s: float) -> None:
+        """Makes room, at most once a second."""
+        if now_s < self._swept_s + 1.0:
+            return
+        self._swept_s = now_s
+        stale = [key for key, entry in self._entries.items() if _is_stale(entry, now_s)]
+        for key in stale:
+            del self._entries[key]
+
+
+def _is_stale(entry: _Entry, now_s: float) -> bool:
+    reading = entry.reading
+    if not reading.done():
+        return False
+    return entry.good_until_s <= now_s or reading.cancelled() or reading.exception() is not None
+
+
+async def _called(read: Callable[[], Awaitable[T]]) -> T:
+    return await read()

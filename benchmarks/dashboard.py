@@ -1,0 +1,140 @@
+"""How long do the dashboard's pages take when an account has a million log entries?
+
+    python -m benchmarks.dashboard [--entries 1000000] [--waiting 20000] [--rounds 40]
+
+Fills an account's log, indexes and sums with `--entries` executions spread over 30 days, as acks at
+those moments would have left them, and stores `--waiting` schedules for the next three hours. Then
+it starts one API process, signs in by a link, and asks for every page `--rounds` times over HTTP on
+one connection, the pages in turn. Told is the median and the 95th percentile of each page, from the
+request until its last byte. A read that viewers share for a second is paid for by whoever comes
+first, so the overview is asked for after a pause too ("cold").
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gzip
+import random
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import uvloop
+
+from benchmarks import stage
+from benchmarks.history import Past, fill
+from scheduler.models import Outcome, Plan, Request, Status
+from scheduler.settings import Settings
+from scheduler.store import Store
+from scheduler.store.sessions import Purpose
+
+_MONTH_MS = 30 * 86_400_000
+_URLS = [f"https://api.example.com/hooks/{n:04}" for n in range(1000)]
+_STATIC = Path(__file__).resolve().parent.parent / "api" / "dashboard" / "static"
+_COLD_S = 1.1
+
+# Name, path under /dashboard, and whether it waits before each request.
+PAGES = (
+    ("overview", "", False),
+    ("overview, cold", "", True),
+    ("overview's tiles, cold", "/overview/tiles", True),
+    ("chart data 1 h, cold", "/overview/data?range=1h", True),
+    ("chart data 24 h", "/overview/data?range=24h", False),
+    ("chart data 30 d", "/overview/data?range=30d", False),
+    ("logs", "/logs", False),
+    ("logs, failed", "/logs?status=failed", False),
+    ("logs, one URL of 1,000", f"/logs?url={_URLS[7]}", False),
+    ("logs, one URL, failed", f"/logs?url={_URLS[7]}&status=failed", False),
+    ("schedules", "/schedules", False),
+    ("schedules, search in vain", "/schedules?q=nothing-like-it", False),
+    ("API keys", "/keys", False),
+    ("credits", "/credits", False),
+)
+
+
+def past(count: int, now_ms: int) -> Iterator[Past]:
+    dice = random.Random(1)
+    for n in range(count):
+        at_ms = now_ms - _MONTH_MS + 60_000 + n * (_MONTH_MS - 120_000) // count
+        outcome = Outcome(Status.COMPLETED, 200, 40 + n % 30, "")
+        if n % 50 == 0:
+            outcome = Outcome(Status.FAILED, 503, 80, "Service Unavailable")
+        url = dice.choice(_URLS)
+        yield Past(at_ms, Request(at_ms - 1, "POST", url), outcome, n % 4)
+
+
+async def prepare(url: str, entries: int, waiting: int) -> str:
+    """A session's link to an account with this past and this future."""
+    store = await Store.open(Settings(redis_url=url))
+    try:
+        account = await store.accounts.create("busy", credits=waiting, plan=Plan.UNLIMITED)
+        now_ms = store.clock.now_ms()
+        began_s = time.monotonic()
+        await fill(store, account.account_id, past(entries, now_ms))
+        print(f"{entries:,} log entries written in {time.monotonic() - began_s:.0f} s")
+        step_ms = 3 * 3_600_000 // max(1, waiting)
+        requests = [
+            Request(now_ms + 600_000 + n * step_ms, "POST", _URLS[n % 1000]) for n in range(waiting)
+        ]
+        for at in range(0, waiting, 1000):
+            await store.schedules.create_all(account.account_id, requests[at : at + 1000])
+        await store.accounts.create_key(account.account_id, "key")
+        return await store.sessions.make_link(account.account_id, Purpose.SIGN_IN)
+    finally:
+        await store.aclose()
+
+
+async def ask(base_url: str, link: str, rounds: int) -> None:
+    taken: dict[str, list[float]] = {name: [] for name, _, _ in PAGES}
+    sizes: dict[str, int] = {}
+    async with httpx.AsyncClient(base_url=base_url + "/dashboard", timeout=60) as client:
+        answer = await client.get(f"/link/{link}")
+        assert answer.status_code == 303, answer.status_code
+        for number in range(rounds + 2):
+            for name, path, is_cold in PAGES:
+                if is_cold and number % 4:
+                    continue
+                if is_cold:
+                    await asyncio.sleep(_COLD_S)
+                began_s = time.perf_counter()
+                answer = await client.get(path or base_url + "/dashboard")
+                if number > 1:
+                    taken[name].append((time.perf_counter() - began_s) * 1000)
+                assert answer.status_code == 200, (path, answer.status_code)
+                sizes[name] = len(answer.content)
+    print(f"{'page':28} {'median':>10} {'p95':>10} {'bytes':>9}")
+    for name, times in taken.items():
+        worst = sorted(times)[max(0, int(len(times) * 0.95) - 1)]
+        median = statistics.median(times)
+        print(f"{name:28} {median:7.1f} ms {worst:7.1f} ms {sizes[name]:9,}")
+
+
+def tell_assets() -> None:
+    total = packed = 0
+    for path in sorted(_STATIC.iterdir()):
+        if path.suffix in (".js", ".css", ".svg"):
+            content = path.read_bytes()
+            small = len(gzip.compress(content, 9))
+            print(f"{path.name:28} {len(content):9,} bytes, {small:7,} sent")
+            total, packed = total + len(content), packed + small
+    print(f"{'all':28} {total:9,} bytes, {packed:7,} sent")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--entries", type=int, default=1_000_000)
+    parser.add_argument("--waiting", type=int, default=20_000)
+    parser.add_argument("--rounds", type=int, default=40)
+    options = parser.parse_args()
+    tell_assets()
+    with stage.valkey() as store:
+        link = uvloop.run(prepare(store.url, options.entries, options.waiting))
+        with stage.api(store.url) as api:
+            asyncio.run(ask(api.url, link, options.rounds))
+
+
+if __name__ == "__main__":
+    main()

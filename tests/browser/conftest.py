@@ -1,0 +1,72 @@
+"""A Postdate, a target and a real browser; what the browser sees is watched."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import pytest
+from playwright import sync_api as playwright
+
+from tests.browser import chromium
+from tests.servers import PostdateProcess
+
+_LINK = re.compile(r"http://\S+/dashboard/link/\S+")
+
+
+def sign_in_link(up: PostdateProcess) -> str:
+    """The link that this start printed."""
+    match = _LINK.search(up.stdout)
+    assert match, up.stdout
+    return match[0]
+
+
+class Watched:
+    """A page, and all that must not happen on it."""
+
+    def __init__(self, page: playwright.Page, base_url: str) -> None:
+        self.page = page
+        self.base_url = base_url
+        self.complaints: list[str] = []
+        self.hosts: set[str] = set()
+        self.bodies: list[str] = []
+        page.on("console", self._on_console)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("request", lambda request: self.hosts.add(urlsplit(request.url).netloc))
+
+    def go(self, path: str = "") -> None:
+        self.page.goto(f"{self.base_url}/dashboard{path}")
+
+    def assert_quiet(self) -> None:
+        """No error in the console, no request to another host."""
+        assert self.complaints == []
+        assert self.hosts == {urlsplit(self.base_url).netloc}
+
+    def _on_console(self, message: playwright.ConsoleMessage) -> None:
+        if message.type == "error":
+            self.complaints.append(message.text)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[playwright.Browser]:
+    """For one module only: while it runs, no other event loop can run in this thread."""
+    if chromium.executable() is None:
+        assert not os.environ.get("CI"), "CI must have a Chromium: apt-get install chromium"
+        pytest.skip("there is no Chromium on this machine: apt-get install chromium")
+    with chromium.chromium() as running:
+        yield running
+
+
+@pytest.fixture
+def context(browser: playwright.Browser) -> Iterator[playwright.BrowserContext]:
+    """A browser without a past, on a wide and light screen."""
+    fresh = browser.new_context(viewport={"width": 1200, "height": 900}, color_scheme="light")
+    yield fresh
+    fresh.close()
+
+
+@pytest.fixture
+def watched(context: playwright.BrowserContext, postdate_up: PostdateProcess) -> Watched:
+    return Watched(context.new_page(), postdate_up.base_url)

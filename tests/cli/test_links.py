@@ -1,0 +1,113 @@
+"""One-time links, as the command line makes them."""
+
+from __future__ import annotations
+
+import re
+import urllib.error
+import urllib.request
+
+import pytest
+
+from cli.links import link_url
+from scheduler.settings import Settings
+from tests.servers import PostdateProcess, ValkeyProcess, postdate, postdate_json
+
+LINK = re.compile(r"http://[^/\s]+/dashboard/link/\d\d_[\w-]{43}")
+
+
+@pytest.fixture
+def url(valkey: ValkeyProcess) -> str:
+    return valkey.url
+
+
+def test_an_account_with_an_email_address_gets_a_link_to_set_its_password(url: str) -> None:
+    create = ("account", "create", "ada", "--email", "Ada@Example.com")
+    made = postdate_json(*create, redis_url=url, port=8080)
+    assert set(made) == {"accountId", "name", "credits", "plan", "link"}
+    assert LINK.fullmatch(made["link"])
+    assert made["link"].startswith("http://127.0.0.1:8080/")
+    listed = postdate("account", "list", redis_url=url)
+    assert "ada@example.com" in listed.stdout
+
+
+def test_for_people_the_link_stands_by_itself(url: str) -> None:
+    done = postdate("account", "create", "ada", "--email", "ada@example.com", redis_url=url)
+    assert "To set the password, once and within an hour:" in done.stdout
+    assert LINK.search(done.stdout)
+
+
+def test_without_an_email_address_there_is_none(url: str) -> None:
+    assert "link" not in postdate_json("account", "create", "ada", redis_url=url)
+
+
+@pytest.mark.parametrize("email", ["ada", "a b@c", "@"])
+def test_what_is_no_email_address_is_refused(url: str, email: str) -> None:
+    done = postdate("account", "create", "ada", "--email", email, redis_url=url)
+    assert done.returncode == 2
+    assert "is not an e-mail address" in done.stderr
+    assert postdate_json("account", "list", redis_url=url) == []
+
+
+def test_an_email_address_is_taken_once(url: str) -> None:
+    postdate_json("account", "create", "ada", "--email", "ada@example.com", redis_url=url)
+    done = postdate("account", "create", "bob", "--email", "ADA@example.com", redis_url=url)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "ada@example.com belongs to another account already.\n"
+
+
+def test_a_new_link_is_made_for_a_name_or_an_id(url: str) -> None:
+    made = postdate_json("account", "create", "ada", redis_url=url)
+    links = [
+        postdate_json("account", "link", account, redis_url=url)
+        for account in ("ada", made["accountId"])
+    ]
+    assert len({each["link"] for each in links}) == 2
+    assert {each["purpose"] for each in links} == {"sign-in"}
+    one = postdate_json("account", "link", "ada", "--password", redis_url=url)
+    assert one["purpose"] == "set-password"
+    text = postdate("account", "link", "ada", redis_url=url).stdout
+    assert LINK.fullmatch(text.strip())
+    assert postdate("account", "link", "nobody", redis_url=url).returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "base"),
+    [
+        (Settings(), "http://127.0.0.1:8000"),
+        (Settings(host="::1", port=80), "http://[::1]:80"),
+        (Settings(public_url="https://postdate.example/x"), "https://postdate.example/x"),
+    ],
+)
+def test_a_link_leads_to_where_the_dashboard_is(settings: Settings, base: str) -> None:
+    assert link_url(settings, "00_secret") == f"{base}/dashboard/link/00_secret"
+
+
+def test_every_start_prints_a_link_that_signs_in_before_the_ready_line() -> None:
+    with PostdateProcess() as up:
+        first = _printed(up)
+        assert _status(first) == 200
+        assert _status(first) == 410
+        assert up.stop() == 0
+        up.start()
+        assert _printed(up) != first
+        assert _status(_printed(up)) == 200
+
+
+def _printed(up: PostdateProcess) -> str:
+    lines = up.stdout.splitlines()
+    assert lines[-1] == f"Postdate is ready: {up.base_url}"
+    [link] = LINK.findall(up.stdout)
+    assert link.startswith(up.base_url + "/dashboard/link/")
+    return str(link)
+
+
+def _status(link: str) -> int:
+    """Of the page that a link leads to, followed by a client that keeps cookies."""
+    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    try:
+        with opener.open(link) as answer:
+            assert answer.url.endswith("/dashboard")
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
