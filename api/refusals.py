@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 
 PER_SECOND = 100
 AT_ONCE = 25
 LONGEST_WAIT_S = 5.0
+MOST_WAITING = 5000
 
 _TICK_S = 0.02
 
@@ -16,25 +18,40 @@ class Refusals:
     """Gives each refusal its turn, so many a second, after a burst.
 
     A client that has made a mistake is told at once. A flood, which sends on a connection only
-    when its last request was answered, is slowed down to a pace that costs others nothing,
-    however many connections it has; it may have at most five hundred requests wait here.
+    when its last request was answered, is slowed down to a pace that costs others little: a
+    request that waits here costs nothing but its memory.
     """
 
     def __init__(self) -> None:
         self._next_s = 0.0
+        self._waiting = 0
 
     async def turn(self) -> bool:
-        """Returns when a refusal may go out; False if too many wait for that already.
-
-        Each takes the next free moment of a row, as GCRA has it, so nothing is kept of those that
-        wait, and nothing has to be cleaned up after those that go away.
-        """
-        now_s = time.monotonic()
-        next_s = max(self._next_s, now_s - AT_ONCE / PER_SECOND) + 1 / PER_SECOND
-        if next_s - now_s > LONGEST_WAIT_S:
+        """Returns when a refusal may go out; False, at once, if too many wait for that already."""
+        wait_s = self._wait_s(time.monotonic())
+        if wait_s <= 0:
+            return True
+        if self._waiting >= MOST_WAITING:
             return False
-        self._next_s = next_s
-        if next_s > now_s:
-            # A few leave together, for what they bring next is then checked together.
-            await asyncio.sleep(next_s - next_s % _TICK_S + _TICK_S - now_s)
+        self._waiting += 1
+        try:
+            await asyncio.sleep(wait_s)
+        finally:
+            self._waiting -= 1
         return True
+
+    def _wait_s(self, now_s: float) -> float:
+        """Each takes the next free moment of a row, as GCRA has it.
+
+        Who finds the row too long waits for as long as it is, more or less, so that those do not
+        all come back together. In the row a few leave together: what they bring next is then
+        checked together, and that is most of what they cost.
+        """
+        next_s = max(self._next_s, now_s - AT_ONCE / PER_SECOND) + 1 / PER_SECOND
+        if next_s <= now_s:
+            self._next_s = next_s
+            return 0.0
+        if next_s - now_s > LONGEST_WAIT_S:
+            return LONGEST_WAIT_S * random.uniform(0.7, 1)  # noqa: S311  # no secret
+        self._next_s = next_s
+        return next_s - next_s % _TICK_S + _TICK_S - now_s
