@@ -11,10 +11,12 @@ from collections.abc import AsyncIterator
 
 from scheduler.store import keys
 from scheduler.store.connection import Client, translated
+from scheduler.store.items import Stand
 from scheduler.store.scripts import Scripts
 
 _LOOK_AGAIN_S = 0.3
 _SCAN_COUNT = 500
+_CHUNK = 200
 
 
 async def broken_invariants(client: Client, scripts: Scripts, shards: int) -> list[str]:
@@ -29,13 +31,17 @@ async def broken_invariants(client: Client, scripts: Scripts, shards: int) -> li
 
 
 async def _all(client: Client, scripts: Scripts, shards: int) -> list[str]:
+    """Each broken invariant once, though several ways lead to it."""
     found = [each async for each in _names(client)]
     found += [each async for each in _emails(client)]
+    owners: dict[str, str] = {}
     for shard in range(shards):
         for local in await client.zrange(keys.accounts(shard), 0, -1):
             account_id = f"acc_{shard:02d}_{local.decode()}"
+            owners[keys.account(account_id)] = account_id
             found += [each async for each in _account(client, scripts, shard, account_id)]
-    return found
+    found += [each async for each in _schedules(client, scripts, owners)]
+    return list(dict.fromkeys(found))
 
 
 async def _names(client: Client) -> AsyncIterator[str]:
@@ -79,15 +85,42 @@ async def _account(
     email = (await client.hget(base + "account", "email") or b"").decode()
     if email and (await client.get(keys.email(email)) or b"").decode() != account_id:
         yield f"{account_id}: its e-mail address {email!r} does not lead to it"
-    waiting = {m: s async for m, s in client.zscan_iter(base + "waiting", count=_SCAN_COUNT)}
-    held = {m async for m, _ in client.zscan_iter(base + "held", count=_SCAN_COUNT)}
     async for sentence in _head(scripts, shard, account_id):
         yield sentence
-    stored = {}
-    async for key in client.scan_iter(match=_escaped(base) + "s:*", count=_SCAN_COUNT):
-        stored[key[len(base) + 2 :]] = await client.hmget(key, "s", "t")
-    for sentence in _compare(waiting, held, stored):
-        yield f"{account_id}: {sentence}"
+    for place in ("waiting", "held"):
+        members = client.zscan_iter(base + place, count=_SCAN_COUNT)
+        async for chunk in _chunks(member.decode() async for member, _ in members):
+            for sentence in await _inspect(scripts, account_id, chunk):
+                yield sentence
+
+
+async def _schedules(
+    client: Client, scripts: Scripts, owners: dict[str, str]
+) -> AsyncIterator[str]:
+    """Every schedule that is stored, by one walk through the whole store."""
+    names = client.scan_iter(match=keys.schedule_pattern(), count=_SCAN_COUNT)
+    async for chunk in _chunks(name.decode() async for name in names):
+        by_account: dict[str, list[str]] = {}
+        for name in chunk:
+            base, _, schedule = name.rpartition("s:")
+            if base in owners:
+                by_account.setdefault(owners[base], []).append(schedule)
+            else:
+                yield f"sch_{schedule} belongs to no account ({name})"
+        for account_id, schedules in by_account.items():
+            for sentence in await _inspect(scripts, account_id, schedules):
+                yield sentence
+
+
+async def _chunks(items: AsyncIterator[str]) -> AsyncIterator[list[str]]:
+    chunk: list[str] = []
+    async for item in items:
+        chunk.append(item)
+        if len(chunk) == _CHUNK:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
 
 
 async def _head(scripts: Scripts, shard: int, account_id: str) -> AsyncIterator[str]:
@@ -102,23 +135,28 @@ async def _head(scripts: Scripts, shard: int, account_id: str) -> AsyncIterator[
         yield f"{account_id}: the head is later than the first schedule"
 
 
-def _compare(
-    waiting: dict[bytes, float], held: set[bytes], stored: dict[bytes, list[bytes | None]]
-) -> list[str]:
-    gone, astray = sorted(waiting.keys() - stored.keys()), sorted(held - waiting.keys())
-    found = [f"sch_{each.decode()} is waiting, but its request is gone" for each in gone]
-    found += [f"sch_{each.decode()} is held, but not among the waiting" for each in astray]
-    for schedule, (status, token) in sorted(stored.items()):
-        name = f"sch_{schedule.decode()}"
-        if status is None and schedule not in waiting:
-            found.append(f"{name} has not ended, but is not among the waiting")
-        if status is not None and schedule in waiting:
-            found.append(f"{name} has ended ({status.decode()}), but is still among the waiting")
-        if bool(token) != (schedule in held):
-            found.append(f"{name} has a token but is not held, or is held without a token")
-    return found
+async def _inspect(scripts: Scripts, account_id: str, schedules: list[str]) -> list[str]:
+    stands = await scripts.inspect(account_id, schedules)
+    return [
+        f"{account_id}: sch_{schedule} {fault}"
+        for schedule, stand in zip(schedules, stands, strict=True)
+        for fault in _faults(stand)
+    ]
 
 
-def _escaped(pattern: str) -> str:
-    """Glob characters in a tag or an account's name would match others; braces do not count."""
-    return "".join("\\" + c if c in "*?[]\\" else c for c in pattern)
+def _faults(stand: Stand) -> list[str]:
+    """What is wrong with a schedule that stands so."""
+    there, status, token, waiting, held = stand
+    if not there:
+        missing = ["is waiting, but its request is gone"] * waiting
+        return missing or ["is held, but not among the waiting"] * held
+    faults = []
+    if held and not waiting:
+        faults.append("is held, but not among the waiting")
+    if not status and not waiting:
+        faults.append("has not ended, but is not among the waiting")
+    if status and waiting:
+        faults.append(f"has ended ({status}), but is still among the waiting")
+    if bool(token) != held:
+        faults.append("has a token but is not held, or is held without a token")
+    return faults

@@ -87,6 +87,16 @@ class Claimed(NamedTuple):
     values: list[bytes]
 
 
+class Stand(NamedTuple):
+    """How a schedule stands: is it there, its status and token ("": none), and where it is."""
+
+    there: bool
+    status: str
+    token: str
+    waiting: bool
+    held: bool
+
+
 class Head(NamedTuple):
     """When an account is to be looked at, and when its first schedule is due (None: nothing)."""
 

@@ -102,6 +102,11 @@ def parts(account_id: str) -> ids.Sharded:
     return found
 
 
+def schedule_pattern() -> str:
+    """A glob for every schedule's key, whosever it is."""
+    return "pd:{*}:*:s:*"
+
+
 def schedule(account_id: str, schedule_id: str) -> str:
     return f"{account(account_id)}s:{schedule_id[4:]}"
 

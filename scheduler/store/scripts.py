@@ -25,6 +25,7 @@ from scheduler.store.items import (
     Keeping,
     LogLine,
     ReleaseItem,
+    Stand,
 )
 from scheduler.store.sources import source_and_sha1
 
@@ -226,6 +227,15 @@ class Scripts:
     async def raise_shards(self, default: int, wanted: int) -> int:
         """The number of shards in force, written or raised where that is due."""
         return int(await self._run("raise_shards", keys.META, [default, wanted]))
+
+    async def inspect(self, account_id: str, schedules: Sequence[str]) -> list[Stand]:
+        """How each of these stands, in all places at one moment."""
+        values = await self._run("inspect", keys.account(account_id), schedules)
+        rows = zip(*[iter(values)] * len(Stand._fields), strict=True)
+        return [
+            Stand(bool(there), status.decode(), token.decode(), bool(waiting), bool(held))
+            for there, status, token, waiting, held in rows
+        ]
 
     async def head(self, shard: int, account: str) -> Head:
         now_us, head, first = await self._run("head", keys.shard(shard), [account])
