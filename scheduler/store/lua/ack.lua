@@ -31,10 +31,10 @@ end
 for i = 5, #ARGV, 10 do
   local base, schedule, status = prefix .. ARGV[i] .. ':', ARGV[i + 1], ARGV[i + 3]
   local key = base .. 's:' .. schedule
-  local stored = redis.call('HMGET', key, 't', 's')
-  local code = stored[2] and 0 or -1
-  if stored[1] == ARGV[i + 2] then
-    code = 1
+  local code = 1
+  if redis.call('HGET', key, 't') ~= ARGV[i + 2] then
+    code = redis.call('HEXISTS', key, 's') == 1 and 0 or -1
+  else
     local at = append(base, status, ARGV[i + 5], ARGV[i + 8], ARGV[i + 9])
     redis.call('HSET', key, 't', '', 's', status, 'o', ARGV[i + 4], 'e', at)
     redis.call('PEXPIRE', key, ARGV[1])

@@ -3,31 +3,42 @@
 -- Trims as it goes, by count and by age, so that no janitor is needed; an idle account's streams
 -- expire as a whole. What is the same for all entries of one script is done once.
 local function appender(ttl_ms, most_entries)
-  local oldest, kept = {}, {}
+  local logs = {} -- account's prefix -> its log's name, oldest id and index streams
 
   local function keep(stream)
-    if not kept[stream] then
-      kept[stream] = true
-      redis.call('PEXPIRE', stream, ttl_ms)
+    redis.call('PEXPIRE', stream, ttl_ms)
+    return stream
+  end
+
+  local function trimmed(base)
+    local log = {name = base .. 'log', indexes = {}}
+    redis.call('XTRIM', log.name, 'MINID', '~', math.max(0, now_ms - ttl_ms))
+    log.oldest = redis.call('XRANGE', log.name, '-', '+', 'COUNT', 1)[1]
+    logs[base] = log
+    return log
+  end
+
+  local function index(base, log, what, id, digest)
+    local name = log.indexes[what]
+    if name then
+      redis.call('XADD', name, 'MINID', '~', log.oldest, id, 'h', digest)
+    else
+      name = base .. 'index:' .. what
+      redis.call('XADD', name, 'MINID', '~', log.oldest, id, 'h', digest)
+      log.indexes[what] = keep(name)
     end
   end
 
   -- base: the account's prefix. Returns the moment in ms.
   return function(base, status, entry, bucket, digest)
-    local log = base .. 'log'
-    local id = redis.call('XADD', log, 'MAXLEN', '~', most_entries, '*', 'e', entry)
-    local first = oldest[base]
-    if not first then
-      redis.call('XTRIM', log, 'MINID', '~', math.max(0, now_ms - ttl_ms))
-      keep(log)
-      first = redis.call('XRANGE', log, '-', '+', 'COUNT', 1)[1][1]
-      oldest[base] = first
+    local log = logs[base] or trimmed(base)
+    local id = redis.call('XADD', log.name, 'MAXLEN', '~', most_entries, '*', 'e', entry)
+    if not log.kept then
+      log.kept = keep(log.name)
+      log.oldest = log.oldest and log.oldest[1] or id
     end
-    local by_status, by_url = base .. 'index:' .. status, base .. 'index:' .. bucket
-    redis.call('XADD', by_status, 'MINID', '~', first, id, 'h', '')
-    redis.call('XADD', by_url, 'MINID', '~', first, id, 'h', digest)
-    keep(by_status)
-    keep(by_url)
+    index(base, log, status, id, '')
+    index(base, log, bucket, id, digest)
     return tonumber(string.match(id, '^%d+'))
   end
 end

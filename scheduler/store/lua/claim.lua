@@ -59,8 +59,13 @@ local function take(account, most)
     elseif stored[4] and grace_end then
       visible_again[v + 1], visible_again[v + 2] = grace_end, schedule
     elseif not stored[4] or tonumber(due[i + 1]) <= asked_at then
-      local attempt = (tonumber(stored[3] or '0') or 0) + 1
-      redis.call('HSET', key, 't', token, 'n', attempt)
+      -- The first attempt is not written: a token without a number says the same.
+      local attempt = tonumber(stored[3] or (stored[4] and '1') or '0') + 1
+      if attempt > 1 then
+        redis.call('HSET', key, 't', token, 'n', attempt)
+      else
+        redis.call('HSET', key, 't', token)
+      end
       visible_again[v + 1], visible_again[v + 2] = lease_end, schedule
       if not stored[4] then
         local h = #newly_held
