@@ -38,8 +38,8 @@ _log = structlog.get_logger(__name__)
 class Claimer:
     """One loop over all shards, at most one claim on its way for each.
 
-    `claimed` gets what was claimed; `recover` is awaited when the store is back after it was
-    away, before anything is claimed.
+    `claimed` gets what was claimed. A shard that touch was lost with is left alone until it is
+    regained, which is the worker's to see to.
     """
 
     def __init__(
