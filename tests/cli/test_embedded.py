@@ -15,7 +15,14 @@ from redis import Redis
 
 from cli import embedded
 from cli.data_dir import DataDir, DataDirError, Lock, take_lock
-from cli.embedded import EmbeddedError, EmbeddedValkey, ask, find_server, is_running
+from cli.embedded import (
+    EmbeddedError,
+    EmbeddedValkey,
+    ask,
+    find_server,
+    is_running,
+    server_arguments,
+)
 from tests.servers import processes_of, until_async
 
 
@@ -269,3 +276,13 @@ def test_no_server_at_all_is_one_sentence(no_wheel: Path) -> None:
 
 def test_nobody_answers_on_a_socket_that_is_not_there(tmp_path: Path) -> None:
     assert ask(tmp_path / "none", "PING") is None
+
+
+def test_it_stops_growing_before_the_machine_is_full(tmp_path: Path) -> None:
+    def most(*given: int) -> int:
+        words = server_arguments(tmp_path, tmp_path / "s", tmp_path / "l", *given)
+        return int(words[words.index("--maxmemory") + 1])
+
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert 0 < most() <= machine * 0.75
+    assert most(64 * 1024 * 1024) == 64 * 1024 * 1024

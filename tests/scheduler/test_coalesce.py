@@ -76,3 +76,12 @@ async def test_a_caller_that_left_harms_nobody() -> None:
     assert await stays == 4
     with pytest.raises(asyncio.CancelledError):
         await left
+
+
+async def test_a_batch_weighs_no_more_than_it_may_or_is_one_item() -> None:
+    sender = Sender()
+    coalescer = Coalescer(sender.send, 10, lambda item: item)
+    items = [4, 4, 4, 50, 1, 9, 1]
+    replies = await asyncio.gather(*(coalescer.submit(item) for item in items))
+    assert replies == [item * 2 for item in items]
+    assert sender.batches == [[4, 4], [4], [50], [1, 9], [1]]

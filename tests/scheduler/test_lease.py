@@ -153,3 +153,13 @@ async def test_what_was_given_back_is_looked_for_at_once(scene: Scene) -> None:
     await scene.store.claims.release(scene.shard, [invocation])
     assert ids_of(await scene.claim()) == [schedule_id]
     await scene.assert_sound()
+
+
+async def test_an_attempt_used_up_by_a_lost_worker_is_not_given_again(scene: Scene) -> None:
+    """It sent the request twice, the second time on a fresh connection, and told the store."""
+    await scene.create()
+    held = await scene.claim_one(lease_ms=5)
+    held.attempt = 2
+    assert await scene.store.claims.extend(scene.shard, 5, [held]) == []
+    await scene.clock.pass_ms(6)
+    assert (await scene.claim_one()).attempt == 3

@@ -130,3 +130,33 @@ async def test_old_entries_go_when_new_ones_come(fake_scene: Scene) -> None:
     assert len(await scene.log()) == 200
     usage = await scene.store.stats.usage(scene.account_id, 0, await scene.clock.now_ms() + 1)
     assert usage.executed == 200
+
+
+async def test_a_trimmed_log_leaves_adjacent_periods_whole(
+    fake_clock: FakeClock, settings: Settings
+) -> None:
+    """Wherever a period is cut in two, the parts add up; and where the log still has the entries,
+    each part is exact."""
+    store = await open_fake(msgspec.structs.replace(settings, log_max_entries=KEPT_ENTRIES))
+    account = await store.accounts.create("first", credits=0, plan=Plan.FREE)
+    scene = Scene(store, fake_clock, account.account_id)
+    began_ms = await fake_clock.now_ms()
+    await scene.create_many(1000, began_ms - 1)
+    moments = []
+    for _ in range(100):
+        await fake_clock.pass_ms(70)
+        acked = await scene.claim(most=10)
+        assert len(await scene.ack(acked)) == 10
+        moments += [await fake_clock.now_ms()] * 10
+    end_ms = await fake_clock.now_ms() + 1
+    first_kept = (await store.client.xrange(scene.base + "log", count=1))[0][0]
+    kept_since_ms = int(first_kept.split(b"-")[0])
+    assert kept_since_ms > began_ms + 2000, "the test wants a log that was trimmed"
+
+    for cut_ms in range(began_ms, end_ms, 333):
+        before = await store.stats.usage(scene.account_id, began_ms - 500, cut_ms)
+        after = await store.stats.usage(scene.account_id, cut_ms, end_ms)
+        assert before.executed + after.executed == 1000, cut_ms - began_ms
+        if cut_ms >= kept_since_ms:
+            assert after.executed == sum(cut_ms <= ms < end_ms for ms in moments)
+    await store.aclose()

@@ -10,6 +10,8 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from redis.asyncio.client import Pipeline
+from redis.exceptions import ConnectionError as RedisConnectionError
 from structlog.testing import capture_logs
 
 from cli.embedded import find_server
@@ -212,6 +214,45 @@ async def test_too_few_replicas_are_an_unknown_outcome(valkey: ValkeyProcess) ->
     with pytest.raises(OutcomeUnknown):
         await store.accounts._scripts.key_create(0, "nobody", "x", "x", name="x", prefix="x")
     assert time.monotonic() - before < 3
+    await store.aclose()
+
+
+async def test_a_full_store_does_not_make_a_done_write_look_undone(
+    valkey: ValkeyProcess,
+) -> None:
+    """What follows the script to ask the replicas must not answer for it; and an ack, which
+    nobody outside relies on, waits for none."""
+    plain = await Store.open(Settings(redis_url=valkey.url))
+    account = await plain.accounts.create("a", credits=10, plan=Plan.FREE)
+    scene = Scene(plain, ServerClock(plain), account.account_id)
+    waiting, _ = await scene.create(60_000), await scene.create(-1000)
+    [held] = await scene.claim()
+    store = await Store.open(Settings(redis_url=valkey.url, wait_replicas=1))
+    await plain.client.config_set("maxmemory", 1)
+    try:
+        with pytest.raises(OutcomeUnknown, match="Too few replicas"):
+            await store.schedules.cancel(account.account_id, waiting)
+        assert await Scene(store, scene.clock, account.account_id).ack([held]) == [1]
+    finally:
+        await plain.client.config_set("maxmemory", 0)
+    assert await plain.accounts.credits(account.account_id) == 9
+    await scene.assert_sound()
+    await store.aclose()
+    await plain.aclose()
+
+
+async def test_replicas_that_cannot_be_asked_are_an_unknown_outcome(
+    valkey: ValkeyProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Never "unavailable", which would say that nothing was done."""
+    store = await Store.open(Settings(redis_url=valkey.url, wait_replicas=1))
+
+    async def refused(_: Pipeline) -> None:
+        raise RedisConnectionError("Error 111 connecting to localhost:6379. Connection refused.")
+
+    monkeypatch.setattr(Pipeline, "execute", refused)
+    with pytest.raises(OutcomeUnknown, match="could not be asked"):
+        await store.accounts._scripts.key_create(0, "nobody", "x", "x", name="x", prefix="x")
     await store.aclose()
 
 

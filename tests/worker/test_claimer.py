@@ -109,9 +109,10 @@ class Desk:
         self.claimer.wake()
 
 
-async def test_a_backlog_in_one_shard_does_not_keep_another_waiting() -> None:
-    desk = Desk({0: 10_000, 1: 5}, slots=64)
-    for _ in range(6):
+@pytest.mark.parametrize(("slots", "turns"), [(64, 6), (1, 14)])
+async def test_a_backlog_in_one_shard_does_not_keep_another_waiting(slots: int, turns: int) -> None:
+    desk = Desk({0: 10_000, 1: 5}, slots)
+    for _ in range(turns):
         await desk.turn()
         desk.finish()
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from scheduler.models import Delivery, Outcome, Status
+from scheduler.models import Delivery, Invocation, Outcome, Status
 from tests.worker.firing import fired, firer_for_tests, invocation_of
 from tests.worker.scripted import (
     Line,
@@ -235,6 +235,19 @@ async def test_a_kept_connection_that_died_is_replaced_and_the_attempt_raised() 
             False,
             True,
         ]
+
+
+async def test_an_attempt_used_up_here_is_told_before_it_is_sent() -> None:
+    told: list[tuple[str, int]] = []
+
+    def note(invocation: Invocation) -> None:
+        told.append((invocation.schedule_id, invocation.attempt))
+
+    async with playing(dying, answering(answer())) as target, firer_for_tests(resent=note) as firer:
+        await fired(firer, invocation_of(target.url()))
+        assert told == []
+        second = await fired(firer, invocation_of(target.url()))
+    assert told == [(second.invocation.schedule_id, 2)]
 
 
 async def test_a_request_is_sent_again_only_once() -> None:
