@@ -21,7 +21,7 @@ from api.service import HttpRequest, service_of
 from scheduler.errors import FieldError, InsufficientCredits, InvalidRequest
 from scheduler.ids import invocation_id
 from scheduler.models import Idempotency, Request
-from scheduler.store.schedules import Created, Schedules
+from scheduler.store.schedules.schedules import Created, Schedules
 
 MAX_ITEMS = 1000
 

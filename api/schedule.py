@@ -15,7 +15,7 @@ from api.query import DEFAULT_LIMIT, Query
 from api.schemas import CancelledBody, CreatedBody, SchedulesBody
 from api.service import HttpRequest, service_of
 from scheduler.ids import invocation_id
-from scheduler.store.schedules import Created
+from scheduler.store.schedules.schedules import Created
 from scheduler.times import format_iso8601
 
 _NO_PARAMETERS: frozenset[str] = frozenset()

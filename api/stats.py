@@ -12,7 +12,7 @@ from api.schemas import CreditsBody, LogsBody
 from api.service import HttpRequest, service_of
 from scheduler.models import Status
 from scheduler.settings import DAY_MS
-from scheduler.store.logs import LogQuery
+from scheduler.store.log.logs import LogQuery
 
 DEFAULT_PERIOD_MS = 30 * DAY_MS
 

@@ -29,7 +29,7 @@ from benchmarks.history import Past, fill
 from scheduler.models import Outcome, Plan, Request, Status
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.sessions import Purpose
+from scheduler.store.accounts.sessions import Purpose
 
 _MONTH_MS = 30 * 86_400_000
 _URLS = [f"https://api.example.com/hooks/{n:04}" for n in range(1000)]

@@ -24,7 +24,7 @@ from benchmarks.payload import new_account, request, schedule_all
 from scheduler.models import Outcome, Status
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
-from scheduler.store.claims import Ack
+from scheduler.store.claims.claims import Ack
 from scheduler.store.packing import pack_request
 
 URLS = [f"https://example.com/hooks/{n:04}" for n in range(100)]

@@ -11,7 +11,7 @@ from cli.options import Context, command, with_store
 from scheduler.emails import normal_email
 from scheduler.models import Account, Plan
 from scheduler.store import Store
-from scheduler.store.sessions import Purpose
+from scheduler.store.accounts.sessions import Purpose
 
 
 class AccountJson(TypedDict):

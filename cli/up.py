@@ -29,7 +29,7 @@ from scheduler.errors import NameTaken, NotFound
 from scheduler.models import Account, Plan
 from scheduler.settings import LOOPBACK, Settings
 from scheduler.store import Store
-from scheduler.store.sessions import Purpose
+from scheduler.store.accounts.sessions import Purpose
 
 _log = structlog.get_logger()
 

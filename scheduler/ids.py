@@ -21,7 +21,11 @@ _SCHEDULE = re.compile(rf"sch_({_SUFFIX})")
 _SHARDED = re.compile(r"(acc|key)_([0-9]{2,5})_([0-9a-hjkmnp-tv-z]{8})")
 _API_KEY = re.compile(r"pd_([0-9]{2,5})_[A-Za-z0-9_-]{43}")
 _SECRET = re.compile(r"([0-9]{2,5})_[A-Za-z0-9_-]{43}")
-SUFFIX_CHARACTERS = 26
+_VALUES = {character: value for value, character in enumerate(_ALPHABET)}
+# A UUIDv7 is a moment (48 bits), then version, variant and random bits (80).
+_TAIL_BITS = 80
+_TAIL = (1 << _TAIL_BITS) - 1
+_ROOM = (1 << 16) - 1
 _SHOWN_CHARACTERS = 6
 
 
@@ -32,8 +36,42 @@ class Sharded(NamedTuple):
     local: str
 
 
-def new_schedule_id() -> str:
-    return "sch_" + _base32(uuid_utils.uuid7().int)
+def new_schedule_ids(count: int, now_ms: int) -> list[str]:
+    """Ids of schedules that are made together at a moment of the store's clock. The first of them
+    tells the others: `schedule_ids_from`."""
+    first = now_ms << _TAIL_BITS | uuid_utils.uuid7().int & _TAIL
+    if count > 1:
+        first &= ~_ROOM  # so that none of the others overflows
+    return schedule_ids_from(first, count)
+
+
+def schedule_ids_from(first: int, count: int) -> list[str]:
+    return ["sch_" + _base32(first + i) for i in range(count)]
+
+
+def number(schedule_id: str) -> int:
+    """A schedule id as the 128 bits that it stands for."""
+    value = 0
+    for character in schedule_id[4:]:
+        value = value << 5 | _VALUES[character]
+    return value
+
+
+def created_at_ms(schedule_id: str) -> int:
+    """When a schedule was created: its id, a UUIDv7, begins with that moment in 48 bits."""
+    value = 0
+    for character in schedule_id[4:14]:
+        value = value << 5 | _VALUES[character]
+    return value
+
+
+def local(any_id: str) -> str:
+    """What follows the prefix, as the store spells a schedule: `sch_X` and `inv_X` are `X`."""
+    return any_id[4:]
+
+
+def schedule_id(local: str) -> str:
+    return "sch_" + local
 
 
 def invocation_id(schedule_id: str) -> str:
@@ -46,11 +84,19 @@ def is_schedule_id(text: str) -> bool:
 
 
 def new_account_id(shard: int) -> str:
-    return f"acc_{shard:02d}_{_random(8)}"
+    return account_id(shard, _random(8))
+
+
+def account_id(shard: int, local: str) -> str:
+    return f"acc_{shard:02d}_{local}"
 
 
 def new_key_id(shard: int) -> str:
-    return f"key_{shard:02d}_{_random(8)}"
+    return key_id(shard, _random(8))
+
+
+def key_id(shard: int, local: str) -> str:
+    return f"key_{shard:02d}_{local}"
 
 
 def parse_sharded(text: str, prefix: str) -> Sharded | None:
@@ -98,8 +144,8 @@ def api_key_prefix(key: str) -> str:
     return key[: key.index("_", 3) + 1 + _SHOWN_CHARACTERS]
 
 
-def new_token() -> str:
-    """A name for one claim or one operation, unique over all processes and restarts."""
+def new_operation() -> str:
+    """A name for one operation, unique over all processes and restarts."""
     return secrets.token_urlsafe(9)
 
 

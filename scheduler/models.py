@@ -72,16 +72,17 @@ class Invocation(msgspec.Struct, eq=False):
     """One firing of one schedule, as the worker that claimed it holds it.
 
     `attempt` counts from 1; 2 or more means that a worker which held it was lost.
-    `claimed_at_ms` is the store's clock at the claim.
+    `token` names the lease: when it ends (us, the store's clock), or several such moments with a
+    colon between if the reply to an extension was lost. `lease_until_s` is the moment of this
+    process's monotonic clock until which it surely is ours.
     """
 
     shard: int
     account_id: str
     schedule_id: str
-    created_at_ms: int
     token: str
     attempt: int
-    claimed_at_ms: int
+    lease_until_s: float
     request: Request
 
 
@@ -179,7 +180,11 @@ class Caller(msgspec.Struct, frozen=True):
 
 
 class Idempotency(msgspec.Struct, frozen=True):
-    """The client's name for one create, and a digest of what it asked for under that name."""
+    """The client's name for one create, and a digest of what it asked for under that name.
+
+    `note` is kept with the key and told to those who ask again.
+    """
 
     key: str
     fingerprint: str
+    note: bytes = b""

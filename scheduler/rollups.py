@@ -21,6 +21,10 @@ SECONDS_KEPT_MS = 2 * DAY_MS
 # A rollup's name, the width of its buckets and of all of them together, from coarse to fine.
 _LEVELS = (("day", HOUR_MS, DAY_MS), ("hour", MINUTE_MS, HOUR_MS), ("minute", SECOND_MS, MINUTE_MS))
 
+# What a rollup's bucket sums, by the letter behind its number. Lateness has a bucket of its own
+# behind the letter.
+COMPLETED, FAILED, RESPONSE_TIME, LATENESS = "c", "f", "t", "b"
+
 # Upper bounds (ms, inclusive) of the lateness histogram's buckets; one more catches the rest.
 LATENESS_BOUNDS_MS = (0, 1, 2, 5, 10, 20, 50, 100, 250, 1000, 5000, 60_000)
 

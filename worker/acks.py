@@ -9,7 +9,7 @@ import structlog
 
 from scheduler.errors import StoreError, StoreRefused
 from scheduler.store import Store
-from scheduler.store.claims import Ack
+from scheduler.store.claims.claims import Ack
 from worker.holdings import Holdings
 from worker.touch import Touch
 from worker.upkeep import Backoff

@@ -12,7 +12,7 @@ import structlog
 from scheduler.errors import StoreError, StoreUnavailable
 from scheduler.models import Invocation
 from scheduler.store import Store
-from scheduler.store.claims import Batch, Look
+from scheduler.store.claims.claims import Batch, Look
 from worker.holdings import Holdings
 from worker.presence import Presence
 from worker.touch import Touch

@@ -18,7 +18,7 @@ from scheduler.errors import StoreError, StoreMisconfigured
 from scheduler.models import Invocation, Outcome
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.claims import Ack
+from scheduler.store.claims.claims import Ack
 from worker.acks import Acks
 from worker.claimer import Claimer
 from worker.firer import Firer

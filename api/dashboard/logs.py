@@ -13,7 +13,7 @@ from api.query import moment
 from api.service import HttpRequest, service_of
 from scheduler.errors import InvalidRequest
 from scheduler.models import Status
-from scheduler.store.logs import LogPage, LogQuery
+from scheduler.store.log.logs import LogPage, LogQuery
 
 _PER_PAGE = 50
 # Our idea of the store's clock may be behind it by as long as a reply takes.

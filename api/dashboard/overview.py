@@ -14,8 +14,8 @@ from api.service import HttpRequest, service_of
 from scheduler.models import LogEntry
 from scheduler.rollups import lateness_quantile_ms
 from scheduler.store import Store
-from scheduler.store.logs import LogQuery
-from scheduler.store.overview import LAST_DAY, LAST_HOUR, LAST_MONTH, Period, Pulse, Series
+from scheduler.store.log.logs import LogQuery
+from scheduler.store.log.overview import LAST_DAY, LAST_HOUR, LAST_MONTH, Period, Pulse, Series
 
 _LATEST = 8
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 from api.service import HttpRequest, service_of
 from scheduler.errors import NotFound, PostdateError
 from scheduler.models import Account
-from scheduler.store.sessions import SESSION_TTL_MS, Session
+from scheduler.store.accounts.sessions import SESSION_TTL_MS, Session
 
 ROOT = "/dashboard"
 SIGN_IN = f"{ROOT}/sign-in"

@@ -19,7 +19,7 @@ from api.dashboard.session import (
     signed_in,
 )
 from api.service import HttpRequest, service_of
-from scheduler.store.sessions import Purpose
+from scheduler.store.accounts.sessions import Purpose
 
 _SPENT = (
     "It was used already, or is older than an hour. Make a new one where Postdate runs: "

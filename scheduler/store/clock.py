@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from itertools import islice
 
 _REMEMBERED = 32
 # More than the time limit of a reply.
@@ -16,13 +17,14 @@ class StoreClock:
     Every script answers with the server's time. A reading is as old as its reply took to arrive,
     so each puts the server's clock too early, and the latest of the recent ones is the best.
     Only recent ones count, so that a server whose clock is set back is followed; `steps_back`
-    counts how often that was by more than 20 s.
+    counts how often that was by more than 20 s. `readings` counts all of them.
     """
 
     def __init__(self) -> None:
         self._offsets_us: deque[int] = deque(maxlen=_REMEMBERED)
         self._offset_us = time.time_ns() // 1000 - time.monotonic_ns() // 1000
         self.steps_back = 0
+        self.readings = 0
 
     def observe(self, server_us: int) -> None:
         """Takes in the server's time, in microseconds, from a reply that has just arrived."""
@@ -31,6 +33,7 @@ class StoreClock:
             # No reply takes so long: the server's clock was set back.
             self.steps_back += 1
             self._offsets_us.clear()
+        self.readings += 1
         self._offsets_us.append(offset_us)
         self._offset_us = max(self._offsets_us)
 
@@ -43,3 +46,9 @@ class StoreClock:
     def at_us(self, monotonic_s: float) -> int:
         """The server's time at a moment of this process's monotonic clock (`loop.time()`)."""
         return int(monotonic_s * 1_000_000) + self._offset_us
+
+    def offset_since_us(self, reading: int) -> int:
+        """What the monotonic clock is surely behind the server's by, by what was read from the
+        `reading`-th reply on: not even a server that set its clock back just before it is ahead."""
+        count = max(1, self.readings - reading + 1)
+        return max(islice(reversed(self._offsets_us), count))

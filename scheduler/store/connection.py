@@ -25,7 +25,7 @@ from scheduler.errors import (
     StoreRefused,
     StoreUnavailable,
 )
-from scheduler.store.packed import pack_with_hiredis
+from scheduler.store.line import REPLY_TIMEOUT_S
 
 # Redis and RedisCluster share the commands used here, but no base class that types them.
 Client = Any
@@ -34,7 +34,6 @@ Client = Any
 # cannot wait, they refuse: these may have as many as could be asked for.
 _CONNECTIONS = 128
 _CONNECTIONS_WITHOUT_WAITING = 8192
-_REPLY_TIMEOUT_S = 5.0
 _CONNECT_TIMEOUT_S = 2.0
 # What a server says of its own state and not of the command: it may do it yet. The client makes
 # types of some of these, and drops the word then.
@@ -52,7 +51,7 @@ def connect(url: str) -> Client:
     """A client for the URL; no connection is made yet. Raises StoreMisconfigured for a bad URL."""
     options: dict[str, Any] = {
         "protocol": 2,
-        "socket_timeout": _REPLY_TIMEOUT_S,
+        "socket_timeout": REPLY_TIMEOUT_S,
         "socket_connect_timeout": _CONNECT_TIMEOUT_S,
         "retry": Retry(NoBackoff(), 0),
     }
@@ -64,9 +63,9 @@ def connect(url: str) -> Client:
         if url.startswith("redis+sentinel://"):
             return _through_sentinels(url, options)
         pool = BlockingConnectionPool.from_url(
-            url, max_connections=_CONNECTIONS, timeout=_REPLY_TIMEOUT_S, **options
+            url, max_connections=_CONNECTIONS, timeout=REPLY_TIMEOUT_S, **options
         )
-        return Redis.from_pool(pack_with_hiredis(pool))
+        return Redis.from_pool(pool)
     except ValueError as error:
         raise StoreMisconfigured(f"The store's URL cannot be used: {error}.") from None
 
@@ -91,26 +90,53 @@ def _through_sentinels(url: str, options: dict[str, Any]) -> Client:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
-    """Turns what the client raises into the store's errors.
+def translated(but: type[Exception] | tuple[()] = ()) -> Iterator[None]:
+    """Turns what the client and the event loop raise into the store's errors, all but `but`.
 
     StoreUnavailable: certainly not done. OutcomeUnknown: the reply was lost on its way.
     StoreMisconfigured, StoreRefused: no repeat can help, for all commands or for this one.
     """
     try:
         yield
-    except (exceptions.AuthenticationError, exceptions.NoPermissionError) as error:
-        raise StoreMisconfigured(f"The store refuses us: {error}") from error
-    except exceptions.ResponseError as error:
-        raise _refusal(error) from error
-    except (exceptions.ConnectionError, exceptions.TimeoutError, OSError) as error:
+    except but:
+        raise
+    except Exception as error:
+        meaning = _meaning(error)
+        if meaning is None:
+            raise
+        raise meaning from error
+
+
+def _meaning(error: Exception) -> StoreError | None:
+    if isinstance(error, exceptions.AuthenticationError | exceptions.NoPermissionError):
+        return StoreMisconfigured(f"The store refuses us: {error}")
+    if isinstance(error, exceptions.ResponseError):
+        return _refusal(error)
+    if isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError | OSError):
         if _says_wrong_password(error):
-            raise StoreMisconfigured(f"The store refuses us: {error}") from error
+            return StoreMisconfigured(f"The store refuses us: {error}")
         if _never_connected(error):
-            raise StoreUnavailable("The store cannot be reached") from error
-        raise OutcomeUnknown("The store's answer was lost") from error
-    except exceptions.RedisError as error:
-        raise StoreUnavailable("The store cannot be used right now") from error
+            return StoreUnavailable("The store cannot be reached")
+        return OutcomeUnknown("The store's answer was lost")
+    if isinstance(error, exceptions.RedisError):
+        return StoreUnavailable("The store cannot be used right now")
+    if isinstance(error, RuntimeError | AttributeError):
+        # uvloop's word for a connection that was reset while nobody used it comes before a byte is
+        # written. redis-py's cluster client stumbles over connections that it closed itself.
+        if "handler is closed" in str(error):
+            return StoreUnavailable("The store's connection was gone")
+        return OutcomeUnknown("The store's client stumbled")
+    return None
+
+
+@contextmanager
+def never_sent() -> Iterator[None]:
+    """Around what makes a connection: whatever goes wrong here, no command was sent."""
+    try:
+        with translated():
+            yield
+    except OutcomeUnknown as error:
+        raise StoreUnavailable("The store cannot be reached") from error
 
 
 def _refusal(error: exceptions.ResponseError) -> StoreError:

@@ -2,34 +2,12 @@
 
 All that belongs to one shard carries that shard's hash tag, so it lies in one Redis Cluster slot
 and one script can change it atomically. Scripts are handed a prefix from here, as their first
-key, and derive from it only the names that this file gives. Below a shard's prefix:
-
-    heads                     ZSET    account -> when to look at it next (ms, with a fraction)
-    backlog                   STRING  since when due ones wait (ms), while they do
-    accounts                  ZSET    account -> created (ms)
-    apikey:<sha256>           HASH    who an API key is; found by its hash
-    keyid:<key>               STRING  key id -> that hash
-    session:<sha256>          HASH    a signed-in browser: account, CSRF token, until when (ms)
-    link:<sha256>             HASH    a one-time link: account, purpose, epoch
-    <account>:account         HASH    name, plan, ledger
-    <account>:keys            ZSET    key id -> created (ms)
-    <account>:holder          HASH    who signs in: argon2id of the password, epoch of the links
-    <account>:sessions        ZSET    SHA-256 of a session -> until when it is open (ms)
-    <account>:waiting         ZSET    schedule -> visible at (ms): triggerAt, or a lease's end
-    <account>:held            ZSET    schedule that a worker holds -> triggerAt (ms)
-    <account>:s:<schedule>    HASH    one schedule
-    <account>:log             STREAM  one entry per execution or cancellation
-    <account>:index:<what>    STREAM  ids of log entries by status, or by hash of the URL
-    <account>:minute:<n>      HASH    its seconds' executions, n counted from the epoch
-    <account>:hour:<n>        HASH    its minutes'
-    <account>:day:<n>         HASH    its hours', and the ledger's movements of that day
-    <account>:once:<digest>   HASH    what was created with an Idempotency-Key
-    <account>:rate            STRING  the moment (us) until which its requests are paid for
-    <account>:op:<operation>  STRING  an operation that was done, for a repeat of it
+key, and derive from it only the names below, which they spell `K.WAITING`. Python spells them
+`keys.WAITING`; what ends with a colon is followed by what tells one from another.
 
 Beside the shards, each in a slot of its own:
 
-    pd:meta                   HASH    number of shards
+    pd:meta                   HASH    number of shards, format
     pd:workers                HASH    worker -> when it was heard of, and what it said
     pd:name:<name>            STRING  an account's name, reserved -> the account's id
     pd:email:<email>          STRING  an e-mail address, reserved -> the account's id
@@ -51,6 +29,36 @@ _TAG_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 META = "pd:meta"
 WORKERS = "pd:workers"
+
+# Below a shard's prefix
+HEADS = "heads"  # ZSET: account -> when to look at it next (ms, with a fraction)
+BACKLOG = "backlog"  # STRING: since when due ones wait (ms), while they do
+ACCOUNTS = "accounts"  # ZSET: account -> created (ms)
+API_KEY = "apikey:"  # <sha256>, HASH: who an API key is
+KEY_ID = "keyid:"  # <key>, STRING: key id -> that hash
+SESSION = "session:"  # <sha256>, HASH: a signed-in browser: account, CSRF token, until when (ms)
+LINK = "link:"  # <sha256>, HASH: a one-time link: account, purpose, epoch
+NEVER = "never"  # never there; see `server.py`
+WAITED = "waited"  # STRING: written before a WAIT, and means nothing
+
+# Below an account's prefix, which is the shard's, the account's local name and a colon
+ACCOUNT = "account"  # HASH: name, plan, ledger
+KEYS = "keys"  # ZSET: key id -> created (ms)
+HOLDER = "holder"  # HASH: who signs in: argon2id of the password, epoch of the links
+SESSIONS = "sessions"  # ZSET: SHA-256 of a session -> until when it is open (ms)
+WAITING = "waiting"  # ZSET: schedule -> visible at (ms): triggerAt, or a lease's end
+HELD = "held"  # ZSET: schedule that a worker holds -> triggerAt (ms)
+TRIED = "tried"  # HASH: schedule -> attempts used, of those that more than one worker had
+SCHEDULE = "s:"  # <schedule>, HASH: `r` the packed request, and once ended `o` the outcome
+LOG = "log"  # STREAM: a chunk of entries per ack, or one per cancellation
+LOGGED = "logged"  # HASH: `n` entries in the log, `first` the moment up to which it was trimmed
+INDEX = "index:"  # <what>, STREAM: ids of the chunks that have a status, or a hash of a URL
+MINUTE = "minute:"  # <n>, HASH: its seconds' executions, n counted from the epoch
+HOUR = "hour:"  # <n>, HASH: its minutes'
+DAY = "day:"  # <n>, HASH: its hours', and the ledger's movements of that day
+ONCE = "once:"  # <digest>, STRING: what was created with an Idempotency-Key
+RATE = "rate"  # STRING: the moment (us) until which its requests are paid for
+OPERATION = "op:"  # <operation>, STRING: one that was done, for a repeat of it
 
 
 def account_name(name: str) -> str:
@@ -74,18 +82,6 @@ def shard(number: int) -> str:
     return f"pd:{{{tag(number)}}}:"
 
 
-def heads(number: int) -> str:
-    return shard(number) + "heads"
-
-
-def backlog(number: int) -> str:
-    return shard(number) + "backlog"
-
-
-def accounts(number: int) -> str:
-    return shard(number) + "accounts"
-
-
 @lru_cache(maxsize=65_536)
 def account(account_id: str) -> str:
     """The prefix of all that an account owns. Raises ValueError if it is no account's id."""
@@ -104,11 +100,11 @@ def parts(account_id: str) -> ids.Sharded:
 
 def schedule_pattern() -> str:
     """A glob for every schedule's key, whosever it is."""
-    return "pd:{*}:*:s:*"
+    return "pd:{*}:*:" + SCHEDULE + "*"
 
 
 def schedule(account_id: str, schedule_id: str) -> str:
-    return f"{account(account_id)}s:{schedule_id[4:]}"
+    return f"{account(account_id)}{SCHEDULE}{ids.local(schedule_id)}"
 
 
 def tag(number: int) -> str:

@@ -7,28 +7,26 @@ from typing import Any
 import structlog
 
 from scheduler.errors import StoreError, StoreMisconfigured
-from scheduler.rollups import DAY_MS, SECONDS_KEPT_MS
 from scheduler.settings import Settings
-from scheduler.store.accounts import Accounts
-from scheduler.store.check import broken_invariants
-from scheduler.store.claims import Claims
+from scheduler.store.accounts.accounts import Accounts
+from scheduler.store.accounts.ledger import Ledger
+from scheduler.store.accounts.sessions import Sessions
+from scheduler.store.accounts.users import Users
+from scheduler.store.claims.claims import Claims
 from scheduler.store.clock import StoreClock
 from scheduler.store.connection import Client, connect, translated
-from scheduler.store.items import Keeping
-from scheduler.store.ledger import Ledger
-from scheduler.store.logs import Logs
-from scheduler.store.overview import Overview
-from scheduler.store.schedules import Schedules
-from scheduler.store.scripts import Scripts
-from scheduler.store.sessions import Sessions
-from scheduler.store.shards import Shards
-from scheduler.store.statistics import Statistics
-from scheduler.store.system import System
-from scheduler.store.users import Users
-from scheduler.store.workers import Workers
+from scheduler.store.log.logs import Logs
+from scheduler.store.log.overview import Overview
+from scheduler.store.log.statistics import Statistics
+from scheduler.store.operators.check import broken_invariants
+from scheduler.store.operators.shards import Shards
+from scheduler.store.operators.system import System
+from scheduler.store.operators.workers import Workers
+from scheduler.store.retention import Retention
+from scheduler.store.schedules.schedules import Schedules
+from scheduler.store.server import Server
 
 _OLDEST_SERVER = (7, 0)
-_MINUTE_MS = 60_000
 _log = structlog.get_logger(__name__)
 
 
@@ -39,21 +37,22 @@ class Store:
         self.client = client
         self.clock = StoreClock()
         self.uptime_s = 0  # of the server, when it was inspected
-        self._scripts = scripts = Scripts(
-            client, _keeping(settings), wait_replicas=settings.wait_replicas, plain_lua=plain_lua
+        self.server = server = Server(
+            client, wait_replicas=settings.wait_replicas, plain_lua=plain_lua
         )
-        self.shards = Shards(scripts, settings.shards)
-        self.accounts = Accounts(client, scripts, self.shards, settings.rate_limits)
-        self.schedules = Schedules(client, scripts, self.clock)
-        self.claims = Claims(client, scripts, self.clock)
-        self.logs = Logs(client, scripts, self.clock, settings.log_retention_ms)
-        self.stats = Statistics(client, scripts, self.clock, settings.log_retention_ms)
-        self.workers = Workers(client, scripts, self.clock)
-        self.users = Users(client, scripts)
-        self.sessions = Sessions(client, scripts, self.shards)
-        self.overview = Overview(scripts, self.clock)
-        self.ledger = Ledger(client, self.clock, settings.log_retention_ms)
-        self.system = System(client, self.accounts, self.claims, self.workers, self.shards)
+        kept = Retention.of(settings)
+        self.shards = Shards(server, settings.shards)
+        self.accounts = Accounts(client, server, self.shards, kept, settings.rate_limits)
+        self.schedules = Schedules(server, self.clock, kept)
+        self.claims = Claims(server, self.clock, kept)
+        self.logs = Logs(server, self.clock, kept)
+        self.stats = Statistics(server, self.clock, kept)
+        self.workers = Workers(client, server, self.clock)
+        self.users = Users(client, server)
+        self.sessions = Sessions(client, server, self.shards)
+        self.overview = Overview(server, self.clock)
+        self.ledger = Ledger(server, self.clock, kept)
+        self.system = System(client, server, self.accounts, self.claims, self.workers, self.shards)
 
     @classmethod
     async def open(cls, settings: Settings) -> Store:
@@ -103,9 +102,10 @@ class Store:
 
     async def check(self) -> list[str]:
         """Every broken invariant, as a sentence."""
-        return await broken_invariants(self.client, self._scripts, self.shards.count)
+        return await broken_invariants(self.client, self.server, self.shards.count)
 
     async def aclose(self) -> None:
+        self.server.close()
         await self.client.aclose()
 
     async def _config(self) -> dict[str, Any]:
@@ -115,19 +115,6 @@ class Store:
                 return _first(await self.client.config_get("hash-max-*"))
         except StoreError:
             return {}
-
-
-def _keeping(settings: Settings) -> Keeping:
-    """Everything is kept a day longer than promised, and reads are clipped to the promise.
-
-    An ended schedule is kept a minute at least, so that a repeated create finds it.
-    """
-    return Keeping(
-        schedule_ms=max(settings.schedule_retention_ms, _MINUTE_MS),
-        log_ms=settings.log_retention_ms + DAY_MS,
-        log_entries=settings.log_max_entries,
-        seconds_ms=SECONDS_KEPT_MS + DAY_MS // 24,
-    )
 
 
 def _first(info: dict[str, Any]) -> dict[str, Any]:

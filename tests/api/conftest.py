@@ -15,7 +15,7 @@ from api.app import create_app
 from scheduler.models import Account, Invocation, Outcome, Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.claims import Ack
+from scheduler.store.claims.claims import Ack
 from tests.servers import ValkeyProcess
 
 CREDITS = 1000

@@ -12,7 +12,7 @@ from api.query import Query
 from api.stats import log_query, period
 from scheduler.errors import InvalidRequest
 from scheduler.models import Status
-from scheduler.store.logs import LogQuery
+from scheduler.store.log.logs import LogQuery
 from scheduler.times import parse_iso8601
 
 NOW_MS = 1_795_161_612_345  # 2026-11-20T08:00:12.345Z

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.errors import FieldError, InvalidRequest
 from scheduler.models import LogEntry, Status, Usage
-from scheduler.store.logs import LogPage, LogQuery
+from scheduler.store.log.logs import LogPage, LogQuery
 from tests.api.conftest import CREDITS, URL, Api
 
 EXECUTED = LogEntry(

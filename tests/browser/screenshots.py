@@ -18,7 +18,7 @@ from cli.options import with_store
 from scheduler.models import Outcome, Request, Status
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.sessions import Purpose
+from scheduler.store.accounts.sessions import Purpose
 from tests.browser.chromium import chromium
 from tests.processes import ROOT
 from tests.servers import Answer, Customer, PostdateProcess, Receiver, until

@@ -14,7 +14,7 @@ from api.app import create_app
 from scheduler.models import Account, Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.sessions import Purpose
+from scheduler.store.accounts.sessions import Purpose
 from tests.servers import ValkeyProcess
 
 ORIGIN = "http://postdate.test"

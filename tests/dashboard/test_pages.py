@@ -9,8 +9,8 @@ import re
 import pytest
 
 from scheduler.models import Account, Outcome, Request, Status
-from scheduler.store.claims import Ack
-from scheduler.store.schedules import Schedules
+from scheduler.store.claims.claims import Ack
+from scheduler.store.schedules.schedules import Schedules
 from tests.dashboard.conftest import ORIGIN, Browser, Dashboard
 
 URL = "https://example.com/hook?a=1&b=<2>"

@@ -11,7 +11,7 @@ from api.dashboard import formats
 from api.dashboard.curl import curl_of
 from api.dashboard.shared import Shared
 from scheduler.models import Request
-from scheduler.store.system import server_warnings
+from scheduler.store.operators.system import server_warnings
 
 
 @pytest.mark.parametrize(

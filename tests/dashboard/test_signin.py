@@ -6,8 +6,8 @@ import re
 
 from api.dashboard import passwords
 from scheduler.models import Account
-from scheduler.store.sessions import Purpose
-from scheduler.store.users import ATTEMPTS_PER_EMAIL
+from scheduler.store.accounts.sessions import Purpose
+from scheduler.store.accounts.users import ATTEMPTS_PER_EMAIL
 from tests.dashboard.conftest import ORIGIN, PASSWORD, Browser, Dashboard
 
 EMAIL = "ada@example.com"

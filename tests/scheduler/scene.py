@@ -11,8 +11,8 @@ import msgspec
 
 from scheduler.models import Invocation, LogEntry, Outcome, Plan, Request, Status
 from scheduler.store import Store, keys
-from scheduler.store.claims import Ack
-from scheduler.store.logs import LogQuery
+from scheduler.store.claims.claims import Ack
+from scheduler.store.log.logs import LogQuery
 from tests.scheduler.clocks import Clock
 
 CREDITS = 100

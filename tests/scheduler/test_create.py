@@ -11,7 +11,7 @@ from scheduler.errors import InsufficientCredits, KeyReused, NotFound, StoreUnav
 from scheduler.models import Delivery, Idempotency, Request, Schedule, Status
 from scheduler.store import keys, packing
 from scheduler.store.items import CreateGroup, CreateItem, CreateReply
-from scheduler.store.schedules import Created
+from scheduler.store.schedules.schedules import Created
 from tests.scheduler.scene import CREDITS, URL, Holdings, Scene, settled
 
 

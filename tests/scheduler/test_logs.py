@@ -11,7 +11,7 @@ from scheduler import ids
 from scheduler.errors import InvalidRequest
 from scheduler.models import LogEntry, Outcome, Request, Status
 from scheduler.store import packing
-from scheduler.store.logs import LogPage, LogQuery
+from scheduler.store.log.logs import LogPage, LogQuery
 from tests.scheduler.scene import COMPLETED, CREDITS, FAILED, Scene
 
 URLS = [f"https://example.com/{n}" for n in range(3)]

@@ -11,7 +11,7 @@ from scheduler.errors import OutcomeUnknown, StoreError
 from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.sessions import Purpose
+from scheduler.store.accounts.sessions import Purpose
 from scheduler.store.sources import source_and_sha1
 from tests.scheduler.clocks import ServerClock
 from tests.scheduler.scene import CREDITS, Holdings, Scene, settled

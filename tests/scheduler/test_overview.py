@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scheduler.rollups import LATENESS_BOUNDS_MS, lateness_quantile_ms
-from scheduler.store.overview import LAST_DAY, LAST_HOUR, LAST_MONTH
+from scheduler.store.log.overview import LAST_DAY, LAST_HOUR, LAST_MONTH
 from tests.scheduler.scene import COMPLETED, FAILED, Scene
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.errors import NotFound
 from scheduler.store import keys
-from scheduler.store.sessions import LINK_TTL_MS, SESSION_TTL_MS, Purpose
+from scheduler.store.accounts.sessions import LINK_TTL_MS, SESSION_TTL_MS, Purpose
 from tests.scheduler.scene import Scene
 
 NOBODY = "acc_00_00000000"

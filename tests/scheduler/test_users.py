@@ -8,7 +8,7 @@ from scheduler.emails import normal_email
 from scheduler.errors import EmailTaken, NotFound
 from scheduler.models import Plan
 from scheduler.store import Store, keys
-from scheduler.store.users import ATTEMPTS_PER_ADDRESS, ATTEMPTS_PER_EMAIL
+from scheduler.store.accounts.users import ATTEMPTS_PER_ADDRESS, ATTEMPTS_PER_EMAIL
 
 
 async def make(store: Store, name: str, email: str = "") -> str:

@@ -12,7 +12,7 @@ import pytest
 from scheduler.errors import StoreError, StoreUnavailable
 from scheduler.models import Invocation, Outcome, Request, Status
 from scheduler.store import Store
-from scheduler.store.claims import Ack, Batch, Look
+from scheduler.store.claims.claims import Ack, Batch, Look
 from scheduler.store.clock import StoreClock
 from worker.acks import Acks
 from worker.claimer import Claimer

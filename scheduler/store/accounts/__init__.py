@@ -1,0 +1,1 @@
+"""Accounts: their ledger and keys, who signs in to them, and the sessions of who did."""

@@ -1,0 +1,62 @@
+#!lua flags=allow-oom
+-- Tells who the holders of API keys are, as the store knows it at this moment, and counts each
+-- request against its account's rate. A key's use is noted at most once a minute.
+-- The rate is GCRA, a leaky bucket that keeps one number: the moment at which the account will have
+-- paid for all it asked for (https://brandur.org/rate-limiting). The burst is a second's worth.
+-- Not safe to repeat without counting twice; a repeat after a lost reply does, and no more.
+-- KEYS[1]  the shard's prefix
+-- ARGV[1]  how many plans have a rate
+-- ARGV[2…] for each of these: plan, requests a second
+-- ARGV[…]  SHA-256 of each key
+-- Returns  for each key {account, key id, plan} or, where the plan has a rate, {account, key id,
+--          plan, limit, remaining, until full (s), until allowed (s; 0: it is)};
+--          {} if it is unknown or inactive
+--@include now
+local prefix = KEYS[1]
+local rates, first = {}, 2 + 2 * ARGV[1]
+for i = 2, first - 1, 2 do
+  rates[ARGV[i]] = tonumber(ARGV[i + 1])
+end
+local paid_until = {} -- rate key -> us
+local callers = {}
+
+local function count(key, rate)
+  local before = paid_until[key]
+  if not before then
+    before = tonumber(redis.call('GET', key) or '0')
+  end
+  before = math.max(before, now_us)
+  local after = before + 1000000 / rate
+  local wait_us = after - 1000000 - now_us
+  if wait_us > 0.5 then
+    paid_until[key] = before
+    return {rate, 0, math.ceil((before - now_us) / 1000000), math.ceil(wait_us / 1000000)}
+  end
+  paid_until[key] = after
+  local remaining = math.floor((now_us + 1000000 - after) * rate / 1000000 + 0.001)
+  return {rate, remaining, math.ceil((after - now_us) / 1000000), 0}
+end
+
+for i = first, #ARGV do
+  local key = prefix .. K.API_KEY .. ARGV[i]
+  local stored = redis.call('HMGET', key, 'active', 'account', 'id', 'used')
+  local caller = {}
+  if stored[1] == '1' then
+    local base = prefix .. stored[2] .. ':'
+    local plan = redis.call('HGET', base .. K.ACCOUNT, 'plan')
+    caller = {stored[2], stored[3], plan}
+    if rates[plan] then
+      for _, value in ipairs(count(base .. K.RATE, rates[plan])) do
+        table.insert(caller, value)
+      end
+    end
+    if now_ms - tonumber(stored[4] or '0') >= 60000 then
+      redis.call('HSET', key, 'used', now_ms)
+    end
+  end
+  table.insert(callers, caller)
+end
+for key, us in pairs(paid_until) do
+  redis.call('SET', key, string.format('%.0f', us), 'PX', 2000)
+end
+return callers

@@ -1,0 +1,21 @@
+#!lua
+-- Adds credits to an account. Safe to repeat with the same operation for a day.
+-- KEYS[1]  the account's prefix
+-- ARGV     operation, credits, how long a day's rollup is kept (ms)
+-- Returns  1 granted (now or before), 0 no such account
+--@include now
+--@include operation
+--@include accounts/ledger
+local base, credits = KEYS[1], ARGV[2]
+local account = base .. K.ACCOUNT
+if redis.call('EXISTS', account) == 0 then
+  return 0
+end
+if was_done(base, ARGV[1]) then
+  return 1
+end
+note_done(base, ARGV[1], 86400000)
+redis.call('HINCRBY', account, 'credits', credits)
+redis.call('HINCRBY', account, 'granted', credits)
+move_credits(base, 'granted', credits, ARGV[3])
+return 1

@@ -1,0 +1,32 @@
+#!lua flags=allow-oom
+-- Redeems a one-time link, in one step: it is gone, what it was for is done, a session is open.
+-- Setting a password closes all sessions that were open. Safe to repeat with the same session.
+-- KEYS[1]  the shard's prefix
+-- ARGV     SHA-256 of the link's secret, what it must be for, argon2id of the new password ('':
+--          none is set), SHA-256 of the session's secret, its CSRF token, how long it is open (ms),
+--          most sessions of an account
+-- Returns  the account, or '' if there is no such link (any more)
+--@include now
+--@include accounts/session
+local prefix = KEYS[1]
+local opened = redis.call('HGET', prefix .. K.SESSION .. ARGV[4], 'account')
+if opened then
+  return opened
+end
+local key = prefix .. K.LINK .. ARGV[1]
+local link = redis.call('HMGET', key, 'account', 'purpose', 'epoch')
+local account = link[1]
+if not account or link[2] ~= ARGV[2] then
+  return ''
+end
+local holder = prefix .. account .. ':' .. K.HOLDER
+redis.call('DEL', key)
+if link[3] ~= (redis.call('HGET', holder, 'epoch') or '0') then
+  return ''
+end
+if ARGV[3] ~= '' then
+  redis.call('HSET', holder, 'password', ARGV[3])
+  close_sessions(prefix, account, '')
+end
+open_session(prefix, account, ARGV[4], ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]))
+return account

@@ -1,0 +1,31 @@
+-- Sessions of an account. prefix: the shard's; account: its name there.
+
+-- Closes all of an account's sessions but `kept` ('': none), and voids links not yet used.
+local function close_sessions(prefix, account, kept)
+  local sessions = prefix .. account .. ':' .. K.SESSIONS
+  for _, sha256 in ipairs(redis.call('ZRANGE', sessions, 0, -1)) do
+    if sha256 ~= kept then
+      redis.call('DEL', prefix .. K.SESSION .. sha256)
+      redis.call('ZREM', sessions, sha256)
+    end
+  end
+  redis.call('HINCRBY', prefix .. account .. ':' .. K.HOLDER, 'epoch', 1)
+end
+
+-- Opens one for `ttl_ms`; of more than `most`, those that end first are closed.
+local function open_session(prefix, account, sha256, csrf, ttl_ms, most)
+  local sessions, key = prefix .. account .. ':' .. K.SESSIONS, prefix .. K.SESSION .. sha256
+  local ends = now_ms + ttl_ms
+  redis.call('HSET', key, 'account', account, 'csrf', csrf, 'ends', ends)
+  redis.call('PEXPIRE', key, ttl_ms)
+  redis.call('ZREMRANGEBYSCORE', sessions, '-inf', now_ms)
+  redis.call('ZADD', sessions, ends, sha256)
+  redis.call('PEXPIRE', sessions, ttl_ms)
+  local over = redis.call('ZCARD', sessions) - most
+  if over > 0 then
+    for _, old in ipairs(redis.call('ZRANGE', sessions, 0, over - 1)) do
+      redis.call('DEL', prefix .. K.SESSION .. old)
+      redis.call('ZREM', sessions, old)
+    end
+  end
+end

@@ -1,0 +1,153 @@
+"""Signed-in browsers, and the one-time links that sign in or set a password.
+
+Both are secrets of 256 random bits that name their shard, as API keys do, and are stored by hash.
+"""
+
+from __future__ import annotations
+
+import secrets
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from scheduler import ids
+from scheduler.errors import NotFound
+from scheduler.store import keys
+from scheduler.store.connection import Client, translated
+from scheduler.store.line import Argument
+from scheduler.store.operators.shards import Shards
+from scheduler.store.server import Script, Server
+
+SESSION_TTL_MS = 7 * 24 * 3_600_000
+LINK_TTL_MS = 3_600_000
+
+_MOST_SESSIONS = 50
+
+_OPEN = Script("accounts/session_open")
+_CLOSE = Script("accounts/session_close")
+_LINK_MAKE = Script("accounts/link_make")
+_LINK_REDEEM = Script("accounts/link_redeem")
+
+
+class Purpose(StrEnum):
+    """What a one-time link is good for."""
+
+    SIGN_IN = "sign-in"
+    SET_PASSWORD = "set-password"  # noqa: S105
+
+
+class Session(NamedTuple):
+    """A signed-in browser. `csrf` comes with every write that it makes."""
+
+    account_id: str
+    sha256: str
+    csrf: str
+
+
+class Opened(NamedTuple):
+    """A session and its secret, which is not stored and cannot be told again."""
+
+    session: Session
+    secret: str
+
+
+class Sessions:
+    """Opens, finds and closes sessions; makes and redeems links."""
+
+    def __init__(self, client: Client, server: Server, shards: Shards) -> None:
+        self._client = client
+        self._server = server
+        self._shards = shards
+
+    async def open(self, account_id: str) -> Opened:
+        """A new session of an account, for a week. Raises NotFound."""
+        opened = _new(account_id)
+        what = (opened.session.sha256, opened.session.csrf, SESSION_TTL_MS, _MOST_SESSIONS)
+        if not await self._written(_OPEN, account_id, *what):
+            raise NotFound(f"There is no account {account_id}.")
+        return opened
+
+    async def find(self, secret: str) -> Session | None:
+        """The open session with this secret."""
+        shard = await self._shard(secret)
+        if shard is None:
+            return None
+        sha256 = ids.hash_secret(secret)
+        with translated():
+            stored = await self._client.hmget(
+                keys.shard(shard) + keys.SESSION + sha256, "account", "csrf"
+            )
+        if stored[0] is None:
+            return None
+        return Session(ids.account_id(shard, stored[0].decode()), sha256, stored[1].decode())
+
+    async def close(self, session: Session) -> None:
+        """Safe to repeat."""
+        await self._written(_CLOSE, session.account_id, session.sha256)
+
+    async def close_all(self, account_id: str) -> None:
+        """Closes every session of an account; links that were not used are void. Safe to repeat."""
+        await self._written(_CLOSE, account_id, "")
+
+    async def count(self, account_id: str) -> int:
+        """How many are open; one that ended a moment ago may still count."""
+        with translated():
+            return int(await self._client.zcard(keys.account(account_id) + keys.SESSIONS))
+
+    async def make_link(self, account_id: str, purpose: Purpose) -> str:
+        """The secret of a new link, good once and for an hour. Raises NotFound."""
+        secret = ids.new_secret(keys.parts(account_id).shard)
+        sha256 = ids.hash_secret(secret)
+        if not await self._written(_LINK_MAKE, account_id, sha256, purpose, LINK_TTL_MS):
+            raise NotFound(f"There is no account {account_id}.")
+        return secret
+
+    async def is_good(self, link: str, purpose: Purpose) -> bool:
+        """Whether a link could be redeemed now. Read-only."""
+        shard = await self._shard(link)
+        if shard is None:
+            return False
+        prefix = keys.shard(shard)
+        with translated():
+            account, found, epoch = await self._client.hmget(
+                prefix + keys.LINK + ids.hash_secret(link), "account", "purpose", "epoch"
+            )
+            if account is None or found.decode() != purpose:
+                return False
+            now = await self._client.hget(f"{prefix}{account.decode()}:{keys.HOLDER}", "epoch")
+        return bool(epoch == (now or b"0"))
+
+    async def redeem(self, link: str, purpose: Purpose, password: str = "") -> Opened | None:
+        """Spends a link: sets the password's hash if one is given (and closes what was open), and
+        opens a session. None if the link is spent, too old, void or none."""
+        shard = await self._shard(link)
+        if shard is None:
+            return None
+        secret, csrf = ids.new_secret(shard), secrets.token_urlsafe(32)
+        sha256 = ids.hash_secret(secret)
+        arguments = (ids.hash_secret(link), purpose, password, sha256, csrf)
+        limits = (SESSION_TTL_MS, _MOST_SESSIONS)
+        local = await self._server.repeated(
+            lambda: self._server.write(_LINK_REDEEM, keys.shard(shard), (*arguments, *limits))
+        )
+        if not local:
+            return None
+        return Opened(Session(ids.account_id(shard, local.decode()), sha256, csrf), secret)
+
+    async def _written(self, script: Script, account_id: str, *arguments: Argument) -> Any:
+        shard, account = keys.parts(account_id)
+        return await self._server.repeated(
+            lambda: self._server.write(script, keys.shard(shard), (account, *arguments))
+        )
+
+    async def _shard(self, secret: str) -> int | None:
+        shard = ids.secret_shard(secret)
+        if shard is None:
+            return None
+        if shard >= self._shards.count and shard >= await self._shards.newest():
+            return None
+        return shard
+
+
+def _new(account_id: str) -> Opened:
+    secret = ids.new_secret(keys.parts(account_id).shard)
+    return Opened(Session(account_id, ids.hash_secret(secret), secrets.token_urlsafe(32)), secret)

@@ -1,0 +1,119 @@
+"""Who signs in: the holder of an account, found by e-mail address, known by a password.
+
+Hashing is not done here: a password comes in and goes out as the text of its argon2id hash.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from scheduler.emails import normal_email
+from scheduler.errors import NotFound
+from scheduler.store import keys
+from scheduler.store.connection import Client, translated
+from scheduler.store.server import Script, Server
+
+# Attempts that fail within a quarter of an hour. Of one address there may be more than of one
+# e-mail address: an office, or a proxy, shares it.
+ATTEMPTS_WINDOW_MS = 15 * 60_000
+ATTEMPTS_PER_EMAIL = 10
+ATTEMPTS_PER_ADDRESS = 100
+
+_PASSWORD_SET = Script("accounts/password_set")
+_ATTEMPT = Script("accounts/attempt")
+
+
+class Holder(NamedTuple):
+    """Who may sign in to an account; `password` is None until one has been set."""
+
+    account_id: str
+    password: str | None
+
+
+class Users:
+    """Finds who signs in, keeps their passwords, and counts who tries."""
+
+    def __init__(self, client: Client, server: Server) -> None:
+        self._client = client
+        self._server = server
+
+    async def find(self, email: str) -> Holder | None:
+        """The holder with this address, in any spelling; None if there is none."""
+        try:
+            address = normal_email(email)
+        except ValueError:
+            return None
+        with translated():
+            account_id = await self._client.get(keys.email(address))
+            if account_id is None:
+                return None
+            # Reserved, but its account was never made: nobody yet.
+            base = keys.account(account_id.decode())
+            if await self._client.hget(base + keys.ACCOUNT, "email") != address.encode():
+                return None
+        return await self.of(account_id.decode())
+
+    async def of(self, account_id: str) -> Holder:
+        """The holder of an account."""
+        with translated():
+            password = await self._client.hget(keys.account(account_id) + keys.HOLDER, "password")
+        return Holder(account_id, password.decode() if password else None)
+
+    async def set_password(self, account_id: str, password: str, keep_session: str = "") -> None:
+        """Stores a hash, and closes every session but the one whose hash is given; links that were
+        not used are void. Raises NotFound. Safe to repeat."""
+        shard, account = keys.parts(account_id)
+        arguments = (account, password, keep_session)
+        if not await self._server.repeated(
+            lambda: self._server.write(_PASSWORD_SET, keys.shard(shard), arguments)
+        ):
+            raise NotFound(f"There is no account {account_id}.")
+
+    async def attempt(self, email: str, address: str) -> int:
+        """Counts an attempt to sign in, before it is made; returns 0 if it may be made, else for
+        how many seconds none may."""
+        # By network address first: who has used that up makes no more counters by e-mail address.
+        limits = ((_address(address), ATTEMPTS_PER_ADDRESS), (_email(email), ATTEMPTS_PER_EMAIL))
+        for whose, most in limits:
+            count, left_ms = await self._server.run(
+                _ATTEMPT, keys.attempts(whose), [ATTEMPTS_WINDOW_MS]
+            )
+            if count > most:
+                return max(1, int(-(-left_ms // 1000)))
+        return 0
+
+    async def forgive(self, email: str, address: str) -> None:
+        """After a success: the e-mail address begins anew, and this attempt was none of those that
+        count against the network address."""
+        with translated():
+            await self._client.delete(keys.attempts(_email(email)))
+            await self._client.decr(keys.attempts(_address(address)))
+
+
+async def email_is_free(client: Client, address: str, name: str) -> bool:
+    """Whether an account of this name could have the address, as it looks now: asked first, so that
+    a mistake reserves no name."""
+    with translated():
+        holder = await client.get(keys.email(address))
+        return holder is None or holder == await client.get(keys.account_name(name))
+
+
+async def reserve_email(client: Client, address: str, account_id: str) -> bool:
+    """Whether this address now stands for this account; safe to repeat. A crash before the account
+    is made leaves an address without one, which making the account again fills."""
+    key = keys.email(address)
+    with translated():
+        await client.set(key, account_id, nx=True)
+        holder: bytes = await client.get(key)
+    return holder.decode() == account_id
+
+
+def _email(email: str) -> str:
+    try:
+        return "email:" + normal_email(email)
+    except ValueError:
+        return "email:none"  # all that is no address counts together
+
+
+def _address(address: str) -> str:
+    return "address:" + address

@@ -1,0 +1,109 @@
+#!lua flags=allow-oom
+-- Records outcomes: the schedules' end, a chunk of the log, the indexes and the statistics, in one
+-- step. They come by account, and an account's are recorded together or not at all: where one is
+-- not held by its token any more, nothing of that account is written, and the caller repeats it
+-- without that one. Safe to repeat: the first time takes the leases away. A lease that has ended
+-- and that nobody took over is still acked.
+-- KEYS[1]  the shard's prefix
+-- ARGV[1]  how long an ended schedule is kept (ms)
+-- ARGV[2]  how long log and statistics are kept (ms)
+-- ARGV[3]  most log entries of an account
+-- ARGV[4]  how long single seconds are kept (ms)
+-- ARGV[5…] for each account: its name, how many schedules, chunk of log entries, completed, failed,
+--          total response time (ms), two lists with how many strings each has before it (lateness
+--          buckets and how many fires in each; what the index notes and the digests of it), and for
+--          each schedule: schedule, token, packed outcome
+-- Returns  {now (us), a code for each schedule}: 1 recorded, 0 had ended before, -1 another holds
+--          it, 2 not recorded because of the others: to be sent again without those
+--@include now
+--@include claims/token
+--@include log/append
+local prefix = KEYS[1]
+local ttl_ms, most = tonumber(ARGV[2]), tonumber(ARGV[3])
+local codes = {}
+
+-- A code for each of an account's schedules; and whether all are held by their tokens.
+local function judge(base, schedules, first)
+  local scores = redis.call('ZMSCORE', base .. K.WAITING, unpack(schedules))
+  local found, all = {}, true
+  for i, schedule in ipairs(schedules) do
+    found[i] = 1
+    if not names(ARGV[first + 3 * i - 2], scores[i]) then
+      all = false
+      found[i] = redis.call('HEXISTS', base .. K.SCHEDULE .. schedule, 'o') == 1 and 0 or -1
+    end
+  end
+  return found, all
+end
+
+-- Adds to a rollup's bucket; what is kept so long from its first use is not touched again.
+local function add(rollup, bucket, sums, kept_ms)
+  local new = false
+  for i = 1, #sums, 2 do
+    if tonumber(sums[i + 1]) > 0 then
+      local sum = redis.call('HINCRBY', rollup, bucket .. sums[i], sums[i + 1])
+      new = new or sum == tonumber(sums[i + 1])
+    end
+  end
+  if new then
+    redis.call('PEXPIRE', rollup, kept_ms)
+  end
+end
+
+-- Seconds within a minute, minutes within an hour, hours within a day.
+local function count(base, at, sums, lateness)
+  local second = math.floor(at / 1000)
+  local minute, hour = math.floor(second / 60), math.floor(second / 3600)
+  add(base .. K.MINUTE .. minute, second % 60, sums, ARGV[4])
+  for i = 1, #lateness, 2 do
+    sums[#sums + 1], sums[#sums + 2] = R.LATENESS .. lateness[i], lateness[i + 1]
+  end
+  add(base .. K.HOUR .. hour, minute % 60, sums, ttl_ms)
+  add(base .. K.DAY .. math.floor(hour / 24), hour % 24, sums, ttl_ms)
+end
+
+local function record(base, schedules, first, at)
+  local key = base .. K.SCHEDULE
+  for i, schedule in ipairs(schedules) do
+    redis.call('HSET', key .. schedule, 'o', at .. ARGV[first + 3 * i - 1])
+    redis.call('PEXPIRE', key .. schedule, ARGV[1])
+  end
+  redis.call('ZREM', base .. K.WAITING, unpack(schedules))
+  redis.call('ZREM', base .. K.HELD, unpack(schedules))
+  if redis.call('EXISTS', base .. K.TRIED) == 1 then
+    redis.call('HDEL', base .. K.TRIED, unpack(schedules))
+  end
+end
+
+-- The list whose length stands at `i`, and where what follows it begins.
+local function list(i)
+  local values = {}
+  for k = i + 1, i + ARGV[i] do
+    values[#values + 1] = ARGV[k]
+  end
+  return values, i + 1 + #values
+end
+
+local i = 5
+while i <= #ARGV do
+  local base, size, chunk = prefix .. ARGV[i] .. ':', tonumber(ARGV[i + 1]), ARGV[i + 2]
+  local sums = {R.COMPLETED, ARGV[i + 3], R.FAILED, ARGV[i + 4], R.RESPONSE_TIME, ARGV[i + 5]}
+  local lateness, places, schedules
+  lateness, i = list(i + 6)
+  places, i = list(i)
+  schedules = {}
+  for k = i, i + 3 * size - 1, 3 do
+    schedules[#schedules + 1] = ARGV[k]
+  end
+  local found, all = judge(base, schedules, i)
+  if all then
+    local at = append(base, chunk, size, places, ttl_ms, most)
+    record(base, schedules, i, at)
+    count(base, at, sums, lateness)
+  end
+  for _, code in ipairs(found) do
+    codes[#codes + 1] = (code == 1 and not all) and 2 or code
+  end
+  i = i + 3 * size
+end
+return {now_us, codes}

@@ -1,0 +1,273 @@
+"""Claims what is due in a shard, and settles what was claimed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import structlog
+
+from scheduler import ids
+from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable
+from scheduler.models import Delivery, Invocation
+from scheduler.store import keys
+from scheduler.store.claims.recorded import Ack, arguments_of, by_account
+from scheduler.store.clock import StoreClock
+from scheduler.store.line import Argument
+from scheduler.store.retention import Retention
+from scheduler.store.schedules.stored import unpack_request
+from scheduler.store.server import Script, Server
+
+_REALIGNED_AT_ONCE = 500
+_LOOK_ALONE_S = 0.5
+# What a claim may bring: more than a full one of usual requests, and what the loop of a worker and
+# the server's reply can bear.
+_MOST_BYTES = 4 * 1024 * 1024
+_NOT_THEN = 2
+
+_CLAIM = Script("claims/claim")
+_EXTEND = Script("claims/extend")
+_RELEASE = Script("claims/release")
+_ACK = Script("claims/ack")
+_REALIGN = Script("claims/realign")
+
+__all__ = ["Ack", "Batch", "Claims", "Look"]
+
+_log = structlog.get_logger(__name__)
+
+
+class Batch(NamedTuple):
+    """What a claim brought; `next_look_ms` (the server's clock) is None if nothing waits. `full`:
+    there may be more that is due. `reading` is the clock's that came with it."""
+
+    invocations: list[Invocation]
+    next_look_ms: float | None
+    full: bool
+    reading: int
+
+
+class Look(NamedTuple):
+    """What a shard holds, at a glance (ms, the server's clock; None: nothing)."""
+
+    next_look_ms: float | None
+    backlog_since_ms: float | None
+
+
+class Claims:
+    """Claims what is due in a shard, and settles what was claimed."""
+
+    def __init__(self, server: Server, clock: StoreClock, retention: Retention) -> None:
+        self._server = server
+        self._clock = clock
+        self._retention = retention
+
+    async def look(self, shards: Sequence[int]) -> dict[int, Look | StoreError]:
+        """When each shard is to be looked at next: one round trip for all of them.
+
+        A shard that cannot be read has its error instead; on a cluster the others are read all
+        the same.
+        """
+        try:
+            return {**await self._look(shards)}
+        except StoreError as error:
+            if not self._server.routed:
+                return dict.fromkeys(shards, error)
+        alone = await asyncio.gather(*map(self._look_alone, shards))
+        return dict(zip(shards, alone, strict=True))
+
+    async def realign(self, shard: int) -> None:
+        """Brings accounts' turns back to the server's clock after that was set back."""
+        place, count = 0, _REALIGNED_AT_ONCE
+        while count == _REALIGNED_AT_ONCE:
+            now_us, count = await self._server.run(
+                _REALIGN, keys.shard(shard), (place, _REALIGNED_AT_ONCE)
+            )
+            self._clock.observe(now_us)
+            place += count
+
+    async def claim(
+        self,
+        shard: int,
+        *,
+        lease_ms: int,
+        most: int,
+        most_bytes: int = _MOST_BYTES,
+        most_accounts: int = 16,
+        ahead_ms: int = 0,
+        take_over_by_ms: int | None = None,
+        pass_over: Iterable[str] = (),
+    ) -> Batch:
+        """Claims up to `most` due schedules, a fair share from each of up to `most_accounts`.
+
+        Due is what is due within `ahead_ms` from now; below 0, what has been due for so long.
+        Leases that ended later than `take_over_by_ms` (the server's clock; 0: at any time) are
+        left: a claim that waits in a store that hangs must not take over what nobody could prolong
+        meanwhile. `pass_over` names account ids to leave. Not repeated here after a lost reply:
+        what it claimed waits for its lease to end.
+
+        Where replicas must have what callers rely on, at-most-once schedules are handed out only
+        once they have the claim: a primary that fails over must not forget it.
+        """
+        asked_s = time.monotonic()
+        by_ms = 2**53 if take_over_by_ms is None else take_over_by_ms
+        arguments: list[Argument] = [lease_ms, most, most_bytes, most_accounts, ahead_ms, by_ms]
+        arguments += [keys.parts(account).local for account in pass_over]
+        now_us, look, token, parts = await self._server.run(_CLAIM, keys.shard(shard), arguments)
+        self._clock.observe(now_us)
+        reading, until_s, claim = self._clock.readings, asked_s + lease_ms / 1000, str(token)
+        found: list[Invocation] = []
+        for part in parts:
+            found += _invocations(shard, claim, until_s, part)
+        next_look_ms = None if look == b"-1" else float(look)
+        full = next_look_ms is not None and next_look_ms <= now_us / 1000 + ahead_ms
+        if self._server.wait_replicas:
+            found = await self._replicated(shard, found)
+        return Batch(found, next_look_ms, full, reading)
+
+    async def extend(
+        self, shard: int, lease_ms: int, invocations: Sequence[Invocation]
+    ) -> list[Invocation]:
+        """Prolongs leases, and notes so in the invocations; returns those that are lost to another
+        worker. Safe to repeat."""
+        asked_s = time.monotonic()
+        codes: list[int] = []
+        for _ in range(2):  # the second time by the clock that the first one brought
+            ends_us = self._clock.now_us() + lease_ms * 1000
+            codes = await self._extend(shard, lease_ms, ends_us, invocations)
+            if codes:
+                break
+        else:
+            raise StoreUnavailable("The store's clock jumps")
+        lost = []
+        for each, code in zip(invocations, codes, strict=True):
+            if code == 1:
+                each.token = str(ends_us)
+                each.lease_until_s = asked_s + lease_ms / 1000
+            else:
+                lost.append(each)
+        return lost
+
+    async def release(self, shard: int, invocations: Sequence[Invocation]) -> None:
+        """Gives back what was not started: due at its triggerAt, the attempt not used up.
+
+        Safe to repeat; what another worker holds by now stays with it.
+        """
+        arguments: list[Argument] = []
+        for each in invocations:
+            arguments += (*_held(each), each.request.trigger_at_ms, each.attempt - 1)
+        now_us, _ = await self._server.run(_RELEASE, keys.shard(shard), arguments)
+        self._clock.observe(now_us)
+
+    async def ack(self, shard: int, acks: Sequence[Ack]) -> list[int]:
+        """Records outcomes, with log and statistics. Safe to repeat.
+
+        A code for each: 1 recorded, 0 had ended before, -1 another worker holds it now.
+        """
+        found: dict[int, int] = {}
+        left = list(acks)
+        while left:
+            codes = await self._ack(shard, left)
+            found |= {id(ack): code for ack, code in codes if code != _NOT_THEN}
+            left = [ack for ack, code in codes if code == _NOT_THEN]
+        return [found[id(ack)] for ack in acks]
+
+    async def _ack(self, shard: int, acks: Sequence[Ack]) -> list[tuple[Ack, int]]:
+        kept = self._retention
+        groups = by_account(acks)
+        arguments: list[Argument] = [kept.schedule_ms, kept.log_ms]
+        arguments += [kept.log_entries, kept.seconds_ms]
+        for group in groups:
+            arguments += arguments_of(group)
+        now_us, codes = await self._server.run(_ACK, keys.shard(shard), arguments)
+        self._clock.observe(now_us)
+        return list(zip((ack for group in groups for ack in group), codes, strict=True))
+
+    async def _extend(
+        self, shard: int, lease_ms: int, ends_us: int, invocations: Sequence[Invocation]
+    ) -> list[int]:
+        arguments: list[Argument] = [lease_ms, ends_us]
+        for each in invocations:
+            arguments += (*_held(each), each.attempt)
+        try:
+            now_us, codes = await self._server.run(_EXTEND, keys.shard(shard), arguments)
+        except OutcomeUnknown:
+            for each in invocations:  # it may stand there, or what stood before
+                each.token = f"{each.token}:{ends_us}"
+            raise
+        self._clock.observe(now_us)
+        return codes  # type: ignore[no-any-return]
+
+    async def _replicated(self, shard: int, found: list[Invocation]) -> list[Invocation]:
+        """Those that may be fired: not at-most-once ones of which too few replicas know."""
+        careful = [each for each in found if each.request.delivery is Delivery.AT_MOST_ONCE]
+        if not careful:
+            return found
+        try:
+            await self._server.replicated(keys.shard(shard))
+        except StoreError as error:
+            _log.warning("replicas lack a claim; at-most-once ones wait", error=str(error))
+            await self.release(shard, careful)
+            return [each for each in found if each.request.delivery is not Delivery.AT_MOST_ONCE]
+        return found
+
+    async def _look(self, shards: Sequence[int]) -> dict[int, Look]:
+        if not shards:
+            return {}
+        commands: list[tuple[Argument, ...]] = []
+        for shard in shards:
+            prefix = keys.shard(shard)
+            commands.append(("ZRANGE", prefix + keys.HEADS, 0, 0, "WITHSCORES"))
+            commands.append(("GET", prefix + keys.BACKLOG))
+        if not self._server.routed:  # each node of a cluster has a clock of its own
+            commands.append(("TIME",))
+        replies = await self._server.reads(commands)
+        if not self._server.routed:
+            seconds, micros = replies.pop()
+            self._clock.observe(int(seconds) * 1_000_000 + int(micros))
+        looks = {}
+        for shard, head, backlog in zip(shards, replies[::2], replies[1::2], strict=True):
+            next_look = float(_score(head)) if head else None
+            looks[shard] = Look(next_look, float(backlog) if backlog else None)
+        return looks
+
+    async def _look_alone(self, shard: int) -> Look | StoreError:
+        try:
+            async with asyncio.timeout(_LOOK_ALONE_S):
+                return (await self._look([shard]))[shard]
+        except StoreError as error:
+            return error
+        except TimeoutError:
+            return StoreUnavailable("The store does not answer")
+
+
+def _invocations(shard: int, token: str, until_s: float, part: list[Any]) -> list[Invocation]:
+    """What was claimed of one account."""
+    account, rows, later = part
+    account_id = ids.account_id(shard, account.decode())
+    attempts = dict(zip(later[::2], later[1::2], strict=True)) if later else {}
+    found = []
+    for place in range(0, len(rows), 2):
+        schedule_id, packed = "sch_" + rows[place].decode(), rows[place + 1]
+        attempt = int(attempts.get(place // 2, 1))
+        try:
+            request = unpack_request(packed)
+        except msgspec.MsgspecError as error:
+            # It stays under its lease, for a worker that can read it: during an upgrade there may
+            # be one.
+            _log.error("a request cannot be read", schedule=schedule_id, error=str(error))
+            continue
+        found.append(Invocation(shard, account_id, schedule_id, token, attempt, until_s, request))
+    return found
+
+
+def _held(invocation: Invocation) -> tuple[str, str, str]:
+    account = keys.parts(invocation.account_id).local
+    return account, ids.local(invocation.schedule_id), invocation.token
+
+
+def _score(head: list[Any]) -> Any:
+    """Of one member and its score, as a plain reply or as the client has prepared it."""
+    return head[0][1] if len(head) == 1 else head[1]

@@ -1,0 +1,38 @@
+#!lua flags=allow-oom
+-- Prolongs leases that are still those of the claims that the tokens name. Safe to repeat with the
+-- new token among the old ones.
+-- KEYS[1]  the shard's prefix
+-- ARGV[1]  lease (ms)
+-- ARGV[2]  the new token: when the leases are to end (us), by the caller's idea of our clock
+-- ARGV[3…] for each schedule: account, schedule, token, attempt
+-- Returns  {now (us), a code for each}: 1 prolonged, 0 no longer held by this token; no codes and
+--          nothing done if the new token is not about a lease from now
+--@include now
+--@include due
+--@include claims/token
+local prefix, lease_ms = KEYS[1], tonumber(ARGV[1])
+local lease_end = ARGV[2] / 1000
+if math.abs(lease_end - now_ms - lease_ms) > lease_ms / 2 then
+  return {now_us, {}}
+end
+local codes, accounts = {}, {}
+for i = 3, #ARGV, 4 do
+  local base = prefix .. ARGV[i] .. ':'
+  local waiting = base .. K.WAITING
+  -- One that was given back stands at its triggerAt, which no token names.
+  local held = names(ARGV[i + 2], redis.call('ZSCORE', waiting, ARGV[i + 1]))
+  if held then
+    redis.call('ZADD', waiting, lease_end, ARGV[i + 1])
+    accounts[ARGV[i]] = true
+    -- A request that was sent again at once has used up an attempt that the store had not seen.
+    if tonumber(ARGV[i + 3]) > 1 then
+      redis.call('HSET', base .. K.TRIED, ARGV[i + 1], ARGV[i + 3])
+    end
+  end
+  codes[#codes + 1] = held and 1 or 0
+end
+-- A lease that is shorter than the one before ends earlier than its account is to be looked at.
+for account in pairs(accounts) do
+  look_at(prefix, account, lease_end)
+end
+return {now_us, codes}

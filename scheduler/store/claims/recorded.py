@@ -1,0 +1,72 @@
+"""Outcomes as the ack script takes them: by account, with what the log, the index and the
+statistics gain by them. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from scheduler import ids
+from scheduler.models import Invocation, Outcome, Status
+from scheduler.rollups import lateness_bucket
+from scheduler.store import keys
+from scheduler.store.line import Argument
+from scheduler.store.log.entries import entry, pack_chunk, url_places
+from scheduler.store.schedules.stored import pack_outcome
+
+
+class Ack(NamedTuple):
+    """An invocation's end. `lateness_ms` is from triggerAt to the first byte sent, or to now."""
+
+    invocation: Invocation
+    outcome: Outcome
+    lateness_ms: int
+
+
+def by_account(acks: Sequence[Ack]) -> list[list[Ack]]:
+    groups: dict[str, list[Ack]] = {}
+    for ack in acks:
+        groups.setdefault(ack.invocation.account_id, []).append(ack)
+    return list(groups.values())
+
+
+def arguments_of(acks: Sequence[Ack]) -> list[Argument]:
+    """What the script is told of the outcomes of one account; `ack.lua` says in which order."""
+    entries = []
+    ends: list[Argument] = []
+    completed = response_ms = 0
+    lateness: Counter[int] = Counter()
+    for invocation, outcome, lateness_ms in acks:
+        entries.append(entry(invocation.schedule_id, invocation.request, outcome))
+        ends += (ids.local(invocation.schedule_id), invocation.token, pack_outcome(outcome))
+        completed += outcome.status is Status.COMPLETED
+        response_ms += outcome.response_time_ms
+        lateness[lateness_bucket(lateness_ms)] += 1
+    places = _places(acks, completed)
+    account = keys.parts(acks[0].invocation.account_id).local
+    return [
+        account,
+        len(acks),
+        pack_chunk(entries),
+        completed,
+        len(acks) - completed,
+        response_ms,
+        2 * len(lateness),
+        *(part for pair in lateness.items() for part in pair),
+        len(places),
+        *places,
+        *ends,
+    ]
+
+
+def _places(acks: Sequence[Ack], completed: int) -> list[Argument]:
+    """What the index notes: each status and each bucket of URLs that occurs, once."""
+    places: list[Argument] = []
+    if completed:
+        places += (Status.COMPLETED.value, b"")
+    if completed < len(acks):
+        places += (Status.FAILED.value, b"")
+    for pair in url_places({ack.invocation.request.url for ack in acks}).items():
+        places += pair
+    return places

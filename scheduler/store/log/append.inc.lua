@@ -1,0 +1,52 @@
+-- Appends a chunk of entries to an account's log, and its id to the index streams of the statuses
+-- and URLs in it. The id, given by the server here, is the moment of all its entries: it decides
+-- period, order and rollup. Trims as it goes, by age and by number of entries, so that no janitor
+-- is needed; an idle account's streams expire as a whole. Needs `now`.
+
+-- How many entries a chunk has: the length of a msgpack array.
+local function entries_in(chunk)
+  local head, high, low = string.byte(chunk, 1, 3)
+  if head < 0xa0 then
+    return head - 0x90
+  end
+  return high * 256 + low
+end
+
+-- Removes the oldest chunks: those from before `oldest_ms`, and what is over `most` entries. A few
+-- at a time; each append comes by here.
+local function trim(log, logged, oldest_ms, over)
+  local old = redis.call('XRANGE', log, '-', over > 0 and '+' or oldest_ms, 'COUNT', 2)
+  local removed, last = 0, nil
+  for _, chunk in ipairs(old) do
+    local ms = tonumber(string.match(chunk[1], '^%d+'))
+    if ms >= oldest_ms and removed >= over then
+      break
+    end
+    removed, last = removed + entries_in(chunk[2][2]), chunk[1]
+  end
+  if last then
+    local ms, sequence = string.match(last, '^(%d+)-(%d+)$')
+    redis.call('XTRIM', log, 'MINID', '=', ms .. '-' .. string.format('%.0f', sequence + 1))
+    redis.call('HINCRBY', logged, 'n', -removed)
+    redis.call('HSET', logged, 'first', ms + 1)
+  end
+end
+
+-- base: the account's prefix; places: flat, what is indexed and the digests of it in the chunk.
+-- Returns the moment in ms.
+local function append(base, chunk, count, places, ttl_ms, most)
+  local log, logged = base .. K.LOG, base .. K.LOGGED
+  local oldest_ms = math.max(0, now_ms - ttl_ms)
+  local id = redis.call('XADD', log, '*', 'e', chunk)
+  local entries = redis.call('HINCRBY', logged, 'n', count)
+  trim(log, logged, oldest_ms, entries - most)
+  local first = math.max(oldest_ms, tonumber(redis.call('HGET', logged, 'first') or '0'))
+  for i = 1, #places, 2 do
+    local index = base .. K.INDEX .. places[i]
+    redis.call('XADD', index, 'MINID', '~', math.max(0, first - 1), id, 'h', places[i + 1])
+    redis.call('PEXPIRE', index, ttl_ms)
+  end
+  redis.call('PEXPIRE', log, ttl_ms)
+  redis.call('PEXPIRE', logged, ttl_ms)
+  return tonumber(string.match(id, '^%d+'))
+end

@@ -1,0 +1,111 @@
+"""How the log looks in the store: chunks, each a msgpack array of entries, opaque to the scripts.
+
+All entries of a chunk were recorded in one step, and the chunk's id in the stream is the moment of
+all of them. An entry's place in the log is that id and its index in the chunk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from scheduler import ids
+from scheduler.models import LogEntry, Outcome, Request, Schedule, Status
+from scheduler.store.schedules.stored import NUMBERS, STATUSES
+
+_encode = msgspec.msgpack.Encoder().encode
+# Longer URLs are not kept from one look to the next: the cache is bounded in bytes as well.
+_LONGEST_KEPT = 256
+
+
+class StoredEntry(msgspec.Struct, array_like=True):
+    schedule: str
+    scheduled_at_ms: int
+    url: str
+    method: str
+    status: int
+    status_code: int = 0
+    response_time_ms: int = 0
+    error_message: str = ""
+
+
+_decode = msgspec.msgpack.Decoder(list[StoredEntry]).decode
+
+
+def entry(schedule_id: str, request: Request, outcome: Outcome | None) -> tuple[Any, ...]:
+    """What the log keeps of an execution; of a cancellation, if there is no outcome."""
+    what = (schedule_id[4:], request.trigger_at_ms, request.url, request.method)
+    if outcome is None:
+        return (*what, NUMBERS[Status.CANCELLED])
+    status, code = NUMBERS[outcome.status], outcome.status_code
+    return (*what, status, code, outcome.response_time_ms, outcome.error_message)
+
+
+def pack_chunk(entries: list[tuple[Any, ...]]) -> bytes:
+    return _encode(entries)
+
+
+def unpack_chunk(packed: bytes) -> list[StoredEntry]:
+    return _decode(packed)
+
+
+def log_entry(stored: StoredEntry, at_ms: int) -> LogEntry:
+    schedule_id, status = ids.schedule_id(stored.schedule), STATUSES[stored.status]
+    return LogEntry(
+        schedule_id=schedule_id,
+        created_at_ms=ids.created_at_ms(schedule_id),
+        scheduled_at_ms=stored.scheduled_at_ms,
+        executed_at_ms=None if status is Status.CANCELLED else at_ms,
+        url=stored.url,
+        method=stored.method,
+        status=status,
+        status_code=stored.status_code,
+        response_time_ms=stored.response_time_ms,
+        error_message=stored.error_message,
+        at_ms=at_ms,
+    )
+
+
+def unended_entry(schedule: Schedule) -> LogEntry:
+    """How a schedule that has not ended is listed in the log."""
+    return LogEntry(
+        schedule_id=schedule.schedule_id,
+        created_at_ms=schedule.created_at_ms,
+        scheduled_at_ms=schedule.request.trigger_at_ms,
+        executed_at_ms=None,
+        url=schedule.request.url,
+        method=schedule.request.method,
+        status=Status.SCHEDULED,
+        at_ms=schedule.request.trigger_at_ms,
+    )
+
+
+def url_place(url: str) -> tuple[str, bytes]:
+    """The index stream of a URL (one of 256) and the bytes that tell it from others there."""
+    return _kept_url_place(url) if len(url) <= _LONGEST_KEPT else _url_place(url)
+
+
+def url_places(urls: Iterable[str]) -> dict[str, bytes]:
+    """The index streams of URLs, and for each the digests of those among them that are in it."""
+    places: dict[str, bytes] = {}
+    for bucket, digest in map(url_place, urls):
+        places[bucket] = places.get(bucket, b"") + digest
+    return places
+
+
+def has_digest(digests: bytes, digest: bytes) -> bool:
+    """Whether a URL's digest is among those that an index entry carries."""
+    size = len(digest)
+    return any(digests[at : at + size] == digest for at in range(0, len(digests), size))
+
+
+def _url_place(url: str) -> tuple[str, bytes]:
+    digest = hashlib.blake2b(url.encode(), digest_size=4).digest()
+    return digest[:1].hex(), digest[1:]
+
+
+_kept_url_place = lru_cache(maxsize=8192)(_url_place)

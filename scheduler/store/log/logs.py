@@ -1,0 +1,184 @@
+"""The execution log, a page at a time: what has ended, what has not, or both on one timeline."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from scheduler.models import LogEntry, Schedule, Status
+from scheduler.rollups import kept_from
+from scheduler.store import keys
+from scheduler.store.clock import StoreClock
+from scheduler.store.line import Argument
+from scheduler.store.log.entries import (
+    has_digest,
+    log_entry,
+    unended_entry,
+    unpack_chunk,
+    url_place,
+)
+from scheduler.store.log.timeline import (
+    ENDED,
+    WAITING,
+    Found,
+    Place,
+    Span,
+    chunk_of,
+    encode_cursor,
+    merge,
+    span,
+    stream_place,
+)
+from scheduler.store.retention import Retention
+from scheduler.store.schedules.unended import Unended
+from scheduler.store.server import Server
+
+# How many entries one page may look at (a page of a rare kind is short rather than slow), how many
+# chunks one round trip brings at first, and at most.
+_BUDGET = 2000
+_FIRST_CHUNKS = 16
+_MOST_CHUNKS = 200
+
+# Of a stream: its entries' ids, and what their one field holds.
+StreamEntries = list[tuple[bytes, bytes]]
+
+
+class LogQuery(NamedTuple):
+    """What to list: `from_ms` inclusive, `to_ms` exclusive, both on the log's timeline."""
+
+    status: Status | None = None
+    url: str | None = None
+    from_ms: int | None = None
+    to_ms: int | None = None
+    limit: int = 50
+    descending: bool = True
+    cursor: str | None = None
+
+    def wants(self, status: Status, url: str) -> bool:
+        return self.status in (None, status) and self.url in (None, url)
+
+
+class LogPage(NamedTuple):
+    """`next_cursor` is None at the end; before it, a page may be shorter than asked for."""
+
+    entries: list[LogEntry]
+    next_cursor: str | None
+
+
+class Logs:
+    """Reads an account's log."""
+
+    def __init__(self, server: Server, clock: StoreClock, retention: Retention) -> None:
+        self._server = server
+        self._unended = Unended(server)
+        self._clock = clock
+        self._retention_ms = retention.promised_log_ms
+
+    async def page(self, account_id: str, query: LogQuery) -> LogPage:
+        """One page. Raises InvalidRequest for a bad cursor. Read-only."""
+        stretch = span(query.from_ms, query.to_ms, query.cursor, down=query.descending)
+        unended = ended = Found[LogEntry]([], None)
+        # First what has not ended, then the log: what ends in between is seen twice, not never.
+        if query.status in (None, Status.SCHEDULED):
+            unended = await self._read_unended(account_id, query, stretch)
+        if query.status is not Status.SCHEDULED:
+            ended = await self._read_ended(account_id, query, stretch)
+        page = merge([_without(unended, ended), ended], query.limit, stretch)
+        return LogPage(page.entries, None if page.next is None else encode_cursor(page.next))
+
+    async def _read_unended(
+        self, account_id: str, query: LogQuery, stretch: Span
+    ) -> Found[LogEntry]:
+        def wanted(schedule: Schedule) -> bool:
+            return query.wants(schedule.status, schedule.request.url)
+
+        found = await self._unended.read(account_id, stretch, query.limit + 1, wanted)
+        return Found(
+            [(place, unended_entry(schedule)) for place, schedule in found.entries],
+            found.reached,
+        )
+
+    async def _read_ended(self, account_id: str, query: LogQuery, stretch: Span) -> Found[LogEntry]:
+        base = keys.account(account_id)
+        stream = base + await self._shortest(base, query)
+        found: list[tuple[Place, LogEntry]] = []
+        reached: Place | None = stretch.after
+        looked_at, count = 0, _FIRST_CHUNKS
+        while reached is not None and looked_at < _BUDGET and len(found) <= query.limit:
+            chunks = await self._chunks(stream, stretch._replace(after=reached), count)
+            end = chunks[-1][0] if len(chunks) == count else None
+            if stream != base + keys.LOG:
+                chunks = await self._entries(base + keys.LOG, _with_url(chunks, query.url))
+            for stream_id, packed in chunks:
+                entries = _entries_of(stream_id, packed, stretch._replace(after=reached))
+                looked_at += len(entries)
+                found += [each for each in entries if query.wants(each[1].status, each[1].url)]
+            looked_at += len(chunks) == 0
+            reached = None if end is None else stream_place(end, last=not stretch.down)
+            count = min(_MOST_CHUNKS, 2 * count)
+        return Found(found, reached)
+
+    async def _shortest(self, base: str, query: LogQuery) -> str:
+        """The stream to go along: the log, or the shorter of the indexes that the query names."""
+        names = []
+        if query.status is not None:
+            names.append(keys.INDEX + query.status)
+        if query.url is not None:
+            names.append(keys.INDEX + url_place(query.url)[0])
+        if len(names) < 2:
+            return names[0] if names else keys.LOG
+        lengths = await self._server.reads([("XLEN", base + name) for name in names])
+        return names[lengths.index(min(lengths))]
+
+    async def _chunks(self, stream: str, stretch: Span, count: int) -> StreamEntries:
+        """The next chunks of a stream, clipped to what is kept; the one that the place to go on
+        from lies in is among them."""
+        oldest_ms = kept_from(self._clock.now_ms(), self._retention_ms)
+        after, end_ms, down = stretch
+        if after.kind == ENDED:
+            start = chunk_of(after)
+        elif down:
+            bound_ms = after.ms + (after.kind == WAITING)
+            start = f"({bound_ms}-0"
+        else:
+            start = f"{after.ms + (after.kind == WAITING)}"
+        command: tuple[Argument, ...]
+        if down:
+            command = ("XREVRANGE", stream, start, max(end_ms, oldest_ms))
+        else:
+            start = start if after.ms >= oldest_ms else str(oldest_ms)
+            command = ("XRANGE", stream, start, f"({end_ms}-0")
+        if "(0-0" in (start, command[3]):
+            return []  # nothing comes before the first id that there can be, and servers say so
+        [page] = await self._server.reads([(*command, "COUNT", count)])
+        return [(stream_id, fields[1]) for stream_id, fields in page]
+
+    async def _entries(self, log: str, found: StreamEntries) -> StreamEntries:
+        """The log's chunks of index entries; one that was trimmed meanwhile is left out."""
+        replies = await self._server.reads(
+            [("XRANGE", log, stream_id, stream_id) for stream_id, _ in found]
+        )
+        return [(stream_id, fields[1]) for reply in replies for stream_id, fields in reply]
+
+
+def _entries_of(stream_id: bytes, packed: bytes, stretch: Span) -> list[tuple[Place, LogEntry]]:
+    """A chunk's entries that come after a place, in the order of reading."""
+    entries = []
+    for index, stored in enumerate(unpack_chunk(packed)):
+        place = stream_place(stream_id, index)
+        if stretch.past(place, stretch.after):
+            entries.append((place, log_entry(stored, place.ms)))
+    return entries[::-1] if stretch.down else entries
+
+
+def _with_url(chunks: StreamEntries, url: str | None) -> StreamEntries:
+    """Index entries that a URL's digest is in, or that are of a status and have none."""
+    if url is None:
+        return chunks
+    digest = url_place(url)[1]
+    return [each for each in chunks if not each[1] or has_digest(each[1], digest)]
+
+
+def _without(unended: Found[LogEntry], ended: Found[LogEntry]) -> Found[LogEntry]:
+    """Leaves out of what had not ended what has done so since."""
+    gone = {entry.schedule_id for _, entry in ended.entries}
+    return Found([e for e in unended.entries if e[1].schedule_id not in gone], unended.reached)

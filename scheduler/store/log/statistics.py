@@ -1,0 +1,94 @@
+"""Executions counted over any period, exact to the millisecond."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from scheduler.models import Status, Usage
+from scheduler.rollups import Plan, around, kept_from, plan
+from scheduler.store import keys
+from scheduler.store.clock import StoreClock
+from scheduler.store.log.entries import unpack_chunk
+from scheduler.store.retention import Retention
+from scheduler.store.schedules.stored import NUMBERS
+from scheduler.store.server import Script, Server, flat
+
+_PAGE = 64
+_COMPLETED, _FAILED = NUMBERS[Status.COMPLETED], NUMBERS[Status.FAILED]
+
+_USAGE = Script("log/usage")
+
+
+class _Sums(NamedTuple):
+    completed: int
+    failed: int
+    response_time_ms: int
+
+    def plus(self, other: _Sums) -> _Sums:
+        return _Sums(*(mine + its for mine, its in zip(self, other, strict=True)))
+
+    def minus(self, other: _Sums) -> _Sums:
+        return _Sums(*(mine - its for mine, its in zip(self, other, strict=True)))
+
+
+class Statistics:
+    """Sums the rollups, and reads the log for what is left of a second at either end."""
+
+    def __init__(self, server: Server, clock: StoreClock, retention: Retention) -> None:
+        self._server = server
+        self._clock = clock
+        self._retention_ms = retention.promised_log_ms
+
+    async def usage(self, account_id: str, from_ms: int, to_ms: int) -> Usage:
+        """Executions recorded in `[from_ms, to_ms)`, clipped to what is kept.
+
+        Exact to the millisecond while the log has the entries. Where it was trimmed by their
+        number, `from_ms` rounds down to the second, and to the minute when older than two days.
+        """
+        now_ms = self._clock.now_ms()
+        oldest_ms = kept_from(now_ms, self._retention_ms)
+        # Nothing can have been recorded later than a moment from now.
+        last_ms = min(to_ms, now_ms + 60_000)
+        wanted = plan(max(from_ms, oldest_ms), last_ms, now_ms)
+        first_ms = await self._first_ms(account_id) if wanted.stretches else 0
+        read = [stretch for stretch in wanted.stretches if stretch[0] >= first_ms]
+        total = await self._sum(account_id, Plan(wanted.ranges, read))
+        for stretch in wanted.stretches:
+            if stretch[0] < first_ms:
+                add, take = around(*stretch, first_ms, now_ms)
+                more, less = await self._sum(account_id, add), await self._sum(account_id, take)
+                total = total.plus(more).minus(less)
+        return Usage(*total, from_ms, to_ms)
+
+    async def _sum(self, account_id: str, wanted: Plan) -> _Sums:
+        total = _Sums(0, 0, 0)
+        if wanted.ranges:
+            found = await self._server.run(_USAGE, keys.account(account_id), flat(wanted.ranges))
+            total = _Sums(*found)
+        for stretch in wanted.stretches:
+            total = total.plus(await self._read(account_id, *stretch))
+        return total
+
+    async def _first_ms(self, account_id: str) -> int:
+        """The moment from which on the log has every entry: 0, if it was never trimmed."""
+        [first] = await self._server.reads(
+            [("HGET", keys.account(account_id) + keys.LOGGED, "first")]
+        )
+        return int(first or 0)
+
+    async def _read(self, account_id: str, from_ms: int, to_ms: int) -> _Sums:
+        """Completed, failed and total response time of a stretch of the log."""
+        completed, failed, total_ms = 0, 0, 0
+        log = keys.account(account_id) + keys.LOG
+        position = str(from_ms)
+        while True:
+            command = ("XRANGE", log, position, f"({to_ms}-0", "COUNT", _PAGE)
+            [page] = await self._server.reads([command])
+            for _, fields in page:
+                for entry in unpack_chunk(fields[1]):
+                    completed += entry.status == _COMPLETED
+                    failed += entry.status == _FAILED
+                    total_ms += entry.response_time_ms
+            if len(page) < _PAGE:
+                return _Sums(completed, failed, total_ms)
+            position = "(" + page[-1][0].decode()

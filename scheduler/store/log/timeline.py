@@ -1,0 +1,141 @@
+"""The order of the log: places in it, cursors that name them, and merging what is read.
+
+An entry's place is its moment, then what kind it is, then what tells it from others of the same
+millisecond. A cursor holds the place after which to read on, so nothing that stays as it is can be
+skipped or repeated, whatever comes or goes around it.
+"""
+
+from __future__ import annotations
+
+import base64
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from scheduler.errors import FieldError, InvalidRequest
+
+T = TypeVar("T")
+
+# What a place is: the edge before all of its millisecond, a log entry, an unended schedule.
+EDGE, ENDED, WAITING = -1, 0, 1
+_END_OF_TIME_MS = 2**53
+_SEQUENCES = 2**64
+_SEQUENCE_DIGITS = 20
+_INDEX_DIGITS = 5
+_LAST_INDEX = 10**_INDEX_DIGITS - 1
+
+
+class Place(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """`tie` is a waiting schedule's id; of a log entry, its chunk's sequence number, 20 digits, and
+    its index in the chunk, 5 digits."""
+
+    ms: int
+    kind: int = EDGE
+    tie: str = ""
+
+
+class Span(NamedTuple):
+    """A stretch still to be read: what comes strictly after `after`, up to `end_ms`.
+
+    Upwards, `end_ms` is the first moment that is out; downwards, the last one that is in.
+    """
+
+    after: Place
+    end_ms: int
+    down: bool
+
+    def past_end(self, ms: int) -> bool:
+        return ms < self.end_ms if self.down else ms >= self.end_ms
+
+    def past(self, place: Place, other: Place) -> bool:
+        return place < other if self.down else place > other
+
+    def nearest(self, places: Iterable[Place | None]) -> Place | None:
+        """Which of some places comes first on the way; None if there is none."""
+        return (max if self.down else min)((p for p in places if p is not None), default=None)
+
+
+class Found(NamedTuple, Generic[T]):
+    """What one source has, in order, and the place it was read up to; None: to its end."""
+
+    entries: list[tuple[Place, T]]
+    reached: Place | None
+
+
+class Page(NamedTuple, Generic[T]):
+    entries: list[T]
+    next: Place | None
+
+
+def span(from_ms: int | None, to_ms: int | None, cursor: str | None, *, down: bool) -> Span:
+    """The stretch that a period and a cursor leave. Raises InvalidRequest for a bad cursor."""
+    low = 0 if from_ms is None else from_ms
+    high = _END_OF_TIME_MS if to_ms is None else to_ms
+    after = Place(high if down else low)
+    if cursor is not None:
+        last = decode_cursor(cursor)
+        after = min(after, last) if down else max(after, last)
+    return Span(after, low if down else high, down)
+
+
+def encode_cursor(place: Place) -> str:
+    return base64.urlsafe_b64encode(msgspec.msgpack.encode(place)).rstrip(b"=").decode()
+
+
+def decode_cursor(text: str) -> Place:
+    """Raises InvalidRequest for what `encode_cursor` did not make."""
+    try:
+        padded = text.encode("ascii") + b"=" * (-len(text) % 4)
+        place = msgspec.msgpack.decode(base64.urlsafe_b64decode(padded), type=Place)
+        if _can_be(place):
+            return place
+    except ValueError:
+        pass
+    raise InvalidRequest([FieldError("cursor", "not a cursor from nextCursor")])
+
+
+def chunk_of(place: Place) -> str:
+    """The id in the stream of the chunk that a log entry's place lies in."""
+    return f"{place.ms}-{int(place.tie[:_SEQUENCE_DIGITS])}"
+
+
+def stream_place(stream_id: bytes, index: int = 0, *, last: bool = False) -> Place:
+    """The place of an entry of a chunk; with `last`, one that is behind all of them."""
+    ms, _, sequence = stream_id.decode().partition("-")
+    number = _LAST_INDEX if last else index
+    return Place(int(ms), ENDED, f"{sequence:0>{_SEQUENCE_DIGITS}}{number:0{_INDEX_DIGITS}}")
+
+
+def _can_be(place: Place) -> bool:
+    """Whether the store can be asked for what comes after this place."""
+    if not 0 <= place.ms <= _END_OF_TIME_MS:
+        return False
+    if place.kind == ENDED:
+        digits = place.tie.isascii() and place.tie.isdigit()
+        whole = len(place.tie) == _SEQUENCE_DIGITS + _INDEX_DIGITS
+        return digits and whole and int(place.tie[:_SEQUENCE_DIGITS]) < _SEQUENCES
+    return place.kind == WAITING or place == Place(place.ms)
+
+
+def merge(sources: Sequence[Found[T]], limit: int, span: Span) -> Page[T]:
+    """The first `limit` entries of all sources together, and where to read on.
+
+    A source that stopped early hides what comes after the place it reached, so no entry beyond
+    the nearest such place is given out: the page is short, and the next one begins there.
+    """
+    stop = span.nearest(source.reached for source in sources)
+    merged: Iterator[tuple[Place, T]] = heapq.merge(
+        *(source.entries for source in sources), key=lambda found: found[0], reverse=span.down
+    )
+    page: list[T] = []
+    last: Place | None = None
+    for place, entry in merged:
+        if stop is not None and span.past(place, stop):
+            break
+        if len(page) == limit:
+            return Page(page, last)
+        page.append(entry)
+        last = place
+    return Page(page, stop)

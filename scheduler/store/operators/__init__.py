@@ -1,0 +1,1 @@
+"""What operators look after: workers, shards, servers, and that nothing is broken."""

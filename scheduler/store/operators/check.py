@@ -1,0 +1,191 @@
+"""What must hold in the store at every moment, looked for by reading all of it.
+
+Reads are not atomic with what others write meanwhile, so what looks broken is looked at once more
+before it is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+from scheduler import ids
+from scheduler.store import keys
+from scheduler.store.connection import Client, translated
+from scheduler.store.schedules.stored import ended_status
+from scheduler.store.server import Script, Server
+
+_LOOK_AGAIN_S = 0.3
+_SCAN_COUNT = 500
+_CHUNK = 200
+# Leases end and are taken over within seconds; the longest that can be set is an hour.
+_LONG_ENDED_MS = 5 * 60_000
+_LONGEST_LEASE_MS = 2 * 3_600_000
+
+_HEAD = Script("operators/head")
+_INSPECT = Script("operators/inspect")
+
+
+class Stand(NamedTuple):
+    """How a schedule stands: is it there, its outcome ("": none), how far in the future it is
+    visible again among the waiting (ms; None: it is not there), and whether it is held."""
+
+    there: bool
+    outcome: bytes
+    visible_in_ms: float | None
+    held: bool
+
+
+async def broken_invariants(client: Client, server: Server, shards: int) -> list[str]:
+    """A sentence for each broken invariant. Read-only; walks the whole store."""
+    with translated():
+        first = await _all(client, server, shards)
+        if not first:
+            return []
+        await asyncio.sleep(_LOOK_AGAIN_S)
+        second = set(await _all(client, server, shards))
+    return [sentence for sentence in first if sentence in second]
+
+
+async def _all(client: Client, server: Server, shards: int) -> list[str]:
+    """Each broken invariant once, though several ways lead to it."""
+    found = [each async for each in _names(client)]
+    found += [each async for each in _emails(client)]
+    owners: dict[str, str] = {}
+    for shard in range(shards):
+        for local in await client.zrange(keys.shard(shard) + keys.ACCOUNTS, 0, -1):
+            account_id = ids.account_id(shard, local.decode())
+            owners[keys.account(account_id)] = account_id
+            found += [each async for each in _account(client, server, shard, account_id)]
+    found += [each async for each in _schedules(client, server, owners)]
+    return list(dict.fromkeys(found))
+
+
+async def _names(client: Client) -> AsyncIterator[str]:
+    async for key in client.scan_iter(match=keys.account_name("*"), count=_SCAN_COUNT):
+        account_id = (await client.get(key) or b"").decode()
+        name = key.decode()[len(keys.account_name("")) :]
+        if account_id and not await client.exists(keys.account(account_id) + keys.ACCOUNT):
+            yield (
+                f"The name {name!r} is reserved for {account_id}, which does not exist; "
+                "creating the account again heals it"
+            )
+
+
+async def _emails(client: Client) -> AsyncIterator[str]:
+    async for key in client.scan_iter(match=keys.email("*"), count=_SCAN_COUNT):
+        account_id = (await client.get(key) or b"").decode()
+        address = key.decode()[len(keys.email("")) :]
+        if not account_id:
+            continue
+        stored = await client.hmget(keys.account(account_id) + keys.ACCOUNT, "name", "email")
+        if stored[0] is None:
+            yield (
+                f"The e-mail address {address!r} is reserved for {account_id}, which does not"
+                " exist; creating the account again heals it"
+            )
+        elif stored[1].decode() != address:
+            yield f"The e-mail address {address!r} is reserved for {account_id}, which has another"
+
+
+async def _account(
+    client: Client, server: Server, shard: int, account_id: str
+) -> AsyncIterator[str]:
+    base = keys.account(account_id)
+    ledger = await client.hmget(base + keys.ACCOUNT, "granted", "credits", "spent")
+    granted, credits, spent = (int(value or 0) for value in ledger)
+    if granted != credits + spent or credits < 0:
+        yield (
+            f"{account_id}: the ledger does not balance: "
+            f"granted {granted}, credits {credits}, spent {spent}"
+        )
+    email = (await client.hget(base + keys.ACCOUNT, "email") or b"").decode()
+    if email and (await client.get(keys.email(email)) or b"").decode() != account_id:
+        yield f"{account_id}: its e-mail address {email!r} does not lead to it"
+    async for sentence in _head(server, shard, account_id):
+        yield sentence
+    for place in (keys.WAITING, keys.HELD):
+        members = client.zscan_iter(base + place, count=_SCAN_COUNT)
+        async for chunk in _chunks(member.decode() async for member, _ in members):
+            for sentence in await _inspect(server, account_id, chunk):
+                yield sentence
+
+
+async def _schedules(client: Client, server: Server, owners: dict[str, str]) -> AsyncIterator[str]:
+    """Every schedule that is stored, by one walk through the whole store."""
+    names = client.scan_iter(match=keys.schedule_pattern(), count=_SCAN_COUNT)
+    async for chunk in _chunks(name.decode() async for name in names):
+        by_account: dict[str, list[str]] = {}
+        for name in chunk:
+            base, _, schedule = name.rpartition(keys.SCHEDULE)
+            if base in owners:
+                by_account.setdefault(owners[base], []).append(schedule)
+            else:
+                yield f"sch_{schedule} belongs to no account ({name})"
+        for account_id, schedules in by_account.items():
+            for sentence in await _inspect(server, account_id, schedules):
+                yield sentence
+
+
+async def _chunks(items: AsyncIterator[str]) -> AsyncIterator[list[str]]:
+    chunk: list[str] = []
+    async for item in items:
+        chunk.append(item)
+        if len(chunk) == _CHUNK:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+async def _head(server: Server, shard: int, account_id: str) -> AsyncIterator[str]:
+    """A head may stand at its account's turn among those with a backlog, which is never later
+    than the server's time."""
+    local = keys.parts(account_id).local
+    now_us, look_at_ms, first_due_ms = await server.run(_HEAD, keys.shard(shard), [local])
+    if not first_due_ms:
+        return
+    if not look_at_ms:
+        yield f"{account_id}: schedules wait, but no worker will look for them (no head)"
+    elif float(look_at_ms) > max(float(first_due_ms), now_us / 1000):
+        yield f"{account_id}: the head is later than the first schedule"
+
+
+async def _inspect(server: Server, account_id: str, schedules: list[str]) -> list[str]:
+    now_us, values = await server.run(_INSPECT, keys.account(account_id), schedules)
+    rows = zip(schedules, *(values[n::4] for n in range(4)), strict=True)
+    return [
+        f"{account_id}: {ids.schedule_id(schedule)} {fault}"
+        for schedule, there, outcome, visible_at_ms, held in rows
+        for fault in _faults(
+            Stand(
+                bool(there),
+                outcome,
+                float(visible_at_ms) - now_us / 1000 if visible_at_ms else None,
+                bool(held),
+            )
+        )
+    ]
+
+
+def _faults(stand: Stand) -> list[str]:
+    """What is wrong with a schedule that stands so."""
+    there, outcome, visible_in_ms, held = stand
+    waiting = visible_in_ms is not None
+    if not there:
+        missing = ["is waiting, but its request is gone"] * waiting
+        return missing or ["is held, but not among the waiting"] * held
+    faults = []
+    if held and not waiting:
+        faults.append("is held, but not among the waiting")
+    if not outcome and not waiting:
+        faults.append("has not ended, but is not among the waiting")
+    if outcome and waiting:
+        faults.append(f"has ended ({ended_status(outcome)}), but is still among the waiting")
+    if held and visible_in_ms is not None:
+        if visible_in_ms < -_LONG_ENDED_MS:
+            faults.append("is held under a lease that ended long ago, and nobody takes it over")
+        elif visible_in_ms > _LONGEST_LEASE_MS:
+            faults.append("is held for longer than any lease can be")
+    return faults

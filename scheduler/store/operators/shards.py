@@ -1,0 +1,50 @@
+"""How many shards the store has."""
+
+from __future__ import annotations
+
+import time
+
+from scheduler.errors import StoreMisconfigured
+from scheduler.store import keys
+from scheduler.store.server import Script, Server
+
+_DEFAULT_COUNT = 16
+# Of what is stored and how. The first one that was written down is 2.
+FORMAT = 2
+
+_RAISE_SHARDS = Script("operators/raise_shards")
+
+
+class Shards:
+    """The number of shards, which the store itself says: written at its first start, raised when a
+    process is started with a larger one, never lowered."""
+
+    def __init__(self, server: Server, wanted: int | None) -> None:
+        self._server = server
+        self._wanted = wanted
+        self._ask_again_at = 0.0
+        self.count = 0
+
+    async def read(self) -> int:
+        """Reads the number, having written or raised it where that is due. Safe to repeat."""
+        arguments = (_DEFAULT_COUNT, self._wanted or 0, FORMAT)
+        count, found = await self._server.run(_RAISE_SHARDS, keys.META, arguments)
+        if found != FORMAT:
+            raise StoreMisconfigured(
+                f"The store has format {found}, and this version of Postdate reads {FORMAT} only."
+            )
+        if self.count == 0 and self._wanted is not None and self._wanted < count:
+            raise StoreMisconfigured(
+                f"POSTDATE_SHARDS is {self._wanted}, but the store has {count} shards, "
+                "and they can only become more."
+            )
+        self.count = int(count)
+        return self.count
+
+    async def newest(self) -> int:
+        """The number as the store has it now, asked at most once a second."""
+        now = time.monotonic()
+        if now >= self._ask_again_at:
+            self._ask_again_at = now + 1.0
+            await self.read()
+        return self.count

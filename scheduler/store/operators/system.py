@@ -1,0 +1,130 @@
+"""What operators look at: workers, shards, the server itself, and who has an account."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from redis.asyncio import RedisCluster
+
+from scheduler.errors import StoreError
+from scheduler.models import Account
+from scheduler.store import keys
+from scheduler.store.accounts.accounts import Accounts
+from scheduler.store.claims.claims import Claims
+from scheduler.store.connection import Client, translated
+from scheduler.store.operators.shards import Shards
+from scheduler.store.operators.workers import Worker, Workers
+from scheduler.store.server import Server as StoreServer
+
+
+class ShardState(NamedTuple):
+    """`next_look_ms`, `backlog_since_ms`: by the server's clock; None if there is nothing."""
+
+    number: int
+    accounts: int
+    busy_accounts: int
+    next_look_ms: float | None
+    backlog_since_ms: float | None
+
+
+class Server(NamedTuple):
+    """One Redis or Valkey. `most_bytes` is 0 if it has no limit."""
+
+    name: str
+    version: str
+    used_bytes: int
+    peak_bytes: int
+    most_bytes: int
+    keys: int
+    clients: int
+    warnings: list[str]
+
+
+class System:
+    """Reads all of it; nothing here is an account holder's."""
+
+    def __init__(
+        self,
+        client: Client,
+        server: StoreServer,
+        accounts: Accounts,
+        claims: Claims,
+        workers: Workers,
+        shards: Shards,
+    ) -> None:
+        self._client = client
+        self._server = server
+        self._accounts = accounts
+        self._claims = claims
+        self._workers = workers
+        self._shards = shards
+
+    async def workers(self) -> list[Worker]:
+        return await self._workers.all()
+
+    async def shards(self) -> list[ShardState]:
+        numbers = range(await self._shards.newest())
+        looks = await self._claims.look(numbers)
+        counts = await self._server.reads(
+            [
+                ("ZCARD", keys.shard(number) + name)
+                for number in numbers
+                for name in (keys.ACCOUNTS, keys.HEADS)
+            ]
+        )
+        states = []
+        for number in numbers:
+            look = looks[number]
+            if isinstance(look, StoreError):
+                raise look
+            states.append(ShardState(number, counts[2 * number], counts[2 * number + 1], *look))
+        return states
+
+    async def accounts(self, most: int) -> tuple[list[Account], int]:
+        """Up to `most` accounts, by shard and then by age; and how many there are in all."""
+        return await self._accounts.some(most)
+
+    async def servers(self) -> list[Server]:
+        """Each server of the store, and what an operator should know of it."""
+        with translated():
+            if not isinstance(self._client, RedisCluster):
+                return [_server("", await self._client.info())]
+            nodes = await self._client.info(target_nodes=RedisCluster.PRIMARIES)
+        return [_server(name, values) for name, values in sorted(nodes.items())]
+
+
+def _server(name: str, info: dict[str, Any]) -> Server:
+    version = info.get("valkey_version") or info.get("redis_version", "?")
+    kind = "Valkey" if "valkey_version" in info else "Redis"
+    databases = (value for key, value in info.items() if key.startswith("db"))
+    return Server(
+        name=name,
+        version=f"{kind} {version}",
+        used_bytes=int(info.get("used_memory", 0)),
+        peak_bytes=int(info.get("used_memory_peak", 0)),
+        most_bytes=int(info.get("maxmemory", 0)),
+        keys=sum(int(value["keys"]) for value in databases if isinstance(value, dict)),
+        clients=int(info.get("connected_clients", 0)),
+        warnings=server_warnings(info),
+    )
+
+
+def server_warnings(info: dict[str, Any]) -> list[str]:
+    """What is wrong with a server, or soon will be. Pure."""
+    found = []
+    most, used = int(info.get("maxmemory", 0)), int(info.get("used_memory", 0))
+    if most and used > 0.9 * most:
+        found.append(f"Memory is {100 * used // most} % full; at 100 % nothing can be scheduled.")
+    if info.get("maxmemory_policy", "noeviction") != "noeviction":
+        found.append(f"It evicts keys ({info['maxmemory_policy']}), so it may forget schedules.")
+    if str(info.get("aof_enabled", "1")) != "1":
+        found.append("It keeps no append-only file: a crash of it loses schedules.")
+    if info.get("aof_last_write_status", "ok") != "ok":
+        found.append("The last write to its append-only file failed.")
+    if info.get("aof_last_bgrewrite_status", "ok") != "ok":
+        found.append("The last rewrite of its append-only file failed.")
+    if info.get("rdb_last_bgsave_status", "ok") != "ok":
+        found.append("Its last snapshot failed.")
+    if info.get("master_link_status", "up") != "up":
+        found.append("It is a replica and has lost its primary.")
+    return found

@@ -1,0 +1,31 @@
+"""How long and how much is kept."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from scheduler.rollups import DAY_MS, HOUR_MS, MINUTE_MS, SECONDS_KEPT_MS
+from scheduler.settings import Settings
+
+
+class Retention(NamedTuple):
+    """As the scripts are told: a day longer than promised, and reads are clipped to the promise.
+
+    An ended schedule is kept a minute at least, so that a repeated create finds it.
+    """
+
+    schedule_ms: int
+    log_ms: int
+    log_entries: int
+    seconds_ms: int
+    promised_log_ms: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> Retention:
+        return cls(
+            schedule_ms=max(settings.schedule_retention_ms, MINUTE_MS),
+            log_ms=settings.log_retention_ms + DAY_MS,
+            log_entries=settings.log_max_entries,
+            seconds_ms=SECONDS_KEPT_MS + HOUR_MS,
+            promised_log_ms=settings.log_retention_ms,
+        )

@@ -1,0 +1,42 @@
+#!lua flags=allow-oom
+-- Cancels a waiting schedule and gives its credit back, in one step. Safe to repeat with the same
+-- operation for an hour.
+-- KEYS[1]  the account's prefix
+-- ARGV     schedule, operation, the packed request as the caller read it, packed outcome,
+--          how long the ended schedule is kept (ms), how long the log is kept (ms), most log
+--          entries, chunk of one log entry, URL bucket, URL digest
+-- Returns  {code, credits, outcome}: 1 cancelled, 0 no such schedule, -1 it has ended (the outcome
+--          says how), -2 a worker holds it, -3 it was changed since the caller read it
+--@include now
+--@include operation
+--@include accounts/ledger
+--@include log/append
+local base, schedule, operation = KEYS[1], ARGV[1], ARGV[2]
+local account, key = base .. K.ACCOUNT, base .. K.SCHEDULE .. schedule
+
+local stored = redis.call('HMGET', key, 'r', 'o')
+if not stored[1] then
+  return {0, 0, ''}
+end
+if stored[2] then
+  local code = was_done(base, operation) and 1 or -1
+  return {code, tonumber(redis.call('HGET', account, 'credits')), stored[2]}
+end
+if redis.call('ZSCORE', base .. K.HELD, schedule) then
+  return {-2, 0, ''}
+end
+if stored[1] ~= ARGV[3] then
+  return {-3, 0, ''}
+end
+
+local places = {'cancelled', '', ARGV[9], ARGV[10]}
+local at = append(base, ARGV[8], 1, places, tonumber(ARGV[6]), tonumber(ARGV[7]))
+local outcome = at .. ARGV[4]
+redis.call('HSET', key, 'o', outcome)
+redis.call('PEXPIRE', key, ARGV[5])
+redis.call('ZREM', base .. K.WAITING, schedule)
+redis.call('HDEL', base .. K.TRIED, schedule)
+redis.call('HINCRBY', account, 'spent', -1)
+move_credits(base, 'refunded', 1, ARGV[6])
+note_done(base, operation, 3600000)
+return {1, redis.call('HINCRBY', account, 'credits', 1), outcome}

@@ -1,0 +1,276 @@
+"""Schedules as their owners see them: created, read, listed, changed, cancelled."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from scheduler import ids
+from scheduler.errors import (
+    Conflict,
+    InsufficientCredits,
+    KeyReused,
+    NotFound,
+    StoreUnavailable,
+)
+from scheduler.models import Idempotency, Request, Schedule, Status
+from scheduler.store import keys
+from scheduler.store.clock import StoreClock
+from scheduler.store.coalesce import Coalescer
+from scheduler.store.log.entries import entry, pack_chunk, url_place
+from scheduler.store.log.timeline import encode_cursor, merge, span
+from scheduler.store.retention import Retention
+from scheduler.store.schedules import stored
+from scheduler.store.schedules.unended import Unended
+from scheduler.store.server import Argument, Script, Server
+
+# What one script stores, as `_Group.weight` counts it: about 3 ms in which the server does nothing
+# else.
+_MOST_AT_ONCE = 500
+_BYTES_LIKE_ONE_MORE = 2048
+_MOST_CHANGES_MET = 20
+_ONCE_KEPT_MS = 24 * 3_600_000
+_DIGEST_BYTES = 16
+_COUNT_BYTES = 2
+
+_CREATE = Script("schedules/create")
+_CANCEL = Script("schedules/cancel")
+_CHANGE = Script("schedules/change")
+
+# What the scripts answer; their headers say it at length.
+_NO_ACCOUNT, _KEY_REUSED = -1, -2
+_DONE, _NO_SUCH, _ENDED, _HELD = 1, 0, -1, -2
+
+
+class Created(NamedTuple):
+    """The ids of what is stored, in order: all that was asked for, or the first ones if the
+    credits did not reach. `replayed`: they were stored by an earlier call with the same key, and
+    `note` is what came with that call."""
+
+    schedule_ids: list[str]
+    replayed: bool = False
+    note: bytes = b""
+
+
+class SchedulePage(NamedTuple):
+    """`next_cursor` is None at the end."""
+
+    schedules: list[Schedule]
+    next_cursor: str | None
+
+
+class _Group(NamedTuple):
+    """Schedules of one account that were asked for together, as the script takes them."""
+
+    arguments: list[Argument]
+    weight: int
+
+
+class Schedules:
+    """Creates, reads, lists, changes and cancels schedules."""
+
+    def __init__(self, server: Server, clock: StoreClock, retention: Retention) -> None:
+        self._server = server
+        self._clock = clock
+        self._retention = retention
+        self._unended = Unended(server)
+        self._creating: dict[int, Coalescer[_Group, Any]] = {}
+
+    async def create(self, account_id: str, request: Request) -> str:
+        """Stores a schedule, takes its credit, and returns its new id.
+
+        Raises InsufficientCredits, NotFound (the account), StoreUnavailable (nothing was
+        changed) or OutcomeUnknown. Each call makes another schedule; within one call, repeats
+        after a lost reply do not.
+        """
+        created = await self.create_all(account_id, [request])
+        return created.schedule_ids[0]
+
+    async def create_all(
+        self, account_id: str, requests: Sequence[Request], once: Idempotency | None = None
+    ) -> Created:
+        """Stores schedules in one step, with one debit; as many as the credits reach for.
+
+        With `once`, safe to repeat for 24 hours: a later call with the same key is answered with
+        what the first one stored. Raises as `create` does, and KeyReused if the key came with
+        another fingerprint. InsufficientCredits only if not even one could be stored.
+        """
+        shard, account = keys.parts(account_id)
+        new = ids.new_schedule_ids(len(requests), self._clock.now_ms())
+        arguments: list[Argument] = [account, *_once(once, new[0]), len(requests)]
+        weight = len(requests)
+        for schedule_id, each in zip(new, requests, strict=True):
+            packed = stored.pack_request(each)
+            arguments += (ids.local(schedule_id), each.trigger_at_ms, packed)
+            weight += len(packed) // _BYTES_LIKE_ONE_MORE
+        reply = await self._creator(shard).submit(_Group(arguments, weight))
+        if isinstance(reply, list):
+            before = _noted(*reply)
+            # Our own ids: this call's first attempt did it, and its reply was lost.
+            return before._replace(replayed=before.schedule_ids[0] != new[0])
+        if reply == _KEY_REUSED:
+            raise KeyReused
+        if reply == _NO_ACCOUNT:
+            raise NotFound(f"There is no account {account_id}.")
+        if reply == 0:
+            raise InsufficientCredits
+        return Created(new[:reply])
+
+    async def created_before(self, account_id: str, once: Idempotency) -> Created | None:
+        """What an earlier call with this key stored, or None. Raises KeyReused. Read-only."""
+        key, keep = _once(once, "")
+        [kept] = await self._server.reads([("GET", f"{keys.account(account_id)}{keys.ONCE}{key}")])
+        if kept is None:
+            return None
+        if kept[:_DIGEST_BYTES] != keep[:_DIGEST_BYTES]:
+            raise KeyReused
+        note = _DIGEST_BYTES + _COUNT_BYTES
+        return _noted(int.from_bytes(kept[_DIGEST_BYTES:note], "big"), kept[note:])
+
+    async def get(self, account_id: str, schedule_id: str) -> Schedule:
+        """The schedule as it stands. Raises NotFound for an unknown one or another account's."""
+        packed, outcome, held = await self._stored(account_id, schedule_id)
+        request = stored.unpack_request(packed)
+        return stored.schedule(schedule_id, request, outcome, executing=held)
+
+    async def page(
+        self,
+        account_id: str,
+        *,
+        from_ms: int | None = None,
+        to_ms: int | None = None,
+        limit: int = 50,
+        descending: bool = False,
+        cursor: str | None = None,
+        url_part: str = "",
+    ) -> SchedulePage:
+        """Those that have not ended, by triggerAt and id, a page at a time. Read-only.
+
+        With `url_part`, only those with it in their URL; a page may then be short before the end.
+
+        Raises InvalidRequest for a bad cursor. What stays as it is meanwhile is neither skipped
+        nor repeated, though thousands share a millisecond and others come and go.
+        """
+        stretch = span(from_ms, to_ms, cursor, down=descending)
+        found = await self._unended.read(
+            account_id, stretch, limit + 1, lambda each: url_part in each.request.url
+        )
+        page = merge([found], limit, stretch)
+        return SchedulePage(page.entries, encode_cursor(page.next) if page.next else None)
+
+    async def change(
+        self, account_id: str, schedule_id: str, changed: Callable[[Request], Request]
+    ) -> Schedule:
+        """Replaces what a waiting schedule asks for; `changed` makes the new request of the old.
+
+        Raises NotFound, Conflict if it has ended or a worker holds it, and whatever `changed`
+        raises; then nothing was changed. Two changes are applied one after the other. Safe to
+        repeat after a lost reply.
+        """
+        operation = ids.new_operation()
+        shard, account = keys.parts(account_id)
+        for _ in range(_MOST_CHANGES_MET):
+            packed, *_ended = await self._stored(account_id, schedule_id)
+            request = changed(stored.unpack_request(packed))
+            arguments: list[Argument] = [account, ids.local(schedule_id), operation, packed]
+            arguments += (stored.pack_request(request), request.trigger_at_ms)
+            code, outcome = await self._written(_CHANGE, keys.shard(shard), arguments)
+            if code == _DONE:
+                return stored.schedule(schedule_id, request)
+            _refuse(code, outcome)
+        raise StoreUnavailable("The schedule keeps changing; try again")
+
+    async def cancel(self, account_id: str, schedule_id: str) -> int:
+        """Cancels a waiting schedule, gives its credit back, and returns the credits then left.
+
+        Raises NotFound, or Conflict if it has ended or a worker holds it. Refunds once, however
+        often it is called or a reply is lost.
+        """
+        operation, kept = ids.new_operation(), self._retention
+        for _ in range(_MOST_CHANGES_MET):
+            packed, *_ended = await self._stored(account_id, schedule_id)
+            request = stored.unpack_request(packed)
+            arguments: list[Argument] = [ids.local(schedule_id), operation, packed]
+            arguments += (stored.CANCELLED, kept.schedule_ms, kept.log_ms, kept.log_entries)
+            arguments.append(pack_chunk([entry(schedule_id, request, None)]))
+            arguments += url_place(request.url)
+            code, credits, outcome = await self._written(
+                _CANCEL, keys.account(account_id), arguments
+            )
+            if code == _DONE:
+                return int(credits)
+            _refuse(code, outcome)
+        raise StoreUnavailable("The schedule keeps changing; try again")
+
+    async def _written(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
+        return await self._server.repeated(lambda: self._server.write(script, key, arguments))
+
+    async def _stored(self, account_id: str, schedule_id: str) -> tuple[bytes, bytes | None, bool]:
+        """Packed request, outcome, and whether a worker holds it. Raises NotFound."""
+        if not ids.is_schedule_id(schedule_id):
+            raise _unknown()
+        key, held = keys.schedule(account_id, schedule_id), keys.account(account_id) + keys.HELD
+        (packed, outcome), since = await self._server.reads(
+            [("HMGET", key, "r", "o"), ("ZSCORE", held, ids.local(schedule_id))]
+        )
+        if packed is None:
+            raise _unknown()
+        return packed, outcome, since is not None
+
+    def _creator(self, shard: int) -> Coalescer[_Group, Any]:
+        creator = self._creating.get(shard)
+        if creator is None:
+            creator = Coalescer(
+                lambda groups: self._create(shard, groups),
+                _MOST_AT_ONCE,
+                lambda group: group.weight,
+            )
+            self._creating[shard] = creator
+        return creator
+
+    async def _create(self, shard: int, groups: list[_Group]) -> list[Any]:
+        arguments: list[Argument] = [self._retention.log_ms, _ONCE_KEPT_MS]
+        for group in groups:
+            arguments += group.arguments
+        now_us, replies = await self._written(_CREATE, keys.shard(shard), arguments)
+        self._clock.observe(now_us)
+        return list(replies)
+
+
+def _once(once: Idempotency | None, first: str) -> tuple[str, bytes]:
+    """The name of a once-key, and what is kept with it: a digest of what was asked, the first
+    schedule's number, the caller's note."""
+    if once is None:
+        return "", b""
+    number = ids.number(first).to_bytes(16, "big")
+    return (
+        base64.urlsafe_b64encode(_digest(once.key)).rstrip(b"=").decode(),
+        _digest(once.fingerprint) + number + once.note,
+    )
+
+
+def _noted(count: int, kept: bytes) -> Created:
+    """What was stored under a once-key, from what was kept with it."""
+    schedule_ids = ids.schedule_ids_from(int.from_bytes(kept[:16], "big"), count)
+    return Created(schedule_ids, replayed=True, note=kept[16:])
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()[:_DIGEST_BYTES]
+
+
+def _refuse(code: int, outcome: bytes) -> None:
+    """Raises what a change that did not happen means; returns if it may be tried again."""
+    if code == _NO_SUCH:
+        raise _unknown()
+    if code == _ENDED:
+        ended = stored.ended_status(outcome)
+        raise Conflict(f"The schedule is {ended} already", ended)
+    if code == _HELD:
+        raise Conflict("Execution has started", Status.SCHEDULED)
+
+
+def _unknown() -> NotFound:
+    return NotFound("There is no such schedule")

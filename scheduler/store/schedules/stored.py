@@ -1,0 +1,77 @@
+"""How a schedule looks in the store: msgpack, opaque to the scripts.
+
+`r` is the request. `o`, once it has ended, is the moment (13 digits, ms, by the server) and then
+the outcome. Its creation is not stored: its id tells it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from scheduler import ids
+from scheduler.models import Outcome, Request, Schedule, Status
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_request = msgspec.msgpack.Decoder(Request).decode
+
+# Statuses by number. The order is the stored format.
+STATUSES = (Status.SCHEDULED, Status.COMPLETED, Status.FAILED, Status.CANCELLED)
+NUMBERS = {status: number for number, status in enumerate(STATUSES)}
+CANCELLED = _encode([NUMBERS[Status.CANCELLED]])
+
+_MOMENT_DIGITS = 13
+
+
+class _StoredOutcome(msgspec.Struct, array_like=True):
+    status: int
+    status_code: int = 0
+    response_time_ms: int = 0
+    error_message: str = ""
+
+
+_decode_outcome = msgspec.msgpack.Decoder(_StoredOutcome).decode
+
+
+def pack_request(request: Request) -> bytes:
+    return _encode(request)
+
+
+def unpack_request(packed: bytes) -> Request:
+    return _decode_request(packed)
+
+
+def pack_outcome(outcome: Outcome) -> bytes:
+    """The moment is not in it: the server puts it before."""
+    status, code = NUMBERS[outcome.status], outcome.status_code
+    return _encode((status, code, outcome.response_time_ms, outcome.error_message))
+
+
+def ended_status(outcome: bytes) -> Status:
+    """The status in an `o` field."""
+    return STATUSES[_decode_outcome(outcome[_MOMENT_DIGITS:]).status]
+
+
+def schedule(
+    schedule_id: str, request: Request, outcome: bytes | None = None, *, executing: bool = False
+) -> Schedule:
+    """What the fields of a stored schedule mean."""
+    waiting = Schedule(
+        schedule_id=schedule_id,
+        created_at_ms=ids.created_at_ms(schedule_id),
+        request=request,
+        status=Status.SCHEDULED,
+        executing=executing,
+    )
+    if outcome is None:
+        return waiting
+    at_ms, end = int(outcome[:_MOMENT_DIGITS]), _decode_outcome(outcome[_MOMENT_DIGITS:])
+    status = STATUSES[end.status]
+    return msgspec.structs.replace(
+        waiting,
+        status=status,
+        executing=False,
+        outcome=None
+        if status is Status.CANCELLED
+        else Outcome(status, end.status_code, end.response_time_ms, end.error_message),
+        ended_at_ms=at_ms,
+    )
