@@ -25,7 +25,7 @@ from scheduler.models import Outcome, Status
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
 from scheduler.store.claims.claims import Ack
-from scheduler.store.packing import pack_request
+from scheduler.store.schedules.stored import pack_request
 
 URLS = [f"https://example.com/hooks/{n:04}" for n in range(100)]
 OUTCOME = Outcome(Status.COMPLETED, 200, 42, "")

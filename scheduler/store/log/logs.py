@@ -10,6 +10,7 @@ from scheduler.store import keys
 from scheduler.store.clock import StoreClock
 from scheduler.store.line import Argument
 from scheduler.store.log.entries import (
+    chunks_of,
     has_digest,
     log_entry,
     unended_entry,
@@ -104,15 +105,16 @@ class Logs:
         reached: Place | None = stretch.after
         looked_at, count = 0, _FIRST_CHUNKS
         while reached is not None and looked_at < _BUDGET and len(found) <= query.limit:
-            chunks = await self._chunks(stream, stretch._replace(after=reached), count)
-            end = chunks[-1][0] if len(chunks) == count else None
+            page = await self._chunks(stream, stretch._replace(after=reached), count)
+            end = page[-1][0] if len(page) == count else None
+            chunks = page if stream == base + keys.LOG else _with_url(page, query.url)
+            looked_at += len(page) - len(chunks)
             if stream != base + keys.LOG:
-                chunks = await self._entries(base + keys.LOG, _with_url(chunks, query.url))
+                chunks = await self._entries(base + keys.LOG, chunks)
             for stream_id, packed in chunks:
                 entries = _entries_of(stream_id, packed, stretch._replace(after=reached))
                 looked_at += len(entries)
                 found += [each for each in entries if query.wants(each[1].status, each[1].url)]
-            looked_at += len(chunks) == 0
             reached = None if end is None else stream_place(end, last=not stretch.down)
             count = min(_MOST_CHUNKS, 2 * count)
         return Found(found, reached)
@@ -150,14 +152,14 @@ class Logs:
         if "(0-0" in (start, command[3]):
             return []  # nothing comes before the first id that there can be, and servers say so
         [page] = await self._server.reads([(*command, "COUNT", count)])
-        return [(stream_id, fields[1]) for stream_id, fields in page]
+        return chunks_of(page)
 
     async def _entries(self, log: str, found: StreamEntries) -> StreamEntries:
         """The log's chunks of index entries; one that was trimmed meanwhile is left out."""
         replies = await self._server.reads(
             [("XRANGE", log, stream_id, stream_id) for stream_id, _ in found]
         )
-        return [(stream_id, fields[1]) for reply in replies for stream_id, fields in reply]
+        return [each for reply in replies for each in chunks_of(reply)]
 
 
 def _entries_of(stream_id: bytes, packed: bytes, stretch: Span) -> list[tuple[Place, LogEntry]]:
