@@ -11,7 +11,7 @@ from cli.options import with_store
 from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.sources import source_and_sha1
+from scheduler.store.server import Script
 from tests.customer import Customer
 from tests.processes import PostdateProcess, postdate
 from tests.valkey import ValkeyProcess
@@ -21,9 +21,9 @@ T = TypeVar("T")
 CREDITS = 10_000
 
 
-def script(name: str) -> bytes:
-    """What a proxy finds the calls of a script by, once the server knows the script."""
-    return source_and_sha1(name, plain_lua=False)[1].encode()
+def script(path: str) -> bytes:
+    """What a proxy finds the calls of a script (`claims/ack`) by, once the server knows it."""
+    return Script(path).source_and_sha1()[1].encode()
 
 
 class Deployment:

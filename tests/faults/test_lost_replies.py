@@ -60,7 +60,7 @@ def customer(deployment: Deployment, proxy: DroppingProxy) -> Iterator[Customer]
 def test_a_create_whose_reply_is_lost_is_paid_once_and_fires_once(
     customer: Customer, proxy: DroppingProxy, receiver: Receiver
 ) -> None:
-    proxy.drop_reply(script("create"), times=2)
+    proxy.drop_reply(script("schedules/create"), times=2)
     schedule_id = customer.schedule(receiver.url + "/hook", due_in_s=0.5)
     assert proxy.dropped == 2
     assert customer.credits() == CREDITS - 1
@@ -71,7 +71,7 @@ def test_a_create_whose_reply_is_lost_is_paid_once_and_fires_once(
 def test_a_create_whose_outcome_stays_unknown_says_so_and_happened_at_most_once(
     customer: Customer, proxy: DroppingProxy, receiver: Receiver
 ) -> None:
-    proxy.drop_reply(script("create"), times=ATTEMPTS_OF_THE_API)
+    proxy.drop_reply(script("schedules/create"), times=ATTEMPTS_OF_THE_API)
     answer = customer.post(receiver.url + "/hook", due_in_s=1.0)
     assert answer.status_code == 503
     assert answer.json() == {"error": "Outcome unknown; repeat with the same Idempotency-Key"}
@@ -85,10 +85,10 @@ def test_a_create_whose_outcome_stays_unknown_says_so_and_happened_at_most_once(
 def test_a_create_that_never_reached_the_store_costs_nothing(
     customer: Customer, proxy: DroppingProxy
 ) -> None:
-    proxy.drop_command(script("create"), times=ATTEMPTS_OF_THE_API)
+    proxy.drop_command(script("schedules/create"), times=ATTEMPTS_OF_THE_API)
     assert customer.post(URL, due_in_s=3600).status_code == 503
     assert (customer.credits(), customer.log()) == (CREDITS, [])
-    proxy.drop_command(script("create"))
+    proxy.drop_command(script("schedules/create"))
     customer.schedule(URL, due_in_s=3600)
     assert (customer.credits(), len(customer.log())) == (CREDITS - 1, 1)
 
@@ -97,7 +97,7 @@ def test_a_cancellation_whose_reply_is_lost_refunds_once(
     customer: Customer, proxy: DroppingProxy
 ) -> None:
     schedule_id = customer.schedule(URL, due_in_s=3600)
-    proxy.drop_reply(script("cancel"), times=2)
+    proxy.drop_reply(script("schedules/cancel"), times=2)
     answer = customer.cancel(schedule_id)
     assert (answer.status_code, answer.json()["creditsRemaining"]) == (200, CREDITS)
     assert customer.credits() == CREDITS
@@ -109,7 +109,7 @@ def test_a_cancellation_whose_reply_is_lost_refunds_once(
 def test_a_grant_whose_reply_is_lost_is_given_once(
     customer: Customer, proxy: DroppingProxy
 ) -> None:
-    proxy.drop_reply(script("grant"), times=2)
+    proxy.drop_reply(script("accounts/grant"), times=2)
     arguments = ("account", "grant", customer.account_id, "50")
     assert postdate_json(*arguments, redis_url=proxy.url)["credits"] == CREDITS + 50
     assert customer.credits() == CREDITS + 50
@@ -119,7 +119,7 @@ def test_a_grant_whose_reply_is_lost_is_given_once(
 def test_an_ack_that_gets_lost_is_recorded_once_and_nothing_fires_again(
     customer: Customer, proxy: DroppingProxy, receiver: Receiver, lost: str
 ) -> None:
-    getattr(proxy, lost)(script("ack"), times=2)
+    getattr(proxy, lost)(script("claims/ack"), times=2)
     schedule_id = customer.schedule(receiver.url + "/hook")
     assert customer.outcome(schedule_id)["status"] == "completed"
     # It goes on, and what it does next comes after what it still had to record.
@@ -134,7 +134,7 @@ def test_an_ack_that_gets_lost_is_recorded_once_and_nothing_fires_again(
 def test_a_claim_whose_reply_is_lost_is_made_again_when_its_lease_has_ended(
     customer: Customer, proxy: DroppingProxy, receiver: Receiver
 ) -> None:
-    proxy.drop_reply(script("claim"))
+    proxy.drop_reply(script("claims/claim"))
     schedule_id = customer.schedule(receiver.url + "/hook")
     assert customer.outcome(schedule_id)["status"] == "completed"
     [received] = receiver.requests
