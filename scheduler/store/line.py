@@ -32,10 +32,10 @@ class Line(asyncio.Protocol):
 
     def __init__(self, connection: AbstractConnection) -> None:
         self._loop = asyncio.get_running_loop()
-        self._connection = connection  # it closes its socket when nobody refers to it any more
-        writer = connection._writer
-        assert writer is not None
-        self._transport = writer.transport
+        # From here on the socket is ours. The writer would close it if nobody referred to it.
+        self._writer, connection._writer, connection._reader = connection._writer, None, None
+        assert self._writer is not None
+        self._transport = self._writer.transport
         self._reader = hiredis.Reader(
             protocolError=exceptions.InvalidResponse, replyError=BaseParser.parse_error
         )
