@@ -37,6 +37,7 @@ class Settings(msgspec.Struct, frozen=True):
     concurrency: int = 4096
     fire_timeout_ms: int = 30_000
     lease_ms: int = 15_000
+    claim_ahead_ms: int = 25
     max_response_bytes: int = 10 * 1024 * 1024
     max_body_bytes: int = 256 * 1024
     max_batch_bytes: int = 16 * 1024 * 1024
@@ -148,6 +149,7 @@ _READERS: dict[str, Callable[[str], object]] = {
     "concurrency": _whole(1, 65_536),
     "fire_timeout_ms": _whole(1, 3_600_000),
     "lease_ms": _whole(300, 3_600_000),
+    "claim_ahead_ms": _whole(0, 1000),
     "max_response_bytes": _whole(0),
     "max_body_bytes": _whole(1),
     "max_batch_bytes": _whole(1),

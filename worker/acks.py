@@ -9,13 +9,17 @@ import structlog
 
 from scheduler.errors import StoreError, StoreRefused
 from scheduler.store import Store
-from scheduler.store.claims.claims import Ack
+from scheduler.store.claims.recorded import Ack
 from worker.holdings import Holdings
-from worker.touch import Touch
+from worker.leases import Touch
 from worker.upkeep import Backoff
 
 _COLLECT_S = 0.002
 _MOST_AT_ONCE = 128
+# What a URL and a target's words may weigh in one call; a longer one goes alone.
+_MOST_BYTES = 128 * 1024
+# An exception that nobody foresaw: so often the batch is repeated as it is, then one by one.
+_STUMBLES = 5
 _RECORDED_ELSEWHERE = -1
 _log = structlog.get_logger(__name__)
 
@@ -49,15 +53,17 @@ class Acks:
         try:
             await asyncio.sleep(_COLLECT_S)
             while waiting:
-                batch = waiting[:_MOST_AT_ONCE]
-                del waiting[:_MOST_AT_ONCE]
+                count = _next_batch(waiting)
+                batch = waiting[:count]
+                del waiting[:count]
                 await self._send(shard, batch)
         finally:
             del self._senders[shard]
 
     async def _send(self, shard: int, batch: list[Ack]) -> None:
-        """Sends one batch, as often as it takes; safe, because a token acks once."""
+        """Sends one batch, as often as it takes; safe, because a lease acks once."""
         backoff = Backoff()
+        stumbles = 0
         while True:
             try:
                 codes = await self._store.claims.ack(shard, batch)
@@ -66,12 +72,19 @@ class Acks:
                 return
             except StoreError as error:
                 self._touch.lose([shard], error)
-                await backoff.pause()
+            except Exception as error:
+                stumbles += 1
+                if stumbles == 1:
+                    _log.exception("an ack failed; it is repeated", shard=shard)
+                if stumbles > _STUMBLES:
+                    await self._refused(shard, batch, error)
+                    return
             else:
                 self._settle(batch, codes)
                 return
+            await backoff.pause()
 
-    async def _refused(self, shard: int, batch: list[Ack], error: StoreRefused) -> None:
+    async def _refused(self, shard: int, batch: list[Ack], error: Exception) -> None:
         """The store rejects the batch for what is in it: one bad ack must not hold up the others.
 
         What cannot be recorded at all stays in the store under its lease, and will be fired again.
@@ -85,11 +98,21 @@ class Acks:
         self._settle(batch, [0])
 
     def _settle(self, batch: list[Ack], codes: list[int]) -> None:
+        self._holdings.remove([ack.invocation for ack in batch])
         for ack, code in zip(batch, codes, strict=True):
-            self._holdings.remove(ack.invocation)
             if code == _RECORDED_ELSEWHERE:
                 _log.warning(
                     "lease was lost; another worker records the outcome",
                     schedule=ack.invocation.schedule_id,
                 )
         self._acked()
+
+
+def _next_batch(waiting: list[Ack]) -> int:
+    """How many of the first ones are sent together."""
+    left = _MOST_BYTES
+    for count, ack in enumerate(waiting[:_MOST_AT_ONCE]):
+        left -= len(ack.invocation.request.url) + len(ack.outcome.error_message)
+        if left < 0:
+            return max(1, count)
+    return min(len(waiting), _MOST_AT_ONCE)

@@ -1,4 +1,4 @@
-"""Claims what is due, when it is due: sleeps to the next moment, looks in between."""
+"""Claims what is due, a little ahead of its time; sleeps until then, and looks in between."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from collections.abc import Callable
 import structlog
 
 from scheduler.errors import StoreError, StoreUnavailable
-from scheduler.models import Invocation
 from scheduler.store import Store
 from scheduler.store.claims.claims import Batch, Look
 from worker.holdings import Holdings
+from worker.leases import Touch
 from worker.presence import Presence
-from worker.touch import Touch
 
 MOST_AT_ONCE = 128
 _MOST_ACCOUNTS = 16
@@ -30,15 +29,19 @@ _LATE_MS = 200
 # nobody could prolong.
 _SLOW_PART_OF_A_LEASE = 4
 _AFTER_AN_ERROR_MS = 500
-# Below this a timer of the event loop, which counts whole milliseconds, would come too late.
-_SPIN_MS = 0.6
+# A claim that brought nothing, though something seemed due, is not repeated at once.
+_AFTER_NOTHING_MS = 5.0
+# Of the time that claims are ahead by, this part passes between two of them, so that each brings
+# many; a claim that left due ones behind is followed by the next at once.
+_REST_PART = 0.4
 _log = structlog.get_logger(__name__)
 
 
 class Claimer:
     """One loop over all shards, at most one claim on its way for each.
 
-    `claimed` gets what was claimed. A shard that touch was lost with is left alone until it is
+    `claimed` gets what was claimed; `looked` is called after each look, which brings a fresh
+    reading of the store's clock. A shard that touch was lost with is left alone until it is
     regained, which is the worker's to see to.
     """
 
@@ -50,15 +53,21 @@ class Claimer:
         touch: Touch,
         *,
         lease_ms: int,
-        claimed: Callable[[list[Invocation]], None],
+        ahead_ms: int,
+        claimed: Callable[[Batch], None],
+        looked: Callable[[], None],
     ) -> None:
         self._store = store
         self._holdings = holdings
         self._presence = presence
         self._touch = touch
         self._lease_ms = lease_ms
+        self._ahead_ms = ahead_ms
         self._claimed = claimed
+        self._looked = looked
+        self._rest_ms = ahead_ms * _REST_PART
         self._due_ms: dict[int, float] = {}
+        self._rested_ms: dict[int, float] = {}
         self._backlogged: set[int] = set()
         self._claims: dict[int, asyncio.Task[None]] = {}
         self._reserved = 0
@@ -108,7 +117,9 @@ class Claimer:
         self._look_ms = self._now_ms() + _LOOK_EVERY_MS
         own = self._presence.shards - self._claims.keys() - self._touch.lost
         for shard, look in (await self._looks(own)).items():
-            self._due_ms[shard] = math.inf if look.next_look_ms is None else look.next_look_ms
+            if shard not in self._claims:
+                self._due_ms[shard] = math.inf if look.next_look_ms is None else look.next_look_ms
+        self._looked()
 
     async def _look_abroad(self) -> None:
         """At the shards that others prefer: is something late there, or a backlog growing?"""
@@ -146,7 +157,7 @@ class Claimer:
         due = sorted(
             (due_ms, shard)
             for shard, due_ms in self._due_ms.items()
-            if due_ms <= now_ms and shard not in away
+            if self._claim_at_ms(shard, due_ms) <= now_ms and shard not in away
         )
         for place, (_, shard) in enumerate(due):
             free = self._holdings.free - self._reserved
@@ -165,9 +176,8 @@ class Claimer:
                 lease_ms=self._lease_ms,
                 most=room,
                 most_accounts=_MOST_ACCOUNTS,
-                grace_ms=self._touch.grace_ms(shard),
-                late_ms=0 if own else _LATE_MS,
-                asked_at_ms=self._store.clock.now_ms(),
+                ahead_ms=self._ahead_ms if own else -_LATE_MS,
+                take_over_by_ms=0 if self._touch.has_grace(shard) else self._store.clock.now_ms(),
                 pass_over=self._holdings.crowding(),
             )
             self._note(shard, batch)
@@ -182,15 +192,16 @@ class Claimer:
 
     def _note(self, shard: int, batch: Batch) -> None:
         self._due_ms[shard] = self._next_claim_ms(shard, batch)
+        self._rested_ms[shard] = 0.0 if batch.full else self._now_ms() + self._rest_ms
         self._holdings.add(batch.invocations)
-        self._claimed(batch.invocations)
+        self._claimed(batch)
 
     def _next_claim_ms(self, shard: int, batch: Batch) -> float:
         next_ms = math.inf if batch.next_look_ms is None else batch.next_look_ms
         if not batch.invocations:
-            # An empty look: the head was stale, or its account is passed over for now, or this
-            # clock runs ahead of the shard's server. Whichever it was, not again at once.
-            next_ms = max(next_ms, self._now_ms() + 1)
+            # The head was stale, or its account is passed over for now, or a lease that has ended
+            # is left to others, or this clock runs ahead of the shard's server.
+            next_ms = max(next_ms, self._now_ms() + _AFTER_NOTHING_MS + self._ahead_ms)
         if shard not in self._presence.shards and next_ms > self._now_ms():
             # The backlog is gone: leave the shard to its own worker.
             self._backlogged.discard(shard)
@@ -202,14 +213,23 @@ class Claimer:
         if self._holdings.free - self._reserved <= 0:
             return self._now_ms() + _LOOK_EVERY_MS
         away = self._touch.lost | self._claims.keys()
-        waiting = (due for shard, due in self._due_ms.items() if shard not in away)
+        waiting = (
+            self._claim_at_ms(shard, due_ms)
+            for shard, due_ms in self._due_ms.items()
+            if shard not in away
+        )
         return min(self._look_ms, self._look_abroad_ms, *waiting)
 
+    def _claim_at_ms(self, shard: int, due_ms: float) -> float:
+        """When to claim, if a shard's first is due then. A shard of others, whose due ones are only
+        known once they are late, has no rest."""
+        return max(due_ms - self._ahead_ms, self._rested_ms.get(shard, 0.0))
+
     async def _sleep(self, delay_ms: float) -> None:
-        if delay_ms <= _SPIN_MS:
+        if delay_ms <= 0:
             await asyncio.sleep(0)
             return
-        timer = asyncio.get_running_loop().call_later((delay_ms - 0.5) / 1000, self._wake.set)
+        timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._wake.set)
         await self._wake.wait()
         self._wake.clear()
         timer.cancel()

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from itertools import takewhile
 from typing import Generic, Protocol, TypeVar
 
+# The timer goes off at least this often while something is in flight, so that a pause of the whole
+# process (SIGSTOP, a virtual machine, a laptop's lid) is seen, and how long it was.
+_TICK_S = 0.25
+# A timer that is so late tells of one.
+_PAUSE_S = 1.0
+# After it, what came meanwhile is read from the sockets before anything is judged.
+_READ_FIRST_S = 0.1
+
 
 class Timed(Protocol):
-    """What has a deadline, by the loop's clock, in seconds."""
+    """What has a deadline, by the monotonic clock, in seconds. `is_sent`: its target has had all
+    of the request, and so the time since then."""
+
+    deadline_s: float
 
     @property
-    def deadline_s(self) -> float: ...
+    def is_sent(self) -> bool: ...
 
 
 T = TypeVar("T", bound=Timed)
@@ -25,6 +37,8 @@ class Deadlines(Generic[T]):
     keeps that order and forgets an entry at once when it ends, where a deque would keep
     everything behind the slowest one, a million fires in 30 s. Its oldest entry is looked
     for only when the timer fires.
+
+    A pause of this process is not charged to what was not sent by then: its deadline moves.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, expire: Callable[[T], None]) -> None:
@@ -32,6 +46,7 @@ class Deadlines(Generic[T]):
         self._expire = expire
         self._entries: dict[T, None] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_s = 0.0
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -39,7 +54,7 @@ class Deadlines(Generic[T]):
     def add(self, entry: T) -> None:
         self._entries[entry] = None
         if self._timer is None:
-            self._timer = self._loop.call_at(entry.deadline_s, self._on_timer)
+            self._arm(time.monotonic())
 
     def discard(self, entry: T) -> None:
         """The entry has ended; harmless if it is not (or no longer) here."""
@@ -49,28 +64,39 @@ class Deadlines(Generic[T]):
         """Forget all entries, and return them."""
         left = list(self._entries)
         self._entries.clear()
-        self._stop_timer()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         return left
 
     def _on_timer(self) -> None:
         self._timer = None
-        now = self._loop.time()
+        now_s = time.monotonic()
+        paused_s = now_s - self._timer_s
+        if paused_s > _PAUSE_S:
+            self._move(paused_s + _TICK_S)
+            self._arm(now_s, at_least_s=_READ_FIRST_S)
+            return
         # The whole list first: `expire` may add and discard entries.
-        late = list(takewhile(lambda entry: entry.deadline_s <= now, self._entries))
+        late = list(takewhile(lambda entry: entry.deadline_s <= now_s, self._entries))
         for entry in late:
             if self._entries.pop(entry, _MISSING) is None:
                 self._expire(entry)
-        self._rearm()
+        if self._entries and self._timer is None:
+            self._arm(now_s)
 
-    def _rearm(self) -> None:
-        oldest = next(iter(self._entries), None)
-        if oldest is not None and self._timer is None:
-            self._timer = self._loop.call_at(oldest.deadline_s, self._on_timer)
+    def _move(self, paused_s: float) -> None:
+        for entry in self._entries:
+            if not entry.is_sent:
+                entry.deadline_s += paused_s
+        in_order = sorted(self._entries, key=lambda entry: entry.deadline_s)
+        self._entries = dict.fromkeys(in_order)
 
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def _arm(self, now_s: float, at_least_s: float = 0.0) -> None:
+        first_s = next(iter(self._entries)).deadline_s - now_s
+        delay_s = max(at_least_s, min(first_s, _TICK_S))
+        self._timer_s = now_s + delay_s
+        self._timer = self._loop.call_later(delay_s, self._on_timer)
 
 
 _MISSING = object()

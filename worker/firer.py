@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 from collections.abc import Callable
 
 import structlog
@@ -24,13 +25,19 @@ from worker.request import render
 from worker.wire import Wire
 
 Done = Callable[[Invocation, Outcome, float], None]
-"""Called once per fire with its outcome, and when its first byte was written: by the loop's
+"""Called once per fire with its outcome, and when its first byte was written: by the monotonic
 clock, in seconds, `NOT_SENT` if none was."""
+
+Unsure = Callable[[Invocation], None]
+"""Called instead, with nothing sent, if the lease may have ended by the time of the first byte."""
 
 StillWanted = Callable[[Invocation], Outcome | None]
 """Asked right before the first byte: None to go on, or the outcome to end with, unsent."""
 
 NOT_SENT = -1.0
+# A lease counts as ended so long before it does: what is sent now is not another's by the time that
+# it arrives.
+_LEASE_MARGIN_S = 0.25
 
 _log = structlog.get_logger(__name__)
 
@@ -101,8 +108,16 @@ class Fire:
         """At most once: a kept connection may die unseen, and leave open whether it was sent."""
         return self.resent or self.invocation.request.delivery is Delivery.AT_MOST_ONCE
 
+    @property
+    def is_sent(self) -> bool:
+        """Whether the target has had all of the request."""
+        wire = self.wire
+        return self.sent_at_s != NOT_SENT and (wire is None or wire.has_sent_all)
+
     def elapsed_ms(self) -> int:
-        return round((self.firer.loop.time() - self.started_s) * 1000)
+        """At most the limit: what was answered while this process stood still was in time, as far
+        as anybody knows."""
+        return round(min(time.monotonic() - self.started_s, self.firer.limit_s) * 1000)
 
 
 class Firer:
@@ -119,6 +134,7 @@ class Firer:
         *,
         still_wanted: StillWanted | None = None,
         resent: Callable[[Invocation], None] | None = None,
+        unsure: Unsure | None = None,
         policy: AddressPolicy | None = None,
         resolve: Resolve = system_resolve,
         ssl_context: ssl.SSLContext | None = None,
@@ -130,6 +146,7 @@ class Firer:
         self._limit_ms = settings.fire_timeout_ms
         self._still_wanted = still_wanted
         self._resent = resent
+        self._unsure = unsure
         self._openings: Openings[Fire] = Openings()
         self._deadlines: Deadlines[Fire] = Deadlines(self.loop, self._expire)
 
@@ -144,7 +161,7 @@ class Firer:
         Possibly before this returns. `invocation.attempt` is raised if the request had to go
         out a second time. Never raises: what goes wrong is an outcome.
         """
-        fire = Fire(self, invocation, done, self.loop.time())
+        fire = Fire(self, invocation, done, time.monotonic())
         self._deadlines.add(fire)
         try:
             self._start(fire)
@@ -262,22 +279,40 @@ class Firer:
             self._let_go(fire)
             self.end(fire, failed(Failure.BAD_REQUEST))
             return
+        now_s = time.monotonic()
+        if now_s > invocation.lease_until_s - _LEASE_MARGIN_S and self._unsure is not None:
+            self._postpone(fire, wire, self._unsure)
+            return
         refusal = self._still_wanted(invocation) if self._still_wanted else None
         if refusal is not None:
             self._give_up(fire, wire, refusal)
             return
-        if fire.sent_at_s < 0:
-            fire.sent_at_s = self.loop.time()
+        if fire.sent_at_s == NOT_SENT:
+            fire.sent_at_s = now_s
         wire.send(fire, data, request.method == "HEAD")
 
-    def _give_up(self, fire: Fire, wire: Wire, refusal: Outcome) -> None:
-        """No longer wanted. If the first attempt was sent, "unsent" would not be the truth."""
+    def _postpone(self, fire: Fire, wire: Wire, unsure: Unsure) -> None:
+        """The lease may have ended. If the first attempt was sent, there is an outcome to tell."""
+        if fire.resent:
+            self._give_up(fire, wire, failed(Failure.CLOSED_EARLY, fire.elapsed_ms()))
+            return
+        self._put_back(fire, wire)
+        fire.done = None
+        self._deadlines.discard(fire)
+        unsure(fire.invocation)
+
+    def _put_back(self, fire: Fire, wire: Wire) -> None:
+        """The connection is not used after all."""
         fire.wire = None
         if wire.exchanges:
             # Not at once: a long line that nobody wants any more would nest as deep as it is long.
             self.loop.call_soon(self._pass_on, wire)
         else:
             wire.abort()
+
+    def _give_up(self, fire: Fire, wire: Wire, refusal: Outcome) -> None:
+        """No longer wanted. If the first attempt was sent, "unsent" would not be the truth."""
+        self._put_back(fire, wire)
         if fire.resent:
             refusal = failed(Failure.CLOSED_EARLY, fire.elapsed_ms())
         self.end(fire, refusal)

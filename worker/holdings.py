@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from scheduler.models import Invocation
 
@@ -16,11 +16,11 @@ _MOST_CROWDED = 64
 
 
 class Holdings:
-    """Invocations by token and schedule, in the order of their claims, with a limit on all."""
+    """Invocations in the order of their claims, with a limit on all."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._held: dict[tuple[str, str], Invocation] = {}
+        self._held: dict[Invocation, None] = {}
         self._by_account: Counter[str] = Counter()
         self._changed = asyncio.Event()
 
@@ -31,17 +31,18 @@ class Holdings:
     def free(self) -> int:
         return self._limit - len(self._held)
 
-    def add(self, invocations: Iterable[Invocation]) -> None:
-        for each in invocations:
-            self._held[each.token, each.schedule_id] = each
-            self._by_account[each.account_id] += 1
+    def add(self, invocations: Sequence[Invocation]) -> None:
+        self._held.update(dict.fromkeys(invocations))
+        self._by_account.update([each.account_id for each in invocations])
 
-    def remove(self, invocation: Invocation) -> None:
-        if self._held.pop((invocation.token, invocation.schedule_id), None) is None:
-            return
-        self._by_account[invocation.account_id] -= 1
-        if not self._by_account[invocation.account_id]:
-            del self._by_account[invocation.account_id]
+    def remove(self, invocations: Iterable[Invocation]) -> None:
+        """Those that are not held (any more) are passed over."""
+        accounts, held = self._by_account, self._held
+        for each in invocations:
+            if held.pop(each, _NOT_HELD) is None:
+                accounts[each.account_id] -= 1
+                if not accounts[each.account_id]:
+                    del accounts[each.account_id]
         self._changed.set()
 
     def crowding(self) -> list[str]:
@@ -53,14 +54,17 @@ class Holdings:
             account for account, held in self._by_account.most_common(_MOST_CROWDED) if held > most
         ]
 
-    def by_shard(self) -> dict[int, list[Invocation]]:
-        shards: dict[int, list[Invocation]] = {}
-        for each in self._held.values():
-            shards.setdefault(each.shard, []).append(each)
-        return shards
+    def of(self, shard: int) -> list[Invocation]:
+        return [each for each in self._held if each.shard == shard]
+
+    def shards(self) -> set[int]:
+        return {each.shard for each in self._held}
 
     async def emptied(self) -> None:
         """Returns once nothing is held."""
         while self._held:
             self._changed.clear()
             await self._changed.wait()
+
+
+_NOT_HELD = object()

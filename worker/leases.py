@@ -1,6 +1,9 @@
-"""Prolongs the leases of what this worker holds."""
+"""Leases: prolonged while the store can be reached, and given grace after it could not."""
 
 from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
 
 import structlog
 
@@ -8,10 +11,48 @@ from scheduler.errors import StoreError
 from scheduler.models import Invocation
 from scheduler.store import Store
 from worker.holdings import Holdings
-from worker.touch import Touch
 
 _MOST_AT_ONCE = 500
 _log = structlog.get_logger(__name__)
+
+
+class Touch:
+    """Which shards this worker is in touch with. Says once that some are gone and once that all are
+    back.
+
+    While a shard's server or its network was away nobody could prolong a lease there, so for the
+    length of one lease after it this worker takes over none that has ended: whoever holds it may
+    be alive. A store that was started just now was away for everybody. Others, who were in touch,
+    take over as ever.
+    """
+
+    def __init__(self, lease_ms: int, store_uptime_ms: int) -> None:
+        self._lease_s = lease_ms / 1000
+        self._lost: set[int] = set()
+        self._grace_until_s: dict[int, float] = {}
+        self._first_grace_until_s = time.monotonic() + max(0, lease_ms - store_uptime_ms) / 1000
+
+    @property
+    def lost(self) -> frozenset[int]:
+        return frozenset(self._lost)
+
+    def lose(self, shards: Iterable[int], error: BaseException) -> None:
+        gone = set(shards) - self._lost
+        if gone and not self._lost:
+            _log.warning("lost touch with the store; trying on", error=str(error))
+        self._lost |= gone
+
+    def regain(self, shard: int) -> None:
+        if shard in self._lost:
+            self._lost.discard(shard)
+            self._grace_until_s[shard] = time.monotonic() + self._lease_s
+            if not self._lost:
+                _log.info("in touch with the store again")
+
+    def has_grace(self, shard: int) -> bool:
+        """Whether leases that have ended are left alone for now."""
+        until_s = max(self._grace_until_s.get(shard, 0.0), self._first_grace_until_s)
+        return time.monotonic() < until_s
 
 
 class Leases:
@@ -25,7 +66,7 @@ class Leases:
 
     async def extend_all(self) -> None:
         """Prolongs what is held, shard by shard; one that fails is lost touch with."""
-        for shard in self._holdings.by_shard().keys() - self._touch.lost:
+        for shard in self._holdings.shards() - self._touch.lost:
             try:
                 await self.extend(shard)
             except StoreError as error:
@@ -33,23 +74,26 @@ class Leases:
 
     async def extend(self, shard: int) -> None:
         """Prolongs what is held of a shard and was not claimed just now. Raises StoreError."""
-        claimed_before_ms = self._store.clock.now_ms() - self._lease_ms // 4
-        held = self._holdings.by_shard().get(shard, [])
-        old = [each for each in held if each.claimed_at_ms <= claimed_before_ms]
-        for start in range(0, len(old), _MOST_AT_ONCE):
-            await self._extend(shard, old[start : start + _MOST_AT_ONCE])
+        young_s = time.monotonic() + 0.75 * self._lease_ms / 1000
+        old = [each for each in self._holdings.of(shard) if each.lease_until_s <= young_s]
+        await self.confirm(shard, old)
+
+    async def confirm(self, shard: int, invocations: Sequence[Invocation]) -> list[Invocation]:
+        """Prolongs these leases, and returns those that are another's by now. Raises StoreError."""
+        lost: list[Invocation] = []
+        for start in range(0, len(invocations), _MOST_AT_ONCE):
+            some = invocations[start : start + _MOST_AT_ONCE]
+            lost += await self._store.claims.extend(shard, self._lease_ms, some)
+        for each in lost:
+            # Acked since the list was made, or taken over by another worker; then its outcome
+            # will not be recorded twice, because the ack compares tokens.
+            _log.debug("lease not prolonged", schedule=each.schedule_id)
+        return lost
 
     async def note_attempt(self, invocation: Invocation) -> None:
         """Tells the store of an attempt that was used up here, so that no later one repeats its
         number. A failure is left to the next extension, which says it again."""
         try:
-            await self._extend(invocation.shard, [invocation])
+            await self.confirm(invocation.shard, [invocation])
         except StoreError as error:
             self._touch.lose([invocation.shard], error)
-
-    async def _extend(self, shard: int, invocations: list[Invocation]) -> None:
-        lost = await self._store.claims.extend(shard, self._lease_ms, invocations)
-        for each in lost:
-            # Acked since the list was made, or taken over by another worker; then its outcome
-            # will not be recorded twice, because the ack compares tokens.
-            _log.debug("lease not prolonged", schedule=each.schedule_id)

@@ -1,14 +1,16 @@
-"""Tells the others that this worker is alive, and learns which shards are its own."""
+"""Tells others that this worker is alive and how it fares; learns which shards are its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections import deque
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from scheduler.store import Store
-from worker.preference import preferred_shards
 
 BEAT_EVERY_S = 1.0
+_BEATS_KEPT = 60
 
 
 class Presence:
@@ -28,3 +30,41 @@ class Presence:
 
     async def leave(self) -> None:
         await self._store.workers.leave(self._worker_id)
+
+
+class Lateness:
+    """The worst lateness of the last sixty heartbeats, a minute."""
+
+    def __init__(self) -> None:
+        self._now_ms = -1
+        self._worst_ms: deque[int] = deque(maxlen=_BEATS_KEPT)
+
+    def note(self, late_ms: int) -> None:
+        if late_ms > self._now_ms:
+            self._now_ms = late_ms
+
+    def worst_ms(self) -> int | None:
+        """None if nothing was fired. Asked once a heartbeat: each time counts as one."""
+        self._worst_ms.append(self._now_ms)
+        self._now_ms = -1
+        worst = max(self._worst_ms)
+        return None if worst < 0 else worst
+
+
+def preferred_shards(worker: str, workers: Iterable[str], shards: int) -> list[int]:
+    """The shards that a worker has to itself, by rendezvous hashing. A hint for efficiency: claims
+    are safe without it.
+
+    Each shard goes to the worker that scores highest for it, so a worker that comes or goes moves
+    only its own share (Thaler and Ravishankar, "A name-based mapping scheme for rendezvous", 1996).
+    """
+    everyone = {worker, *workers}
+    return [shard for shard in range(shards) if _winner(everyone, shard) == worker]
+
+
+def _winner(workers: Iterable[str], shard: int) -> str:
+    return max(workers, key=lambda worker: _score(worker, shard))
+
+
+def _score(worker: str, shard: int) -> bytes:
+    return hashlib.blake2b(f"{worker} {shard}".encode(), digest_size=8).digest()

@@ -109,6 +109,11 @@ class Wire(asyncio.Protocol):
     def is_open(self) -> bool:
         return not self._transport.is_closing()
 
+    @property
+    def has_sent_all(self) -> bool:
+        """Whether the request has left this process."""
+        return self._rest is None and self._transport.get_write_buffer_size() == 0
+
     def send(self, exchange: Exchange, request: bytes, head_only: bool) -> None:
         """Write a request; `head_only` says that its answer has no body (HEAD).
 

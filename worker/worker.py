@@ -18,17 +18,16 @@ from scheduler.errors import StoreError, StoreMisconfigured
 from scheduler.models import Invocation, Outcome
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.claims.claims import Ack
+from scheduler.store.claims.claims import Ack, Batch
 from worker.acks import Acks
 from worker.claimer import Claimer
-from worker.firer import Firer
+from worker.firer import NOT_SENT, Firer
 from worker.holdings import Holdings
-from worker.lateness import Lateness
-from worker.leases import Leases
+from worker.leases import Leases, Touch
 from worker.outcome import unsent_outcome
-from worker.presence import BEAT_EVERY_S, Presence
-from worker.touch import Touch
+from worker.presence import BEAT_EVERY_S, Lateness, Presence
 from worker.upkeep import Backoff, keep_up
+from worker.wheel import Wheel
 
 # How long a drain may take beyond the longest fire: for the last acks.
 _DRAIN_EXTRA_S = 5.0
@@ -80,7 +79,10 @@ class Worker:
         self._touch = touch
         self._worker_id = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         self._holdings = Holdings(settings.concurrency)
-        self._firer = Firer(settings, still_wanted=self._unsent, resent=self._resent)
+        self._firer = Firer(
+            settings, still_wanted=self._unsent, resent=self._resent, unsure=self._unsure
+        )
+        self._wheel = Wheel(store.clock, one_clock=not store.server.routed, fire=self._fire)
         self._presence = Presence(store, self._worker_id, self._says)
         self._leases = Leases(store, self._holdings, touch, settings.lease_ms)
         self._claimer = Claimer(
@@ -89,13 +91,16 @@ class Worker:
             self._presence,
             touch,
             lease_ms=settings.lease_ms,
-            claimed=self._fire,
+            ahead_ms=settings.claim_ahead_ms,
+            claimed=self._claimed,
+            looked=self._wheel.refresh,
         )
         self._acks = Acks(store, self._holdings, touch, self._claimer.wake)
         self._fired = 0
         self._lateness = Lateness()
         self._draining = False
         self._background: set[asyncio.Task[None]] = set()
+        self._to_confirm: dict[int, list[Invocation]] = {}
 
     async def run(self, stopping: asyncio.Event, on_ready: Callable[[], None]) -> None:
         with contextlib.suppress(StoreError):  # the heartbeat's own loop goes on trying
@@ -119,33 +124,64 @@ class Worker:
             for each in loops:
                 each.cancel()
             await asyncio.gather(*loops, return_exceptions=True)
+            self._wheel.close()
             await self._firer.aclose()
 
-    def _fire(self, invocations: list[Invocation]) -> None:
-        """Fires what was claimed; a drain that began meanwhile gives it back unfired."""
+    def _claimed(self, batch: Batch) -> None:
+        """Fires what is due and keeps the rest for its moment; a drain that began meanwhile gives
+        all of it back unfired."""
         if self._draining:
-            self._in_background(self._give_back(invocations))
-            return
+            self._in_background(self._give_back(batch.invocations))
+        elif batch.invocations:
+            self._wheel.add(batch.invocations, batch.reading)
+
+    def _fire(self, invocations: list[Invocation]) -> None:
         for each in invocations:
             unsent = self._unsent(each)
             if unsent is None:
                 self._firer.fire(each, self._ended)
             else:
-                self._ended(each, unsent, -1.0)
+                self._ended(each, unsent, NOT_SENT)
 
     def _unsent(self, invocation: Invocation) -> Outcome | None:
         return unsent_outcome(invocation, self._store.clock.now_ms())
 
     def _ended(self, invocation: Invocation, outcome: Outcome, sent_at_s: float) -> None:
         self._fired += 1
-        moment_s = sent_at_s if sent_at_s >= 0 else time.monotonic()
+        moment_s = sent_at_s if sent_at_s != NOT_SENT else time.monotonic()
         late_us = self._store.clock.at_us(moment_s) - invocation.request.trigger_at_ms * 1000
         late_ms = max(0, late_us // 1000)
         self._lateness.note(late_ms)
         self._acks.add(Ack(invocation, outcome, late_ms))
 
+    def _unsure(self, invocation: Invocation) -> None:
+        """Nothing of it was sent, and its lease may have ended: this process stood still, or the
+        store was away. It goes on if the store says that it is ours."""
+        self._to_confirm.setdefault(invocation.shard, []).append(invocation)
+
     async def _recover(self) -> None:
         await asyncio.gather(*(self._regain(shard) for shard in self._touch.lost))
+        for shard in self._to_confirm.keys() - self._touch.lost:
+            await self._confirm(shard)
+
+    async def _confirm(self, shard: int) -> None:
+        """Fires what is ours for certain, and forgets what is another's by now."""
+        unsure = self._to_confirm.pop(shard)
+        try:
+            lost = await self._leases.confirm(shard, unsure)
+        except Exception as error:
+            self._to_confirm.setdefault(shard, []).extend(unsure)
+            if not isinstance(error, StoreError):
+                raise
+            self._touch.lose([shard], error)
+            return
+        self._holdings.remove(lost)
+        gone = set(lost)
+        ours = [each for each in unsure if each not in gone]
+        if self._draining:
+            await self._give_back(ours)
+        else:
+            self._fire(ours)
 
     async def _regain(self, shard: int) -> None:
         """After a shard was away: first prolong and ack what is held of it, then claim again."""
@@ -171,6 +207,7 @@ class Worker:
         try:
             async with asyncio.timeout(limit_s):
                 await self._claimer.stop()
+                await self._give_back(self._wheel.clear())
                 if self._background:
                     await asyncio.wait(self._background)
                 await self._holdings.emptied()
@@ -181,13 +218,14 @@ class Worker:
             _log.warning("left without a good-bye", error=str(error))
 
     async def _give_back(self, invocations: list[Invocation]) -> None:
-        if invocations:
-            try:
-                await self._store.claims.release(invocations[0].shard, invocations)
-            except StoreError as error:
-                _log.warning("not given back; the leases will end", error=str(error))
-        for each in invocations:
-            self._holdings.remove(each)
+        try:
+            for shard in {each.shard for each in invocations}:
+                theirs = [each for each in invocations if each.shard == shard]
+                await self._store.claims.release(shard, theirs)
+        except StoreError as error:
+            _log.warning("not given back; the leases will end", error=str(error))
+        finally:
+            self._holdings.remove(invocations)
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -34,8 +34,8 @@ class Line(asyncio.Protocol):
 
     def __init__(self, connection: AbstractConnection) -> None:
         self._loop = asyncio.get_running_loop()
-        # Taken away from the connection, and kept: either would close the socket in its end.
-        self._writer, connection._writer = connection._writer, None
+        # From here on the socket is ours. The writer would close it if nobody referred to it.
+        self._writer, connection._writer, connection._reader = connection._writer, None, None
         assert self._writer is not None
         self._transport = self._writer.transport
         self._reader = hiredis.Reader(

@@ -146,7 +146,12 @@ def test_under_load_many_lost_replies_still_do_everything_once(
     customer: Customer, proxy: DroppingProxy, receiver: Receiver
 ) -> None:
     for nth in (1, 3, 6):
-        for name in ("admit", "create", "ack", "heartbeat"):
+        for name in (
+            "accounts/admit",
+            "schedules/create",
+            "claims/ack",
+            "operators/heartbeat",
+        ):
             proxy.drop_reply(script(name), nth=nth)
     due_ms = now_ms() + 500
     ids = customer.schedule_all(

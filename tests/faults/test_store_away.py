@@ -173,7 +173,9 @@ def test_a_claim_that_waited_in_a_hanging_store_takes_nothing_over(
             own_valkey.pause()
             asked_at_ms = store.clock.now_ms()
             claim = asyncio.create_task(
-                store.claims.claim(shard, lease_ms=SHORT_LEASE_MS, most=10, asked_at_ms=asked_at_ms)
+                store.claims.claim(
+                    shard, lease_ms=SHORT_LEASE_MS, most=10, take_over_by_ms=asked_at_ms
+                )
             )
             try:
                 await until_async(

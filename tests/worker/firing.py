@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import ipaddress
 from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
@@ -36,7 +37,7 @@ def invocation_of(
     delivery: Delivery = Delivery.AT_LEAST_ONCE,
 ) -> Invocation:
     request = Request(0, method, url, headers or {}, body, delivery)
-    return Invocation(0, "acc_00_a", SCHEDULE_ID, 0, "token", 1, 0, request)
+    return Invocation(0, "acc_00_a", SCHEDULE_ID, "1", 1, math.inf, request)
 
 
 @contextlib.asynccontextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,8 +18,8 @@ from scheduler.store.clock import StoreClock
 from worker.acks import Acks
 from worker.claimer import Claimer
 from worker.holdings import Holdings
+from worker.leases import Touch
 from worker.presence import Presence
-from worker.touch import Touch
 
 LEASE_MS = 15_000
 
@@ -56,6 +57,8 @@ class ScriptedClaims:
         return Batch(
             [self._invocation(shard) for _ in range(count)],
             self._turn_ms[shard] if self.due[shard] else None,
+            self.due[shard] > 0,
+            0,
         )
 
     async def ack(self, shard: int, acks: Sequence[Ack]) -> list[int]:
@@ -68,7 +71,7 @@ class ScriptedClaims:
         self._number += 1
         request = Request(0, "GET", "http://example.com/")
         schedule_id = f"sch_{self._number:026}"
-        return Invocation(shard, f"acc_{shard:02d}_x", schedule_id, 0, "t", 1, 0, request)
+        return Invocation(shard, f"acc_{shard:02d}_x", schedule_id, "1", 1, math.inf, request)
 
 
 class Desk:
@@ -93,7 +96,9 @@ class Desk:
             presence,
             self.touch,
             lease_ms=LEASE_MS,
-            claimed=self.fired.extend,
+            ahead_ms=25,
+            claimed=lambda batch: self.fired.extend(batch.invocations),
+            looked=lambda: None,
         )
 
     async def turn(self) -> None:
@@ -103,8 +108,7 @@ class Desk:
             await asyncio.sleep(0)
 
     def finish(self) -> None:
-        for each in self.fired:
-            self.holdings.remove(each)
+        self.holdings.remove(self.fired)
         self.fired.clear()
         self.claimer.wake()
 
@@ -131,8 +135,8 @@ async def test_a_shard_that_is_away_leaves_the_others_alone() -> None:
 
     desk.claims.away.clear()
     desk.touch.regain(0)
-    assert desk.touch.grace_ms(0) > 0
-    assert desk.touch.grace_ms(1) == 0
+    assert desk.touch.has_grace(0)
+    assert not desk.touch.has_grace(1)
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("read only"), StoreError("whatever it is")])

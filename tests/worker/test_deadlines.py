@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 from tests.worker.scripted import until
 from worker.deadlines import Deadlines
 
 
 class Entry:
-    def __init__(self, deadline_s: float) -> None:
+    def __init__(self, deadline_s: float, *, is_sent: bool = True) -> None:
         self.deadline_s = deadline_s
+        self.is_sent = is_sent
 
 
 def entries_in(*delays_s: float) -> list[Entry]:
-    now = asyncio.get_running_loop().time()
+    now = time.monotonic()
     return [Entry(now + delay_s) for delay_s in delays_s]
 
 
@@ -22,7 +24,7 @@ async def test_each_expires_once_and_not_early() -> None:
     loop = asyncio.get_running_loop()
     expired: list[tuple[Entry, bool]] = []
     deadlines: Deadlines[Entry] = Deadlines(
-        loop, lambda entry: expired.append((entry, loop.time() >= entry.deadline_s))
+        loop, lambda entry: expired.append((entry, time.monotonic() >= entry.deadline_s))
     )
     entries = entries_in(0.0, 0.02, 0.02, 0.04)
     for entry in entries:
@@ -67,3 +69,21 @@ async def test_clearing_returns_what_was_left() -> None:
         deadlines.add(entry)
     assert deadlines.clear() == entries
     assert len(deadlines) == 0
+
+
+async def test_a_pause_of_the_process_is_not_charged_to_what_was_not_sent() -> None:
+    expired: list[Entry] = []
+    deadlines: Deadlines[Entry] = Deadlines(asyncio.get_running_loop(), expired.append)
+    sent, unsent = entries_in(1.0, 1.1)
+    unsent.is_sent = False
+    deadlines.add(sent)
+    deadlines.add(unsent)
+    await asyncio.sleep(0)
+    time.sleep(1.5)  # noqa: ASYNC251 - the pause
+
+    await asyncio.sleep(0.01)
+    assert expired == [], "what came meanwhile is read from the sockets first"
+    await until(lambda: len(deadlines) == 1)
+    assert expired == [sent]
+    assert unsent.deadline_s - time.monotonic() > 0.5
+    deadlines.clear()

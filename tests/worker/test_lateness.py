@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from worker.lateness import Lateness
+from worker.presence import Lateness
 
 
 def test_nothing_fired_is_not_on_time() -> None:
