@@ -3,15 +3,7 @@
 -- period, order and rollup. Trims as it goes, by age and by number of entries, so that no janitor
 -- is needed; an idle account's streams expire as a whole. Needs `now`.
 
--- How many entries a chunk has: the length of a msgpack array.
-local function entries_in(chunk)
-  local head, high, low = string.byte(chunk, 1, 3)
-  if head < 0xa0 then
-    return head - 0x90
-  end
-  return high * 256 + low
-end
-
+--@include log/chunk
 -- Removes the oldest chunks: those from before `oldest_ms`, and what is over `most` entries. A few
 -- at a time; each append comes by here.
 local function trim(log, logged, oldest_ms, over)
