@@ -11,10 +11,11 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any, NamedTuple
 
-from scheduler.ids import new_schedule_id
+from scheduler.ids import new_schedule_ids
 from scheduler.models import Outcome, Request, Status
 from scheduler.rollups import DAY_MS, HOUR_MS, MINUTE_MS, SECONDS_KEPT_MS, lateness_bucket
-from scheduler.store import Store, keys, packing
+from scheduler.store import Store, keys
+from scheduler.store.log.entries import entry, pack_chunk, url_place
 
 _AT_ONCE = 2000
 _ROLLUPS_AT_ONCE = 50
@@ -47,11 +48,11 @@ async def fill(store: Store, account_id: str, executions: Iterable[Past]) -> int
 
 
 def _append(pipe: Any, base: str, stream_id: str, past: Past) -> None:
-    schedule_id = new_schedule_id()
-    line = packing.log_line(schedule_id, past.at_ms - HOUR_MS, past.request, past.outcome)
-    pipe.xadd(base + "log", {"e": line.entry}, id=stream_id)
-    for index in (past.outcome.status, line.bucket):
-        pipe.xadd(f"{base}index:{index}", {"h": line.digest}, id=stream_id)
+    [schedule_id] = new_schedule_ids(1, past.at_ms - HOUR_MS)
+    chunk = pack_chunk([entry(schedule_id, past.request, past.outcome)])
+    pipe.xadd(base + keys.LOG, {"e": chunk}, id=stream_id)
+    for index, digest in ((past.outcome.status, b""), url_place(past.request.url)):
+        pipe.xadd(base + keys.INDEX + index, {"h": digest}, id=stream_id)
 
 
 def _count(sums: dict[str, Counter[str]], past: Past) -> None:
@@ -76,6 +77,7 @@ async def _settle(
     store: Store, account_id: str, sums: dict[str, Counter[str]], written: int
 ) -> None:
     base, oldest_minute = keys.account(account_id), _oldest_minute(store)
+    await store.client.hincrby(base + keys.LOGGED, "n", written)
     kept = [each for each in sums.items() if not _is_gone(each[0], oldest_minute)]
     for at in range(0, len(kept), _ROLLUPS_AT_ONCE):
         async with store.client.pipeline(transaction=False) as pipe:

@@ -26,6 +26,10 @@ from scheduler.models import Outcome, Status
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
 from scheduler.store.claims.claims import Ack
+<<<<<<< HEAD
+=======
+from scheduler.store.schedules.stored import pack_request
+>>>>>>> storetests
 
 URLS = [f"https://example.com/hooks/{n:04}" for n in range(100)]
 OUTCOME = Outcome(Status.COMPLETED, 200, 42, "")

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import uvloop
 
 from benchmarks import stage
-from scheduler.ids import new_schedule_id
+from scheduler.ids import new_schedule_ids
 from scheduler.models import Invocation, Outcome, Request, Status
 from scheduler.settings import Settings
 from worker.firer import Firer
@@ -84,7 +84,7 @@ class _Burst:
             self.over.set_result(None)
 
 
-SCHEDULE_ID = new_schedule_id()
+SCHEDULE_ID = new_schedule_ids(1, 0)[0]
 
 
 async def firer(url: str, count: int, in_flight: int) -> None:

@@ -18,6 +18,8 @@ from redis._parsers.base import BaseParser
 from redis.asyncio.connection import AbstractConnection
 
 REPLY_TIMEOUT_S = 5.0
+# How often one call may find that its line broke between being made and being used.
+_OPENINGS = 3
 
 Argument = str | bytes | int | float
 
@@ -27,7 +29,7 @@ class Line(asyncio.Protocol):
 
     A reply that does not come within 5 s, or a connection that breaks, ends the line: what was
     sent and not answered raises ConnectionError or TimeoutError, and nobody knows whether it was
-    done. `is_open` must be asked before each `call`.
+    done. `is_open` must be asked before each `call`, and nothing awaited in between.
     """
 
     def __init__(self, connection: AbstractConnection) -> None:
@@ -49,9 +51,9 @@ class Line(asyncio.Protocol):
 
     def call(self, commands: bytes, count: int) -> asyncio.Future[list[Any]]:
         """Sends packed commands; their replies, errors of the server among them as values."""
+        self._transport.write(commands)
         call = _Call(self._loop.create_future(), count, self._loop.time())
         self._waiting.append(call)
-        self._transport.write(commands)
         if self._timer is None:
             self._timer = self._loop.call_later(REPLY_TIMEOUT_S, self._judge)
         return call.future
@@ -61,6 +63,7 @@ class Line(asyncio.Protocol):
         self._transport.abort()
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
         waiting, self._waiting = self._waiting, deque()
         for call in waiting:
             if not call.future.done():
@@ -83,7 +86,7 @@ class Line(asyncio.Protocol):
                     if not call.future.done():  # its caller may have given up
                         call.future.set_result(call.replies)
         except exceptions.InvalidResponse as error:
-            self.close(error)
+            self.close(exceptions.ConnectionError(f"Not a reply: {error}"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.close(exceptions.ConnectionError(str(exc or "Connection closed by server.")))
@@ -121,23 +124,39 @@ class Lines:
     def __init__(self, make: Callable[[], AbstractConnection]) -> None:
         self._make = make
         self._line: Line | None = None
-        self._opening: asyncio.Task[Line] | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._ended = False
 
     async def open(self) -> Line:
         """Raises what redis-py raises if no connection can be had; then nothing was sent."""
-        line = self._line
-        if line is not None and line.is_open:
-            return line
-        if self._opening is None or self._opening.done():
-            self._opening = asyncio.create_task(self._open())
-        return await asyncio.shield(self._opening)
+        for _ in range(_OPENINGS):
+            if self._line is not None and self._line.is_open:
+                return self._line
+            if self._opening is None or self._opening.done():
+                self._opening = asyncio.create_task(self._open())
+                self._opening.add_done_callback(_heard)
+            await asyncio.shield(self._opening)
+        raise exceptions.ConnectionError("Connections are closed as soon as they are made")
 
-    def close(self) -> None:
+    def renew(self) -> None:
+        """Ends the line; the next one goes to wherever the server is then."""
         if self._line is not None:
             self._line.close()
 
-    async def _open(self) -> Line:
+    def close(self) -> None:
+        """For good, also what is being opened."""
+        self._ended = True
+        self.renew()
+
+    async def _open(self) -> None:
         connection = self._make()
         await connection.connect()  # type: ignore[no-untyped-call]
         self._line = Line(connection)
-        return self._line
+        if self._ended:
+            self._line.close()
+
+
+def _heard(opening: asyncio.Task[None]) -> None:
+    """Those who wait are told of its failure; there may be none left."""
+    if not opening.cancelled():
+        opening.exception()

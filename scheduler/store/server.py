@@ -25,7 +25,7 @@ from scheduler import rollups
 from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from scheduler.store import keys
 from scheduler.store.connection import Client, never_sent, translated
-from scheduler.store.line import Argument, Line, Lines, packed
+from scheduler.store.line import Argument, Lines, packed
 
 T = TypeVar("T")
 
@@ -187,15 +187,16 @@ class Server:
             if isinstance(reply, Exception):
                 if isinstance(reply, exceptions.ReadOnlyError):
                     # It leads to what was the primary; the next one is looked up anew.
-                    self._lines.close()
+                    self._lines.renew()
                 raise reply
             return reply
 
     async def _sent(self, commands: bytes, count: int) -> list[Any]:
         assert self._lines is not None
         with never_sent():
-            line: Line = await self._lines.open()
-        return await line.call(commands, count)
+            line = await self._lines.open()
+            replies = line.call(commands, count)
+        return await replies
 
     async def _pipeline(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
         async with self._client.pipeline(transaction=False) as pipe:

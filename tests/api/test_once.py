@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from api.once import made_at_ms
-from scheduler.ids import new_schedule_id
+from scheduler.ids import new_schedule_ids
 from scheduler.models import Plan
 from tests.api.conftest import CREDITS, Api, client_of, payload
 
@@ -140,6 +140,5 @@ async def test_what_is_no_key_is_a_400_that_names_the_header(
 
 
 def test_an_id_tells_when_it_was_made() -> None:
-    before_ms = time.time_ns() // 1_000_000
-    made_ms = made_at_ms(new_schedule_id())
-    assert before_ms <= made_ms <= time.time_ns() // 1_000_000
+    now_ms = time.time_ns() // 1_000_000
+    assert [made_at_ms(each) for each in new_schedule_ids(3, now_ms)] == [now_ms] * 3

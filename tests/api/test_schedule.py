@@ -13,7 +13,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from scheduler.errors import Conflict, OutcomeUnknown, StoreUnavailable
-from scheduler.ids import is_schedule_id, new_schedule_id
+from scheduler.ids import is_schedule_id, new_schedule_ids
 from scheduler.models import Plan, Request, Status
 from tests.api.conftest import CREDITS, URL, Api, client_of, payload
 
@@ -161,7 +161,7 @@ async def test_what_is_being_executed_cannot_be_cancelled(
         raise Conflict("Execution has started", Status.SCHEDULED)
 
     monkeypatch.setattr(api.store.schedules, "cancel", held)
-    answer = await api.client.delete(f"/schedule/{new_schedule_id()}")
+    answer = await api.client.delete(f"/schedule/{new_schedule_ids(1, 0)[0]}")
     assert answer.status_code == 409
     assert answer.json() == {"error": "Execution has started", "status": "scheduled"}
 

@@ -13,8 +13,10 @@ from tests.waiting import until_async
 START_MS = 1_795_161_600_000  # 2026-11-20T08:00:00Z
 _LONGEST_WAIT_MS = 500
 
-# Where fakeredis asks for the time: expiry, TIME, and the ids of streams.
-_FAKEREDIS_MODULES = (
+# Where fakeredis asks for the time: expiry, TIME, and the ids of streams; and the store's idea of
+# it, which would run on between two replies.
+_MODULES = (
+    "scheduler.store.clock",
     "fakeredis._helpers",
     "fakeredis._socket._base",
     "fakeredis.commands_mixins.server_mixin",
@@ -35,10 +37,21 @@ class FakeClock:
 
     def __init__(self) -> None:
         self.ms = START_MS
+        # A third of a millisecond more, so that no rounding of floats falls below the whole one.
+        self.more_us = 300
+
+    @property
+    def us(self) -> int:
+        return self.ms * 1000 + self.more_us
 
     def time(self) -> float:
-        # A third of a millisecond more, so that no rounding of floats falls below the whole one.
-        return self.ms / 1000 + 0.0003
+        return self.us / 1_000_000
+
+    def time_ns(self) -> int:
+        return self.us * 1000
+
+    def monotonic_ns(self) -> int:
+        return self.time_ns()
 
     async def now_ms(self) -> int:
         return self.ms
@@ -69,8 +82,8 @@ class ServerClock:
 
 @contextmanager
 def fakeredis_time(clock: FakeClock) -> Iterator[None]:
-    """Lets fakeredis live by this clock."""
+    """Lets fakeredis, and what a store makes of its replies, live by this clock."""
     with ExitStack() as stack:
-        for module in _FAKEREDIS_MODULES:
+        for module in _MODULES:
             stack.enter_context(patch(f"{module}.time", clock))
         yield

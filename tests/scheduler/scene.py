@@ -9,11 +9,12 @@ from typing import Any
 
 import msgspec
 
+from scheduler import ids
 from scheduler.models import Invocation, LogEntry, Outcome, Plan, Request, Status
 from scheduler.store import Store, keys
 from scheduler.store.claims.claims import Ack
 from scheduler.store.log.logs import LogQuery
-from tests.scheduler.clocks import Clock
+from tests.scheduler.clocks import START_MS, Clock
 
 CREDITS = 100
 LEASE_MS = 15_000
@@ -149,6 +150,16 @@ class Scene:
         assert executed == (found.log.get("completed", 0), found.log.get("failed", 0))
         assert found.waiting == found.log.get("scheduled", 0)
         assert found.spent == found.waiting + usage.executed
+
+
+def lease_end_ms(invocation: Invocation) -> float:
+    """When its lease ends, as the claim or the extension said that brought its token."""
+    return int(invocation.token) / 1000
+
+
+def new_id() -> str:
+    """The id of a schedule that nobody has stored."""
+    return ids.new_schedule_ids(1, START_MS)[0]
 
 
 def ids_of(invocations: Iterable[Invocation]) -> list[str]:

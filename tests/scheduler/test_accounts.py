@@ -10,8 +10,10 @@ import pytest
 from scheduler import ids
 from scheduler.errors import NameTaken, NotFound, StoreMisconfigured
 from scheduler.models import Account, Caller, Plan, Rate
+from scheduler.rollups import DAY_MS
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
+from scheduler.store.server import Script
 from tests.scheduler.conftest import SHARDS
 from tests.scheduler.scene import CREDITS, Scene, settled
 from tests.servers import ValkeyProcess
@@ -83,7 +85,9 @@ async def test_a_name_left_over_from_a_crash_is_told_and_healed(scene: Scene) ->
 async def test_accounts_are_spread_over_the_shards(scene: Scene) -> None:
     for n in range(7):
         await scene.account(f"account {n}")
-    sizes = [await scene.store.client.zcard(keys.accounts(shard)) for shard in range(SHARDS)]
+    sizes = [
+        await scene.store.client.zcard(keys.shard(shard) + keys.ACCOUNTS) for shard in range(SHARDS)
+    ]
     assert sizes == [8 // SHARDS] * SHARDS
 
 
@@ -95,22 +99,23 @@ async def test_parallel_grants_all_count(scene: Scene) -> None:
 
 
 async def test_a_grant_repeated_with_its_operation_is_done_once(scene: Scene) -> None:
-    scripts = scene.store.accounts._scripts
     for operation in ("one", "one", "two", "one"):
-        assert await scripts.grant(scene.account_id, operation, 10)
+        await scene.store.accounts.grant(scene.account_id, 10, operation)
     assert await scene.store.accounts.credits(scene.account_id) == CREDITS + 20
     await scene.assert_sound()
 
 
 async def test_an_account_made_again_with_its_operation_is_made_once(scene: Scene) -> None:
-    scripts = scene.store.accounts._scripts
-    fields = {"name": "x", "plan": "free", "credits": 9, "email": "", "operator": False}
     local = ids.new_account_id(0)[-8:]
     made = [
-        await scripts.account_create(0, local, operation, **fields)  # type: ignore[arg-type]
+        await scene.store.server.run(
+            Script("accounts/create"),
+            keys.shard(0),
+            (local, operation, "x", "free", 9, "", 0, DAY_MS),
+        )
         for operation in ("one", "one", "two")
     ]
-    assert made == [True, True, False]
+    assert made == [1, 1, 0]
     assert await scene.store.accounts.credits(f"acc_00_{local}") == 9
     await scene.assert_sound()
 
@@ -229,7 +234,7 @@ async def test_more_shards_are_taken_up_and_fewer_refused(
         assert (raised.shards.count, unasked.shards.count) == (5, 5)
         # A process that started with fewer meets an account of a shard it did not know.
         while True:
-            account = await raised.accounts.create(ids.new_token(), credits=1, plan=Plan.SCALE)
+            account = await raised.accounts.create(ids.new_operation(), credits=1, plan=Plan.SCALE)
             if account.account_id.startswith("acc_04"):
                 break
         _, value = await raised.accounts.create_key(account.account_id, "x")

@@ -7,7 +7,7 @@ import pytest
 from scheduler.models import Outcome, Status
 from scheduler.rollups import LATENESS_BOUNDS_MS
 from scheduler.store.claims.claims import Ack
-from scheduler.store.packing import url_place
+from scheduler.store.log.entries import url_place
 from tests.scheduler.scene import COMPLETED, CREDITS, FAILED, URL, Holdings, Scene
 
 

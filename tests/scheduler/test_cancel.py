@@ -9,8 +9,8 @@ import pytest
 from scheduler import ids
 from scheduler.errors import Conflict, NotFound
 from scheduler.models import Request, Status
-from scheduler.store import packing
-from tests.scheduler.scene import CREDITS, FAILED, URL, Holdings, Scene, settled
+from scheduler.store.schedules.stored import pack_request
+from tests.scheduler.scene import CREDITS, FAILED, URL, Holdings, Scene, new_id, settled
 
 RACES = 1000
 RACES_AT_ONCE = 50
@@ -53,34 +53,42 @@ async def test_of_parallel_cancellations_one_wins(scene: Scene) -> None:
     await scene.assert_sound()
 
 
-async def test_a_cancellation_repeated_with_its_operation_is_done_once(scene: Scene) -> None:
+async def test_a_cancellation_repeated_with_its_operation_is_done_once(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     schedule_id = await scene.create(60_000)
-    request = (await scene.store.schedules.get(scene.account_id, schedule_id)).request
-    packed = packing.pack_request(request)
-    line = packing.log_line(schedule_id, 0, request, None)
-    scripts = scene.store.schedules._scripts
-    for operation, code in (("one", 1), ("one", 1), ("two", -1), ("one", 1)):
-        answer = await scripts.cancel(scene.account_id, schedule_id[4:], operation, packed, line)
-        assert answer == (code, CREDITS, b"cancelled")
+    found = []
+    for operation in ("one", "one", "two", "one"):
+        monkeypatch.setattr(ids, "new_operation", lambda: operation)  # noqa: B023
+        cancel = scene.store.schedules.cancel
+        found.append(await settled(lambda: cancel(scene.account_id, schedule_id)))  # noqa: B023
+    assert found[:2] == found[3:] * 2 == [CREDITS] * 2
+    assert isinstance(found[2], Conflict)
     assert await scene.holdings() == Holdings(CREDITS, 0, 0, 0, {"cancelled": 1})
     await scene.assert_sound()
 
 
-async def test_what_was_changed_since_it_was_read_is_read_again(scene: Scene) -> None:
+async def test_what_was_changed_since_it_was_read_is_read_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     schedule_id = await scene.create(60_000)
     old = (await scene.store.schedules.get(scene.account_id, schedule_id)).request
     changed = Request(old.trigger_at_ms, "PUT", "https://example.com/changed")
-    key = f"{scene.base}s:{schedule_id[4:]}"
-    await scene.store.client.hset(key, "r", packing.pack_request(changed))
-    answer = await scene.store.schedules._scripts.cancel(
-        scene.account_id,
-        schedule_id[4:],
-        "one",
-        packing.pack_request(old),
-        packing.log_line(schedule_id, 0, old, None),
-    )
-    assert answer == (-3, 0, b"")
-    await scene.store.schedules.cancel(scene.account_id, schedule_id)
+    schedules = scene.store.schedules
+    read, reads = schedules._stored, 0
+
+    async def slowly(*which: str) -> object:
+        """The first time, another changes it as soon as it has been read."""
+        nonlocal reads
+        found, reads = await read(*which), reads + 1
+        if reads == 1:
+            key = f"{scene.base}s:{schedule_id[4:]}"
+            await scene.store.client.hset(key, "r", pack_request(changed))
+        return found
+
+    monkeypatch.setattr(schedules, "_stored", slowly)
+    await schedules.cancel(scene.account_id, schedule_id)
+    assert reads == 2
     [entry] = await scene.log()
     assert (entry.method, entry.url) == ("PUT", "https://example.com/changed")
     await scene.assert_sound()
@@ -130,7 +138,7 @@ async def test_what_has_ended_cannot_be_cancelled(scene: Scene) -> None:
 async def test_another_accounts_schedule_cannot_be_cancelled(scene: Scene) -> None:
     other = await scene.account("other")
     schedule_id = await scene.create(60_000)
-    for account_id, which in ((other, schedule_id), (scene.account_id, ids.new_schedule_id())):
+    for account_id, which in ((other, schedule_id), (scene.account_id, new_id())):
         with pytest.raises(NotFound):
             await scene.store.schedules.cancel(account_id, which)
     assert await scene.store.accounts.credits(other) == CREDITS

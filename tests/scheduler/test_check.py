@@ -8,8 +8,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from scheduler import ids
+from scheduler.rollups import HOUR_MS, MINUTE_MS
 from scheduler.store import keys
-from tests.scheduler.scene import Scene, settled
+from scheduler.store.schedules.stored import pack_outcome
+from tests.scheduler.scene import FAILED, Scene, new_id, settled
 
 Breakage = Callable[[Scene], Awaitable[object]]
 
@@ -25,12 +27,12 @@ async def overdrawn(scene: Scene) -> object:
 
 async def headless(scene: Scene) -> object:
     head = keys.parts(scene.account_id).local
-    return await scene.store.client.zrem(keys.heads(scene.shard), head)
+    return await scene.store.client.zrem(keys.shard(scene.shard) + keys.HEADS, head)
 
 
 async def late_head(scene: Scene) -> object:
     far = {keys.parts(scene.account_id).local: await scene.clock.now_ms() + 3_600_000}
-    return await scene.store.client.zadd(keys.heads(scene.shard), far)
+    return await scene.store.client.zadd(keys.shard(scene.shard) + keys.HEADS, far)
 
 
 async def request_gone(scene: Scene) -> object:
@@ -43,20 +45,29 @@ async def not_waiting(scene: Scene) -> object:
 
 
 async def ended_and_waiting(scene: Scene) -> object:
-    return await scene.store.client.hset(await a_schedule(scene), "s", "failed")
+    outcome = b"%d" % await scene.clock.now_ms() + pack_outcome(FAILED)
+    return await scene.store.client.hset(await a_schedule(scene), "o", outcome)
 
 
-async def token_without_hold(scene: Scene) -> object:
-    return await scene.store.client.hset(await a_schedule(scene), "t", "token")
-
-
-async def hold_without_token(scene: Scene) -> object:
+async def held_until(scene: Scene, lease_in_ms: int) -> object:
     member = (await a_schedule(scene)).rpartition(":")[2]
+    lease_end_ms = await scene.clock.now_ms() + lease_in_ms
+    await scene.store.client.zadd(scene.base + "waiting", {member: lease_end_ms})
+    head = {keys.parts(scene.account_id).local: lease_end_ms}
+    await scene.store.client.zadd(keys.shard(scene.shard) + keys.HEADS, head, lt=True)
     return await scene.store.client.zadd(scene.base + "held", {member: 1})
 
 
+async def abandoned(scene: Scene) -> object:
+    return await held_until(scene, -5 * MINUTE_MS - 1000)
+
+
+async def held_for_ever(scene: Scene) -> object:
+    return await held_until(scene, 2 * HOUR_MS + 1000)
+
+
 async def held_astray(scene: Scene) -> object:
-    return await scene.store.client.zadd(scene.base + "held", {ids.new_schedule_id()[4:]: 1})
+    return await scene.store.client.zadd(scene.base + "held", {new_id()[4:]: 1})
 
 
 async def name_without_account(scene: Scene) -> object:
@@ -79,8 +90,8 @@ async def a_schedule(scene: Scene) -> str:
         (request_gone, "is waiting, but its request is gone"),
         (not_waiting, "has not ended, but is not among the waiting"),
         (ended_and_waiting, "has ended (failed), but is still among the waiting"),
-        (token_without_hold, "has a token but is not held, or is held without a token"),
-        (hold_without_token, "has a token but is not held, or is held without a token"),
+        (abandoned, "is held under a lease that ended long ago, and nobody takes it over"),
+        (held_for_ever, "is held for longer than any lease can be"),
         (held_astray, "is held, but not among the waiting"),
         (name_without_account, "The name 'ghost' is reserved for acc_00_"),
     ],
@@ -88,7 +99,7 @@ async def a_schedule(scene: Scene) -> str:
 async def test_a_broken_invariant_is_told(
     scene: Scene, breakage: Breakage, sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scheduler.store.check._LOOK_AGAIN_S", 0.01)
+    monkeypatch.setattr("scheduler.store.operators.check._LOOK_AGAIN_S", 0.01)
     for _ in range(2):
         await scene.create(60_000)
     assert await scene.store.check() == []
@@ -98,6 +109,13 @@ async def test_a_broken_invariant_is_told(
     assert sentence in told[0]
     if breakage is not name_without_account:
         assert scene.account_id in told[0]
+
+
+async def test_leases_that_can_be_are_not_told(scene: Scene) -> None:
+    for lease_in_ms in (-5 * MINUTE_MS + 10_000, -1, HOUR_MS):
+        await scene.create(60_000)
+        await held_until(scene, lease_in_ms)
+        assert await scene.store.check() == []
 
 
 async def test_a_store_under_way_is_sound(scene: Scene) -> None:

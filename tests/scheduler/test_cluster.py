@@ -12,9 +12,9 @@ from redis.asyncio import Redis
 from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
+from scheduler.store.accounts.sessions import Purpose
 from scheduler.store.log.logs import LogQuery
 from scheduler.store.log.overview import LAST_HOUR
-from scheduler.store.accounts.sessions import Purpose
 from tests.scheduler.clocks import ServerClock
 from tests.scheduler.scene import COMPLETED, Scene
 from tests.servers import ValkeyProcess, free_port, until_async

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler import ids
+from tests.scheduler.scene import new_id
 
 shards = st.integers(min_value=0, max_value=16_383)
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -23,7 +25,7 @@ def _decoded(suffix: str) -> int:
 
 
 def test_a_schedule_id_is_a_typeid_of_a_uuid7() -> None:
-    schedule_id = ids.new_schedule_id()
+    schedule_id = new_id()
     assert re.fullmatch(r"sch_[0-7][0-9a-hjkmnp-tv-z]{25}", schedule_id)
     value = _decoded(schedule_id[4:])
     assert value.bit_length() <= 128
@@ -32,18 +34,31 @@ def test_a_schedule_id_is_a_typeid_of_a_uuid7() -> None:
 
 
 def test_schedule_ids_are_unique_and_sort_by_creation() -> None:
-    made = [ids.new_schedule_id() for _ in range(10_000)]
+    """By the millisecond of their creation, and within one call as they were asked for."""
+    now_ms = time.time_ns() // 1_000_000
+    calls = [ids.new_schedule_ids(1 + n % 9, now_ms + n // 100) for n in range(2000)]
+    made = [each for call in calls for each in call]
     assert len(set(made)) == len(made)
-    assert made == sorted(made)
+    assert all(call == sorted(call) for call in calls)
+    assert [ids.created_at_ms(each) for each in sorted(made)] == [
+        now_ms + n // 100 for n, call in enumerate(calls) for _ in call
+    ]
+
+
+def test_the_first_id_of_a_call_tells_the_others() -> None:
+    made = ids.new_schedule_ids(70, 1_795_161_600_123)
+    assert ids.schedule_ids_from(ids.number(made[0]), 70) == made
+    assert ids.number(made[-1]) - ids.number(made[0]) == 69
+    assert ids.schedule_ids_from(ids.number(made[0]), 0) == []
 
 
 def test_an_invocation_shares_the_characters_of_its_schedule() -> None:
-    schedule_id = ids.new_schedule_id()
+    schedule_id = new_id()
     assert ids.invocation_id(schedule_id) == "inv_" + schedule_id.removeprefix("sch_")
 
 
 def test_a_new_schedule_id_is_one() -> None:
-    assert ids.is_schedule_id(ids.new_schedule_id())
+    assert ids.is_schedule_id(new_id())
 
 
 @pytest.mark.parametrize(
@@ -114,5 +129,5 @@ def test_a_key_is_stored_as_its_sha256() -> None:
     assert ids.hash_api_key("hello") == known
 
 
-def test_tokens_do_not_repeat() -> None:
-    assert len({ids.new_token() for _ in range(10_000)}) == 10_000
+def test_operations_do_not_repeat() -> None:
+    assert len({ids.new_operation() for _ in range(10_000)}) == 10_000

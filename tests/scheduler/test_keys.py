@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from scheduler import ids
 from scheduler.store import keys
+from tests.scheduler.scene import new_id
 
 SLOTS = 16_384
 
@@ -42,12 +43,10 @@ def test_a_shards_slot_is_its_bit_reversed_number(shard: int) -> None:
 
 
 def test_all_of_a_shard_lies_in_one_slot_and_no_other_shards() -> None:
-    account_id, schedule_id = ids.new_account_id(3), ids.new_schedule_id()
+    account_id, schedule_id = ids.new_account_id(3), new_id()
     names = [
         keys.shard(3) + "x",
-        keys.heads(3),
-        keys.backlog(3),
-        keys.accounts(3),
+        keys.shard(3) + keys.HEADS,
         keys.account(account_id),
         keys.schedule(account_id, schedule_id),
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scheduler.models import Status
-from tests.scheduler.scene import CREDITS, LEASE_MS, Holdings, Scene, ids_of
+from tests.scheduler.scene import CREDITS, LEASE_MS, Holdings, Scene, ids_of, lease_end_ms
 
 SHORT_MS = 5
 
@@ -27,22 +27,19 @@ async def test_a_lease_holds_until_its_end(scene: Scene) -> None:
     invocation = await scene.claim_one(lease_ms=60_000)
     await scene.clock.pass_ms(50)
     assert await scene.claim() == []
-    assert await scene.claim(grace_ms=10) == []
-    assert await scene.visible_at_ms(invocation.schedule_id) == invocation.claimed_at_ms + 60_000
+    assert await scene.claim(take_over_by_ms=0) == []
+    assert await scene.visible_at_ms(invocation.schedule_id) == lease_end_ms(invocation)
     await scene.assert_sound()
 
 
-async def test_grace_prolongs_an_ended_lease_instead(scene: Scene) -> None:
+async def test_a_claim_that_takes_nothing_over_leaves_an_ended_lease(scene: Scene) -> None:
     held = await scene.create()
     invocation = await scene.claim_one(lease_ms=SHORT_MS)
     await scene.clock.pass_ms(SHORT_MS + 1)
     fresh = await scene.create()
-    before_ms = await scene.clock.now_ms()
     # What nobody held is claimed all the same.
-    assert ids_of(await scene.claim(grace_ms=10_000)) == [fresh]
-    visible_at_ms = await scene.visible_at_ms(held)
-    assert visible_at_ms is not None
-    assert visible_at_ms - before_ms >= 10_000
+    assert ids_of(await scene.claim(take_over_by_ms=0)) == [fresh]
+    assert await scene.visible_at_ms(held) == lease_end_ms(invocation)
     # Who held it holds it still.
     assert await scene.ack([invocation]) == [1]
     await scene.assert_sound()
@@ -51,10 +48,11 @@ async def test_grace_prolongs_an_ended_lease_instead(scene: Scene) -> None:
 async def test_an_extension_prolongs_what_the_token_holds(scene: Scene) -> None:
     await scene.create()
     invocation = await scene.claim_one(lease_ms=SHORT_MS)
+    claimed_at_ms = lease_end_ms(invocation) - SHORT_MS
     assert await scene.store.claims.extend(scene.shard, LEASE_MS, [invocation]) == []
     visible_at_ms = await scene.visible_at_ms(invocation.schedule_id)
-    assert visible_at_ms is not None
-    assert 0 <= visible_at_ms - invocation.claimed_at_ms - LEASE_MS < 1000
+    assert visible_at_ms == lease_end_ms(invocation)
+    assert abs(visible_at_ms - claimed_at_ms - LEASE_MS) < 1000
     await scene.clock.pass_ms(SHORT_MS + 1)
     assert await scene.claim() == []
     await scene.assert_sound()
@@ -90,9 +88,10 @@ async def test_an_extension_tells_what_was_lost(scene: Scene) -> None:
     mine += await scene.claim()
     gone = await scene.store.claims.extend(scene.shard, 60_000, mine)
     assert ids_of(gone) == [lost, ended]
-    assert await scene.visible_at_ms(lost) == theirs.claimed_at_ms + LEASE_MS
+    assert await scene.visible_at_ms(lost) == lease_end_ms(theirs)
     assert await scene.visible_at_ms(ended) is None
-    assert (await scene.visible_at_ms(kept) or 0) >= theirs.claimed_at_ms + 60_000
+    assert await scene.visible_at_ms(kept) == lease_end_ms(mine[2])
+    assert abs(lease_end_ms(mine[2]) - 60_000 - await scene.clock.now_ms()) < 1000
     await scene.assert_sound()
 
 
@@ -138,7 +137,7 @@ async def test_a_release_leaves_alone_what_another_worker_holds(scene: Scene) ->
     await scene.clock.pass_ms(SHORT_MS + 1)
     second = await scene.claim_one()
     await scene.store.claims.release(scene.shard, [first])
-    assert await scene.visible_at_ms(schedule_id) == second.claimed_at_ms + LEASE_MS
+    assert await scene.visible_at_ms(schedule_id) == lease_end_ms(second)
     assert await scene.ack([second]) == [1]
     await scene.store.claims.release(scene.shard, [second])
     assert await scene.status(schedule_id) == Status.COMPLETED

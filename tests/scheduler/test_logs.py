@@ -7,29 +7,29 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from scheduler import ids
 from scheduler.errors import InvalidRequest
 from scheduler.models import LogEntry, Outcome, Request, Status
-from scheduler.store import packing
+from scheduler.store.log.entries import entry as entry_of
+from scheduler.store.log.entries import pack_chunk, url_place
 from scheduler.store.log.logs import LogPage, LogQuery
-from tests.scheduler.scene import COMPLETED, CREDITS, FAILED, Scene
+from tests.scheduler.scene import COMPLETED, CREDITS, FAILED, Scene, new_id
 
 URLS = [f"https://example.com/{n}" for n in range(3)]
 SAME_MS = 3000
 
 
 async def write(scene: Scene, entries: Sequence[tuple[int, int, Status, str]]) -> list[str]:
-    """Log entries at given places (ms, sequence), written as `ack` does."""
+    """Log entries at given places (ms, sequence), written as acks of one outcome each do."""
     made = []
     async with scene.store.client.pipeline(transaction=False) as pipe:
         for ms, sequence, status, url in entries:
-            schedule_id = ids.new_schedule_id()
+            schedule_id = new_id()
             outcome = None if status is Status.CANCELLED else Outcome(status, 200, 1, "")
-            line = packing.log_line(schedule_id, ms - 5, Request(ms - 1, "GET", url), outcome)
-            stream_id = f"{ms}-{sequence}"
-            pipe.xadd(scene.base + "log", {"e": line.entry}, id=stream_id)
+            chunk = pack_chunk([entry_of(schedule_id, Request(ms - 1, "GET", url), outcome)])
+            stream_id, (bucket, digest) = f"{ms}-{sequence}", url_place(url)
+            pipe.xadd(scene.base + "log", {"e": chunk}, id=stream_id)
             pipe.xadd(f"{scene.base}index:{status}", {"h": ""}, id=stream_id)
-            pipe.xadd(f"{scene.base}index:{line.bucket}", {"h": line.digest}, id=stream_id)
+            pipe.xadd(f"{scene.base}index:{bucket}", {"h": digest}, id=stream_id)
             made.append(schedule_id)
         await pipe.execute()
     return made
@@ -213,7 +213,7 @@ async def test_an_entry_that_was_trimmed_under_the_cursor_is_no_harm(scene: Scen
         assert len(rest) == 8
         await scene.store.client.delete(
             *[f"{scene.base}{name}" for name in ("log", "index:failed")],
-            f"{scene.base}index:{packing.url_place(URLS[0])[0]}",
+            f"{scene.base}index:{url_place(URLS[0])[0]}",
         )
         made = await write(scene, [(at_ms + n, 0, Status.FAILED, URLS[0]) for n in range(10)])
 
@@ -302,6 +302,6 @@ async def test_accounts_do_not_see_each_others_entries(scene: Scene) -> None:
 
 def _same_bucket(url: str) -> str:
     """Another URL whose index stream is the same."""
-    bucket, _ = packing.url_place(url)
+    bucket, _ = url_place(url)
     candidates = (f"https://example.org/{n}" for n in range(100_000))
-    return next(each for each in candidates if packing.url_place(each)[0] == bucket)
+    return next(each for each in candidates if url_place(each)[0] == bucket)

@@ -12,10 +12,9 @@ from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.accounts.sessions import Purpose
-from scheduler.store.sources import source_and_sha1
 from tests.scheduler.clocks import ServerClock
 from tests.scheduler.scene import CREDITS, Holdings, Scene, settled
-from tests.servers import DroppingProxy
+from tests.servers import DroppingProxy, script
 
 
 @pytest.fixture
@@ -30,14 +29,9 @@ async def scene(proxy: DroppingProxy) -> AsyncIterator[Scene]:
     await store.aclose()
 
 
-def script(name: str) -> bytes:
-    """What the proxy knows a script's call by."""
-    return source_and_sha1(name, plain_lua=False)[1].encode()
-
-
 @pytest.mark.parametrize("lost", [1, 2, 3])
 async def test_a_create_is_done_once(scene: Scene, proxy: DroppingProxy, lost: int) -> None:
-    proxy.drop_reply(script("create"), times=lost)
+    proxy.drop_reply(script("schedules/create"), times=lost)
     schedule_id = await scene.create(60_000)
     assert proxy.dropped == lost
     expected = Holdings(CREDITS - 1, 1, 1, 0, {"cancelled": 1, "scheduled": 1})
@@ -47,7 +41,7 @@ async def test_a_create_is_done_once(scene: Scene, proxy: DroppingProxy, lost: i
 
 
 async def test_a_batch_of_creates_is_done_once(scene: Scene, proxy: DroppingProxy) -> None:
-    proxy.drop_reply(script("create"), times=2)
+    proxy.drop_reply(script("schedules/create"), times=2)
     due_ms = await scene.clock.now_ms() + 60_000
     made = await asyncio.gather(*(scene.create_at(due_ms) for _ in range(50)))
     assert proxy.dropped == 2
@@ -61,14 +55,14 @@ async def test_the_last_credit_is_spent_once(scene: Scene, proxy: DroppingProxy)
     """The repeat finds no credit left: it was itself that took it."""
     for _ in range(CREDITS - 1):
         await scene.create(60_000)
-    proxy.drop_reply(script("create"))
+    proxy.drop_reply(script("schedules/create"))
     await scene.create(60_000)
     assert (await scene.holdings()).credits == 0
     await scene.assert_sound()
 
 
 async def test_a_create_that_stays_unknown_says_so(scene: Scene, proxy: DroppingProxy) -> None:
-    proxy.drop_reply(script("create"), times=100)
+    proxy.drop_reply(script("schedules/create"), times=100)
     with pytest.raises(OutcomeUnknown):
         await scene.create(60_000)
     proxy.forget_rules()
@@ -81,11 +75,11 @@ async def test_a_create_that_never_arrived_changes_nothing(
     scene: Scene, proxy: DroppingProxy
 ) -> None:
     before = await scene.holdings()
-    proxy.drop_command(script("create"), times=100)
+    proxy.drop_command(script("schedules/create"), times=100)
     assert isinstance(await settled(lambda: scene.create(60_000)), StoreError)
     proxy.forget_rules()
     assert await scene.holdings() == before
-    proxy.drop_command(script("create"), times=2)
+    proxy.drop_command(script("schedules/create"), times=2)
     await scene.create(60_000)
     assert (await scene.holdings()).waiting == 1
     await scene.assert_sound()
@@ -94,7 +88,7 @@ async def test_a_create_that_never_arrived_changes_nothing(
 @pytest.mark.parametrize("lost", [1, 3])
 async def test_a_cancellation_refunds_once(scene: Scene, proxy: DroppingProxy, lost: int) -> None:
     schedule_id = await scene.create(60_000)
-    proxy.drop_reply(script("cancel"), times=lost)
+    proxy.drop_reply(script("schedules/cancel"), times=lost)
     assert await scene.store.schedules.cancel(scene.account_id, schedule_id) == CREDITS
     assert proxy.dropped == lost
     assert await scene.holdings() == Holdings(CREDITS, 0, 0, 0, {"cancelled": 2})
@@ -103,7 +97,7 @@ async def test_a_cancellation_refunds_once(scene: Scene, proxy: DroppingProxy, l
 
 @pytest.mark.parametrize("lost", [1, 3])
 async def test_a_grant_is_given_once(scene: Scene, proxy: DroppingProxy, lost: int) -> None:
-    proxy.drop_reply(script("grant"), times=lost)
+    proxy.drop_reply(script("accounts/grant"), times=lost)
     account = await scene.store.accounts.grant(scene.account_id, 5)
     assert proxy.dropped == lost
     assert (account.credits, account.granted) == (CREDITS + 5, CREDITS + 5)
@@ -111,30 +105,35 @@ async def test_a_grant_is_given_once(scene: Scene, proxy: DroppingProxy, lost: i
 
 
 async def test_an_account_and_a_key_are_made_once(scene: Scene, proxy: DroppingProxy) -> None:
-    proxy.drop_reply(script("account_create"))
+    proxy.drop_reply(script("accounts/create"))
     account = await scene.store.accounts.create("second", credits=3, plan=Plan.PRO)
     await scene.store.accounts.create_key(account.account_id, "one")
-    proxy.drop_reply(script("key_create"))
+    proxy.drop_reply(script("accounts/key_create"))
     key, value = await scene.store.accounts.create_key(account.account_id, "two")
     assert proxy.dropped == 2
     assert account.credits == 3
     assert len(await scene.store.accounts.list_keys(account.account_id)) == 2
-    proxy.drop_reply(script("key_deactivate"))
+    proxy.drop_reply(script("accounts/key_deactivate"))
     assert not (await scene.store.accounts.deactivate_key(key.key_id)).active
-    proxy.drop_reply(script("admit"))
+    proxy.drop_reply(script("accounts/admit"))
     assert await scene.store.accounts.admit(value) is None
     await scene.assert_sound()
 
 
-async def test_an_ack_is_counted_once(scene: Scene, proxy: DroppingProxy) -> None:
-    """The worker repeats an ack whose reply was lost: the token is gone, so nothing happens."""
+@pytest.mark.parametrize(("nth", "codes"), [(1, [0, 1, 1]), (2, [0, 0, 0])])
+async def test_an_ack_is_counted_once(
+    scene: Scene, proxy: DroppingProxy, nth: int, codes: list[int]
+) -> None:
+    """The worker repeats an ack whose reply was lost. One of three had ended before, so that the
+    two others are recorded by a second call: which of the two calls' replies was lost tells."""
     for _ in range(3):
         await scene.create()
     claimed = await scene.claim()
     assert await scene.ack(claimed[:1]) == [1]
-    proxy.drop_reply(script("ack"))
+    proxy.drop_reply(script("claims/ack"), nth=nth)
     with pytest.raises(OutcomeUnknown):
         await scene.ack(claimed)
+    assert await scene.ack(claimed) == codes
     assert await scene.ack(claimed) == [0, 0, 0]
     log = {"cancelled": 1, "completed": 3}
     assert await scene.holdings() == Holdings(CREDITS - 3, 3, 0, 0, log)
@@ -144,7 +143,7 @@ async def test_an_ack_is_counted_once(scene: Scene, proxy: DroppingProxy) -> Non
 async def test_a_lost_claim_waits_for_its_leases_end(scene: Scene, proxy: DroppingProxy) -> None:
     schedule_id = await scene.create()
     await scene.claim(pass_over=[scene.account_id])
-    proxy.drop_reply(script("claim"))
+    proxy.drop_reply(script("claims/claim"))
     with pytest.raises(OutcomeUnknown):
         await scene.claim(lease_ms=50)
     assert await scene.claim() == []
@@ -158,13 +157,13 @@ async def test_extensions_and_releases_can_be_repeated(scene: Scene, proxy: Drop
     await scene.create()
     claims, [invocation] = scene.store.claims, await scene.claim()
     await claims.extend(scene.shard, 1000, [invocation])
-    proxy.drop_reply(script("extend"))
+    proxy.drop_reply(script("claims/extend"))
     with pytest.raises(OutcomeUnknown):
         await claims.extend(scene.shard, 60_000, [invocation])
     assert await claims.extend(scene.shard, 60_000, [invocation]) == []
     await claims.release(scene.shard, [invocation])
     [invocation] = await scene.claim()
-    proxy.drop_reply(script("release"))
+    proxy.drop_reply(script("claims/release"))
     with pytest.raises(OutcomeUnknown):
         await claims.release(scene.shard, [invocation])
     await claims.release(scene.shard, [invocation])
@@ -180,7 +179,7 @@ async def test_a_link_whose_reply_was_lost_still_signs_in_once(
     warm = await sessions.make_link(scene.account_id, Purpose.SIGN_IN)
     assert await sessions.redeem(warm, Purpose.SIGN_IN) is not None
     link = await sessions.make_link(scene.account_id, Purpose.SIGN_IN)
-    proxy.drop_reply(script("link_redeem"), times=2)
+    proxy.drop_reply(script("accounts/link_redeem"), times=2)
     opened = await sessions.redeem(link, Purpose.SIGN_IN)
     assert proxy.dropped == 2
     assert opened is not None

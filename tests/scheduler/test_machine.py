@@ -4,9 +4,10 @@ what a model of a few lines does."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
-from contextlib import ExitStack
+from collections.abc import Awaitable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 import msgspec
 from hypothesis import HealthCheck, settings
@@ -20,7 +21,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from scheduler.errors import Conflict, InsufficientCredits
+from scheduler.errors import Conflict, InsufficientCredits, OutcomeUnknown
 from scheduler.models import Invocation, Outcome, Plan, Status
 from scheduler.settings import Settings
 from tests.scheduler.clocks import FakeClock, fakeredis_time
@@ -32,17 +33,24 @@ T = TypeVar("T")
 ACCOUNTS, CREDITS = 2, 6
 accounts = st.integers(0, ACCOUNTS - 1)
 leases = st.sampled_from([5, 50, 1000])
+losses = st.sampled_from(["nothing", "nothing", "the reply", "the command"])
+# How often a claim looks past what it leaves to others.
+LOOKS = 8
 
 
 class Modelled(msgspec.Struct):
-    """A schedule as it should be."""
+    """A schedule as it should be; `visible_at_us` is its lease's end while a worker holds it."""
 
     account: int
     trigger_at_ms: int
-    visible_at_ms: int
-    token: str | None = None
+    visible_at_us: int
+    held: bool = False
     attempts: int = 0
     status: Status = Status.SCHEDULED
+
+    def is_held_by(self, invocation: Invocation) -> bool:
+        tokens = map(int, invocation.token.split(":"))
+        return self.held and self.visible_at_us in tokens
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -78,7 +86,7 @@ class StoreMachine(RuleBasedStateMachine):
             assert isinstance(result, InsufficientCredits)
             return multiple()
         due_ms = self.clock.ms + due_in_ms
-        self.model[result] = Modelled(account, due_ms, due_ms)
+        self.model[result] = Modelled(account, due_ms, due_ms * 1000)
         self.credits[account] -= 1
         self.spent[account] += 1
         return result
@@ -92,78 +100,137 @@ class StoreMachine(RuleBasedStateMachine):
         target=invocations,
         most=st.integers(1, 5),
         lease_ms=leases,
-        grace_ms=st.sampled_from([0, 0, 0, 20]),
+        ahead_ms=st.sampled_from([0, 0, 25, -10]),
+        taken_over=st.sampled_from(["all", "all", "none", "some"]),
     )
-    def claim(self, most: int, lease_ms: int, grace_ms: int) -> Any:
-        due = {name for name, each in self.model.items() if self.is_due(each)}
-        fresh = {name for name in due if self.model[name].token is None}
-        claimed = self.run(self.scenes[0].claim(most=most, lease_ms=lease_ms, grace_ms=grace_ms))
+    def claim(self, most: int, lease_ms: int, ahead_ms: int, taken_over: str) -> Any:
+        self.clock.more_us += 1  # no two leases end at the same moment
+        by_ms = {"all": None, "none": 0, "some": self.clock.ms - 20}[taken_over]
+        due = self.due(by_ms, ahead_ms)
+        options = {"most": most, "lease_ms": lease_ms, "ahead_ms": ahead_ms}
+        claimed = self.run(self.scenes[0].claim(take_over_by_ms=by_ms, **options))
         names = {each.schedule_id for each in claimed}
         assert len(names) == len(claimed)
-        if grace_ms == 0:
-            assert names <= due
+        assert names <= due
+        # Behind the clock, an account's turn may not have come yet.
+        if ahead_ms >= 0 and self.left_to_others(by_ms, ahead_ms) < LOOKS:
             assert len(names) == min(most, len(due))
-        else:
-            assert names <= fresh
-            self.prolong(due - fresh, self.clock.ms + grace_ms)
         for each in claimed:
             modelled = self.model[each.schedule_id]
             modelled.attempts += 1
             assert each.attempt == modelled.attempts
-            modelled.token = each.token
-            modelled.visible_at_ms = self.clock.ms + lease_ms
+            assert each.token == str(self.clock.us + lease_ms * 1000)
+            modelled.held, modelled.visible_at_us = True, int(each.token)
         return multiple(*claimed)
 
-    def is_due(self, each: Modelled) -> bool:
-        return each.status is Status.SCHEDULED and each.visible_at_ms <= self.clock.ms
+    def due(self, by_ms: int | None, ahead_ms: int) -> set[str]:
+        """What a claim may take: of what is held, only what may be taken over."""
+        now_us = self.clock.us
+        by_us = now_us if by_ms is None else min(now_us, by_ms * 1000)
+        return {
+            name
+            for name, each in self.open()
+            if each.visible_at_us <= (by_us if each.held else 2**60)
+            and each.visible_at_us <= now_us + ahead_ms * 1000
+        }
 
-    def prolong(self, names: set[str], until_ms: int) -> None:
-        """Of the ended leases a claim may have reached only some: the store says which."""
-        for name in names:
-            scene = self.scenes[self.model[name].account]
-            visible_at_ms = self.run(scene.visible_at_ms(name))
-            assert visible_at_ms in (until_ms, self.model[name].visible_at_ms)
-            self.model[name].visible_at_ms = int(visible_at_ms)
+    def left_to_others(self, by_ms: int | None, ahead_ms: int) -> int:
+        """How many ended leases a claim has to look past, at most in one account."""
+        due, until_us = self.due(by_ms, ahead_ms), self.clock.us + ahead_ms * 1000
+        left = [
+            each.account
+            for name, each in self.open()
+            if each.held and each.visible_at_us <= until_us and name not in due
+        ]
+        return max(map(left.count, left), default=0)
+
+    def open(self) -> list[tuple[str, Modelled]]:
+        return [each for each in self.model.items() if each[1].status is Status.SCHEDULED]
 
     @rule(
-        invocation=invocations,
+        batch=st.lists(invocations, min_size=1, max_size=6),
         status=st.sampled_from([Status.COMPLETED, Status.FAILED]),
         ms=st.integers(0, 99),
+        losing=losses,
     )
-    def ack(self, invocation: Invocation, status: Status, ms: int) -> None:
-        modelled = self.model[invocation.schedule_id]
-        [code] = self.run(self.scenes[0].ack([invocation], Outcome(status, 200, ms, "")))
-        if modelled.status is not Status.SCHEDULED:
-            assert code == 0
-        elif modelled.token != invocation.token:
-            assert code == -1
-        else:
-            assert code == 1
-            modelled.status, modelled.token = status, None
+    def ack(self, batch: list[Invocation], status: Status, ms: int, losing: str) -> None:
+        """What is not held by its token is told apart; the others are recorded once."""
+        recorded: list[Invocation] = []
+        expected = []
+        for each in batch:
+            modelled = self.model[each.schedule_id]
+            if each in recorded or modelled.status is not Status.SCHEDULED:
+                expected.append(0)
+            elif modelled.is_held_by(each):
+                expected.append(1)
+                recorded.append(each)
+            else:
+                expected.append(-1)
+        for each in recorded:
+            self.model[each.schedule_id].status = status
+            self.model[each.schedule_id].held = False
+        outcome = Outcome(status, 200, ms, "")
+        with self.losing(losing):
+            codes = self.run(settled(lambda: self.scenes[0].ack(batch, outcome)))
+        if losing != "nothing":
+            assert isinstance(codes, OutcomeUnknown)
+            codes = self.run(self.scenes[0].ack(batch, outcome))
+            expected = [min(code, now) for code, now in zip(expected, codes, strict=True)]
+        assert codes == expected
 
-    @rule(invocation=invocations, lease_ms=leases)
-    def extend(self, invocation: Invocation, lease_ms: int) -> None:
+    @rule(invocation=invocations, lease_ms=leases, losing=losses)
+    def extend(self, invocation: Invocation, lease_ms: int, losing: str) -> None:
+        self.clock.more_us += 1
         modelled = self.model[invocation.schedule_id]
-        lost = self.run(self.store.claims.extend(0, lease_ms, [invocation]))
-        assert (lost == []) == (modelled.token == invocation.token)
-        if not lost:
-            modelled.visible_at_ms = self.clock.ms + lease_ms
+        holds, ends_us = modelled.is_held_by(invocation), self.clock.us + lease_ms * 1000
+        with self.losing(losing):
+            lost = self.run(settled(lambda: self.store.claims.extend(0, lease_ms, [invocation])))
+        if losing != "nothing":
+            assert isinstance(lost, OutcomeUnknown)
+            if holds and losing == "the reply":
+                modelled.visible_at_us = ends_us
+            assert modelled.is_held_by(invocation) == holds
+            return
+        assert (lost == []) == holds
+        if holds:
+            assert invocation.token == str(ends_us)
+            modelled.visible_at_us = ends_us
+
+    @contextmanager
+    def losing(self, what: str) -> Iterator[None]:
+        """Loses the first script, or its reply."""
+        server = self.store.server
+        run, losses = server.run, [what] * (what != "nothing")
+
+        async def lossy(*arguments: Any) -> Any:
+            if losses == ["the command"]:
+                losses.pop()
+                raise OutcomeUnknown("The store's answer was lost")
+            reply = await run(*arguments)
+            if losses:
+                losses.pop()
+                raise OutcomeUnknown("The store's answer was lost")
+            return reply
+
+        with patch.object(server, "run", lossy):
+            yield
 
     @rule(invocation=invocations)
     def release(self, invocation: Invocation) -> None:
         modelled = self.model[invocation.schedule_id]
+        holds = modelled.is_held_by(invocation)
         self.run(self.store.claims.release(0, [invocation]))
-        if modelled.token == invocation.token:
-            modelled.token = None
+        if holds:
+            modelled.held = False
             modelled.attempts -= 1
-            modelled.visible_at_ms = modelled.trigger_at_ms
+            modelled.visible_at_us = modelled.trigger_at_ms * 1000
 
     @rule(schedule_id=schedules)
     def cancel(self, schedule_id: str) -> None:
         modelled = self.model[schedule_id]
         account_id = self.scenes[modelled.account].account_id
         result = self.run(settled(lambda: self.store.schedules.cancel(account_id, schedule_id)))
-        if modelled.status is not Status.SCHEDULED or modelled.token is not None:
+        if modelled.status is not Status.SCHEDULED or modelled.held:
             assert isinstance(result, Conflict)
             assert result.status == modelled.status
             return
@@ -182,8 +249,8 @@ class StoreMachine(RuleBasedStateMachine):
             mine = {n[4:]: m for n, m in self.model.items() if m.account == number}
             open_ = {n: m for n, m in mine.items() if m.status is Status.SCHEDULED}
             waiting, held, ledger = self.run(self.read(scene))
-            assert waiting == {n: m.visible_at_ms for n, m in open_.items()}
-            assert held == {n: m.trigger_at_ms for n, m in open_.items() if m.token is not None}
+            assert waiting == {n: m.visible_at_us / 1000 for n, m in open_.items()}
+            assert held == {n: m.trigger_at_ms for n, m in open_.items() if m.held}
             assert ledger == [self.credits[number], self.spent[number]]
 
     async def read(self, scene: Scene) -> tuple[dict[str, float], dict[str, float], list[int]]:

@@ -10,8 +10,6 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from redis.asyncio.client import Pipeline
-from redis.exceptions import ConnectionError as RedisConnectionError
 from structlog.testing import capture_logs
 
 from cli.embedded import find_server
@@ -206,67 +204,6 @@ async def test_two_databases_of_one_server_are_two_stores(strict_valkey: ValkeyP
     await round_trip(two)
     await one.aclose()
     await two.aclose()
-
-
-async def test_too_few_replicas_are_an_unknown_outcome(valkey: ValkeyProcess) -> None:
-    store = await Store.open(Settings(redis_url=valkey.url, wait_replicas=1))
-    before = time.monotonic()
-    with pytest.raises(OutcomeUnknown):
-        await store.accounts._scripts.key_create(0, "nobody", "x", "x", name="x", prefix="x")
-    assert time.monotonic() - before < 3
-    await store.aclose()
-
-
-async def test_a_full_store_does_not_make_a_done_write_look_undone(
-    valkey: ValkeyProcess,
-) -> None:
-    """What follows the script to ask the replicas must not answer for it; and an ack, which
-    nobody outside relies on, waits for none."""
-    plain = await Store.open(Settings(redis_url=valkey.url))
-    account = await plain.accounts.create("a", credits=10, plan=Plan.FREE)
-    scene = Scene(plain, ServerClock(plain), account.account_id)
-    waiting, _ = await scene.create(60_000), await scene.create(-1000)
-    [held] = await scene.claim()
-    store = await Store.open(Settings(redis_url=valkey.url, wait_replicas=1))
-    await plain.client.config_set("maxmemory", 1)
-    try:
-        with pytest.raises(OutcomeUnknown, match="Too few replicas"):
-            await store.schedules.cancel(account.account_id, waiting)
-        assert await Scene(store, scene.clock, account.account_id).ack([held]) == [1]
-    finally:
-        await plain.client.config_set("maxmemory", 0)
-    assert await plain.accounts.credits(account.account_id) == 9
-    await scene.assert_sound()
-    await store.aclose()
-    await plain.aclose()
-
-
-async def test_replicas_that_cannot_be_asked_are_an_unknown_outcome(
-    valkey: ValkeyProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Never "unavailable", which would say that nothing was done."""
-    store = await Store.open(Settings(redis_url=valkey.url, wait_replicas=1))
-
-    async def refused(_: Pipeline) -> None:
-        raise RedisConnectionError("Error 111 connecting to localhost:6379. Connection refused.")
-
-    monkeypatch.setattr(Pipeline, "execute", refused)
-    with pytest.raises(OutcomeUnknown, match="could not be asked"):
-        await store.accounts._scripts.key_create(0, "nobody", "x", "x", name="x", prefix="x")
-    await store.aclose()
-
-
-async def test_a_replica_that_is_there_confirms(valkey: ValkeyProcess) -> None:
-    at_once = {"repl-diskless-sync-delay": 0}
-    with ValkeyProcess(port=free_port(), options=at_once) as primary, ValkeyProcess() as replica:
-        assert primary.tcp_url is not None
-        host, port = primary.tcp_url.split("//")[1].removesuffix("/0").split(":")
-        follower = await Store.open(Settings(redis_url=replica.url))
-        await follower.client.replicaof(host, port)
-        store = await Store.open(Settings(redis_url=primary.tcp_url, wait_replicas=1, shards=2))
-        await round_trip(store)
-        await store.aclose()
-        await follower.aclose()
 
 
 async def test_redis_itself_will_do() -> None:

@@ -25,7 +25,9 @@ from scheduler.store.log.timeline import (
 )
 
 ms = st.integers(0, 2**53)
-digits = st.integers(0, 2**64 - 1).map(lambda n: str(n).zfill(20))
+digits = st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 99_999)).map(
+    lambda each: f"{each[0]:020}{each[1]:05}"
+)
 places = st.one_of(
     st.builds(Place, ms),
     st.builds(Place, ms, st.just(ENDED), digits),
@@ -65,7 +67,10 @@ def test_any_other_text_is_refused_or_a_place_that_can_be(text: str) -> None:
         [1, ENDED, "abc"],
         [1, ENDED, "-1"],
         [1, ENDED, "²"],
-        [1, ENDED, str(2**64)],
+        [1, ENDED, "1".zfill(20)],
+        [1, ENDED, "-1".zfill(25)],
+        [1, ENDED, f"{2**64}00000"],
+        [1, ENDED, "1".zfill(26)],
         ["1", EDGE, ""],
     ],
     ids=repr,
@@ -84,9 +89,10 @@ def test_a_made_up_cursor_is_refused(values: object) -> None:
 
 
 def test_a_cursor_never_leads_out_of_the_period() -> None:
-    cursor = encode_cursor(Place(50, ENDED, "1"))
-    assert span(10, 90, cursor, down=False) == Span(Place(50, ENDED, "1"), 90, False)
-    assert span(10, 90, cursor, down=True) == Span(Place(50, ENDED, "1"), 10, True)
+    place = Place(50, ENDED, "1".zfill(25))
+    cursor = encode_cursor(place)
+    assert span(10, 90, cursor, down=False) == Span(place, 90, False)
+    assert span(10, 90, cursor, down=True) == Span(place, 10, True)
     assert span(60, 90, cursor, down=False).after == Place(60)
     assert span(10, 40, cursor, down=True).after == Place(40)
 

@@ -38,7 +38,7 @@ async def test_the_clock_counts_steps_back_but_not_slow_replies(fake_scene: Scen
 
 async def test_realigning_moves_no_turn_that_is_right(scene: Scene) -> None:
     await scene.create(60_000)
-    heads = keys.heads(scene.shard)
+    heads = keys.shard(scene.shard) + keys.HEADS
     before = await scene.store.client.zrange(heads, 0, -1, withscores=True)
 
     await scene.store.claims.realign(scene.shard)

@@ -10,8 +10,9 @@
 -- ARGV[4]  most accounts to take them from
 -- ARGV[5]  ahead (ms): what is due within so long from now is due; below 0, only what has been due
 --          for that long
--- ARGV[6]  when it was asked for (ms): a lease that ended later is not taken over. A claim that
---          reaches us late may have waited while nobody could prolong a lease. 0: none is.
+-- ARGV[6]  when it was asked for (ms): a lease that ended later, or has not ended yet, is not taken
+--          over. A claim that reaches us late may have waited while nobody could prolong a lease.
+--          0: none is.
 -- ARGV[7…] accounts to pass over, which hold more than their share of the worker
 -- Writes   <prefix>backlog for a second, if due ones are left: since when (ms). It calls workers to
 --          help for whom the shard is not their own.
@@ -22,11 +23,13 @@
 --@include members
 local prefix = KEYS[1]
 local now = now_us / 1000
+-- Never a whole millisecond, as what waits stands at.
 local token = now_us + ARGV[1] * 1000
+token = token % 1000 == 0 and token + 1 or token
 local lease_end = token / 1000
 local room, room_bytes, most_accounts = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local due_by = string.format('%.3f', now + ARGV[5])
-local asked_at = tonumber(ARGV[6])
+local asked_at = math.min(tonumber(ARGV[6]), now)
 local heads = prefix .. K.HEADS
 local claimed = {} -- account -> its part of the reply
 local order = {}

@@ -132,10 +132,13 @@ class Claims:
     ) -> list[Invocation]:
         """Prolongs leases, and notes so in the invocations; returns those that are lost to another
         worker. Safe to repeat."""
+        if not invocations:
+            return []
         asked_s = time.monotonic()
         codes: list[int] = []
         for _ in range(2):  # the second time by the clock that the first one brought
             ends_us = self._clock.now_us() + lease_ms * 1000
+            ends_us += ends_us % 1000 == 0  # a schedule that waits stands at a whole millisecond
             codes = await self._extend(shard, lease_ms, ends_us, invocations)
             if codes:
                 break
@@ -166,15 +169,21 @@ class Claims:
 
         A code for each: 1 recorded, 0 had ended before, -1 another worker holds it now.
         """
-        found: dict[int, int] = {}
-        left = list(acks)
+        left: dict[Invocation, Ack] = {}
+        for ack in acks:
+            left.setdefault(ack.invocation, ack)
+        found: dict[Invocation, int] = {}
         while left:
-            codes = await self._ack(shard, left)
-            found |= {id(ack): code for ack, code in codes if code != _NOT_THEN}
-            left = [ack for ack, code in codes if code == _NOT_THEN]
-        return [found[id(ack)] for ack in acks]
+            found |= await self._ack(shard, list(left.values()))
+            left = {each: ack for each, ack in left.items() if found[each] == _NOT_THEN}
+        codes = []
+        for invocation, *_ in acks:
+            codes.append(found[invocation])
+            # Who comes twice was recorded once, and had ended before the second time.
+            found[invocation] = min(found[invocation], 0)
+        return codes
 
-    async def _ack(self, shard: int, acks: Sequence[Ack]) -> list[tuple[Ack, int]]:
+    async def _ack(self, shard: int, acks: Sequence[Ack]) -> dict[Invocation, int]:
         kept = self._retention
         groups = by_account(acks)
         arguments: list[Argument] = [kept.schedule_ms, kept.log_ms]
@@ -183,7 +192,8 @@ class Claims:
             arguments += arguments_of(group)
         now_us, codes = await self._server.run(_ACK, keys.shard(shard), arguments)
         self._clock.observe(now_us)
-        return list(zip((ack for group in groups for ack in group), codes, strict=True))
+        sent = (ack.invocation for group in groups for ack in group)
+        return dict(zip(sent, codes, strict=True))
 
     async def _extend(
         self, shard: int, lease_ms: int, ends_us: int, invocations: Sequence[Invocation]

@@ -3,16 +3,17 @@
 -- new token among the old ones.
 -- KEYS[1]  the shard's prefix
 -- ARGV[1]  lease (ms)
--- ARGV[2]  the new token: when the leases are to end (us), by the caller's idea of our clock
+-- ARGV[2]  the new token: when the leases are to end (us), by the caller's idea of our clock; not a
+--          whole millisecond, as what waits stands at
 -- ARGV[3…] for each schedule: account, schedule, token, attempt
 -- Returns  {now (us), a code for each}: 1 prolonged, 0 no longer held by this token; no codes and
---          nothing done if the new token is not about a lease from now
+--          nothing done if the new token is more than half a lease (and a second) off
 --@include now
 --@include due
 --@include claims/token
 local prefix, lease_ms = KEYS[1], tonumber(ARGV[1])
 local lease_end = ARGV[2] / 1000
-if math.abs(lease_end - now_ms - lease_ms) > lease_ms / 2 then
+if math.abs(lease_end - now_ms - lease_ms) > math.max(lease_ms / 2, 1000) then
   return {now_us, {}}
 end
 local codes, accounts = {}, {}

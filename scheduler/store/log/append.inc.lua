@@ -3,6 +3,7 @@
 -- period, order and rollup. Trims as it goes, by age and by number of entries, so that no janitor
 -- is needed; an idle account's streams expire as a whole. Needs `now`.
 
+<<<<<<< HEAD
 --@include log/chunk
 -- Removes the oldest chunks: those from before `oldest_ms`, and what is over `most` entries. A few
 -- at a time; each append comes by here.
@@ -13,9 +14,33 @@ local function trim(log, logged, oldest_ms, over)
     local ms = tonumber(string.match(chunk[1], '^%d+'))
     if ms >= oldest_ms and removed >= over then
       break
-    end
-    removed, last = removed + entries_in(chunk[2][2]), chunk[1]
+=======
+-- How many entries a chunk has: the length of a msgpack array.
+local function entries_in(chunk)
+  local head, high, low = string.byte(chunk, 1, 3)
+  if head < 0xa0 then
+    return head - 0x90
   end
+  return high * 256 + low
+end
+
+-- Removes the oldest chunks: those from before `oldest_ms`, and what is `over` the most entries.
+-- Not all at once, but more than the `count` that came, be each of the old ones a chunk by itself.
+local function trim(log, logged, oldest_ms, over, count)
+  local removed, last, looks = 0, nil, 0
+  repeat
+    local from, to = last and '(' .. last or '-', over > removed and '+' or oldest_ms
+    local old, kept = redis.call('XRANGE', log, from, to, 'COUNT', 2), false
+    for _, chunk in ipairs(old) do
+      kept = tonumber(string.match(chunk[1], '^%d+')) >= oldest_ms and removed >= over
+      if kept then
+        break
+      end
+      removed, last = removed + entries_in(chunk[2][2]), chunk[1]
+>>>>>>> storetests
+    end
+    looks = looks + 1
+  until kept or #old < 2 or looks == 64 or removed >= math.max(over, 2 * count)
   if last then
     local ms, sequence = string.match(last, '^(%d+)-(%d+)$')
     redis.call('XTRIM', log, 'MINID', '=', ms .. '-' .. string.format('%.0f', sequence + 1))
@@ -31,7 +56,7 @@ local function append(base, chunk, count, places, ttl_ms, most)
   local oldest_ms = math.max(0, now_ms - ttl_ms)
   local id = redis.call('XADD', log, '*', 'e', chunk)
   local entries = redis.call('HINCRBY', logged, 'n', count)
-  trim(log, logged, oldest_ms, entries - most)
+  trim(log, logged, oldest_ms, entries - most, count)
   local first = math.max(oldest_ms, tonumber(redis.call('HGET', logged, 'first') or '0'))
   for i = 1, #places, 2 do
     local index = base .. K.INDEX .. places[i]

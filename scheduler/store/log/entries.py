@@ -53,6 +53,15 @@ def unpack_chunk(packed: bytes) -> list[StoredEntry]:
     return _decode(packed)
 
 
+def chunks_of(page: Iterable[tuple[bytes, Any]]) -> list[tuple[bytes, bytes]]:
+    """What a stream's entries hold in their one field, with their ids; the fields come as a plain
+    reply, or as the client has prepared them."""
+    return [
+        (stream_id, fields[1] if isinstance(fields, list) else next(iter(fields.values())))
+        for stream_id, fields in page
+    ]
+
+
 def log_entry(stored: StoredEntry, at_ms: int) -> LogEntry:
     schedule_id, status = ids.schedule_id(stored.schedule), STATUSES[stored.status]
     return LogEntry(

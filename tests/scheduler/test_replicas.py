@@ -1,0 +1,215 @@
+"""Replicas that must have what callers rely on: one that is there, that lags, that is gone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from redis.asyncio import Redis
+from redis.asyncio.client import Pipeline
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from scheduler.errors import OutcomeUnknown, StoreUnavailable
+from scheduler.models import Delivery, Plan
+from scheduler.settings import Settings
+from scheduler.store import Store
+from scheduler.store.server import Server
+from tests.scheduler.clocks import ServerClock
+from tests.scheduler.scene import CREDITS, Holdings, Scene, ids_of, settled
+from tests.servers import ValkeyProcess, free_port, until_async
+
+SYNC_AT_ONCE = {"repl-diskless-sync-delay": 0}
+
+
+@pytest.fixture
+def primary() -> Iterator[ValkeyProcess]:
+    with ValkeyProcess(port=free_port(), options=SYNC_AT_ONCE) as server:
+        yield server
+
+
+@pytest.fixture
+def replica() -> Iterator[ValkeyProcess]:
+    """A server that follows nobody yet."""
+    with ValkeyProcess() as server:
+        yield server
+
+
+@pytest.fixture
+async def careful(primary: ValkeyProcess, replica: ValkeyProcess) -> AsyncIterator[Scene]:
+    """An account in a store whose replica is there, and which waits for it."""
+    store = await Store.open(Settings(redis_url=primary.url, wait_replicas=1, shards=2))
+    await follow(replica, primary, store)
+    account = await store.accounts.create("first", credits=CREDITS, plan=Plan.FREE)
+    yield Scene(store, ServerClock(store), account.account_id)
+    await store.aclose()
+
+
+async def follow(replica: ValkeyProcess, primary: ValkeyProcess, store: Store) -> None:
+    """Returns once the primary sends it what it writes."""
+    assert primary.tcp_url is not None
+    host, port = primary.tcp_url.split("//")[1].removesuffix("/0").split(":")
+    async with Redis.from_url(replica.url) as follower:
+        await follower.replicaof(host, port)
+
+    async def there() -> bool:
+        return (await store.client.info("replication")).get("slave0", {}).get("state") == "online"
+
+    await until_async(there, "the replica")
+
+
+async def count_replicas(scene: Scene) -> int:
+    return len((await scene.store.client.execute_command("ROLE"))[2])
+
+
+def forget_replicas(server: Server) -> None:
+    """As if a second had passed since it asked how many there are."""
+    server._enough_until_s = 0.0
+
+
+async def test_a_replica_that_is_there_confirms(careful: Scene) -> None:
+    cancelled = await careful.create(60_000)
+    assert await careful.store.schedules.cancel(careful.account_id, cancelled) == CREDITS
+    schedule_id = await careful.create(delivery=Delivery.AT_MOST_ONCE)
+    claimed = await careful.claim()
+    assert ids_of(claimed) == [schedule_id]
+    assert await careful.ack(claimed) == [1]
+    await careful.assert_sound()
+
+
+async def test_without_a_replica_nothing_is_written(valkey: ValkeyProcess) -> None:
+    """Certainly so: that is what "unavailable" means."""
+    plain = await Store.open(Settings(redis_url=valkey.url, shards=2))
+    account = await plain.accounts.create("first", credits=CREDITS, plan=Plan.FREE)
+    scene = Scene(plain, ServerClock(plain), account.account_id)
+    waiting = await scene.create(60_000)
+    before, [names] = await scene.holdings(), [await plain.client.keys("*")]
+    store = await Store.open(Settings(redis_url=valkey.url, shards=2, wait_replicas=1))
+    alone = Scene(store, scene.clock, account.account_id)
+    began_s = time.monotonic()
+    for call in (
+        lambda: alone.create(60_000),
+        lambda: store.schedules.cancel(account.account_id, waiting),
+        lambda: store.accounts.grant(account.account_id, 1),
+        lambda: store.accounts.create_key(account.account_id, "x"),
+    ):
+        assert type(await settled(call)) is StoreUnavailable
+    assert time.monotonic() - began_s < 2
+    assert await scene.holdings() == before
+    assert sorted(await plain.client.keys("*")) == sorted(names)
+    await store.aclose()
+    await plain.aclose()
+
+
+async def test_a_replica_that_lags_is_an_unknown_outcome(
+    careful: Scene, replica: ValkeyProcess
+) -> None:
+    """It is done, and the caller is told that it may be: once the replica is there again, nothing
+    was done twice."""
+    replica.pause()
+    try:
+        began_s = time.monotonic()
+        with pytest.raises(OutcomeUnknown, match=r"Too few replicas|answer was lost"):
+            await careful.create(60_000)
+        assert time.monotonic() - began_s < 10
+    finally:
+        replica.resume()
+    assert await careful.holdings() == Holdings(CREDITS - 1, 1, 1, 0, {"scheduled": 1})
+    await careful.create(60_000)
+    await careful.assert_sound()
+
+
+async def test_a_replica_that_is_lost_is_missed_within_a_second(
+    careful: Scene, replica: ValkeyProcess
+) -> None:
+    """In that second what is written is known to be uncertain; after it, nothing is written."""
+    await careful.create(60_000)
+    replica.kill()
+
+    async def gone() -> bool:
+        return await count_replicas(careful) == 0
+
+    await until_async(gone, "the replica to be missed")
+    first = await settled(lambda: careful.create(60_000))
+    assert isinstance(first, OutcomeUnknown | StoreUnavailable)
+    forget_replicas(careful.store.server)
+    before = await careful.holdings()
+    assert type(await settled(lambda: careful.create(60_000))) is StoreUnavailable
+    assert await careful.holdings() == before
+    assert before.waiting == 1 + isinstance(first, OutcomeUnknown)
+    await careful.assert_sound()
+
+
+async def test_how_many_there_are_is_asked_once_a_second(
+    careful: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, asked = careful.store.server, 0
+    execute = careful.store.client.execute_command
+
+    async def counted(*words: object, **options: object) -> object:
+        nonlocal asked
+        asked += words[0] == "ROLE"
+        return await execute(*words, **options)
+
+    monkeypatch.setattr(careful.store.client, "execute_command", counted)
+    forget_replicas(server)
+    began_s = time.monotonic()
+    for _ in range(5):
+        await careful.create(60_000)
+    assert 1 <= asked <= 1 + (time.monotonic() - began_s)
+    forget_replicas(server)
+    await careful.create(60_000)
+    assert asked >= 2
+
+
+async def test_at_most_once_ones_wait_for_the_replicas_that_others_do_not(
+    careful: Scene, replica: ValkeyProcess
+) -> None:
+    once = await careful.create(delivery=Delivery.AT_MOST_ONCE)
+    usual = await careful.create()
+    replica.pause()
+    try:
+        assert ids_of(await careful.claim()) == [usual]
+    finally:
+        replica.resume()
+
+    async def acknowledged() -> list[str]:
+        return ids_of(await careful.claim())
+
+    assert await until_async(acknowledged, "the replica to be there") == [once]
+    await careful.assert_sound()
+
+
+async def test_a_full_store_does_not_make_a_done_write_look_undone(
+    careful: Scene, replica: ValkeyProcess
+) -> None:
+    """What follows the script to ask the replicas must not answer for it; and an ack, which
+    nobody outside relies on, waits for none."""
+    waiting, _ = await careful.create(60_000), await careful.create(-1000)
+    [held] = await careful.claim()
+    await careful.store.client.config_set("maxmemory", 1)
+    replica.pause()
+    try:
+        with pytest.raises(OutcomeUnknown):
+            await careful.store.schedules.cancel(careful.account_id, waiting)
+        assert await careful.ack([held]) == [1]
+    finally:
+        replica.resume()
+        await careful.store.client.config_set("maxmemory", 0)
+    assert await careful.store.accounts.credits(careful.account_id) == CREDITS - 1
+    await careful.assert_sound()
+
+
+async def test_replicas_that_cannot_be_asked_are_an_unknown_outcome(
+    careful: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Never "unavailable", which would say that nothing was done."""
+
+    async def refused(_: Pipeline) -> None:
+        raise RedisConnectionError("Error 111 connecting to localhost:6379. Connection refused.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Pipeline, "execute", refused)
+        with pytest.raises(OutcomeUnknown):
+            await careful.create(60_000)
+    assert (await careful.holdings()).waiting == 1
