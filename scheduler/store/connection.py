@@ -118,7 +118,8 @@ def _meaning(error: Exception) -> StoreError | None:
         if _never_connected(error):
             return StoreUnavailable("The store cannot be reached")
         return OutcomeUnknown("The store's answer was lost")
-    if isinstance(error, exceptions.RedisError):
+    # A cluster's client that finds no node for a slot raises what is no RedisError.
+    if isinstance(error, exceptions.RedisError | exceptions.RedisClusterException):
         return StoreUnavailable("The store cannot be used right now")
     if isinstance(error, RuntimeError | AttributeError):
         # uvloop's word for a connection that was reset while nobody used it comes before a byte is

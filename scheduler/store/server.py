@@ -100,9 +100,15 @@ class Server:
         return reply
 
     async def reads(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
-        """The replies of commands that only read, in one round trip."""
+        """The replies of commands that only read, in one round trip; asked again if they get lost."""
         if not commands:
             return []
+        try:
+            return await self._read(commands)
+        except OutcomeUnknown:
+            return await self._read(commands)
+
+    async def _read(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
         with translated():
             if self._lines is None:
                 return await self._pipeline(commands)
@@ -213,15 +219,17 @@ def _declared(key: str) -> tuple[str, ...]:
 
 @cache
 def _source_and_sha1(path: str, plain_lua: bool) -> tuple[str, str]:
-    source = _INCLUDE.sub(_included, (_FOLDER / f"{path}.lua").read_text())
+    source = _with_includes((_FOLDER / f"{path}.lua").read_text())
     source = _CONSTANT.sub(_spelt, source)
     if plain_lua:
         source = _SHEBANG.sub("", source)
     return source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
 
 
-def _included(match: re.Match[str]) -> str:
-    return (_FOLDER / f"{match[1]}.inc.lua").read_text()
+def _with_includes(source: str) -> str:
+    return _INCLUDE.sub(
+        lambda match: _with_includes((_FOLDER / f"{match[1]}.inc.lua").read_text()), source
+    )
 
 
 def _spelt(match: re.Match[str]) -> str:

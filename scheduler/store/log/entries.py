@@ -106,12 +106,6 @@ def url_places(urls: Iterable[str]) -> dict[str, bytes]:
     return places
 
 
-def has_digest(digests: bytes, digest: bytes) -> bool:
-    """Whether a URL's digest is among those that an index entry carries."""
-    size = len(digest)
-    return any(digests[at : at + size] == digest for at in range(0, len(digests), size))
-
-
 def _url_place(url: str) -> tuple[str, bytes]:
     digest = hashlib.blake2b(url.encode(), digest_size=4).digest()
     return digest[:1].hex(), digest[1:]

@@ -8,10 +8,7 @@ from scheduler.models import LogEntry, Schedule, Status
 from scheduler.rollups import kept_from
 from scheduler.store import keys
 from scheduler.store.clock import StoreClock
-from scheduler.store.line import Argument
 from scheduler.store.log.entries import (
-    chunks_of,
-    has_digest,
     log_entry,
     unended_entry,
     unpack_chunk,
@@ -25,22 +22,22 @@ from scheduler.store.log.timeline import (
     Span,
     chunk_of,
     encode_cursor,
+    ends_chunk,
     merge,
     span,
     stream_place,
 )
 from scheduler.store.retention import Retention
 from scheduler.store.schedules.unended import Unended
-from scheduler.store.server import Server
+from scheduler.store.server import Script, Server
 
-# How many entries one page may look at (a page of a rare kind is short rather than slow), how many
-# chunks one round trip brings at first, and at most.
+# How many entries one page may look at (a page of a rare kind is short rather than slow); how many
+# chunks and bytes one round trip.
 _BUDGET = 2000
-_FIRST_CHUNKS = 16
-_MOST_CHUNKS = 200
+_CHUNKS = 500
+_BYTES = 512 * 1024
 
-# Of a stream: its entries' ids, and what their one field holds.
-StreamEntries = list[tuple[bytes, bytes]]
+_PAGE = Script("log/page")
 
 
 class LogQuery(NamedTuple):
@@ -99,24 +96,19 @@ class Logs:
         )
 
     async def _read_ended(self, account_id: str, query: LogQuery, stretch: Span) -> Found[LogEntry]:
-        base = keys.account(account_id)
-        stream = base + await self._shortest(base, query)
+        stream = await self._shortest(keys.account(account_id), query)
         found: list[tuple[Place, LogEntry]] = []
         reached: Place | None = stretch.after
-        looked_at, count = 0, _FIRST_CHUNKS
+        looked_at = 0
         while reached is not None and looked_at < _BUDGET and len(found) <= query.limit:
-            page = await self._chunks(stream, stretch._replace(after=reached), count)
-            end = page[-1][0] if len(page) == count else None
-            chunks = page if stream == base + keys.LOG else _with_url(page, query.url)
-            looked_at += len(page) - len(chunks)
-            if stream != base + keys.LOG:
-                chunks = await self._entries(base + keys.LOG, chunks)
+            rest = stretch._replace(after=reached)
+            end, chunks = await self._chunks(account_id, stream, rest, query)
             for stream_id, packed in chunks:
-                entries = _entries_of(stream_id, packed, stretch._replace(after=reached))
-                looked_at += len(entries)
+                entries = _entries_of(stream_id, packed, rest)
+                looked_at += max(1, len(entries))
                 found += [each for each in entries if query.wants(each[1].status, each[1].url)]
-            reached = None if end is None else stream_place(end, last=not stretch.down)
-            count = min(_MOST_CHUNKS, 2 * count)
+            looked_at += _CHUNKS if len(chunks) == 0 else 0
+            reached = stream_place(end, last=not stretch.down) if end else None
         return Found(found, reached)
 
     async def _shortest(self, base: str, query: LogQuery) -> str:
@@ -131,35 +123,25 @@ class Logs:
         lengths = await self._server.reads([("XLEN", base + name) for name in names])
         return names[lengths.index(min(lengths))]
 
-    async def _chunks(self, stream: str, stretch: Span, count: int) -> StreamEntries:
-        """The next chunks of a stream, clipped to what is kept; the one that the place to go on
-        from lies in is among them."""
+    async def _chunks(
+        self, account_id: str, stream: str, stretch: Span, query: LogQuery
+    ) -> tuple[bytes, list[tuple[bytes, bytes]]]:
+        """The next chunks along a stream, clipped to what is kept, with their ids, and the last one
+        that was looked at (b"": there are no more). The one that the place to go on from lies in is
+        among them, unless nothing in it comes after."""
         oldest_ms = kept_from(self._clock.now_ms(), self._retention_ms)
         after, end_ms, down = stretch
-        if after.kind == ENDED:
-            start = chunk_of(after)
-        elif down:
-            bound_ms = after.ms + (after.kind == WAITING)
-            start = f"({bound_ms}-0"
-        else:
-            start = f"{after.ms + (after.kind == WAITING)}"
-        command: tuple[Argument, ...]
-        if down:
-            command = ("XREVRANGE", stream, start, max(end_ms, oldest_ms))
-        else:
-            start = start if after.ms >= oldest_ms else str(oldest_ms)
-            command = ("XRANGE", stream, start, f"({end_ms}-0")
-        if "(0-0" in (start, command[3]):
-            return []  # nothing comes before the first id that there can be, and servers say so
-        [page] = await self._server.reads([(*command, "COUNT", count)])
-        return chunks_of(page)
-
-    async def _entries(self, log: str, found: StreamEntries) -> StreamEntries:
-        """The log's chunks of index entries; one that was trimmed meanwhile is left out."""
-        replies = await self._server.reads(
-            [("XRANGE", log, stream_id, stream_id) for stream_id, _ in found]
-        )
-        return [each for reply in replies for each in chunks_of(reply)]
+        bound_ms = after.ms + (after.kind == WAITING)
+        start = f"({bound_ms}-0" if down else str(max(bound_ms, oldest_ms))
+        if after.kind == ENDED and (down or after.ms >= oldest_ms):
+            start = ("(" if ends_chunk(after, down=down) else "") + chunk_of(after)
+        stop = str(max(end_ms, oldest_ms)) if down else f"({end_ms}-0"
+        if "(0-0" in (start, stop):
+            return b"", []  # nothing comes before the first id that can be, and servers say so
+        digest = url_place(query.url)[1] if query.url is not None else b""
+        arguments = (stream, int(down), start, stop, query.limit + 1, _BYTES, _CHUNKS, digest)
+        end, *found = await self._server.run(_PAGE, keys.account(account_id), arguments)
+        return end, list(zip(found[::2], found[1::2], strict=True))
 
 
 def _entries_of(stream_id: bytes, packed: bytes, stretch: Span) -> list[tuple[Place, LogEntry]]:
@@ -170,14 +152,6 @@ def _entries_of(stream_id: bytes, packed: bytes, stretch: Span) -> list[tuple[Pl
         if stretch.past(place, stretch.after):
             entries.append((place, log_entry(stored, place.ms)))
     return entries[::-1] if stretch.down else entries
-
-
-def _with_url(chunks: StreamEntries, url: str | None) -> StreamEntries:
-    """Index entries that a URL's digest is in, or that are of a status and have none."""
-    if url is None:
-        return chunks
-    digest = url_place(url)[1]
-    return [each for each in chunks if not each[1] or has_digest(each[1], digest)]
 
 
 def _without(unended: Found[LogEntry], ended: Found[LogEntry]) -> Found[LogEntry]:

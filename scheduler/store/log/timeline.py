@@ -101,6 +101,11 @@ def chunk_of(place: Place) -> str:
     return f"{place.ms}-{int(place.tie[:_SEQUENCE_DIGITS])}"
 
 
+def ends_chunk(place: Place, *, down: bool) -> bool:
+    """Whether nothing of its chunk comes after this place."""
+    return int(place.tie[_SEQUENCE_DIGITS:]) == (0 if down else _LAST_INDEX)
+
+
 def stream_place(stream_id: bytes, index: int = 0, *, last: bool = False) -> Place:
     """The place of an entry of a chunk; with `last`, one that is behind all of them."""
     ms, _, sequence = stream_id.decode().partition("-")

@@ -1,0 +1,56 @@
+#!lua flags=no-writes
+-- Reads on in an account's log, or along one of its index streams.
+-- KEYS[1]  the account's prefix
+-- ARGV     the stream below that prefix; '1' to read downwards or '0'; where to begin and to end, as
+--          XRANGE or XREVRANGE have it; how many entries are enough; how many bytes; most chunks to
+--          look at; a URL's digest that an index entry must have ('': any)
+-- Returns  {the last chunk looked at ('': there are no more), id, chunk, id, chunk, …}
+--@include log/chunk
+local base, stream, down = KEYS[1], ARGV[1], ARGV[2] == '1'
+local start, stop = ARGV[3], ARGV[4]
+local entries, bytes, chunks = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+local digest, indexed = ARGV[8], stream ~= K.LOG
+local found, step = {''}, 4
+
+-- Whether the digests that an index entry carries have the one that is looked for.
+local function wanted(digests)
+  for i = 1, #digests, #digest do
+    if string.sub(digests, i, i + #digest - 1) == digest then
+      return true
+    end
+  end
+  return digests == ''
+end
+
+local function chunk_of(id, field)
+  if not indexed then
+    return field
+  end
+  if digest ~= '' and not wanted(field) then
+    return nil
+  end
+  local logged = redis.call('XRANGE', base .. K.LOG, id, id)[1]
+  return logged and logged[2][2] -- it may have been trimmed
+end
+
+while true do
+  local page = redis.call(down and 'XREVRANGE' or 'XRANGE', base .. stream, start, stop,
+    'COUNT', step)
+  for _, entry in ipairs(page) do
+    local id, chunk = entry[1], chunk_of(entry[1], entry[2][2])
+    chunks = chunks - 1
+    if chunk then
+      found[#found + 1], found[#found + 2] = id, chunk
+      entries, bytes = entries - entries_in(chunk), bytes - #chunk
+    end
+    if entries <= 0 or bytes <= 0 or chunks <= 0 then
+      found[1] = id
+      return found
+    end
+  end
+  if #page < step then
+    return found
+  end
+  start = '(' .. page[#page][1]
+  step = math.min(32, 2 * step)
+end
