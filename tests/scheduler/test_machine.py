@@ -4,10 +4,9 @@ what a model of a few lines does."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Awaitable
+from contextlib import ExitStack
 from typing import Any, TypeVar
-from unittest.mock import patch
 
 import msgspec
 from hypothesis import HealthCheck, settings
@@ -26,6 +25,7 @@ from scheduler.models import Invocation, Outcome, Plan, Status
 from scheduler.settings import Settings
 from tests.scheduler.clocks import FakeClock, fakeredis_time
 from tests.scheduler.conftest import open_fake
+from tests.scheduler.losses import COMMAND, REPLY, losing
 from tests.scheduler.scene import Scene, settled
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ T = TypeVar("T")
 ACCOUNTS, CREDITS = 2, 6
 accounts = st.integers(0, ACCOUNTS - 1)
 leases = st.sampled_from([5, 50, 1000])
-losses = st.sampled_from(["nothing", "nothing", "the reply", "the command"])
+losses = st.sampled_from(["nothing", "nothing", REPLY, COMMAND])
 # How often a claim looks past what it leaves to others.
 LOOKS = 8
 
@@ -151,9 +151,9 @@ class StoreMachine(RuleBasedStateMachine):
         batch=st.lists(invocations, min_size=1, max_size=6),
         status=st.sampled_from([Status.COMPLETED, Status.FAILED]),
         ms=st.integers(0, 99),
-        losing=losses,
+        lost=losses,
     )
-    def ack(self, batch: list[Invocation], status: Status, ms: int, losing: str) -> None:
+    def ack(self, batch: list[Invocation], status: Status, ms: int, lost: str) -> None:
         """What is not held by its token is told apart; the others are recorded once."""
         recorded: list[Invocation] = []
         expected = []
@@ -170,50 +170,31 @@ class StoreMachine(RuleBasedStateMachine):
             self.model[each.schedule_id].status = status
             self.model[each.schedule_id].held = False
         outcome = Outcome(status, 200, ms, "")
-        with self.losing(losing):
+        with losing(self.store, lost):
             codes = self.run(settled(lambda: self.scenes[0].ack(batch, outcome)))
-        if losing != "nothing":
+        if lost != "nothing":
             assert isinstance(codes, OutcomeUnknown)
             codes = self.run(self.scenes[0].ack(batch, outcome))
             expected = [min(code, now) for code, now in zip(expected, codes, strict=True)]
         assert codes == expected
 
-    @rule(invocation=invocations, lease_ms=leases, losing=losses)
-    def extend(self, invocation: Invocation, lease_ms: int, losing: str) -> None:
+    @rule(invocation=invocations, lease_ms=leases, lost=losses)
+    def extend(self, invocation: Invocation, lease_ms: int, lost: str) -> None:
         self.clock.more_us += 1
         modelled = self.model[invocation.schedule_id]
         holds, ends_us = modelled.is_held_by(invocation), self.clock.us + lease_ms * 1000
-        with self.losing(losing):
-            lost = self.run(settled(lambda: self.store.claims.extend(0, lease_ms, [invocation])))
-        if losing != "nothing":
-            assert isinstance(lost, OutcomeUnknown)
-            if holds and losing == "the reply":
+        with losing(self.store, lost):
+            gone = self.run(settled(lambda: self.store.claims.extend(0, lease_ms, [invocation])))
+        if lost != "nothing":
+            assert isinstance(gone, OutcomeUnknown)
+            if holds and lost == REPLY:
                 modelled.visible_at_us = ends_us
             assert modelled.is_held_by(invocation) == holds
             return
-        assert (lost == []) == holds
+        assert (gone == []) == holds
         if holds:
             assert invocation.token == str(ends_us)
             modelled.visible_at_us = ends_us
-
-    @contextmanager
-    def losing(self, what: str) -> Iterator[None]:
-        """Loses the first script, or its reply."""
-        server = self.store.server
-        run, losses = server.run, [what] * (what != "nothing")
-
-        async def lossy(*arguments: Any) -> Any:
-            if losses == ["the command"]:
-                losses.pop()
-                raise OutcomeUnknown("The store's answer was lost")
-            reply = await run(*arguments)
-            if losses:
-                losses.pop()
-                raise OutcomeUnknown("The store's answer was lost")
-            return reply
-
-        with patch.object(server, "run", lossy):
-            yield
 
     @rule(invocation=invocations)
     def release(self, invocation: Invocation) -> None:

@@ -4,12 +4,13 @@
 -- is needed; an idle account's streams expire as a whole. Needs `now`.
 
 --@include log/chunk
--- Removes the oldest chunks: those from before `oldest_ms`, and what is `over` the most entries.
--- Not all at once, but more than the `count` that came, be each of the old ones a chunk by itself.
-local function trim(log, logged, oldest_ms, over, count)
+-- Removes the oldest chunks: those from before `oldest_ms`, and what is `over` the most entries, but
+-- not the one that came, `id`. Not all at once, but more than the `count` entries that it has, be
+-- each of the old ones a chunk by itself.
+local function trim(log, logged, oldest_ms, over, id, count)
   local removed, last, looks = 0, nil, 0
   repeat
-    local from, to = last and '(' .. last or '-', over > removed and '+' or oldest_ms
+    local from, to = last and '(' .. last or '-', over > removed and '(' .. id or oldest_ms
     local old, kept = redis.call('XRANGE', log, from, to, 'COUNT', 2), false
     for _, chunk in ipairs(old) do
       kept = tonumber(string.match(chunk[1], '^%d+')) >= oldest_ms and removed >= over
@@ -35,7 +36,7 @@ local function append(base, chunk, count, places, ttl_ms, most)
   local oldest_ms = math.max(0, now_ms - ttl_ms)
   local id = redis.call('XADD', log, '*', 'e', chunk)
   local entries = redis.call('HINCRBY', logged, 'n', count)
-  trim(log, logged, oldest_ms, entries - most, count)
+  trim(log, logged, oldest_ms, entries - most, id, count)
   local first = math.max(oldest_ms, tonumber(redis.call('HGET', logged, 'first') or '0'))
   for i = 1, #places, 2 do
     local index = base .. K.INDEX .. places[i]

@@ -1,0 +1,228 @@
+"""Tokens: the end of a lease names it. Who lost a reply knows several, of which one is right."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.errors import OutcomeUnknown, StoreUnavailable
+from scheduler.models import Invocation, Status
+from scheduler.store.claims.claims import Ack
+from tests.scheduler.clocks import FakeClock
+from tests.scheduler.losses import COMMAND, REPLY, losing
+from tests.scheduler.scene import (
+    COMPLETED,
+    CREDITS,
+    FAILED,
+    LEASE_MS,
+    Holdings,
+    Scene,
+    ids_of,
+    lease_end_ms,
+)
+
+SHORT_MS = 5
+
+
+@pytest.fixture
+def calls(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The scripts that the scene's store runs, by name."""
+    seen: list[str] = []
+    run = scene.store.server.run
+
+    async def noted(script: object, *arguments: object) -> object:
+        seen.append(script.path)  # type: ignore[attr-defined]
+        return await run(script, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(scene.store.server, "run", noted)
+    return seen
+
+
+async def extend(
+    scene: Scene, invocations: list[Invocation], lease_ms: int = LEASE_MS
+) -> list[str]:
+    """The ids of what was lost."""
+    await scene.clock.pass_ms(2)  # no two leases end at one moment
+    return ids_of(await scene.store.claims.extend(scene.shard, lease_ms, invocations))
+
+
+async def unanswered(scene: Scene, invocations: list[Invocation], *losses: str) -> None:
+    for lost in losses:
+        with losing(scene.store, lost), pytest.raises(OutcomeUnknown):
+            await extend(scene, invocations)
+
+
+@pytest.mark.parametrize("losses", [[REPLY], [COMMAND], [COMMAND, REPLY], [REPLY, REPLY, COMMAND]])
+async def test_an_ack_is_taken_whichever_extension_was_lost(
+    scene: Scene, losses: list[str]
+) -> None:
+    schedule_id = await scene.create()
+    invocation = await scene.claim_one()
+    await unanswered(scene, [invocation], *losses)
+    assert len(invocation.token.split(":")) == 1 + len(losses)
+    assert await scene.ack([invocation]) == [1]
+    assert await scene.status(schedule_id) == Status.COMPLETED
+    await scene.assert_sound()
+
+
+@pytest.mark.parametrize("losses", [[REPLY], [COMMAND], [REPLY, COMMAND, REPLY]])
+async def test_an_extension_that_is_repeated_leaves_one_token(
+    scene: Scene, losses: list[str]
+) -> None:
+    await scene.create()
+    invocation = await scene.claim_one(lease_ms=60_000)
+    await unanswered(scene, [invocation], *losses)
+    assert await extend(scene, [invocation]) == []
+    assert await scene.visible_at_ms(invocation.schedule_id) == lease_end_ms(invocation)
+    assert await scene.ack([invocation]) == [1]
+    await scene.assert_sound()
+
+
+async def test_what_was_extended_without_an_answer_can_be_given_back(scene: Scene) -> None:
+    due_ms = await scene.clock.now_ms() - 1000
+    schedule_id = await scene.create_at(due_ms)
+    invocation = await scene.claim_one()
+    await unanswered(scene, [invocation], REPLY, COMMAND)
+    await scene.store.claims.release(scene.shard, [invocation])
+    assert await scene.visible_at_ms(schedule_id) == due_ms
+    assert await scene.ack([invocation]) == [-1]
+    assert (await scene.claim_one()).attempt == 1
+    await scene.assert_sound()
+
+
+async def test_none_of_several_tokens_holds_what_was_taken_over(scene: Scene) -> None:
+    schedule_id = await scene.create()
+    first = await scene.claim_one(lease_ms=SHORT_MS)
+    with losing(scene.store, REPLY), pytest.raises(OutcomeUnknown):
+        await extend(scene, [first], SHORT_MS)
+    await scene.clock.pass_ms(SHORT_MS + 2)
+    second = await scene.claim_one()
+    assert await extend(scene, [first]) == [schedule_id]
+    assert await scene.ack([first]) == [-1]
+    await scene.store.claims.release(scene.shard, [first])
+    assert await scene.visible_at_ms(schedule_id) == lease_end_ms(second)
+    assert await scene.ack([second]) == [1]
+    await scene.assert_sound()
+
+
+async def test_a_stale_ack_does_not_keep_the_others_from_being_recorded(
+    scene: Scene, calls: list[str]
+) -> None:
+    """An account's are recorded together or not at all: without the stale one, in a second call.
+    What another account has in the first call is recorded by that."""
+    others = [await scene.account(f"other {n}") for n in range(2)]
+    [other] = [each for each in others if each.startswith(f"acc_{scene.shard:02d}")]
+    stale = await scene.create(-5000)
+    [mine] = await scene.claim(lease_ms=SHORT_MS)
+    await scene.clock.pass_ms(SHORT_MS + 1)
+    [theirs] = await scene.claim()
+    made = [await scene.create(-1000 + n) for n in range(3)]
+    beside = await scene.create(account_id=other)
+    batch = [mine, *await scene.claim()]
+    assert sorted(ids_of(batch)) == sorted([stale, *made, beside])
+    calls.clear()
+    codes = dict(zip(ids_of(batch), await scene.ack(batch), strict=True))
+    assert codes == {stale: -1, **dict.fromkeys(made, 1), beside: 1}
+    assert calls.count("claims/ack") == 2
+    assert await scene.status(stale) == Status.SCHEDULED
+    assert len(await scene.store.client.xrange(scene.base + "log")) == 1
+    assert await scene.holdings() == Holdings(
+        CREDITS - 4, 4, 1, 1, {"completed": 3, "scheduled": 1}
+    )
+    assert await scene.ack([theirs]) == [1]
+    assert await scene.ack(batch) == [0] * 5
+    await scene.assert_sound()
+
+
+async def test_outcomes_of_which_none_is_held_write_nothing(scene: Scene, calls: list[str]) -> None:
+    await scene.create(-2000)
+    ended = await scene.claim_one()
+    assert await scene.ack([ended]) == [1]
+    await scene.create(-1000)
+    lost = await scene.claim_one(lease_ms=SHORT_MS)
+    await scene.clock.pass_ms(SHORT_MS + 1)
+    await scene.claim_one()
+    before = await scene.holdings()
+    calls.clear()
+    assert await scene.ack([ended, lost], FAILED) == [0, -1]
+    assert calls == ["claims/ack"]
+    assert await scene.holdings() == before
+    await scene.assert_sound()
+
+
+async def test_who_claimed_the_same_again_acks_both_in_one_call(scene: Scene) -> None:
+    """Its own first lease had ended, and it claimed the schedule once more."""
+    await scene.create(-1000)
+    first = await scene.claim_one(lease_ms=SHORT_MS)
+    await scene.clock.pass_ms(SHORT_MS + 1)
+    second = await scene.claim_one()
+    acks = [Ack(first, FAILED, 0), Ack(second, COMPLETED, 0)]
+    assert await scene.store.claims.ack(scene.shard, acks) == [-1, 1]
+    assert (await scene.holdings()).log == {"completed": 1}
+    await scene.assert_sound()
+
+
+async def test_an_extension_by_a_clock_that_is_off_is_done_by_the_right_one(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await scene.create()
+    invocation = await scene.claim_one()
+    await scene.store.tick()
+    clock, calls = scene.store.clock, 0
+    now_us = clock.now_us
+
+    def an_hour_behind_at_first() -> int:
+        nonlocal calls
+        calls += 1
+        return now_us() - 3_600_000_000 * (calls == 1)
+
+    monkeypatch.setattr(clock, "now_us", an_hour_behind_at_first)
+    assert await extend(scene, [invocation], 60_000) == []
+    assert calls == 2
+    assert await scene.visible_at_ms(invocation.schedule_id) == lease_end_ms(invocation)
+    assert abs(lease_end_ms(invocation) - 60_000 - await scene.clock.now_ms()) < 1000
+    assert await scene.ack([invocation]) == [1]
+
+
+@pytest.mark.parametrize("off_us", [-31_000_000, 31_000_000])
+async def test_a_lease_never_ends_at_a_wrong_time(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, off_us: int
+) -> None:
+    await scene.create()
+    invocation = await scene.claim_one(lease_ms=60_000)
+    await scene.store.tick()
+    before, clock = lease_end_ms(invocation), scene.store.clock
+    now_us = clock.now_us
+    with monkeypatch.context() as wrong:
+        wrong.setattr(clock, "now_us", lambda: now_us() + off_us)
+        with pytest.raises(StoreUnavailable, match="clock"):
+            await extend(scene, [invocation], 60_000)
+    assert await scene.visible_at_ms(invocation.schedule_id) == before == lease_end_ms(invocation)
+    assert await extend(scene, [invocation]) == []
+
+
+async def test_no_extension_of_nothing_is_sent(scene: Scene, calls: list[str]) -> None:
+    assert await scene.store.claims.extend(scene.shard, LEASE_MS, []) == []
+    assert await scene.store.claims.ack(scene.shard, []) == []
+    assert calls == []
+
+
+async def test_no_token_names_a_moment_that_a_waiting_schedule_stands_at(
+    fake_scene: Scene, fake_clock: FakeClock
+) -> None:
+    """Schedules wait at whole milliseconds, and leases end between them. Else an old token could
+    hold what was given back and then moved to the very end of the lease that there was."""
+    scene, fake_clock.more_us = fake_scene, 0
+    await scene.create()
+    invocation = await scene.claim_one()
+    assert int(invocation.token) % 1000 != 0
+    assert await scene.store.claims.extend(scene.shard, LEASE_MS, [invocation]) == []
+    assert int(invocation.token) % 1000 != 0
+    assert await scene.visible_at_ms(invocation.schedule_id) == lease_end_ms(invocation)
+    await scene.store.claims.release(scene.shard, [invocation])
+    await scene.store.schedules.change(
+        scene.account_id,
+        invocation.schedule_id,
+        lambda request: type(request)(int(invocation.token) // 1000, "GET", request.url),
+    )
+    assert await scene.ack([invocation]) == [-1]
+    assert await scene.status(invocation.schedule_id) == Status.SCHEDULED
