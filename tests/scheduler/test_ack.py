@@ -43,6 +43,7 @@ async def test_a_second_ack_is_not_counted(scene: Scene) -> None:
     await scene.assert_sound()
 
 
+@pytest.mark.time_passes
 async def test_an_ack_by_a_lost_token_is_refused(scene: Scene) -> None:
     schedule_id = await scene.create()
     first = await scene.claim_one(lease_ms=5)
@@ -56,6 +57,7 @@ async def test_an_ack_by_a_lost_token_is_refused(scene: Scene) -> None:
     await scene.assert_sound()
 
 
+@pytest.mark.time_passes
 async def test_an_ack_after_the_leases_end_is_taken_if_nobody_took_over(scene: Scene) -> None:
     await scene.create()
     invocation = await scene.claim_one(lease_ms=5)

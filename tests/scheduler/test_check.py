@@ -100,6 +100,7 @@ async def test_a_broken_invariant_is_told(
         assert scene.account_id in told[0]
 
 
+@pytest.mark.time_passes
 async def test_a_store_under_way_is_sound(scene: Scene) -> None:
     """Waiting, held, given back, taken over, completed, failed and cancelled, all at once."""
     for _ in range(30):
