@@ -25,6 +25,7 @@ from tests.servers import (
     free_port,
     postdate,
     postdate_json,
+    postdate_process,
     until,
 )
 
@@ -41,7 +42,7 @@ def scheduled(settings: dict[str, str], *arguments: str) -> str:
 
 
 def test_a_schedule_is_sent_as_it_was_said(settings: dict[str, str], receiver: Receiver) -> None:
-    done = postdate(
+    done = postdate_process(
         "schedule", receiver.url + "/hook?a=1", "--in", "200ms", "--method", "put",
         "--header", "X-A: 1:2", "--header", "X-B:3", "--body", '{"n": [1, "ü"]}',
         **settings,

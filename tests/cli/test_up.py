@@ -19,8 +19,8 @@ from tests.servers import (
     Receiver,
     ValkeyProcess,
     free_port,
-    postdate,
     postdate_json,
+    postdate_process,
     processes_of,
     until,
 )
@@ -60,7 +60,7 @@ def test_a_first_start_makes_the_account_default(postdate_up: PostdateProcess) -
 def test_a_second_up_on_the_same_data_dir_is_refused_in_one_sentence(
     postdate_up: PostdateProcess,
 ) -> None:
-    second = postdate("up", data_dir=postdate_up.data_dir, port=0)
+    second = postdate_process("up", data_dir=postdate_up.data_dir, port=0)
     assert second.returncode == 1
     assert second.stdout == ""
     assert second.stderr == (
@@ -72,7 +72,7 @@ def test_a_taken_port_is_refused_in_one_sentence(
     postdate_up: PostdateProcess, tmp_path: Path
 ) -> None:
     port = postdate_up.base_url.rpartition(":")[2]
-    second = postdate("up", "--port", port, "--json", data_dir=tmp_path)
+    second = postdate_process("up", "--port", port, "--json", data_dir=tmp_path)
     assert second.returncode == 1
     assert json.loads(second.stderr) == {
         "error": f"Port {port} on 127.0.0.1 is taken by another program;"
@@ -190,7 +190,7 @@ def test_a_store_that_cannot_be_reached_is_one_sentence_and_nothing_falls_back(
     tmp_path: Path,
 ) -> None:
     url = f"redis://:secret@127.0.0.1:{free_port()}/0"
-    done = postdate("up", "--port", "0", "--redis-url", url, data_dir=tmp_path / "d")
+    done = postdate_process("up", "--port", "0", "--redis-url", url, data_dir=tmp_path / "d")
     assert done.returncode == 1
     assert done.stderr == f"The store cannot be reached ({url.replace(':secret', '…')}).\n"
     assert done.stdout == ""
