@@ -1,7 +1,7 @@
 """The servers that tests start and own: each is a context manager, and leaves nothing behind."""
 
 from tests.commands import postdate, postdate_json
-from tests.customer import Customer, now_ms
+from tests.customer import Customer, in_days, now_ms
 from tests.deployment import Deployment, script
 from tests.processes import PostdateProcess, environment, postdate_process, processes_of
 from tests.proxy import DroppingProxy
@@ -21,6 +21,7 @@ __all__ = [
     "ValkeyProcess",
     "environment",
     "free_port",
+    "in_days",
     "now_ms",
     "postdate",
     "postdate_json",

@@ -53,8 +53,11 @@ class Listener:
     def end(self, number: int = signal.SIGINT) -> tuple[int, str]:
         """Exit status and stderr."""
         self._process.send_signal(number)
-        status = self._process.wait(30)
-        self._reader.join(30)
+        try:
+            status = self._process.wait(30)
+        finally:
+            self._process.kill()
+            self._reader.join(30)
         assert self._process.stdout
         assert self._process.stderr
         with self._process.stdout, self._process.stderr:

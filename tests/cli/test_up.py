@@ -108,11 +108,14 @@ def logs(up: PostdateProcess, key: str) -> list[dict[str, object]]:
 
 
 def test_ctrl_c_lets_a_request_in_flight_finish(up: PostdateProcess, receiver: Receiver) -> None:
-    target = receiver.answer("/slow", delay_s=1.0)
+    target = receiver.answer("/slow", held=True)
     up.start()
     key, schedule_id = up.api_key, schedule(up, target)
     receiver.wait_for(1, "/slow")
-    assert up.interrupt() == 0
+    up.signal(signal.SIGINT)
+    until(lambda: "draining" in up.stderr, "the drain of the worker")
+    receiver.let_go()
+    assert up.wait() == 0
     up.start()
     [entry] = logs(up, key)
     assert (entry["scheduleId"], entry["status"], entry["statusCode"]) == (

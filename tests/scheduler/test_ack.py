@@ -106,10 +106,7 @@ async def test_one_batch_of_acks_serves_several_accounts(scene: Scene) -> None:
 
 async def test_a_large_batch_is_recorded_whole(scene: Scene) -> None:
     count = 2500
-    await scene.store.accounts.grant(scene.account_id, count)
-    due_ms = await scene.clock.now_ms() - 1
-    for _ in range(count):
-        await scene.create_at(due_ms)
+    await scene.create_many(count, await scene.clock.now_ms() - 1)
     invocations = await scene.claim(most=count)
     assert await scene.ack(invocations) == [1] * count
     assert (await scene.holdings()).log == {"completed": count}
