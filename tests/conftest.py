@@ -58,8 +58,8 @@ def receiver() -> Iterator[Receiver]:
         yield target
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def postdate_up() -> Iterator[PostdateProcess]:
-    """A first start of `postdate up`, shared by the tests of one module."""
+    """A first start of `postdate up`. What is in it by now, other tests may have left."""
     with PostdateProcess() as up:
         yield up

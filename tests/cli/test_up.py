@@ -36,6 +36,13 @@ def up() -> Iterator[PostdateProcess]:
     process.remove()
 
 
+@pytest.fixture(scope="module")
+def guarded_up() -> Iterator[PostdateProcess]:
+    """A first start that was told what targets are allowed."""
+    with PostdateProcess(allow_targets="none") as process:
+        yield process
+
+
 def test_a_first_start_prints_one_key_and_the_ready_line_last(
     postdate_up: PostdateProcess,
 ) -> None:
@@ -47,8 +54,8 @@ def test_a_first_start_prints_one_key_and_the_ready_line_last(
         assert answer.status == 200
 
 
-def test_a_first_start_makes_the_account_default(postdate_up: PostdateProcess) -> None:
-    [account] = postdate_json("account", "list", data_dir=postdate_up.data_dir)
+def test_a_first_start_makes_the_account_default(guarded_up: PostdateProcess) -> None:
+    [account] = postdate_json("account", "list", data_dir=guarded_up.data_dir)
     assert account == {
         "accountId": account["accountId"],
         "name": "default",
@@ -175,18 +182,19 @@ def test_after_kill_9_api_and_workers_go_by_themselves(up: PostdateProcess) -> N
     )
 
 
-@pytest.mark.parametrize("role", [" api ", " worker ", "valkey-server"])
-def test_a_child_that_dies_is_started_again(up: PostdateProcess, role: str) -> None:
+def test_a_child_that_dies_is_started_again(up: PostdateProcess) -> None:
     up.start()
-    [killed] = [pid for pid, command in processes_of(up.data_dir).items() if role in command]
-    os.kill(killed, signal.SIGKILL)
-    until(
-        lambda: [p for p, c in processes_of(up.data_dir).items() if role in c and p != killed],
-        "a new one",
-    )
-    until(lambda: _ready(up.base_url), "served again")
-    assert up.stderr.count("ended by itself") == 1
+    for deaths, role in enumerate((" api ", " worker ", "valkey-server"), start=1):
+        [killed] = pids_of(up, role)
+        os.kill(killed, signal.SIGKILL)
+        until(lambda role=role, killed=killed: pids_of(up, role) - {killed}, f"a new {role}")
+        until(lambda: _ready(up.base_url), "served again")
+        assert up.stderr.count("ended by itself") == deaths
     assert up.interrupt() == 0
+
+
+def pids_of(up: PostdateProcess, role: str) -> set[int]:
+    return {pid for pid, command in processes_of(up.data_dir).items() if role in command}
 
 
 def test_a_store_that_cannot_be_reached_is_one_sentence_and_nothing_falls_back(
@@ -226,9 +234,8 @@ def test_workers_and_json(tmp_path: Path) -> None:
         up.remove()
 
 
-def test_allowed_targets_that_were_given_are_not_touched(tmp_path: Path) -> None:
-    with PostdateProcess(data_dir=tmp_path, allow_targets="none") as up:
-        assert "127.0.0.0/8" not in up.stdout
+def test_allowed_targets_that_were_given_are_not_touched(guarded_up: PostdateProcess) -> None:
+    assert "127.0.0.0/8" not in guarded_up.stdout
 
 
 def test_an_account_without_a_key_gets_one(own_valkey: ValkeyProcess, tmp_path: Path) -> None:

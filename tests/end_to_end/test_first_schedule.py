@@ -45,9 +45,9 @@ def test_a_schedule_fires_as_it_was_posted_and_is_logged_counted_and_paid(
     assert created["invocationId"] == f"inv_{suffix}"
     assert created["message"]
     assert customer.credits() == credits - 1
-    [waiting] = customer.log(status="scheduled")
-    assert (waiting["scheduleId"], waiting["statusCode"], waiting["executedAt"]) == (
-        schedule_id,
+    [waiting] = customer.entries_of(schedule_id)
+    assert (waiting["status"], waiting["statusCode"], waiting["executedAt"]) == (
+        "scheduled",
         0,
         None,
     )
