@@ -17,6 +17,7 @@ from typing import IO, Self
 
 from cli.data_dir import DataDir
 from cli.embedded import ask, is_running
+from tests import children
 from tests.waiting import DEADLINE_S, free_port, until
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -100,7 +101,7 @@ class PostdateProcess:
     def spawn(self) -> None:
         """Starts it without waiting for anything."""
         self._streams = {"stdout": [], "stderr": []}
-        self._process = subprocess.Popen(
+        self._process = children.start(
             [sys.executable, "-P", "-m", "cli.main", self.role, *self._arguments],
             env=environment(**self._settings),
             cwd=tempfile.gettempdir(),

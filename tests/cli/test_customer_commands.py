@@ -18,6 +18,7 @@ from click.testing import CliRunner
 
 from cli.main import main
 from cli.schedule import Duration
+from tests import children
 from tests.servers import (
     PostdateProcess,
     Receiver,
@@ -118,7 +119,7 @@ class Following:
     """`postdate logs --follow` as it runs."""
 
     def __init__(self, *arguments: str, **settings: object) -> None:
-        self._process = subprocess.Popen(
+        self._process = children.start(
             [sys.executable, "-P", "-m", "cli.main", "logs", "--follow", "--json", *arguments],
             env=environment(**settings),
             stdout=subprocess.PIPE,

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from cli.listen import Arrival, arrival_of, line_of
+from tests import children
 from tests.servers import PostdateProcess, environment, postdate_json, postdate_process, until
 
 DUE = "2026-11-20T08:00:00.000Z"
@@ -25,7 +26,7 @@ class Listener:
     """`postdate listen` as it runs."""
 
     def __init__(self, *arguments: str) -> None:
-        self._process = subprocess.Popen(
+        self._process = children.start(
             [sys.executable, "-P", "-m", "cli.main", "listen", "--port", "0", *arguments],
             env=environment(),
             stdout=subprocess.PIPE,
