@@ -28,8 +28,11 @@ help: ## This list
 up: $(VENV)/installed ## Run everything on this machine until Ctrl-C
 	@exec $(BIN)/postdate up $(ARGS)
 
+# Half of a test's time is waiting, so that four at a time suit two cores. ARGS="-n 0" runs them one
+# after the other in pytest's own process, as a debugger needs it. Bytecode is kept whatever the
+# environment says: each process that a test starts would compile all of our code for itself.
 test: $(VENV)/installed-dev ## Run all tests
-	@$(BIN)/python -m pytest $(ARGS)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 4 --dist worksteal $(ARGS)
 
 check: $(VENV)/installed-dev ## Lint, formatting, types, import directions
 	@$(BIN)/ruff check $(CODE)

@@ -12,6 +12,7 @@ from typing import Self
 from urllib.parse import quote
 
 from cli.embedded import ask, find_server, server_arguments
+from tests import children
 from tests.waiting import DEADLINE_S, until
 
 
@@ -34,7 +35,7 @@ class ValkeyProcess:
         log = self.directory / "valkey.log"
         extra = [w for name, value in self._options.items() for w in (f"--{name}", str(value))]
         with log.open("ab") as output:
-            self._process = subprocess.Popen(
+            self._process = children.start(
                 [find_server(), *server_arguments(self.directory, self.socket, log), *extra],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
