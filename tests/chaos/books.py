@@ -60,10 +60,11 @@ def batches(case: Case) -> Looked:
 
 def keys(case: Case) -> Looked:
     """Under one Idempotency-Key all answers name the same schedules, and one of them at most is
-    not a replay."""
+    not a replay. What stored nothing is not remembered, and may be judged again."""
     by_key: defaultdict[str, list[Call]] = defaultdict(list)
     for call in case.calls:
-        if call.invoked.key and call.result == "ok":
+        stored = any(isinstance(given, str) for given in call.ids)
+        if call.invoked.key and call.result == "ok" and stored:
             by_key[call.invoked.key].append(call)
     breaches = []
     for key, calls in by_key.items():

@@ -80,15 +80,15 @@ def plan(seed: int, seconds: float, among: list[Nemesis]) -> list[Step]:
     return steps
 
 
-def long_freeze(lasts_s: float, workers: list[str]) -> Step:
-    """A worker frozen for so long, early in the run."""
-    return Step(_FIRST_S + 0.5, "freeze", workers[0], lasts_s)
+def long_freeze(lasts_s: float, workers: list[str]) -> list[Step]:
+    """All workers frozen for so long, early in the run: nobody takes over what they held."""
+    return [Step(_FIRST_S + 0.5, "freeze", worker, lasts_s) for worker in workers]
 
 
-def with_step(steps: list[Step], added: Step) -> list[Step]:
-    """A plan with one more step, and without those that its target would have meanwhile."""
-    kept = [step for step in steps if not _meet(step, added)]
-    return sorted([*kept, added], key=lambda step: step.at_s)
+def with_steps(steps: list[Step], added: list[Step]) -> list[Step]:
+    """A plan with more steps, and without those that their targets would have meanwhile."""
+    kept = [step for step in steps if not any(_meet(step, new) for new in added)]
+    return sorted([*kept, *added], key=lambda step: step.at_s)
 
 
 def _moments(random: Random, seconds: float) -> Iterator[float]:

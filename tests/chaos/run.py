@@ -17,7 +17,7 @@ from tests.chaos.clients import Client, Customer
 from tests.chaos.final import read_final
 from tests.chaos.history import ARRIVALS, FINAL, Recorder, Run
 from tests.chaos.members import Member, start_all
-from tests.chaos.plan import Step, long_freeze, nemeses, plan, with_step
+from tests.chaos.plan import Step, long_freeze, nemeses, plan, with_steps
 from tests.chaos.stores import ChaosStore, ClusterStore, SingleStore
 from tests.chaos.storm import Storm
 from tests.chaos.verdict import Verdict, judge_directory
@@ -128,7 +128,7 @@ def _steps(options: Options, store: ChaosStore) -> list[Step]:
     among = nemeses(workers, apis, list(store.servers), list(store.lines))
     steps = plan(options.seed, options.seconds, among)
     freeze_s = options.fire_timeout_ms / 1000 + _LONGER_S
-    return with_step(steps, long_freeze(freeze_s, workers)) if options.long_freeze else steps
+    return with_steps(steps, long_freeze(freeze_s, workers)) if options.long_freeze else steps
 
 
 def _member(

@@ -211,6 +211,8 @@ def sound() -> History:
     it.call("create", [KEYED], key="k", replayed=True)
     it.arrive(KEYED)
     it.store(KEYED)
+    for _ in range(2):
+        it.call("batch", [asked("all-bad", bad=True)], key="bad")
     it.call("create", [REFUSED], "fail")
     it.call("create", [UNKNOWN], "unknown")
     it.arrive(UNKNOWN)
