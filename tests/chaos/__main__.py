@@ -27,6 +27,7 @@ def _one(seed: int, given: argparse.Namespace) -> bool:
         seed=seed,
         seconds=given.seconds,
         store=given.store,
+        workers=given.workers,
         lease_ms=given.lease_ms,
         margin_ms=given.margin_ms,
         fire_timeout_ms=given.fire_timeout_ms,
@@ -53,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, nargs="+", default=[1], help="one run for each")
     parser.add_argument("--seconds", type=float, default=60.0, help="of faults, then it heals")
     parser.add_argument("--store", choices=sorted(STORES), default="single")
+    parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--lease-ms", type=int, default=3000)
     parser.add_argument(
         "--margin-ms", type=int, default=10_000, help="what recovery may take beyond a lease"

@@ -13,7 +13,7 @@ from tests.chaos.evidence import Call, Case
 
 
 class Looked(NamedTuple):
-    count: int
+    looked_at: int
     breaches: list[str]
 
 

@@ -22,6 +22,7 @@ _REPEATS = 4
 _BEHAVIOURS = {"ok": 60, "slow": 18, "fail": 10, "busy": 4, "reset": 6, "never": 2}
 _CALLS = {"create": 40, "batch": 10, "cancel": 18, "change": 16, "read": 16}
 _REMEMBERED = 60
+_DELIVERIES = ("at-least-once", "at-most-once")
 
 
 class Customer(msgspec.Struct, frozen=True):
@@ -51,11 +52,26 @@ class Client:
     async def run(self, seconds: float) -> None:
         """Calls until the time is up; then finishes the call it is in."""
         end_s = asyncio.get_running_loop().time() + seconds
-        headers = {"x-api-key": self._customer.api_key, "content-type": "application/json"}
-        async with httpx.AsyncClient(headers=headers, timeout=_PATIENCE_S) as self._http:
+        async with self._connected() as self._http:
             while asyncio.get_running_loop().time() < end_s:
                 await self._something()
                 await asyncio.sleep(self._random.uniform(*_PAUSE_S))
+
+    async def burst(self, from_ms: int, count: int) -> None:
+        """Creates so many, due a millisecond after one another: at any moment of that time a
+        worker has some that it holds and has not sent."""
+        asked = [
+            Asked(f"{self.name}-{n}", "ok", from_ms + n, delivery=_DELIVERIES[n % 2])
+            for n in range(count)
+        ]
+        body = json.dumps({"schedules": [self._payload(each) for each in asked]})
+        async with self._connected() as self._http:
+            await self._call("batch", "POST", "/schedule/batch", body=body, asked=asked)
+
+    def _connected(self) -> httpx.AsyncClient:
+        headers = {"x-api-key": self._customer.api_key, "content-type": "application/json"}
+        # Nothing here speaks TLS, and loading certificates takes as long as a fault lasts.
+        return httpx.AsyncClient(headers=headers, timeout=_PATIENCE_S, verify=False)
 
     async def _something(self) -> None:
         [kind] = self._random.choices(list(_CALLS), list(_CALLS.values()))

@@ -168,7 +168,7 @@ class Recorder:
         self._file.close()
 
 
-def now() -> dict[str, float]:
+def now() -> dict[str, Any]:
     """The two times of an event, as its fields."""
     return {"wall_ms": time.time_ns() / 1e6, "mono_ms": time.monotonic_ns() / 1e6}
 

@@ -51,14 +51,14 @@ class Line:
         self.delay_s = delay_s
 
     def reset(self) -> None:
-        self._do(lambda: [link.reset() for link in list(self.links)])
+        self._do(self._reset)
 
     def heal(self) -> None:
         self.delay_s, self.silent = 0.0, False
         if self._refuses:
             self._refuses = False
             asyncio.run_coroutine_threadsafe(self._listen(), self.loop).result(DEADLINE_S)
-        self._do(lambda: [link.flush() for link in list(self.links)])
+        self._do(self._flush)
 
     def start(self) -> None:
         self._thread.start()
@@ -81,6 +81,14 @@ class Line:
         self.loop.call_soon_threadsafe(run)
         assert done.wait(DEADLINE_S)
 
+    def _reset(self) -> None:
+        for link in list(self.links):
+            link.reset()
+
+    def _flush(self) -> None:
+        for link in list(self.links):
+            link.flush()
+
     def _refuse(self) -> None:
         if self._listener is not None:
             self._listener.close()
@@ -99,8 +107,7 @@ class Line:
         self._listening.set()
         self.loop.run_forever()
         self._refuse()
-        for link in list(self.links):
-            link.reset()
+        self._reset()
         for task in asyncio.all_tasks(self.loop):
             task.cancel()
         self.loop.run_until_complete(asyncio.sleep(0.01))

@@ -12,6 +12,7 @@ CALM_S = 8.0
 ALL_LINES = "all lines"
 _GAP_S = (0.3, 1.8)
 _FIRST_S = 1.0
+LONG_FREEZE_AT_S = 4.0
 _APART_S = 1.0
 _ON_LINES = frozenset({"cut", "silence", "slow", "reset", "flap", "lose replies"})
 
@@ -42,7 +43,11 @@ class Nemesis(msgspec.Struct, frozen=True):
 
 
 def nemeses(
-    workers: list[str], apis: list[str], servers: list[str], lines: list[str]
+    workers: list[str],
+    apis: list[str],
+    servers: list[str],
+    lines: list[str],
+    servers_frozen_s: tuple[float, float] = (0.2, 4.0),
 ) -> list[Nemesis]:
     """What may happen to these processes, store servers and lines."""
     every = (*lines, ALL_LINES) if lines else ()
@@ -52,7 +57,7 @@ def nemeses(
         Nemesis("kill", tuple(apis), 2, (0.2, 2.0)),
         Nemesis("freeze", tuple(apis), 2, (0.3, 3.0)),
         Nemesis("kill", tuple(servers), 2, (0.1, 2.5)),
-        Nemesis("freeze", tuple(servers), 2, (0.2, 4.0)),
+        Nemesis("freeze", tuple(servers), 2, servers_frozen_s),
         Nemesis("cut", every, 2, (0.2, 4.0)),
         Nemesis("silence", every, 2, (0.3, 7.0)),
         Nemesis("slow", every, 2, (1.0, 5.0), (0.02, 0.4)),
@@ -81,14 +86,16 @@ def plan(seed: int, seconds: float, among: list[Nemesis]) -> list[Step]:
 
 
 def long_freeze(lasts_s: float, workers: list[str]) -> list[Step]:
-    """All workers frozen for so long, early in the run: nobody takes over what they held."""
-    return [Step(_FIRST_S + 0.5, "freeze", worker, lasts_s) for worker in workers]
+    """All workers frozen for so long: nobody takes over what they held."""
+    return [Step(LONG_FREEZE_AT_S, "freeze", worker, lasts_s) for worker in workers]
 
 
-def with_steps(steps: list[Step], added: list[Step]) -> list[Step]:
-    """A plan with more steps, and without those that their targets would have meanwhile."""
-    kept = [step for step in steps if not any(_meet(step, new) for new in added)]
-    return sorted([*kept, *added], key=lambda step: step.at_s)
+def after(steps: list[Step], first: list[Step]) -> list[Step]:
+    """What a plan has left behind these first steps; nothing else happens before they begin."""
+    begins_s = first[0].at_s
+    left = [step for step in steps if step.at_s > begins_s]
+    kept = [step for step in left if not any(_meet(step, each) for each in first)]
+    return [*first, *kept]
 
 
 def _moments(random: Random, seconds: float) -> Iterator[float]:

@@ -181,7 +181,8 @@ def is_logged_as_it_stands(_: Case, story: Story) -> Breaches:
     [entry] = story.entries
     if story.body is None:
         return [f"the log has it as {entry.status}, and GET does not know it"]
-    pairs = [("status", entry.status), ("targetUrl", entry.target_url)]
+    pairs: list[tuple[str, str | None]] = [("status", entry.status)]
+    pairs += [("targetUrl", entry.target_url)]
     pairs += [("triggerAt", entry.scheduled_at), ("executedAt", entry.executed_at)]
     if entry.status in ("completed", "failed"):
         pairs += [("errorMessage", entry.error_message)]

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,17 +18,22 @@ from tests.chaos.clients import Client, Customer
 from tests.chaos.final import read_final
 from tests.chaos.history import ARRIVALS, FINAL, Recorder, Run
 from tests.chaos.members import Member, start_all
-from tests.chaos.plan import Step, long_freeze, nemeses, plan, with_steps
+from tests.chaos.plan import LONG_FREEZE_AT_S, Step, after, long_freeze, nemeses, plan
+from tests.chaos.sentinels import SentinelStore
 from tests.chaos.stores import ChaosStore, ClusterStore, SingleStore
 from tests.chaos.storm import Storm
 from tests.chaos.verdict import Verdict, judge_directory
 from tests.processes import environment, postdate_json
 
 GRANTED = 100_000
-STORES: dict[str, type[ChaosStore]] = {"single": SingleStore, "cluster": ClusterStore}
+STORES: dict[str, type[ChaosStore]] = {
+    each.kind: each for each in (SingleStore, ClusterStore, SentinelStore)
+}
 # Beyond a lease and the margin: the last trigger times and the slowest target.
 _SETTLES_S = 20.0
 _LONGER_S = 4.0
+# Schedules, a millisecond apart, with the moment of a long freeze in their middle.
+_BURST = 400
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -51,6 +57,8 @@ def run(options: Options, keep: Path | None = None) -> tuple[Verdict, Path]:
     what is there is the caller's to remove."""
     directory = keep or Path(tempfile.mkdtemp(prefix="pd-chaos-"))
     directory.mkdir(parents=True, exist_ok=True)
+    if any(directory.iterdir()):
+        raise FileExistsError(f"{directory} is not empty: a history begins in an empty directory.")
     recorder = Recorder(directory)
     try:
         with ExitStack() as stack:
@@ -112,7 +120,12 @@ async def _call(
         Client(f"c{n}", customers[n % len(customers)], apis, options.seed, recorder)
         for n in range(options.clients)
     ]
-    await asyncio.gather(*(client.run(options.seconds) for client in clients))
+    calls = [client.run(options.seconds) for client in clients]
+    if options.long_freeze:
+        bursting = Client("burst", customers[0], apis, options.seed, recorder)
+        around_ms = round(time.time() * 1000 + LONG_FREEZE_AT_S * 1000)
+        calls.append(bursting.burst(around_ms - _BURST // 2, _BURST))
+    await asyncio.gather(*calls)
 
 
 def _names(options: Options) -> list[str]:
@@ -125,10 +138,10 @@ def _steps(options: Options, store: ChaosStore) -> list[Step]:
     names = _names(options)
     workers = [name for name in names if name.startswith("worker")]
     apis = [name for name in names if name.startswith("api")]
-    among = nemeses(workers, apis, list(store.servers), list(store.lines))
+    among = nemeses(workers, apis, list(store.servers), list(store.lines), store.frozen_s)
     steps = plan(options.seed, options.seconds, among)
     freeze_s = options.fire_timeout_ms / 1000 + _LONGER_S
-    return with_steps(steps, long_freeze(freeze_s, workers)) if options.long_freeze else steps
+    return after(steps, long_freeze(freeze_s, workers)) if options.long_freeze else steps
 
 
 def _member(

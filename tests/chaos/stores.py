@@ -54,6 +54,8 @@ class ChaosStore:
     `settings` are what the service is told beyond that."""
 
     kind = ""
+    frozen_s = (0.2, 4.0)
+    """For how long one of its servers may be frozen, from and to."""
 
     def __init__(self) -> None:
         self.stack = ExitStack()
@@ -151,5 +153,5 @@ class ClusterStore(ChaosStore):
                 info = client.cluster("INFO")
         except RedisError:
             return False
-        ok = info["cluster_state"] == "ok" and info["cluster_slots_ok"] == str(_SLOTS)
-        return ok and info["cluster_known_nodes"] == str(self.NODES)
+        ok: bool = info["cluster_state"] == "ok" and info["cluster_slots_ok"] == str(_SLOTS)
+        return ok and str(info["cluster_known_nodes"]) == str(self.NODES)

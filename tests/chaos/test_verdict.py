@@ -72,7 +72,7 @@ class History:
     ) -> None:
         """A call and, unless `result` is None, its end."""
         self._op += 1
-        at = {"wall_ms": START_MS + self._op, "mono_ms": float(self._op)}
+        at: dict[str, Any] = {"wall_ms": START_MS + self._op, "mono_ms": float(self._op)}
         self.events.append(
             Invoked(self._op, "c0", NAME, kind, **at, asked=asked, schedule_id=schedule_id, key=key)
         )
@@ -144,7 +144,7 @@ class History:
             credits=GRANTED - spent if self.credits is None else self.credits,
             stats=stats | self.stats,
             log=log,
-            schedules={entry.schedule_id: body(entry) for entry in log} | self.bodies,
+            schedules={**{entry.schedule_id: body(entry) for entry in log}, **self.bodies},
             waiting=waiting if self.waiting is None else self.waiting,
         )
         final = Final(END_MS, {NAME: account}, self.problems, self.mishaps)

@@ -59,7 +59,7 @@ def judge(events: Iterable[Event], arrivals: Iterable[Arrival], final: Final) ->
         row = Row(title)
         for case in found:
             looked = book(case)
-            row.looked_at += looked.count
+            row.looked_at += looked.looked_at
             row.breaches = row.breaches + [f"{case.name}: {each}" for each in looked.breaches]
         rows.append(row)
     rows.append(Row("`postdate check` finds nothing", 1, list(final.problems)))
