@@ -15,11 +15,11 @@ import msgspec
 from tests.chaos.history import Answered, Asked, Invoked, Kind, Recorder, Result, now
 
 _PATIENCE_S = 12.0
-_PAUSE_S = (0.0, 0.12)
+_PAUSE_S = (0.0, 0.08)
 _AHEAD_MS = (-200, 5000)
 _FAR_MS = 3_600_000
 _REPEATS = 4
-_BEHAVIOURS = {"ok": 60, "slow": 18, "fail": 10, "busy": 4, "reset": 6, "never": 2}
+_BEHAVIOURS = {"ok": 46, "slow": 30, "fail": 10, "busy": 4, "reset": 6, "never": 4}
 _CALLS = {"create": 40, "batch": 10, "cancel": 18, "change": 16, "read": 16}
 _REMEMBERED = 60
 _DELIVERIES = ("at-least-once", "at-most-once")
@@ -149,7 +149,7 @@ class Client:
             tag=f"{self.name}-{self._made}",
             behaviour=behaviour,
             trigger_at_ms=trigger_at_ms,
-            delivery="at-most-once" if random.random() < 0.3 else "at-least-once",
+            delivery="at-most-once" if random.random() < 0.4 else "at-least-once",
             expires_at_ms=trigger_at_ms + random.randint(300, 4000) if expires else None,
             bad=may_be_bad and random.random() < 0.05,
         )
