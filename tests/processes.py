@@ -83,6 +83,10 @@ class PostdateProcess:
         return self._running.pid
 
     @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
     def base_url(self) -> str:
         match = _READY.search(self.stdout)
         return match[1] if match and match[1] else f"http://127.0.0.1:{self._settings['port']}"

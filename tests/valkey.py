@@ -27,13 +27,13 @@ class ValkeyProcess:
         self.socket = self.directory / "valkey.sock"
         self.url = "unix://" + quote(str(self.socket))
         self.tcp_url = f"redis://127.0.0.1:{port}/0" if port else None
-        self._options = {"port": port, **(options or {})}
+        self.options: dict[str, object] = {"port": port, **(options or {})}
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Returns once it answers and has loaded what it had."""
         log = self.directory / "valkey.log"
-        extra = [w for name, value in self._options.items() for w in (f"--{name}", str(value))]
+        extra = [w for name, value in self.options.items() for w in (f"--{name}", str(value))]
         with log.open("ab") as output:
             self._process = children.start(
                 [find_server(), *server_arguments(self.directory, self.socket, log), *extra],
