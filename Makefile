@@ -3,7 +3,7 @@
 # and always installed beside the server, so that pip looks for it nowhere else.
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check fmt clean
+.PHONY: help up test chaos check fmt clean
 MAKEFLAGS += --no-print-directory
 
 VENV := .venv
@@ -17,6 +17,9 @@ PIP := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
 	PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
 CODE := scheduler api worker cli client benchmarks tests
 ARGS ?=
+SECONDS ?= 60
+SEED ?= 1
+STORE ?= single
 
 help: ## This list
 	@echo 'Postdate: an HTTP request with a future date on it.'
@@ -28,8 +31,14 @@ help: ## This list
 up: $(VENV)/installed ## Run everything on this machine until Ctrl-C
 	@exec $(BIN)/postdate up $(ARGS)
 
+# Half of a test's time is waiting, so that four at a time suit two cores. ARGS="-n 0" runs them one
+# after the other in pytest's own process, as a debugger needs it. Bytecode is kept whatever the
+# environment says: each process that a test starts would compile all of our code for itself.
 test: $(VENV)/installed-dev ## Run all tests
-	@$(BIN)/python -m pytest $(ARGS)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 4 --dist worksteal $(ARGS)
+
+chaos: $(VENV)/installed-dev ## Break a running Postdate for SECONDS=60 by SEED=1, STORE=single
+	@$(BIN)/python -m tests.chaos --seconds $(SECONDS) --seed $(SEED) --store $(STORE) $(ARGS)
 
 check: $(VENV)/installed-dev ## Lint, formatting, types, import directions
 	@$(BIN)/ruff check $(CODE)

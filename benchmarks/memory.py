@@ -18,7 +18,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import uvloop
-from scheduler.store.packing import pack_request
 
 from benchmarks import stage
 from benchmarks.payload import new_account, request, schedule_all
@@ -26,10 +25,7 @@ from scheduler.models import Outcome, Status
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
 from scheduler.store.claims.claims import Ack
-<<<<<<< HEAD
-=======
 from scheduler.store.schedules.stored import pack_request
->>>>>>> storetests
 
 URLS = [f"https://example.com/hooks/{n:04}" for n in range(100)]
 OUTCOME = Outcome(Status.COMPLETED, 200, 42, "")

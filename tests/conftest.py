@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
 
 from tests.servers import DroppingProxy, PostdateProcess, Receiver, ValkeyProcess
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _children_hear_ctrl_c() -> Iterator[None]:
+    """A shell starts its background jobs deaf to SIGINT, and what they start would inherit that.
+
+    A handler, even one that does nothing, is not inherited.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, lambda *_: None)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")
@@ -44,8 +58,8 @@ def receiver() -> Iterator[Receiver]:
         yield target
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def postdate_up() -> Iterator[PostdateProcess]:
-    """A first start of `postdate up`, shared by the tests of one module."""
+    """A first start of `postdate up`. What is in it by now, other tests may have left."""
     with PostdateProcess() as up:
         yield up

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 import httpx
@@ -17,6 +18,11 @@ _AT_ONCE = 8
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def in_days(days: int) -> datetime:
+    """So many days from now, to the whole second: a date that were written down would pass."""
+    return datetime.now(UTC).replace(microsecond=0) + timedelta(days)
 
 
 class Customer:
@@ -60,6 +66,12 @@ class Customer:
 
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             return list(pool.map(create, payloads))
+
+    def schedule_batch(self, payloads: list[dict[str, Any]]) -> list[str]:
+        """Schedules as many as one request may, in one; returns their ids in order."""
+        answer = self._client.post("/schedule/batch", json={"schedules": payloads})
+        assert answer.status_code == 200, answer.text
+        return [str(each["scheduleId"]) for each in answer.json()["schedules"]]
 
     def cancel(self, schedule_id: str) -> httpx.Response:
         return self._client.delete(f"/schedule/{schedule_id}")

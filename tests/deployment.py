@@ -12,8 +12,9 @@ from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.server import Script
+from tests.commands import postdate
 from tests.customer import Customer
-from tests.processes import PostdateProcess, postdate
+from tests.processes import PostdateProcess
 from tests.valkey import ValkeyProcess
 
 T = TypeVar("T")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -14,10 +13,11 @@ import threading
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Self
 
 from cli.data_dir import DataDir
 from cli.embedded import ask, is_running
+from tests import children
 from tests.waiting import DEADLINE_S, free_port, until
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,12 +28,17 @@ _KEY = re.compile(r"\bpd_\d+_[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])")
 def environment(**settings: object) -> dict[str, str]:
     """A clean environment with these settings: `port=1` is POSTDATE_PORT=1."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith("POSTDATE_")}
-    given = {f"POSTDATE_{name.upper()}": str(value) for name, value in settings.items()}
-    return {**kept, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'client'}", **given}
+    path = f"{ROOT}{os.pathsep}{ROOT / 'client'}"
+    return {**kept, "PYTHONPATH": path, **settings_environment(settings)}
 
 
-def postdate(*arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
-    """Runs one command to its end."""
+def settings_environment(settings: dict[str, object]) -> dict[str, str]:
+    """The environment variables of these settings alone."""
+    return {f"POSTDATE_{name.upper()}": str(value) for name, value in settings.items()}
+
+
+def postdate_process(*arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
+    """Runs one command to its end, as a shell does."""
     return subprocess.run(
         [sys.executable, "-P", "-m", "cli.main", *arguments],
         env=environment(**settings),
@@ -43,13 +48,6 @@ def postdate(*arguments: str, **settings: object) -> subprocess.CompletedProcess
         timeout=DEADLINE_S * 2,
         check=False,
     )
-
-
-def postdate_json(*arguments: str, **settings: object) -> Any:
-    """What a command that must succeed prints with --json."""
-    done = postdate(*arguments, "--json", **settings)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 class PostdateProcess:
@@ -85,6 +83,10 @@ class PostdateProcess:
         return self._running.pid
 
     @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
     def base_url(self) -> str:
         match = _READY.search(self.stdout)
         return match[1] if match and match[1] else f"http://127.0.0.1:{self._settings['port']}"
@@ -103,7 +105,7 @@ class PostdateProcess:
     def spawn(self) -> None:
         """Starts it without waiting for anything."""
         self._streams = {"stdout": [], "stderr": []}
-        self._process = subprocess.Popen(
+        self._process = children.start(
             [sys.executable, "-P", "-m", "cli.main", self.role, *self._arguments],
             env=environment(**self._settings),
             cwd=tempfile.gettempdir(),

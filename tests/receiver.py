@@ -7,6 +7,8 @@ import contextlib
 import socket
 import threading
 import time
+from collections import defaultdict
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, Self, cast
 
@@ -19,7 +21,8 @@ from tests.waiting import DEADLINE_S
 
 class Answer(msgspec.Struct, frozen=True):
     """What a receiver does with a request. The body goes out after `delay_s`, in one piece, or
-    a byte every `drip_s`; `never` reads the request and stays silent; `reset` cuts it off."""
+    a byte every `drip_s`; `never` reads the request and stays silent; `reset` cuts it off; one that
+    is `held` goes out when the receiver is told to `let_go`."""
 
     status: int = 200
     body: bytes = b""
@@ -27,6 +30,7 @@ class Answer(msgspec.Struct, frozen=True):
     delay_s: float = 0.0
     drip_s: float = 0.0
     never: bool = False
+    held: bool = False
     reset: bool = False
 
 
@@ -57,7 +61,9 @@ class Receiver:
     def __init__(self) -> None:
         self.requests: list[Received] = []
         self.port = 0
+        self._at: defaultdict[str, list[Received]] = defaultdict(list)
         self._answers: dict[str, Answer] = {}
+        self._held: list[Callable[[], None]] = []
         self._connections: set[_Exchange] = set()
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="receiver", daemon=True)
@@ -75,20 +81,18 @@ class Receiver:
 
     def at(self, path: str) -> list[Received]:
         """The requests to a path, whatever their query."""
-        return [r for r in list(self.requests) if r.path.partition("?")[0] == path]
+        return list(self._at[path])
 
     def wait_for(
         self, count: int, path: str | None = None, deadline_s: float = DEADLINE_S
     ) -> list[Received]:
         """Returns once at least `count` requests have arrived. Blocks: see `arrived`."""
 
-        def found() -> list[Received]:
-            return list(self.requests) if path is None else self.at(path)
-
         with self._arrival:
-            enough = self._arrival.wait_for(lambda: len(found()) >= count, deadline_s)
-        assert enough, f"{len(found())} of {count} requests to {path or 'any path'} arrived"
-        return found()
+            found = self.requests if path is None else self._at[path]
+            enough = self._arrival.wait_for(lambda: len(found) >= count, deadline_s)
+        assert enough, f"{len(found)} of {count} requests to {path or 'any path'} arrived"
+        return list(found)
 
     async def arrived(
         self, count: int, path: str | None = None, deadline_s: float = DEADLINE_S
@@ -96,12 +100,17 @@ class Receiver:
         """`wait_for`, without blocking the caller's event loop."""
         return await asyncio.to_thread(self.wait_for, count, path, deadline_s)
 
+    def let_go(self) -> None:
+        """Sends every answer that is held, and holds none from now on."""
+        self._loop.call_soon_threadsafe(self._send_held)
+
     def drop_connections(self) -> None:
         """Closes every connection that is open, idle or not."""
         self._loop.call_soon_threadsafe(self._abort_all)
 
     def clear(self) -> None:
         self.requests.clear()
+        self._at.clear()
         self._answers.clear()
 
     def start(self) -> None:
@@ -130,11 +139,20 @@ class Receiver:
         for connection in list(self._connections):
             connection.abort()
 
+    def _send_held(self) -> None:
+        for path, answer in self._answers.items():
+            self._answers[path] = msgspec.structs.replace(answer, held=False)
+        held, self._held = self._held, []
+        for send in held:
+            send()
+
     def _record(self, received: Received) -> Answer:
+        path = received.path.partition("?")[0]
         with self._arrival:
             self.requests.append(received)
+            self._at[path].append(received)
             self._arrival.notify_all()
-        return self._answers.get(received.path.partition("?")[0], _EMPTY_200)
+        return self._answers.get(path, _EMPTY_200)
 
     def __enter__(self) -> Self:
         self.start()
@@ -199,7 +217,9 @@ class _Exchange(asyncio.Protocol):
             self._transport.abort()
         elif not answer.never:
             send = self._drip if answer.drip_s else self._send
-            if answer.delay_s:
+            if answer.held:
+                self._receiver._held.append(lambda: send(answer, method))
+            elif answer.delay_s:
                 self._loop.call_later(answer.delay_s, send, answer, method)
             else:
                 send(answer, method)

@@ -1,8 +1,9 @@
 """The servers that tests start and own: each is a context manager, and leaves nothing behind."""
 
-from tests.customer import Customer, now_ms
+from tests.commands import postdate, postdate_json
+from tests.customer import Customer, in_days, now_ms
 from tests.deployment import Deployment, script
-from tests.processes import PostdateProcess, environment, postdate, postdate_json, processes_of
+from tests.processes import PostdateProcess, environment, postdate_process, processes_of
 from tests.proxy import DroppingProxy
 from tests.receiver import Answer, Received, Receiver
 from tests.valkey import ValkeyProcess
@@ -20,9 +21,11 @@ __all__ = [
     "ValkeyProcess",
     "environment",
     "free_port",
+    "in_days",
     "now_ms",
     "postdate",
     "postdate_json",
+    "postdate_process",
     "processes_of",
     "script",
     "until",

@@ -6,6 +6,7 @@ import http.client
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import pytest
 from redis import Redis
 from redis import exceptions as redis_errors
@@ -132,6 +133,18 @@ def test_a_receiver_delays_drips_resets_and_keeps_silent(receiver: Receiver) -> 
         get("/reset", 10)
     with pytest.raises(TimeoutError):
         get("/never", 0.2)
+
+
+def test_a_receiver_holds_an_answer_until_it_is_let_go(receiver: Receiver) -> None:
+    target = receiver.answer("/held", status=404, held=True)
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(httpx.get, target)
+        receiver.wait_for(1, "/held")
+        assert httpx.get(receiver.url).status_code == 200
+        assert not waiting.done()
+        receiver.let_go()
+        assert waiting.result().status_code == 404
+    assert httpx.get(target).status_code == 404
 
 
 def test_a_proxy_keeps_back_a_reply_until_it_is_let_go(

@@ -12,6 +12,7 @@ from typing import Self
 from urllib.parse import quote
 
 from cli.embedded import ask, find_server, server_arguments
+from tests import children
 from tests.waiting import DEADLINE_S, until
 
 
@@ -26,15 +27,15 @@ class ValkeyProcess:
         self.socket = self.directory / "valkey.sock"
         self.url = "unix://" + quote(str(self.socket))
         self.tcp_url = f"redis://127.0.0.1:{port}/0" if port else None
-        self._options = {"port": port, **(options or {})}
+        self.options: dict[str, object] = {"port": port, **(options or {})}
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Returns once it answers and has loaded what it had."""
         log = self.directory / "valkey.log"
-        extra = [w for name, value in self._options.items() for w in (f"--{name}", str(value))]
+        extra = [w for name, value in self.options.items() for w in (f"--{name}", str(value))]
         with log.open("ab") as output:
-            self._process = subprocess.Popen(
+            self._process = children.start(
                 [find_server(), *server_arguments(self.directory, self.socket, log), *extra],
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -6,6 +6,7 @@ with Postdate("http://127.0.0.1:8000", api_key) as postdate:
     postdate.schedule("https://example.com/hook", in_=60, json={"hello": "future"})
 """
 
+from postdate.buffer import Buffer
 from postdate.client import AsyncPostdate, Postdate
 from postdate.errors import (
     Conflict,
@@ -34,6 +35,7 @@ from postdate.results import (
 __all__ = [
     "KEEP",
     "AsyncPostdate",
+    "Buffer",
     "Cancelled",
     "Conflict",
     "ConnectionFailed",

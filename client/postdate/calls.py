@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -14,14 +16,17 @@ import httpx
 
 from postdate.errors import ConnectionFailed, PostdateError, Unavailable, error_of
 from postdate.patience import Patience, retry_after_s
+from postdate.reasons import reason_of
 
 T = TypeVar("T")
 
 # Repeating does not help against these.
 _HOPELESS = (httpx.LocalProtocolError, httpx.UnsupportedProtocol, httpx.TooManyRedirects)
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-# This machine is reached directly, whatever proxy the environment names.
-_LOOPBACK: Mapping[str, None] = dict.fromkeys(("all://localhost", "all://127.0.0.1", "all://[::1]"))
+_LONGEST_KEY = 255
+_VARIABLES = {"base_url": "POSTDATE_URL", "api_key": "POSTDATE_API_KEY"}
+# Most calls go to one of a few addresses, and to read one takes as long as all else of a request.
+_url = lru_cache(maxsize=16)(httpx.URL)
 
 
 class Answer(NamedTuple):
@@ -42,9 +47,10 @@ class Calls(ABC):
     """Makes calls. Every call is safe to repeat: a create by its idempotency key, the others by
     what they mean."""
 
-    def __init__(self, base_url: str, api_key: str, retry_for: float) -> None:
-        self._base_url = _checked_url(base_url)
-        self._headers = {"x-api-key": _checked_key(api_key), "user-agent": _user_agent()}
+    def __init__(self, base_url: str | None, api_key: str | None, retry_for: float) -> None:
+        self._base_url = _checked_url(_given("base_url", base_url))
+        key = _checked_key(_given("api_key", api_key))
+        self._headers = {"x-api-key": key, "user-agent": _user_agent()}
         self._retry_for = retry_for
 
     @abstractmethod
@@ -59,10 +65,11 @@ class Calls(ABC):
         path: str,
         *,
         query: Mapping[str, str | int | None] | None = None,
-        body: Mapping[str, Any] | None = None,
+        body: bytes | None = None,
         idempotency_key: str | None = None,
     ) -> Answer:
-        """Raises PostdateError, once repeating is of no use or `retry_for` seconds are over."""
+        """`body` is JSON. Raises PostdateError, once repeating is of no use or `retry_for` seconds
+        are over."""
         request = self._request(method, path, query or {}, body, idempotency_key)
         patience = Patience(self._retry_for, monotonic())
         maybe_done = False
@@ -82,20 +89,18 @@ class Calls(ABC):
         method: str,
         path: str,
         query: Mapping[str, str | int | None],
-        body: Mapping[str, Any] | None,
+        body: bytes | None,
         idempotency_key: str | None,
     ) -> httpx.Request:
         """Made once for all attempts: each sends the same bytes."""
         headers = dict(self._headers)
         if idempotency_key is not None:
             headers["idempotency-key"] = idempotency_key
-        content = None
         if body is not None:
             headers["content-type"] = "application/json"
-            content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
         given = {name: value for name, value in query.items() if value is not None}
-        url = self._base_url + path
-        return httpx.Request(method, url, params=given, headers=headers, content=content)
+        url = _url(self._base_url + path)
+        return httpx.Request(method, url, params=given or None, headers=headers, content=body)
 
     async def _attempt(self, request: httpx.Request) -> Answer | PostdateError:
         try:
@@ -120,21 +125,36 @@ class Calls(ABC):
     def _lost(self, error: httpx.RequestError) -> ConnectionFailed:
         never_sent = isinstance(error, _NEVER_SENT)
         what = "cannot be reached" if never_sent else "did not answer"
-        why = "timeout" if isinstance(error, httpx.TimeoutException) else _reason(error)
-        lost = ConnectionFailed(f"{self._base_url} {what}: {why}")
+        lost = ConnectionFailed(f"{self._base_url} {what}: {reason_of(error)}")
         lost.__cause__ = error
         lost.maybe_done = not never_sent
         return lost
 
 
-def http_settings(timeout: float) -> dict[str, Any]:
-    """For an httpx client of our own. Waiting for one of its connections is no failure."""
-    return {"timeout": httpx.Timeout(timeout, pool=None), "mounts": dict(_LOOPBACK)}
+def as_json(value: Mapping[str, Any]) -> bytes:
+    """Raises ValueError for what JSON has no word for."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
 
 
-def _reason(error: Exception) -> str:
-    text = str(error) or type(error).__name__
-    return text.partition("] ")[2] if text.startswith("[Errno") else text
+def checked_key(idempotency_key: str) -> str:
+    """Raises ValueError for what the server would refuse, or nobody could send."""
+    visible = all("!" <= character <= "~" for character in idempotency_key)
+    if not visible or not 1 <= len(idempotency_key) <= _LONGEST_KEY:
+        raise ValueError(
+            f"An idempotency key has 1 to {_LONGEST_KEY} visible ASCII characters, unlike"
+            f" {idempotency_key!r}"
+        )
+    return idempotency_key
+
+
+def _given(name: str, argument: str | None) -> str:
+    """The argument, or what the environment has in its place."""
+    variable = _VARIABLES[name]
+    found = argument if argument is not None else os.environ.get(variable)
+    if argument is None and not found:
+        raise ValueError(f"Give {name}, or set {variable}.")
+    assert found is not None
+    return found
 
 
 def _checked_url(base_url: str) -> str:

@@ -18,7 +18,7 @@ from collections.abc import (
     Coroutine,
     Iterator,
 )
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 import httpx
 
@@ -56,10 +56,17 @@ class Blocking:
             self._run(items.aclose())
 
 
+class Sender(Protocol):
+    """What an `Awaiting` client needs of an httpx.AsyncClient."""
+
+    async def send(self, request: httpx.Request) -> httpx.Response: ...
+    async def aclose(self) -> None: ...
+
+
 class Awaiting:
     """Operations are awaited, and lists iterated with `async for`."""
 
-    _http: httpx.AsyncClient
+    _http: Sender
 
     async def _send(self, request: httpx.Request) -> httpx.Response:
         return await self._http.send(request)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
-from postdate.calls import Calls
+from postdate.calls import Calls, as_json, checked_key
 from postdate.errors import Conflict, PostdateError, error_of
 from postdate.modes import listing, operation
 from postdate.moments import moment_text, trigger_text
@@ -64,9 +64,9 @@ class Operations(Calls):
             delivery=delivery,
             expires_at=expires_at,
         )
-        answer = await self._call(
-            "POST", "/schedule", body=new.payload(), idempotency_key=idempotency_key or _new_key()
-        )
+        key = _key_of(idempotency_key)
+        body = as_json(new.payload())
+        answer = await self._call("POST", "/schedule", body=body, idempotency_key=key)
         replayed = answer.headers.get("idempotency-replayed") == "true"
         return answer.read_as(lambda body: read(Created, {**body, "replayed": replayed}))
 
@@ -80,14 +80,8 @@ class Operations(Calls):
         that it would have raised (InvalidRequest, or InsufficientCredits for those that the
         credits do not reach).
         """
-        payload = {"schedules": [each.payload() for each in new]}
-        answer = await self._call(
-            "POST", "/schedule/batch", body=payload, idempotency_key=idempotency_key or _new_key()
-        )
-        replayed = answer.headers.get("idempotency-replayed") == "true"
-        return answer.read_as(
-            lambda body: tuple(_batch_result(item, replayed) for item in body["schedules"])
-        )
+        key = _key_of(idempotency_key)
+        return await self._create_all([as_json(each.payload()) for each in new], key)
 
     @operation
     async def get(self, schedule_id: str) -> Schedule:
@@ -132,7 +126,7 @@ class Operations(Calls):
             body["targetUrl"] = url
         if at is not None or in_ is not None:
             body["triggerAt"] = trigger_text(at, in_)
-        answer = await self._call("PATCH", _path(schedule_id), body=body)
+        answer = await self._call("PATCH", _path(schedule_id), body=as_json(body))
         return answer.read_as(partial(read, Schedule))
 
     @operation
@@ -184,6 +178,19 @@ class Operations(Calls):
         """How many credits are left."""
         return await self._credits()
 
+    async def _create_all(
+        self, items: Sequence[bytes], idempotency_key: str
+    ) -> tuple[Created | PostdateError, ...]:
+        """A batch of what is JSON already."""
+        body = b'{"schedules": [' + b", ".join(items) + b"]}"
+        answer = await self._call(
+            "POST", "/schedule/batch", body=body, idempotency_key=idempotency_key
+        )
+        replayed = answer.headers.get("idempotency-replayed") == "true"
+        return answer.read_as(
+            lambda body: tuple(_batch_result(item, replayed) for item in body["schedules"])
+        )
+
     async def _credits(self) -> int:
         answer = await self._call("GET", "/stats/remaining-credits")
         return answer.read_as(lambda body: int(body["creditsRemaining"]))
@@ -212,8 +219,13 @@ class Operations(Calls):
             left = None if left is None else left - len(items)
 
 
-def _new_key() -> str:
+def new_key() -> str:
+    """An idempotency key that nobody else has."""
     return uuid.uuid4().hex
+
+
+def _key_of(given: str | None) -> str:
+    return new_key() if given is None else checked_key(given)
 
 
 def _path(schedule_id: str) -> str:

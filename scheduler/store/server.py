@@ -100,7 +100,7 @@ class Server:
         return reply
 
     async def reads(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
-        """The replies of commands that only read, in one round trip; asked again if they get lost."""
+        """The replies of commands that only read, in one round trip; asked again if one is lost."""
         if not commands:
             return []
         try:

@@ -59,6 +59,13 @@ def browser() -> Iterator[playwright.Browser]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def postdate_up() -> Iterator[PostdateProcess]:
+    """A first start of its own: its pages show all that there is."""
+    with PostdateProcess() as up:
+        yield up
+
+
 @pytest.fixture
 def context(browser: playwright.Browser) -> Iterator[playwright.BrowserContext]:
     """A browser without a past, on a wide and light screen."""

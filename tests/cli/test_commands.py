@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from tests.servers import ValkeyProcess, free_port, postdate, postdate_json
+from tests.servers import ValkeyProcess, free_port, postdate, postdate_json, postdate_process
 
 CREATED = {"name": "ada", "credits": 7, "plan": "pro"}
 
@@ -58,7 +58,7 @@ def test_for_people_the_same_is_text(url: str) -> None:
     make_account(url)
     made = postdate("key", "create", "ada", "--name", "ci", redis_url=url)
     assert re.match(r"pd_\d+_[\w-]{43}\nkey_\d+_\w+, shown only this once\.\n$", made.stdout)
-    listed = postdate("account", "list", redis_url=url)
+    listed = postdate_process("account", "list", redis_url=url)
     assert re.match(r"acc_\d+_\w+  ada  7 credits  pro\n$", listed.stdout)
 
 
@@ -126,7 +126,7 @@ def test_a_store_that_is_away_is_one_sentence_without_the_password() -> None:
 
 
 def test_a_bad_setting_is_one_sentence_that_names_it() -> None:
-    done = postdate("up", port="x")
+    done = postdate_process("up", port="x")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         "POSTDATE_PORT cannot be 'x': it must be a whole number from 0 to 65535.\n"

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from cli.listen import Arrival, arrival_of, line_of
-from tests.servers import PostdateProcess, environment, postdate, postdate_json, until
+from tests import children
+from tests.servers import PostdateProcess, environment, postdate_json, postdate_process, until
 
 DUE = "2026-11-20T08:00:00.000Z"
 DUE_NS = 1_795_161_600_000 * 1_000_000
@@ -25,7 +26,7 @@ class Listener:
     """`postdate listen` as it runs."""
 
     def __init__(self, *arguments: str) -> None:
-        self._process = subprocess.Popen(
+        self._process = children.start(
             [sys.executable, "-P", "-m", "cli.main", "listen", "--port", "0", *arguments],
             env=environment(),
             stdout=subprocess.PIPE,
@@ -53,8 +54,11 @@ class Listener:
     def end(self, number: int = signal.SIGINT) -> tuple[int, str]:
         """Exit status and stderr."""
         self._process.send_signal(number)
-        status = self._process.wait(30)
-        self._reader.join(30)
+        try:
+            status = self._process.wait(30)
+        finally:
+            self._process.kill()
+            self._reader.join(30)
         assert self._process.stdout
         assert self._process.stderr
         with self._process.stdout, self._process.stderr:
@@ -117,12 +121,12 @@ def test_it_answers_as_it_is_told_and_prints_json(status: int) -> None:
 
 def test_a_taken_port_and_a_host_that_is_none_are_one_sentence(listener: Listener) -> None:
     port = listener.url.rpartition(":")[2]
-    done = postdate("listen", "--port", port)
+    done = postdate_process("listen", "--port", port)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         f"Port {port} on 127.0.0.1 is taken by another program; choose another with --port.\n"
     )
-    done = postdate("listen", "--host", "203.0.113.1", "--port", "0")
+    done = postdate_process("listen", "--host", "203.0.113.1", "--port", "0")
     assert done.returncode == 1
     assert re.fullmatch(r"[A-Z][^\n]+\.\n", done.stderr)
 

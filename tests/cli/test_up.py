@@ -19,8 +19,8 @@ from tests.servers import (
     Receiver,
     ValkeyProcess,
     free_port,
-    postdate,
     postdate_json,
+    postdate_process,
     processes_of,
     until,
 )
@@ -36,6 +36,13 @@ def up() -> Iterator[PostdateProcess]:
     process.remove()
 
 
+@pytest.fixture(scope="module")
+def guarded_up() -> Iterator[PostdateProcess]:
+    """A first start that was told what targets are allowed."""
+    with PostdateProcess(allow_targets="none") as process:
+        yield process
+
+
 def test_a_first_start_prints_one_key_and_the_ready_line_last(
     postdate_up: PostdateProcess,
 ) -> None:
@@ -47,8 +54,8 @@ def test_a_first_start_prints_one_key_and_the_ready_line_last(
         assert answer.status == 200
 
 
-def test_a_first_start_makes_the_account_default(postdate_up: PostdateProcess) -> None:
-    [account] = postdate_json("account", "list", data_dir=postdate_up.data_dir)
+def test_a_first_start_makes_the_account_default(guarded_up: PostdateProcess) -> None:
+    [account] = postdate_json("account", "list", data_dir=guarded_up.data_dir)
     assert account == {
         "accountId": account["accountId"],
         "name": "default",
@@ -60,7 +67,7 @@ def test_a_first_start_makes_the_account_default(postdate_up: PostdateProcess) -
 def test_a_second_up_on_the_same_data_dir_is_refused_in_one_sentence(
     postdate_up: PostdateProcess,
 ) -> None:
-    second = postdate("up", data_dir=postdate_up.data_dir, port=0)
+    second = postdate_process("up", data_dir=postdate_up.data_dir, port=0)
     assert second.returncode == 1
     assert second.stdout == ""
     assert second.stderr == (
@@ -72,7 +79,7 @@ def test_a_taken_port_is_refused_in_one_sentence(
     postdate_up: PostdateProcess, tmp_path: Path
 ) -> None:
     port = postdate_up.base_url.rpartition(":")[2]
-    second = postdate("up", "--port", port, "--json", data_dir=tmp_path)
+    second = postdate_process("up", "--port", port, "--json", data_dir=tmp_path)
     assert second.returncode == 1
     assert json.loads(second.stderr) == {
         "error": f"Port {port} on 127.0.0.1 is taken by another program;"
@@ -108,11 +115,14 @@ def logs(up: PostdateProcess, key: str) -> list[dict[str, object]]:
 
 
 def test_ctrl_c_lets_a_request_in_flight_finish(up: PostdateProcess, receiver: Receiver) -> None:
-    target = receiver.answer("/slow", delay_s=1.0)
+    target = receiver.answer("/slow", held=True)
     up.start()
     key, schedule_id = up.api_key, schedule(up, target)
     receiver.wait_for(1, "/slow")
-    assert up.interrupt() == 0
+    up.signal(signal.SIGINT)
+    until(lambda: "draining" in up.stderr, "the drain of the worker")
+    receiver.let_go()
+    assert up.wait() == 0
     up.start()
     [entry] = logs(up, key)
     assert (entry["scheduleId"], entry["status"], entry["statusCode"]) == (
@@ -172,25 +182,26 @@ def test_after_kill_9_api_and_workers_go_by_themselves(up: PostdateProcess) -> N
     )
 
 
-@pytest.mark.parametrize("role", [" api ", " worker ", "valkey-server"])
-def test_a_child_that_dies_is_started_again(up: PostdateProcess, role: str) -> None:
+def test_a_child_that_dies_is_started_again(up: PostdateProcess) -> None:
     up.start()
-    [killed] = [pid for pid, command in processes_of(up.data_dir).items() if role in command]
-    os.kill(killed, signal.SIGKILL)
-    until(
-        lambda: [p for p, c in processes_of(up.data_dir).items() if role in c and p != killed],
-        "a new one",
-    )
-    until(lambda: _ready(up.base_url), "served again")
-    assert up.stderr.count("ended by itself") == 1
+    for deaths, role in enumerate((" api ", " worker ", "valkey-server"), start=1):
+        [killed] = pids_of(up, role)
+        os.kill(killed, signal.SIGKILL)
+        until(lambda role=role, killed=killed: pids_of(up, role) - {killed}, f"a new {role}")
+        until(lambda: _ready(up.base_url), "served again")
+        assert up.stderr.count("ended by itself") == deaths
     assert up.interrupt() == 0
+
+
+def pids_of(up: PostdateProcess, role: str) -> set[int]:
+    return {pid for pid, command in processes_of(up.data_dir).items() if role in command}
 
 
 def test_a_store_that_cannot_be_reached_is_one_sentence_and_nothing_falls_back(
     tmp_path: Path,
 ) -> None:
     url = f"redis://:secret@127.0.0.1:{free_port()}/0"
-    done = postdate("up", "--port", "0", "--redis-url", url, data_dir=tmp_path / "d")
+    done = postdate_process("up", "--port", "0", "--redis-url", url, data_dir=tmp_path / "d")
     assert done.returncode == 1
     assert done.stderr == f"The store cannot be reached ({url.replace(':secret', '…')}).\n"
     assert done.stdout == ""
@@ -223,9 +234,8 @@ def test_workers_and_json(tmp_path: Path) -> None:
         up.remove()
 
 
-def test_allowed_targets_that_were_given_are_not_touched(tmp_path: Path) -> None:
-    with PostdateProcess(data_dir=tmp_path, allow_targets="none") as up:
-        assert "127.0.0.0/8" not in up.stdout
+def test_allowed_targets_that_were_given_are_not_touched(guarded_up: PostdateProcess) -> None:
+    assert "127.0.0.0/8" not in guarded_up.stdout
 
 
 def test_an_account_without_a_key_gets_one(own_valkey: ValkeyProcess, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from postdate import (
     FieldError,
     InsufficientCredits,
     InvalidRequest,
+    NewSchedule,
     NotFound,
     Postdate,
     PostdateError,
@@ -98,3 +99,49 @@ def test_a_key_that_cannot_be_one_is_refused_at_once(key: str) -> None:
     with pytest.raises(ValueError, match="API key") as caught:
         Postdate(BASE_URL, key)
     assert key.strip() == "" or key not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["", "bestellung-ü", "two words", "line\n", "x" * 256])
+@pytest.mark.parametrize("call", ["schedule", "schedule_batch"])
+def test_an_idempotency_key_that_cannot_be_one_is_refused_before_anything_is_sent(
+    client: Client, server: Server, key: str, call: str
+) -> None:
+    new = "https://example.com" if call == "schedule" else [NewSchedule("x", in_=1)]
+    when = {"in_": 1} if call == "schedule" else {}
+    with pytest.raises(ValueError, match="1 to 255 visible ASCII characters, unlike '"):
+        getattr(client, call)(new, idempotency_key=key, **when)
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("kind", [Postdate, AsyncPostdate])
+def test_the_environment_has_the_defaults(
+    kind: type[Postdate] | type[AsyncPostdate], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POSTDATE_URL", BASE_URL + "/")
+    monkeypatch.setenv("POSTDATE_API_KEY", KEY)
+    by_default = kind()
+    assert (by_default._base_url, by_default._headers["x-api-key"]) == (BASE_URL, KEY)
+    given = kind("http://other.example", "pd_other")
+    assert (given._base_url, given._headers["x-api-key"]) == ("http://other.example", "pd_other")
+
+
+@pytest.mark.parametrize("kind", [Postdate, AsyncPostdate])
+@pytest.mark.parametrize(
+    ("missing", "argument"), [("POSTDATE_URL", "base_url"), ("POSTDATE_API_KEY", "api_key")]
+)
+@pytest.mark.parametrize("text", ["", None])
+def test_what_nobody_says_is_asked_for(
+    kind: type[Postdate] | type[AsyncPostdate],
+    missing: str,
+    argument: str,
+    text: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("POSTDATE_URL", BASE_URL)
+    monkeypatch.setenv("POSTDATE_API_KEY", KEY)
+    if text is None:
+        monkeypatch.delenv(missing)
+    else:
+        monkeypatch.setenv(missing, text)
+    with pytest.raises(ValueError, match=rf"^Give {argument}, or set {missing}\.$"):
+        kind()

@@ -18,7 +18,7 @@ from postdate import (
     Unauthorized,
 )
 from tests.client.both import Client
-from tests.servers import PostdateProcess, Receiver, free_port, until
+from tests.servers import PostdateProcess, Receiver, free_port, in_days, until
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_a_schedule_fires_and_is_found_in_log_and_statistics(
 
 def test_a_waiting_one_is_read_listed_changed_and_cancelled(client: Client) -> None:
     credits = client.credits()
-    due = datetime(2027, 1, 1, tzinfo=UTC)
+    due = in_days(40)
     created = client.schedule("https://example.com/a", at=due, json={"n": 1}, headers={"X": "1"})
     schedule_id = created.schedule_id
     found = client.get(schedule_id)
@@ -83,7 +83,7 @@ def test_a_waiting_one_is_read_listed_changed_and_cancelled(client: Client) -> N
 
 def test_a_batch_and_its_repeat_cost_one_credit_each_item(client: Client, mode: str) -> None:
     credits = client.credits()
-    due = datetime(2027, 2, 1, tzinfo=UTC)
+    due = in_days(70)
     new = [NewSchedule(f"https://example.com/{n}", at=due) for n in range(120)]
     new[7] = NewSchedule("ftp://example.com", at=due)
     results = client.schedule_batch(new, idempotency_key=f"batch-{mode}")
@@ -104,7 +104,7 @@ def test_a_batch_and_its_repeat_cost_one_credit_each_item(client: Client, mode: 
 
 def test_the_same_key_never_costs_a_second_credit(client: Client, mode: str) -> None:
     credits = client.credits()
-    at = datetime(2027, 3, 1, tzinfo=UTC)
+    at = in_days(100)
     first = client.schedule("https://example.com", at=at, idempotency_key=f"one-{mode}")
     again = client.schedule("https://example.com", at=at, idempotency_key=f"one-{mode}")
     assert (first.replayed, again.replayed) == (False, True)
@@ -137,7 +137,7 @@ def test_lost_answers_cost_one_credit_and_give_one_back(
     mode: str, postdate_up: PostdateProcess, client: Client
 ) -> None:
     credits = client.credits()
-    due = datetime(2027, 4, 1, tzinfo=UTC)
+    due = in_days(130)
 
     def losing(lost: int) -> Client:
         handler = LosingAnswers(real, lost).handle

@@ -9,7 +9,7 @@ from typing import Any, assert_type
 
 import pytest
 
-from postdate import AsyncPostdate, Created, LogEntry, Postdate, PostdateError, Schedule
+from postdate import AsyncPostdate, Buffer, Created, LogEntry, Postdate, PostdateError, Schedule
 from tests.client.both import BASE_URL, KEY
 
 
@@ -34,6 +34,18 @@ async def _awaiting(client: AsyncPostdate) -> None:
     await client.schedule("u", att=5)  # type: ignore[call-arg]
     for _ in client.list():  # type: ignore[attr-defined]
         pass
+
+
+async def _buffering(client: AsyncPostdate) -> None:
+    async with Buffer(client, in_flight=2) as buffer:
+        assert_type(await buffer.schedule("u", in_=5), Created)
+        await buffer.schedule("u", att=5)  # type: ignore[call-arg]
+
+
+def _from_the_environment() -> None:
+    Postdate()
+    AsyncPostdate(api_key="pd_00_key")
+    Buffer(Postdate())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["schedule", "get", "list", "logs", "credits"])

@@ -8,9 +8,11 @@ from typing import Any
 
 import httpx
 import pytest
+from argon2 import PasswordHasher
 from litestar import Litestar
 
 from api.app import create_app
+from api.dashboard import passwords
 from scheduler.models import Account, Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
@@ -71,6 +73,14 @@ class Dashboard:
         browser = self.browser()
         assert (await browser.get(f"/link/{link}")).status_code == 303
         return browser
+
+
+@pytest.fixture(autouse=True)
+def _hashes_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they cost is not the question here; the tests with a real browser pay it in full."""
+    cheap = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+    monkeypatch.setattr(passwords, "_hasher", cheap)
+    passwords._nobodys.cache_clear()
 
 
 @pytest.fixture

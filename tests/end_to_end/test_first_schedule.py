@@ -7,7 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from scheduler.times import format_iso8601, parse_iso8601
-from tests.servers import Customer, PostdateProcess, Receiver, now_ms, postdate, postdate_json
+from tests.servers import (
+    Customer,
+    PostdateProcess,
+    Receiver,
+    now_ms,
+    postdate_json,
+    postdate_process,
+)
 
 # No JSON library would write it like this again: that is how it is seen to arrive as it was sent.
 BODY = '{"amount": 12345678901234567890.10,"name":"Zo\\u00eb — ok",  "deep": { "a" : [1,  2e3] }}'
@@ -38,9 +45,9 @@ def test_a_schedule_fires_as_it_was_posted_and_is_logged_counted_and_paid(
     assert created["invocationId"] == f"inv_{suffix}"
     assert created["message"]
     assert customer.credits() == credits - 1
-    [waiting] = customer.log(status="scheduled")
-    assert (waiting["scheduleId"], waiting["statusCode"], waiting["executedAt"]) == (
-        schedule_id,
+    [waiting] = customer.entries_of(schedule_id)
+    assert (waiting["status"], waiting["statusCode"], waiting["executedAt"]) == (
+        "scheduled",
         0,
         None,
     )
@@ -151,5 +158,5 @@ def test_what_waits_at_an_orderly_stop_fires_after_the_next_start(receiver: Rece
         with Customer(up.base_url, key) as after:
             assert after.outcome(schedule_id)["status"] == "completed"
             assert after.credits() == 999_999
-        done = postdate("check", data_dir=up.data_dir)
+        done = postdate_process("check", data_dir=up.data_dir)
         assert (done.returncode, done.stdout) == (0, "Every invariant holds.\n")

@@ -39,16 +39,18 @@ def test_two_workers_fire_each_of_2000_schedules_exactly_once(
         deployment.worker()
     # As many accounts as shards lie in all of them, and so with both workers.
     customers = [deployment.customer(credits=SCHEDULES) for _ in range(ACCOUNTS)]
-    due_ms = now_ms() + 3000
+    due_ms = now_ms() + 1500
     ids: list[str] = []
     for customer in customers:
-        ids += customer.schedule_all(
-            {
-                "targetUrl": receiver.url + "/hook",
-                "triggerAt": format_iso8601(due_ms + i % 1000),
-                "targetBody": {"n": i},
-            }
-            for i in range(SCHEDULES // ACCOUNTS)
+        ids += customer.schedule_batch(
+            [
+                {
+                    "targetUrl": receiver.url + "/hook",
+                    "triggerAt": format_iso8601(due_ms + i % 1000),
+                    "targetBody": {"n": i},
+                }
+                for i in range(SCHEDULES // ACCOUNTS)
+            ]
         )
     receiver.wait_for(SCHEDULES)
     each_did = (SCHEDULES // ACCOUNTS, 0)
@@ -71,7 +73,7 @@ def test_two_workers_fire_each_of_2000_schedules_exactly_once(
 def test_a_worker_that_is_told_to_stop_finishes_what_is_in_flight_and_leaves_the_rest(
     deployment: Deployment, receiver: Receiver
 ) -> None:
-    slow_target = receiver.answer("/slow", delay_s=1.5)
+    slow_target = receiver.answer("/slow", held=True)
     customer = deployment.customer()
     stopped = deployment.worker(concurrency=1)
     slow = customer.schedule(slow_target)
@@ -82,6 +84,7 @@ def test_a_worker_that_is_told_to_stop_finishes_what_is_in_flight_and_leaves_the
     deployment.worker()
     receiver.wait_for(5, "/quick")
     assert customer.entries_of(slow)[0]["status"] == "scheduled"
+    receiver.let_go()
     assert stopped.wait() == 0
     for schedule_id in (slow, *waiting):
         assert customer.outcome(schedule_id)["status"] == "completed"

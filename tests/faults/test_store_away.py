@@ -23,7 +23,7 @@ from tests.servers import (
     until_async,
 )
 
-AWAY_S = 8.0
+AWAY_MS = 4000  # by then all is due
 SHORT_LEASE_MS = 2000
 
 
@@ -56,19 +56,22 @@ def refused(customer: Customer) -> None:
 def test_while_the_store_is_away_the_api_says_503_and_afterwards_all_goes_on(
     own_valkey: ValkeyProcess, receiver: Receiver, leaves: str, returns: str
 ) -> None:
-    slow_target = receiver.answer("/slow", delay_s=2.0)
+    slow_target = receiver.answer("/slow", held=True)
     with Deployment(own_valkey) as deployment:
         api, worker = deployment.api(), deployment.worker()
         pids = api.pid, worker.pid
         customer = deployment.customer()
         ids = [customer.schedule(slow_target)]
         ids += [customer.schedule(receiver.url + "/waits", due_in_s=s) for s in (1.5, 3.0)]
+        back_ms = now_ms() + AWAY_MS
         receiver.wait_for(1, "/slow")
 
         getattr(own_valkey, leaves)()
-        back_at = time.monotonic() + AWAY_S
-        while time.monotonic() < back_at:
+        refused(customer)
+        receiver.let_go()
+        while now_ms() < back_ms:
             refused(customer)
+        until(lambda: "lost touch with the store" in worker.stderr, "a worker that knows")
         getattr(own_valkey, returns)()
 
         def accepted() -> str | None:

@@ -20,7 +20,7 @@ def test_a_full_store_refuses_schedules_and_still_fires_and_cancels(
         worker = deployment.worker()
         customer = deployment.customer(credits=CREDITS)
         fires = customer.schedule(receiver.url + "/fires", due_in_s=1.0)
-        in_flight = customer.schedule(receiver.answer("/slow", delay_s=1.0))
+        in_flight = customer.schedule(receiver.answer("/slow", held=True))
         cancelled = customer.schedule(receiver.url + "/cancelled", due_in_s=3600)
         receiver.wait_for(1, "/slow")
         set_memory(own_valkey, "1")
@@ -31,6 +31,7 @@ def test_a_full_store_refuses_schedules_and_still_fires_and_cancels(
         assert customer.credits() == CREDITS - 3
 
         assert customer.cancel(cancelled).status_code == 200
+        receiver.let_go()
         for schedule_id in (in_flight, fires):
             assert customer.outcome(schedule_id)["status"] == "completed"
         assert customer.counts() == (2, 0)

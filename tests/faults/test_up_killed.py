@@ -63,7 +63,7 @@ def test_after_kill_9_of_up_alone_what_is_in_flight_ends_once_and_the_rest_fires
     receiver: Receiver,
 ) -> None:
     """Its worker drains by itself, while the next `up` takes over the store."""
-    in_flight_target = receiver.answer("/in-flight", delay_s=3.0)
+    in_flight_target = receiver.answer("/in-flight", held=True)
     with PostdateProcess() as up:
         with Customer(up.base_url, up.api_key) as before:
             key = before.key
@@ -72,6 +72,7 @@ def test_after_kill_9_of_up_alone_what_is_in_flight_ends_once_and_the_rest_fires
             receiver.wait_for(1, "/in-flight")
         up.kill()
         up.start()
+        receiver.let_go()
         with Customer(up.base_url, key) as after:
             for schedule_id in ids:
                 assert after.outcome(schedule_id)["status"] == "completed"

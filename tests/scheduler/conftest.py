@@ -1,4 +1,4 @@
-"""One store, on fakeredis and on a real Valkey: what holds must hold on both."""
+"""A store on a real Valkey; where a test lets time pass, on fakeredis too, whose clock is moved."""
 
 from __future__ import annotations
 
@@ -45,9 +45,16 @@ async def valkey_store(settings: Settings, valkey: ValkeyProcess) -> AsyncIterat
     await store.aclose()
 
 
-@pytest.fixture(params=["fakeredis", "valkey"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Waiting shows that what is said of time holds; a clock that is set, that it does to the
+    millisecond: a test marked `time_passes` is run with both."""
+    if "store" in metafunc.fixturenames and metafunc.definition.get_closest_marker("time_passes"):
+        metafunc.parametrize("store", ["fakeredis", "valkey"], indirect=True)
+
+
+@pytest.fixture
 def store(request: pytest.FixtureRequest) -> Store:
-    name = "fake_store" if request.param == "fakeredis" else "valkey_store"
+    name = "fake_store" if getattr(request, "param", "") == "fakeredis" else "valkey_store"
     return request.getfixturevalue(name)  # type: ignore[no-any-return]
 
 
@@ -61,7 +68,7 @@ def clock(request: pytest.FixtureRequest, store: Store) -> Clock:
 
 @pytest.fixture
 async def scene(store: Store, clock: Clock) -> Scene:
-    """An account with 100 credits, on either store."""
+    """An account with 100 credits."""
     return await _scene(store, clock)
 
 

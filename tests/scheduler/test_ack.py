@@ -43,6 +43,7 @@ async def test_a_second_ack_is_not_counted(scene: Scene) -> None:
     await scene.assert_sound()
 
 
+@pytest.mark.time_passes
 async def test_an_ack_by_a_lost_token_is_refused(scene: Scene) -> None:
     schedule_id = await scene.create()
     first = await scene.claim_one(lease_ms=5)
@@ -56,6 +57,7 @@ async def test_an_ack_by_a_lost_token_is_refused(scene: Scene) -> None:
     await scene.assert_sound()
 
 
+@pytest.mark.time_passes
 async def test_an_ack_after_the_leases_end_is_taken_if_nobody_took_over(scene: Scene) -> None:
     await scene.create()
     invocation = await scene.claim_one(lease_ms=5)
@@ -104,10 +106,7 @@ async def test_one_batch_of_acks_serves_several_accounts(scene: Scene) -> None:
 
 async def test_a_large_batch_is_recorded_whole(scene: Scene) -> None:
     count = 2500
-    await scene.store.accounts.grant(scene.account_id, count)
-    due_ms = await scene.clock.now_ms() - 1
-    for _ in range(count):
-        await scene.create_at(due_ms)
+    await scene.create_many(count, await scene.clock.now_ms() - 1)
     invocations = await scene.claim(most=count)
     assert await scene.ack(invocations) == [1] * count
     assert (await scene.holdings()).log == {"completed": count}

@@ -105,6 +105,7 @@ async def test_what_a_worker_holds_cannot_be_cancelled(scene: Scene) -> None:
     await scene.assert_sound()
 
 
+@pytest.mark.time_passes
 async def test_what_a_lost_worker_held_cannot_be_cancelled_either(scene: Scene) -> None:
     schedule_id = await scene.create()
     await scene.claim_one(lease_ms=5)

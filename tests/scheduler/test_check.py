@@ -118,6 +118,7 @@ async def test_leases_that_can_be_are_not_told(scene: Scene) -> None:
         assert await scene.store.check() == []
 
 
+@pytest.mark.time_passes
 async def test_a_store_under_way_is_sound(scene: Scene) -> None:
     """Waiting, held, given back, taken over, completed, failed and cancelled, all at once."""
     for _ in range(30):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from scheduler.models import Request
 from scheduler.store import keys
 from tests.scheduler.scene import LEASE_MS, Scene, ids_of, lease_end_ms
@@ -26,6 +28,7 @@ async def test_a_claim_moves_visibility_to_the_leases_end(scene: Scene) -> None:
     await scene.assert_sound()
 
 
+@pytest.mark.time_passes
 async def test_nothing_is_claimed_early(scene: Scene) -> None:
     due_ms = await scene.clock.now_ms() + 60
     schedule_id = await scene.create_at(due_ms)
@@ -101,6 +104,7 @@ async def test_a_stale_head_costs_one_empty_look_and_is_corrected(scene: Scene) 
     await scene.assert_sound()
 
 
+@pytest.mark.time_passes
 async def test_behind_the_clock_only_what_is_late_is_claimed(scene: Scene) -> None:
     late = await scene.create(0)
     assert await scene.claim(ahead_ms=-40) == []

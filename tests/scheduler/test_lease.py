@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from scheduler.models import Status
 from tests.scheduler.scene import CREDITS, LEASE_MS, Holdings, Scene, ids_of, lease_end_ms
 
 SHORT_MS = 5
 
 
+@pytest.mark.time_passes
 async def test_an_ended_lease_is_taken_over_as_the_next_attempt(scene: Scene) -> None:
     schedule_id = await scene.create()
     first = await scene.claim_one(lease_ms=SHORT_MS)
@@ -22,6 +25,7 @@ async def test_an_ended_lease_is_taken_over_as_the_next_attempt(scene: Scene) ->
     await scene.assert_sound()
 
 
+@pytest.mark.time_passes
 async def test_a_lease_holds_until_its_end(scene: Scene) -> None:
     await scene.create()
     invocation = await scene.claim_one(lease_ms=60_000)
@@ -32,6 +36,7 @@ async def test_a_lease_holds_until_its_end(scene: Scene) -> None:
     await scene.assert_sound()
 
 
+@pytest.mark.time_passes
 async def test_a_claim_that_takes_nothing_over_leaves_an_ended_lease(scene: Scene) -> None:
     held = await scene.create()
     invocation = await scene.claim_one(lease_ms=SHORT_MS)
@@ -45,6 +50,7 @@ async def test_a_claim_that_takes_nothing_over_leaves_an_ended_lease(scene: Scen
     await scene.assert_sound()
 
 
+@pytest.mark.time_passes
 async def test_an_extension_prolongs_what_the_token_holds(scene: Scene) -> None:
     await scene.create()
     invocation = await scene.claim_one(lease_ms=SHORT_MS)
@@ -58,6 +64,7 @@ async def test_an_extension_prolongs_what_the_token_holds(scene: Scene) -> None:
     await scene.assert_sound()
 
 
+@pytest.mark.time_passes
 async def test_a_lease_that_is_made_shorter_is_looked_at_when_it_ends(scene: Scene) -> None:
     schedule_id = await scene.create()
     invocation = await scene.claim_one(lease_ms=600_000)
@@ -68,6 +75,7 @@ async def test_a_lease_that_is_made_shorter_is_looked_at_when_it_ends(scene: Sce
     await scene.assert_sound()
 
 
+@pytest.mark.time_passes
 async def test_an_ended_lease_that_nobody_took_over_can_be_extended(scene: Scene) -> None:
     await scene.create()
     invocation = await scene.claim_one(lease_ms=SHORT_MS)
@@ -77,6 +85,7 @@ async def test_an_ended_lease_that_nobody_took_over_can_be_extended(scene: Scene
     await scene.assert_sound()
 
 
+@pytest.mark.time_passes
 async def test_an_extension_tells_what_was_lost(scene: Scene) -> None:
     lost, ended = await scene.create(-3000), await scene.create(-2000)
     mine = await scene.claim(lease_ms=SHORT_MS)
@@ -95,6 +104,7 @@ async def test_an_extension_tells_what_was_lost(scene: Scene) -> None:
     await scene.assert_sound()
 
 
+@pytest.mark.time_passes
 async def test_an_extension_tells_the_store_of_attempts_it_had_not_seen(scene: Scene) -> None:
     await scene.create()
     invocation = await scene.claim_one(lease_ms=SHORT_MS)
@@ -121,6 +131,7 @@ async def test_a_release_restores_trigger_time_and_attempt(scene: Scene) -> None
     await scene.assert_sound()
 
 
+@pytest.mark.time_passes
 async def test_a_release_of_a_later_attempt_keeps_those_before(scene: Scene) -> None:
     await scene.create()
     await scene.claim_one(lease_ms=SHORT_MS)
@@ -131,6 +142,7 @@ async def test_a_release_of_a_later_attempt_keeps_those_before(scene: Scene) -> 
     await scene.assert_sound()
 
 
+@pytest.mark.time_passes
 async def test_a_release_leaves_alone_what_another_worker_holds(scene: Scene) -> None:
     schedule_id = await scene.create()
     first = await scene.claim_one(lease_ms=SHORT_MS)
@@ -154,6 +166,7 @@ async def test_what_was_given_back_is_looked_for_at_once(scene: Scene) -> None:
     await scene.assert_sound()
 
 
+@pytest.mark.time_passes
 async def test_an_attempt_used_up_by_a_lost_worker_is_not_given_again(scene: Scene) -> None:
     """It sent the request twice, the second time on a fresh connection, and told the store."""
     await scene.create()

@@ -1,4 +1,4 @@
-"""What the overview and the credits page read, on fakeredis and on a real Valkey."""
+"""What the overview and the credits page read."""
 
 from __future__ import annotations
 

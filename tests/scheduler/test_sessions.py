@@ -1,4 +1,4 @@
-"""Sessions and one-time links, on fakeredis and on a real Valkey."""
+"""Sessions and one-time links."""
 
 from __future__ import annotations
 

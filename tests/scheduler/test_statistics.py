@@ -80,6 +80,7 @@ async def test_any_period_of_five_days_equals_the_log(fake_scene: Scene) -> None
     await scene.assert_sound()
 
 
+@pytest.mark.time_passes
 async def test_periods_within_seconds_equal_the_log(scene: Scene) -> None:
     start_ms = await scene.clock.now_ms()
     for n in range(40):

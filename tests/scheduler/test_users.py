@@ -1,4 +1,4 @@
-"""Who signs in: reserved addresses, passwords, attempts; on fakeredis and on a real Valkey."""
+"""Who signs in: reserved addresses, passwords, attempts."""
 
 from __future__ import annotations
 

@@ -3,27 +3,7 @@
 -- period, order and rollup. Trims as it goes, by age and by number of entries, so that no janitor
 -- is needed; an idle account's streams expire as a whole. Needs `now`.
 
-<<<<<<< HEAD
 --@include log/chunk
--- Removes the oldest chunks: those from before `oldest_ms`, and what is over `most` entries. A few
--- at a time; each append comes by here.
-local function trim(log, logged, oldest_ms, over)
-  local old = redis.call('XRANGE', log, '-', over > 0 and '+' or oldest_ms, 'COUNT', 2)
-  local removed, last = 0, nil
-  for _, chunk in ipairs(old) do
-    local ms = tonumber(string.match(chunk[1], '^%d+'))
-    if ms >= oldest_ms and removed >= over then
-      break
-=======
--- How many entries a chunk has: the length of a msgpack array.
-local function entries_in(chunk)
-  local head, high, low = string.byte(chunk, 1, 3)
-  if head < 0xa0 then
-    return head - 0x90
-  end
-  return high * 256 + low
-end
-
 -- Removes the oldest chunks: those from before `oldest_ms`, and what is `over` the most entries, but
 -- not the one that came, `id`. Not all at once, but more than the `count` entries that it has, be
 -- each of the old ones a chunk by itself.
@@ -38,7 +18,6 @@ local function trim(log, logged, oldest_ms, over, id, count)
         break
       end
       removed, last = removed + entries_in(chunk[2][2]), chunk[1]
->>>>>>> storetests
     end
     looks = looks + 1
   until kept or #old < 2 or looks == 64 or removed >= math.max(over, 2 * count)

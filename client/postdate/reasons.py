@@ -1,0 +1,43 @@
+"""Why no answer came, in words that tell the causes apart."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Iterator
+
+import httpx
+
+
+def reason_of(error: httpx.RequestError) -> str:
+    """For the end of a sentence: refused, not resolved, TLS, or what the error itself says."""
+    if isinstance(error, httpx.TimeoutException):
+        return "timeout"
+    for cause in reversed(list(_causes(error))):
+        match cause:
+            case socket.gaierror():
+                return f"Could not resolve host ({cause.strerror})"
+            case ssl.SSLCertVerificationError():
+                return f"TLS certificate is not valid ({cause.verify_message})"
+            case ssl.SSLError():
+                return f"TLS failed ({_readable(cause.reason or str(cause))})"
+            case ConnectionRefusedError():
+                return "Connection refused"
+    text = str(error) or type(error).__name__
+    return text.partition("] ")[2] if text.startswith("[Errno") else text
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """From what was raised down to what began it, which knows the most; of several addresses,
+    each one's."""
+    while error is not None:
+        yield error
+        if isinstance(error, BaseExceptionGroup):
+            for each in error.exceptions:
+                yield from _causes(each)
+        error = error.__cause__ or error.__context__
+
+
+def _readable(reason: str) -> str:
+    """OpenSSL's WRONG_VERSION_NUMBER."""
+    return reason.replace("_", " ").lower()

@@ -1,0 +1,74 @@
+"""`make chaos`: runs by seeds, a table for each, and exit status 1 if a promise was broken."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from tests.chaos.run import STORES, Options, remove, run
+from tests.chaos.verdict import judge_directory, table
+
+
+def main() -> int:
+    options = _parser().parse_args()
+    if options.judge is not None:
+        verdict = judge_directory(options.judge)
+        _say(table(verdict))
+        return 0 if verdict.held else 1
+    broken = 0
+    for seed in options.seed:
+        broken += not _one(seed, options)
+    return 1 if broken else 0
+
+
+def _one(seed: int, given: argparse.Namespace) -> bool:
+    options = Options(
+        seed=seed,
+        seconds=given.seconds,
+        store=given.store,
+        workers=given.workers,
+        lease_ms=given.lease_ms,
+        margin_ms=given.margin_ms,
+        fire_timeout_ms=given.fire_timeout_ms,
+        long_freeze=given.long_freeze,
+    )
+    verdict, directory = run(options, given.keep and given.keep / f"seed-{seed}")
+    _say(table(verdict))
+    told = "every promise held." if verdict.held else f"{len(verdict.breaches)} breaches."
+    _say(f"\nSeed {seed}: {told}\n")
+    if not verdict.held:
+        _say(f"History: {directory}\n")
+    if verdict.held and given.keep is None:
+        remove(directory)
+    return verdict.held
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--seed", type=int, nargs="+", default=[1], help="one run for each")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of faults, then it heals")
+    parser.add_argument("--store", choices=sorted(STORES), default="single")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--lease-ms", type=int, default=3000)
+    parser.add_argument(
+        "--margin-ms", type=int, default=10_000, help="what recovery may take beyond a lease"
+    )
+    parser.add_argument(
+        "--fire-timeout-ms", type=int, default=8000, help="the time limit of a request"
+    )
+    parser.add_argument(
+        "--long-freeze", action="store_true", help="freeze a worker for longer than that limit"
+    )
+    parser.add_argument("--keep", type=Path, help="a directory for the histories, held or not")
+    parser.add_argument("--judge", type=Path, help="no run: judge the history in this directory")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""What must hold of an account as a whole: its answers, its ledger, its log and its sums. Pure.
+
+Each function returns how much it looked at and a sentence for each breach.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tests.chaos.evidence import Call, Case
+
+
+class Looked(NamedTuple):
+    looked_at: int
+    breaches: list[str]
+
+
+Book = Callable[[Case], Looked]
+
+# What each call may be told: done, too late for it, or that the store is away. A read or a change
+# of what was acknowledged that is told 404 has been lost, and a 500 is nobody's promise.
+_MAY_BE_TOLD = {
+    "create": {201, 503},
+    "batch": {200, 503},
+    "change": {200, 409, 503},
+    "cancel": {200, 409, 503},
+    "read": {200, 503},
+}
+# Averages are sums of whole milliseconds, divided: they differ by rounding alone.
+_ROUNDING_MS = 0.01
+
+
+def answers(case: Case) -> Looked:
+    """The API says what it may say; of the fives only 503."""
+    told = [call for call in case.calls if call.status]
+    return Looked(
+        len(told),
+        [
+            f"{call.name}: {call.answered.error if call.answered else ''}"
+            for call in told
+            if call.status not in _MAY_BE_TOLD[call.invoked.call]
+        ],
+    )
+
+
+def batches(case: Case) -> Looked:
+    """A batch is stored as a whole or not at all; what is bad in it is refused, and only that."""
+    calls = [call for call in case.calls if call.invoked.call == "batch"]
+    breaches = []
+    for call in calls:
+        good = [asked for asked in call.invoked.asked if not asked.bad]
+        stored = [asked for asked in good if case.stories[asked.tag].stored_ids]
+        if 0 < len(stored) < len(good):
+            breaches.append(f"{call.name} is stored in part, {len(stored)} of {len(good)}")
+        breaches += _answered_wrongly(call)
+    return Looked(len(calls), breaches)
+
+
+def keys(case: Case) -> Looked:
+    """Under one Idempotency-Key all answers name the same schedules, and one of them at most is
+    not a replay. What stored nothing is not remembered, and may be judged again."""
+    by_key: defaultdict[str, list[Call]] = defaultdict(list)
+    for call in case.calls:
+        stored = any(isinstance(given, str) for given in call.ids)
+        if call.invoked.key and call.result == "ok" and stored:
+            by_key[call.invoked.key].append(call)
+    breaches = []
+    for key, calls in by_key.items():
+        if len({tuple(call.ids) for call in calls}) > 1:
+            breaches.append(f"key {key} was answered with different schedules")
+        if sum(1 for call in calls if call.answered and not call.answered.replayed) > 1:
+            breaches.append(f"key {key} was done twice")
+    return Looked(len(by_key), breaches)
+
+
+def ledger(case: Case) -> Looked:
+    """granted = remaining + spent, and spent is what is stored and not cancelled."""
+    spent = len({e.schedule_id for e in case.account.log if e.status != "cancelled"})
+    granted, credits = case.run.granted, case.account.credits
+    if granted == credits + spent:
+        return Looked(1, [])
+    return Looked(1, [f"granted {granted}, {credits} left, but {spent} are stored"])
+
+
+def statistics(case: Case) -> Looked:
+    """The sums are those of the log."""
+    executed = [e for e in case.account.log if e.status in ("completed", "failed")]
+    completed = sum(1 for entry in executed if entry.status == "completed")
+    total_ms = sum(entry.response_time_ms for entry in executed)
+    wanted = {
+        "totalInvocations": len(executed),
+        "successfulInvocations": completed,
+        "failedInvocations": len(executed) - completed,
+    }
+    told = case.account.stats
+    breaches = [
+        f"{name} is {told.get(name)}, but {value} by the log"
+        for name, value in wanted.items()
+        if told.get(name) != value
+    ]
+    average_ms = total_ms / len(executed) if executed else 0.0
+    if abs(told.get("averageResponseTime", -1) - average_ms) > _ROUNDING_MS:
+        breaches.append(
+            f"averageResponseTime is {told.get('averageResponseTime')}, {average_ms} by the log"
+        )
+    return Looked(len(executed), breaches)
+
+
+def lists(case: Case) -> Looked:
+    """GET /schedule lists what the log has as scheduled, each once, and nothing else."""
+    logged = {e.schedule_id for e in case.account.log if e.status == "scheduled"}
+    listed = case.account.waiting
+    breaches = [f"{i} waits by the log, and is not listed" for i in sorted(logged - set(listed))]
+    breaches += [f"{i} is listed, and does not wait" for i in sorted(set(listed) - logged)]
+    breaches += [f"{i} is listed twice" for i in sorted({i for i in listed if listed.count(i) > 1})]
+    return Looked(len(listed), breaches)
+
+
+def strangers(case: Case) -> Looked:
+    """Nothing is logged or arrives that nobody asked for."""
+    return Looked(len(case.account.log), list(case.strangers))
+
+
+BOOKS: tuple[tuple[str, Book], ...] = (
+    ("answers: 503 is the only five", answers),
+    ("a batch is whole", batches),
+    ("an Idempotency-Key is done once", keys),
+    ("the ledger balances", ledger),
+    ("statistics agree with the log", statistics),
+    ("the list agrees with the log", lists),
+    ("nothing that nobody asked for", strangers),
+)
+
+
+def _answered_wrongly(call: Call) -> list[str]:
+    if call.result != "ok":
+        return []
+    if len(call.ids) != len(call.invoked.asked):
+        return [f"{call.name} has {len(call.ids)} answers for {len(call.invoked.asked)}"]
+    return [
+        f"{call.name} answered {given} for {asked.tag}"
+        for asked, given in zip(call.invoked.asked, call.ids, strict=True)
+        if isinstance(given, str) == asked.bad or (asked.bad and given != 400)
+    ]

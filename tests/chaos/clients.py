@@ -1,0 +1,229 @@
+"""The customers of a run: each one does what its seed says, one call after the other, and writes
+down what it asked and what it was told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+
+import httpx
+import msgspec
+
+from tests.chaos.history import Answered, Asked, Invoked, Kind, Recorder, Result, now
+
+_PATIENCE_S = 12.0
+_PAUSE_S = (0.0, 0.08)
+_AHEAD_MS = (-200, 5000)
+_FAR_MS = 3_600_000
+_REPEATS = 4
+_BEHAVIOURS = {"ok": 46, "slow": 30, "fail": 10, "busy": 4, "reset": 6, "never": 4}
+_CALLS = {"create": 40, "batch": 10, "cancel": 18, "change": 16, "read": 16}
+_REMEMBERED = 60
+_DELIVERIES = ("at-least-once", "at-most-once")
+
+
+class Customer(msgspec.Struct, frozen=True):
+    """An account, its key, and where its target is."""
+
+    account: str
+    api_key: str
+    target: str
+
+
+class Client:
+    """One of several that run side by side. `apis` are tried in turn: it goes on to the next one
+    when one does not answer."""
+
+    def __init__(
+        self, name: str, customer: Customer, apis: list[str], seed: int, recorder: Recorder
+    ) -> None:
+        self.name = name
+        self._customer = customer
+        self._apis = apis
+        self._random = Random(f"{seed}:{name}")
+        self._recorder = recorder
+        self._api = self._random.randrange(len(apis))
+        self._made = 0
+        self._known: dict[str, Asked] = {}
+
+    async def run(self, seconds: float) -> None:
+        """Calls until the time is up; then finishes the call it is in."""
+        end_s = asyncio.get_running_loop().time() + seconds
+        async with self._connected() as self._http:
+            while asyncio.get_running_loop().time() < end_s:
+                await self._something()
+                await asyncio.sleep(self._random.uniform(*_PAUSE_S))
+
+    async def burst(self, from_ms: int, count: int) -> None:
+        """Creates so many, due a millisecond after one another: at any moment of that time a
+        worker has some that it holds and has not sent."""
+        asked = [
+            Asked(f"{self.name}-{n}", "ok", from_ms + n, delivery=_DELIVERIES[n % 2])
+            for n in range(count)
+        ]
+        body = json.dumps({"schedules": [self._payload(each) for each in asked]})
+        async with self._connected() as self._http:
+            await self._call("batch", "POST", "/schedule/batch", body=body, asked=asked)
+
+    def _connected(self) -> httpx.AsyncClient:
+        headers = {"x-api-key": self._customer.api_key, "content-type": "application/json"}
+        # Nothing here speaks TLS, and loading certificates takes as long as a fault lasts.
+        return httpx.AsyncClient(headers=headers, timeout=_PATIENCE_S, verify=False)
+
+    async def _something(self) -> None:
+        [kind] = self._random.choices(list(_CALLS), list(_CALLS.values()))
+        if kind in ("create", "batch") or not self._known:
+            await self._create(batch=kind == "batch")
+            return
+        schedule_id = self._random.choice(list(self._known))
+        if kind == "cancel":
+            del self._known[schedule_id]
+            await self._cancel(schedule_id)
+        elif kind == "change":
+            await self._change(schedule_id)
+        else:
+            await self._call("read", "GET", f"/schedule/{schedule_id}", schedule_id=schedule_id)
+
+    async def _create(self, *, batch: bool) -> None:
+        """With a key it is repeated while it is not known to be done, and sometimes after that."""
+        asked = [self._want(may_be_bad=batch) for _ in range(self._random.randint(1, 8))]
+        if not batch:
+            asked = asked[:1]
+        key = f"{self.name}-{self._made}" if self._random.random() < 0.5 else ""
+        once_more = self._random.random() < 0.3
+        payloads = [self._payload(each) for each in asked]
+        body = json.dumps({"schedules": payloads} if batch else payloads[0])
+        kind: Kind = "batch" if batch else "create"
+        path = "/schedule/batch" if batch else "/schedule"
+        for _ in range(_REPEATS if key else 1):
+            answered = await self._call(kind, "POST", path, body=body, asked=asked, key=key)
+            self._remember(asked, answered)
+            if answered.result == "ok":
+                if not once_more:
+                    return
+                once_more = False
+            else:
+                await asyncio.sleep(self._random.uniform(0.1, 0.6))
+
+    async def _cancel(self, schedule_id: str) -> None:
+        """One of unknown outcome is repeated, as a client would."""
+        for _ in range(_REPEATS):
+            answered = await self._call(
+                "cancel", "DELETE", f"/schedule/{schedule_id}", schedule_id=schedule_id
+            )
+            if answered.result != "unknown":
+                return
+            await asyncio.sleep(self._random.uniform(0.1, 0.6))
+
+    async def _change(self, schedule_id: str) -> None:
+        before = self._known[schedule_id]
+        fresh = self._want(may_be_bad=False, expires=before.expires_at_ms is not None)
+        changes = {"tag": before.tag, "version": before.version + 1, "delivery": before.delivery}
+        wanted = msgspec.structs.replace(fresh, **changes)
+        # Counted whatever comes of it: a version is wanted once.
+        self._known[schedule_id] = wanted
+        payload = self._payload(wanted)
+        del payload["delivery"]
+        await self._call(
+            "change",
+            "PATCH",
+            f"/schedule/{schedule_id}",
+            body=json.dumps(payload),
+            asked=[wanted],
+            schedule_id=schedule_id,
+        )
+
+    def _want(self, *, may_be_bad: bool, expires: bool | None = None) -> Asked:
+        """A new schedule, by the seed. Few are an hour ahead, to be cancelled, changed, or left."""
+        random = self._random
+        self._made += 1
+        [behaviour] = random.choices(list(_BEHAVIOURS), list(_BEHAVIOURS.values()))
+        far = random.random() < 0.12
+        trigger_at_ms = _now_ms() + (_FAR_MS if far else random.randint(*_AHEAD_MS))
+        if expires is None:
+            expires = random.random() < 0.15
+        return Asked(
+            tag=f"{self.name}-{self._made}",
+            behaviour=behaviour,
+            trigger_at_ms=trigger_at_ms,
+            delivery="at-most-once" if random.random() < 0.4 else "at-least-once",
+            expires_at_ms=trigger_at_ms + random.randint(300, 4000) if expires else None,
+            bad=may_be_bad and random.random() < 0.05,
+        )
+
+    def _payload(self, asked: Asked) -> dict[str, Any]:
+        payload: dict[str, Any] = {
+            "targetUrl": self._customer.target + asked.path,
+            "triggerAt": "no time" if asked.bad else _iso(asked.trigger_at_ms),
+            "delivery": asked.delivery,
+        }
+        if asked.expires_at_ms is not None:
+            payload["expiresAt"] = _iso(asked.expires_at_ms)
+        return payload
+
+    def _remember(self, asked: list[Asked], answered: Answered) -> None:
+        for each, given in zip(asked, answered.ids, strict=False):
+            if isinstance(given, str):
+                self._known[given] = each
+        while len(self._known) > _REMEMBERED:
+            del self._known[next(iter(self._known))]
+
+    async def _call(
+        self,
+        kind: Kind,
+        method: str,
+        path: str,
+        *,
+        body: str = "",
+        asked: list[Asked] | None = None,
+        schedule_id: str = "",
+        key: str = "",
+    ) -> Answered:
+        op = self._recorder.number()
+        whose = (self.name, self._customer.account)
+        # Written down before it goes out: a call that nothing tells of never left.
+        self._recorder.write(
+            Invoked(op, *whose, kind, **now(), asked=asked or [], schedule_id=schedule_id, key=key)
+        )
+        url = self._apis[self._api] + path
+        headers = {"idempotency-key": key} if key else {}
+        try:
+            answer = await self._http.request(method, url, content=body, headers=headers)
+            answered = Answered(op, **now(), **_told(kind, answer))
+        except httpx.TransportError as error:
+            self._api = (self._api + 1) % len(self._apis)
+            refused = isinstance(error, httpx.ConnectError)
+            result: Result = "fail" if refused else "unknown"
+            answered = Answered(op, result, **now(), error=repr(error))
+        self._recorder.write(answered)
+        return answered
+
+
+def _told(kind: Kind, answer: httpx.Response) -> dict[str, Any]:
+    """What an answer says, as the fields of `Answered`."""
+    status = answer.status_code
+    told: dict[str, Any] = {"status": status, "error": "", "result": "ok"}
+    if status >= 300:
+        told["error"] = answer.text[:300]
+        # A 503 that does not speak of an unknown outcome says that nothing was done.
+        not_known = status >= 500 and (status != 503 or "Outcome unknown" in answer.text)
+        told["result"] = "unknown" if not_known else "fail"
+    elif kind == "create":
+        told["ids"] = [answer.json()["scheduleId"]]
+    elif kind == "batch":
+        told["ids"] = [
+            each.get("scheduleId") or each["code"] for each in answer.json()["schedules"]
+        ]
+    told["replayed"] = answer.headers.get("idempotency-replayed") == "true"
+    return told
+
+
+def _now_ms() -> int:
+    return round(datetime.now(UTC).timestamp() * 1000)
+
+
+def _iso(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")

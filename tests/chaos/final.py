@@ -1,0 +1,142 @@
+"""What the service tells of itself when all has healed: read over HTTP, and by `postdate check`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+
+from tests.chaos.clients import Customer
+from tests.chaos.history import Account, Answered, Entry, Final, Invoked, read_history
+from tests.processes import postdate
+
+_AT_ONCE = 8
+_POLL_S = 0.3
+_TRIES = 20
+_FORGIVEN = 3
+
+
+class Reader:
+    """One account, read through one API. Now that all has healed, an answer of 500 and more is a
+    mishap: it is noted in `mishaps`, and asked for again. The first 503s are not, from connections
+    that broke while nobody used them."""
+
+    def __init__(self, api: str, customer: Customer) -> None:
+        self.mishaps: list[str] = []
+        self._http = httpx.AsyncClient(
+            base_url=api, headers={"x-api-key": customer.api_key}, timeout=60.0
+        )
+
+    async def settle(self, patience_s: float) -> None:
+        """Returns once nothing that is due waits any more, or when the time is up."""
+        end_s = time.monotonic() + patience_s
+        while time.monotonic() < end_s:
+            soon = time.time() + 30
+            due = await self._get("/schedule", limit=1, to=_iso(soon))
+            if not due["schedules"] and not await self._executing():
+                return
+            await asyncio.sleep(_POLL_S)
+
+    async def read(self, ids: set[str]) -> Account:
+        """All that is to be known of it; `ids` are those that clients were told."""
+        log = [
+            msgspec.convert(entry, Entry)
+            for entry in await self._pages("/stats/logs", "logs", order="asc")
+        ]
+        waiting = await self._pages("/schedule", "schedules")
+        wanted = sorted(ids | {entry.schedule_id for entry in log})
+        gate = asyncio.Semaphore(_AT_ONCE)
+        found = await asyncio.gather(*(self._schedule(each, gate) for each in wanted))
+        return Account(
+            credits=(await self._get("/stats/remaining-credits"))["creditsRemaining"],
+            stats=await self._get("/stats"),
+            log=log,
+            schedules=dict(zip(wanted, found, strict=True)),
+            waiting=[each["scheduleId"] for each in waiting],
+        )
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def _executing(self) -> bool:
+        """What is held may be missing where only what waits is listed; the log has both."""
+        soon = time.time() + 30
+        page = await self._get("/stats/logs", status="scheduled", to=_iso(soon), limit=1)
+        return bool(page["logs"])
+
+    async def _schedule(self, schedule_id: str, gate: asyncio.Semaphore) -> dict[str, Any] | None:
+        async with gate:
+            answer = await self._answer(f"/schedule/{schedule_id}", {})
+        if answer.status_code == 404:
+            return None
+        answer.raise_for_status()
+        return dict(answer.json())
+
+    async def _pages(self, path: str, field: str, **query: Any) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        cursor: dict[str, str] = {}
+        while True:
+            page = await self._get(path, limit=100, **query, **cursor)
+            found += page[field]
+            if page["nextCursor"] is None:
+                return found
+            cursor = {"cursor": page["nextCursor"]}
+
+    async def _get(self, path: str, **query: Any) -> dict[str, Any]:
+        answer = await self._answer(path, query)
+        answer.raise_for_status()
+        return dict(answer.json())
+
+    async def _answer(self, path: str, query: dict[str, Any]) -> httpx.Response:
+        for attempt in range(_TRIES):
+            answer = await self._http.get(path, params=query)
+            if answer.status_code < 500:
+                return answer
+            if answer.status_code == 503 and attempt < _FORGIVEN:
+                continue
+            self.mishaps.append(f"all had healed, and GET {path} said {answer.status_code}")
+            await asyncio.sleep(_POLL_S)
+        return answer
+
+
+async def read_final(
+    directory: Path, api: str, customers: list[Customer], store_url: str, patience_s: float
+) -> Final:
+    """Waits until all has settled, for so long at most, and reads it."""
+    readers = {customer.account: Reader(api, customer) for customer in customers}
+    await asyncio.gather(*(reader.settle(patience_s) for reader in readers.values()))
+    read_at_ms = time.time() * 1000
+    told = _told_ids(directory)
+    accounts = {name: await reader.read(told[name]) for name, reader in readers.items()}
+    for reader in readers.values():
+        await reader.close()
+    mishaps = [mishap for reader in readers.values() for mishap in reader.mishaps]
+    return Final(read_at_ms, accounts, _problems(store_url), mishaps)
+
+
+def _told_ids(directory: Path) -> defaultdict[str, set[str]]:
+    """By account, the ids that its clients were told."""
+    account_of: dict[int, str] = {}
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for event in read_history(directory):
+        if isinstance(event, Invoked):
+            account_of[event.op] = event.account
+        elif isinstance(event, Answered):
+            found[account_of[event.op]] |= {each for each in event.ids if isinstance(each, str)}
+    return found
+
+
+def _problems(store_url: str) -> list[str]:
+    done = postdate("check", "--json", redis_url=store_url)
+    told = json.loads(done.stdout or "{}")
+    return list(told["problems"]) if "problems" in told else [f"it failed: {done.stderr[-500:]}"]
+
+
+def _iso(s: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(s))

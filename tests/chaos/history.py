@@ -1,0 +1,197 @@
+"""What a run leaves behind: three files of JSON, and the shapes of what is in them.
+
+history.jsonl    the run, each call's beginning and end, each fault's beginning and end
+arrivals.jsonl   each request as the target saw it
+final.json       what the API and `postdate check` told when all had healed
+
+Wall times are milliseconds since the Unix epoch; monotonic ones only order what one process did.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+HISTORY, ARRIVALS, FINAL = "history.jsonl", "arrivals.jsonl", "final.json"
+
+Result = Literal["ok", "fail", "unknown"]
+Kind = Literal["create", "batch", "change", "cancel", "read"]
+
+
+class Run(msgspec.Struct, frozen=True, tag="run", tag_field="type"):
+    """How the run was set up. `granted` is what each account got; `fire_timeout_ms`, `lease_ms`
+    are the service's settings, `margin_ms` is what recovery may take beyond a lease."""
+
+    seed: int
+    seconds: float
+    store: str
+    accounts: list[str]
+    granted: int
+    lease_ms: int
+    margin_ms: int
+    fire_timeout_ms: int
+
+
+class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A schedule as a client wants it. `tag` is the client's own name for it, `version` counts its
+    changes; both travel in the target's query, so that any trace of it tells what it is of."""
+
+    tag: str
+    behaviour: str
+    trigger_at_ms: int
+    version: int = 0
+    delivery: str = "at-least-once"
+    expires_at_ms: int | None = None
+    bad: bool = False
+
+    @property
+    def path(self) -> str:
+        return f"/{self.behaviour}?tag={self.tag}&v={self.version}"
+
+
+class Invoked(msgspec.Struct, frozen=True, tag="invoke", tag_field="type", omit_defaults=True):
+    """A call on its way. `asked` is what a create, batch or change wants, `schedule_id` what a
+    change, cancel or read is about, `key` the Idempotency-Key."""
+
+    op: int
+    client: str
+    account: str
+    call: Kind
+    wall_ms: float
+    mono_ms: float
+    asked: list[Asked] = []
+    schedule_id: str = ""
+    key: str = ""
+
+
+class Answered(msgspec.Struct, frozen=True, tag="answer", tag_field="type", omit_defaults=True):
+    """A call's end. ok: done. fail: certainly not done. unknown: no answer, or one that says so.
+    `ids` has an id for each that was asked, or its code where it was refused."""
+
+    op: int
+    result: Result
+    wall_ms: float
+    mono_ms: float
+    status: int = 0
+    ids: list[str | int] = []
+    replayed: bool = False
+    error: str = ""
+
+
+class Fault(msgspec.Struct, frozen=True, tag="fault", tag_field="type"):
+    """A fault begins or ends; `number` ties the two together."""
+
+    number: int
+    what: str
+    target: str
+    phase: Literal["begin", "end"]
+    wall_ms: float
+    mono_ms: float
+
+
+Event = Run | Invoked | Answered | Fault
+
+
+class Arrival(msgspec.Struct, frozen=True):
+    """A request as the target saw it, by the target's clock at its first byte."""
+
+    at_ms: float
+    schedule_id: str
+    invocation_id: str
+    attempt: int
+    trigger_at: str
+    path: str
+
+
+class Entry(msgspec.Struct, frozen=True, rename="camel"):
+    """An entry of the log, as GET /stats/logs tells it."""
+
+    invocation_id: str
+    schedule_id: str
+    created_at: str
+    scheduled_at: str
+    executed_at: str | None
+    target_url: str
+    status: str
+    status_code: int
+    response_time_ms: int
+    error_message: str
+
+
+class Account(msgspec.Struct, frozen=True):
+    """One account when all had healed; `schedules` has what GET /schedule/{id} told of each id
+    that a client or the log knows, None for a 404; `waiting` the ids that GET /schedule lists."""
+
+    credits: int
+    stats: dict[str, Any]
+    log: list[Entry]
+    schedules: dict[str, dict[str, Any] | None]
+    waiting: list[str]
+
+
+class Final(msgspec.Struct, frozen=True):
+    """The end: when it was read, each account, what `postdate check` found, and what processes did
+    that they should not have."""
+
+    read_at_ms: float
+    accounts: dict[str, Account]
+    problems: list[str]
+    mishaps: list[str] = []
+
+
+class Recorder:
+    """Writes a history as it happens, line by line; may be used from any thread."""
+
+    def __init__(self, directory: Path) -> None:
+        self._file = (directory / HISTORY).open("ab", buffering=0)
+        self._lock = threading.Lock()
+        self._numbers = 0
+
+    def number(self) -> int:
+        """A number that nothing else in this history has."""
+        with self._lock:
+            self._numbers += 1
+            return self._numbers
+
+    def write(self, event: Event) -> None:
+        line = msgspec.json.encode(event) + b"\n"
+        with self._lock:
+            self._file.write(line)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def now() -> dict[str, Any]:
+    """The two times of an event, as its fields."""
+    return {"wall_ms": time.time_ns() / 1e6, "mono_ms": time.monotonic_ns() / 1e6}
+
+
+def read_history(directory: Path) -> list[Event]:
+    return list(_lines(directory / HISTORY, Event))
+
+
+def read_arrivals(directory: Path) -> list[Arrival]:
+    return list(_lines(directory / ARRIVALS, Arrival))
+
+
+def read_final(directory: Path) -> Final:
+    return msgspec.json.decode((directory / FINAL).read_bytes(), type=Final)
+
+
+def to_ms(moment: str) -> float:
+    """ISO 8601, as the API writes it, to milliseconds since the epoch."""
+    return round(datetime.fromisoformat(moment).timestamp() * 1000, 3)
+
+
+def _lines(path: Path, kind: Any) -> Iterator[Any]:
+    """A last line that a kill cut off is not read."""
+    decoder = msgspec.json.Decoder(kind)
+    for line in path.read_bytes().split(b"\n")[:-1]:
+        yield decoder.decode(line)

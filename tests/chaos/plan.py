@@ -1,0 +1,122 @@
+"""Which fault comes when, and to whom: all by the seed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import msgspec
+
+STORM_S = 14.0
+CALM_S = 8.0
+ALL_LINES = "all lines"
+_GAP_S = (0.3, 1.8)
+_FIRST_S = 1.0
+LONG_FREEZE_AT_S = 4.0
+_APART_S = 1.0
+_ON_LINES = frozenset({"cut", "silence", "slow", "reset", "flap", "lose replies"})
+
+
+class Step(msgspec.Struct, frozen=True):
+    """At `at_s` after the start, `what` happens to `target` for so long. `detail` is the delay of
+    a slow line in seconds, or how many replies a losing one loses."""
+
+    at_s: float
+    what: str
+    target: str
+    lasts_s: float
+    detail: float = 0.0
+
+    @property
+    def until_s(self) -> float:
+        return self.at_s + self.lasts_s
+
+
+class Nemesis(msgspec.Struct, frozen=True):
+    """A kind of fault: how often among all, to whom, for how long, how bad."""
+
+    what: str
+    targets: tuple[str, ...]
+    weight: int
+    lasts_s: tuple[float, float]
+    detail: tuple[float, float] = (0.0, 0.0)
+
+
+def nemeses(
+    workers: list[str],
+    apis: list[str],
+    servers: list[str],
+    lines: list[str],
+    servers_frozen_s: tuple[float, float] = (0.2, 4.0),
+) -> list[Nemesis]:
+    """What may happen to these processes, store servers and lines."""
+    every = (*lines, ALL_LINES) if lines else ()
+    found = [
+        Nemesis("kill", tuple(workers), 4, (0.2, 3.0)),
+        Nemesis("freeze", tuple(workers), 3, (0.3, 6.0)),
+        Nemesis("kill", tuple(apis), 2, (0.2, 2.0)),
+        Nemesis("freeze", tuple(apis), 2, (0.3, 3.0)),
+        Nemesis("kill", tuple(servers), 2, (0.1, 2.5)),
+        Nemesis("freeze", tuple(servers), 2, servers_frozen_s),
+        Nemesis("cut", every, 2, (0.2, 4.0)),
+        Nemesis("silence", every, 2, (0.3, 7.0)),
+        Nemesis("slow", every, 2, (1.0, 5.0), (0.02, 0.4)),
+        Nemesis("reset", every, 4, (0.0, 0.0)),
+        Nemesis("flap", every, 2, (0.5, 3.0), (0.05, 0.3)),
+        Nemesis("lose replies", tuple(lines), 4, (0.5, 2.0), (1, 12)),
+    ]
+    return [nemesis for nemesis in found if nemesis.targets]
+
+
+def plan(seed: int, seconds: float, among: list[Nemesis]) -> list[Step]:
+    """The faults of a run, by time. Storms of so many seconds, several faults at once, with a calm
+    between them in which everything has to recover; no target has two faults at a time."""
+    random = Random(f"{seed}:plan")
+    steps: list[Step] = []
+    for at_s in _moments(random, seconds):
+        [nemesis] = random.choices(among, [each.weight for each in among])
+        target = random.choice(nemesis.targets)
+        end_s = _end_of_storm(at_s, seconds)
+        lasts_s = min(random.uniform(*nemesis.lasts_s), max(0.0, end_s - at_s))
+        detail = random.uniform(*nemesis.detail)
+        step = Step(round(at_s, 3), nemesis.what, target, round(lasts_s, 3), round(detail, 3))
+        if not any(_meet(step, before) for before in steps):
+            steps.append(step)
+    return steps
+
+
+def long_freeze(lasts_s: float, workers: list[str]) -> list[Step]:
+    """All workers frozen for so long: nobody takes over what they held."""
+    return [Step(LONG_FREEZE_AT_S, "freeze", worker, lasts_s) for worker in workers]
+
+
+def after(steps: list[Step], first: list[Step]) -> list[Step]:
+    """What a plan has left behind these first steps; nothing else happens before they begin."""
+    begins_s = first[0].at_s
+    left = [step for step in steps if step.at_s > begins_s]
+    kept = [step for step in left if not any(_meet(step, each) for each in first)]
+    return [*first, *kept]
+
+
+def _moments(random: Random, seconds: float) -> Iterator[float]:
+    at_s = _FIRST_S
+    while at_s < seconds:
+        if at_s % (STORM_S + CALM_S) < STORM_S:
+            yield at_s
+        at_s += random.uniform(*_GAP_S)
+
+
+def _end_of_storm(at_s: float, seconds: float) -> float:
+    whole = at_s // (STORM_S + CALM_S) * (STORM_S + CALM_S)
+    return min(whole + STORM_S, seconds)
+
+
+def _meet(one: Step, other: Step) -> bool:
+    """Whether two steps would be on one target at one time, with a moment to recover between."""
+    if one.target != other.target and not (_on_all_lines(one, other)):
+        return False
+    return one.at_s < other.until_s + _APART_S and other.at_s < one.until_s + _APART_S
+
+
+def _on_all_lines(one: Step, other: Step) -> bool:
+    return ALL_LINES in (one.target, other.target) and {one.what, other.what} <= _ON_LINES

@@ -1,0 +1,179 @@
+"""A primary with two replicas, and three sentinels that choose the next one."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Self
+
+from redis import Redis
+from redis.exceptions import RedisError
+from redis.sentinel import MasterNotFoundError, Sentinel
+
+from cli.embedded import find_server
+from tests.chaos.stores import ChaosStore, Server
+from tests.valkey import ValkeyProcess
+from tests.waiting import DEADLINE_S, free_port, until
+
+SERVICE = "postdate"
+_SENTINELS, _REPLICAS = 3, 2
+# A server that is away for so long is not waited for.
+_DOWN_AFTER_MS = 1500
+_FAILOVER_TIMEOUT_MS = 6000
+
+
+class SentinelStore(ChaosStore):
+    """Replicated servers behind sentinels. A write is answered once a replica has it
+    (`POSTDATE_WAIT_REPLICAS`): without that, a failover may lose what was acknowledged, as
+    replication is asynchronous. What is broken is the primary of that moment.
+
+    A primary that comes back while another one is being chosen makes two of them: replicas confirm
+    to either, and what one of the two was told is thrown away. That is how Sentinel works, and no
+    client of it can do better. So here one is frozen only for so long that no other is chosen, and
+    one that was killed comes back once another one was."""
+
+    kind = "sentinel"
+    frozen_s = (0.2, 0.8)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.settings["wait_replicas"] = 1
+        self._servers = [self.stack.enter_context(_server()) for _ in range(_REPLICAS + 1)]
+        first, *others = self._servers
+        for other in others:
+            _follow(other, first)
+        sentinels = [
+            self.stack.enter_context(SentinelProcess(_port(first))) for _ in range(_SENTINELS)
+        ]
+        self._addresses = [("127.0.0.1", sentinel.port) for sentinel in sentinels]
+        hosts = ",".join(f"{host}:{port}" for host, port in self._addresses)
+        self.url = f"redis+sentinel://{hosts}/{SERVICE}"
+        self.servers["store"] = _Primary(self)
+        self.until_ready()
+
+    def url_for(self, process: str) -> str:
+        return self.url
+
+    def until_ready(self) -> None:
+        until(self._is_whole, "sentinels and replicas to agree", DEADLINE_S * 2)
+
+    def primary(self) -> ValkeyProcess:
+        """The server that most sentinels know as the primary."""
+
+        def port() -> int | None:
+            try:
+                return int(self._sentinel().discover_master(SERVICE)[1])  # type: ignore[no-untyped-call]
+            except MasterNotFoundError:
+                return None
+
+        found = until(port, "a primary")
+        return next(server for server in self._servers if _port(server) == found)
+
+    def _sentinel(self) -> Sentinel:
+        return Sentinel(self._addresses, socket_timeout=1.0)  # type: ignore[no-untyped-call]
+
+    def _is_whole(self) -> bool:
+        """One primary, which all sentinels see with both replicas in step."""
+        try:
+            primary = self.primary()
+            with Redis.from_url(primary.url) as client:
+                info = client.info("replication")
+            roles = [_role(server) for server in self._servers]
+            knows = [_knows_all(address) for address in self._addresses]
+        except (RedisError, OSError):
+            return False
+        online = [info.get(f"slave{n}", {}).get("state") for n in range(_REPLICAS)]
+        return (
+            roles.count("master") == 1
+            and info["role"] == "master"
+            and online == ["online"] * _REPLICAS
+            and all(knows)
+        )
+
+
+class SentinelProcess:
+    """One sentinel, for as long as the context lasts."""
+
+    def __init__(self, primary_port: int) -> None:
+        self.port = free_port()
+        self.directory = Path(tempfile.mkdtemp(prefix="pd-sentinel-"))
+        self._configuration = self.directory / "sentinel.conf"
+        self._configuration.write_text(
+            f"port {self.port}\ndir {self.directory}\nlogfile {self.directory}/sentinel.log\n"
+            f"sentinel monitor {SERVICE} 127.0.0.1 {primary_port} 2\n"
+            f"sentinel down-after-milliseconds {SERVICE} {_DOWN_AFTER_MS}\n"
+            f"sentinel failover-timeout {SERVICE} {_FAILOVER_TIMEOUT_MS}\n"
+        )
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(
+            [find_server(), str(self._configuration), "--sentinel"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait(DEADLINE_S)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class _Primary(Server):
+    """Whichever server is the primary when something is done to it; what heals it is done to the
+    same one. A server that comes back follows the primary that there is by then."""
+
+    def __init__(self, store: SentinelStore) -> None:
+        self._store = store
+        self._broken: ValkeyProcess | None = None
+
+    def kill(self) -> None:
+        self._take().kill()
+
+    def start(self) -> None:
+        broken = self._given()
+        until(lambda: self._store.primary() is not broken, "another primary", DEADLINE_S * 2)
+        broken.start()
+
+    def pause(self) -> None:
+        self._take().pause()
+
+    def resume(self) -> None:
+        self._given().resume()
+
+    def _take(self) -> ValkeyProcess:
+        self._broken = self._store.primary()
+        return self._broken
+
+    def _given(self) -> ValkeyProcess:
+        assert self._broken is not None, "nothing was done to it"
+        return self._broken
+
+
+def _server() -> ValkeyProcess:
+    return ValkeyProcess(port=free_port(), options={"repl-diskless-sync-delay": 0})
+
+
+def _port(server: ValkeyProcess) -> int:
+    return int(str(server.options["port"]))
+
+
+def _follow(server: ValkeyProcess, primary: ValkeyProcess) -> None:
+    with Redis.from_url(server.url) as client:
+        client.execute_command("REPLICAOF", "127.0.0.1", _port(primary))
+
+
+def _role(server: ValkeyProcess) -> str:
+    with Redis.from_url(server.url) as client:
+        return str(client.info("replication")["role"])
+
+
+def _knows_all(address: tuple[str, int]) -> bool:
+    with Redis(*address, socket_timeout=1.0) as client:
+        known = client.sentinel_master(SERVICE)
+    others = int(known["num-other-sentinels"]) == _SENTINELS - 1
+    return others and int(known["num-slaves"]) == _REPLICAS and not known["is_odown"]

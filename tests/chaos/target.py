@@ -1,0 +1,60 @@
+"""The target as a process of its own: `python -m tests.chaos.target ARRIVALS` prints its URL.
+
+The first part of a path says how it behaves; each request is a line in the file ARRIVALS, written
+before it is answered. It ends when its standard input does.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from tests.chaos.history import Arrival
+from tests.chaos.promises import SLOWEST_TARGET_MS
+from tests.receiver import Answer, Received, Receiver
+
+_ANSWERS = {
+    "/fail": Answer(status=500),
+    "/busy": Answer(status=503),
+    "/reset": Answer(reset=True),
+    "/never": Answer(never=True),
+}
+
+
+class ChaosTarget(Receiver):
+    """A receiver that writes down what arrives, and answers as the path asks for."""
+
+    def __init__(self, arrivals: Path) -> None:
+        super().__init__()
+        self._file = arrivals.open("ab", buffering=0)
+
+    def _record(self, received: Received) -> Answer:
+        self._file.write(msgspec.json.encode(arrival_of(received)) + b"\n")
+        path = urlsplit(received.path).path
+        if path == "/slow":
+            # By its path: a repeat is as slow as the first one was.
+            return Answer(delay_s=zlib.crc32(received.path.encode()) % SLOWEST_TARGET_MS / 1000)
+        return _ANSWERS.get(path, Answer())
+
+
+def arrival_of(received: Received) -> Arrival:
+    """What is written down of a request."""
+    return Arrival(
+        at_ms=received.at_ms,
+        schedule_id=received.schedule_id,
+        invocation_id=received.headers.get("postdate-invocation-id", ""),
+        attempt=int(received.headers.get("postdate-attempt", 0)),
+        trigger_at=received.headers.get("postdate-trigger-at", ""),
+        path=received.path,
+    )
+
+
+if __name__ == "__main__":
+    with ChaosTarget(Path(sys.argv[1])) as target:
+        sys.stdout.write(target.url + "\n")
+        sys.stdout.flush()
+        sys.stdin.read()

@@ -1,0 +1,510 @@
+"""The checker finds what it is there for: a sound history holds, a planted breach is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import msgspec
+import pytest
+
+from tests.chaos.books import BOOKS
+from tests.chaos.history import (
+    Account,
+    Answered,
+    Arrival,
+    Asked,
+    Entry,
+    Event,
+    Fault,
+    Final,
+    Invoked,
+    Kind,
+    Result,
+    Run,
+)
+from tests.chaos.promises import EXPIRED, LOST, PROMISES
+from tests.chaos.verdict import Verdict, judge, table
+
+START_MS = 1_800_000_000_000
+DUE_MS = START_MS + 1000
+END_MS = START_MS + 100_000
+LEASE_MS, MARGIN_MS = 3000, 5000
+GRANTED = 100
+NAME = "customer"
+
+
+def iso(ms: float) -> str:
+    text = datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")
+
+
+class History:
+    """A history in the making. What is stored of each tag lies in `entries`, by tag; everything
+    else of the end follows from it, unless it is set."""
+
+    def __init__(self) -> None:
+        run = Run(1, 10, "single", [NAME], GRANTED, LEASE_MS, MARGIN_MS, 30_000)
+        self.events: list[Event] = [run]
+        self.arrivals: list[Arrival] = []
+        self.entries: dict[str, Entry] = {}
+        self.further: list[Entry] = []
+        self.bodies: dict[str, dict[str, Any] | None] = {}
+        self.credits: int | None = None
+        self.stats: dict[str, Any] = {}
+        self.waiting: list[str] | None = None
+        self.problems: list[str] = []
+        self.mishaps: list[str] = []
+        self._op = 0
+
+    def call(
+        self,
+        kind: Kind,
+        asked: list[Asked],
+        result: Result | None = "ok",
+        *,
+        status: int = 0,
+        schedule_id: str = "",
+        key: str = "",
+        replayed: bool = False,
+        ids: list[str | int] | None = None,
+    ) -> None:
+        """A call and, unless `result` is None, its end."""
+        self._op += 1
+        at: dict[str, Any] = {"wall_ms": START_MS + self._op, "mono_ms": float(self._op)}
+        self.events.append(
+            Invoked(self._op, "c0", NAME, kind, **at, asked=asked, schedule_id=schedule_id, key=key)
+        )
+        if result is None:
+            return
+        if ids is None:
+            made = kind in ("create", "batch") and result == "ok"
+            ids = [400 if each.bad else sch(each.tag) for each in asked] if made else []
+        done = {"create": 201}.get(kind, 200)
+        told = status or {"ok": done, "fail": 503, "unknown": 0}[result]
+        self.events.append(
+            Answered(self._op, result, **at, status=told, ids=ids, replayed=replayed)
+        )
+
+    def store(
+        self,
+        asked: Asked,
+        status: str = "completed",
+        code: int = 200,
+        message: str = "",
+        at_ms: float = DUE_MS + 10,
+    ) -> None:
+        """What the log has of it."""
+        executed = status in ("completed", "failed")
+        self.entries[asked.tag] = Entry(
+            invocation_id=sch(asked.tag).replace("sch", "inv"),
+            schedule_id=sch(asked.tag),
+            created_at=iso(START_MS),
+            scheduled_at=iso(asked.trigger_at_ms),
+            executed_at=iso(at_ms) if executed else None,
+            target_url=f"http://127.0.0.1:9{asked.path}",
+            status=status,
+            status_code=code if executed else 0,
+            response_time_ms=2 if executed else 0,
+            error_message=message,
+        )
+
+    def arrive(self, asked: Asked, attempt: int = 1, at_ms: float | None = None) -> None:
+        self.arrivals.append(
+            Arrival(
+                at_ms=asked.trigger_at_ms + 2.5 if at_ms is None else at_ms,
+                schedule_id=sch(asked.tag),
+                invocation_id=sch(asked.tag).replace("sch", "inv"),
+                attempt=attempt,
+                trigger_at=iso(asked.trigger_at_ms),
+                path=asked.path,
+            )
+        )
+
+    def fault(self, what: str, target: str, from_ms: float, to_ms: float) -> None:
+        self._op += 1
+        phases: list[tuple[Literal["begin", "end"], float]] = [("begin", from_ms), ("end", to_ms)]
+        for phase, at_ms in phases:
+            self.events.append(Fault(self._op, what, target, phase, at_ms, at_ms))
+
+    def judged(self) -> Verdict:
+        log = [*self.entries.values(), *self.further]
+        executed = [entry for entry in log if entry.status in ("completed", "failed")]
+        completed = sum(entry.status == "completed" for entry in executed)
+        stats = {
+            "totalInvocations": len(executed),
+            "successfulInvocations": completed,
+            "failedInvocations": len(executed) - completed,
+            "averageResponseTime": 2.0,
+        }
+        spent = len({entry.schedule_id for entry in log if entry.status != "cancelled"})
+        waiting = [entry.schedule_id for entry in log if entry.status == "scheduled"]
+        account = Account(
+            credits=GRANTED - spent if self.credits is None else self.credits,
+            stats=stats | self.stats,
+            log=log,
+            schedules={**{entry.schedule_id: body(entry) for entry in log}, **self.bodies},
+            waiting=waiting if self.waiting is None else self.waiting,
+        )
+        final = Final(END_MS, {NAME: account}, self.problems, self.mishaps)
+        return judge(self.events, self.arrivals, final)
+
+
+def sch(tag: str) -> str:
+    return f"sch_{tag}"
+
+
+def body(entry: Entry) -> dict[str, Any]:
+    """What GET tells where the log tells this."""
+    ended = entry.status in ("completed", "failed")
+    return {
+        "status": entry.status,
+        "targetUrl": entry.target_url,
+        "triggerAt": entry.scheduled_at,
+        "executedAt": entry.executed_at,
+        "errorMessage": entry.error_message if ended else None,
+    }
+
+
+def asked(tag: str, behaviour: str = "ok", **fields: Any) -> Asked:
+    return Asked(tag, behaviour, **{"trigger_at_ms": DUE_MS, **fields})
+
+
+PLAIN, ONCE, CANCELLED = asked("plain"), asked("once", delivery="at-most-once"), asked("cancelled")
+GIVEN_UP = asked("given-up", delivery="at-most-once")
+BEFORE, AFTER = asked("changed"), asked("changed", version=1, trigger_at_ms=DUE_MS + 500)
+FAILING, FAR = asked("failing", "fail"), asked("far", trigger_at_ms=END_MS + 60_000)
+BATCH = [asked("b1"), asked("b2"), asked("b3", bad=True)]
+KEYED, REFUSED, UNKNOWN = asked("keyed"), asked("refused"), asked("unknown")
+REFIRED, STALE = asked("refired"), asked("stale")
+EXPIRING = asked("expiring", expires_at_ms=DUE_MS + 500)
+KILLED_MS = DUE_MS + 100
+
+
+def sound() -> History:
+    """A history in which everything that can happen did, and every promise held."""
+    it = History()
+    for each in (PLAIN, ONCE):
+        it.call("create", [each])
+        it.arrive(each)
+        it.store(each)
+    it.call("create", [CANCELLED])
+    it.call("cancel", [], schedule_id=sch("cancelled"))
+    it.store(CANCELLED, "cancelled")
+    it.call("create", [BEFORE])
+    it.call("change", [AFTER], schedule_id=sch("changed"))
+    it.call("read", [], schedule_id=sch("changed"))
+    it.arrive(AFTER)
+    it.store(AFTER, at_ms=AFTER.trigger_at_ms + 9)
+    it.call("create", [FAILING])
+    it.arrive(FAILING)
+    it.store(FAILING, "failed", 500, "Internal Server Error")
+    it.call("create", [FAR])
+    it.store(FAR, "scheduled")
+    it.call("batch", BATCH)
+    for each in BATCH[:2]:
+        it.arrive(each)
+        it.store(each)
+    it.call("create", [KEYED], None, key="k")
+    it.call("create", [KEYED], key="k")
+    it.call("create", [KEYED], key="k", replayed=True)
+    it.arrive(KEYED)
+    it.store(KEYED)
+    for _ in range(2):
+        it.call("batch", [asked("all-bad", bad=True)], key="bad")
+    it.call("create", [REFUSED], "fail")
+    it.call("create", [UNKNOWN], "unknown")
+    it.arrive(UNKNOWN)
+    it.store(UNKNOWN)
+    it.call("create", [asked("never-came")], "unknown")
+    it.fault("kill", "worker 1", KILLED_MS, KILLED_MS + 500)
+    it.call("create", [REFIRED])
+    it.arrive(REFIRED)
+    it.arrive(REFIRED, 2, KILLED_MS + LEASE_MS)
+    it.store(REFIRED, at_ms=KILLED_MS + LEASE_MS + 5)
+    it.call("create", [GIVEN_UP])
+    it.arrive(GIVEN_UP)
+    it.store(GIVEN_UP, "failed", 0, LOST, at_ms=KILLED_MS + LEASE_MS)
+    it.call("create", [EXPIRING])
+    it.store(EXPIRING, "failed", 0, EXPIRED, at_ms=DUE_MS + 700)
+    it.fault("freeze", "worker 2", DUE_MS - 100, DUE_MS + 6000)
+    it.call("create", [STALE])
+    it.arrive(STALE, 2, DUE_MS + 5000)
+    it.arrive(STALE, 1, DUE_MS + 6001)
+    it.store(STALE, at_ms=DUE_MS + 5005)
+    return it
+
+
+def test_a_sound_history_holds_and_every_promise_was_looked_at() -> None:
+    verdict = sound().judged()
+    assert verdict.breaches == []
+    assert [row.promise for row in verdict.rows if row.looked_at == 0] == []
+    assert len(verdict.rows) == len(PROMISES) + len(BOOKS) + 2
+
+
+Plant = Callable[[History], object]
+
+
+def without(tag: str) -> Plant:
+    return lambda it: it.entries.pop(tag)
+
+
+def entry(tag: str, **fields: Any) -> Plant:
+    def plant(it: History) -> None:
+        it.entries[tag] = msgspec.structs.replace(it.entries[tag], **fields)
+
+    return plant
+
+
+def last_arrival(tag: str, **fields: Any) -> Plant:
+    def plant(it: History) -> None:
+        index = max(n for n, each in enumerate(it.arrivals) if each.schedule_id == sch(tag))
+        it.arrivals[index] = msgspec.structs.replace(it.arrivals[index], **fields)
+
+    return plant
+
+
+def no_arrival(tag: str) -> Plant:
+    def plant(it: History) -> None:
+        it.arrivals = [each for each in it.arrivals if each.schedule_id != sch(tag)]
+
+    return plant
+
+
+def without_faults(it: History) -> None:
+    it.events = [event for event in it.events if not isinstance(event, Fault)]
+
+
+def all_of(*plants: Plant) -> Plant:
+    return lambda it: [plant(it) for plant in plants]
+
+
+LONG_AFTER_MS = DUE_MS + 60_000
+FIVE_HUNDRED: dict[str, Any] = {"result": "unknown", "status": 500}
+PLANTED: dict[str, tuple[str, Plant]] = {
+    "an acknowledged create is in no log": ("acknowledged: it is there", without("plain")),
+    "an acknowledged create is a 404": (
+        "acknowledged: it is there",
+        lambda it: it.bodies.update(sch_plain=None),
+    ),
+    "a create of a batch is lost": ("a batch is whole", without("b2")),
+    "a batch refuses what is good": (
+        "a batch is whole",
+        lambda it: it.call("batch", [PLAIN], ids=[400]),
+    ),
+    "a key was done twice": (
+        "an Idempotency-Key is done once",
+        lambda it: it.call("create", [KEYED], key="k"),
+    ),
+    "a key got another schedule": (
+        "an Idempotency-Key is done once",
+        lambda it: it.call("create", [KEYED], key="k", ids=["sch_other"], replayed=True),
+    ),
+    "a repeated create is stored twice": (
+        "a repeated create is one schedule",
+        lambda it: it.further.append(
+            msgspec.structs.replace(it.entries["keyed"], schedule_id="sch_other")
+        ),
+    ),
+    "a refused create is stored": ("refused: nothing stored", lambda it: it.store(REFUSED)),
+    "a refused create arrives": ("refused: nothing stored", lambda it: it.arrive(REFUSED)),
+    "a due one stays scheduled": (
+        "due: it ends",
+        entry("plain", status="scheduled", executed_at=None),
+    ),
+    "one that is not due has ended": (
+        "due: it ends",
+        all_of(
+            entry("far", status="completed", executed_at=iso(END_MS)), lambda it: it.arrive(FAR)
+        ),
+    ),
+    "it ended and was never sent": ("it ends as the target answered", no_arrival("plain")),
+    "a timeout of what was never sent": (
+        "it ends as the target answered",
+        all_of(
+            no_arrival("stale"),
+            entry(
+                "stale", status="failed", status_code=0, error_message="Timeout after 30 seconds"
+            ),
+        ),
+    ),
+    "a timeout though the target answered": (
+        "it ends as the target answered",
+        all_of(
+            without_faults,
+            entry(
+                "plain", status="failed", status_code=0, error_message="Timeout after 30 seconds"
+            ),
+        ),
+    ),
+    "completed though the target failed": (
+        "it ends as the target answered",
+        entry("failing", status="completed", status_code=200, error_message=""),
+    ),
+    "an at-least-once is given up": (
+        "it ends as the target answered",
+        entry("plain", status="failed", status_code=0, error_message=LOST),
+    ),
+    "expired without an expiresAt": (
+        "it ends as the target answered",
+        entry("plain", status="failed", status_code=0, error_message=EXPIRED),
+    ),
+    "expired before its expiresAt": (
+        "it ends as the target answered",
+        entry("expiring", executed_at=iso(DUE_MS + 100)),
+    ),
+    "half a millisecond early": ("never early", last_arrival("plain", at_ms=DUE_MS - 0.5)),
+    "sent with another triggerAt": (
+        "never early",
+        last_arrival("plain", trigger_at=iso(DUE_MS - 9)),
+    ),
+    "at-most-once arrives twice": ("at-most-once: once", lambda it: it.arrive(ONCE, 2)),
+    "the same attempt twice": ("at-least-once: attempts rise", last_arrival("refired", attempt=1)),
+    "attempts fall, and nobody was frozen": (
+        "at-least-once: attempts rise",
+        lambda it: it.arrive(AFTER, 0, DUE_MS + 50_000),
+    ),
+    "a cancelled one fires": ("cancelled: never fires", lambda it: it.arrive(CANCELLED)),
+    "a cancelled one completes": ("cancelled: never fires", entry("cancelled", status="completed")),
+    "cancelled twice": (
+        "cancelled: never fires",
+        lambda it: it.call("cancel", [], schedule_id=sch("cancelled")),
+    ),
+    "cancelled by nobody": ("cancelled: never fires", entry("plain", status="cancelled")),
+    "a refused cancel was done": (
+        "cancelled: never fires",
+        all_of(
+            lambda it: it.call("cancel", [], "fail", status=503, schedule_id=sch("far")),
+            entry("far", status="cancelled"),
+        ),
+    ),
+    "a change is lost": ("changed: as told", lambda it: it.store(BEFORE)),
+    "a refused change was done": (
+        "changed: as told",
+        all_of(
+            lambda it: it.call(
+                "change",
+                [asked("far", version=1, trigger_at_ms=FAR.trigger_at_ms)],
+                "fail",
+                status=409,
+                schedule_id=sch("far"),
+            ),
+            lambda it: it.store(
+                asked("far", version=1, trigger_at_ms=FAR.trigger_at_ms), "scheduled"
+            ),
+        ),
+    ),
+    "the old version arrives": ("changed: as told", lambda it: it.arrive(BEFORE)),
+    "the time of another version": (
+        "changed: as told",
+        entry("plain", scheduled_at=iso(DUE_MS + 7)),
+    ),
+    "fired after it expired": (
+        "expired: not sent",
+        lambda it: it.arrive(EXPIRING, 1, DUE_MS + 40_000),
+    ),
+    "two log entries": (
+        "one log entry, as GET tells",
+        lambda it: it.further.append(it.entries["plain"]),
+    ),
+    "GET and the log disagree": (
+        "one log entry, as GET tells",
+        lambda it: it.bodies.update(sch_plain={**body(it.entries["plain"]), "status": "failed"}),
+    ),
+    "fired late though nothing was wrong": (
+        "fired in time",
+        last_arrival("plain", at_ms=LONG_AFTER_MS),
+    ),
+    "fired again late": (
+        "fired again in time",
+        last_arrival("refired", at_ms=LONG_AFTER_MS),
+    ),
+    "recorded late": ("ended in time", entry("plain", executed_at=iso(LONG_AFTER_MS))),
+    "a 500": (
+        "answers: 503 is the only five",
+        lambda it: it.call("read", [], **FIVE_HUNDRED, schedule_id=sch("plain")),
+    ),
+    "a 404 for what was acknowledged": (
+        "answers: 503 is the only five",
+        lambda it: it.call("read", [], "fail", status=404, schedule_id=sch("plain")),
+    ),
+    "a credit too few": ("the ledger balances", lambda it: setattr(it, "credits", 80)),
+    "an execution counted twice": (
+        "statistics agree with the log",
+        lambda it: it.stats.update(totalInvocations=99),
+    ),
+    "an average of something else": (
+        "statistics agree with the log",
+        lambda it: it.stats.update(averageResponseTime=2.1),
+    ),
+    "what waits is not listed": (
+        "the list agrees with the log",
+        lambda it: setattr(it, "waiting", []),
+    ),
+    "a schedule of nobody's": (
+        "nothing that nobody asked for",
+        lambda it: it.store(asked("whose")),
+    ),
+    "a request of nobody's": (
+        "nothing that nobody asked for",
+        lambda it: it.arrive(asked("whose")),
+    ),
+    "check finds something": (
+        "`postdate check` finds nothing",
+        lambda it: it.problems.append("a ledger does not balance"),
+    ),
+    "a process ended by itself": (
+        "healed: all live, and answer",
+        lambda it: it.mishaps.append("worker 1 ended by itself"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_breach_is_told(name: str) -> None:
+    promise, plant = PLANTED[name]
+    history = sound()
+    plant(history)
+    verdict = history.judged()
+    assert not verdict.held
+    assert verdict.row(promise).breaches, table(verdict)
+    assert f"Broken: {promise}" in table(verdict)
+
+
+def test_every_promise_has_a_planted_breach() -> None:
+    assert {promise for promise, _ in PLANTED.values()} == {
+        row.promise for row in sound().judged().rows
+    }
+
+
+def test_an_unknown_outcome_may_go_either_way() -> None:
+    """And so may a cancel or a change that nobody answered, also late."""
+    for status in ("completed", "cancelled"):
+        history = sound()
+        history.call("cancel", [], "unknown", schedule_id=sch("plain"))
+        entry("plain", status=status)(history)
+        if status == "cancelled":
+            no_arrival("plain")(history)
+            entry("plain", executed_at=None, status_code=0, response_time_ms=0)(history)
+        assert history.judged().breaches == []
+    for version in (0, 1):
+        history = sound()
+        later = asked("far", version=1, trigger_at_ms=FAR.trigger_at_ms + 5)
+        history.call("change", [later], "unknown", schedule_id=sch("far"))
+        history.store(later if version else FAR, "scheduled")
+        assert history.judged().breaches == []
+
+
+def test_what_is_late_because_of_a_fault_has_a_lease_and_a_margin_after_it() -> None:
+    late_ms = DUE_MS + 40_000
+    for healed_ms, held in ((late_ms - LEASE_MS - MARGIN_MS + 1, True), (DUE_MS + 5000, False)):
+        history = sound()
+        without_faults(history)
+        last_arrival("plain", at_ms=late_ms)(history)
+        entry("plain", executed_at=iso(late_ms + 5))(history)
+        for tag in ("refired", "stale"):
+            del history.entries[tag]
+            no_arrival(tag)(history)
+        history.fault("kill", "store", DUE_MS - 10, healed_ms)
+        assert (history.judged().row("fired in time").breaches == []) is held

@@ -1,0 +1,99 @@
+"""What the asynchronous client's own connections promise."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+
+import pytest
+
+from postdate import AsyncPostdate, ConnectionFailed, NewSchedule
+from tests.client.both import KEY
+from tests.client.line import Fault, Line, answer
+
+CREDITS = answer(200, {"creditsRemaining": 7})
+
+
+async def test_many_calls_at_once_share_a_hundred_connections_and_wait_without_timeout() -> None:
+    with Line(CREDITS, delay_s=1) as line:
+        async with AsyncPostdate(line.url, KEY, timeout=3, retry_for=0) as client:
+            found = await asyncio.gather(*(client.credits() for _ in range(350)))
+    assert found == [7] * 350
+    assert line.connections == 100
+
+
+async def test_a_connection_is_kept() -> None:
+    with Line(CREDITS) as line:
+        async with AsyncPostdate(line.url, KEY) as client:
+            for _ in range(5):
+                await client.credits()
+    assert line.connections == 1
+
+
+async def test_a_cancelled_call_leaves_its_turn_to_the_next() -> None:
+    with Line(Fault.SILENT) as line:
+        async with AsyncPostdate(line.url, KEY, timeout=30) as client:
+            calls = [asyncio.create_task(client.credits()) for _ in range(250)]
+            while len(line.requests) < 100:
+                await asyncio.sleep(0.01)
+            for call in calls[:100]:
+                call.cancel()
+            while len(line.requests) < 200:
+                await asyncio.sleep(0.01)
+            for call in calls:
+                call.cancel()
+            await asyncio.gather(*calls, return_exceptions=True)
+
+
+async def test_a_server_that_stops_reading_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("postdate.transport._SLOWEST_BYTES_PER_S", 10**9)
+
+    async def stop(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        await ended.wait()
+        writer.transport.abort()
+
+    ended = asyncio.Event()
+    server = await asyncio.start_server(stop, "127.0.0.1", 0, limit=1)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    large = [NewSchedule("https://example.com", in_=5, json={"x": "x" * 1_000_000})] * 16
+    async with AsyncPostdate(url, KEY, timeout=0.2, retry_for=0) as client:
+        with pytest.raises(ConnectionFailed, match="did not answer: timeout") as caught:
+            await client.schedule_batch(large)
+    assert caught.value.maybe_done
+    ended.set()
+    server.close()
+    await server.wait_closed()
+
+
+def test_a_client_outlives_an_event_loop() -> None:
+    async def credits() -> int:
+        return await client.credits()
+
+    ending = answer(200, {"creditsRemaining": 7}, "Connection: close\r\n")
+    with Line(ending) as line:
+        client = AsyncPostdate(line.url, KEY)
+        assert asyncio.run(credits()) == 7
+        assert asyncio.run(credits()) == 7
+        asyncio.run(client.aclose())
+
+
+async def test_a_closed_client_says_so() -> None:
+    client = AsyncPostdate("http://127.0.0.1:1", KEY)
+    await client.aclose()
+    with pytest.raises(RuntimeError, match="has been closed"):
+        await client.credits()
+
+
+def test_the_blocking_client_does_not_import_aiohttp() -> None:
+    program = (
+        "import sys; from postdate import Postdate; Postdate('http://127.0.0.1', 'k').close();"
+        "sys.exit('aiohttp' in sys.modules)"
+    )
+    path = [entry for entry in sys.path if entry]
+    subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path = {path!r}; {program}"],
+        timeout=60,
+        check=True,
+    )
