@@ -46,8 +46,8 @@ _DONE, _NO_SUCH, _ENDED, _HELD = 1, 0, -1, -2
 
 class Created(NamedTuple):
     """The ids of what is stored, in order: all that was asked for, or the first ones if the
-    credits did not reach. `replayed`: they were stored by an earlier call with the same key, and
-    `note` is what came with that call."""
+    credits did not reach. `replayed`: they were stored by an earlier call with the same key.
+    `note` is what came with the call that stored them."""
 
     schedule_ids: list[str]
     replayed: bool = False
@@ -116,7 +116,7 @@ class Schedules:
             raise NotFound(f"There is no account {account_id}.")
         if reply == 0:
             raise InsufficientCredits
-        return Created(new[:reply])
+        return Created(new[:reply], note=b"" if once is None else once.note)
 
     async def created_before(self, account_id: str, once: Idempotency) -> Created | None:
         """What an earlier call with this key stored, or None. Raises KeyReused. Read-only."""
