@@ -40,13 +40,13 @@ def node_modules(peer: str) -> Path:
     """The modules of a peer that runs on Node.js."""
     if shutil.which("node") is None or shutil.which("npm") is None:
         raise Unavailable("Node.js and npm are not installed")
-    names = ("package.json", "package-lock.json")
-    home = _home(peer, [PINS / peer / name for name in names])
+    pins = PINS / f"{peer}.json"
+    home = _home(peer, [pins])
     if not (home / "made").exists():
         _fresh(home)
-        for name in names:
-            shutil.copy(PINS / peer / name, home / name)
-        _run(["npm", "ci", "--silent", "--no-audit", "--no-fund"], cwd=home)
+        shutil.copy(pins, home / "package.json")
+        install = ["npm", "install", "--no-package-lock", "--ignore-scripts", "--no-audit"]
+        _run([*install, "--no-fund", "--loglevel=error"], cwd=home)
         (home / "made").touch()
     return home / "node_modules"
 
@@ -56,7 +56,7 @@ def versions(peer: str, names: tuple[str, ...]) -> dict[str, str]:
     if (PINS / f"{peer}.txt").exists():
         text = (PINS / f"{peer}.txt").read_text()
         return {n: v for n, v in re.findall(r"^(\S+)==(\S+)$", text, re.M) if n in names}
-    wanted = json.loads((PINS / peer / "package.json").read_text())["dependencies"]
+    wanted = json.loads((PINS / f"{peer}.json").read_text())["dependencies"]
     return {name: wanted[name] for name in names}
 
 

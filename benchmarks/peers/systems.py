@@ -144,12 +144,12 @@ class Postdate(System):
     @contextlib.contextmanager
     def place(self, store: stage.Running) -> Iterator[Place]:
         key = asyncio.run(_key(store.url))
-        with stage.api(store.url, allow_targets="127.0.0.0/8") as api:
+        with stage.api(store.url, allow_targets="127.0.0.0/8", log_level="warning") as api:
             yield Place(store.url.removeprefix("unix://"), {"api": api.url, "key": key})
 
     @contextlib.contextmanager
     def worker(self, store: stage.Running, url: str) -> Iterator[stage.Running]:
-        with stage.worker(store.url) as running:
+        with stage.worker(store.url, log_level="warning") as running:
             yield running
 
 

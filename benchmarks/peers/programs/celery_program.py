@@ -13,7 +13,7 @@ from celery import Celery
 from celery.signals import worker_ready
 
 # Of the pools that are one process, threads were faster here than gevent (774 a second against
-# 592), and never early; 16 of them were as good as 50 and less late.
+# 592), and never early; 16 of them were faster than 50.
 CONCURRENCY = int(os.environ.get("CONCURRENCY", "16"))
 _ADDERS = 8
 _QUIET = "--loglevel=ERROR --without-gossip --without-mingle --without-heartbeat"
