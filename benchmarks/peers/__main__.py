@@ -102,7 +102,8 @@ def prepared(only: list[str] | None) -> list[System]:
 def run(systems: list[System], size: measure.Size, rounds: int) -> dict[str, Any]:
     """All rounds, interleaved; the proof comes first, in the middle and last."""
     found: dict[str, list[dict[str, Any]]] = {system.name: [] for system in systems}
-    wires = []
+    wires: list[float] = []
+    described = machine.describe()  # before it is busy with ourselves
     for number in range(rounds):
         wires.append(wire_per_second())
         for system in systems:
@@ -113,7 +114,7 @@ def run(systems: list[System], size: measure.Size, rounds: int) -> dict[str, Any
             print(f"round {number + 1}  {report.line(system.title, measured)}", flush=True)
     wires += [wire_per_second() for _ in range(max(0, _WIRE_ROUNDS - rounds))]
     return {
-        "machine": machine.describe(),
+        "machine": described,
         "rounds": rounds,
         "size": size._asdict(),
         "receiver_per_second": statistics.median(wires),

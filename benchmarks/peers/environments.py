@@ -52,12 +52,13 @@ def node_modules(peer: str) -> Path:
 
 
 def versions(peer: str, names: tuple[str, ...]) -> dict[str, str]:
-    """What is pinned of the named packages."""
-    if (PINS / f"{peer}.txt").exists():
-        text = (PINS / f"{peer}.txt").read_text()
-        return {n: v for n, v in re.findall(r"^(\S+)==(\S+)$", text, re.M) if n in names}
-    wanted = json.loads((PINS / f"{peer}.json").read_text())["dependencies"]
-    return {name: wanted[name] for name in names}
+    """What is pinned of the named packages, in their order."""
+    pins = PINS / f"{peer}.txt"
+    if pins.exists():
+        pinned = dict(re.findall(r"^(\S+)==(\S+)$", pins.read_text(), re.M))
+    else:
+        pinned = json.loads((PINS / f"{peer}.json").read_text())["dependencies"]
+    return {name: pinned[name] for name in names}
 
 
 def _home(peer: str, pins: list[Path]) -> Path:

@@ -23,6 +23,7 @@ def describe() -> dict[str, Any]:
         "measured": datetime.now(UTC).strftime("%Y-%m-%d"),
         "processor": _processor(),
         "cores": cores,
+        "load": os.getloadavg()[0],
         "memory_gib": round(memory),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),

@@ -102,6 +102,7 @@ def figures(results: dict[str, Any]) -> str:
 
 def _of(results: dict[str, Any]) -> str:
     machine, rounds = results["machine"], results["rounds"]
+    what = f"Medians of {rounds} interleaved rounds" if rounds > 1 else "One round"
     notes = [_note(system) for system in results["systems"]]
     counts = {f"{s['burst_count']:,.0f}" for s in results["systems"]}
     small = [s["title"] for s in results["systems"] if s["burst_count"] < results["size"]["burst"]]
@@ -111,11 +112,19 @@ def _of(results: dict[str, Any]) -> str:
         bursts += f" ({least:,.0f} for {' and '.join(small)}, which take longer)"
     return " ".join(
         [
-            f"Medians of {rounds} interleaved rounds, {machine['measured']}: {machine['words']}.",
+            f"{what}, {machine['measured']}: {machine['words']}.",
             f"{bursts}.",
-            *filter(None, notes),
+            *filter(None, [_busy(machine), *notes]),
         ]
     )
+
+
+def _busy(machine: dict[str, Any]) -> str:
+    """Others' work on the machine spoils the figures; whoever reads them shall know."""
+    if machine["load"] <= machine["cores"] / 2:
+        return ""
+    load = f"a load of {machine['load']:.1f} on {machine['cores']} cores"
+    return f"**The machine was busy with other work ({load} at the start): these are noise.**"
 
 
 def _note(system: dict[str, Any]) -> str:
