@@ -28,7 +28,7 @@ from worker.leases import Leases
 from worker.outcome import unsent_outcome
 from worker.presence import BEAT_EVERY_S, Presence
 from worker.touch import Touch
-from worker.upkeep import Backoff, keep_up
+from worker.upkeep import Backoff, ended, keep_up
 
 # How long a drain may take beyond the longest fire: for the last acks.
 _DRAIN_EXTRA_S = 5.0
@@ -116,9 +116,7 @@ class Worker:
             await stopping.wait()
             await self._drain()
         finally:
-            for each in loops:
-                each.cancel()
-            await asyncio.gather(*loops, return_exceptions=True)
+            await ended(loops)
             await self._firer.aclose()
 
     def _fire(self, invocations: list[Invocation]) -> None:
