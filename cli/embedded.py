@@ -17,10 +17,15 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import structlog
+
+from cli.allocator import Allocator, find_allocator, preloading
 from cli.child import Child
 from cli.data_dir import DataDir, DataDirError, Lock
 from cli.memory import store_share_bytes
 from scheduler.errors import PostdateError
+
+_log = structlog.get_logger()
 
 OLDEST_VERSION = (7, 0)
 _ORPHAN_PATIENCE_S = 60.0
@@ -78,14 +83,16 @@ def _version(binary: Path) -> tuple[int, int]:
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
-def server_environment() -> dict[str, str]:
-    """Our environment, with a glibc malloc that keeps what scripts free and need again at once.
+def server_environment(allocator: Allocator | None = None) -> dict[str, str]:
+    """Our environment, with the allocator, or else with a glibc malloc that keeps what scripts free
+    and need again at once.
 
-    The wheel's server is built with it, and each batch makes and frees thousands of small strings:
-    merging them back each time took a quarter of the server's CPU (a claim 8.1 us an entry, and
-    5.4 so; an ack 17 and 13). At most 70 MB stay with the process for that. Other C libraries do
-    not read this.
+    Each batch makes and frees thousands of small strings: merging them back each time took a
+    quarter of the server's CPU (a claim 8.1 us an entry, and 5.4 so; an ack 17 and 13). At most
+    70 MB stay with the process for that. Other C libraries do not read this.
     """
+    if allocator is not None:
+        return {**os.environ, **preloading(allocator, os.environ)}
     tunables = os.environ.get("GLIBC_TUNABLES", _MALLOC)
     return {**os.environ, "GLIBC_TUNABLES": tunables}
 
@@ -138,13 +145,17 @@ def is_running(data_dir: DataDir) -> bool:
 class EmbeddedValkey:
     """The Valkey of one data dir, as a child that is started again whenever it dies.
 
-    The caller holds the data dir's `lock`.
+    The caller holds the data dir's `lock`. It allocates memory with the best allocator that is
+    installed, unless `malloc` is "libc".
     """
 
-    def __init__(self, data_dir: DataDir, most_bytes: int | None = None) -> None:
+    def __init__(
+        self, data_dir: DataDir, most_bytes: int | None = None, *, malloc: str = "auto"
+    ) -> None:
         self.data_dir = data_dir
         self._most_bytes = most_bytes
         self._binary = find_server()
+        self._allocator = find_allocator(self._binary) if malloc == "auto" else None
         self._lock: Lock | None = None
         self._child: Child | None = None
 
@@ -157,7 +168,7 @@ class EmbeddedValkey:
         self._child = Child(
             "Valkey",
             [os.fspath(self._binary), *arguments],
-            environ=server_environment(),
+            environ=server_environment(self._allocator),
             output=log,
             pass_fds=(self._lock.fd,),
         )
@@ -167,6 +178,8 @@ class EmbeddedValkey:
             raise EmbeddedError(f"{self._binary} cannot be run: {error.strerror}.") from None
         await self._until_it_answers(self._child, listen)
         self._child.keep_alive()
+        if self._allocator is not None:
+            _log.info("the store allocates memory with a library", library=self._allocator.path)
 
     async def stop(self) -> None:
         """Stops it saved; returns once it is gone. Safe to repeat, also after a failed start."""
