@@ -7,6 +7,7 @@ it listens on a Unix socket in the data dir and nowhere else.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.util
 import os
 import platform
@@ -22,7 +23,6 @@ import structlog
 from cli.allocator import Allocator, find_allocator, preloading
 from cli.child import Child
 from cli.data_dir import DataDir, DataDirError, Lock
-from cli.memory import store_share_bytes
 from scheduler.errors import PostdateError
 
 _log = structlog.get_logger()
@@ -32,6 +32,8 @@ _ORPHAN_PATIENCE_S = 60.0
 _ANSWER_PATIENCE_S = 30.0
 _POLL_S = 0.02
 _MALLOC = "glibc.malloc.tcache_count=2000:glibc.malloc.mxfast=0"
+_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+_SHARE = 0.75
 _VERSION = re.compile(r"v=(\d+)\.(\d+)")
 
 
@@ -116,13 +118,22 @@ def server_arguments(
         "auto-aof-rewrite-percentage": 100,
         "auto-aof-rewrite-min-size": "64mb",
         # A full machine must refuse a schedule, not forget one, nor be ended by the system.
-        "maxmemory": most_bytes or store_share_bytes(),
+        "maxmemory": most_bytes or _share_bytes(),
         "maxmemory-policy": "noeviction",
         # A schedule's packed request is longer than the 64 bytes at which a small hash would
         # become a table of three times the size.
         "hash-max-listpack-value": 4096,
     }
     return [word for name, value in options.items() for word in (f"--{name}", str(value))]
+
+
+def _share_bytes() -> int:
+    """Three quarters of what this machine, or this container, has: the rest is for the copy that
+    rewriting the append-only file needs, and for everybody else."""
+    available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with contextlib.suppress(OSError, ValueError):  # no container, or one without a limit
+        available = min(available, int(_CGROUP_LIMIT.read_text()))
+    return int(available * _SHARE)
 
 
 def ask(path: Path, command: str, timeout_s: float = 2.0) -> str | None:
