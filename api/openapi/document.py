@@ -5,17 +5,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import msgspec
 from litestar.handlers import HTTPRouteHandler
 from litestar.routes import HTTPRoute
 
-from api import schemas
+from api import bodies
+from api.fields import Schema
 from api.openapi.operations import OPERATIONS, Operation
 from api.openapi.requests import REQUESTS
-
-Schema = dict[str, Any]
+from api.query import Parameter
 
 _REF = "#/components/schemas/{name}"
 _PATH_NAMES = {"{schedule_id}": "{scheduleId}"}
@@ -32,14 +31,15 @@ _TAGS = [
     {"name": "Statistics", "description": "What was executed, what it came to, what is left."},
     {"name": "Health", "description": "For load balancers."},
 ]
-_KEYED_ERRORS = (401, 429, 500, 503)
-_PLAIN, _RETRY = schemas.ErrorBody, {"Retry-After": {"$ref": "#/components/headers/RetryAfter"}}
+_PUBLIC_ERRORS = (400,)
+_KEYED_ERRORS = (400, 401, 429, 500, 503)
+_PLAIN, _RETRY = bodies.ErrorBody, {"Retry-After": {"$ref": "#/components/headers/RetryAfter"}}
 # Of each error: its name in the document, when it comes, its body, an example, further headers.
 _ERRORS: dict[int, tuple[str, str, type, Schema, Schema]] = {
     400: (
         "BadRequest",
         "The payload or a parameter breaks a rule; nothing was changed.",
-        schemas.DetailedErrorBody,
+        bodies.DetailedErrorBody,
         {
             "error": "targetUrl: It is required.",
             "details": [{"field": "targetUrl", "message": "It is required."}],
@@ -70,7 +70,7 @@ _ERRORS: dict[int, tuple[str, str, type, Schema, Schema]] = {
     409: (
         "Conflict",
         "It has ended, or is being executed right now; `status` says which.",
-        schemas.ConflictBody,
+        bodies.ConflictBody,
         {"error": "Execution has started", "status": "scheduled"},
         {},
     ),
@@ -79,6 +79,13 @@ _ERRORS: dict[int, tuple[str, str, type, Schema, Schema]] = {
         "The body is larger than allowed.",
         _PLAIN,
         {"error": "The request body is larger than 262,144 bytes"},
+        {},
+    ),
+    415: (
+        "Encoded",
+        "The body has a Content-Encoding.",
+        _PLAIN,
+        {"error": "The request body has a Content-Encoding; send it without one"},
         {},
     ),
     422: (
@@ -183,7 +190,7 @@ def _operation(handler: HTTPRouteHandler) -> Schema:
         "summary": handler.summary,
         "description": " ".join((inspect.getdoc(handler.fn) or "").split()),
         "tags": [operation.tag],
-        "parameters": operation.parameters,
+        "parameters": [*operation.parameters, *map(_query_parameter, operation.query)],
         "responses": {str(operation.status): _success(operation)},
     }
     if operation.body is not None:
@@ -191,12 +198,21 @@ def _operation(handler: HTTPRouteHandler) -> Schema:
         described["requestBody"] = {"required": True, "content": content}
     if operation.public:
         described["security"] = []
-    errors = operation.errors + (() if operation.public else _KEYED_ERRORS)
+    errors = operation.errors + (_PUBLIC_ERRORS if operation.public else _KEYED_ERRORS)
     for status in sorted(errors):
         described["responses"][str(status)] = {
             "$ref": f"#/components/responses/{_ERRORS[status][0]}"
         }
     return described
+
+
+def _query_parameter(parameter: Parameter) -> Schema:
+    return {
+        "name": parameter.name,
+        "in": "query",
+        "schema": parameter.schema,
+        "description": parameter.description,
+    }
 
 
 def _success(operation: Operation) -> Schema:
@@ -227,10 +243,9 @@ def _ref(name: str) -> Schema:
 def _schemas() -> Schema:
     answers = {operation.answer for operation in OPERATIONS.values()}
     errors = {body for _, _, body, _, _ in _ERRORS.values()}
-    items = {schemas.AcceptedBody, schemas.RefusedBody}
-    bodies = sorted(answers | errors | items, key=lambda body: body.__name__)
-    _, found = msgspec.json.schema_components(bodies, ref_template=_REF)
-    either = [_ref(body.__name__) for body in (schemas.AcceptedBody, schemas.RefusedBody)]
+    items = [bodies.AcceptedBody, bodies.RefusedBody]
+    described = sorted(answers | errors | {*items}, key=lambda body: body.__name__)
+    _, found = msgspec.json.schema_components(described, ref_template=_REF)
+    either = [_ref(body.__name__) for body in items]
     found["BatchBody"]["properties"]["schedules"]["items"] = {"anyOf": either}
-    found["ScheduleBody"]["properties"]["targetBody"] = {"type": ["object", "null"]}
     return {**REQUESTS, **found}

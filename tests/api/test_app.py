@@ -25,14 +25,14 @@ async def test_an_unknown_path_is_404(api: Api, method: str, path: str) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        ("PUT", "/schedule", {"GET", "POST", "OPTIONS"}),
+        ("PUT", "/schedule", {"GET", "HEAD", "POST", "OPTIONS"}),
         ("GET", "/schedule/batch", {"POST", "OPTIONS"}),
-        ("POST", "/schedule/sch_x", {"GET", "PATCH", "DELETE", "OPTIONS"}),
-        ("POST", "/stats", {"GET", "OPTIONS"}),
-        ("DELETE", "/stats/logs", {"GET", "OPTIONS"}),
-        ("PATCH", "/stats/remaining-credits", {"GET", "OPTIONS"}),
+        ("POST", "/schedule/sch_x", {"GET", "HEAD", "PATCH", "DELETE", "OPTIONS"}),
+        ("POST", "/stats", {"GET", "HEAD", "OPTIONS"}),
+        ("DELETE", "/stats/logs", {"GET", "HEAD", "OPTIONS"}),
+        ("PATCH", "/stats/remaining-credits", {"GET", "HEAD", "OPTIONS"}),
         ("POST", "/healthz", {"GET", "HEAD", "OPTIONS"}),
-        ("BREW", "/schedule", {"GET", "POST", "OPTIONS"}),
+        ("BREW", "/schedule", {"GET", "HEAD", "POST", "OPTIONS"}),
     ],
 )
 async def test_a_wrong_method_is_405_and_says_which_are_right(
@@ -46,7 +46,7 @@ async def test_a_wrong_method_is_405_and_says_which_are_right(
 
 
 async def test_a_wrong_head_is_405_without_a_body(api: Api) -> None:
-    answer = await api.client.head("/schedule")
+    answer = await api.client.head("/schedule/batch")
     assert answer.status_code == 405
     assert answer.content == b""
 

@@ -44,7 +44,7 @@ def bad_fields(data: bytes | dict[str, Any]) -> list[str]:
 
 
 def test_the_least_payload_is_a_get_without_headers_or_body() -> None:
-    assert parse(payload()) == Request(NOW_MS + HOUR_MS, "GET", URL)
+    assert parse(payload()) == Request(NOW_MS + HOUR_MS, "GET", URL, method_given=False)
 
 
 def test_a_full_payload_is_taken_as_it_is() -> None:
@@ -354,7 +354,10 @@ def test_16_kib_of_headers_are_taken_and_a_byte_more_is_not() -> None:
         b'{"targetBody":{"a":+1}}',
         b'{"targetBody":{"a":"\x01"}}',
         b'{"targetBody":{"a":"\\x"}}',
-        b'{"targetBody":{"a":"\\ud800"}}',
+        b'{"targetBody":{"a":"\\ud8"}}',
+        b'{"targetBody":{"a":"\\ud80g"}}',
+        b'{"targetBody":{"a":"\\ud800}}',
+        b'{"targetBody":{"a":\\ud800}}',
         b'{"targetBody":{"a":1,}}',
         b'{"targetBody":{"a":"\xff"}}',
         b'{"targetUrl":"\xff"}',

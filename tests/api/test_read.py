@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from api.headers import MASK
+from api.masks import MASK
 from scheduler.models import Outcome, Plan, Request, Status
 from tests.api.conftest import CREDITS, URL, Api, past, payload
 
