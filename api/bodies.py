@@ -27,19 +27,22 @@ class ErrorBody(Body, frozen=True):
     error: str
 
 
-class DetailedErrorBody(Body, frozen=True):
-    error: str
+class DetailedErrorBody(ErrorBody, frozen=True):
     details: list[FieldError]
 
 
-class ConflictBody(Body, frozen=True):
-    error: str
+class ConflictBody(ErrorBody, frozen=True):
     status: Status
 
 
-class CreatedBody(Body, frozen=True):
+class AcceptedBody(Body, frozen=True):
+    """A request that was stored."""
+
     schedule_id: ScheduleId
     invocation_id: InvocationId
+
+
+class CreatedBody(AcceptedBody, frozen=True):
     message: str
 
 
@@ -49,13 +52,6 @@ class RefusedBody(Body, frozen=True):
     code: int
     error: str
     details: list[FieldError]
-
-
-class AcceptedBody(Body, frozen=True):
-    """An item of a batch that was stored."""
-
-    schedule_id: ScheduleId
-    invocation_id: InvocationId
 
 
 class BatchBody(Body, frozen=True):

@@ -154,6 +154,13 @@ def moment(ms: int | None) -> str | None:
     return None if ms is None else format_iso8601(ms)
 
 
+# Choices have names of their own in the document: generators make one type of each.
+CHOICES: dict[str, Schema] = {
+    "TargetMethod": {"type": "string", "enum": sorted(METHODS)},
+    "Delivery": {"type": "string", "enum": [*Delivery]},
+}
+_TARGET_METHOD, _DELIVERY = ({"$ref": f"#/components/schemas/{name}"} for name in CHOICES)
+
 _TABLE = (
     Field(
         name="targetUrl",
@@ -196,12 +203,11 @@ _TABLE = (
         kind=TEXT,
         rule=target_method,
         schema={
-            "type": ["string", "null"],
-            "enum": [*sorted(METHODS), None],
+            "anyOf": [_TARGET_METHOD, {"type": "null"}],
             "description": "In any letter case. If it is left out, POST with a body, GET without.",
         },
         show=_itself,
-        shown={"type": "string"},
+        shown=_TARGET_METHOD,
     ),
     Field(
         name="targetHeaders",
@@ -244,13 +250,12 @@ _TABLE = (
         rule=delivery,
         default=Delivery.AT_LEAST_ONCE,
         schema={
-            "type": ["string", "null"],
-            "enum": [*Delivery, None],
+            "anyOf": [_DELIVERY, {"type": "null"}],
             "description": "What becomes of a request whose worker was lost while it had it: it is "
             "sent again (at-least-once, if it is left out), or it is given up as failed.",
         },
         show=_itself,
-        shown={"type": "string", "enum": [*Delivery]},
+        shown=_DELIVERY,
     ),
     Field(
         name="expiresAt",
