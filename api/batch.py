@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from litestar import post
 
-from api import json_text
 from api.answer import Answer
 from api.auth import call_of
 from api.bodies import AcceptedBody, BatchBody, RefusedBody
 from api.fields import Rules
 from api.findings import Findings, invalid, shown
+from api.json_text import List, Object
 from api.once import REPLAYED, idempotency, made_at_ms
 from api.payload import parse_request
 from api.reading import read_body
@@ -26,6 +26,7 @@ MAX_ITEMS = 1000
 
 # So much is judged at a time; then other requests have their turn.
 _AT_ONCE_BYTES = 64 * 1024
+_BATCH, _ITEMS = Object(["schedules"]), List(MAX_ITEMS)
 _UNPAID = RefusedBody(402, str(InsufficientCredits()), [])
 
 Judged = Request | InvalidRequest
@@ -59,12 +60,12 @@ async def create_schedules(request: HttpRequest) -> Answer:
 def parse_batch(data: bytes) -> list[bytes]:
     """The items of a batch, each still JSON. Raises InvalidRequest."""
     findings = Findings()
-    given = json_text.members(data)
+    given = _BATCH.members(data)
     for name in given:
         if name != "schedules":
             findings.add(shown(name), "There is no such field.")
-    items = json_text.elements(given.get("schedules", b"null"))
-    if not 1 <= len(items) <= MAX_ITEMS:
+    items = _ITEMS.elements(given.get("schedules", b"null"))
+    if not items:
         findings.add("schedules", f"It must be a list of 1 to {MAX_ITEMS:,} schedules.")
     findings.refuse_if_any()
     return items

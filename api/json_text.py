@@ -8,46 +8,96 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import msgspec
 
-from api.findings import invalid
+from api.findings import invalid, shown
 from scheduler.errors import FieldError, InvalidRequest
 
 T = TypeVar("T")
+Decode = Callable[[bytes], T]
 
-_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_decode_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
+# A text with fewer colons than this has so few members that all may be looked at.
+_FEW = 10_000
+_ANY_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _SURROGATE = re.compile(rb"\\u[dD]")
+_UNKNOWN = re.compile(r"unknown field `(.*)`", re.DOTALL)
 
 
-def members(text: bytes) -> dict[str, bytes]:
-    """The text of each member's value; of a key that is given twice the last counts, as in every
-    JSON parser. Raises InvalidRequest if it is no object, or no JSON."""
-    found, hidden = _decoded(text, _decode_members)
-    if found is None:
-        raise invalid([FieldError("body", "It must be a JSON object.")])
-    if hidden is None:
-        return {name: bytes(value) for name, value in found.items()}
-    shown = {name: hidden.restored(bytes(value)) for name, value in found.items()}
-    return {hidden.restored(name.encode()).decode(): value for name, value in shown.items()}
+class Object:
+    """Objects of certain members, each of any type."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = tuple(names)
+        self._decode = _decoder_of("Members", self._names)
+
+    def members(self, text: bytes) -> dict[str, bytes]:
+        """The text of each member's value; of a key that is given twice the last counts, as in
+        every JSON parser. Further members are among them.
+
+        Raises InvalidRequest if it is no object, or no JSON; and, naming one, for an unknown
+        member of a text so large that nobody wants to read through all that is in it.
+        """
+        try:
+            found, hidden = _decoded(text, self._decode)
+            values = zip(self._names, msgspec.structs.astuple(found), strict=True)
+            given = {name: value for name, value in values if value is not msgspec.UNSET}
+        except msgspec.ValidationError as error:
+            if text.count(b":") > _FEW and (unknown := _UNKNOWN.search(str(error))):
+                found_it = FieldError(shown(unknown[1]), "There is no such field.")
+                raise invalid([found_it]) from None
+            given, hidden = _any_members(text)
+        if hidden is None:
+            return {name: bytes(value) for name, value in given.items()}
+        return {
+            hidden.restored(name.encode()).decode(): hidden.restored(bytes(value))
+            for name, value in given.items()
+        }
 
 
-def elements(text: bytes) -> list[bytes]:
-    """The text of each element; none, if it is no list. Raises InvalidRequest if it is no JSON."""
-    found, hidden = _decoded(text, _decode_elements)
-    texts = [bytes(value) for value in found or ()]
-    return texts if hidden is None else [hidden.restored(each) for each in texts]
+class List:
+    """Lists of at most so many elements, each of any type."""
+
+    def __init__(self, most: int) -> None:
+        self._decode = _decoder_of("Elements", [f"_{n}" for n in range(most)], array_like=True)
+
+    def elements(self, text: bytes) -> list[bytes]:
+        """The text of each element; none, if it is no list, or a longer one, which is not read to
+        its end. Raises InvalidRequest if it is no JSON."""
+        try:
+            found, hidden = _decoded(text, self._decode)
+        except msgspec.ValidationError:
+            return []
+        values = msgspec.structs.astuple(found)
+        texts = [bytes(value) for value in values if value is not msgspec.UNSET]
+        return texts if hidden is None else [hidden.restored(each) for each in texts]
+
+
+def _decoder_of(kind: str, names: Iterable[str], *, array_like: bool = False) -> Decode[Any]:
+    """A struct of these, all optional: what it does not know ends the decoding at once, however
+    much more there is."""
+    fields = [(name, msgspec.Raw | msgspec.UnsetType, msgspec.UNSET) for name in names]
+    struct = msgspec.defstruct(kind, fields, array_like=array_like, forbid_unknown_fields=True)
+    return msgspec.json.Decoder(struct).decode
+
+
+def _any_members(text: bytes) -> tuple[dict[str, msgspec.Raw], _Hidden | None]:
+    try:
+        return _decoded(text, _ANY_MEMBERS)
+    except msgspec.ValidationError:
+        raise invalid([FieldError("body", "It must be a JSON object.")]) from None
 
 
 class _Hidden:
-    """A text whose escapes of surrogates stand under a mark of their own: its own digest, so that
-    nothing else in it looks like them. Raises ValueError if one has not all its digits."""
+    """A text whose escapes of surrogates stand under a mark of their own, which nothing else in
+    it looks like. Raises ValueError if one has not all its digits."""
 
     def __init__(self, text: bytes) -> None:
-        mark = b"\x7f" + hashlib.blake2b(text, digest_size=8).hexdigest().encode()
+        mark = b"\x7f"
+        if mark in text:  # hardly ever; then its own digest
+            mark += hashlib.blake2b(text, digest_size=8).hexdigest().encode()
         self._escape, self._backslash = mark + b"u", mark + b"b"
         # First the escaped backslashes: what follows one of them is no escape.
         text = text.replace(rb"\\", self._backslash)
@@ -60,25 +110,24 @@ class _Hidden:
         return text.replace(self._escape, rb"\u").replace(self._backslash, rb"\\")
 
 
-def _decoded(text: bytes, decode: Callable[[bytes], T]) -> tuple[T | None, _Hidden | None]:
-    """What the decoder makes of it, None if that is of another type; and what had to be hidden.
+def _decoded(text: bytes, decode: Decode[T]) -> tuple[T, _Hidden | None]:
+    """What the decoder makes of it, and what had to be hidden for that.
 
-    Raises InvalidRequest if it is no JSON.
+    Raises msgspec.ValidationError if it is of another type, InvalidRequest if it is no JSON.
     """
-    hidden = None
     try:
         text.decode()  # a Raw value is checked for everything but its UTF-8
         try:
             return decode(text), None
         except msgspec.ValidationError:
-            return None, None
+            raise
         except msgspec.DecodeError:
             if _SURROGATE.search(text) is None:
                 raise
         hidden = _Hidden(text)
         return decode(hidden.text), hidden
     except msgspec.ValidationError:
-        return None, hidden
+        raise
     except (ValueError, RecursionError) as error:
         raise malformed(error) from None
 
@@ -95,7 +144,7 @@ def malformed(error: Exception) -> InvalidRequest:
     return InvalidRequest([FieldError("body", message)], "The request body is not valid JSON")
 
 
-def read(text: bytes, decode: Callable[[bytes], Any], fault: str) -> Any:
+def read(text: bytes, decode: Decode[T], fault: str) -> T:
     """The value of a part. Raises ValueError with `fault` if it is of another type."""
     try:
         return decode(text)

@@ -7,14 +7,16 @@ from typing import Any
 
 import msgspec
 
-from api import json_text
 from api.fields import FIELDS, REQUIRED, Rules, misfits, request_of, timestamp
 from api.findings import Findings, shown
 from api.headers import header_field
+from api.json_text import Object
 from api.masks import is_secret
 from scheduler.errors import InvalidRequest
 from scheduler.models import Request
 from scheduler.targets import Origin, parse_target
+
+_PAYLOAD = Object(FIELDS)
 
 
 def parse_request(data: bytes, rules: Rules, now_ms: int) -> Request:
@@ -23,7 +25,7 @@ def parse_request(data: bytes, rules: Rules, now_ms: int) -> Request:
     Raises InvalidRequest with every bad field; `body` is the field if it is no JSON object.
     """
     findings = Findings()
-    given = json_text.members(data)
+    given = _PAYLOAD.members(data)
     values = _judged(given, rules, now_ms, findings)
     for name in REQUIRED:
         if name not in given:
@@ -37,7 +39,7 @@ def parse_change(data: bytes, rules: Rules, now_ms: int) -> Change:
     """The change that the body of a PATCH asks for. Raises InvalidRequest as above, or if nothing
     is given at all."""
     findings = Findings()
-    given = json_text.members(data)
+    given = _PAYLOAD.members(data)
     for name in given:
         if name in FIELDS and not FIELDS[name].changeable:
             findings.add(name, "It cannot be changed.")
@@ -50,7 +52,7 @@ def parse_change(data: bytes, rules: Rules, now_ms: int) -> Change:
 
 def trigger_at_of(data: bytes) -> int:
     """When a body that was found valid before wants its request performed, in ms."""
-    return timestamp(msgspec.json.decode(json_text.members(data)["triggerAt"]))
+    return timestamp(msgspec.json.decode(_PAYLOAD.members(data)["triggerAt"]))
 
 
 class Change(msgspec.Struct, frozen=True):

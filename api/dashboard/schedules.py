@@ -158,7 +158,10 @@ def _readable(request: Request) -> str | None:
     """The body on many lines; its numbers and spellings stay as they came."""
     if request.body is None:
         return None
-    return msgspec.json.format(request.body, indent=2).decode()
+    try:
+        return msgspec.json.format(request.body, indent=2).decode()
+    except msgspec.DecodeError:  # half a surrogate pair is in it, which msgspec does not take
+        return request.body.decode()
 
 
 def _address(schedule_id: str, note: str = "") -> str:

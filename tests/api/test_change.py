@@ -175,6 +175,40 @@ async def test_what_is_shown_cannot_be_sent_back_with_its_masks(api: Api) -> Non
     assert created.status_code == 400
 
 
+SECRETS = {"Authorization": "Bearer x", "X-Order": "12", "X-Auth": "y"}
+
+
+@pytest.mark.parametrize(
+    "url", ["https://other.example/hook", "http://example.com/hook", "https://example.com:444/hook"]
+)
+async def test_a_new_origin_gets_no_secrets_of_the_one_before(api: Api, url: str) -> None:
+    schedule_id = await api.create_id(targetHeaders=SECRETS)
+    before = await stored(api, schedule_id)
+    answer = await change(api, schedule_id, {"targetUrl": url})
+    assert answer.status_code == 400
+    fields = [detail["field"] for detail in answer.json()["details"]]
+    assert fields == ["targetHeaders.Authorization", "targetHeaders.X-Auth"]
+    assert await stored(api, schedule_id) == before
+
+    anew = {"targetUrl": url, "targetHeaders": {"Authorization": "Bearer z"}}
+    assert (await change(api, schedule_id, anew)).status_code == 200
+    assert (await stored(api, schedule_id)).headers == {"Authorization": "Bearer z"}
+
+
+@pytest.mark.parametrize("url", ["https://EXAMPLE.com:443/other", "https://example.com./x?y"])
+async def test_another_path_of_the_same_origin_keeps_its_headers(api: Api, url: str) -> None:
+    schedule_id = await api.create_id(targetHeaders=SECRETS)
+    assert (await change(api, schedule_id, {"targetUrl": url})).status_code == 200
+    assert (await stored(api, schedule_id)).headers == SECRETS
+
+
+async def test_a_new_origin_may_have_headers_that_are_no_secrets(api: Api) -> None:
+    schedule_id = await api.create_id(targetHeaders={"X-Order": "12"})
+    answer = await change(api, schedule_id, {"targetUrl": "https://other.example/hook"})
+    assert answer.status_code == 200
+    assert (await stored(api, schedule_id)).headers == {"X-Order": "12"}
+
+
 async def test_a_time_that_has_passed_while_it_waits_is_in_no_changes_way(api: Api) -> None:
     """It was due two days ago, and no worker has come by."""
     due_ms = api.store.clock.now_ms() - 48 * HOUR_MS
