@@ -85,6 +85,7 @@ def test_a_limit_from_1_to_100_is_taken(limit: str) -> None:
         "order=ASC",
         "status=done",
         "status=",
+        "targetUrl=" + "a" * 8193,
         "from=yesterday",
         "from=",
         "to=2026-13-01T00:00:00Z",
