@@ -21,7 +21,7 @@ from api.service import HttpRequest
 
 def allow(methods: Iterable[str]) -> str:
     """The value of `Allow` where these methods have handlers."""
-    named = {*methods, "OPTIONS"}
+    named = set(methods)
     return ", ".join(sorted(named | {"HEAD"} if "GET" in named else named))
 
 
