@@ -64,7 +64,7 @@ def parse_batch(data: bytes) -> list[bytes]:
     for name in given:
         if name != "schedules":
             findings.add(shown(name), "There is no such field.")
-    items = _ITEMS.elements(given.get("schedules", b"null"))
+    items = _ITEMS.elements(bytes(given.get("schedules", b"null")))
     if not items:
         findings.add("schedules", f"It must be a list of 1 to {MAX_ITEMS:,} schedules.")
     findings.refuse_if_any()

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from api import json_text
 from api.headers import MAX_HEADERS, read_headers
+from api.json_text import Decode, Part, read, text_or_none
 from api.masks import has_mask, masked, masked_url
 from scheduler.errors import FieldError
 from scheduler.http import METHODS, TOKEN_PATTERN, VALUE_PATTERN
@@ -26,7 +26,6 @@ Schema = dict[str, Any]
 
 MAX_PAST_MS = DAY_MS
 
-_NULL = b"null"
 _END_OF_TIME_MS = parse_iso8601("9999-12-31T23:59:59.999Z") + 1
 # So that an example may be sent as it is, by a process that has been running for a while.
 SOON = format_iso8601((time.time_ns() // 1_000_000 + 30 * DAY_MS) // DAY_MS * DAY_MS)
@@ -49,13 +48,13 @@ class Kind(NamedTuple):
     """A JSON type: how the text of a value is read, and what to say of any other."""
 
     type: str
-    decode: Callable[[bytes], Any]
+    decode: Decode[Any]
     fault: str
 
 
-TEXT = Kind("string", msgspec.json.Decoder(str).decode, "It must be a string.")
+TEXT = Kind("string", msgspec.json.Decoder(str | None).decode, "It must be a string.")
 # Read by its rule, for which the very text counts.
-OBJECT = Kind("object", bytes, "It must be an object.")
+OBJECT = Kind("object", text_or_none, "It must be an object.")
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -78,13 +77,14 @@ class Field(msgspec.Struct, frozen=True):
     required: bool = False
     changeable: bool = True
 
-    def judged(self, text: bytes, rules: Rules, now_ms: int) -> Any:
+    def judged(self, text: Part, rules: Rules, now_ms: int) -> Any:
         """The value that the text of a payload's member gives. Raises as `rule` does."""
-        if text == _NULL:
-            if self.required:
-                raise ValueError(self.kind.fault)
-            return self.default
-        return self.rule(json_text.read(text, self.kind.decode, self.kind.fault), rules, now_ms)
+        value = read(text, self.kind.decode, self.kind.fault)
+        if value is not None:
+            return self.rule(value, rules, now_ms)
+        if self.required:
+            raise ValueError(self.kind.fault)
+        return self.default
 
 
 def target_url(url: str, rules: Rules, now_ms: int) -> str:
@@ -290,9 +290,9 @@ def misfits(values: dict[str, Any], given: Collection[str]) -> list[FieldError]:
 
 
 def request_of(values: dict[str, Any]) -> Request:
-    """The request of these values; a method that was not given is the default of the body."""
-    method = values.get("method")
-    if method is None:
-        method = "GET" if values.get("body") is None else "POST"
-        return Request(**{**values, "method": method, "method_given": False})
+    """The request of these values, which it completes; a method that was not given is the default
+    of the body."""
+    if values.get("method") is None:
+        values["method"] = "GET" if values.get("body") is None else "POST"
+        values["method_given"] = False
     return Request(**values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sized
 
 import msgspec
@@ -10,7 +11,7 @@ from api import json_text
 from api.findings import invalid, shown
 from api.masks import MASK
 from scheduler.errors import FieldError
-from scheduler.http import TOKEN, VALUE, is_reserved
+from scheduler.http import TOKEN, TOKEN_PATTERN, VALUE, is_reserved
 
 MAX_HEADERS = 64
 MAX_HEADER_BYTES = 16 * 1024
@@ -19,6 +20,8 @@ _decode = msgspec.json.Decoder(dict[str, str]).decode
 _decode_loosely = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_value = msgspec.json.Decoder(str).decode
 _NOT_STRINGS = "It must be an object of strings."
+
+_NAMES = re.compile(rf"{TOKEN_PATTERN}(?:\n{TOKEN_PATTERN})*")
 
 Headers = dict[str, str]
 
@@ -32,9 +35,8 @@ def read_headers(text: bytes) -> Headers:
         headers = _decode(text)
     except msgspec.DecodeError:
         return _with_every_fault(json_text.read(text, _decode_loosely, _NOT_STRINGS))
-    _judge_size(headers)
-    if headers and (faults := list(_faults(headers))):
-        raise invalid(faults)
+    if headers and not _all_fine(headers):
+        raise invalid(_faults(headers))
     return headers
 
 
@@ -66,6 +68,19 @@ def _with_every_fault(given: dict[str, msgspec.Raw]) -> Headers:
             faults.append(FieldError(header_field(name), str(error)))
     _judge_size(headers)
     raise invalid([*faults, *_faults(headers)])
+
+
+def _all_fine(headers: Headers) -> bool:
+    """Whether nothing is wrong with any header, asked of all at once. Raises as `_judge_size`."""
+    _judge_size(headers)
+    names = "\n".join(headers)
+    lower = names.lower().split("\n")
+    return (
+        _NAMES.fullmatch(names) is not None
+        and VALUE.fullmatch("".join(headers.values())) is not None
+        and len({*lower}) == len(lower) == len(headers)
+        and not any(map(is_reserved, lower))
+    )
 
 
 def _faults(headers: Headers) -> Iterator[FieldError]:

@@ -17,7 +17,8 @@ from api.findings import invalid, shown
 from scheduler.errors import FieldError, InvalidRequest
 
 T = TypeVar("T")
-Decode = Callable[[bytes], T]
+Part = bytes | msgspec.Raw  # of a text: neither has been looked into beyond being JSON
+Decode = Callable[[Part], T]
 
 # A text with fewer colons than this has so few members that all may be looked at.
 _FEW = 10_000
@@ -33,7 +34,7 @@ class Object:
         self._names = tuple(names)
         self._decode = _decoder_of("Members", self._names)
 
-    def members(self, text: bytes) -> dict[str, bytes]:
+    def members(self, text: bytes) -> dict[str, Part]:
         """The text of each member's value; of a key that is given twice the last counts, as in
         every JSON parser. Further members are among them.
 
@@ -41,20 +42,17 @@ class Object:
         member of a text so large that nobody wants to read through all that is in it.
         """
         try:
-            found, hidden = _decoded(text, self._decode)
-            values = zip(self._names, msgspec.structs.astuple(found), strict=True)
-            given = {name: value for name, value in values if value is not msgspec.UNSET}
+            found, text_of = _decoded(text, self._decode)
         except msgspec.ValidationError as error:
             if text.count(b":") > _FEW and (unknown := _UNKNOWN.search(str(error))):
-                found_it = FieldError(shown(unknown[1]), "There is no such field.")
-                raise invalid([found_it]) from None
-            given, hidden = _any_members(text)
-        if hidden is None:
-            return {name: bytes(value) for name, value in given.items()}
-        return {
-            hidden.restored(name.encode()).decode(): hidden.restored(bytes(value))
-            for name, value in given.items()
-        }
+                detail = FieldError(shown(unknown[1]), "There is no such field.")
+                raise invalid([detail]) from None
+            return _any_members(text)
+        values = zip(self._names, msgspec.structs.astuple(found), strict=True)
+        given = {name: value for name, value in values if value is not msgspec.UNSET}
+        if text_of is bytes:
+            return given
+        return {name: text_of(value) for name, value in given.items()}
 
 
 class List:
@@ -67,12 +65,11 @@ class List:
         """The text of each element; none, if it is no list, or a longer one, which is not read to
         its end. Raises InvalidRequest if it is no JSON."""
         try:
-            found, hidden = _decoded(text, self._decode)
+            found, text_of = _decoded(text, self._decode)
         except msgspec.ValidationError:
             return []
         values = msgspec.structs.astuple(found)
-        texts = [bytes(value) for value in values if value is not msgspec.UNSET]
-        return texts if hidden is None else [hidden.restored(each) for each in texts]
+        return [text_of(value) for value in values if value is not msgspec.UNSET]
 
 
 def _decoder_of(kind: str, names: Iterable[str], *, array_like: bool = False) -> Decode[Any]:
@@ -83,11 +80,12 @@ def _decoder_of(kind: str, names: Iterable[str], *, array_like: bool = False) ->
     return msgspec.json.Decoder(struct).decode
 
 
-def _any_members(text: bytes) -> tuple[dict[str, msgspec.Raw], _Hidden | None]:
+def _any_members(text: bytes) -> dict[str, Part]:
     try:
-        return _decoded(text, _ANY_MEMBERS)
+        found, text_of = _decoded(text, _ANY_MEMBERS)
     except msgspec.ValidationError:
         raise invalid([FieldError("body", "It must be a JSON object.")]) from None
+    return {text_of(name.encode()).decode(): text_of(value) for name, value in found.items()}
 
 
 class _Hidden:
@@ -106,26 +104,27 @@ class _Hidden:
             raise ValueError("an escape has not all its digits")
         self.text = text
 
-    def restored(self, text: bytes) -> bytes:
-        return text.replace(self._escape, rb"\u").replace(self._backslash, rb"\\")
+    def text_of(self, part: Part) -> bytes:
+        """A part of it as it came."""
+        return bytes(part).replace(self._escape, rb"\u").replace(self._backslash, rb"\\")
 
 
-def _decoded(text: bytes, decode: Decode[T]) -> tuple[T, _Hidden | None]:
-    """What the decoder makes of it, and what had to be hidden for that.
+def _decoded(text: bytes, decode: Decode[T]) -> tuple[T, Callable[[Part], bytes]]:
+    """What the decoder makes of it, and what makes of a part of that the text that came.
 
     Raises msgspec.ValidationError if it is of another type, InvalidRequest if it is no JSON.
     """
     try:
         text.decode()  # a Raw value is checked for everything but its UTF-8
         try:
-            return decode(text), None
+            return decode(text), bytes
         except msgspec.ValidationError:
             raise
         except msgspec.DecodeError:
             if _SURROGATE.search(text) is None:
                 raise
         hidden = _Hidden(text)
-        return decode(hidden.text), hidden
+        return decode(hidden.text), hidden.text_of
     except msgspec.ValidationError:
         raise
     except (ValueError, RecursionError) as error:
@@ -144,7 +143,7 @@ def malformed(error: Exception) -> InvalidRequest:
     return InvalidRequest([FieldError("body", message)], "The request body is not valid JSON")
 
 
-def read(text: bytes, decode: Decode[T], fault: str) -> T:
+def read(text: Part, decode: Decode[T], fault: str) -> T:
     """The value of a part. Raises ValueError with `fault` if it is of another type."""
     try:
         return decode(text)
@@ -152,3 +151,9 @@ def read(text: bytes, decode: Decode[T], fault: str) -> T:
         raise ValueError(fault) from None
     except msgspec.DecodeError:  # it was found valid, all but this
         raise ValueError("It may not contain unpaired surrogates.") from None
+
+
+def text_or_none(part: Part) -> bytes | None:
+    """The very text of a part; None for null."""
+    text = bytes(part)
+    return None if text == b"null" else text

@@ -37,7 +37,7 @@ def masked_url(url: str) -> str:
 
 def has_mask(text: str) -> bool:
     """Whether a mask was sent back."""
-    return MASK in text or _MASK_ESCAPED in text.upper()
+    return MASK in text or ("%" in text and _MASK_ESCAPED in text.upper())
 
 
 def _masked_parameter(found: re.Match[str]) -> str:

@@ -10,7 +10,7 @@ import msgspec
 from api.fields import FIELDS, REQUIRED, Rules, misfits, request_of, timestamp
 from api.findings import Findings, shown
 from api.headers import header_field
-from api.json_text import Object
+from api.json_text import Object, Part
 from api.masks import is_secret
 from scheduler.errors import InvalidRequest
 from scheduler.models import Request
@@ -84,7 +84,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 def _judged(
-    given: Mapping[str, bytes], rules: Rules, now_ms: int, findings: Findings
+    given: Mapping[str, Part], rules: Rules, now_ms: int, findings: Findings
 ) -> dict[str, Any]:
     """The values of the members that are fine, by their names in a `Request`."""
     values = {}

@@ -309,6 +309,11 @@ def test_a_header_name_must_be_a_token(name: str) -> None:
     assert bad_fields(payload(targetHeaders={name: "x"})) == [f"targetHeaders.{name}"]
 
 
+def test_a_line_break_in_a_name_makes_no_two_names_of_it() -> None:
+    headers = {"X-A\nX-B": "1", "X-A": "2"}
+    assert bad_fields(payload(targetHeaders=headers)) == ["targetHeaders.X-A\nX-B"]
+
+
 @pytest.mark.parametrize(
     "value", ["a\r\nb", "a\nb", "\0", "\x7f", "\x1f", "a\tb", "\x85", "€", "日"]
 )
