@@ -3,7 +3,7 @@
 # and always installed beside the server, so that pip looks for it nowhere else.
 
 .DEFAULT_GOAL := help
-.PHONY: help up test chaos check fmt clean
+.PHONY: help up test chaos check fmt bench clean
 MAKEFLAGS += --no-print-directory
 
 VENV := .venv
@@ -50,9 +50,12 @@ fmt: $(VENV)/installed-dev ## Format the code
 	@$(BIN)/ruff check --fix --quiet $(CODE) || true
 	@$(BIN)/ruff format $(CODE)
 
+bench: $(VENV)/installed ## Measure Postdate beside BullMQ, SAQ, arq and Celery: 15 minutes
+	@$(BIN)/python -m benchmarks.peers $(ARGS)
+
 clean: ## Remove what was made here, except the data dir .postdate
 	rm -rf $(VENV) dist build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis \
-		.import_linter_cache
+		.import_linter_cache .peers
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The virtual environment is made again if its Python is gone.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from litestar.types import Receive, Scope, Send
 
-from api.rate import rate_headers
+from scheduler.models import Rate
 
+_RATE = "postdate.rate"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -32,14 +33,28 @@ class Answer:
             (b"content-type", b"application/json"),
             (b"content-length", b"%d" % len(self.body)),
         ]
-        headers += rate_headers(scope)
+        headers += _rate_headers(scope)
         if self.headers:
             headers += [(name.encode(), value.encode()) for name, value in self.headers.items()]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        # An answer to HEAD has the headers of the one to GET, and no body.
-        body = b"" if scope.get("method") == "HEAD" else self.body
-        await send({"type": "http.response.body", "body": body, "more_body": False})
+        await send({"type": "http.response.body", "body": self.body, "more_body": False})
 
     def to_asgi_response(self, app: object, request: object, **options: object) -> Answer:
         """What litestar calls on whatever an exception handler returns."""
         return self
+
+
+def note_rate(scope: Scope, rate: Rate) -> None:
+    """From here on every answer to this request tells where its account stands, errors too."""
+    cast("dict[str, Any]", scope)[_RATE] = rate
+
+
+def _rate_headers(scope: Scope) -> list[tuple[bytes, bytes]]:
+    rate: Rate | None = cast("dict[str, Any]", scope).get(_RATE)
+    if rate is None:
+        return []
+    return [
+        (b"ratelimit-limit", b"%d" % rate.limit),
+        (b"ratelimit-remaining", b"%d" % rate.remaining),
+        (b"ratelimit-reset", b"%d" % rate.full_in_s),
+    ]

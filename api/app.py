@@ -6,13 +6,14 @@ import importlib.metadata
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from litestar import Litestar
+from litestar import HttpMethod, Litestar, route
 from litestar.datastructures import State
 
 from api.batch import create_schedules
 from api.dashboard.routes import dashboard_router
 from api.errors import on_exception
 from api.health import healthz, readyz
+from api.methods import App, tell_methods
 from api.openapi import document
 from api.reference import browse_schema, get_asset, get_schema
 from api.schedule import (
@@ -49,8 +50,14 @@ def create_app(settings: Settings, store: Store | None = None) -> Litestar:
     """The API as an ASGI app. It opens the store itself unless one is given; a given one stays
     open when the app ends."""
     service = Service(settings, store)
-    app = Litestar(
-        [*_ROUTES, dashboard_router()],
+    paths = sorted({path for handler in _ROUTES for path in handler.paths})
+    app = App(
+        [
+            # The first one: each path that has none yet gets one of litestar's.
+            route(paths, http_method=HttpMethod.OPTIONS)(tell_methods),
+            *_ROUTES,
+            dashboard_router(),
+        ],
         state=State({"service": service}),
         lifespan=[_running],
         exception_handlers={Exception: on_exception},

@@ -2,23 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
 from litestar.types import Scope
 
-from api.body import header
-from api.errors import RateLimited, Unauthorized
-from api.rate import note_rate
-from api.service import Service
-from scheduler.errors import OutcomeUnknown, StoreUnavailable
+from api.answer import note_rate
+from api.query import Parameter, read_query
+from api.reading import header
+from api.service import HttpRequest, Service, service_of
+from scheduler.errors import OutcomeUnknown, PostdateError, StoreUnavailable
 from scheduler.models import Caller
+from scheduler.store import Store
+
+
+class Unauthorized(PostdateError):
+    """The request has no API key, or none that is active. With `close`, the connection that it
+    came on is closed behind the answer."""
+
+    def __init__(self, sentence: str, *, close: bool = False) -> None:
+        super().__init__(sentence)
+        self.close = close
+
+
+class RateLimited(PostdateError):
+    """The account has used up its plan's rate; in `wait_s` seconds it may go on."""
+
+    def __init__(self, wait_s: int) -> None:
+        super().__init__(f"Too many requests; try again in {wait_s} s")
+        self.wait_s = wait_s
+
+
+class Call(NamedTuple):
+    """A request whose caller is known; `query` has the values of its parameters by name."""
+
+    service: Service
+    account_id: str
+    query: dict[str, Any]
+
+    @property
+    def store(self) -> Store:
+        return self.service.store
+
+
+async def call_of(request: HttpRequest, known: Sequence[Parameter] = ()) -> Call:
+    """Who calls, and with which of the `known` parameters of the query.
+
+    The first thing that every handler but the public ones asks: nothing is said about a request
+    before it is known whose it is. Raises as `authenticate` does, and InvalidRequest.
+    """
+    service = service_of(request)
+    caller = await authenticate(service, request.scope)
+    return Call(service, caller.account_id, read_query(request.scope["query_string"], known))
 
 
 async def authenticate(service: Service, scope: Scope) -> Caller:
     """The caller behind the request's API key, asked of the store each time, so that a
     deactivated key is refused on the very next request.
 
-    The first thing that every handler but the public ones does: nothing is said about a request
-    before it is known whose it is. Raises Unauthorized,
-    RateLimited, or StoreUnavailable.
+    Raises Unauthorized, RateLimited, or StoreUnavailable.
     """
     key = header(scope, b"x-api-key")
     if not key:

@@ -1,63 +1,180 @@
-"""Values of the store as the bodies that clients see. Pure."""
+"""What goes out, in the names that clients see. Times are ISO 8601 strings."""
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
 import msgspec
 
-from api.headers import masked
-from api.schemas import ABSENT, LogEntryBody, ScheduleBody, TimeRangeBody, UsageBody
+from api.fields import FIELDS, moment
+from scheduler.errors import FieldError
 from scheduler.ids import invocation_id
-from scheduler.models import LogEntry, Schedule, Usage
+from scheduler.models import LogEntry, Schedule, Status, Usage
 from scheduler.times import format_iso8601
 
-
-def usage_body(usage: Usage) -> UsageBody:
-    return UsageBody(
-        total_invocations=usage.executed,
-        successful_invocations=usage.completed,
-        failed_invocations=usage.failed,
-        average_response_time=usage.average_response_time_ms,
-        time_range=TimeRangeBody(format_iso8601(usage.from_ms), format_iso8601(usage.to_ms)),
-    )
+# What is said of them in the OpenAPI document; nothing is judged by it.
+_SUFFIX = "[0-7][0-9a-hjkmnp-tv-z]{25}$"
+ScheduleId = Annotated[str, msgspec.Meta(pattern=f"^sch_{_SUFFIX}")]
+InvocationId = Annotated[str, msgspec.Meta(pattern=f"^inv_{_SUFFIX}")]
+Moment = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
 
 
-def schedule_body(schedule: Schedule) -> ScheduleBody:
-    """Of a cancelled one there is no outcome; a mask stands for header values that are secret."""
+class Body(msgspec.Struct, rename="camel", frozen=True):
+    """Base of all that goes out."""
+
+
+class ErrorBody(Body, frozen=True):
+    error: str
+
+
+class DetailedErrorBody(ErrorBody, frozen=True):
+    details: list[FieldError]
+
+
+class ConflictBody(ErrorBody, frozen=True):
+    status: Status
+
+
+class AcceptedBody(Body, frozen=True):
+    """A request that was stored."""
+
+    schedule_id: ScheduleId
+    invocation_id: InvocationId
+
+
+class CreatedBody(AcceptedBody, frozen=True):
+    message: str
+
+
+class RefusedBody(Body, frozen=True):
+    """An item of a batch that was not stored; `code` is what it would have got on its own."""
+
+    code: int
+    error: str
+    details: list[FieldError]
+
+
+class BatchBody(Body, frozen=True):
+    """An answer for each item, in order."""
+
+    schedules: list[Any]  # AcceptedBody or RefusedBody: a union that msgspec could not decode
+
+
+ScheduleBody = msgspec.defstruct(
+    "ScheduleBody",
+    [
+        ("scheduleId", ScheduleId),
+        ("invocationId", InvocationId),
+        ("status", Status),
+        ("createdAt", Moment),
+        *(
+            (field.name, Annotated[Any, msgspec.Meta(extra_json_schema=field.shown)])
+            for field in FIELDS.values()
+        ),
+        ("executedAt", Moment | None),
+        ("statusCode", int | None),
+        ("responseTimeMs", int | None),
+        ("errorMessage", str | None),
+    ],
+    frozen=True,
+)
+ScheduleBody.__doc__ = (
+    "A schedule as it was asked for, and how it stands. What is known of its outcome is null until "
+    "it has been executed."
+)
+
+
+def schedule_body(schedule: Schedule) -> msgspec.Struct:
+    """Of a cancelled one there is no outcome; a mask stands for what is secret."""
     request, outcome = schedule.request, schedule.outcome
     return ScheduleBody(
-        schedule_id=schedule.schedule_id,
-        invocation_id=invocation_id(schedule.schedule_id),
+        scheduleId=schedule.schedule_id,
+        invocationId=invocation_id(schedule.schedule_id),
         status=schedule.status,
-        created_at=format_iso8601(schedule.created_at_ms),
-        trigger_at=format_iso8601(request.trigger_at_ms),
-        target_url=request.url,
-        target_method=request.method,
-        target_headers=masked(request.headers),
-        target_body=ABSENT if request.body is None else msgspec.Raw(request.body),
-        delivery=request.delivery,
-        expires_at=_moment(request.expires_at_ms),
-        executed_at=_moment(schedule.ended_at_ms) if outcome else None,
-        status_code=outcome.status_code if outcome else None,
-        response_time_ms=outcome.response_time_ms if outcome else None,
-        error_message=outcome.error_message if outcome else None,
+        createdAt=format_iso8601(schedule.created_at_ms),
+        **{field.name: field.show(getattr(request, field.of)) for field in FIELDS.values()},
+        executedAt=moment(schedule.ended_at_ms) if outcome else None,
+        statusCode=outcome.status_code if outcome else None,
+        responseTimeMs=outcome.response_time_ms if outcome else None,
+        errorMessage=outcome.error_message if outcome else None,
     )
 
 
-def _moment(ms: int | None) -> str | None:
-    return None if ms is None else format_iso8601(ms)
+class SchedulesBody(Body, frozen=True):
+    schedules: list[ScheduleBody]  # type: ignore[valid-type]
+    next_cursor: str | None
 
 
-def log_entry_body(entry: LogEntry) -> LogEntryBody:
-    return LogEntryBody(
-        invocation_id=invocation_id(entry.schedule_id),
-        schedule_id=entry.schedule_id,
-        created_at=format_iso8601(entry.created_at_ms),
-        scheduled_at=format_iso8601(entry.scheduled_at_ms),
-        executed_at=_moment(entry.executed_at_ms),
-        target_url=entry.url,
-        target_method=entry.method,
-        status=entry.status,
-        status_code=entry.status_code,
-        response_time_ms=entry.response_time_ms,
-        error_message=entry.error_message,
-    )
+class CancelledBody(Body, frozen=True):
+    schedule_id: ScheduleId
+    credits_remaining: int
+    message: str
+    status: Status
+
+
+class CreditsBody(Body, frozen=True):
+    credits_remaining: int
+
+
+class HealthBody(Body, frozen=True):
+    status: str
+
+
+class TimeRangeBody(msgspec.Struct, frozen=True):
+    """`from` is inclusive, `to` exclusive."""
+
+    from_: Moment = msgspec.field(name="from")
+    to: Moment
+
+
+class UsageBody(Body, frozen=True):
+    total_invocations: int
+    successful_invocations: int
+    failed_invocations: int
+    average_response_time: float
+    time_range: TimeRangeBody
+
+    @classmethod
+    def of(cls, usage: Usage) -> UsageBody:
+        return cls(
+            total_invocations=usage.executed,
+            successful_invocations=usage.completed,
+            failed_invocations=usage.failed,
+            average_response_time=usage.average_response_time_ms,
+            time_range=TimeRangeBody(format_iso8601(usage.from_ms), format_iso8601(usage.to_ms)),
+        )
+
+
+class LogEntryBody(Body, frozen=True):
+    invocation_id: InvocationId
+    schedule_id: ScheduleId
+    created_at: Moment
+    scheduled_at: Moment
+    executed_at: Moment | None
+    target_url: str
+    target_method: str
+    status: Status
+    status_code: int
+    response_time_ms: int
+    error_message: str
+
+    @classmethod
+    def of(cls, entry: LogEntry) -> LogEntryBody:
+        return cls(
+            invocation_id=invocation_id(entry.schedule_id),
+            schedule_id=entry.schedule_id,
+            created_at=format_iso8601(entry.created_at_ms),
+            scheduled_at=format_iso8601(entry.scheduled_at_ms),
+            executed_at=moment(entry.executed_at_ms),
+            target_url=entry.url,
+            target_method=entry.method,
+            status=entry.status,
+            status_code=entry.status_code,
+            response_time_ms=entry.response_time_ms,
+            error_message=entry.error_message,
+        )
+
+
+class LogsBody(Body, frozen=True):
+    logs: list[LogEntryBody]
+    next_cursor: str | None

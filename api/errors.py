@@ -8,9 +8,13 @@ from typing import Any, cast
 import structlog
 from litestar import Request, Response
 from litestar.exceptions import HTTPException
+from litestar.types import Receive, Scope, Send
 
 from api.answer import Answer
-from api.schemas import ConflictBody, DetailedErrorBody, ErrorBody
+from api.auth import RateLimited, Unauthorized, authenticate
+from api.bodies import ConflictBody, DetailedErrorBody, ErrorBody
+from api.methods import allow
+from api.reading import BodyEncoded, BodyTooLarge, ClientDisconnected, header
 from scheduler.errors import (
     Conflict,
     FieldError,
@@ -26,43 +30,10 @@ from scheduler.errors import (
 _log = structlog.get_logger()
 
 RETRY_AFTER_S = 1
-_MOST_DETAILS = 100
-_SHOWN_NAME_CHARACTERS = 100
 _REPEAT_CREATE = "Outcome unknown; repeat with the same Idempotency-Key"
 _REPEAT = "Outcome unknown; repeat the request"
 _CHALLENGE = {"www-authenticate": 'ApiKey realm="Postdate"'}
 _RETRY = {"retry-after": str(RETRY_AFTER_S)}
-
-
-class Unauthorized(PostdateError):
-    """The request has no API key, or none that is active. With `close`, the connection that it
-    came on is closed behind the answer."""
-
-    def __init__(self, sentence: str, *, close: bool = False) -> None:
-        super().__init__(sentence)
-        self.close = close
-
-
-class RateLimited(PostdateError):
-    """The account has used up its plan's rate; in `wait_s` seconds it may go on."""
-
-    def __init__(self, wait_s: int) -> None:
-        super().__init__(f"Too many requests; try again in {wait_s} s")
-        self.wait_s = wait_s
-
-
-class BodyTooLarge(PostdateError):
-    """The body is, or says that it is, larger than `limit_bytes`."""
-
-    def __init__(self, limit_bytes: int) -> None:
-        super().__init__(f"The request body is larger than {limit_bytes:,} bytes")
-
-
-class ClientDisconnected(PostdateError):
-    """The client went away before its request was complete; nobody reads the answer."""
-
-    def __init__(self) -> None:
-        super().__init__("The request was not complete")
 
 
 class Draining(PostdateError):
@@ -72,45 +43,12 @@ class Draining(PostdateError):
         super().__init__("The service is draining")
 
 
-def invalid(details: list[FieldError]) -> InvalidRequest:
-    """The refusal of a payload or query with these bad fields, at least one.
-
-    What it says stays within bounds, whatever a client sends: past a hundred bad fields the
-    rest are only counted.
-    """
-    if len(details) == 1:
-        return InvalidRequest(details, _sentence_of_one(details[0]))
-    sentence = f"{len(details):,} fields are not valid: "
-    sentence += ", ".join(detail.field for detail in details[:10])
-    if len(details) > 10:
-        sentence += ", …"
-    if len(details) > _MOST_DETAILS:
-        rest = len(details) - _MOST_DETAILS
-        details = [
-            *details[:_MOST_DETAILS],
-            FieldError("…", f"{rest:,} more fields are not valid."),
-        ]
-    return InvalidRequest(details, sentence)
-
-
-def shown(name: str) -> str:
-    """A client's own name for something, short enough to say back."""
-    if len(name) <= _SHOWN_NAME_CHARACTERS:
-        return name
-    return name[:_SHOWN_NAME_CHARACTERS] + "…"
-
-
-def _sentence_of_one(detail: FieldError) -> str:
-    if detail.message == "Destination not allowed":
-        return detail.message
-    return f"{detail.field}: {detail.message}"
-
-
 # The errors of which a client is told the sentence and no more: status, further headers.
 _PLAIN: tuple[tuple[type[PostdateError], int, dict[str, str] | None], ...] = (
     (InsufficientCredits, 402, None),
     (NotFound, 404, None),
     (BodyTooLarge, 413, None),
+    (BodyEncoded, 415, {"accept-encoding": "identity"}),
     (KeyReused, 422, None),
     (Draining, 503, _RETRY),
 )
@@ -156,12 +94,30 @@ def _answer_to_the_frameworks(error: HTTPException) -> Answer:
     """An unknown path, a wrong method, a Host header that is none."""
     match error.status_code:
         case 404:
-            return Answer(404, ErrorBody("Not found"))
+            return _Unrouted(404, ErrorBody("Not found"))
         case 405:
-            return Answer(405, ErrorBody("Method not allowed"), error.headers)
+            allowed = (error.headers or {}).get("allow", "").split(", ")
+            headers = {"allow": allow(allowed)}
+            return _Unrouted(405, ErrorBody("Method not allowed"), headers)
         case status:
             detail = FieldError("request", f"{error.detail}.")
             return Answer(status, DetailedErrorBody(error.detail, [detail]))
+
+
+class _Unrouted(Answer):
+    """The answer where no handler has asked yet who the caller is: it may have a rate to be told
+    of. Without a key there is nothing to ask."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            if header(scope, b"x-api-key"):
+                await authenticate(scope["litestar_app"].state.service, scope)
+        except (Unauthorized, RateLimited) as refusal:
+            await _answer_to_our_own(refusal)(scope, receive, send)
+        except StoreError:  # then there is no path like this, whoever asks
+            await super().__call__(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
 
 
 def on_exception(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:

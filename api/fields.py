@@ -1,28 +1,34 @@
-"""The rules for the fields of a schedule: a typed payload to a `Request`. Pure."""
+"""The fields of a schedule: one table, which payloads are judged by, answers are made by, and the
+OpenAPI document is written by. Pure.
+
+A new field is a line in `FIELDS`, an attribute in `scheduler.models.Request`, and whatever uses it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+import time
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
 
 import msgspec
 
-from api.errors import invalid
-from api.headers import all_fine, check_headers
-from api.schemas import SchedulePayload
+from api.headers import MAX_HEADERS, read_headers
+from api.json_text import Decode, Part, read, text_or_none
+from api.masks import has_mask, masked, masked_url
 from scheduler.errors import FieldError
+from scheduler.http import METHODS, TOKEN_PATTERN, VALUE_PATTERN
 from scheduler.models import Delivery, Request
 from scheduler.settings import DAY_MS, Settings
-from scheduler.targets import AddressPolicy, parse_target
-from scheduler.times import parse_iso8601
+from scheduler.targets import MAX_URL_CHARACTERS, AddressPolicy, parse_target
+from scheduler.times import format_iso8601, parse_iso8601
 
-P = ParamSpec("P")
-T = TypeVar("T")
+Schema = dict[str, Any]
 
-METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 MAX_PAST_MS = DAY_MS
 
 _END_OF_TIME_MS = parse_iso8601("9999-12-31T23:59:59.999Z") + 1
+# So that an example may be sent as it is, by a process that has been running for a while.
+SOON = format_iso8601((time.time_ns() // 1_000_000 + 30 * DAY_MS) // DAY_MS * DAY_MS)
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -30,85 +36,66 @@ class Rules(msgspec.Struct, frozen=True):
 
     policy: AddressPolicy
     max_horizon_days: int
+    max_body_bytes: int = Settings().max_body_bytes
 
     @classmethod
     def of(cls, settings: Settings) -> Rules:
-        return cls(AddressPolicy(settings.allow_targets), settings.max_horizon_days)
+        policy = AddressPolicy(settings.allow_targets)
+        return cls(policy, settings.max_horizon_days, settings.max_body_bytes)
 
 
-def judge(payload: SchedulePayload, rules: Rules, now_ms: int, found: list[FieldError]) -> Request:
-    """The request that a payload describes.
+class Kind(NamedTuple):
+    """A JSON type: how the text of a value is read, and what to say of any other."""
 
-    `found` holds what decoding has already found wrong; those fields are not judged again.
-    Raises InvalidRequest with every bad field.
+    type: str
+    decode: Decode[Any]
+    fault: str
+
+
+TEXT = Kind("string", msgspec.json.Decoder(str | None).decode, "It must be a string.")
+# Read by its rule, for which the very text counts.
+OBJECT = Kind("object", text_or_none, "It must be an object.")
+
+
+class Field(msgspec.Struct, frozen=True):
+    """All that is known of one field outside of the model.
+
+    `of` is its attribute in a `Request`; `rule` makes the value of that of one of the right type,
+    and raises ValueError with a sentence, or InvalidRequest. `default` stands for null, and for a
+    field that is left out. `schema` tells clients the rule, as far as JSON Schema can.
+    `show` makes what clients see again, and `shown` is the schema of that.
     """
-    if not found:
-        try:
-            return _request(payload, rules, now_ms)
-        except ValueError:
-            pass  # the first fault: now look for all of them
-    _find_all(payload, rules, now_ms, found)
-    raise invalid(found)
+
+    name: str
+    of: str
+    kind: Kind
+    rule: Callable[[Any, Rules, int], Any]
+    schema: Schema
+    show: Callable[[Any], Any]
+    shown: Schema
+    default: Any = None
+    required: bool = False
+    changeable: bool = True
+
+    def judged(self, text: Part, rules: Rules, now_ms: int) -> Any:
+        """The value that the text of a payload's member gives. Raises as `rule` does."""
+        value = read(text, self.kind.decode, self.kind.fault)
+        if value is not None:
+            return self.rule(value, rules, now_ms)
+        if self.required:
+            raise ValueError(self.kind.fault)
+        return self.default
 
 
-def _request(payload: SchedulePayload, rules: Rules, now_ms: int) -> Request:
-    """Raises ValueError at the first fault."""
-    trigger_ms = trigger_at(payload.trigger_at, rules, now_ms)
-    body = target_body(payload.target_body)
-    headers = payload.target_headers or {}
-    if headers and not all_fine(headers):
-        raise ValueError("A header cannot be sent.")
-    return Request(
-        trigger_ms,
-        target_method(payload.target_method, body is not None),
-        target_url(payload.target_url, rules.policy),
-        headers,
-        body,
-        delivery(payload.delivery),
-        expires_at(payload.expires_at, trigger_ms),
-    )
-
-
-def _find_all(payload: SchedulePayload, rules: Rules, now_ms: int, found: list[FieldError]) -> None:
-    """The same rules, to the end: adds a finding for each field that is not in `found` yet."""
-    check = Findings(found).check
-    check("targetUrl", target_url, payload.target_url, rules.policy)
-    trigger_ms = check("triggerAt", trigger_at, payload.trigger_at, rules, now_ms)
-    check("targetMethod", target_method, payload.target_method, has_body=True)
-    check_headers(payload.target_headers or {}, found)
-    check("targetBody", target_body, payload.target_body)
-    check("delivery", delivery, payload.delivery)
-    check("expiresAt", expires_at, payload.expires_at, trigger_ms)
-
-
-class Findings:
-    """Judges fields one by one; `found` names what is wrong already, and gets what is found."""
-
-    def __init__(self, found: list[FieldError]) -> None:
-        self._found = found
-        self._known_bad = {detail.field for detail in found}
-
-    def check(self, name: str, rule: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """What the rule makes of a field; None if it raises ValueError, or the field is bad."""
-        if name in self._known_bad:
-            return None
-        try:
-            return rule(*args, **kwargs)
-        except ValueError as error:
-            self._found.append(FieldError(name, str(error)))
-            return None
-
-
-def target_url(url: str | msgspec.UnsetType, policy: AddressPolicy) -> str:
-    if url is msgspec.UNSET:
-        raise ValueError("It is required.")
-    policy.judge(parse_target(url))
+def target_url(url: str, rules: Rules, now_ms: int) -> str:
+    target = parse_target(url)
+    if has_mask(url):
+        raise ValueError("It has the mask that stands for a secret; give the value itself.")
+    rules.policy.judge(target)
     return url
 
 
-def trigger_at(text: str | msgspec.UnsetType, rules: Rules, now_ms: int) -> int:
-    if text is msgspec.UNSET:
-        raise ValueError("It is required.")
+def trigger_at(text: str, rules: Rules, now_ms: int) -> int:
     moment_ms = timestamp(text)
     if moment_ms < now_ms - MAX_PAST_MS:
         raise ValueError("It may be at most 24 hours in the past.")
@@ -117,13 +104,33 @@ def trigger_at(text: str | msgspec.UnsetType, rules: Rules, now_ms: int) -> int:
     return moment_ms
 
 
-def expires_at(text: str | None, trigger_ms: int | None) -> int | None:
-    if text is None:
-        return None
-    moment_ms = timestamp(text)
-    if trigger_ms is not None and moment_ms <= trigger_ms:
-        raise ValueError("It must be after triggerAt.")
-    return moment_ms
+def target_method(text: str, rules: Rules, now_ms: int) -> str:
+    method = text.upper() if len(text) <= len("OPTIONS") else text
+    # upper() turns a dotless i into an I: only ASCII may come through.
+    if method not in METHODS or not text.isascii():
+        raise ValueError(f"It must be one of {', '.join(METHODS)}.")
+    return method
+
+
+def target_headers(text: bytes, rules: Rules, now_ms: int) -> dict[str, str]:
+    return read_headers(text)
+
+
+def target_body(text: bytes, rules: Rules, now_ms: int) -> bytes:
+    if text[:1] != b"{":
+        raise ValueError("It must be a JSON object or null.")
+    return text
+
+
+def delivery(text: str, rules: Rules, now_ms: int) -> Delivery:
+    try:
+        return Delivery(text)
+    except ValueError:
+        raise ValueError("It must be at-least-once or at-most-once.") from None
+
+
+def expires_at(text: str, rules: Rules, now_ms: int) -> int:
+    return timestamp(text)  # that it comes after triggerAt is judged with the whole
 
 
 def timestamp(text: str) -> int:
@@ -138,29 +145,154 @@ def timestamp(text: str) -> int:
     return moment_ms
 
 
-def target_body(raw: msgspec.Raw) -> bytes | None:
-    text = bytes(raw)
-    if text == b"null":
-        return None
-    if text[:1] != b"{":
-        raise ValueError("It must be a JSON object or null.")
-    return text
+def _itself(value: Any) -> Any:
+    return value
 
 
-def target_method(text: str | None, has_body: bool) -> str:
-    if text is None:
-        return "POST" if has_body else "GET"
-    method = text.upper()
-    # upper() turns a dotless i into an I: only ASCII may come through.
-    if method not in METHODS or not text.isascii():
-        raise ValueError("It must be one of GET, POST, PUT, PATCH, DELETE, HEAD, OPTIONS.")
-    return method
+def moment(ms: int | None) -> str | None:
+    """A moment as it is shown, where there may be none."""
+    return None if ms is None else format_iso8601(ms)
 
 
-def delivery(text: str | None) -> Delivery:
-    if text is None:
-        return Delivery.AT_LEAST_ONCE
-    try:
-        return Delivery(text)
-    except ValueError:
-        raise ValueError("It must be at-least-once or at-most-once.") from None
+# Choices have names of their own in the document: generators make one type of each.
+CHOICES: dict[str, Schema] = {
+    "TargetMethod": {"type": "string", "enum": sorted(METHODS)},
+    "Delivery": {"type": "string", "enum": [*Delivery]},
+}
+_TARGET_METHOD, _DELIVERY = ({"$ref": f"#/components/schemas/{name}"} for name in CHOICES)
+
+_TABLE = (
+    Field(
+        name="targetUrl",
+        of="url",
+        kind=TEXT,
+        rule=target_url,
+        required=True,
+        schema={
+            "type": "string",
+            "format": "uri",
+            "maxLength": MAX_URL_CHARACTERS,
+            "description": "Where the request goes: an absolute http or https URL with a host, "
+            "without user name or password, spaces, control characters or backslashes. An address "
+            "that may not be reached is refused here, a name when it is connected to.",
+            "examples": ["https://example.com/webhooks/orders"],
+        },
+        show=masked_url,
+        shown={"type": "string"},
+    ),
+    Field(
+        name="triggerAt",
+        of="trigger_at_ms",
+        kind=TEXT,
+        rule=trigger_at,
+        required=True,
+        schema={
+            "type": "string",
+            "format": "date-time",
+            "description": "When it goes: ISO 8601. An offset is honoured, no zone means UTC; "
+            "finer than a millisecond rounds up. At most 24 hours in the past (then it is due at "
+            "once), and at most five years ahead unless this installation says otherwise.",
+            "examples": [SOON],
+        },
+        show=format_iso8601,
+        shown={"type": "string", "format": "date-time"},
+    ),
+    Field(
+        name="targetMethod",
+        of="method",  # None stands for the default of the body
+        kind=TEXT,
+        rule=target_method,
+        schema={
+            "anyOf": [_TARGET_METHOD, {"type": "null"}],
+            "description": "In any letter case. If it is left out, POST with a body, GET without.",
+        },
+        show=_itself,
+        shown=_TARGET_METHOD,
+    ),
+    Field(
+        name="targetHeaders",
+        of="headers",
+        kind=OBJECT,
+        rule=target_headers,
+        default={},
+        schema={
+            "type": ["object", "null"],
+            "maxProperties": MAX_HEADERS,
+            "propertyNames": {"pattern": f"^{TOKEN_PATTERN}$"},
+            "additionalProperties": {"type": "string", "pattern": f"^{VALUE_PATTERN}$"},
+            "description": "Headers to send, 16 KiB in all. Those of the connection (Host, "
+            "Content-Length, Transfer-Encoding, Connection, Keep-Alive, TE, Trailer, Upgrade, "
+            "Expect, Proxy-*) and Postdate-* are refused.",
+            "examples": [{"X-Order": "ord_8412"}],
+        },
+        show=masked,
+        shown={"type": "object", "additionalProperties": {"type": "string"}},
+    ),
+    Field(
+        name="targetBody",
+        of="body",
+        kind=OBJECT,
+        rule=target_body,
+        schema={
+            "type": ["object", "null"],
+            "additionalProperties": True,
+            "description": "Sent as the very JSON text that comes in, with Content-Type: "
+            "application/json unless a header says otherwise.",
+            "examples": [{"order": "ord_8412", "action": "remind"}],
+        },
+        show=lambda body: None if body is None else msgspec.Raw(body),
+        shown={"type": ["object", "null"], "additionalProperties": True},
+    ),
+    Field(
+        name="delivery",
+        of="delivery",
+        kind=TEXT,
+        rule=delivery,
+        default=Delivery.AT_LEAST_ONCE,
+        schema={
+            "anyOf": [_DELIVERY, {"type": "null"}],
+            "description": "What becomes of a request whose worker was lost while it had it: it is "
+            "sent again (at-least-once, if it is left out), or it is given up as failed.",
+        },
+        show=_itself,
+        shown=_DELIVERY,
+    ),
+    Field(
+        name="expiresAt",
+        of="expires_at_ms",
+        kind=TEXT,
+        rule=expires_at,
+        schema={
+            "type": ["string", "null"],
+            "format": "date-time",
+            "description": "The last moment at which it may still be sent, after triggerAt; later "
+            "it ends as failed, `Expired before execution`.",
+        },
+        show=moment,
+        shown={"type": ["string", "null"], "format": "date-time"},
+    ),
+)
+FIELDS = {field.name: field for field in _TABLE}
+REQUIRED = tuple(field.name for field in _TABLE if field.required)
+
+
+def misfits(values: dict[str, Any], given: Collection[str]) -> list[FieldError]:
+    """What is wrong with the whole although each field is fine: `values` by their names in a
+    `Request`, of which `given` are new."""
+    due_ms, expires_ms = values.get("trigger_at_ms"), values.get("expires_at_ms")
+    if due_ms is None or expires_ms is None or expires_ms > due_ms:
+        return []
+    if "expires_at_ms" in given:
+        return [FieldError("expiresAt", "It must be after triggerAt.")]
+    if "trigger_at_ms" in given:
+        return [FieldError("triggerAt", "It must be before expiresAt.")]
+    return []
+
+
+def request_of(values: dict[str, Any]) -> Request:
+    """The request of these values, which it completes; a method that was not given is the default
+    of the body."""
+    if values.get("method") is None:
+        values["method"] = "GET" if values.get("body") is None else "POST"
+        values["method_given"] = False
+    return Request(**values)

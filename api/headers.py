@@ -1,72 +1,43 @@
-"""The headers of a schedule: which can be sent, and which are shown masked. Pure."""
+"""The rule for `targetHeaders`: which headers can be sent. Pure."""
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from collections.abc import Iterator, Sized
 
-from api.errors import shown
+import msgspec
+
+from api import json_text
+from api.findings import invalid, shown
+from api.masks import MASK
 from scheduler.errors import FieldError
+from scheduler.http import TOKEN, TOKEN_PATTERN, VALUE, is_reserved
 
 MAX_HEADERS = 64
 MAX_HEADER_BYTES = 16 * 1024
-# No header can have this value, for it is not Latin-1: whoever sends it back has read it here.
-MASK = "\u2022" * 8
 
-_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-# Latin-1 without its control characters: the only characters that a header field can carry and
-# that every receiver reads back as one character each.
-_VALUE = re.compile(r"[ -~\xa0-\xff]*")
-_OURS = frozenset(
-    {
-        "host",
-        "content-length",
-        "transfer-encoding",
-        "connection",
-        "keep-alive",
-        "te",
-        "trailer",
-        "upgrade",
-        "expect",
-    }
-)
-_OUR_PREFIXES = ("proxy-", "postdate-")
-_SECRET = re.compile(r"authorization|cookie|key|token|secret", re.IGNORECASE)
+_decode = msgspec.json.Decoder(dict[str, str]).decode
+_decode_loosely = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_value = msgspec.json.Decoder(str).decode
+_NOT_STRINGS = "It must be an object of strings."
+
+_NAMES = re.compile(rf"{TOKEN_PATTERN}(?:\n{TOKEN_PATTERN})*")
+
+Headers = dict[str, str]
 
 
-def masked(headers: dict[str, str]) -> dict[str, str]:
-    """The headers as they may be shown: values that look like secrets are not told."""
-    return {name: MASK if _SECRET.search(name) else value for name, value in headers.items()}
+def read_headers(text: bytes) -> Headers:
+    """Headers that can be sent.
 
-
-def all_fine(headers: dict[str, str]) -> bool:
-    """Whether nothing is wrong with any header, asked of all at once."""
-    lower = [name.lower() for name in headers]
-    names, values = "".join(lower), "".join(headers.values())
-    return (
-        len(set(lower)) == len(lower) <= MAX_HEADERS
-        and len(names) + len(values) <= MAX_HEADER_BYTES
-        and _VALUE.fullmatch(values) is not None
-        and not any(map(_name_fault, headers))
-    )
-
-
-def check_headers(headers: dict[str, str], details: list[FieldError]) -> None:
-    """Adds a finding for every header that cannot be sent, and for too many of them."""
-    if len(headers) > MAX_HEADERS:
-        details.append(FieldError("targetHeaders", f"It may have at most {MAX_HEADERS} headers."))
-        return
-    if sum(map(len, headers)) + sum(map(len, headers.values())) > MAX_HEADER_BYTES:
-        message = f"Names and values may have at most {MAX_HEADER_BYTES:,} bytes in all."
-        details.append(FieldError("targetHeaders", message))
-    seen: set[str] = set()
-    for name, value in headers.items():
-        lower = name.lower()
-        fault = "It is given twice, in another letter case." if lower in seen else None
-        fault = fault or _name_fault(name) or _value_fault(value)
-        if fault:
-            details.append(FieldError(header_field(name), fault))
-        seen.add(lower)
+    Raises ValueError if they are no headers or too large, InvalidRequest naming each bad one.
+    """
+    try:
+        headers = _decode(text)
+    except msgspec.DecodeError:
+        return _with_every_fault(json_text.read(text, _decode_loosely, _NOT_STRINGS))
+    if headers and not _all_fine(headers):
+        raise invalid(_faults(headers))
+    return headers
 
 
 def header_field(name: str) -> str:
@@ -74,12 +45,59 @@ def header_field(name: str) -> str:
     return f"targetHeaders.{shown(name)}"
 
 
-@lru_cache(maxsize=1024)
-def _name_fault(name: str) -> str | None:
-    if _NAME.fullmatch(name) is None:
+def _judge_count(headers: Sized) -> None:
+    if len(headers) > MAX_HEADERS:
+        raise ValueError(f"It may have at most {MAX_HEADERS} headers.")
+
+
+def _judge_size(headers: Headers) -> None:
+    """Raises ValueError for what is too large to be looked at any closer."""
+    _judge_count(headers)
+    if sum(map(len, headers)) + sum(map(len, headers.values())) > MAX_HEADER_BYTES:
+        raise ValueError(f"Names and values may have at most {MAX_HEADER_BYTES:,} bytes in all.")
+
+
+def _with_every_fault(given: dict[str, msgspec.Raw]) -> Headers:
+    """Raises as `read_headers` does: not all of these are strings."""
+    _judge_count(given)
+    headers, faults = {}, []
+    for name, raw in given.items():
+        try:
+            headers[name] = json_text.read(bytes(raw), _decode_value, "It must be a string.")
+        except ValueError as error:
+            faults.append(FieldError(header_field(name), str(error)))
+    _judge_size(headers)
+    raise invalid([*faults, *_faults(headers)])
+
+
+def _all_fine(headers: Headers) -> bool:
+    """Whether nothing is wrong with any header, asked of all at once. Raises as `_judge_size`."""
+    _judge_size(headers)
+    names = "\n".join(headers)
+    lower = names.lower().split("\n")
+    return (
+        _NAMES.fullmatch(names) is not None
+        and VALUE.fullmatch("".join(headers.values())) is not None
+        and len({*lower}) == len(lower) == len(headers)
+        and not any(map(is_reserved, lower))
+    )
+
+
+def _faults(headers: Headers) -> Iterator[FieldError]:
+    seen: set[str] = set()
+    for name, value in headers.items():
+        lower = name.lower()
+        fault = "It is given twice, in another letter case." if lower in seen else None
+        fault = fault or _name_fault(name, lower) or _value_fault(value)
+        if fault:
+            yield FieldError(header_field(name), fault)
+        seen.add(lower)
+
+
+def _name_fault(name: str, lower: str) -> str | None:
+    if TOKEN.fullmatch(name) is None:
         return "It is not a valid header name."
-    lower = name.lower()
-    if lower in _OURS or lower.startswith(_OUR_PREFIXES):
+    if is_reserved(lower):
         return "This header is set by Postdate and cannot be given."
     return None
 
@@ -87,6 +105,6 @@ def _name_fault(name: str) -> str | None:
 def _value_fault(value: str) -> str | None:
     if value == MASK:
         return "Its value is the mask that stands for a secret; give the value itself."
-    if _VALUE.fullmatch(value) is None:
+    if VALUE.fullmatch(value) is None:
         return "Its value may only have Latin-1 characters, and no control characters."
     return None

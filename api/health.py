@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import asyncio
 
-from litestar import HttpMethod, route
+from litestar import get
 
 from api.answer import Answer
+from api.bodies import HealthBody
 from api.errors import Draining
-from api.schemas import HealthBody
+from api.query import read_query
 from api.service import HttpRequest, service_of
 from scheduler.errors import StoreUnavailable
 
 _PATIENCE_S = 2.0
-_METHODS = [HttpMethod.GET, HttpMethod.HEAD]
 
 
-@route("/healthz", http_method=_METHODS, operation_id="getHealth", summary="Alive?")
+@get("/healthz", operation_id="getHealth", summary="Alive?")
 async def healthz(request: HttpRequest) -> Answer:
     """This process is alive, whatever the store does."""
+    read_query(request.scope["query_string"])
     return Answer(200, HealthBody("ok"))
 
 
-@route("/readyz", http_method=_METHODS, operation_id="getReadiness", summary="Able to serve?")
+@get("/readyz", operation_id="getReadiness", summary="Able to serve?")
 async def readyz(request: HttpRequest) -> Answer:
     """This process can serve: the store answers, and it is not about to end."""
+    read_query(request.scope["query_string"])
     service = service_of(request)
     if service.draining:
         raise Draining

@@ -7,8 +7,8 @@ import re
 
 from litestar.types import Scope
 
-from api.body import header
-from api.errors import invalid
+from api.findings import invalid
+from api.reading import header
 from scheduler.errors import FieldError
 from scheduler.models import Idempotency
 

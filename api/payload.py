@@ -1,125 +1,109 @@
-"""Payloads: the bytes of a request's body to a `Request`, or to a `Change` of one. Pure.
-
-The way that nearly every request takes is one typed decode. Only when that fails is the payload
-read again, field by field, to find everything that is wrong with it.
-
-Of a key that is given twice the last value counts, as in every JSON parser; the text of
-`targetBody` is never looked into beyond being valid JSON.
-"""
+"""Payloads: the bytes of a request's body to a `Request`, or to a `Change` of one. Pure."""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
-from api.change import Change, judge_change
-from api.errors import invalid, shown
-from api.fields import Rules, judge, timestamp
+from api.fields import FIELDS, REQUIRED, Rules, misfits, request_of, timestamp
+from api.findings import Findings, shown
 from api.headers import header_field
-from api.schemas import ChangePayload, SchedulePayload
-from scheduler.errors import FieldError, InvalidRequest
+from api.json_text import Object, Part
+from api.masks import is_secret
+from scheduler.errors import InvalidRequest
 from scheduler.models import Request
+from scheduler.targets import Origin, parse_target
 
-AnyPayload = TypeVar("AnyPayload", SchedulePayload, ChangePayload)
-
-_decoders: dict[type, msgspec.json.Decoder[Any]] = {
-    kind: msgspec.json.Decoder(kind) for kind in (SchedulePayload, ChangePayload)
-}
-_decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-
-_TEXT_OR_NULL: tuple[Any, str] = (str | None, "It must be a string.")
-# Of each field: its key in the struct, its type, and what to say of a value of another type.
-_FIELDS: dict[str, tuple[str, Any, str]] = {
-    "targetUrl": ("target_url", str, "It must be a string."),
-    "triggerAt": ("trigger_at", str, "It must be a string."),
-    "targetMethod": ("target_method", *_TEXT_OR_NULL),
-    "targetBody": ("target_body", msgspec.Raw, ""),
-    "delivery": ("delivery", *_TEXT_OR_NULL),
-    "expiresAt": ("expires_at", *_TEXT_OR_NULL),
-}
+_PAYLOAD = Object(FIELDS)
 
 
 def parse_request(data: bytes, rules: Rules, now_ms: int) -> Request:
     """The request that a body asks for, judged by the store's clock.
 
-    Raises InvalidRequest with every bad field; `body` is the field if it is not JSON at all.
+    Raises InvalidRequest with every bad field; `body` is the field if it is no JSON object.
     """
-    found: list[FieldError] = []
-    return judge(_read(data, SchedulePayload, found), rules, now_ms, found)
+    findings = Findings()
+    given = _PAYLOAD.members(data)
+    values = _judged(given, rules, now_ms, findings)
+    for name in REQUIRED:
+        if name not in given:
+            findings.add(name, "It is required.")
+    findings.extend(misfits(values, values))
+    findings.refuse_if_any()
+    return request_of(values)
 
 
 def parse_change(data: bytes, rules: Rules, now_ms: int) -> Change:
-    """The change that the body of a PATCH asks for. Raises InvalidRequest as above."""
-    found: list[FieldError] = []
-    return judge_change(_read(data, ChangePayload, found), rules, now_ms, found)
+    """The change that the body of a PATCH asks for. Raises InvalidRequest as above, or if nothing
+    is given at all."""
+    findings = Findings()
+    given = _PAYLOAD.members(data)
+    for name in given:
+        if name in FIELDS and not FIELDS[name].changeable:
+            findings.add(name, "It cannot be changed.")
+    values = _judged(given, rules, now_ms, findings)
+    if not given:
+        findings.add("body", "It must give at least one field to change.")
+    findings.refuse_if_any()
+    return Change(values)
 
 
 def trigger_at_of(data: bytes) -> int:
     """When a body that was found valid before wants its request performed, in ms."""
-    return timestamp(msgspec.json.decode(_decode_fields(data)["triggerAt"]))
+    return timestamp(msgspec.json.decode(_PAYLOAD.members(data)["triggerAt"]))
 
 
-def _read(data: bytes, kind: type[AnyPayload], found: list[FieldError]) -> AnyPayload:
-    try:
-        data.decode()  # a Raw field is checked for everything but its UTF-8
-        return _decoders[kind].decode(data)  # type: ignore[no-any-return]
-    except msgspec.ValidationError:
-        return _salvage(data, kind(), found)
-    except (ValueError, RecursionError) as error:
-        raise malformed(error) from None
+class Change(msgspec.Struct, frozen=True):
+    """New values for fields of a `Request`, by their names there; None clears a method."""
+
+    values: dict[str, Any]
+
+    def of(self, before: Request) -> Request:
+        """The whole request as it then is. Raises InvalidRequest if its fields do not go together.
+
+        Only what is changed is judged, and what it has to go with: a triggerAt that has passed
+        since, because the schedule still waits for a worker, is in nobody's way.
+        """
+        values = msgspec.structs.asdict(before)
+        if not values.pop("method_given"):
+            del values["method"]
+        values |= self.values
+        findings = Findings()
+        findings.extend(misfits(values, self.values))
+        if "headers" not in self.values and _origin(values["url"]) != _origin(before.url):
+            # Who may see them was decided for the other one.
+            for name in filter(is_secret, before.headers):
+                findings.add(
+                    header_field(name),
+                    "The new targetUrl is another origin's: give targetHeaders anew.",
+                )
+        findings.refuse_if_any()
+        return request_of(values)
 
 
-def _salvage(data: bytes, payload: AnyPayload, found: list[FieldError]) -> AnyPayload:
-    """The payload without its ill-typed fields, each of which becomes a finding."""
-    try:
-        fields = _decode_fields(data)
-    except msgspec.ValidationError:
-        raise invalid([FieldError("body", "It must be a JSON object.")]) from None
-    except (ValueError, RecursionError) as error:
-        raise malformed(error) from None
-    for name, raw in fields.items():
-        if name == "targetHeaders":
-            payload.target_headers = _salvage_headers(raw, found)
-        elif name in _FIELDS:
-            _salvage_field(payload, name, raw, found)
-        else:
-            found.append(FieldError(shown(name), "There is no such field."))
-    return payload
-
-
-def _salvage_field(
-    payload: SchedulePayload | ChangePayload, name: str, raw: msgspec.Raw, found: list[FieldError]
-) -> None:
-    attribute, kind, message = _FIELDS[name]
-    try:
-        setattr(payload, attribute, msgspec.json.decode(raw, type=kind))
-    except msgspec.ValidationError:
-        found.append(FieldError(name, message))
-
-
-def _salvage_headers(raw: msgspec.Raw, found: list[FieldError]) -> dict[str, str] | None:
-    try:
-        values = msgspec.json.decode(raw, type=dict[str, msgspec.Raw] | None)
-    except msgspec.ValidationError:
-        found.append(FieldError("targetHeaders", "It must be an object of strings."))
-        return None
-    headers = {}
-    for name, value in (values or {}).items():
+def _judged(
+    given: Mapping[str, Part], rules: Rules, now_ms: int, findings: Findings
+) -> dict[str, Any]:
+    """The values of the members that are fine, by their names in a `Request`."""
+    values = {}
+    for name, text in given.items():
+        field = FIELDS.get(name)
+        if field is None:
+            findings.add(shown(name), "There is no such field.")
+            continue
         try:
-            headers[name] = msgspec.json.decode(value, type=str)
-        except msgspec.ValidationError:
-            found.append(FieldError(header_field(name), "It must be a string."))
-    return headers
+            values[field.of] = field.judged(text, rules, now_ms)
+        except InvalidRequest as refusal:
+            findings.extend(refusal.details)
+        except ValueError as error:
+            findings.add(name, str(error))
+    return values
 
 
-def malformed(error: Exception) -> InvalidRequest:
-    """Why the body is not JSON, in a sentence; the decoder's own words say where."""
-    match error:
-        case UnicodeDecodeError():
-            message = "It is not valid UTF-8."
-        case RecursionError():
-            message = "It is nested too deeply."
-        case _:
-            message = f"It is not valid JSON: {str(error).removeprefix('JSON is malformed: ')}."
-    return InvalidRequest([FieldError("body", message)], "The request body is not valid JSON")
+def _origin(url: str) -> Origin | None:
+    try:
+        return parse_target(url).origin
+    except ValueError:
+        return None  # stored by rules of another version: no other is the same

@@ -1,16 +1,17 @@
-"""Query strings to typed values. Pure."""
+"""Query strings to typed values, by a table of parameters that the OpenAPI document is written by
+too. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
-from api.errors import invalid, shown
-from api.fields import timestamp
+from api.fields import Schema, timestamp
+from api.findings import Findings, invalid, shown
 from scheduler.errors import FieldError, InvalidRequest
-
-T = TypeVar("T")
+from scheduler.models import Status
+from scheduler.targets import MAX_URL_CHARACTERS
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 100
@@ -18,55 +19,53 @@ MAX_LIMIT = 100
 _MOST_PARAMETERS = 100
 
 
-class Query:
-    """The parameters of one request, each at most once.
+class Parameter(NamedTuple):
+    """One parameter of a query; `read` makes a value of its text, or raises ValueError."""
 
-    Every finding is collected; `refuse_if_bad` raises them together, so that a client sees all
-    of its mistakes at once.
+    name: str
+    read: Callable[[str], Any]
+    schema: Schema
+    description: str
+
+
+def read_query(query_string: bytes, known: Sequence[Parameter] = ()) -> dict[str, Any]:
+    """The values of one request's parameters, each given at most once; None for those left out.
+
+    Raises InvalidRequest naming every bad one.
     """
+    findings, readers = Findings(), {each.name: each.read for each in known}
+    texts: dict[str, str] = {}
+    repeated: set[str] = set()
+    for name, text in _pairs(query_string) if query_string else ():
+        if name in texts:
+            repeated.add(name)
+        texts[name] = text
+    values: dict[str, Any] = dict.fromkeys(readers)
+    for name, text in texts.items():
+        if name not in readers:
+            findings.add(shown(name), "There is no such parameter.")
+        elif name in repeated:
+            findings.add(name, "It is given more than once.")
+        else:
+            try:
+                values[name] = readers[name](text)
+            except ValueError as error:
+                findings.add(name, str(error))
+    _judge_period(values, findings)
+    findings.refuse_if_any()
+    return values
 
-    def __init__(self, query_string: bytes, known: frozenset[str]) -> None:
-        self._details: list[FieldError] = []
-        self._values: dict[str, str] = {}
-        for name, value in _pairs(query_string):
-            if name not in known:
-                self.find(shown(name), "There is no such parameter.")
-            elif name in self._values:
-                self.find(name, "It is given more than once.")
-            self._values[name] = value
 
-    def get(self, name: str, read: Callable[[str], T]) -> T | None:
-        """The value as `read` makes it; None if absent, or if `read` raises ValueError."""
-        text = self._values.get(name)
-        if text is None:
-            return None
-        try:
-            return read(text)
-        except ValueError as error:
-            self.find(name, str(error))
-            return None
+def bad_parameter(name: str, message: str) -> InvalidRequest:
+    """The refusal of what only a handler can tell to be wrong."""
+    return invalid([FieldError(name, message)])
 
-    def period(self) -> tuple[int | None, int | None]:
-        """`from` and `to` in ms. A period that ends where it begins is empty, not wrong."""
-        from_ms, to_ms = self.get("from", moment), self.get("to", moment)
-        if from_ms is not None and to_ms is not None and from_ms > to_ms:
-            self.find("from", "It may not be after to.")
-        return from_ms, to_ms
 
-    def page(self) -> tuple[int | None, str | None, str | None]:
-        """`limit`, `order` and `cursor`."""
-        limit = self.get("limit", whole_number(1, MAX_LIMIT))
-        return limit, self.get("order", one_of("asc", "desc")), self.get("cursor", str)
-
-    def refuse_if_bad(self) -> None:
-        """Raises InvalidRequest naming every bad parameter."""
-        if self._details:
-            raise invalid(self._details)
-
-    def find(self, name: str, message: str) -> None:
-        """Notes what is wrong with a parameter; of several faults the first is told."""
-        if all(detail.field != name for detail in self._details):
-            self._details.append(FieldError(name, message))
+def _judge_period(values: dict[str, Any], findings: Findings) -> None:
+    """A period that ends where it begins is empty, not wrong."""
+    from_ms, to_ms = values.get("from"), values.get("to")
+    if from_ms is not None and to_ms is not None and from_ms > to_ms:
+        findings.add("from", "It may not be after to.")
 
 
 def _pairs(query_string: bytes) -> list[tuple[str, str]]:
@@ -110,3 +109,52 @@ def one_of(*choices: str) -> Callable[[str], str]:
         return text
 
     return read
+
+
+def _url(text: str) -> str:
+    if len(text) > MAX_URL_CHARACTERS:
+        raise ValueError(f"It may have at most {MAX_URL_CHARACTERS:,} characters.")
+    return text
+
+
+def _order(default: str) -> Parameter:
+    schema = {"type": "string", "enum": ["asc", "desc"], "default": default}
+    return Parameter("order", one_of("asc", "desc"), schema, "Oldest first, or newest first.")
+
+
+_MOMENT = {"type": "string", "format": "date-time"}
+PERIOD = (
+    Parameter(
+        "from", moment, _MOMENT, "ISO 8601: what is at this moment or later. Not after `to`."
+    ),
+    Parameter("to", moment, _MOMENT, "ISO 8601: what is before this moment."),
+)
+_PAGE = (
+    Parameter(
+        "limit",
+        whole_number(1, MAX_LIMIT),
+        {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
+        "The most that one page may have.",
+    ),
+    Parameter(
+        "cursor",
+        str,
+        {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"},
+        "`nextCursor` of the page before; order and filters stay the same.",
+    ),
+)
+OF_SCHEDULES = (*PERIOD, _order("asc"), *_PAGE)
+OF_LOGS = (
+    Parameter(
+        "status", one_of(*Status), {"type": "string", "enum": [*Status]}, "Only what stands so."
+    ),
+    Parameter(
+        "targetUrl",
+        _url,
+        {"type": "string", "maxLength": MAX_URL_CHARACTERS},
+        "Only what went to, or waits for, this very URL.",
+    ),
+    *PERIOD,
+    _order("desc"),
+    *_PAGE,
+)

@@ -9,6 +9,7 @@ from litestar.params import FromPath
 from litestar.types import Receive, Scope, Send
 
 from api.answer import Answer
+from api.query import read_query
 from api.service import HttpRequest
 from scheduler.errors import NotFound
 
@@ -48,12 +49,14 @@ class File:
 @get("/schema")
 async def browse_schema(request: HttpRequest) -> File:
     """A page to read the document in, and to try it."""
+    read_query(request.scope["query_string"])
     return File(_STATIC / "schema.html", "text/html; charset=utf-8", _PAGE_HEADERS)
 
 
 @get("/schema/assets/{name:str}")
 async def get_asset(request: HttpRequest, name: FromPath[str]) -> File:
     """What the page is made of, served from here: no other host learns who reads it."""
+    read_query(request.scope["query_string"])
     if name not in _ASSETS:
         raise NotFound("Not found")
     return File(*_ASSETS[name], _ASSET_HEADERS)
@@ -62,5 +65,6 @@ async def get_asset(request: HttpRequest, name: FromPath[str]) -> File:
 @get("/schema/openapi.json")
 async def get_schema(request: HttpRequest) -> Answer:
     """The OpenAPI document."""
+    read_query(request.scope["query_string"])
     app: Litestar = request.app
     return Answer(200, app.state.document)

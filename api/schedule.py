@@ -6,37 +6,34 @@ from litestar import delete, get, patch, post
 from litestar.params import FromPath
 
 from api.answer import Answer
-from api.auth import authenticate
-from api.bodies import schedule_body
-from api.body import read_body
+from api.auth import call_of
+from api.bodies import CancelledBody, CreatedBody, SchedulesBody, schedule_body
+from api.cursors import Walk
 from api.once import REPLAYED, idempotency
 from api.payload import parse_change, parse_request, trigger_at_of
-from api.query import DEFAULT_LIMIT, Query
-from api.schemas import CancelledBody, CreatedBody, SchedulesBody
-from api.service import HttpRequest, service_of
+from api.query import DEFAULT_LIMIT, OF_SCHEDULES
+from api.reading import read_body
+from api.service import HttpRequest
 from scheduler.ids import invocation_id
+from scheduler.models import Status
 from scheduler.store.schedules.schedules import Created
 from scheduler.times import format_iso8601
-
-_NO_PARAMETERS: frozenset[str] = frozenset()
-_LIST_PARAMETERS = frozenset({"from", "to", "limit", "order", "cursor"})
 
 
 @post("/schedule", operation_id="createSchedule", summary="Schedule a request")
 async def create_schedule(request: HttpRequest) -> Answer:
     """Stores a request to be performed at `triggerAt`; costs one credit."""
-    service, scope = service_of(request), request.scope
-    caller = await authenticate(service, scope)
+    call, scope = await call_of(request), request.scope
+    service, store = call.service, call.store
     data = await read_body(scope, request.receive, service.settings.max_body_bytes)
     once = idempotency(scope, data)
-    store = service.store
     if once is not None:
         # Before it is judged: what was valid then may be too old by now, and has its answer.
-        before = await store.schedules.created_before(caller.account_id, once)
+        before = await store.schedules.created_before(call.account_id, once)
         if before is not None:
             return _created(before, trigger_at_of(data))
     wanted = parse_request(data, service.rules, store.clock.now_ms())
-    created = await store.schedules.create_all(caller.account_id, [wanted], once)
+    created = await store.schedules.create_all(call.account_id, [wanted], once)
     return _created(created, wanted.trigger_at_ms)
 
 
@@ -52,44 +49,41 @@ async def list_schedules(request: HttpRequest) -> Answer:
     """Schedules that have not been executed yet, by `triggerAt`, a page at a time; `cursor` takes
     the `nextCursor` of the page before. What stays as it is meanwhile is neither skipped nor
     repeated, whatever comes and goes around it."""
-    service = service_of(request)
-    caller = await authenticate(service, request.scope)
-    query = Query(request.scope["query_string"], _LIST_PARAMETERS)
-    from_ms, to_ms = query.period()
-    limit, order, cursor = query.page()
-    query.refuse_if_bad()
-    page = await service.store.schedules.page(
-        caller.account_id,
-        from_ms=from_ms,
-        to_ms=to_ms,
-        limit=limit or DEFAULT_LIMIT,
+    call = await call_of(request, OF_SCHEDULES)
+    query, order = call.query, call.query["order"] or "asc"
+    walk = Walk("/schedule", order)
+    page = await call.store.schedules.page(
+        call.account_id,
+        from_ms=query["from"],
+        to_ms=query["to"],
+        limit=query["limit"] or DEFAULT_LIMIT,
         descending=order == "desc",
-        cursor=cursor,
+        cursor=walk.taken_back(query["cursor"]),
     )
-    return Answer(200, SchedulesBody(list(map(schedule_body, page.schedules)), page.next_cursor))
+    next_cursor = walk.given_out(page.next_cursor)
+    return Answer(200, SchedulesBody(list(map(schedule_body, page.schedules)), next_cursor))
 
 
 @get("/schedule/{schedule_id:str}", operation_id="getSchedule", summary="Read a schedule")
 async def get_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> Answer:
     """A schedule as it was asked for, how it stands, and its outcome once it has been executed;
-    for a day after it has ended. Header values that look like secrets are masked."""
-    service = service_of(request)
-    caller = await authenticate(service, request.scope)
-    Query(request.scope["query_string"], _NO_PARAMETERS).refuse_if_bad()
-    schedule = await service.store.schedules.get(caller.account_id, schedule_id)
+    for a day after it has ended. What looks like a secret in its headers, or in the query of its
+    URL, is masked."""
+    call = await call_of(request)
+    schedule = await call.store.schedules.get(call.account_id, schedule_id)
     return Answer(200, schedule_body(schedule))
 
 
 @patch("/schedule/{schedule_id:str}", operation_id="changeSchedule", summary="Change what waits")
 async def change_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> Answer:
     """Changes fields of a schedule while it waits, each given one as a whole: headers are replaced,
-    not merged, and null clears what is optional. It keeps its id, and no credit moves."""
-    service, scope = service_of(request), request.scope
-    caller = await authenticate(service, scope)
-    data = await read_body(scope, request.receive, service.settings.max_body_bytes)
-    store = service.store
-    change = parse_change(data, service.rules, store.clock.now_ms())
-    changed = await store.schedules.change(caller.account_id, schedule_id, change.of)
+    not merged, and null clears what is optional. It keeps its id, and no credit moves. A
+    `targetUrl` of another origin needs headers that look like secrets to be given anew."""
+    call = await call_of(request)
+    service, schedules = call.service, call.store.schedules
+    data = await read_body(request.scope, request.receive, service.settings.max_body_bytes)
+    change = parse_change(data, service.rules, call.store.clock.now_ms())
+    changed = await schedules.change(call.account_id, schedule_id, change.of)
     return Answer(200, schedule_body(changed))
 
 
@@ -101,8 +95,7 @@ async def change_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> A
 )
 async def cancel_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> Answer:
     """Cancels a schedule that still waits, and refunds its credit, once."""
-    service = service_of(request)
-    caller = await authenticate(service, request.scope)
-    remaining = await service.store.schedules.cancel(caller.account_id, schedule_id)
+    call = await call_of(request)
+    remaining = await call.store.schedules.cancel(call.account_id, schedule_id)
     message = "Cancelled before execution; one credit was refunded"
-    return Answer(200, CancelledBody(schedule_id, remaining, message))
+    return Answer(200, CancelledBody(schedule_id, remaining, message, Status.CANCELLED))

@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -27,19 +27,27 @@ _BAD_REQUEST = (
 )
 
 
-def serve(settings: Settings, *, parent_fd: int | None = None) -> None:
+def serve(
+    settings: Settings,
+    *,
+    parent_fd: int | None = None,
+    listeners: Sequence[socket.socket] = (),
+    on_ready: Callable[[], None] = lambda: None,
+) -> None:
     """Serve the API until SIGTERM, SIGINT or EOF on `parent_fd`, then drain and return.
 
     Draining: /readyz answers 503, no new connection is accepted, requests in flight finish,
     for ten seconds at most. A second signal ends it at once. `parent_fd` is the read end of a
     pipe whose other end the parent holds: it breaks when the parent dies, however it dies.
+    `listeners` are sockets that a parent has bound for several processes; without any it listens
+    where the settings say. `on_ready` is called once requests are accepted.
 
     Raises SettingsError if the address cannot be listened on, StoreMisconfigured if the store
     answers but cannot be used.
     """
-    listeners = _listen(settings.host, settings.port)
+    listeners = list(listeners) or _listen(settings.host, settings.port)
     app = create_app(settings)
-    server = _Server(uvicorn_config(app), app.state.service, parent_fd)
+    server = _Server(uvicorn_config(app), app.state.service, parent_fd, on_ready)
     with contextlib.ExitStack() as stack:
         for listener in listeners:
             stack.enter_context(listener)
@@ -92,11 +100,18 @@ def _listen(host: str, port: int) -> list[socket.socket]:
 class _Server(uvicorn.Server):
     """Uvicorn, ending the way Postdate ends."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, parent_fd: int | None) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        service: Service,
+        parent_fd: int | None,
+        on_ready: Callable[[], None],
+    ) -> None:
         super().__init__(config)
         self.misconfigured: StoreMisconfigured | None = None
         self._service = service
         self._parent_fd = parent_fd
+        self._on_ready = on_ready
         service.on_misconfigured = self._give_up
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
@@ -109,6 +124,8 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         spare_the_collector()
+        if self.started:
+            self._on_ready()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -132,11 +149,15 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
     def _watch_parent(self, fd: int) -> None:
-        with contextlib.suppress(BlockingIOError):
+        try:
             if os.read(fd, 4096):
                 return  # a parent that speaks is alive
-            asyncio.get_running_loop().remove_reader(fd)
-            self._drain()
+        except BlockingIOError:
+            return
+        except ConnectionResetError:
+            pass  # it went without having read what we had said
+        asyncio.get_running_loop().remove_reader(fd)
+        self._drain()
 
     def _give_up(self, error: StoreMisconfigured) -> None:
         self.misconfigured = error

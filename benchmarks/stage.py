@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from cli.allocator import find_allocator
 from cli.embedded import ask, find_server, server_arguments, server_environment
 
 _PATIENCE_S = 30.0
@@ -71,8 +72,9 @@ def valkey() -> Iterator[Running]:
     """A store as `postdate up` would have it: every write on disk before it is answered."""
     with tempfile.TemporaryDirectory(prefix="pd-bench-") as home:
         listen, log = Path(home) / "valkey.sock", Path(home) / "valkey.log"
-        command = [str(find_server()), *map(str, server_arguments(Path(home), listen, log))]
-        environment = server_environment()
+        server = find_server()
+        command = [str(server), *map(str, server_arguments(Path(home), listen, log))]
+        environment = server_environment(find_allocator(server))
         with _process(command, environment=environment, stop_with=signal.SIGKILL) as process:
             until(lambda: ask(listen, "PING") == "+PONG", "Valkey")
             yield Running(process, f"unix://{listen}")

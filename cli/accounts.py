@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
 from cli.links import link_url
 from cli.options import Context, command, with_store
+from cli.parameters import Name
 from scheduler.emails import normal_email
 from scheduler.models import Account, Plan
-from scheduler.store import Store
-from scheduler.store.accounts.sessions import Purpose
+
+if TYPE_CHECKING:
+    from scheduler.store import Store
+
+# In one step. What many steps add up to stays a number that JSON's readers have exactly.
+MOST_CREDITS = 10**12
 
 
 class AccountJson(TypedDict):
@@ -30,8 +35,15 @@ def account_group() -> None:
 
 
 @account_group.command(name="create")
-@click.argument("name")
-@click.option("--credits", "granted", type=click.IntRange(min=0), default=0, show_default=True)
+@click.argument("name", type=Name())
+@click.option(
+    "--credits",
+    "granted",
+    type=click.IntRange(0, MOST_CREDITS),
+    default=0,
+    show_default=True,
+    metavar="N",
+)
 @click.option(
     "--plan",
     type=click.Choice([plan.value for plan in Plan]),
@@ -61,6 +73,8 @@ def create(
         )
         if not account.email:
             return account, None
+        from scheduler.store.accounts.sessions import Purpose
+
         secret = await store.sessions.make_link(account.account_id, Purpose.SET_PASSWORD)
         return account, link_url(context.settings, secret)
 
@@ -83,7 +97,7 @@ def list_accounts(context: Context) -> None:
 
 @account_group.command(name="grant")
 @click.argument("account")
-@click.argument("more", metavar="N", type=click.IntRange(min=1))
+@click.argument("more", metavar="N", type=click.IntRange(1, MOST_CREDITS))
 @command()
 def grant(context: Context, account: str, more: int) -> None:
     """Give ACCOUNT N more credits."""
@@ -105,6 +119,8 @@ def link(context: Context, account: str, password: bool) -> None:
     It is good once, and for an hour. Where the dashboard is: POSTDATE_PUBLIC_URL, or else
     POSTDATE_HOST and POSTDATE_PORT.
     """
+    from scheduler.store.accounts.sessions import Purpose
+
     purpose = Purpose.SET_PASSWORD if password else Purpose.SIGN_IN
 
     async def make(store: Store) -> tuple[Account, str]:

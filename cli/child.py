@@ -1,10 +1,11 @@
-"""A child process of `up`: started, kept alive, stopped."""
+"""A child process: started, kept alive, stopped."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
+import signal
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,8 @@ _STDERR_FD = 2
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 10.0
 _STEADY_AFTER_S = 30.0
+# Of one that was asked to end, perhaps before it had learned to do so in order.
+_AS_ASKED = (0, -signal.SIGTERM)
 
 
 class Child:
@@ -44,6 +47,7 @@ class Child:
         self._pass_fds = pass_fds
         self._process: asyncio.subprocess.Process | None = None
         self._keeper: asyncio.Task[None] | None = None
+        self._hurried = False
 
     @property
     def running(self) -> bool:
@@ -57,15 +61,17 @@ class Child:
             return "has not ended"
         return f"was killed by signal {-code}" if code < 0 else f"ended with exit status {code}"
 
-    async def start(self) -> None:
+    async def start(self, arguments: Sequence[str] = (), pass_fds: Sequence[int] = ()) -> None:
+        """Runs it, this time with more arguments and descriptors. Raises OSError."""
         with self._open_output() as output:
             self._process = await asyncio.create_subprocess_exec(
                 *self._argv,
+                *arguments,
                 env=self._environ,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                pass_fds=self._pass_fds,
+                pass_fds=(*self._pass_fds, *pass_fds),
                 start_new_session=True,
             )
 
@@ -83,31 +89,51 @@ class Child:
         if self._process is not None:
             await self._process.wait()
 
-    async def stop(self, grace_s: float) -> None:
-        """SIGTERM, then SIGKILL after `grace_s`; returns once it is gone. Safe to repeat."""
+    async def stop(self, grace_s: float) -> bool:
+        """Asks it to end, and kills it after `grace_s`; returns once it is gone. Safe to repeat.
+
+        Whether it ended as asked, which one that did not run at all has done, and one that was
+        hastened.
+        """
         self.let_end()
         if self._keeper is not None:
             await asyncio.gather(self._keeper, return_exceptions=True)
         if self._process is None or not self.running:
-            return
-        self._process.terminate()
+            return True
+        self._ask_to_end()
         try:
             await asyncio.wait_for(self._process.wait(), grace_s)
         except TimeoutError:
             _log.warning("does not stop, killed", child=self.name, after_s=grace_s)
-            self.kill()
+            self._signal(signal.SIGKILL)
             await self._process.wait()
+        return self._hurried or self._process.returncode in _AS_ASKED
 
-    def kill(self) -> None:
+    def hasten(self) -> None:
+        """Ends it at once, for good."""
+        self._hurried = True
+        self.let_end()
+        self._signal(signal.SIGKILL)
+
+    def _ask_to_end(self) -> None:
+        self._signal(signal.SIGTERM)
+
+    def _has_refused(self) -> bool:
+        """Whether starting it again is of no use."""
+        return False
+
+    def _signal(self, number: signal.Signals) -> None:
         if self._process is not None and self.running:
             with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
+                self._process.send_signal(number)
 
     async def _keep(self) -> None:
         pause_s, said = _FIRST_PAUSE_S, False
         while True:
             since = time.monotonic()
             await self.wait()
+            if self._has_refused():
+                return
             if time.monotonic() - since > _STEADY_AFTER_S:
                 pause_s, said = _FIRST_PAUSE_S, False
             if not said:

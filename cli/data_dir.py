@@ -52,6 +52,17 @@ class DataDir:
         except OSError as error:
             raise _unusable(self.path, error) from None
 
+    @property
+    def open_to_others(self) -> str | None:
+        """A sentence if others than its owner may look into the directory."""
+        mode = stat.S_IMODE(self.path.stat().st_mode)
+        if not mode & 0o077:
+            return None
+        return (
+            f"Others may look into the data dir {self.path} (mode {mode:03o}); what it holds"
+            f" includes the secrets of targets: chmod 700 {self.path}"
+        )
+
     def make_socket_path(self) -> Path:
         """Clears the way for a server's socket. Only for the holder of `valkey.lock`."""
         link, socket = self.path / "valkey.sock", _socket_path(self.path)

@@ -7,6 +7,7 @@ it listens on a Unix socket in the data dir and nowhere else.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.util
 import os
 import platform
@@ -17,16 +18,22 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import structlog
+
+from cli.allocator import Allocator, find_allocator, preloading
 from cli.child import Child
 from cli.data_dir import DataDir, DataDirError, Lock
-from cli.memory import store_share_bytes
 from scheduler.errors import PostdateError
+
+_log = structlog.get_logger()
 
 OLDEST_VERSION = (7, 0)
 _ORPHAN_PATIENCE_S = 60.0
 _ANSWER_PATIENCE_S = 30.0
 _POLL_S = 0.02
 _MALLOC = "glibc.malloc.tcache_count=2000:glibc.malloc.mxfast=0"
+_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+_SHARE = 0.75
 _VERSION = re.compile(r"v=(\d+)\.(\d+)")
 
 
@@ -78,14 +85,16 @@ def _version(binary: Path) -> tuple[int, int]:
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
-def server_environment() -> dict[str, str]:
-    """Our environment, with a glibc malloc that keeps what scripts free and need again at once.
+def server_environment(allocator: Allocator | None = None) -> dict[str, str]:
+    """Our environment, with the allocator, or else with a glibc malloc that keeps what scripts free
+    and need again at once.
 
-    The wheel's server is built with it, and each batch makes and frees thousands of small strings:
-    merging them back each time took a quarter of the server's CPU (a claim 8.1 us an entry, and
-    5.4 so; an ack 17 and 13). At most 70 MB stay with the process for that. Other C libraries do
-    not read this.
+    Each batch makes and frees thousands of small strings: merging them back each time took a
+    quarter of the server's CPU (a claim 8.1 us an entry, and 5.4 so; an ack 17 and 13). At most
+    70 MB stay with the process for that. Other C libraries do not read this.
     """
+    if allocator is not None:
+        return {**os.environ, **preloading(allocator, os.environ)}
     tunables = os.environ.get("GLIBC_TUNABLES", _MALLOC)
     return {**os.environ, "GLIBC_TUNABLES": tunables}
 
@@ -109,13 +118,22 @@ def server_arguments(
         "auto-aof-rewrite-percentage": 100,
         "auto-aof-rewrite-min-size": "64mb",
         # A full machine must refuse a schedule, not forget one, nor be ended by the system.
-        "maxmemory": most_bytes or store_share_bytes(),
+        "maxmemory": most_bytes or _share_bytes(),
         "maxmemory-policy": "noeviction",
         # A schedule's packed request is longer than the 64 bytes at which a small hash would
         # become a table of three times the size.
         "hash-max-listpack-value": 4096,
     }
     return [word for name, value in options.items() for word in (f"--{name}", str(value))]
+
+
+def _share_bytes() -> int:
+    """Three quarters of what this machine, or this container, has: the rest is for the copy that
+    rewriting the append-only file needs, and for everybody else."""
+    available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with contextlib.suppress(OSError, ValueError):  # no container, or one without a limit
+        available = min(available, int(_CGROUP_LIMIT.read_text()))
+    return int(available * _SHARE)
 
 
 def ask(path: Path, command: str, timeout_s: float = 2.0) -> str | None:
@@ -138,13 +156,17 @@ def is_running(data_dir: DataDir) -> bool:
 class EmbeddedValkey:
     """The Valkey of one data dir, as a child that is started again whenever it dies.
 
-    The caller holds the data dir's `lock`.
+    The caller holds the data dir's `lock`. It allocates memory with the best allocator that is
+    installed, unless `malloc` is "libc".
     """
 
-    def __init__(self, data_dir: DataDir, most_bytes: int | None = None) -> None:
+    def __init__(
+        self, data_dir: DataDir, most_bytes: int | None = None, *, malloc: str = "auto"
+    ) -> None:
         self.data_dir = data_dir
         self._most_bytes = most_bytes
         self._binary = find_server()
+        self._allocator = find_allocator(self._binary) if malloc == "auto" else None
         self._lock: Lock | None = None
         self._child: Child | None = None
 
@@ -157,7 +179,7 @@ class EmbeddedValkey:
         self._child = Child(
             "Valkey",
             [os.fspath(self._binary), *arguments],
-            environ=server_environment(),
+            environ=server_environment(self._allocator),
             output=log,
             pass_fds=(self._lock.fd,),
         )
@@ -167,6 +189,8 @@ class EmbeddedValkey:
             raise EmbeddedError(f"{self._binary} cannot be run: {error.strerror}.") from None
         await self._until_it_answers(self._child, listen)
         self._child.keep_alive()
+        if self._allocator is not None:
+            _log.info("the store allocates memory with a library", library=self._allocator.path)
 
     async def stop(self) -> None:
         """Stops it saved; returns once it is gone. Safe to repeat, also after a failed start."""

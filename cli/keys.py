@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
 from cli.options import Context, command, with_store
+from cli.parameters import Name
 from scheduler.models import ApiKey
-from scheduler.store import Store
 from scheduler.times import format_iso8601
+
+if TYPE_CHECKING:
+    from scheduler.store import Store
 
 
 class KeyJson(TypedDict):
@@ -31,7 +34,7 @@ def key_group() -> None:
 
 @key_group.command(name="create")
 @click.argument("account")
-@click.option("--name", required=True, metavar="TEXT", help="What the key is for.")
+@click.option("--name", type=Name(), required=True, metavar="TEXT", help="What the key is for.")
 @command()
 def create(context: Context, account: str, name: str) -> None:
     """Make a key for ACCOUNT and print it.

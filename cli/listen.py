@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from cli.options import fail, show
-from cli.port import Port
+from cli.output import fail, show
 from scheduler.errors import PostdateError
 from scheduler.times import format_iso8601, parse_iso8601
+
+if TYPE_CHECKING:
+    from cli.port import Port
 
 _SHOWN_BODY = 60
 _SHOWN_PATH = 200

@@ -1,44 +1,138 @@
-"""Logging of every process: one line an event, on stderr, from structlog and stdlib alike."""
+"""`postdate logs`: the entries of the log, once or as they come."""
 
 from __future__ import annotations
 
-import logging
-import sys
+from datetime import UTC, datetime
+from itertools import takewhile
+from time import sleep as _pause
+from typing import TYPE_CHECKING, Any, Literal
 
-import structlog
-from structlog.typing import Processor
+import click
+
+from cli.parameters import Moment, local_zone
+from cli.remote import Remote, remote_command, sentence_of, when
+
+if TYPE_CHECKING:
+    from postdate import LogEntry, Postdate, Status
+
+_EVERY_S = 1.0
+_ENDED: tuple[Status, ...] = ("completed", "failed", "cancelled")
+_END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 
 
-def set_up_logging(level: str, *, as_json: bool = False) -> None:
-    """Sends everything of `level` and above to stderr, as text or as one JSON object a line."""
-    shared: list[Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
+@click.command(name="logs")
+@click.option("--follow", "-f", is_flag=True, help="Go on with what ends from now on.")
+@click.option("--status", type=click.Choice(["scheduled", *_ENDED]))
+@click.option("--target", metavar="URL", help="Only what was sent there.")
+@click.option(
+    "--from",
+    "from_",
+    type=Moment(),
+    metavar="TIME",
+    help="2026-12-24, '2026-12-24 18:00', 2026-12-24T18:00Z; without a zone it is this machine's"
+    f" ({local_zone()}).",
+)
+@click.option("--to", type=Moment(), metavar="TIME", help="As --from; no longer in it.")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
+@click.option("--order", type=click.Choice(["asc", "desc"]), help="[default: desc, newest first]")
+@remote_command
+def logs_command(
+    remote: Remote,
+    follow: bool,
+    status: Status | None,
+    target: str | None,
+    limit: int,
+    from_: str | None,
+    to: str | None,
+    order: Literal["asc", "desc"] | None,
+) -> None:
+    """Show the log: what was executed or cancelled, and what waits.
+
+    With --follow it goes on until Ctrl-C, oldest first, one line (with --json, one object) an
+    entry, with all that has ended.
+    """
+    if follow:
+        if from_ or to or order or status == "scheduled":
+            raise click.UsageError(
+                "--follow goes with --status (of what ended), --target, --limit."
+            )
+        _follow(remote, Tail(remote.client, (status,) if status else _ENDED, target), limit)
+        return
+    found = remote.client.logs(
+        status=status, url=target, from_=from_, to=to, limit=limit, order=order
+    )
+    entries = list(found)
+    remote.show(entries, "\n".join(map(_line, entries)) or "No entries.")
+
+
+class Tail:
+    """What has ended since the last look.
+
+    For each status the newest entry seen is where the next look ends: entries are only ever
+    added at the end of those, so that no clock has a say in it.
+    """
+
+    def __init__(self, client: Postdate, statuses: tuple[Status, ...], url: str | None) -> None:
+        self._client = client
+        self._url = url
+        self._newest: dict[Status, str] = dict.fromkeys(statuses, "")
+        self._first = True
+
+    def look(self, limit: int) -> list[LogEntry]:
+        """Oldest first; the first look finds the last `limit`, the others whatever is new.
+
+        Raises PostdateError; then the next look finds what this one would have.
+        """
+        most = limit if self._first else None
+        found = {status: self._read(status, most) for status in self._newest}
+        self._first = False
+        self._newest |= {status: new[0].invocation_id for status, new in found.items() if new}
+        # The moment of a cancellation is not told; it is put last.
+        entries = [entry for new in found.values() for entry in reversed(new)]
+        entries.sort(key=lambda entry: entry.executed_at or _END_OF_TIME)
+        return entries if most is None else entries[-most:]
+
+    def _read(self, status: Status, most: int | None) -> list[LogEntry]:
+        newest = self._newest[status]
+        entries = self._client.logs(status=status, url=self._url, limit=most)
+        return list(takewhile(lambda entry: entry.invocation_id != newest, entries))
+
+
+def _follow(remote: Remote, tail: Tail, limit: int) -> None:
+    """Until Ctrl-C. What may pass by itself is told once and waited for."""
+    from postdate import ConnectionFailed, RateLimited, Unavailable
+
+    passing: Any = (ConnectionFailed, RateLimited, Unavailable)
+    told = True  # at the first look they are errors like any other
+    try:
+        _print(remote, tail.look(limit))
+        told = False
+        while True:
+            _pause(_EVERY_S)
+            try:
+                _print(remote, tail.look(limit))
+                told = False
+            except passing as error:
+                if not told:
+                    click.echo(f"{sentence_of(error)}; trying again.", err=True)
+                told = True
+    except KeyboardInterrupt:
+        return
+
+
+def _print(remote: Remote, entries: list[LogEntry]) -> None:
+    for entry in entries:
+        remote.show(entry, _line(entry))
+
+
+def _line(entry: LogEntry) -> str:
+    told = [
+        when(entry.executed_at or entry.scheduled_at),
+        f"{entry.status:9}",
+        f"{entry.status_code or '-':>3}",
+        f"{entry.response_time_ms:>5} ms",
+        f"{entry.target_method} {entry.target_url}",
+        entry.schedule_id,
+        entry.error_message,
     ]
-    structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        cache_logger_on_first_use=True,
-    )
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder()],
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.format_exc_info,
-                _renderer(as_json),
-            ],
-        )
-    )
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(level.upper())
-
-
-def _renderer(as_json: bool) -> Processor:
-    if as_json:
-        return structlog.processors.JSONRenderer()
-    return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0)
+    return "  ".join(told).rstrip()

@@ -1,22 +1,66 @@
-"""The command `postdate`."""
+"""The command `postdate`. Of its commands only the one that is called is imported: a customer's
+need nothing of the server, and whoever calls them from a script does so often."""
 
 from __future__ import annotations
 
+import importlib
+from typing import NamedTuple
+
 import click
 
-from cli.accounts import account_group
-from cli.cancel import cancel_command
-from cli.check import check_command
-from cli.entries import logs_command
-from cli.keys import key_group
-from cli.listen import listen_command
-from cli.roles import api_command, worker_command
-from cli.schedule import schedule_command
-from cli.stats import stats_command
-from cli.up import up_command
+
+class Entry(NamedTuple):
+    """Where a command is, as `module:name`, and what the list of commands says of it."""
+
+    place: str
+    says: str
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+COMMANDS = {
+    "up": Entry("cli.up:up_command", "Run everything on this machine: store, API and workers."),
+    "listen": Entry(
+        "cli.listen:listen_command", "Receive requests and print each, with its lateness."
+    ),
+    "schedule": Entry("cli.schedule:schedule_command", "Have URL called at a chosen time."),
+    "cancel": Entry(
+        "cli.cancel:cancel_command", "Cancel the waiting schedule ID, and have its credit back."
+    ),
+    "logs": Entry(
+        "cli.logs:logs_command", "Show the log: what was executed or cancelled, and what waits."
+    ),
+    "stats": Entry(
+        "cli.stats:stats_command", "Count executions, and tell the credits that are left."
+    ),
+    "api": Entry("cli.roles:api_command", "Serve the HTTP API."),
+    "worker": Entry("cli.roles:worker_command", "Fire what is due."),
+    "account": Entry("cli.accounts:account_group", "Make accounts, list them, give them credits."),
+    "key": Entry("cli.keys:key_group", "Make API keys, list them, deactivate them."),
+    "check": Entry(
+        "cli.check:check_command", "Read the whole store and report every broken invariant."
+    ),
+}
+
+
+class Commands(click.Group):
+    """Those of COMMANDS, in that order; each is imported when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module, _, name = entry.place.partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.says) for name, entry in COMMANDS.items()])
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="postdate", prog_name="postdate")
 def main() -> None:
     """Postdate stores an HTTP request and performs it at a chosen future time.
@@ -32,21 +76,6 @@ def main() -> None:
     Every flag takes its default from an environment variable; README.md has the table.
     """
 
-
-for _command in (
-    up_command,
-    listen_command,
-    schedule_command,
-    cancel_command,
-    logs_command,
-    stats_command,
-    api_command,
-    worker_command,
-    account_group,
-    key_group,
-    check_command,
-):
-    main.add_command(_command)
 
 if __name__ == "__main__":
     main()

@@ -1,25 +1,32 @@
-"""What all commands share: where the store is, how to print, how to fail."""
+"""What the commands of an operator share: their settings, and the way to the store.
+
+Imports that take their time are where they are needed: `--help` needs none of them.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import functools
-import json
 import os
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
 
-from cli.data_dir import DataDir
-from cli.embedded import is_running
-from cli.logs import set_up_logging
-from scheduler.errors import PostdateError, StoreError
-from scheduler.settings import Settings, from_environment, without_password
-from scheduler.store import Store
+from cli.output import fail, show
+from cli.reasons import reason_of
+from scheduler.errors import OutcomeUnknown, PostdateError, StoreError
+from scheduler.settings import (
+    Settings,
+    from_environment,
+    unknown_variables,
+    without_password,
+)
+
+if TYPE_CHECKING:
+    from scheduler.store import Store
 
 T = TypeVar("T")
 
@@ -65,10 +72,14 @@ def command(*setting_flags: str) -> Callable[[Callable[..., None]], Callable[...
         ) -> None:
             flags = {"redis_url": redis_url, "data_dir": data_dir}
             flags |= {name: options.pop(name) for name in setting_flags}
+            from cli.log_setup import set_up_logging
+
             try:
                 given = {name: str(value) for name, value in flags.items() if value is not None}
                 settings = from_environment(os.environ, given)
                 set_up_logging(settings.log_level, as_json=as_json)
+                if options.get("parent_fd") is None:  # whose parent has said it
+                    _tell_unknown_variables()
                 function(Context(settings, as_json), *args, **options)
             except PostdateError as error:
                 fail(str(error), as_json=as_json)
@@ -78,16 +89,11 @@ def command(*setting_flags: str) -> Callable[[Callable[..., None]], Callable[...
     return decorate
 
 
-def show(answer: object, text: str, *, as_json: bool) -> None:
-    """Prints an answer: for machines as JSON, for people as text."""
-    click.echo(json.dumps(answer, ensure_ascii=False) if as_json else text)
+def _tell_unknown_variables() -> None:
+    import structlog
 
-
-def fail(sentence: str, *, as_json: bool) -> NoReturn:
-    """One sentence on stderr, exit status 1."""
-    sentence = sentence.rstrip(".") + "."
-    click.echo(json.dumps({"error": sentence}) if as_json else sentence, err=True)
-    sys.exit(1)
+    for sentence in unknown_variables(os.environ):
+        structlog.get_logger().warning(sentence)
 
 
 def locate_store(settings: Settings) -> Settings:
@@ -97,6 +103,9 @@ def locate_store(settings: Settings) -> Settings:
     """
     if settings.redis_url is not None:
         return settings
+    from cli.data_dir import DataDir
+    from cli.embedded import is_running
+
     data_dir = DataDir(Path(settings.data_dir))
     if not is_running(data_dir):
         raise PostdateError(
@@ -108,11 +117,23 @@ def locate_store(settings: Settings) -> Settings:
 
 async def open_store(settings: Settings) -> Store:
     """The store, or a PostdateError that says which one it is and what is wrong with it."""
+    from scheduler.store import Store
+
     try:
         return await Store.open(settings)
     except StoreError as error:
         where = without_password(settings.redis_url or "")
-        raise PostdateError(f"{str(error).rstrip('.')} ({where}).") from error
+        raise PostdateError(f"{_why_closed(error)} ({where}).") from error
+
+
+def _why_closed(error: StoreError) -> str:
+    sentence = str(error).rstrip(".")
+    if isinstance(error, OutcomeUnknown):  # of a question: it was opened, not changed
+        sentence = "The store cannot be reached"
+    if not sentence.endswith("cannot be reached"):
+        return sentence
+    reason = reason_of(error) or str(error.__cause__ or "it does not say why")
+    return f"{sentence}: {reason.rstrip('.')}"
 
 
 def with_store(settings: Settings, use: Callable[[Store], Awaitable[T]]) -> T:

@@ -1,17 +1,24 @@
-"""The HTTP port of `up`: checked before anything is started, and kept for the API."""
+"""The HTTP port of a parent: reserved before anything is started, kept for the API processes."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import ipaddress
 import os
 import socket
 import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from scheduler.errors import PostdateError
 
 _POLL_S = 0.05
+_BACKLOG = 2048
+# Elsewhere sockets may share a port as well, but one of them gets all the connections.
+_SPREADS = sys.platform == "linux"
+_Address = tuple[Any, ...]
 
 
 class PortError(PostdateError):
@@ -19,16 +26,18 @@ class PortError(PostdateError):
 
 
 class Port:
-    """A free port, reserved: bound but not listening, so that only the API can listen on it.
+    """A free port, reserved on every address of the host that this machine has.
 
-    `address` is the first of the host's that this machine has.
+    Nobody listens on it but who is given sockets by `listen`. The kernel spreads connections over
+    the processes that have their own, and passes by the one that is gone; a socket that all of
+    them accepted from would give most of a burst to whoever wakes first.
     """
 
-    def __init__(self, host: str, reservation: socket.socket) -> None:
+    def __init__(self, host: str, reservations: Sequence[socket.socket]) -> None:
         self.host = host
-        self.address: str = reservation.getsockname()[0]
-        self.number: int = reservation.getsockname()[1]
-        self._reservation = reservation
+        self.address: str = reservations[0].getsockname()[0]
+        self.number: int = reservations[0].getsockname()[1]
+        self._reservations = reservations
 
     @property
     def url(self) -> str:
@@ -39,14 +48,20 @@ class Port:
         """Where this machine itself reaches the API."""
         return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.address, self.address)  # noqa: S104
 
+    def listen(self) -> list[socket.socket]:
+        """Sockets for one process that is to serve here, for the caller to pass on and to close."""
+        return [_listening(each) for each in self._reservations]
+
     def free(self) -> None:
-        self._reservation.close()
+        """Safe to repeat."""
+        for each in self._reservations:
+            each.close()
 
 
 async def reserve(host: str, number: int, *, patience_s: float) -> Port:
     """Reserves the port, any free one for 0. Raises PortError if it stays taken.
 
-    `patience_s` is for the API of an `up` that was killed: it is about to notice and to go.
+    `patience_s` is for the API of a parent that was killed: it is about to notice and to go.
     """
     deadline = asyncio.get_running_loop().time() + patience_s
     while True:
@@ -68,23 +83,68 @@ def is_loopback(host: str) -> bool:
 
 def _reserve(host: str, number: int) -> Port:
     found = socket.getaddrinfo(host, number, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    for family, kind, protocol, _, address in found:
-        reservation = socket.socket(family, kind, protocol)
-        try:
-            # Two sockets may be bound to one port if both say this and neither listens yet.
-            reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            reservation.bind(address)
-        except OSError as error:
-            reservation.close()
+    made: list[socket.socket] = []
+    try:
+        for family, _, _, _, address in dict.fromkeys(found):
+            port = made[0].getsockname()[1] if made else number
             # A name may stand for an address that this machine does not have, ::1 for instance.
-            if error.errno != errno.EADDRNOTAVAIL:
-                raise
-            continue
-        port = Port(host, reservation)
-        if sys.platform != "linux":
-            port.free()  # elsewhere a bound port is taken: free for a moment, then the API's
-        return port
-    raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
+            with _passing(errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                made.append(_reserved(family, (address[0], port, *address[2:])))
+    except OSError:
+        for each in made:
+            each.close()
+        raise
+    if not made:
+        raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
+    return Port(host, made)
+
+
+@contextlib.contextmanager
+def _passing(*passed: int) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in passed:
+            raise
+
+
+def _reserved(family: int, address: _Address) -> socket.socket:
+    """A socket that keeps the port. What listens there already, and be it one of those that share
+    the port among them, is found out by listening without sharing, for a moment."""
+    alone = _bound(family, address, share=False)
+    try:
+        alone.listen(_BACKLOG)
+        if not _SPREADS:
+            return alone
+        address = alone.getsockname()
+    except OSError:
+        alone.close()
+        raise
+    alone.close()
+    return _bound(family, address, share=True)
+
+
+def _listening(reservation: socket.socket) -> socket.socket:
+    if not _SPREADS:
+        return reservation.dup()
+    made = _bound(reservation.family, reservation.getsockname(), share=True)
+    made.listen(_BACKLOG)
+    return made
+
+
+def _bound(family: int, address: _Address, *, share: bool) -> socket.socket:
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if share:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        made.bind(address)
+    except OSError:
+        made.close()
+        raise
+    return made
 
 
 def _sentence(host: str, number: int, error: OSError) -> str:

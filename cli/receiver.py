@@ -30,8 +30,6 @@ async def receive(
     port = await reserve(host, number, patience_s=0.0)
     config = uvicorn.Config(
         _app(status, on_request),
-        host=port.address,
-        port=port.number,
         loop="none",  # asyncio.run has chosen it
         ws="none",
         lifespan="off",
@@ -46,7 +44,7 @@ async def receive(
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(signal_number, server.end)
     try:
-        await server.serve()
+        await server.serve(sockets=port.listen())
     finally:
         port.free()
 

@@ -1,26 +1,35 @@
-"""`postdate api` and `postdate worker`: one role each, for many machines or as children of `up`.
+"""`postdate api` and `postdate worker`: one role each, for many machines or as children.
 
-A child of `up` is given one end of a socket pair, `--parent-fd`. It reads end-of-file there once
-`up` is gone, however it went, and then drains and exits; a worker writes a byte once it is ready.
+A child is given one end of a socket pair, `--parent-fd`. It reads end-of-file there once its parent
+is gone, however it went, or wants it to end, and then drains and exits; it writes a byte there
+once it is ready. A child that is an API accepts from sockets of its parent, `--listen-fd`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
+import socket
 from collections.abc import Callable
 
 import click
-import uvloop
 
+from cli.log_setup import findings_were_told
 from cli.open_files import raise_limit
 from cli.options import Context, command, locate_store
 from scheduler.settings import Settings
 
-READY_BYTE = b"r"
+_READY_BYTE = b"r"
 
+_processes = click.option(
+    "--processes",
+    type=click.IntRange(1, 256),
+    help="How many processes do it. [env: POSTDATE_PROCESSES; default: 1]",
+)
 _parent_fd = click.option("--parent-fd", type=int, hidden=True)
+_quiet_store = click.option("--quiet-store", is_flag=True, hidden=True)
 
 
 @click.command(name="api")
@@ -30,39 +39,84 @@ _parent_fd = click.option("--parent-fd", type=int, hidden=True)
     type=click.IntRange(0, 65535),
     help="Where to listen. [env: POSTDATE_PORT; default: 8000]",
 )
+@_processes
 @_parent_fd
-@command("host", "port")
-def api_command(context: Context, parent_fd: int | None) -> None:
+@_quiet_store
+@click.option("--listen-fd", "listen_fds", type=int, multiple=True, hidden=True)
+@command("host", "port", "processes")
+def api_command(
+    context: Context, parent_fd: int | None, quiet_store: bool, listen_fds: tuple[int, ...]
+) -> None:
     """Serve the HTTP API; run as many as you like on one store.
 
-    Put a load balancer before them and let it ask /readyz. SIGTERM finishes the requests in
+    With --processes there are several behind one port, and one that dies is started again. Put a
+    load balancer before many machines and let it ask /readyz. SIGTERM finishes the requests in
     flight, then exits. Every other setting is an environment variable: see README.md.
     """
+    if context.settings.processes > 1:
+        _run_processes("api", context)
+        return
     raise_limit()
     from api.serve import serve  # half a second of imports that no other command needs
 
-    serve(locate_store(context.settings), parent_fd=parent_fd)
+    def say_ready() -> None:
+        if parent_fd is not None:
+            _tell_parent(parent_fd)
+
+    serve(
+        _settings(context, quiet_store),
+        parent_fd=parent_fd,
+        listeners=[socket.socket(fileno=fd) for fd in listen_fds],
+        on_ready=say_ready,
+    )
 
 
 @click.command(name="worker")
+@_processes
 @_parent_fd
-@command()
-def worker_command(context: Context, parent_fd: int | None) -> None:
+@_quiet_store
+@command("processes")
+def worker_command(context: Context, parent_fd: int | None, quiet_store: bool) -> None:
     """Fire what is due; run as many as you like on one store.
 
-    SIGTERM drains: what is in flight is finished and recorded, the rest is given back to the
-    other workers. A worker that is lost has its schedules fired by another within 25 seconds.
-    Every other setting is an environment variable: see README.md.
+    With --processes there are several on this machine, and one that dies is started again. SIGTERM
+    drains: what is in flight is finished and recorded, the rest is given back to the other
+    workers. A worker that is lost has its schedules fired by another within 25 seconds. Every
+    other setting is an environment variable: see README.md.
     """
+    if context.settings.processes > 1:
+        _run_processes("worker", context)
+        return
 
     def say_ready() -> None:
         if parent_fd is None:
             context.show({"ready": "worker"}, "Postdate worker is ready")
         else:
-            os.write(parent_fd, READY_BYTE)
+            _tell_parent(parent_fd)
 
     raise_limit()
-    uvloop.run(_work(locate_store(context.settings), parent_fd, say_ready))
+    import uvloop
+
+    uvloop.run(_work(_settings(context, quiet_store), parent_fd, say_ready))
+
+
+def _run_processes(role: str, context: Context) -> None:
+    from cli.processes import run_processes
+
+    run_processes(role, context)
+
+
+def _settings(context: Context, quiet_store: bool) -> Settings:
+    if quiet_store:
+        findings_were_told()
+    return locate_store(context.settings)
+
+
+def _tell_parent(fd: int) -> None:
+    os.set_blocking(fd, False)
+    # Nobody reads what those say who are started later: it may be full, and the parent be gone.
+    with contextlib.suppress(OSError):
+        os.write(fd, _READY_BYTE)
 
 
 async def _work(settings: Settings, parent_fd: int | None, say_ready: Callable[[], None]) -> None:
@@ -77,6 +131,6 @@ async def _work(settings: Settings, parent_fd: int | None, say_ready: Callable[[
 
 
 def _on_parent_gone(loop: asyncio.AbstractEventLoop, fd: int, stopping: asyncio.Event) -> None:
-    """`up` never writes to its children: if the descriptor can be read, it is at its end."""
+    """A parent never writes to its children: if the descriptor can be read, it is at its end."""
     loop.remove_reader(fd)
     stopping.set()

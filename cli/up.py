@@ -1,47 +1,36 @@
 """`postdate up`: everything on one machine, and its orderly end.
 
 Start: data dir, port, Valkey, the first account, API and workers, the ready line.
-Stop: API, workers (drained), Valkey. Should `up` be killed, API and workers see the other end
-of a socket pair close and stop by themselves; the next `up` takes over from the Valkey.
+Stop: API, workers (drained), Valkey. Should `up` be killed, API and workers notice and stop by
+themselves (see `tied.py`); the next `up` takes over from the Valkey.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import signal
-import socket
-import sys
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 
 import click
 import msgspec
 import structlog
 
-from cli.child import Child
+from cli.children import Children
 from cli.data_dir import DataDir, take_lock
 from cli.embedded import EmbeddedValkey
 from cli.links import link_url
-from cli.options import Context, command, open_store
+from cli.options import Context, command
 from cli.port import Port, is_loopback, reserve
-from cli.ready import until_ready
-from scheduler.errors import NameTaken, NotFound
-from scheduler.models import Account, Plan
-from scheduler.settings import LOOPBACK, Settings
-from scheduler.store import Store
-from scheduler.store.accounts.sessions import Purpose
+from cli.ready import until_served
+from cli.supervise import ORPHAN_PATIENCE_S, supervise
+from cli.tied import TiedChild
+from scheduler.settings import LOOPBACK, Settings, cidrs
 
 _log = structlog.get_logger()
 
-FIRST_ACCOUNT = "default"
-FIRST_CREDITS = 1_000_000
-
-_API_GRACE_S = 20.0
-_WORKER_GRACE_S = 10.0  # beyond the time limit of a fire
-# How long a port may stay taken by the API of an `up` that was killed. With a URL there is no
-# data dir to tell whether one was.
-_PATIENCE_S = 15.0
-_PATIENCE_WITH_A_URL_S = 3.0
+_PATIENCE_S = 60.0
+# Where the data dir tells that the `up` before was killed, its API has this long to go.
+_ABANDONED_PATIENCE_S = 15.0
 
 
 @click.command(name="up")
@@ -66,36 +55,11 @@ def up_command(context: Context) -> None:
     Ctrl-C stops it all in order, and what was scheduled is there after the next start; a second
     Ctrl-C does not wait for requests in flight.
     """
+    os.umask(0o077)  # the append-only file holds headers and bodies, secrets among them
     if is_loopback(context.settings.host) and not _targets_were_given():
         settings = msgspec.structs.replace(context.settings, allow_targets=LOOPBACK)
         context = msgspec.structs.replace(context, settings=settings)
-    asyncio.run(_run(Up(context)))
-
-
-async def _run(up: Up) -> None:
-    asked_to_stop = asyncio.Event()
-
-    def on_signal() -> None:
-        if asked_to_stop.is_set():
-            up.hasten()
-        asked_to_stop.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
-            continue  # as nohup has it
-        asyncio.get_running_loop().add_signal_handler(number, on_signal)
-    starting = asyncio.create_task(up.start())
-    stopping = asyncio.create_task(asked_to_stop.wait())
-    try:
-        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if starting.done():
-            starting.result()
-        await stopping
-    finally:
-        starting.cancel()
-        await asyncio.gather(starting, return_exceptions=True)
-        await up.stop()
-        stopping.cancel()
+    asyncio.run(supervise(Up(context)))
 
 
 class Up:
@@ -104,43 +68,40 @@ class Up:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._settings = context.settings
-        # Its other end, held by the API and the workers, tells them when we are gone.
-        self._ours, self._theirs = socket.socketpair()
-        self._children: list[Child] = []
+        self._children: Children | None = None
+        self._faults: list[str] = []
         self._stops = AsyncExitStack()
 
     async def start(self) -> None:
         """Returns once requests are served and that was said. Raises PostdateError."""
+        from cli.first_account import first_key, sign_in_link  # and with it the store's client
+
         settings = self._settings
         if settings.redis_url is not None:
-            port = await self._reserve_port(_PATIENCE_WITH_A_URL_S)
+            port = await self._reserve_port(ORPHAN_PATIENCE_S)
         else:
             data_dir = DataDir(settings.data_dir)
             lock = take_lock(data_dir)
             self._stops.callback(lock.free)
-            port = await self._reserve_port(_PATIENCE_S if lock.abandoned else 0.0)
+            if data_dir.open_to_others:
+                _log.warning(data_dir.open_to_others)
+            port = await self._reserve_port(_ABANDONED_PATIENCE_S if lock.abandoned else 0.0)
             await self._start_valkey(data_dir)
             settings = msgspec.structs.replace(settings, redis_url=data_dir.url)
-        key = await _first_key(settings)
+        key = await first_key(settings)
         await self._start_children(settings, port)
-        link = link_url(settings, await _sign_in_link(settings), base_url=port.url)
+        link = link_url(settings, await sign_in_link(settings), base_url=port.url)
         self._announce(port, key, link)
 
-    async def stop(self) -> None:
+    async def stop(self) -> list[str]:
         """API, workers (drained), Valkey (saved); returns once all are gone."""
-        if self._children:
-            _log.info("stopping")
-        for child in self._children:
-            child.let_end()
         await self._stops.aclose()
-        self._ours.close()
-        self._theirs.close()
+        return self._faults
 
     def hasten(self) -> None:
         """Waits for no request in flight; what was being fired becomes due again."""
-        for child in self._children:
-            child.let_end()
-            child.kill()
+        if self._children is not None:
+            self._children.hasten()
 
     async def _reserve_port(self, patience_s: float) -> Port:
         port = await reserve(self._settings.host, self._settings.port, patience_s=patience_s)
@@ -148,36 +109,36 @@ class Up:
         return port
 
     async def _start_valkey(self, data_dir: DataDir) -> None:
-        valkey = EmbeddedValkey(data_dir, self._settings.max_memory_bytes)
+        settings = self._settings
+        valkey = EmbeddedValkey(data_dir, settings.max_memory_bytes, malloc=settings.store_malloc)
         self._stops.push_async_callback(valkey.stop)
         await valkey.start()
 
     async def _start_children(self, settings: Settings, port: Port) -> None:
-        environ = {**os.environ, **_environment(settings, port)}
-        api = self._child("API", "api", environ)
+        settings = msgspec.structs.replace(settings, host=port.address, port=port.number)
         workers = [
-            self._child(f"worker {number}", "worker", environ)
+            self._child(f"worker {number}", "worker", settings)
             for number in range(1, settings.workers + 1)
         ]
-        self._children = [api, *workers]
-        grace_s = settings.fire_timeout_ms / 1000 + _WORKER_GRACE_S
-        self._stops.push_async_callback(_stop_all, workers, grace_s)
-        self._stops.push_async_callback(_stop_all, [api], _API_GRACE_S)
-        for child in self._children:
-            await child.start()
-        await until_ready(port, self._ours, api, workers)
-        for child in self._children:
-            child.keep_alive()
+        api = self._child("API", "api", settings, port)
+        self._children = Children(settings, apis=[api], workers=workers)
+        self._stops.push_async_callback(self._stop_children)
+        await self._children.start(_PATIENCE_S)
+        await until_served(port, _PATIENCE_S)
 
-    def _child(self, name: str, role: str, environ: dict[str, str]) -> Child:
-        fd = self._theirs.fileno()
-        # -P: a directory that happens to be called `cli` must not take our place.
-        argv = [sys.executable, "-P", "-m", "cli.main", role, "--parent-fd", str(fd)]
-        argv += ["--json"] * self._context.as_json
-        return Child(name, argv, environ=environ, pass_fds=(fd,))
+    async def _stop_children(self) -> None:
+        self._faults = await self._children.stop() if self._children else []
+
+    def _child(
+        self, name: str, role: str, settings: Settings, port: Port | None = None
+    ) -> TiedChild:
+        arguments = ["--quiet-store"] + ["--json"] * self._context.as_json
+        return TiedChild(name, role, settings, arguments=arguments, port=port)
 
     def _announce(self, port: Port, key: str | None, link: str) -> None:
         """The ready line is the last one: whoever waits for it has everything by then."""
+        from cli.first_account import FIRST_ACCOUNT, FIRST_CREDITS
+
         show, settings = self._context.show, self._settings
         if key is not None:
             show(
@@ -187,8 +148,8 @@ class Up:
             )
         if settings.allow_targets == LOOPBACK:
             show(
-                {"allowTargets": _cidrs(settings)},
-                f"Requests may be sent to this machine itself ({_cidrs(settings)});"
+                {"allowTargets": cidrs(settings.allow_targets)},
+                f"Requests may be sent to this machine itself ({cidrs(settings.allow_targets)});"
                 " POSTDATE_ALLOW_TARGETS=none forbids it.",
             )
         show(
@@ -199,58 +160,5 @@ class Up:
         show({"ready": port.url}, f"Postdate is ready: {port.url}")
 
 
-async def _stop_all(children: list[Child], grace_s: float) -> None:
-    await asyncio.gather(*(child.stop(grace_s) for child in children))
-
-
-async def _first_key(settings: Settings) -> str | None:
-    """A key for the account `default` if it has none: at the first start, or if the first start
-    was cut off between making the account and its key."""
-    store = await open_store(settings)
-    try:
-        account = await _first_account(store)
-        if await store.accounts.list_keys(account.account_id):
-            return None
-        _, value = await store.accounts.create_key(account.account_id, "first key")
-        return value
-    finally:
-        await store.aclose()
-
-
-async def _sign_in_link(settings: Settings) -> str:
-    store = await open_store(settings)
-    try:
-        account = await _first_account(store)
-        return await store.sessions.make_link(account.account_id, Purpose.SIGN_IN)
-    finally:
-        await store.aclose()
-
-
-async def _first_account(store: Store) -> Account:
-    try:
-        return await store.accounts.find(FIRST_ACCOUNT)
-    except NotFound:
-        with suppress(NameTaken):  # by another `up` on the same store, just now
-            await store.accounts.create(
-                FIRST_ACCOUNT, credits=FIRST_CREDITS, plan=Plan.UNLIMITED, operator=True
-            )
-        return await store.accounts.find(FIRST_ACCOUNT)
-
-
-def _environment(settings: Settings, port: Port) -> dict[str, str]:
-    """What the children must know that our own environment may not say."""
-    return {
-        "POSTDATE_REDIS_URL": settings.redis_url or "",
-        "POSTDATE_DATA_DIR": os.fspath(settings.data_dir),
-        "POSTDATE_HOST": port.address,
-        "POSTDATE_PORT": str(port.number),
-        "POSTDATE_ALLOW_TARGETS": _cidrs(settings) or "none",
-    }
-
-
 def _targets_were_given() -> bool:
     return bool(os.environ.get("POSTDATE_ALLOW_TARGETS", "").strip())
-
-
-def _cidrs(settings: Settings) -> str:
-    return ",".join(map(str, settings.allow_targets))

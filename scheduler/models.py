@@ -31,7 +31,8 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
     """The accepted request and its time.
 
     Stored as one msgpack array: the order of the fields is the stored format, so new ones
-    go to the end, with a default. `body` is the JSON text exactly as it came in.
+    go to the end, with a default. `body` is the JSON text exactly as it came in. A method that
+    was not given is the default of the body, and follows it when that changes.
     """
 
     trigger_at_ms: int
@@ -41,6 +42,7 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
     body: bytes | None = None
     delivery: Delivery = Delivery.AT_LEAST_ONCE
     expires_at_ms: int | None = None
+    method_given: bool = True
 
 
 class Schedule(msgspec.Struct, frozen=True):

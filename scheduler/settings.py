@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -20,6 +22,9 @@ LOOPBACK: tuple[Network, ...] = (
 )
 
 DAY_MS = 86_400_000
+_CLOSE = 0.8  # of names that all begin alike
+# Where a customer's commands find a Postdate, and with which key.
+_OF_THE_COMMAND_LINE = {"POSTDATE_URL", "POSTDATE_API_KEY"}
 _RATES = {Plan.FREE: 10, Plan.PRO: 100, Plan.SCALE: 1000}
 
 
@@ -31,6 +36,7 @@ class Settings(msgspec.Struct, frozen=True):
     host: str = "127.0.0.1"
     port: int = 8000
     workers: int = 1
+    processes: int = 1
     public_url: str | None = None
     shards: int | None = None
     allow_targets: tuple[Network, ...] = ()
@@ -47,6 +53,7 @@ class Settings(msgspec.Struct, frozen=True):
     log_max_entries: int = 1_000_000
     wait_replicas: int = 0
     max_memory_bytes: int | None = None
+    store_malloc: str = "auto"
     rate_limits: dict[Plan, int] = msgspec.field(default_factory=lambda: dict(_RATES))
     log_level: str = "info"
 
@@ -74,6 +81,28 @@ def from_environment(
             values[field] = _value(name, text, read)
     limits = {plan: values.pop(f"rate_{plan}", default) for plan, default in _RATES.items()}
     return Settings(**values, rate_limits=limits)
+
+
+def unknown_variables(environ: Mapping[str, str]) -> list[str]:
+    """A sentence about each variable that looks like a setting and is none."""
+    known = {f"POSTDATE_{field.upper()}" for field in _READERS} | _OF_THE_COMMAND_LINE
+    found = sorted(
+        name for name in environ if name.upper().startswith("POSTDATE_") and name not in known
+    )
+    return [
+        _no_setting(name, get_close_matches(name.upper(), known, n=1, cutoff=_CLOSE))
+        for name in found
+    ]
+
+
+def _no_setting(name: str, close: list[str]) -> str:
+    hint = f"; did you mean {close[0]}?" if close else ""
+    return f"{name} is no setting of Postdate{hint}"
+
+
+def cidrs(networks: Iterable[Network]) -> str:
+    """As `from_environment` reads them; empty for none."""
+    return ",".join(map(str, networks))
 
 
 def without_password(url: str) -> str:
@@ -127,6 +156,11 @@ def _redis_url(text: str) -> str:
 def _http_url(text: str) -> str:
     if not text.startswith(("http://", "https://")):
         raise ValueError("it must start with http:// or https://")
+    parts = urlsplit(text)
+    if not parts.hostname or parts.port == 0:  # reading the port raises ValueError for a bad one
+        raise ValueError("it must name a host, as https://postdate.example does")
+    if parts.query or parts.fragment or parts.username is not None:
+        raise ValueError("it must be an address without user, query and fragment")
     return text.rstrip("/")
 
 
@@ -143,6 +177,7 @@ _READERS: dict[str, Callable[[str], object]] = {
     "host": str,
     "port": _whole(0, 65535),
     "workers": _whole(1, 256),
+    "processes": _whole(1, 256),
     "public_url": _http_url,
     "shards": _whole(1, 256),
     "allow_targets": _networks,
@@ -159,6 +194,7 @@ _READERS: dict[str, Callable[[str], object]] = {
     "log_max_entries": _whole(100),
     "wait_replicas": _whole(0, 64),
     "max_memory_bytes": _whole(16 * 1024 * 1024),
+    "store_malloc": _one_of("auto", "libc"),
     "rate_free": _whole(1),
     "rate_pro": _whole(1),
     "rate_scale": _whole(1),

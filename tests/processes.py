@@ -21,7 +21,9 @@ from tests import children
 from tests.waiting import DEADLINE_S, free_port, until
 
 ROOT = Path(__file__).resolve().parent.parent
-_READY = re.compile(r"^Postdate (?:is ready: (\S+)|worker is ready)$", re.MULTILINE)
+_READY = re.compile(
+    r"^Postdate (?:is ready: (\S+)|worker is ready(?: \(\d+ processes\))?)$", re.MULTILINE
+)
 _KEY = re.compile(r"\bpd_\d+_[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])")
 
 

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
-import re
 
+from scheduler.http import FRAMING, LINE_BREAK, METHODS, TOKEN
 from scheduler.ids import invocation_id
 from scheduler.models import Request
 from scheduler.targets import Target
 from scheduler.times import format_iso8601
 
-# Ours alone: they decide where a request ends, or what the connection does. Refused at POST as
-# well; here they would let one stored request smuggle a second one.
-_FRAMING = frozenset({"host", "content-length", "transfer-encoding", "connection"})
-_METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 _WITH_LENGTH = frozenset({"POST", "PUT", "PATCH"})
-_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_LINE_BREAK = re.compile(r"[\r\n\0]")
 
 
 def _user_agent() -> str:
@@ -38,7 +32,7 @@ def render(target: Target, request: Request, schedule_id: str, attempt: int) -> 
     older version, or by something else. `target` is clean by its making.
     """
     method, body = request.method, request.body
-    if method not in _METHODS:
+    if method not in METHODS:
         raise ValueError("The method is not one that is fired.")
     start = f"{method} {target.path} HTTP/1.1\r\nHost: {target.host_header}\r\n"
     own = (
@@ -65,7 +59,8 @@ def _header_lines(headers: tuple[tuple[str, str], ...], has_body: bool) -> bytes
     Cached: what is sent to one target mostly carries the same headers.
     """
     names = {name.lower() for name, _ in headers}
-    if not names.isdisjoint(_FRAMING):
+    # Refused at POST as well; here one would let a stored request smuggle a second one.
+    if not names.isdisjoint(FRAMING):
         raise ValueError("A header frames the request.")
     lines = [_line(name, value) for name, value in headers]
     if has_body and "content-type" not in names:
@@ -78,7 +73,7 @@ def _header_lines(headers: tuple[tuple[str, str], ...], has_body: bool) -> bytes
 
 
 def _line(name: str, value: str) -> bytes:
-    if _TOKEN.fullmatch(name) is None or _LINE_BREAK.search(value):
+    if TOKEN.fullmatch(name) is None or LINE_BREAK.search(value):
         raise ValueError("A header could end its line early.")
     return _encode(f"{name}: {value}\r\n")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 
 import structlog
 
@@ -21,6 +21,17 @@ class Backoff:
     async def pause(self) -> None:
         await asyncio.sleep(self._pause_s)
         self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
+
+
+async def ended(tasks: Collection[asyncio.Task[None]]) -> None:
+    """Cancels tasks until they have ended. Once is not always enough: `asyncio.wait_for`, which the
+    store's client waits with, loses a cancellation that meets its result (before Python 3.12)."""
+    going: Collection[asyncio.Task[None]] = tasks
+    while going:
+        for each in going:
+            each.cancel()
+        _, going = await asyncio.wait(going, timeout=_FIRST_PAUSE_S)
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def keep_up(name: str, every_s: float, step: Callable[[], Awaitable[None]]) -> None:

@@ -26,7 +26,7 @@ from worker.holdings import Holdings
 from worker.leases import Leases, Touch
 from worker.outcome import unsent_outcome
 from worker.presence import BEAT_EVERY_S, Lateness, Presence
-from worker.upkeep import Backoff, keep_up
+from worker.upkeep import Backoff, ended, keep_up
 from worker.wheel import Wheel
 
 # How long a drain may take beyond the longest fire: for the last acks.
@@ -121,9 +121,7 @@ class Worker:
             await stopping.wait()
             await self._drain()
         finally:
-            for each in loops:
-                each.cancel()
-            await asyncio.gather(*loops, return_exceptions=True)
+            await ended(loops)
             self._wheel.close()
             await self._firer.aclose()
 

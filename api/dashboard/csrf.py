@@ -5,9 +5,9 @@ from __future__ import annotations
 import hmac
 from urllib.parse import parse_qsl, urlsplit
 
-from api.body import read_body
 from api.dashboard.session import Viewer, base_url, signed_in
-from api.errors import invalid
+from api.findings import invalid
+from api.reading import read_body
 from api.service import HttpRequest
 from scheduler.errors import FieldError, PostdateError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from api.headers import MASK, masked
+from api.masks import MASK, masked
 from scheduler.models import Request
 
 

@@ -25,7 +25,7 @@ from api.dashboard.session import SIGN_IN, NotSignedIn, seen, signed_in
 from api.dashboard.signin import HANDLERS as SIGNIN
 from api.dashboard.static import static_file
 from api.dashboard.system import HANDLERS as SYSTEM
-from api.errors import BodyTooLarge, ClientDisconnected
+from api.reading import BodyEncoded, BodyTooLarge, ClientDisconnected
 from api.service import HttpRequest
 from scheduler.errors import (
     Conflict,
@@ -47,6 +47,7 @@ _TOLD: tuple[tuple[type[PostdateError], int, str], ...] = (
     (Conflict, 409, "Too late"),
     (Forbidden, 403, "Refused"),
     (BodyTooLarge, 413, "Too large"),
+    (BodyEncoded, 415, "Encoded"),
     (ClientDisconnected, 400, "Incomplete"),
 )
 

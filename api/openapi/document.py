@@ -5,17 +5,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import msgspec
 from litestar.handlers import HTTPRouteHandler
 from litestar.routes import HTTPRoute
 
-from api import schemas
+from api import bodies
+from api.fields import CHOICES, Schema
 from api.openapi.operations import OPERATIONS, Operation
 from api.openapi.requests import REQUESTS
-
-Schema = dict[str, Any]
+from api.query import Parameter
 
 _REF = "#/components/schemas/{name}"
 _PATH_NAMES = {"{schedule_id}": "{scheduleId}"}
@@ -32,82 +31,76 @@ _TAGS = [
     {"name": "Statistics", "description": "What was executed, what it came to, what is left."},
     {"name": "Health", "description": "For load balancers."},
 ]
-_KEYED_ERRORS = (401, 429, 500, 503)
-_PLAIN, _RETRY = schemas.ErrorBody, {"Retry-After": {"$ref": "#/components/headers/RetryAfter"}}
-# Of each error: its name in the document, when it comes, its body, an example, further headers.
-_ERRORS: dict[int, tuple[str, str, type, Schema, Schema]] = {
-    400: (
+_PUBLIC_ERRORS = (400,)
+_KEYED_ERRORS = (400, 401, 429, 500, 503)
+_RETRY: Schema = {"Retry-After": {"$ref": "#/components/headers/RetryAfter"}}
+
+
+class _Error(msgspec.Struct, frozen=True):
+    """One kind of refusal, by its name in the document."""
+
+    name: str
+    when: str
+    sentence: str
+    body: type = bodies.ErrorBody
+    further: Schema = {}
+    headers: Schema = {}
+
+
+_ERRORS = {
+    400: _Error(
         "BadRequest",
         "The payload or a parameter breaks a rule; nothing was changed.",
-        schemas.DetailedErrorBody,
-        {
-            "error": "targetUrl: It is required.",
-            "details": [{"field": "targetUrl", "message": "It is required."}],
-        },
-        {},
+        "targetUrl: It is required.",
+        bodies.DetailedErrorBody,
+        {"details": [{"field": "targetUrl", "message": "It is required."}]},
     ),
-    401: (
+    401: _Error(
         "Unauthorized",
         "There is no API key, or it is invalid or inactive.",
-        _PLAIN,
-        {"error": "Invalid or inactive API key"},
-        {"WWW-Authenticate": {"schema": {"type": "string"}}},
+        "Invalid or inactive API key",
+        headers={"WWW-Authenticate": {"schema": {"type": "string"}}},
     ),
-    402: (
-        "InsufficientCredits",
-        "The account has too few credits.",
-        _PLAIN,
-        {"error": "Insufficient credits"},
-        {},
-    ),
-    404: (
+    402: _Error("InsufficientCredits", "The account has too few credits.", "Insufficient credits"),
+    404: _Error(
         "NotFound",
         "There is no such schedule, or it is another account's.",
-        _PLAIN,
-        {"error": "There is no such schedule"},
-        {},
+        "There is no such schedule",
     ),
-    409: (
+    409: _Error(
         "Conflict",
         "It has ended, or is being executed right now; `status` says which.",
-        schemas.ConflictBody,
-        {"error": "Execution has started", "status": "scheduled"},
-        {},
+        "Execution has started",
+        bodies.ConflictBody,
+        {"status": "scheduled"},
     ),
-    413: (
+    413: _Error(
         "TooLarge",
         "The body is larger than allowed.",
-        _PLAIN,
-        {"error": "The request body is larger than 262,144 bytes"},
-        {},
+        "The request body is larger than 262,144 bytes",
     ),
-    422: (
+    415: _Error(
+        "Encoded",
+        "The body has a Content-Encoding.",
+        "The request body has a Content-Encoding; send it without one",
+    ),
+    422: _Error(
         "KeyReused",
         "The Idempotency-Key was used with another body before.",
-        _PLAIN,
-        {"error": "This Idempotency-Key was used with another body before"},
-        {},
+        "This Idempotency-Key was used with another body before",
     ),
-    429: (
+    429: _Error(
         "TooManyRequests",
         "The rate of the account's plan is used up.",
-        _PLAIN,
-        {"error": "Too many requests; try again in 1 s"},
-        _RETRY,
+        "Too many requests; try again in 1 s",
+        headers=_RETRY,
     ),
-    500: (
-        "InternalError",
-        "A fault of the service's own.",
-        _PLAIN,
-        {"error": "Internal server error"},
-        {},
-    ),
-    503: (
+    500: _Error("InternalError", "A fault of the service's own.", "Internal server error"),
+    503: _Error(
         "Unavailable",
         "The store is away or full, and nothing was changed; or the sentence says otherwise.",
-        _PLAIN,
-        {"error": "The service is temporarily unavailable"},
-        _RETRY,
+        "The service is temporarily unavailable",
+        headers=_RETRY,
     ),
 }
 _HEADERS: dict[str, Schema] = {
@@ -158,7 +151,7 @@ def document(routes: Iterable[object], version: str) -> Schema:
         "paths": paths,
         "components": {
             "schemas": _schemas(),
-            "responses": {error[0]: _error_response(*error[1:]) for error in _ERRORS.values()},
+            "responses": {error.name: _error_response(error) for error in _ERRORS.values()},
             "headers": _HEADERS,
             "securitySchemes": {"ApiKey": {"type": "apiKey", "in": "header", "name": "x-api-key"}},
         },
@@ -183,7 +176,7 @@ def _operation(handler: HTTPRouteHandler) -> Schema:
         "summary": handler.summary,
         "description": " ".join((inspect.getdoc(handler.fn) or "").split()),
         "tags": [operation.tag],
-        "parameters": operation.parameters,
+        "parameters": [*operation.parameters, *map(_query_parameter, operation.query)],
         "responses": {str(operation.status): _success(operation)},
     }
     if operation.body is not None:
@@ -191,12 +184,21 @@ def _operation(handler: HTTPRouteHandler) -> Schema:
         described["requestBody"] = {"required": True, "content": content}
     if operation.public:
         described["security"] = []
-    errors = operation.errors + (() if operation.public else _KEYED_ERRORS)
+    errors = operation.errors + (_PUBLIC_ERRORS if operation.public else _KEYED_ERRORS)
     for status in sorted(errors):
         described["responses"][str(status)] = {
-            "$ref": f"#/components/responses/{_ERRORS[status][0]}"
+            "$ref": f"#/components/responses/{_ERRORS[status].name}"
         }
     return described
+
+
+def _query_parameter(parameter: Parameter) -> Schema:
+    return {
+        "name": parameter.name,
+        "in": "query",
+        "schema": parameter.schema,
+        "description": parameter.description,
+    }
 
 
 def _success(operation: Operation) -> Schema:
@@ -211,8 +213,9 @@ def _success(operation: Operation) -> Schema:
     )
 
 
-def _error_response(when: str, body: type, example: Schema, headers: Schema) -> Schema:
-    return _response(when, body, example, {**_RATE_HEADERS, **headers})
+def _error_response(error: _Error) -> Schema:
+    example = {"error": error.sentence, **error.further}
+    return _response(error.when, error.body, example, {**_RATE_HEADERS, **error.headers})
 
 
 def _response(description: str, body: type, example: Schema, headers: Schema) -> Schema:
@@ -226,11 +229,10 @@ def _ref(name: str) -> Schema:
 
 def _schemas() -> Schema:
     answers = {operation.answer for operation in OPERATIONS.values()}
-    errors = {body for _, _, body, _, _ in _ERRORS.values()}
-    items = {schemas.AcceptedBody, schemas.RefusedBody}
-    bodies = sorted(answers | errors | items, key=lambda body: body.__name__)
-    _, found = msgspec.json.schema_components(bodies, ref_template=_REF)
-    either = [_ref(body.__name__) for body in (schemas.AcceptedBody, schemas.RefusedBody)]
+    errors = {error.body for error in _ERRORS.values()}
+    items = [bodies.AcceptedBody, bodies.RefusedBody]
+    described = sorted(answers | errors | {*items}, key=lambda body: body.__name__)
+    _, found = msgspec.json.schema_components(described, ref_template=_REF)
+    either = [_ref(body.__name__) for body in items]
     found["BatchBody"]["properties"]["schedules"]["items"] = {"anyOf": either}
-    found["ScheduleBody"]["properties"]["targetBody"] = {"type": ["object", "null"]}
-    return {**REQUESTS, **found}
+    return {**CHOICES, **REQUESTS, **found}

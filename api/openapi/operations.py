@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
-from api import schemas
-from api.openapi import parameters
+from api import bodies
+from api.fields import Schema
 from api.openapi.requests import EXAMPLE
+from api.query import OF_LOGS, OF_SCHEDULES, PERIOD, Parameter
 
 _SCHEDULE_ID = "sch_01jd3v9x8kfw3s9s2m2v2v2v2v"
 _INVOCATION_ID = "inv_01jd3v9x8kfw3s9s2m2v2v2v2v"
@@ -47,15 +46,35 @@ _LOG_ENTRY = {
 _URL_ERROR = {"field": "targetUrl", "message": "It must be an absolute http or https URL."}
 
 
+_IDEMPOTENCY_KEY: Schema = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "schema": {"type": "string", "pattern": "^[!-~]{1,255}$"},
+    "description": "A name of your own for this create. For 24 hours the same key with the same "
+    "body is answered as it was the first time, with `Idempotency-Replayed: true`, and costs "
+    "nothing; with another body it is a 422. Only what was stored is remembered.",
+    "example": "order-8412-reminder",
+}
+_OF_ONE: Schema = {
+    "name": "scheduleId",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "pattern": "^sch_[0-7][0-9a-hjkmnp-tv-z]{25}$"},
+    "description": "What the create answered.",
+    "example": _SCHEDULE_ID,
+}
+
+
 class Operation(msgspec.Struct, frozen=True):
-    """`errors` are those of its own; what every call with a key may meet is added to them."""
+    """`errors` are those of its own; what every call may meet is added to them."""
 
     tag: str
     answer: type
-    example: dict[str, Any]
+    example: Schema
     status: int = 200
     errors: tuple[int, ...] = ()
-    parameters: list[parameters.Parameter] = []
+    parameters: tuple[Schema, ...] = ()
+    query: tuple[Parameter, ...] = ()
     body: str | None = None
     replays: bool = False
     public: bool = False
@@ -64,21 +83,21 @@ class Operation(msgspec.Struct, frozen=True):
 OPERATIONS = {
     "createSchedule": Operation(
         "Schedules",
-        schemas.CreatedBody,
+        bodies.CreatedBody,
         {
             "scheduleId": _SCHEDULE_ID,
             "invocationId": _INVOCATION_ID,
             "message": "Scheduled for 2026-11-20T08:00:00.000Z",
         },
         status=201,
-        errors=(400, 402, 413, 422),
-        parameters=[parameters.IDEMPOTENCY_KEY],
+        errors=(402, 413, 415, 422),
+        parameters=(_IDEMPOTENCY_KEY,),
         body="ScheduleRequest",
         replays=True,
     ),
     "createSchedules": Operation(
         "Schedules",
-        schemas.BatchBody,
+        bodies.BatchBody,
         {
             "schedules": [
                 {"scheduleId": _SCHEDULE_ID, "invocationId": _INVOCATION_ID},
@@ -89,36 +108,35 @@ OPERATIONS = {
                 },
             ]
         },
-        errors=(400, 413, 422),
-        parameters=[parameters.IDEMPOTENCY_KEY],
+        errors=(413, 415, 422),
+        parameters=(_IDEMPOTENCY_KEY,),
         body="BatchRequest",
         replays=True,
     ),
     "listSchedules": Operation(
         "Schedules",
-        schemas.SchedulesBody,
+        bodies.SchedulesBody,
         {"schedules": [_WAITING], "nextCursor": None},
-        errors=(400,),
-        parameters=parameters.OF_SCHEDULES,
+        query=OF_SCHEDULES,
     ),
     "getSchedule": Operation(
         "Schedules",
-        schemas.ScheduleBody,
+        bodies.ScheduleBody,
         _SCHEDULE,
-        errors=(400, 404),
-        parameters=[parameters.SCHEDULE_ID],
+        errors=(404,),
+        parameters=(_OF_ONE,),
     ),
     "changeSchedule": Operation(
         "Schedules",
-        schemas.ScheduleBody,
+        bodies.ScheduleBody,
         _WAITING,
-        errors=(400, 404, 409, 413),
-        parameters=[parameters.SCHEDULE_ID],
+        errors=(404, 409, 413, 415),
+        parameters=(_OF_ONE,),
         body="ChangeRequest",
     ),
     "cancelSchedule": Operation(
         "Schedules",
-        schemas.CancelledBody,
+        bodies.CancelledBody,
         {
             "scheduleId": _SCHEDULE_ID,
             "status": "cancelled",
@@ -126,11 +144,11 @@ OPERATIONS = {
             "message": "Cancelled before execution; one credit was refunded",
         },
         errors=(404, 409),
-        parameters=[parameters.SCHEDULE_ID],
+        parameters=(_OF_ONE,),
     ),
     "getUsage": Operation(
         "Statistics",
-        schemas.UsageBody,
+        bodies.UsageBody,
         {
             "totalInvocations": 3,
             "successfulInvocations": 2,
@@ -138,21 +156,17 @@ OPERATIONS = {
             "averageResponseTime": 41.5,
             "timeRange": {"from": "2026-10-21T08:01:00.000Z", "to": "2026-11-20T08:00:13.000Z"},
         },
-        errors=(400,),
-        parameters=parameters.PERIOD,
+        query=PERIOD,
     ),
     "listLogs": Operation(
         "Statistics",
-        schemas.LogsBody,
+        bodies.LogsBody,
         {"logs": [_LOG_ENTRY], "nextCursor": None},
-        errors=(400,),
-        parameters=parameters.OF_LOGS,
+        query=OF_LOGS,
     ),
-    "getCredits": Operation(
-        "Statistics", schemas.CreditsBody, {"creditsRemaining": 999}, errors=(400,)
-    ),
-    "getHealth": Operation("Health", schemas.HealthBody, {"status": "ok"}, public=True),
+    "getCredits": Operation("Statistics", bodies.CreditsBody, {"creditsRemaining": 999}),
+    "getHealth": Operation("Health", bodies.HealthBody, {"status": "ok"}, public=True),
     "getReadiness": Operation(
-        "Health", schemas.HealthBody, {"status": "ready"}, errors=(503,), public=True
+        "Health", bodies.HealthBody, {"status": "ready"}, errors=(503,), public=True
     ),
 }

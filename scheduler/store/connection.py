@@ -7,6 +7,7 @@ exceptions become the store's.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -46,6 +47,8 @@ _NOT_NOW_TYPES = (
     exceptions.TryAgainError,
 )
 
+_UNKNOWN_OPTION = re.compile(r"^.* got an unexpected keyword argument (\S+)$")
+
 
 def connect(url: str) -> Client:
     """A client for the URL; no connection is made yet. Raises StoreMisconfigured for a bad URL."""
@@ -65,9 +68,12 @@ def connect(url: str) -> Client:
         pool = BlockingConnectionPool.from_url(
             url, max_connections=_CONNECTIONS, timeout=REPLY_TIMEOUT_S, **options
         )
+        # Connects to nothing, but refuses an option that there is not.
+        pool.make_connection()  # type: ignore[no-untyped-call]
         return Redis.from_pool(pool)
-    except ValueError as error:
-        raise StoreMisconfigured(f"The store's URL cannot be used: {error}.") from None
+    except (ValueError, TypeError, exceptions.RedisClusterException) as error:
+        text = _UNKNOWN_OPTION.sub(r"it has no option \1", str(error)).rstrip(".")
+        raise StoreMisconfigured(f"The store's URL cannot be used: {text}.") from None
 
 
 def _through_sentinels(url: str, options: dict[str, Any]) -> Client:
@@ -118,8 +124,9 @@ def _meaning(error: Exception) -> StoreError | None:
         if _never_connected(error):
             return StoreUnavailable("The store cannot be reached")
         return OutcomeUnknown("The store's answer was lost")
-    # A cluster's client that finds no node for a slot raises what is no RedisError.
-    if isinstance(error, exceptions.RedisError | exceptions.RedisClusterException):
+    if isinstance(error, exceptions.RedisClusterException):
+        return _no_cluster(error)
+    if isinstance(error, exceptions.RedisError):
         return StoreUnavailable("The store cannot be used right now")
     if isinstance(error, RuntimeError | AttributeError):
         # uvloop's word for a connection that was reset while nobody used it comes before a byte is
@@ -147,6 +154,15 @@ def _refusal(error: exceptions.ResponseError) -> StoreError:
     if "OOM command not allowed" in text or "used memory > 'maxmemory'" in text:
         return StoreUnavailable("The store is full or not writable")
     return StoreRefused(f"The store refused a command: {error}")
+
+
+def _no_cluster(error: exceptions.RedisClusterException) -> StoreError:
+    """The cluster's client asks the nodes for their slots first; why that failed is its cause."""
+    if "Cluster mode is not enabled" in str(error):
+        return StoreMisconfigured("The store is no Redis Cluster: its URL begins with redis://")
+    if error.__cause__ is not None and _says_wrong_password(error.__cause__):
+        return StoreMisconfigured(f"The store refuses us: {error.__cause__}")
+    return StoreUnavailable("The store cannot be reached")
 
 
 def _says_wrong_password(error: BaseException) -> bool:

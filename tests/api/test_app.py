@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import json
 
 import pytest
 
 from api.app import create_app
 from scheduler.errors import StoreError, StoreUnavailable
 from scheduler.settings import Settings
-from tests.api.conftest import Api, client_of, payload
+from tests.api.conftest import CREDITS, Api, client_of, payload
 from tests.servers import ValkeyProcess, until_async
 
 
@@ -25,14 +27,14 @@ async def test_an_unknown_path_is_404(api: Api, method: str, path: str) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        ("PUT", "/schedule", {"GET", "POST", "OPTIONS"}),
+        ("PUT", "/schedule", {"GET", "HEAD", "POST", "OPTIONS"}),
         ("GET", "/schedule/batch", {"POST", "OPTIONS"}),
-        ("POST", "/schedule/sch_x", {"GET", "PATCH", "DELETE", "OPTIONS"}),
-        ("POST", "/stats", {"GET", "OPTIONS"}),
-        ("DELETE", "/stats/logs", {"GET", "OPTIONS"}),
-        ("PATCH", "/stats/remaining-credits", {"GET", "OPTIONS"}),
+        ("POST", "/schedule/sch_x", {"GET", "HEAD", "PATCH", "DELETE", "OPTIONS"}),
+        ("POST", "/stats", {"GET", "HEAD", "OPTIONS"}),
+        ("DELETE", "/stats/logs", {"GET", "HEAD", "OPTIONS"}),
+        ("PATCH", "/stats/remaining-credits", {"GET", "HEAD", "OPTIONS"}),
         ("POST", "/healthz", {"GET", "HEAD", "OPTIONS"}),
-        ("BREW", "/schedule", {"GET", "POST", "OPTIONS"}),
+        ("BREW", "/schedule", {"GET", "HEAD", "POST", "OPTIONS"}),
     ],
 )
 async def test_a_wrong_method_is_405_and_says_which_are_right(
@@ -45,8 +47,113 @@ async def test_a_wrong_method_is_405_and_says_which_are_right(
     assert {name.strip() for name in answer.headers["allow"].split(",")} == allowed
 
 
+async def test_options_names_all_methods_of_a_path(api: Api) -> None:
+    for path, allowed in (
+        ("/schedule", "GET, HEAD, OPTIONS, POST"),
+        ("/schedule/batch", "OPTIONS, POST"),
+        ("/schedule/sch_x", "DELETE, GET, HEAD, OPTIONS, PATCH"),
+        ("/stats/logs", "GET, HEAD, OPTIONS"),
+        ("/healthz", "GET, HEAD, OPTIONS"),
+        ("/schema/assets/schema.js", "GET, HEAD, OPTIONS"),
+    ):
+        answer = await api.client.options(path)
+        assert (answer.status_code, answer.headers["allow"]) == (204, allowed)
+        assert (await api.client.request("BREW", path)).headers["allow"] == allowed
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/schedule",
+        "/schedule?limit=0",
+        "/schedule/{id}",
+        "/schedule/sch_x",
+        "/stats?to=2030-01-01T00:00:00Z",
+        "/stats/logs",
+        "/stats/remaining-credits",
+        "/healthz",
+        "/readyz",
+        "/schema",
+        "/schema/openapi.json",
+        "/schema/assets/schema.js",
+    ],
+)
+async def test_a_head_is_answered_as_a_get_is_without_the_body(api: Api, path: str) -> None:
+    path = path.format(id=await api.create_id())
+    got, head = await api.client.get(path), await api.client.head(path)
+    assert (head.status_code, head.content) == (got.status_code, b"")
+    assert dict(head.headers) == dict(got.headers)
+    assert int(head.headers["content-length"]) == len(got.content) > 0
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/schedule"),
+        ("POST", "/schedule/batch"),
+        ("GET", "/schedule/{id}"),
+        ("PATCH", "/schedule/{id}"),
+        ("DELETE", "/schedule/{id}"),
+        ("GET", "/healthz"),
+        ("GET", "/readyz"),
+        ("GET", "/schema"),
+        ("GET", "/schema/openapi.json"),
+        ("GET", "/schema/assets/schema.js"),
+    ],
+)
+async def test_an_unknown_parameter_is_a_400_everywhere_and_nothing_is_done(
+    api: Api, method: str, path: str
+) -> None:
+    schedule_id = await api.create_id()
+    body = {"schedules": [payload()]} if path.endswith("batch") else payload()
+    url = path.format(id=schedule_id) + "?dryRun=1"
+    answer = await api.client.request(method, url, json=body)
+    assert answer.status_code == 400
+    assert [detail["field"] for detail in answer.json()["details"]] == ["dryRun"]
+    await api.holds(credits=CREDITS - 1, waiting={schedule_id})
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "GZIP", "deflate, gzip", "br"])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/schedule"), ("POST", "/schedule/batch"), ("PATCH", "/schedule/{id}")],
+)
+async def test_a_compressed_body_is_415(api: Api, method: str, path: str, encoding: str) -> None:
+    schedule_id = await api.create_id()
+    answer = await api.client.request(
+        method,
+        path.format(id=schedule_id),
+        content=gzip.compress(json.dumps(payload()).encode()),
+        headers={"content-encoding": encoding},
+    )
+    assert answer.status_code == 415
+    assert "Content-Encoding" in answer.json()["error"]
+    await api.holds(credits=CREDITS - 1, waiting={schedule_id})
+
+
+async def test_a_body_that_says_it_is_not_encoded_is_taken(api: Api) -> None:
+    headers = {"content-encoding": "identity"}
+    assert (await api.client.post("/schedule", json=payload(), headers=headers)).status_code == 201
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/nothing"), ("PUT", "/schedule")])
+async def test_a_bad_key_is_told_so_wherever_it_knocks(api: Api, method: str, path: str) -> None:
+    async with client_of(api.app, "pd_00_" + "x" * 43) as client:
+        assert (await client.request(method, path)).status_code == 401
+
+
+async def test_an_unknown_path_is_404_though_the_store_is_away(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(_: str) -> None:
+        raise StoreUnavailable("gone")
+
+    monkeypatch.setattr(api.store.accounts, "admit", fail)
+    assert (await api.client.get("/nothing")).status_code == 404
+
+
 async def test_a_wrong_head_is_405_without_a_body(api: Api) -> None:
-    answer = await api.client.head("/schedule")
+    answer = await api.client.head("/schedule/batch")
     assert answer.status_code == 405
     assert answer.content == b""
 

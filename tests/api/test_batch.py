@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tracemalloc
 from typing import Any
 
 import httpx
@@ -132,6 +133,61 @@ async def test_a_batch_may_be_larger_than_a_request_and_has_a_bound_of_its_own(
     assert answer.status_code == 413
     assert answer.json() == {"error": "The request body is larger than 600,000 bytes"}
     assert await store.accounts.credits(account.account_id) == CREDITS - 5
+
+
+async def test_an_item_is_bounded_as_a_request_of_its_own_is(
+    settings: Settings, store: Store
+) -> None:
+    account = await store.accounts.create("bulk", credits=CREDITS, plan=Plan.UNLIMITED)
+    _, key = await store.accounts.create_key(account.account_id, "test")
+    narrow = create_app(Settings(redis_url=settings.redis_url, max_body_bytes=1000), store)
+    item = json.dumps(payload())
+    fits, too_large = (item[:-1] + " " * (size - len(item)) + "}" for size in (1000, 1001))
+    not_ascii = item[:-1] + ',"targetHeaders":{"X-A":"' + "é" * 450 + '"}}'
+    items = [fits, too_large, item, not_ascii]
+    assert len(not_ascii) < 1000 < len(not_ascii.encode())
+    async with client_of(narrow, key) as client:
+        answer = await client.post(
+            "/schedule/batch", content=f'{{"schedules":[{",".join(items)}]}}'
+        )
+        alone = [(await client.post("/schedule", content=each)).status_code for each in items]
+    found = answer.json()["schedules"]
+    assert ["scheduleId" in each for each in found] == [True, False, True, False]
+    assert alone == [201, 413, 201, 413]
+    message = "It is larger than 1,000 bytes."
+    assert found[1] == {
+        "code": 400,
+        "error": f"schedules[1]: {message}",
+        "details": [{"field": "schedules[1]", "message": message}],
+    }
+    assert found[3]["details"][0]["field"] == "schedules[3]"
+    assert await store.accounts.credits(account.account_id) == CREDITS - 4
+
+
+async def test_half_a_surrogate_pair_in_a_batch_goes_out_as_it_came(api: Api) -> None:
+    text = r'{"a":"\ud800 \\ud800"}'
+    item = json.dumps(payload())[:-1] + f',"targetBody":{text}}}'
+    answer = await api.client.post("/schedule/batch", content=f'{{"schedules":[{item}, {item}]}}')
+    for schedule_id in ids_of(answer):
+        stored = await api.store.schedules.get(api.account_id, schedule_id)
+        assert stored.request.body == text.encode()
+        shown = await api.client.get(f"/schedule/{schedule_id}")
+        assert f'"targetBody":{text}' in shown.text
+    assert len(ids_of(answer)) == 2
+
+
+async def test_a_flood_of_items_or_of_fields_is_refused_before_it_is_read(api: Api) -> None:
+    for body, field in (
+        (b'{"schedules":[' + b"1," * 1_000_000 + b"1]}", "schedules"),
+        (b"{" + b",".join(b'"f%d":1' % n for n in range(200_000)) + b"}", "f0"),
+    ):
+        tracemalloc.start()
+        answer = await api.client.post("/schedule/batch", content=body)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert answer.status_code == 400
+        assert [detail["field"] for detail in answer.json()["details"]] == [field]
+        assert peak_bytes < 8 * len(body)
 
 
 async def test_a_batch_counts_as_one_request_against_the_rate(api: Api) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from api.headers import MASK
+from api.masks import MASK
 from scheduler.models import Delivery, Invocation, Outcome, Request, Status
 from tests.api.conftest import CREDITS, URL, Api, past
 
@@ -65,7 +65,7 @@ async def test_a_given_field_is_replaced_as_a_whole_and_the_others_stay(
     assert answer.status_code == 200, answer.text
     after = await stored(api, schedule_id)
     assert getattr(after, name) == value
-    others = [each for each in before.__struct_fields__ if each != name]
+    others = [each for each in before.__struct_fields__ if each not in (name, "method_given")]
     assert [getattr(after, each) for each in others] == [getattr(before, each) for each in others]
     assert answer.json() == (await api.client.get(f"/schedule/{schedule_id}")).json()
     await api.holds(credits=CREDITS - 1, waiting={schedule_id})
@@ -86,17 +86,34 @@ async def test_all_fields_change_together(api: Api) -> None:
             "expiresAt": None,
         },
     )
-    assert await stored(api, schedule_id) == Request(1_893_456_000_000, "GET", URL + "/new")
+    assert await stored(api, schedule_id) == Request(
+        1_893_456_000_000, "GET", URL + "/new", method_given=False
+    )
 
 
 async def test_a_cleared_method_is_the_default_of_the_body_that_it_then_has(api: Api) -> None:
-    schedule_id = await api.create_id()
+    schedule_id = await api.create_id(targetMethod="PUT")
     await change(api, schedule_id, {"targetBody": {}, "targetMethod": None})
     assert (await stored(api, schedule_id)).method == "POST"
     await change(api, schedule_id, {"targetBody": None})
-    assert (await stored(api, schedule_id)).method == "POST"
-    await change(api, schedule_id, {"targetMethod": None})
     assert (await stored(api, schedule_id)).method == "GET"
+
+
+@pytest.mark.parametrize("given", ["GET", "POST", "PUT"])
+async def test_a_default_method_follows_the_body_and_a_given_one_stays(
+    api: Api, given: str
+) -> None:
+    by_default = await api.create_id()
+    await change(api, by_default, {"targetBody": {"a": 1}})
+    assert (await stored(api, by_default)).method == "POST"
+    await change(api, by_default, {"targetBody": None})
+    assert (await stored(api, by_default)).method == "GET"
+    await change(api, by_default, {"targetMethod": given})
+    explicit = await api.create_id(targetMethod=given)
+    for schedule_id in (by_default, explicit):
+        for body in ({"a": 1}, None, {"b": 2}):
+            await change(api, schedule_id, {"targetBody": body})
+            assert (await stored(api, schedule_id)).method == given
 
 
 async def test_a_changed_time_is_when_it_is_due(api: Api) -> None:
@@ -114,7 +131,7 @@ async def test_a_changed_time_is_when_it_is_due(api: Api) -> None:
         ({"color": "red"}, ["color"]),
         ({"scheduleId": "sch_x"}, ["scheduleId"]),
         ({"targetUrl": None, "triggerAt": None}, ["targetUrl", "triggerAt"]),
-        ({"targetUrl": "nowhere", "targetMethod": 5}, ["targetMethod", "targetUrl"]),
+        ({"targetUrl": "nowhere", "targetMethod": 5}, ["targetUrl", "targetMethod"]),
         ({"targetUrl": "http://169.254.169.254/"}, ["targetUrl"]),
         ({"triggerAt": "2001-01-01T00:00:00Z"}, ["triggerAt"]),
         ({"triggerAt": "2031-01-01T00:00:00Z"}, ["triggerAt"]),
@@ -156,6 +173,40 @@ async def test_what_is_shown_cannot_be_sent_back_with_its_masks(api: Api) -> Non
     assert "mask" in detail["message"]
     created = await api.create(targetHeaders=shown["targetHeaders"])
     assert created.status_code == 400
+
+
+SECRETS = {"Authorization": "Bearer x", "X-Order": "12", "X-Auth": "y"}
+
+
+@pytest.mark.parametrize(
+    "url", ["https://other.example/hook", "http://example.com/hook", "https://example.com:444/hook"]
+)
+async def test_a_new_origin_gets_no_secrets_of_the_one_before(api: Api, url: str) -> None:
+    schedule_id = await api.create_id(targetHeaders=SECRETS)
+    before = await stored(api, schedule_id)
+    answer = await change(api, schedule_id, {"targetUrl": url})
+    assert answer.status_code == 400
+    fields = [detail["field"] for detail in answer.json()["details"]]
+    assert fields == ["targetHeaders.Authorization", "targetHeaders.X-Auth"]
+    assert await stored(api, schedule_id) == before
+
+    anew = {"targetUrl": url, "targetHeaders": {"Authorization": "Bearer z"}}
+    assert (await change(api, schedule_id, anew)).status_code == 200
+    assert (await stored(api, schedule_id)).headers == {"Authorization": "Bearer z"}
+
+
+@pytest.mark.parametrize("url", ["https://EXAMPLE.com:443/other", "https://example.com./x?y"])
+async def test_another_path_of_the_same_origin_keeps_its_headers(api: Api, url: str) -> None:
+    schedule_id = await api.create_id(targetHeaders=SECRETS)
+    assert (await change(api, schedule_id, {"targetUrl": url})).status_code == 200
+    assert (await stored(api, schedule_id)).headers == SECRETS
+
+
+async def test_a_new_origin_may_have_headers_that_are_no_secrets(api: Api) -> None:
+    schedule_id = await api.create_id(targetHeaders={"X-Order": "12"})
+    answer = await change(api, schedule_id, {"targetUrl": "https://other.example/hook"})
+    assert answer.status_code == 200
+    assert (await stored(api, schedule_id)).headers == {"X-Order": "12"}
 
 
 async def test_a_time_that_has_passed_while_it_waits_is_in_no_changes_way(api: Api) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from api.fields import FIELDS
+from scheduler.models import Request
 from tests.api.conftest import Api, client_of
 
 METHODS = ("get", "post", "patch", "delete")
@@ -81,6 +83,27 @@ async def test_no_reference_leads_nowhere(api: Api) -> None:
     assert references
     for reference in references:
         assert _followed(found, {"$ref": reference})
+
+
+async def test_every_field_of_the_table_is_in_it(api: Api) -> None:
+    found = (await document(api))["components"]["schemas"]
+    assert list(found["ScheduleRequest"]["properties"]) == list(FIELDS)
+    assert set(FIELDS) <= set(found["ScheduleBody"]["properties"])
+    changeable = [name for name, field in FIELDS.items() if field.changeable]
+    assert list(found["ChangeRequest"]["properties"]) == changeable
+    for field in FIELDS.values():
+        assert field.schema["description"]
+        assert hasattr(Request(0, "GET", ""), field.of)
+
+
+async def test_what_is_sent_has_no_defaults_that_a_generated_client_would_send(api: Api) -> None:
+    found = (await document(api))["components"]["schemas"]
+    for name in ("ScheduleRequest", "ChangeRequest", "BatchRequest"):
+        assert '"default"' not in json.dumps(found[name])
+        if "targetBody" in found[name]["properties"]:
+            assert found[name]["properties"]["targetBody"]["additionalProperties"] is True
+    assert "required" not in found["ChangeRequest"]
+    assert found["ScheduleRequest"]["required"] == ["targetUrl", "triggerAt"]
 
 
 async def test_the_page_asks_for_nothing_but_what_is_served_here(api: Api) -> None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import json
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from api.fields import Rules
-from api.payload import parse_request
+from api.fields import FIELDS, Rules
+from api.masks import MASK
+from api.payload import parse_change, parse_request
 from scheduler.errors import InvalidRequest
 from scheduler.models import Delivery, Request
 from scheduler.targets import AddressPolicy
@@ -43,8 +49,21 @@ def bad_fields(data: bytes | dict[str, Any]) -> list[str]:
     return [detail.field for detail in caught.value.details]
 
 
+@contextmanager
+def holding_less_than(most_bytes: int) -> Iterator[None]:
+    """Asserts that what was done has left little behind."""
+    tracemalloc.start()
+    try:
+        yield
+        gc.collect()
+        held_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held_bytes < most_bytes
+
+
 def test_the_least_payload_is_a_get_without_headers_or_body() -> None:
-    assert parse(payload()) == Request(NOW_MS + HOUR_MS, "GET", URL)
+    assert parse(payload()) == Request(NOW_MS + HOUR_MS, "GET", URL, method_given=False)
 
 
 def test_a_full_payload_is_taken_as_it_is() -> None:
@@ -290,6 +309,11 @@ def test_a_header_name_must_be_a_token(name: str) -> None:
     assert bad_fields(payload(targetHeaders={name: "x"})) == [f"targetHeaders.{name}"]
 
 
+def test_a_line_break_in_a_name_makes_no_two_names_of_it() -> None:
+    headers = {"X-A\nX-B": "1", "X-A": "2"}
+    assert bad_fields(payload(targetHeaders=headers)) == ["targetHeaders.X-A\nX-B"]
+
+
 @pytest.mark.parametrize(
     "value", ["a\r\nb", "a\nb", "\0", "\x7f", "\x1f", "a\tb", "\x85", "€", "日"]
 )
@@ -354,7 +378,10 @@ def test_16_kib_of_headers_are_taken_and_a_byte_more_is_not() -> None:
         b'{"targetBody":{"a":+1}}',
         b'{"targetBody":{"a":"\x01"}}',
         b'{"targetBody":{"a":"\\x"}}',
-        b'{"targetBody":{"a":"\\ud800"}}',
+        b'{"targetBody":{"a":"\\ud8"}}',
+        b'{"targetBody":{"a":"\\ud80g"}}',
+        b'{"targetBody":{"a":"\\ud800}}',
+        b'{"targetBody":{"a":\\ud800}}',
         b'{"targetBody":{"a":1,}}',
         b'{"targetBody":{"a":"\xff"}}',
         b'{"targetUrl":"\xff"}',
@@ -366,7 +393,7 @@ def test_16_kib_of_headers_are_taken_and_a_byte_more_is_not() -> None:
         b'{"unknown":1,"targetBody":{"a":NaN}}',
         b"[" * 100_000,
         b'{"targetBody":' + b'{"a":' * 50_000 + b"1" + b"}" * 50_001,
-        b'{"unknown":1,"targetBody":' + b'{"a":' * 50_000 + b"1" + b"}" * 50_001,
+        b'{"unknown":1,"targetBody":' + b'{"a":' * 9_000 + b"1" + b"}" * 9_001,
         b'{"targetHeaders":' + b'{"a":' * 50_000 + b"1" + b"}" * 50_001,
         b'{"unknown":' + b"[" * 50_000 + b"]" * 50_000 + b"}",
         b"targetUrl=http://example.com",
@@ -375,6 +402,105 @@ def test_16_kib_of_headers_are_taken_and_a_byte_more_is_not() -> None:
 )
 def test_what_is_no_json_object_is_one_bad_body(data: bytes) -> None:
     assert bad_fields(data) == ["body"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a":"\\ud800"}',
+        '{"a":"x\\uDC00\\ud83dy"}',
+        '{"\\udfff":1}',
+        '{"a":"\\ud83d\\ude00 \\ud83d\\u0041"}',
+        '{"a":"\\\\ud800 \\\\\\ud800 \\\\\\\\"}',
+        '{"a":"\\ud800\\uD7FF\x7f\\n"}',
+        '{"n": 1.50, "a" : "\\udc00", "b":"\\\\" }',
+    ],
+)
+def test_half_a_surrogate_pair_goes_out_as_it_came(text: str) -> None:
+    """JavaScript writes such escapes, and RFC 8259 has them."""
+    data = f'{{"targetUrl":"{URL}","targetBody": {text},"triggerAt":"{AT}"}}'.encode()
+    assert parse(data).body == text.encode()
+    assert parse_change(data, RULES, NOW_MS).values["body"] == text.encode()
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        ("targetUrl", '"https://example.com/\\ud800"'),
+        ("triggerAt", '"\\ud800"'),
+        ("targetMethod", '"\\ud800"'),
+        ("targetHeaders", '{"X-A":"\\ud800"}'),
+        ("targetHeaders", '{"\\ud800":"a"}'),
+        ("delivery", '"\\udc00"'),
+        ("expiresAt", '"\\ud83d"'),
+    ],
+)
+def test_half_a_surrogate_pair_is_in_no_other_field(field: str, text: str) -> None:
+    data = json.dumps(payload()).encode()[:-1] + f',"{field}":{text}}}'.encode()
+    assert bad_fields(data) == [field]
+
+
+def test_a_name_with_half_a_surrogate_pair_can_be_said_back() -> None:
+    assert bad_fields(json.dumps(payload()).encode()[:-1] + b',"a\\ud800":1}') == ["a\\ud800"]
+
+
+@given(st.text(alphabet='\\ud8Cf0"x\x7f\n', max_size=40))
+def test_what_is_stored_of_a_body_is_json_and_what_came(inner: str) -> None:
+    text = f'{{"a":"{inner}"}}'
+    try:
+        request = parse(f'{{"targetUrl":"{URL}","triggerAt":"{AT}","targetBody":{text}}}'.encode())
+    except InvalidRequest:
+        with pytest.raises(ValueError):
+            json.loads(text)
+    else:
+        assert request.body == text.encode()
+        json.loads(text)
+
+
+@pytest.mark.parametrize("name", FIELDS)
+@pytest.mark.parametrize("number", ["9" * 5000, "-1e999999", "1e400", "0." + "1" * 9000])
+def test_an_absurdly_large_number_is_a_bad_field(name: str, number: str) -> None:
+    data = json.dumps(payload()).encode()[:-1] + f',"{name}":{number}}}'.encode()
+    assert bad_fields(data) == [name]
+
+
+def test_of_a_large_payload_with_unknown_fields_one_is_named() -> None:
+    many = b",".join(b'"f%d":{"a":1}' % n for n in range(20_000))
+    assert bad_fields(json.dumps(payload()).encode()[:-1] + b"," + many + b"}") == ["f0"]
+
+
+def test_of_headers_that_are_too_large_only_that_is_said() -> None:
+    for headers in (
+        {f"X {n}": "\0" for n in range(5000)},
+        {f"X {n}": 5 for n in range(5000)},
+        {"X " * 50_000: "\0"},
+        {"X-A": "\0" * 50_000},
+        {"X-A": "\0" * 50_000, "X-B": 5},
+    ):
+        found = bad_fields(payload(targetHeaders=headers))
+        assert [name for name in found if name != "targetHeaders.X-B"] == ["targetHeaders"]
+
+
+def test_nothing_is_kept_of_refused_headers() -> None:
+    bad_fields(payload(targetHeaders={"X Y": "a"}))
+    with holding_less_than(200_000):
+        for n in range(20):
+            bad_fields(payload(targetHeaders={f"{n}" + "x" * 100_000: "a"}))
+            bad_fields(payload(targetHeaders={f"{n} " * 3000: "a"}))
+
+
+def test_little_is_kept_of_long_urls() -> None:
+    parse(payload(targetUrl=URL))
+    with holding_less_than(500_000):
+        for n in range(100):
+            parse(payload(targetUrl=f"{URL}/{n}/".ljust(8000, "é")))
+
+
+@pytest.mark.parametrize("mask", [MASK, quote(MASK), quote(MASK).lower()])
+def test_a_mask_that_is_sent_back_in_a_url_is_refused(mask: str) -> None:
+    with pytest.raises(InvalidRequest, match="mask") as caught:
+        parse(payload(targetUrl=f"{URL}?a=1&token={mask}"))
+    assert [detail.field for detail in caught.value.details] == ["targetUrl"]
 
 
 def test_of_a_key_given_twice_the_last_counts() -> None:
@@ -388,17 +514,7 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )
-field_names = st.sampled_from(
-    [
-        "targetUrl",
-        "triggerAt",
-        "targetMethod",
-        "targetHeaders",
-        "targetBody",
-        "delivery",
-        "expiresAt",
-    ]
-)
+field_names = st.sampled_from(list(FIELDS))
 
 
 @given(st.dictionaries(field_names | st.text(), json_values))

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from api.headers import MASK
+from api.masks import MASK
 from scheduler.models import Outcome, Plan, Request, Status
 from tests.api.conftest import CREDITS, URL, Api, past, payload
 
@@ -69,7 +69,7 @@ async def test_the_body_comes_back_as_the_very_text_that_came_in(api: Api) -> No
 
 @pytest.mark.parametrize(
     "name",
-    ["Authorization", "authorization", "Cookie", "X-Api-Key", "X-TOKEN", "My-Secret-Name"],
+    ["Authorization", "Cookie", "X-Api-Key", "X-TOKEN", "X-Auth", "X-Password", "X-JWT"],
 )
 async def test_header_values_that_look_like_secrets_are_masked(api: Api, name: str) -> None:
     schedule_id = await api.create_id(targetHeaders={name: "hush", "X-Order": "12"})
@@ -79,6 +79,21 @@ async def test_header_values_that_look_like_secrets_are_masked(api: Api, name: s
     assert listed["targetHeaders"] == shown
     stored = await api.store.schedules.get(api.account_id, schedule_id)
     assert stored.request.headers[name] == "hush"
+
+
+async def test_secrets_in_the_query_of_a_url_are_masked_and_fired_as_they_are(api: Api) -> None:
+    url = f"{URL}?n=1&access_token=hush"
+    schedule_id = await api.create_id(targetUrl=url, triggerAt=past())
+    shown = (await read(api, schedule_id)).json()
+    assert shown["targetUrl"] == f"{URL}?n=1&access_token={MASK}"
+    assert [each["targetUrl"] for each in await api.listed()] == [shown["targetUrl"]]
+    back = await api.client.patch(
+        f"/schedule/{schedule_id}", json={"targetUrl": shown["targetUrl"]}
+    )
+    assert back.status_code == 400
+    assert [detail["field"] for detail in back.json()["details"]] == ["targetUrl"]
+    [invocation] = await api.claim()
+    assert invocation.request.url == url
 
 
 @pytest.mark.parametrize(
@@ -217,10 +232,50 @@ async def test_a_walk_misses_and_repeats_nothing_while_thousands_share_a_millise
     assert stays <= set(seen)
 
 
+async def test_a_cursor_is_good_for_the_list_and_the_order_that_gave_it(api: Api) -> None:
+    due_ms = api.store.clock.now_ms() + 3_600_000
+    await api.store.schedules.create_all(api.account_id, [Request(due_ms, "GET", URL)] * 9)
+
+    async def cursor_of(path: str) -> str:
+        return str((await api.client.get(path)).json()["nextCursor"])
+
+    lists = [
+        "/schedule?limit=2",
+        "/schedule?limit=2&order=desc",
+        "/stats/logs?limit=2",
+        "/stats/logs?limit=2&order=asc",
+        "/stats/logs?limit=2&status=scheduled",
+        f"/stats/logs?limit=2&targetUrl={URL}",
+        f"/stats/logs?limit=2&targetUrl={URL}&status=scheduled",
+    ]
+    cursors = {path: await cursor_of(path) for path in lists}
+    for path in lists:
+        for giver, cursor in cursors.items():
+            answer = await api.client.get(f"{path}&cursor={cursor}")
+            if path == giver:
+                assert answer.status_code == 200
+                assert [len(page) for page in answer.json().values() if type(page) is list] == [2]
+            else:
+                assert answer.status_code == 400, (path, giver)
+                assert [detail["field"] for detail in answer.json()["details"]] == ["cursor"]
+
+
+async def test_the_default_order_said_aloud_and_another_period_keep_a_cursor_good(
+    api: Api,
+) -> None:
+    due_ms = api.store.clock.now_ms() + 3_600_000
+    await api.store.schedules.create_all(api.account_id, [Request(due_ms, "GET", URL)] * 5)
+    cursor = (await api.client.get("/schedule?limit=2")).json()["nextCursor"]
+    query = {"order": "asc", "cursor": cursor, "from": "2020-01-01T00:00:00Z"}
+    answer = await api.client.get("/schedule", params=query)
+    assert len(answer.json()["schedules"]) == 3
+
+
 @pytest.mark.parametrize(
     ("query", "fields"),
     [
         ("limit=0", ["limit"]),
+        ("cursor=AAAAAAAAAAAAAAAAAAAA", ["cursor"]),
         ("limit=101&order=up", ["limit", "order"]),
         ("status=scheduled", ["status"]),
         ("from=x&to=y", ["from", "to"]),

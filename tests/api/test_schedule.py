@@ -61,11 +61,11 @@ async def test_a_bad_payload_is_a_400_that_names_every_field_and_costs_nothing(a
     answer = await api.create(targetUrl="nowhere", targetMethod=5, color="red")
     assert answer.status_code == 400
     assert answer.json() == {
-        "error": "3 fields are not valid: targetMethod, color, targetUrl",
+        "error": "3 fields are not valid: targetUrl, targetMethod, color",
         "details": [
+            {"field": "targetUrl", "message": "It must be an absolute http or https URL."},
             {"field": "targetMethod", "message": "It must be a string."},
             {"field": "color", "message": "There is no such field."},
-            {"field": "targetUrl", "message": "It must be an absolute http or https URL."},
         ],
     }
     assert await api.credits() == CREDITS

@@ -232,7 +232,12 @@ def test_an_upgrade_that_is_not_offered_is_passed_over(server: ApiProcess) -> No
 
 def test_a_head_has_headers_and_no_body(server: ApiProcess) -> None:
     with closing(server.connect()) as connection:
-        for path, status in (("/healthz", 200), ("/schedule", 405), ("/nothing", 404)):
+        for path, status in (
+            ("/healthz", 200),
+            ("/schedule", 401),
+            ("/schedule/batch", 405),
+            ("/nothing", 404),
+        ):
             connection.sendall(f"HEAD {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
             reply = Reply(connection, "HEAD")
             assert reply.status == status

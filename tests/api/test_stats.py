@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from api.cursors import Walk
 from scheduler.errors import FieldError, InvalidRequest
 from scheduler.models import LogEntry, Status, Usage
 from scheduler.store.log.logs import LogPage, LogQuery
@@ -65,6 +66,7 @@ async def test_an_executed_entry_goes_out_in_the_names_of_the_contract(
         return LogPage([EXECUTED], "def")
 
     monkeypatch.setattr(api.store.logs, "page", page)
+    walk = Walk("/stats/logs", "asc", "failed", URL)
     parameters = {
         "status": "failed",
         "targetUrl": URL,
@@ -72,7 +74,7 @@ async def test_an_executed_entry_goes_out_in_the_names_of_the_contract(
         "to": "1970-01-01T00:00:02Z",
         "limit": "7",
         "order": "asc",
-        "cursor": "abc",
+        "cursor": walk.given_out("abc"),
     }
     answer = await api.client.get("/stats/logs", params=parameters)
     assert answer.json() == {
@@ -91,7 +93,7 @@ async def test_an_executed_entry_goes_out_in_the_names_of_the_contract(
                 "errorMessage": "Not Found",
             }
         ],
-        "nextCursor": "def",
+        "nextCursor": walk.given_out("def"),
     }
 
 
@@ -191,7 +193,7 @@ async def test_an_empty_period_holds_nothing(api: Api) -> None:
         ("/stats?from=2026-11-02T00:00:00Z&to=2026-11-01T00:00:00Z", ["from"]),
         ("/stats?limit=5&status=failed", ["limit", "status"]),
         ("/stats?to=9999-12-31T23:59:59.9999Z", ["to"]),
-        ("/stats/logs?limit=0&order=up&status=done", ["status", "limit", "order"]),
+        ("/stats/logs?limit=0&order=up&status=done", ["limit", "order", "status"]),
         ("/stats/logs?limit=101", ["limit"]),
         ("/stats/logs?limit=5&limit=6", ["limit"]),
         ("/stats/logs?from=2026-11-02T00:00:00Z&to=2026-11-01T00:00:00Z", ["from"]),

@@ -14,7 +14,7 @@ import msgspec
 
 from tests.chaos.clients import Customer
 from tests.chaos.history import Account, Answered, Entry, Final, Invoked, read_history
-from tests.processes import postdate
+from tests.commands import postdate
 
 _AT_ONCE = 8
 _POLL_S = 0.3

@@ -37,8 +37,7 @@ async def test_one_that_was_let_go_stays_away(tmp_path: Path) -> None:
     child = shell("exec sleep 60", tmp_path / "output")
     await child.start()
     child.keep_alive()
-    child.let_end()
-    child.kill()
+    child.hasten()
     await child.wait()
     assert not child.running
     assert child.ended == "was killed by signal 9"
@@ -51,9 +50,30 @@ async def test_one_that_does_not_stop_is_killed(tmp_path: Path) -> None:
     await child.start()
     await until_async(lambda: output.read_text(), "its first word")
     with capture_logs() as said:
-        await child.stop(grace_s=0.1)
+        assert not await child.stop(grace_s=0.1)
     assert child.ended == "was killed by signal 9"
     assert [event["event"] for event in said] == ["does not stop, killed"]
+
+
+@pytest.mark.parametrize(
+    ("on_term", "as_asked"), [("exit 0", True), ("exit 3", False), ("kill -9 $$", False)]
+)
+async def test_it_tells_whether_one_ended_as_asked(
+    tmp_path: Path, on_term: str, as_asked: bool
+) -> None:
+    output = tmp_path / "output"
+    child = shell(f"trap '{on_term}' TERM; echo here; while :; do sleep 0.01; done", output)
+    await child.start()
+    await until_async(lambda: output.read_text(), "its first word")
+    assert await child.stop(grace_s=5) is as_asked
+
+
+async def test_one_that_was_hastened_or_never_ran_has_ended_as_asked(tmp_path: Path) -> None:
+    child = shell("trap '' TERM; while :; do sleep 0.01; done", tmp_path / "output")
+    assert await child.stop(grace_s=5)
+    await child.start()
+    child.hasten()
+    assert await child.stop(grace_s=5)
 
 
 async def test_it_inherits_only_what_it_is_given(tmp_path: Path) -> None:

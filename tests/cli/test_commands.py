@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -83,11 +86,22 @@ def test_what_cannot_be_done_is_one_sentence(url: str, arguments: tuple[str, ...
     assert json.loads(as_json.stderr) == {"error": plain.stderr.strip()}
 
 
-@pytest.mark.parametrize("amount", ["0", "-1", "x"])
-def test_a_grant_is_a_positive_number(url: str, amount: str) -> None:
+@pytest.mark.parametrize("amount", ["0", "-1", "x", "99999999999999999999"])
+def test_a_grant_is_a_positive_number_within_reason(url: str, amount: str) -> None:
     make_account(url)
     assert postdate("account", "grant", "--", "ada", amount, redis_url=url).returncode == 2
     assert postdate_json("account", "list", redis_url=url)[0]["credits"] == 7
+
+
+@pytest.mark.parametrize("name", ["", "  ", "two\nlines", "n" * 201])
+def test_a_name_can_be_seen_and_typed_again(url: str, name: str) -> None:
+    make_account(url)
+    for arguments in (("account", "create", name), ("key", "create", "ada", "--name", name)):
+        done = postdate(*arguments, redis_url=url)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("Usage: ")
+    assert len(postdate_json("account", "list", redis_url=url)) == 1
+    assert postdate_json("key", "list", "ada", redis_url=url) == []
 
 
 def test_check_finds_nothing_wrong_with_a_good_store(url: str) -> None:
@@ -123,6 +137,65 @@ def test_a_store_that_is_away_is_one_sentence_without_the_password() -> None:
     assert done.returncode == 1
     assert re.match(r"[A-Z][^\n]*\.\n$", done.stderr)
     assert "secret" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["account list", "worker", "api"])
+def test_a_cluster_url_for_a_plain_server_is_one_sentence(command: str) -> None:
+    port = free_port()
+    with ValkeyProcess(port=port):
+        url = f"redis+cluster://127.0.0.1:{port}"
+        done = postdate(*command.split(), redis_url=url, port=0, log_level="error")
+    assert (done.returncode, done.stdout) == (1, "")
+    [sentence] = [line for line in done.stderr.splitlines() if "[error" not in line]
+    assert sentence.startswith("The store is no Redis Cluster: its URL begins with redis://")
+
+
+@pytest.mark.parametrize("command", ["account list", "worker", "api", "up"])
+def test_an_option_that_a_stores_url_does_not_have_is_one_sentence(url: str, command: str) -> None:
+    done = postdate(*command.split(), redis_url=url + "?foo=bar", port=0)
+    assert (done.returncode, done.stdout) == (1, "")
+    [sentence] = [line for line in done.stderr.splitlines() if "[error" not in line]
+    assert sentence.startswith("The store's URL cannot be used: it has no option 'foo'")
+
+
+@pytest.fixture
+def speaks_no_tls() -> Iterator[str]:
+    """Where a server listens that answers in plain text, whatever is said to it."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), QuietHandler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+class QuietHandler(BaseHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+def test_why_a_store_cannot_be_reached_is_said(speaks_no_tls: str) -> None:
+    for where, why in (
+        (f"redis://127.0.0.1:{free_port()}", "connection refused"),
+        ("redis://no-such-host.invalid", "DNS: "),
+        (f"rediss://{speaks_no_tls}", "TLS: "),
+        ("unix:///no/such/socket", "no such file or directory"),
+        (f"redis+cluster://127.0.0.1:{free_port()}", "connection refused"),
+    ):
+        done = postdate("account", "list", redis_url=where)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(f"The store cannot be reached: {why}")
+        assert done.stderr.endswith(f" ({where}).\n")
+
+
+def test_a_variable_that_is_no_setting_is_said(url: str) -> None:
+    done = postdate("account", "list", redis_url=url, prot=1, concurency=2, xyzzy_plugh=3)
+    assert done.returncode == 0
+    for said in (
+        "POSTDATE_PROT is no setting of Postdate; did you mean POSTDATE_PORT?",
+        "POSTDATE_CONCURENCY is no setting of Postdate; did you mean POSTDATE_CONCURRENCY?",
+        "POSTDATE_XYZZY_PLUGH is no setting of Postdate\n",
+    ):
+        assert done.stderr.count(said) == 1
+    assert "is no setting" not in postdate("account", "list", redis_url=url, api_key="x").stderr
 
 
 def test_a_bad_setting_is_one_sentence_that_names_it() -> None:

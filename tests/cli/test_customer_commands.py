@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ import pytest
 from click.testing import CliRunner
 
 from cli.main import main
-from cli.schedule import Duration
+from cli.parameters import Duration, Moment
 from tests import children
 from tests.servers import (
     PostdateProcess,
@@ -218,7 +220,7 @@ def test_a_wrong_key_and_a_wrong_address_are_one_sentence(postdate_up: PostdateP
     done = postdate("stats", url=url, api_key="pd_00_x")
     assert done.returncode == 1
     assert done.stderr == (
-        f"{url} cannot be reached: Connection refused;"
+        f"{url} cannot be reached: connection refused;"
         " start `postdate up`, or say where Postdate is with --url.\n"
     )
     done = postdate("stats", url="localhost", api_key="pd_00_x")
@@ -256,16 +258,98 @@ def test_what_cannot_be_meant_is_a_usage_error(arguments: tuple[str, ...]) -> No
         ("1h30m", timedelta(minutes=90)),
         ("2d", timedelta(days=2)),
         ("0s", timedelta()),
+        ("10", timedelta(seconds=10)),
+        ("0.5", timedelta(milliseconds=500)),
     ],
 )
 def test_durations(text: str, span: timedelta) -> None:
     assert Duration().convert(text, None, None) == span
 
 
-@pytest.mark.parametrize("text", ["", "10", "s", "10 s", "-1s", "10s!", "1e3s", "9" * 30 + "d"])
+@pytest.mark.parametrize(
+    "text", ["", "s", "10 s", "10 5s", "1.", "-1s", "10s!", "1e3s", "9" * 30 + "d"]
+)
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(click.BadParameter):
         Duration().convert(text, None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2026-12-24 18:00", "2026-12-24T18:00:00+01:00"),
+        ("2026-12-24T18:00:01.5", "2026-12-24T18:00:01.500000+01:00"),
+        ("2026-11-01", "2026-11-01T00:00:00+01:00"),
+        ("2026-07-01", "2026-07-01T00:00:00+02:00"),
+        ("2026-12-24T18:00Z", "2026-12-24T18:00Z"),
+        ("2026-12-24 18:00+05:00", "2026-12-24 18:00+05:00"),
+        ("never", "never"),
+    ],
+)
+def test_a_moment_without_a_zone_is_this_machines(
+    monkeypatch: pytest.MonkeyPatch, text: str, moment: str
+) -> None:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        assert Moment().convert(text, None, None) == moment
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_moments_in_the_local_zone_reach_the_api(
+    settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")  # of the commands, not of us
+    made = postdate_json(
+        "schedule", "http://127.0.0.1:9/tz", "--at", "2027-01-01 18:00", **settings
+    )
+    assert made["message"] == "Scheduled for 2027-01-01T09:00:00.000Z"
+    period = ("--from", "2027-01-01 17:59", "--to", "2027-01-01T09:00:01Z")
+    [found] = postdate_json("logs", "--target", "http://127.0.0.1:9/tz", *period, **settings)
+    assert found["scheduleId"] == made["scheduleId"]
+    assert postdate_json("stats", "--from", "2026-11-01", **settings)["timeRange"]["from"] == (
+        "2026-10-31T15:00:00.000Z"
+    )
+    postdate_json("cancel", made["scheduleId"], **settings)
+    assert "this machine's (JST)" in " ".join(postdate("schedule", "--help").stdout.split())
+
+
+class Stranger(BaseHTTPRequestHandler):
+    """A web server that knows nothing of Postdate."""
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        status, body = {"/stats": (200, b"<html>"), "/stats/logs": (200, b'{"logs": 1}')}.get(
+            path, (404, b"<html>")
+        )
+        self.send_response(status)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_DELETE(self) -> None:
+        self.do_GET()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [("cancel sch_x", " (404 Not Found)"), ("stats", ""), ("logs", ""), ("schedule u --in 1", "")],
+)
+def test_a_stranger_who_answers_is_one_sentence(words: str, told: str) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Stranger) as server:
+        threading.Thread(target=server.serve_forever).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        done = postdate(*words.split(), url=url, api_key="pd_00_x")
+        server.shutdown()
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"{url} answers, but not as Postdate does{told}")
+    assert done.stderr.endswith("; say where Postdate is with --url.\n")
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("words", ["schedule", "cancel", "logs", "stats", "listen"])

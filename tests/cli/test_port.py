@@ -14,12 +14,21 @@ def listen(address: tuple[str, int]) -> socket.socket:
     return socket.create_server(address)
 
 
-async def test_a_reserved_port_can_be_listened_on_by_the_api() -> None:
+async def test_whoever_is_given_sockets_serves_there_and_no_second_one_may() -> None:
     port = await reserve("127.0.0.1", 0, patience_s=0)
     assert port.url == f"http://127.0.0.1:{port.number}"
     sentence = rf"^Port {port.number} on 127\.0\.0\.1 is taken by another program"
-    with listen((port.address, port.number)), pytest.raises(PortError, match=sentence):
-        await reserve("127.0.0.1", port.number, patience_s=0)
+    with port.listen()[0] as first, port.listen()[0] as second:
+        assert first.getsockname() == second.getsockname() == ("127.0.0.1", port.number)
+        with pytest.raises(PortError, match=sentence):
+            await reserve("127.0.0.1", port.number, patience_s=0)
+    port.free()
+
+
+async def test_nobody_is_kept_waiting_on_a_reserved_port() -> None:
+    port = await reserve("127.0.0.1", 0, patience_s=0)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port.number))
     port.free()
 
 
@@ -27,6 +36,23 @@ async def test_no_other_program_is_given_a_reserved_port() -> None:
     port = await reserve("127.0.0.1", 0, patience_s=0)
     with socket.socket() as stranger, pytest.raises(OSError, match="in use"):
         stranger.bind(("127.0.0.1", port.number))
+    port.free()
+
+
+async def test_every_address_of_a_name_is_listened_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice the same one, and one that this machine does not have, are no obstacle."""
+    kind, protocol = socket.SOCK_STREAM, 6
+    found = [
+        (socket.AF_INET, kind, protocol, "", (address, 0))
+        for address in ("192.0.2.1", "127.0.0.1", "127.0.0.1", "127.0.0.2")
+    ]
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: found)
+    port = await reserve("somewhere", 0, patience_s=0)
+    listeners = port.listen()
+    names = [each.getsockname() for each in listeners]
+    assert names == [("127.0.0.1", port.number), ("127.0.0.2", port.number)]
+    for each in listeners:
+        each.close()
     port.free()
 
 

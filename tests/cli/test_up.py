@@ -10,9 +10,11 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
+from redis import Redis
 
 from tests.servers import (
     PostdateProcess,
@@ -203,9 +205,44 @@ def test_a_store_that_cannot_be_reached_is_one_sentence_and_nothing_falls_back(
     url = f"redis://:secret@127.0.0.1:{free_port()}/0"
     done = postdate_process("up", "--port", "0", "--redis-url", url, data_dir=tmp_path / "d")
     assert done.returncode == 1
-    assert done.stderr == f"The store cannot be reached ({url.replace(':secret', '…')}).\n"
+    shown = url.replace(":secret", "…")
+    assert done.stderr == f"The store cannot be reached: connection refused ({shown}).\n"
     assert done.stdout == ""
     assert not (tmp_path / "d").exists()
+
+
+def test_what_it_writes_is_for_its_owner_alone(up: PostdateProcess) -> None:
+    up.start()
+    schedule(up, "http://127.0.0.1:9/", targetHeaders={"Authorization": "secret"})
+    files = [path for path in up.data_dir.rglob("*") if path.is_file() or path.is_dir()]
+    assert any(path.suffix == ".aof" for path in files)
+    assert [path for path in files if path.stat().st_mode & 0o077] == []
+    assert "Others may look" not in up.stderr
+
+
+def test_a_data_dir_that_others_may_look_into_is_said_once(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    data_dir.mkdir()
+    data_dir.chmod(0o755)
+    with PostdateProcess(data_dir=data_dir) as up:
+        assert up.stderr.count("Others may look into the data dir") == 1
+        assert f"chmod 700 {data_dir}" in up.stderr
+
+
+def test_what_it_finds_is_said_once_and_not_by_each_process(
+    own_valkey: ValkeyProcess, tmp_path: Path
+) -> None:
+    with Redis.from_url(own_valkey.url) as client:
+        client.config_set("hash-max-listpack-value", "64")
+    given: dict[str, Any] = {
+        "redis_url": own_valkey.url,
+        "data_dir": tmp_path,
+        "prot": "1",
+        "workers": 2,
+    }
+    with PostdateProcess(**given) as up:
+        assert up.stderr.count("hash-max-listpack-value is low") == 1
+        assert up.stderr.count("POSTDATE_PROT is no setting of Postdate") == 1
 
 
 def test_with_a_url_no_valkey_is_started(own_valkey: ValkeyProcess, tmp_path: Path) -> None:

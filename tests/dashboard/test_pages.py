@@ -6,6 +6,7 @@ import html
 import json
 import re
 
+import msgspec
 import pytest
 
 from scheduler.models import Account, Outcome, Request, Status
@@ -192,6 +193,17 @@ async def test_a_schedule_is_shown_with_its_secrets_masked(
         assert "Authorization" in text
         assert "1.50" in text
         assert "curl --request POST 'https://example.com/hook?a=1&b=<2>'" in text
+
+
+async def test_a_body_with_half_a_surrogate_pair_is_shown_as_it_is(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    request = Request(dashboard.store.clock.now_ms() + 3_600_000, "POST", URL)
+    request = msgspec.structs.replace(request, body=rb'{"a":"\ud800"}')
+    waiting = await dashboard.store.schedules.create(ada.account_id, request)
+    answer = await browser.get(f"/schedules/{waiting}")
+    assert answer.status_code == 200
+    assert r'{"a":"\ud800"}' in html.unescape(answer.text)
 
 
 async def test_a_schedule_is_found_by_id_and_by_a_part_of_its_url(

@@ -9,7 +9,13 @@ import pytest
 
 from scheduler.errors import SettingsError
 from scheduler.models import Plan
-from scheduler.settings import LOOPBACK, Settings, from_environment, without_password
+from scheduler.settings import (
+    LOOPBACK,
+    Settings,
+    from_environment,
+    unknown_variables,
+    without_password,
+)
 
 
 def test_an_empty_environment_gives_the_defaults() -> None:
@@ -37,6 +43,8 @@ def test_other_variables_are_none_of_our_business() -> None:
         ("POSTDATE_PORT", "0", "port", 0),
         ("POSTDATE_PORT", "65535", "port", 65535),
         ("POSTDATE_WORKERS", "4", "workers", 4),
+        ("POSTDATE_PROCESSES", "4", "processes", 4),
+        ("POSTDATE_STORE_MALLOC", "libc", "store_malloc", "libc"),
         ("POSTDATE_PUBLIC_URL", "https://p.example/", "public_url", "https://p.example"),
         ("POSTDATE_SHARDS", "32", "shards", 32),
         ("POSTDATE_ALLOW_TARGETS", "none", "allow_targets", ()),
@@ -65,6 +73,24 @@ def test_a_variable_sets_its_field(variable: str, text: str, field: str, value: 
     assert getattr(from_environment({variable: text}), field) == value
 
 
+def test_what_looks_like_a_setting_and_is_none_is_told_with_what_may_be_meant() -> None:
+    environ = {
+        "PATH": "",
+        "POSTDATE_PORT": "1",
+        "POSTDATE_API_KEY": "x",
+        "POSTDATE_URL": "x",
+        "POSTDATE_RATE_PRO": "1",
+        "POSTDATE_PROT": "1",
+        "POSTDATE_Port": "1",
+        "POSTDATE_QQQQQQQQ": "1",
+    }
+    assert unknown_variables(environ) == [
+        "POSTDATE_PROT is no setting of Postdate; did you mean POSTDATE_PORT?",
+        "POSTDATE_Port is no setting of Postdate; did you mean POSTDATE_PORT?",
+        "POSTDATE_QQQQQQQQ is no setting of Postdate",
+    ]
+
+
 def test_rates_are_set_plan_by_plan() -> None:
     settings = from_environment({"POSTDATE_RATE_PRO": "7"})
     assert settings.rate_limits == {Plan.FREE: 10, Plan.PRO: 7, Plan.SCALE: 1000}
@@ -79,9 +105,15 @@ def test_rates_are_set_plan_by_plan() -> None:
         ("POSTDATE_PORT", "-1", "it must be a whole number from 0 to 65535"),
         ("POSTDATE_PORT", "²", "it must be a whole number from 0 to 65535"),
         ("POSTDATE_WORKERS", "0", "it must be a whole number from 1 to 256"),
+        ("POSTDATE_PROCESSES", "257", "it must be a whole number from 1 to 256"),
+        ("POSTDATE_STORE_MALLOC", "fast", "it must be one of auto, libc"),
         ("POSTDATE_RATE_FREE", "0", "it must be a whole number at least 1"),
         ("POSTDATE_REDIS_URL", "localhost:6379", "it must start with redis://"),
         ("POSTDATE_PUBLIC_URL", "p.example", "it must start with http:// or https://"),
+        ("POSTDATE_PUBLIC_URL", "https://", "it must name a host"),
+        ("POSTDATE_PUBLIC_URL", "https:///path", "it must name a host"),
+        ("POSTDATE_PUBLIC_URL", "https://p.example:x", "Port could not be cast"),
+        ("POSTDATE_PUBLIC_URL", "https://p.example/#a", "without user, query and fragment"),
         ("POSTDATE_ALLOW_TARGETS", "10.0.0.1/8", "10.0.0.1/8 has host bits set"),
         ("POSTDATE_ALLOW_TARGETS", "localhost", "does not appear to be an IPv4 or IPv6 network"),
         ("POSTDATE_LOG_LEVEL", "loud", "it must be one of debug, info, warning, error"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import ipaddress
+import math
 from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 

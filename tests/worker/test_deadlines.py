@@ -79,7 +79,7 @@ async def test_a_pause_of_the_process_is_not_charged_to_what_was_not_sent() -> N
     deadlines.add(sent)
     deadlines.add(unsent)
     await asyncio.sleep(0)
-    time.sleep(1.5)  # noqa: ASYNC251 - the pause
+    time.sleep(1.5)
 
     await asyncio.sleep(0.01)
     assert expired == [], "what came meanwhile is read from the sockets first"

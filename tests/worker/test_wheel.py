@@ -133,9 +133,7 @@ async def test_of_several_servers_only_what_the_claim_told_counts(
     wheel.close()
 
 
-async def test_clearing_gives_up_all_that_waits(
-    wheel: Wheel, server: Server, fired: Fired
-) -> None:
+async def test_clearing_gives_up_all_that_waits(wheel: Wheel, server: Server, fired: Fired) -> None:
     invocations = due_in(server, 10, 20)
     wheel.add(invocations, server.reply())
     assert wheel.clear() == invocations

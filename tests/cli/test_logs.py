@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from cli import entries
-from cli.entries import Tail
+from cli import logs
+from cli.logs import Tail
 from cli.remote import Remote
 from postdate import ConnectionFailed, LogEntry, Postdate, PostdateError, Status, Unauthorized
 
@@ -86,8 +86,8 @@ def test_what_passes_is_told_once_and_waited_for(
         log.failing = {"completed": step} if step else {}
         log.entries.append(entry(len(log.entries) + 1, "completed"))
 
-    monkeypatch.setattr(entries, "_pause", sleep)
-    entries._follow(Remote(log.client, False), Tail(log.client, ("completed",), None), 5)
+    monkeypatch.setattr(logs, "_pause", sleep)
+    logs._follow(Remote(log.client, False), Tail(log.client, ("completed",), None), 5)
     told = capsys.readouterr()
     assert [line.split()[-1] for line in told.out.splitlines()] == [f"sch_{n}" for n in range(1, 5)]
     assert len(told.err.splitlines()) == 1
@@ -100,6 +100,6 @@ def test_what_does_not_pass_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def sleep(_: float) -> None:
         log.failing = {"completed": Unauthorized("Invalid or inactive API key")}
 
-    monkeypatch.setattr(entries, "_pause", sleep)
+    monkeypatch.setattr(logs, "_pause", sleep)
     with pytest.raises(Unauthorized):
-        entries._follow(Remote(log.client, False), Tail(log.client, ("completed",), None), 5)
+        logs._follow(Remote(log.client, False), Tail(log.client, ("completed",), None), 5)

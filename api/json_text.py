@@ -1,0 +1,159 @@
+"""JSON as text: the parts of an object or of a list, each as it came in. Pure.
+
+JavaScript writes half of a surrogate pair as an escape (`"\\ud800"`), RFC 8259 allows it, and a
+body is sent as it came; msgspec refuses it. So such escapes are hidden from it and put back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import msgspec
+
+from api.findings import invalid, shown
+from scheduler.errors import FieldError, InvalidRequest
+
+T = TypeVar("T")
+Part = bytes | msgspec.Raw  # of a text: neither has been looked into beyond being JSON
+Decode = Callable[[Part], T]
+
+# A text with fewer colons than this has so few members that all may be looked at.
+_FEW = 10_000
+_ANY_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_SURROGATE = re.compile(rb"\\u[dD]")
+_UNKNOWN = re.compile(r"unknown field `(.*)`", re.DOTALL)
+
+
+class Object:
+    """Objects of certain members, each of any type."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = tuple(names)
+        self._decode = _decoder_of("Members", self._names)
+
+    def members(self, text: bytes) -> dict[str, Part]:
+        """The text of each member's value; of a key that is given twice the last counts, as in
+        every JSON parser. Further members are among them.
+
+        Raises InvalidRequest if it is no object, or no JSON; and, naming one, for an unknown
+        member of a text so large that nobody wants to read through all that is in it.
+        """
+        try:
+            found, text_of = _decoded(text, self._decode)
+        except msgspec.ValidationError as error:
+            if text.count(b":") > _FEW and (unknown := _UNKNOWN.search(str(error))):
+                detail = FieldError(shown(unknown[1]), "There is no such field.")
+                raise invalid([detail]) from None
+            return _any_members(text)
+        values = zip(self._names, msgspec.structs.astuple(found), strict=True)
+        given = {name: value for name, value in values if value is not msgspec.UNSET}
+        if text_of is bytes:
+            return given
+        return {name: text_of(value) for name, value in given.items()}
+
+
+class List:
+    """Lists of at most so many elements, each of any type."""
+
+    def __init__(self, most: int) -> None:
+        self._decode = _decoder_of("Elements", [f"_{n}" for n in range(most)], array_like=True)
+
+    def elements(self, text: bytes) -> list[bytes]:
+        """The text of each element; none, if it is no list, or a longer one, which is not read to
+        its end. Raises InvalidRequest if it is no JSON."""
+        try:
+            found, text_of = _decoded(text, self._decode)
+        except msgspec.ValidationError:
+            return []
+        values = msgspec.structs.astuple(found)
+        return [text_of(value) for value in values if value is not msgspec.UNSET]
+
+
+def _decoder_of(kind: str, names: Iterable[str], *, array_like: bool = False) -> Decode[Any]:
+    """A struct of these, all optional: what it does not know ends the decoding at once, however
+    much more there is."""
+    fields = [(name, msgspec.Raw | msgspec.UnsetType, msgspec.UNSET) for name in names]
+    struct = msgspec.defstruct(kind, fields, array_like=array_like, forbid_unknown_fields=True)
+    return msgspec.json.Decoder(struct).decode
+
+
+def _any_members(text: bytes) -> dict[str, Part]:
+    try:
+        found, text_of = _decoded(text, _ANY_MEMBERS)
+    except msgspec.ValidationError:
+        raise invalid([FieldError("body", "It must be a JSON object.")]) from None
+    return {text_of(name.encode()).decode(): text_of(value) for name, value in found.items()}
+
+
+class _Hidden:
+    """A text whose escapes of surrogates stand under a mark of their own, which nothing else in
+    it looks like. Raises ValueError if one has not all its digits."""
+
+    def __init__(self, text: bytes) -> None:
+        mark = b"\x7f"
+        if mark in text:  # hardly ever; then its own digest
+            mark += hashlib.blake2b(text, digest_size=8).hexdigest().encode()
+        self._escape, self._backslash = mark + b"u", mark + b"b"
+        # First the escaped backslashes: what follows one of them is no escape.
+        text = text.replace(rb"\\", self._backslash)
+        text = text.replace(rb"\ud", self._escape + b"d").replace(rb"\uD", self._escape + b"D")
+        if re.search(self._escape + rb".(?![0-9a-fA-F]{3})", text):
+            raise ValueError("an escape has not all its digits")
+        self.text = text
+
+    def text_of(self, part: Part) -> bytes:
+        """A part of it as it came."""
+        return bytes(part).replace(self._escape, rb"\u").replace(self._backslash, rb"\\")
+
+
+def _decoded(text: bytes, decode: Decode[T]) -> tuple[T, Callable[[Part], bytes]]:
+    """What the decoder makes of it, and what makes of a part of that the text that came.
+
+    Raises msgspec.ValidationError if it is of another type, InvalidRequest if it is no JSON.
+    """
+    try:
+        text.decode()  # a Raw value is checked for everything but its UTF-8
+        try:
+            return decode(text), bytes
+        except msgspec.ValidationError:
+            raise
+        except msgspec.DecodeError:
+            if _SURROGATE.search(text) is None:
+                raise
+        hidden = _Hidden(text)
+        return decode(hidden.text), hidden.text_of
+    except msgspec.ValidationError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise malformed(error) from None
+
+
+def malformed(error: Exception) -> InvalidRequest:
+    """Why a body is not JSON, in a sentence; the decoder's own words say where."""
+    match error:
+        case UnicodeDecodeError():
+            message = "It is not valid UTF-8."
+        case RecursionError():
+            message = "It is nested too deeply."
+        case _:
+            message = f"It is not valid JSON: {str(error).removeprefix('JSON is malformed: ')}."
+    return InvalidRequest([FieldError("body", message)], "The request body is not valid JSON")
+
+
+def read(text: Part, decode: Decode[T], fault: str) -> T:
+    """The value of a part. Raises ValueError with `fault` if it is of another type."""
+    try:
+        return decode(text)
+    except msgspec.ValidationError:
+        raise ValueError(fault) from None
+    except msgspec.DecodeError:  # it was found valid, all but this
+        raise ValueError("It may not contain unpaired surrogates.") from None
+
+
+def text_or_none(part: Part) -> bytes | None:
+    """The very text of a part; None for null."""
+    text = bytes(part)
+    return None if text == b"null" else text

@@ -1,0 +1,45 @@
+"""What of a request is secret, and how it is shown: a mask stands for it. Pure."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote, unquote
+
+# No header can have this value, for it is not Latin-1: whoever sends it back has read it here.
+MASK = "\u2022" * 8
+
+_SECRET = re.compile(
+    r"auth(?!or(?!i[sz]))|cookie|credential|jwt|key|pass(?:phrase|w)|pwd|secret|session|signature"
+    r"|token",
+    re.IGNORECASE,
+)
+# In a query these are usual besides.
+_SECRET_PARAMETER = re.compile(rf"{_SECRET.pattern}|^(?:pass|sig)$", re.IGNORECASE)
+_PARAMETER = re.compile(r"(?<=[?&;])([^=&;#]*)=([^&;#]+)")
+_MASK_ESCAPED = quote(MASK)
+
+
+def is_secret(header_name: str) -> bool:
+    """Whether the values of a header of this name look like secrets."""
+    return _SECRET.search(header_name) is not None
+
+
+def masked(headers: dict[str, str]) -> dict[str, str]:
+    """The headers as they may be shown: values that look like secrets are not told."""
+    return {name: MASK if is_secret(name) else value for name, value in headers.items()}
+
+
+def masked_url(url: str) -> str:
+    """The URL as it may be shown: values in its query that look like secrets are not told."""
+    path, mark, rest = url.partition("?")
+    return path + _PARAMETER.sub(_masked_parameter, mark + rest) if mark else url
+
+
+def has_mask(text: str) -> bool:
+    """Whether a mask was sent back."""
+    return MASK in text or ("%" in text and _MASK_ESCAPED in text.upper())
+
+
+def _masked_parameter(found: re.Match[str]) -> str:
+    secret = _SECRET_PARAMETER.search(unquote(found[1]))
+    return f"{found[1]}={MASK}" if secret else found[0]

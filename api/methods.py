@@ -1,0 +1,72 @@
+"""HEAD and OPTIONS, which every path has, and what `Allow` names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+from litestar import Litestar
+from litestar.types import (
+    LifeSpanReceive,
+    LifeSpanScope,
+    LifeSpanSend,
+    Message,
+    Receive,
+    Scope,
+    Send,
+)
+
+from api.service import HttpRequest
+
+
+def allow(methods: Iterable[str]) -> str:
+    """The value of `Allow` where these methods have handlers."""
+    named = set(methods)
+    return ", ".join(sorted(named | {"HEAD"} if "GET" in named else named))
+
+
+class Options:
+    """The answer to OPTIONS: no body, and all methods of the path."""
+
+    def __init__(self, methods: Iterable[str]) -> None:
+        self._headers = [(b"allow", allow(methods).encode()), (b"content-length", b"0")]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 204, "headers": self._headers})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def tell_methods(request: HttpRequest) -> Options:
+    """Litestar's own answer knows those of a path's first handler only."""
+    template = request.scope["path_template"]
+    routes = (each for each in request.app.routes if each.path_format == template)
+    return Options(method for each in routes for method in each.methods)
+
+
+class App(Litestar):
+    """Litestar, where HEAD is answered as GET is, without the body.
+
+    Not so on the dashboard: there the GET of a one-time link uses it up, and what looks ahead by
+    HEAD must not.
+    """
+
+    async def __call__(
+        self,
+        scope: Scope | LifeSpanScope,
+        receive: Receive | LifeSpanReceive,
+        send: Send | LifeSpanSend,
+    ) -> None:
+        asked = cast("dict[str, Any]", scope)
+        if asked.get("method") == "HEAD" and not asked["path"].startswith("/dashboard"):
+            scope = cast("Scope", {**scope, "method": "GET"})
+            send = _without_body(cast("Send", send))
+        await super().__call__(scope, receive, send)
+
+
+def _without_body(send: Send) -> Send:
+    async def sent(event: Message) -> None:
+        if event["type"] == "http.response.body":
+            event = {**event, "body": b""}
+        await send(event)
+
+    return sent

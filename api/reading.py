@@ -1,0 +1,61 @@
+"""Reading a request off the wire: its headers, and its body within a limit."""
+
+from __future__ import annotations
+
+from litestar.types import Receive, Scope
+
+from scheduler.errors import PostdateError
+
+
+class BodyTooLarge(PostdateError):
+    """The body is, or says that it is, larger than `limit_bytes`."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        super().__init__(f"The request body is larger than {limit_bytes:,} bytes")
+
+
+class BodyEncoded(PostdateError):
+    """The body is compressed: what it is the text of, we would have to guess."""
+
+    def __init__(self) -> None:
+        super().__init__("The request body has a Content-Encoding; send it without one")
+
+
+class ClientDisconnected(PostdateError):
+    """The client went away before its request was complete; nobody reads the answer."""
+
+    def __init__(self) -> None:
+        super().__init__("The request was not complete")
+
+
+def header(scope: Scope, name: bytes) -> bytes | None:
+    """The first header of this lower-case name."""
+    for key, value in scope["headers"]:
+        if key == name:
+            return value
+    return None
+
+
+async def read_body(scope: Scope, receive: Receive, limit_bytes: int) -> bytes:
+    """The whole body, whatever its Content-Type claims it to be: it is read as JSON, so that
+    `curl -d` works as it is.
+
+    Raises BodyTooLarge as soon as it is known to be, before more is read; BodyEncoded.
+    """
+    encoding = header(scope, b"content-encoding")
+    if encoding is not None and encoding.strip().lower() not in (b"", b"identity"):
+        raise BodyEncoded
+    declared = header(scope, b"content-length")
+    if declared is not None and declared.isdigit() and int(declared[:20]) > limit_bytes:
+        raise BodyTooLarge(limit_bytes)
+    body = bytearray()
+    more = True
+    while more:
+        event = await receive()
+        if event["type"] != "http.request":
+            raise ClientDisconnected
+        body += event["body"]
+        if len(body) > limit_bytes:
+            raise BodyTooLarge(limit_bytes)
+        more = event["more_body"]
+    return bytes(body)

@@ -1,0 +1,97 @@
+"""Postdate: `add` stores what shall be fired, over the HTTP API. Its worker is `postdate worker`.
+
+Singles go out on as many kept connections as the peers have lanes; batches of 1,000 one after the
+other, as BullMQ's bulk adds. The client is a small one of ours: it shall not be what is measured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import cast
+from urllib.parse import urlsplit
+
+import httptools
+import plan as plans
+import uvloop
+
+_BATCH = 1000
+_JSON = "application/json"
+
+
+class Connection(asyncio.Protocol):
+    """A kept connection that does one exchange at a time."""
+
+    def __init__(self, head: bytes) -> None:
+        self._head = head
+        self._parser = httptools.HttpResponseParser(self)
+        self._over: asyncio.Future[None]
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._parser.feed_data(data)
+
+    def on_message_begin(self) -> None:
+        self._body = b""
+
+    def on_body(self, body: bytes) -> None:
+        self._body += body
+
+    def on_message_complete(self) -> None:
+        if self._parser.get_status_code() >= 300 or b'"code":' in self._body:
+            self._over.set_exception(RuntimeError(self._body.decode()[:300]))
+        else:
+            self._over.set_result(None)
+
+    async def post(self, path: bytes, body: bytes) -> None:
+        """Returns once the answer is whole; raises if anything was refused."""
+        self._over = asyncio.get_running_loop().create_future()
+        length = b"%d\r\n\r\n" % len(body)
+        self._transport.write(b"POST " + path + self._head + length + body)
+        await self._over
+
+
+def schedule(plan: plans.Plan, number: int) -> bytes:
+    due_s, ms = divmod(plan.due_at_ms(number), 1000)
+    at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(due_s)) + f".{ms:03}Z"
+    target = json.dumps({"targetUrl": plan.url_of(number), "triggerAt": at})[:-1]
+    headers = json.dumps(plan.headers)
+    return f'{target},"targetHeaders":{headers},"targetBody":{plan.body}}}'.encode()
+
+
+async def connect(plan: plans.Plan, count: int) -> list[Connection]:
+    loop, api = asyncio.get_running_loop(), urlsplit(plan.api)
+    head = f" HTTP/1.1\r\nHost: {api.netloc}\r\nx-api-key: {plan.key}\r\n"
+    whole = f"{head}Content-Type: {_JSON}\r\nContent-Length: ".encode()
+    made = [
+        await loop.create_connection(lambda: Connection(whole), api.hostname, api.port)
+        for _ in range(count)
+    ]
+    return [connection for _, connection in made]
+
+
+async def add(plan: plans.Plan) -> None:
+    if not plan.bulk:
+        idle = await connect(plan, plan.lanes)
+
+        async def one(number: int) -> None:
+            connection = idle.pop()
+            await connection.post(b"/schedule", schedule(plan, number))
+            idle.append(connection)
+
+        await plans.add_all(plan, one)
+        return
+    [connection] = await connect(plan, 1)
+    began_s = time.perf_counter()
+    for first in range(0, plan.count, _BATCH):
+        numbers = range(first, min(first + _BATCH, plan.count))
+        joined = b",".join(schedule(plan, number) for number in numbers)
+        await connection.post(b"/schedule/batch", b'{"schedules":[' + joined + b"]}")
+    plans.added(plan.count, time.perf_counter() - began_s)
+
+
+if __name__ == "__main__":
+    uvloop.run(add(plans.read()[1]))

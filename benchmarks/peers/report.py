@@ -1,0 +1,166 @@
+"""What a run found, told: as lines, as a table, as JSON, as a picture, in the marked passages."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers import chart
+
+_ROOT = Path(__file__).parents[2]
+_JSON = _ROOT / "benchmarks/results/peers.json"
+_SVG = _ROOT / "docs/benchmarks/peers.svg"
+_PASSAGES = (_ROOT / "README.md", _ROOT / "benchmarks/README.md")
+_TIMES = 2.0
+
+
+def line(title: str, found: dict[str, Any]) -> str:
+    bulk = f", bulk {found['bulk_per_second']:,.0f}/s" if "bulk_per_second" in found else ""
+    wrong = "".join(
+        f", {found[key]:.0f} {key.replace('_', ' ')}"
+        for key in ("lost", "twice", "late_lost", "late_twice")
+        if found[key]
+    )
+    return (
+        f"{title:9} burst {found['burst_per_second']:7,.0f}/s "
+        f"({found['burst_worker_us']:.0f} us worker, {found['burst_store_us']:.0f} us store, "
+        f"{found['burst_worker_cores']:.2f} cores)  late p50 {_ms(found['late_p50_ms'])} "
+        f"p99 {_ms(found['late_p99_ms'])}, least {found['late_least_ms']:.1f} ms  "
+        f"single {found['single_per_second']:,.0f}/s{bulk}  "
+        f"{found['bytes_each']:.0f} bytes each{wrong}"
+    )
+
+
+def table(results: dict[str, Any]) -> str:
+    """A Markdown table of the medians."""
+    head = (
+        "| | sent, first to last of a burst | late at "
+        f"{results['size']['rate']}/s, p50 | p99 | stored one by one | in bulk | bytes each |"
+    )
+    rows = [_row(system) for system in results["systems"]]
+    return "\n".join([head, "|---|--:|--:|--:|--:|--:|--:|", *rows])
+
+
+def proof(results: dict[str, Any]) -> str:
+    """Whether the receiver could have taken more."""
+    fastest = max(results["systems"], key=lambda system: system["burst_per_second"])
+    times = results["receiver_per_second"] / fastest["burst_per_second"]
+    verdict = (
+        "so it is not what was measured"
+        if times >= _TIMES
+        else f"which is less than {_TIMES:.0f} times: the receiver may have held the fastest back"
+    )
+    return (
+        f"The receiver took {results['receiver_per_second']:,.0f} requests/s from the wire alone "
+        f"in the same run, {times:.1f} times what {fastest['title']} sent, {verdict}."
+    )
+
+
+def load() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(_JSON.read_text())
+    return found
+
+
+def save(results: dict[str, Any]) -> None:
+    _JSON.parent.mkdir(parents=True, exist_ok=True)
+    _JSON.write_text(json.dumps(_rounded(results), indent=1, ensure_ascii=False) + "\n")
+
+
+def write(results: dict[str, Any]) -> None:
+    """The picture, and the passages between `<!-- peers NAME -->` and `<!-- /peers -->`."""
+    _SVG.parent.mkdir(parents=True, exist_ok=True)
+    _SVG.write_text(chart.draw(results))
+    passages = {"summary": summary(results), "figures": figures(results)}
+    for path in _PASSAGES:
+        text = path.read_text()
+        for name, passage in passages.items():
+            marked = re.compile(rf"(<!-- peers {name} .*?-->\n).*?(<!-- /peers -->)", re.S)
+            text = marked.sub(lambda m, p=passage: f"{m[1]}{p}\n{m[2]}", text)  # type: ignore[misc]
+        path.write_text(text)
+
+
+def summary(results: dict[str, Any]) -> str:
+    """The README's passage: the table, and what it is of."""
+    return f"{table(results)}\n\n{_of(results)} {proof(results)}"
+
+
+def figures(results: dict[str, Any]) -> str:
+    """The passage of benchmarks/README.md: what each was, and what it took."""
+    rows = ["| | versions | settings | worker CPU each | cores in use | store CPU each |"]
+    rows.append("|---|---|---|--:|--:|--:|")
+    for system in results["systems"]:
+        versions = ", ".join(f"{name} {number}" for name, number in system["versions"].items())
+        rows.append(
+            f"| {system['title']} | {versions} | {system['settings']} "
+            f"| {system['burst_worker_us']:,.0f} us | {system['burst_worker_cores']:.2f} "
+            f"| {system['burst_store_us']:,.0f} us |"
+        )
+    return "\n".join([table(results), "", _of(results), "", proof(results), "", *rows])
+
+
+def _of(results: dict[str, Any]) -> str:
+    machine, rounds = results["machine"], results["rounds"]
+    what = f"Medians of {rounds} interleaved rounds" if rounds > 1 else "One round"
+    notes = [_note(system) for system in results["systems"]]
+    counts = {f"{s['burst_count']:,.0f}" for s in results["systems"]}
+    small = [s["title"] for s in results["systems"] if s["burst_count"] < results["size"]["burst"]]
+    bursts = f"A burst is {results['size']['burst']:,} requests due at one moment"
+    if small and len(counts) > 1:
+        least = min(s["burst_count"] for s in results["systems"])
+        bursts += f" ({least:,.0f} for {' and '.join(small)}, which take longer)"
+    return " ".join(
+        [
+            f"{what}, {machine['measured']}: {machine['words']}.",
+            f"{bursts}.",
+            *filter(None, [_busy(machine), *notes]),
+        ]
+    )
+
+
+def _busy(machine: dict[str, Any]) -> str:
+    """Others' work on the machine spoils the figures; whoever reads them shall know."""
+    if machine["load"] <= machine["cores"] / 2:
+        return ""
+    load = f"a load of {machine['load']:.1f} on {machine['cores']} cores"
+    return f"**The machine was busy with other work ({load} at the start): these are noise.**"
+
+
+def _note(system: dict[str, Any]) -> str:
+    """What a figure alone would hide."""
+    title, rounds, said = system["title"], system["each_round"], []
+    if min(each["late_least_ms"] for each in rounds) < -0.5:
+        early = -min(each["late_least_ms"] for each in rounds)
+        said.append(f"{title} sent some early, by {early:.0f} ms at most.")
+    if system["late_behind_ms"] > 1_500:
+        said.append(f"{title} did not keep up with the rate.")
+    lost = sum(each["lost"] + each["late_lost"] for each in rounds)
+    twice = sum(each["twice"] + each["late_twice"] for each in rounds)
+    if lost:
+        said.append(f"{title} lost {lost:,}.")
+    if twice:
+        said.append(f"{title} sent {twice:,} twice.")
+    return " ".join(said)
+
+
+def _row(system: dict[str, Any]) -> str:
+    bulk = f"{system['bulk_per_second']:,.0f}/s" if "bulk_per_second" in system else "has none"
+    return (
+        f"| {system['title']} {next(iter(system['versions'].values()))} "
+        f"| {system['burst_per_second']:,.0f}/s | {_ms(system['late_p50_ms'])} "
+        f"| {_ms(system['late_p99_ms'])} | {system['single_per_second']:,.0f}/s | {bulk} "
+        f"| {system['bytes_each']:,.0f} |"
+    )
+
+
+def _ms(value: float) -> str:
+    return f"{value:,.1f} ms" if value < 10 else f"{value:,.0f} ms"
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, 3)
+    if isinstance(value, dict):
+        return {key: _rounded(each) for key, each in value.items()}
+    return [_rounded(each) for each in value] if isinstance(value, list) else value

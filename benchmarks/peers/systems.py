@@ -1,0 +1,163 @@
+"""The systems that are compared: how each is started, fed and stopped, and what it is set to.
+
+Each has a store of its own for every measurement, one worker process, and a program in
+`programs/` that stores requests through the system's own interface: a library call, and for
+Postdate the HTTP API.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks import stage
+from benchmarks.payload import BODY, HEADERS
+from benchmarks.peers import environments
+from scheduler.models import Plan
+from scheduler.settings import Settings
+from scheduler.store import Store
+
+_PROGRAMS = Path(__file__).parent / "programs"
+_STOP_S = 5.0
+_ADD_S = 300.0
+
+
+class Added(NamedTuple):
+    """What an adder says: how many it stored, and how long that took, connecting not counted."""
+
+    count: int
+    took_s: float
+
+    @property
+    def per_second(self) -> float:
+        return self.count / self.took_s
+
+
+class Place(NamedTuple):
+    """Where requests are stored: a store, and what else the system needs to be spoken to."""
+
+    socket: str
+    more: dict[str, str]
+
+
+class System:
+    """A peer whose worker and adder are one program; `Postdate` differs."""
+
+    def __init__(
+        self,
+        name: str,
+        title: str,
+        packages: tuple[str, ...],
+        settings: str,
+        *,
+        has_bulk: bool = False,
+        burst_share: float = 1.0,
+        fill_factor: float = 1.6,
+    ) -> None:
+        self.name, self.title, self.packages, self.settings = name, title, packages, settings
+        self.has_bulk, self.burst_share, self.fill_factor = has_bulk, burst_share, fill_factor
+        self._command: list[str] = []
+        self._environment: dict[str, str] = {}
+
+    def prepare(self) -> None:
+        """Makes the environment if there is none yet. Raises Unavailable."""
+        program = str(_PROGRAMS / f"{self.name}_program")
+        if (environments.PINS / f"{self.name}.txt").exists():
+            self._command = [str(environments.python(self.name)), f"{program}.py"]
+        else:
+            self._environment = {"NODE_PATH": str(environments.node_modules(self.name))}
+            self._command = ["node", f"{program}.cjs"]
+
+    def versions(self) -> dict[str, str]:
+        return environments.versions(self.name, self.packages)
+
+    @contextlib.contextmanager
+    def place(self, store: stage.Running) -> Iterator[Place]:
+        """What must run so that requests can be stored; for a library that is nothing."""
+        yield Place(store.url.removeprefix("unix://"), {})
+
+    @contextlib.contextmanager
+    def worker(self, store: stage.Running, url: str) -> Iterator[stage.Running]:
+        """One worker process, ready."""
+        plan = self._plan(Place(store.url.removeprefix("unix://"), {}), url)
+        process = subprocess.Popen(
+            [*self._command, "work", json.dumps(plan)],
+            env={**os.environ, **self._environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                if line.strip() == "ready":
+                    break
+            else:
+                raise SystemExit(f"The worker of {self.title} did not start.")
+            yield stage.Running(process)
+        finally:
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_STOP_S)
+            process.kill()
+            process.communicate()
+
+    def add(self, place: Place, url: str, **what: int | bool) -> Added:
+        """Stores requests; see `programs/plan.py` for `what`. Raises SystemExit if it fails."""
+        done = subprocess.run(
+            [*self._command, "add", json.dumps({**self._plan(place, url), **what})],
+            env={**os.environ, **self._environment},
+            capture_output=True,
+            text=True,
+            timeout=_ADD_S,
+            check=False,
+        )
+        if done.returncode:
+            raise SystemExit(f"{self.title} could not store: {done.stderr[-2000:]}")
+        return Added(**json.loads(done.stdout.splitlines()[-1]))
+
+    @staticmethod
+    def _plan(place: Place, url: str) -> dict[str, object]:
+        headers = {**HEADERS, "Content-Type": "application/json"}
+        plan = {"socket": place.socket, "url": url, "headers": headers, "body": BODY.decode()}
+        return {**plan, **place.more}
+
+
+class Postdate(System):
+    """Ours: an API process takes what is stored, and `postdate worker` fires it."""
+
+    def prepare(self) -> None:
+        self._command = [sys.executable, str(_PROGRAMS / "postdate_program.py")]
+
+    def versions(self) -> dict[str, str]:
+        return {"postdate": version("postdate")}
+
+    @contextlib.contextmanager
+    def place(self, store: stage.Running) -> Iterator[Place]:
+        key = asyncio.run(_key(store.url))
+        with stage.api(store.url, allow_targets="127.0.0.0/8", log_level="warning") as api:
+            yield Place(store.url.removeprefix("unix://"), {"api": api.url, "key": key})
+
+    @contextlib.contextmanager
+    def worker(self, store: stage.Running, url: str) -> Iterator[stage.Running]:
+        with stage.worker(store.url, log_level="warning") as running:
+            yield running
+
+
+async def _key(redis_url: str) -> str:
+    """A key of an account whose credits last."""
+    store = await Store.open(Settings(redis_url=redis_url))
+    try:
+        account = await store.accounts.create("peers", credits=10**9, plan=Plan.UNLIMITED)
+        return (await store.accounts.create_key(account.account_id, "peers"))[1]
+    finally:
+        await store.aclose()

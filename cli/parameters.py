@@ -1,0 +1,117 @@
+"""What options take, and how it is written: durations, moments, headers, JSON, names."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_SECONDS = re.compile(r"\d+(?:\.\d+)?")
+_UNITS = {
+    "ms": timedelta(milliseconds=1),
+    "s": timedelta(seconds=1),
+    "m": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+}
+_LONGEST_NAME = 200
+
+
+class Duration(click.ParamType[timedelta]):
+    """`10s`, `5m`, `1h30m`; a plain number is seconds."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> timedelta:
+        text = value + "s" if _SECONDS.fullmatch(value) else value
+        spans = _SPAN.findall(text)
+        if not spans or "".join(number + unit for number, unit in spans) != text:
+            self.fail(f"{value!r} is no duration such as 10s, 5m, 2h, 1h30m or 1d.", param, ctx)
+        try:
+            return sum((float(number) * _UNITS[unit] for number, unit in spans), timedelta())
+        except OverflowError:
+            self.fail(f"{value!r} is too long.", param, ctx)
+
+
+class Moment(click.ParamType[str]):
+    """`2026-12-24 18:00`, `2026-12-24` (its beginning) or ISO 8601, as the API reads it.
+
+    Without a zone it is this machine's. What is no moment is passed on: the API says why.
+    """
+
+    name = "moment"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            moment = datetime.fromisoformat(value.strip())
+            return value if moment.tzinfo else moment.astimezone().isoformat()
+        except (ValueError, OverflowError):
+            return str(value)
+
+
+def local_zone() -> str:
+    """What a moment without a zone is in, for the help."""
+    return f"{datetime.now().astimezone():%Z}"
+
+
+class Header(click.ParamType[tuple[str, str]]):
+    """`Name: value`, as curl has it."""
+
+    name = "header"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        name, colon, content = value.partition(":")
+        if not colon:
+            self.fail(f"{value!r} is no header such as 'X-Source: nightly'.", param, ctx)
+        return name.strip(), content.strip()
+
+
+class JsonObject(click.ParamType[dict[str, Any]]):
+    """JSON text; `@FILE` reads it from a file, `@-` from standard input."""
+
+    name = "json"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> dict[str, Any]:
+        try:
+            found = json.loads(_text(value))
+        except OSError as error:
+            self.fail(f"{value[1:]} cannot be read: {error.strerror}.", param, ctx)
+        except ValueError as error:
+            self.fail(f"it is not JSON: {error}.", param, ctx)
+        if not isinstance(found, dict):
+            self.fail("it is not a JSON object.", param, ctx)
+        return found
+
+
+class Name(click.ParamType[str]):
+    """What somebody calls a thing: one line that can be seen and typed again."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        text = str(value).strip()
+        if not text:
+            self.fail("it is empty.", param, ctx)
+        if not text.isprintable() or len(text) > _LONGEST_NAME:
+            self.fail(
+                f"it must be one line of at most {_LONGEST_NAME} printable characters.", param, ctx
+            )
+        return text
+
+
+def _text(value: str) -> str:
+    if value == "@-":
+        return sys.stdin.read()
+    return Path(value[1:]).read_text() if value.startswith("@") else value

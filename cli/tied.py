@@ -1,0 +1,97 @@
+"""A child in a role, API or worker, that is tied to us by a socket pair.
+
+It is given one end, `--parent-fd`, and reads end-of-file there once we are gone, however we went,
+or once we want it to end: then it drains and exits. It writes a byte there when it is ready.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import sys
+from collections.abc import Sequence
+
+from cli.child import Child
+from cli.port import Port
+from scheduler.settings import Settings, cidrs
+
+
+class TiedChild(Child):
+    """One `postdate api` or `postdate worker` with these settings, and the way it is spoken to.
+
+    `arguments` follow the role on its command line. With a `port` it is given sockets to listen
+    on, new ones at each start: those of one that died are gone with it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        role: str,
+        settings: Settings,
+        *,
+        arguments: Sequence[str] = (),
+        port: Port | None = None,
+    ) -> None:
+        self._ours, self._theirs = socket.socketpair()
+        self._ours.setblocking(False)
+        self._port = port
+        fd = self._theirs.fileno()
+        # -P: a directory that happens to be called `cli` must not take our place.
+        argv = [sys.executable, "-P", "-m", "cli.main", role, "--parent-fd", str(fd), *arguments]
+        environ = {**os.environ, **_environment(settings)}
+        super().__init__(name, argv, environ=environ, pass_fds=(fd,))
+        self._is_ready = False
+        self._refused = asyncio.Event()
+
+    async def start(self, arguments: Sequence[str] = (), pass_fds: Sequence[int] = ()) -> None:
+        listeners = self._port.listen() if self._port else []
+        with contextlib.ExitStack() as ours:
+            for each in listeners:
+                ours.enter_context(each)
+            fds = [each.fileno() for each in listeners]
+            named = [word for fd in fds for word in ("--listen-fd", str(fd))]
+            await super().start([*arguments, *named], [*pass_fds, *fds])
+
+    async def ready(self) -> None:
+        """Returns once it has said that it is ready, or one that took its place has."""
+        if not self._is_ready:
+            await asyncio.get_running_loop().sock_recv(self._ours, 1)
+            self._is_ready = True
+
+    async def refused(self) -> None:
+        """Returns once it has ended by itself before it was ready, having said why."""
+        await self._refused.wait()
+
+    async def stop(self, grace_s: float) -> bool:
+        as_asked = await super().stop(grace_s)
+        self._ours.close()
+        self._theirs.close()
+        return as_asked
+
+    def _ask_to_end(self) -> None:
+        """By end-of-file: who stops a whole group of processes, as systemd does, has sent it a
+        SIGTERM as well, and a second one would mean to hurry."""
+        self._ours.close()
+        if not self._is_ready:  # it would take a second before it looks
+            super()._ask_to_end()
+
+    def _has_refused(self) -> bool:
+        status = self._process.returncode if self._process else None
+        if self._is_ready or status is None or status < 0:
+            return False
+        self._refused.set()
+        return True
+
+
+def _environment(settings: Settings) -> dict[str, str]:
+    """What it must know that our own environment may not say."""
+    return {
+        "POSTDATE_REDIS_URL": settings.redis_url or "",
+        "POSTDATE_DATA_DIR": os.fspath(settings.data_dir),
+        "POSTDATE_HOST": settings.host,
+        "POSTDATE_PORT": str(settings.port),
+        "POSTDATE_PROCESSES": "1",
+        "POSTDATE_ALLOW_TARGETS": cidrs(settings.allow_targets) or "none",
+    }

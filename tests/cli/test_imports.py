@@ -1,0 +1,84 @@
+"""What a command imports: a customer's need nothing of the server, help nothing of anything."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import click
+import pytest
+
+from cli.main import COMMANDS, main
+from tests.servers import PostdateProcess, environment, postdate
+
+SERVER = {"litestar", "redis", "hiredis", "uvicorn", "uvloop", "jinja2", "argon2"}
+MORE = {"httpx", "rich", "structlog", "asyncio"}
+
+_RUN = """
+import json, sys
+from cli.main import main
+try:
+    main(sys.argv[1:], prog_name="postdate")
+finally:
+    known = [name for name, module in sys.modules.items() if module is not None]
+    print(json.dumps(known), file=sys.stderr)
+"""
+
+
+def imported_by(*arguments: str, **settings: object) -> set[str]:
+    """The packages that the process of a command that must succeed has imported by its end."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", _RUN, *arguments],
+        env=environment(**settings),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+    return {name.partition(".")[0] for name in json.loads(done.stderr.splitlines()[-1])}
+
+
+@pytest.mark.parametrize(
+    "words", ["--help", "--version", *(f"{name} --help" for name in COMMANDS), "key create --help"]
+)
+def test_help_imports_nothing_of_the_server(words: str) -> None:
+    assert not imported_by(*words.split()) & SERVER
+
+
+@pytest.mark.parametrize("words", ["--help", "schedule --help", "logs --help", "cancel --help"])
+def test_a_customers_help_imports_nothing_else_either(words: str) -> None:
+    assert not imported_by(*words.split()) & (SERVER | MORE | {"msgspec"})
+
+
+@pytest.mark.parametrize("words", ["logs", "stats", "schedule http://127.0.0.1:9/ --in 1d"])
+def test_a_customers_command_imports_only_the_client(
+    postdate_up: PostdateProcess, words: str
+) -> None:
+    imported = imported_by(*words.split(), url=postdate_up.base_url, api_key=postdate_up.api_key)
+    assert not imported & (SERVER | {"rich", "structlog", "msgspec"})
+    assert "httpx" in imported  # so that this would notice
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_what_the_command_says(name: str) -> None:
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+    assert command.name == name
+    said = " ".join((command.help or "").split())
+    assert said.startswith(COMMANDS[name].says.rstrip("."))
+
+
+def test_the_list_is_whole_and_in_order() -> None:
+    listed = postdate("--help").stdout.partition("Commands:\n")[2].splitlines()
+    assert [line.split()[0] for line in listed if line.startswith("  ") and line[2] != " "] == list(
+        COMMANDS
+    )
+
+
+def test_a_command_that_is_none_is_a_usage_error() -> None:
+    done = postdate("shedule")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "No such command 'shedule'" in done.stderr

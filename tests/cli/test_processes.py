@@ -1,0 +1,261 @@
+"""`--processes N`: one command fills a machine, and is one command to stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+from redis import Redis
+
+from tests.servers import (
+    Deployment,
+    PostdateProcess,
+    Receiver,
+    ValkeyProcess,
+    postdate,
+    processes_of,
+    until,
+)
+
+
+@pytest.fixture
+def deployment(valkey: ValkeyProcess) -> Iterator[Deployment]:
+    with Deployment(valkey) as spread:
+        yield spread
+
+
+def children_of(parent: PostdateProcess) -> list[int]:
+    tasks = Path(f"/proc/{parent.pid}/task").iterdir()
+    return [int(pid) for each in tasks for pid in (each / "children").read_text().split()]
+
+
+def open_files_of(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def until_at_work(deployment: Deployment, workers: PostdateProcess) -> None:
+    """Returns once every child, or the one process that there is, has told the store twice that it
+    is alive. (A worker that is told to stop in its very first moments may take its time.)"""
+    pids = set(children_of(workers)) or {workers.pid}
+    beats: dict[int, set[int]] = {pid: set() for pid in pids}
+
+    def heard() -> bool:
+        for each in deployment.in_store(lambda store: store.workers.all()):
+            beats.get(each.says["pid"], set()).add(each.heard_at_ms)
+        return all(len(times) > 1 for times in beats.values())
+
+    until(heard, "the heartbeats")
+
+
+def serves(process: PostdateProcess) -> bool:
+    with urlopen(process.base_url + "/readyz", timeout=10) as answer:
+        return bool(answer.status == 200)
+
+
+def connect(api: PostdateProcess) -> socket.socket:
+    port = int(api.base_url.rpartition(":")[2])
+    return socket.create_connection(("127.0.0.1", port), timeout=10)
+
+
+def accepts(api: PostdateProcess, child: int) -> bool:
+    before = open_files_of(child)
+    with ExitStack() as stack:
+        for _ in range(20):
+            stack.enter_context(connect(api))
+        assert serves(api)  # and time has passed
+        return open_files_of(child) > before
+
+
+def test_one_process_has_no_parent(deployment: Deployment) -> None:
+    api, worker = deployment.api(processes=1), deployment.worker(processes=1)
+    until_at_work(deployment, worker)
+    for process in (api, worker):
+        assert children_of(process) == []
+        assert list(processes_of(process.data_dir)) == [process.pid]
+        assert "processes)" not in process.stdout
+
+
+def test_apis_share_a_port_and_every_one_is_given_connections(deployment: Deployment) -> None:
+    api = deployment.api(processes=3)
+    children = children_of(api)
+    before = {pid: open_files_of(pid) for pid in children}
+    assert len(children) == 3
+    with ExitStack() as stack:
+        for _ in range(90):
+            stack.enter_context(connect(api))
+        until(lambda: sum(map(open_files_of, children)) >= sum(before.values()) + 90, "accepted")
+        assert min(open_files_of(pid) - before[pid] for pid in children) > 5
+    until(lambda: f"Postdate API is ready: {api.base_url} (3 processes)\n" in api.stdout)
+
+
+def test_the_ready_line_of_json_says_how_many(deployment: Deployment) -> None:
+    process = PostdateProcess(
+        "worker", "--processes", "2", "--json", redis_url=deployment.valkey.url
+    )
+    try:
+        process.spawn()
+        until(lambda: process.stdout, "the ready line")
+        until_at_work(deployment, process)
+        assert json.loads(process.stdout) == {"ready": "worker", "processes": 2}
+    finally:
+        process.remove()
+
+
+def test_an_api_that_dies_is_started_again_while_the_others_serve(deployment: Deployment) -> None:
+    api = deployment.api(processes=2)
+    killed, kept = children_of(api)
+    os.kill(killed, signal.SIGKILL)
+    until(lambda: not Path(f"/proc/{killed}").exists(), "its end")
+    assert all(serves(api) for _ in range(20))
+    until(lambda: set(children_of(api)) - {killed, kept}, "a new one")
+    assert api.stderr.count("ended by itself") == 1
+    assert "API 1" in api.stderr
+    assert api.stop() == 0
+
+
+def test_workers_fire_on_when_one_of_them_dies(deployment: Deployment, receiver: Receiver) -> None:
+    deployment.api()
+    workers = deployment.worker(processes=2)
+    killed, _ = children_of(workers)
+    os.kill(killed, signal.SIGKILL)
+    deployment.customer().schedule(receiver.url + "/fired")
+    receiver.wait_for(1, "/fired")
+    until(lambda: len(set(children_of(workers)) - {killed}) == 2, "a new one")
+    until_at_work(deployment, workers)
+    assert workers.stop() == 0
+    assert deployment.problems() == []
+
+
+def test_a_signal_drains_all_of_them(deployment: Deployment, receiver: Receiver) -> None:
+    target = receiver.answer("/slow", delay_s=1.0)
+    deployment.api()
+    workers = deployment.worker(processes=2)
+    customer = deployment.customer()
+    for _ in range(6):
+        customer.schedule(target)
+    receiver.wait_for(6, "/slow")
+    until_at_work(deployment, workers)
+    assert workers.stop() == 0
+    assert not processes_of(workers.data_dir)
+    assert [entry["status"] for entry in customer.log()] == ["completed"] * 6
+
+
+@pytest.mark.parametrize("role", ["worker", "api"])
+def test_a_second_signal_waits_for_nothing(
+    deployment: Deployment, receiver: Receiver, role: str
+) -> None:
+    target = receiver.answer("/never", never=True)
+    api = deployment.api(processes=2)
+    workers = deployment.worker(processes=2)
+    deployment.customer().schedule(target)
+    receiver.wait_for(1, "/never")
+    busy = connect(api)
+    with busy:
+        busy.sendall(b"POST /schedule HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{")
+        process = {"worker": workers, "api": api}[role]
+        process.signal(signal.SIGTERM)
+        until(lambda: "stopping" in process.stderr, "the drain")
+        began = time.monotonic()
+        assert process.stop() == 0
+    assert time.monotonic() - began < 8
+    assert not processes_of(process.data_dir)
+
+
+def test_a_signal_to_the_whole_group_as_systemd_sends_it_drains_as_well(
+    deployment: Deployment,
+) -> None:
+    """Every child has the signal twice then, once from us; it is no reason to hurry."""
+    api = deployment.api(processes=2)
+    head = f"POST /schedule HTTP/1.1\r\nHost: a\r\nx-api-key: {deployment.customer().key}\r\n"
+    with connect(api) as busy:
+        busy.sendall(head.encode() + b"Content-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+        assert busy.recv(100).startswith(b"HTTP/1.1 100")  # so it is in flight
+        for pid in (*children_of(api), api.pid):
+            os.kill(pid, signal.SIGTERM)
+        until(lambda: "stopping" in api.stderr, "the drain")
+        busy.sendall(b"{}")
+        assert busy.recv(100).startswith(b"HTTP/1.1 400")
+    assert api.wait() == 0
+
+
+@pytest.mark.parametrize("role", ["worker", "api"])
+def test_after_kill_9_of_the_parent_nothing_is_left(deployment: Deployment, role: str) -> None:
+    """Not even of a child that took another's place and had nobody to say its readiness to."""
+    process = {"worker": deployment.worker, "api": deployment.api}[role](processes=2)
+    killed, kept = children_of(process)
+    os.kill(killed, signal.SIGKILL)
+    [new] = until(lambda: set(children_of(process)) - {killed, kept}, "a new one")
+    if role == "worker":
+        until_at_work(deployment, process)
+    else:
+        until(lambda: accepts(process, new), "its readiness")
+    process.kill()
+    until(lambda: not processes_of(process.data_dir), "the end of the orphans")
+
+
+def test_a_taken_port_is_one_sentence(deployment: Deployment) -> None:
+    port = deployment.api(processes=2).base_url.rpartition(":")[2]
+    for arguments in (("--processes", "2"), ()):
+        url = deployment.valkey.url
+        second = postdate("api", *arguments, "--port", port, redis_url=url)
+        assert (second.returncode, second.stdout) == (1, "")
+        assert second.stderr.count("\n") == 1
+        assert port in second.stderr
+
+
+def test_the_port_can_be_had_again_at_once(deployment: Deployment) -> None:
+    first = deployment.api(processes=2)
+    port = first.base_url.rpartition(":")[2]
+    with urlopen(first.base_url + "/healthz") as answer:  # leaves a closed connection behind
+        assert answer.status == 200
+    assert first.stop() == 0
+    assert serves(deployment.api(processes=2, port=port))
+
+
+@pytest.mark.parametrize("role", ["worker", "api"])
+def test_a_store_that_cannot_be_used_is_one_sentence(own_valkey: ValkeyProcess, role: str) -> None:
+    with Redis.from_url(own_valkey.url) as client:
+        client.config_set("maxmemory-policy", "allkeys-lru")
+    arguments = (role, "--processes", "3", "--json")
+    done = postdate(*arguments, redis_url=own_valkey.url, port=0)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "evicts keys" in json.loads(done.stderr)["error"]
+
+
+@pytest.mark.parametrize("role", ["worker", "api"])
+def test_what_is_found_of_the_store_is_said_once(own_valkey: ValkeyProcess, role: str) -> None:
+    with Redis.from_url(own_valkey.url) as client:
+        client.config_set("hash-max-listpack-value", "64")
+    given: dict[str, Any] = {"redis_url": own_valkey.url, "processes": 3}
+    with PostdateProcess(role, **given) as process:
+        until(lambda: "(3 processes)" in process.stdout, "all of them")
+        if role == "worker":
+            until_at_work(Deployment(own_valkey), process)
+        assert process.stderr.count("hash-max-listpack-value") == 1
+
+
+def test_a_store_that_is_away_is_waited_for(own_valkey: ValkeyProcess) -> None:
+    url = own_valkey.url
+    own_valkey.kill()
+    process = PostdateProcess("worker", redis_url=url, processes=2)
+    process.spawn()
+    try:
+        until(lambda: process.stderr.count("trying on") == 2, "both try")
+        killed = children_of(process)[0]
+        os.kill(killed, signal.SIGKILL)
+        until(lambda: process.stderr.count("trying on") == 3, "a new one tries")
+        own_valkey.start()
+        until(lambda: "Postdate worker is ready (2 processes)" in process.stdout, "ready")
+        until_at_work(Deployment(own_valkey), process)
+        assert process.stop() == 0
+    finally:
+        process.remove()
