@@ -41,7 +41,8 @@ _UNPAID = RefusedBody(402, str(InsufficientCredits()), [])
 async def create_schedules(request: HttpRequest) -> Answer:
     """Stores up to 1,000 requests in one step, one credit each. Each item is answered on its own,
     in order: those that break a rule with 400, those that the credits do not reach with 402, and
-    neither keeps the others from being stored. Counts as one request against the rate limit."""
+    neither keeps the others from being stored. Counts as one request against the rate limit. With
+    an `Idempotency-Key`, what was decided of each item is told again, whatever the time is then."""
     call, scope = await call_of(request), request.scope
     service, schedules = call.service, call.store.schedules
     data = await read_body(scope, request.receive, service.settings.max_batch_bytes)
