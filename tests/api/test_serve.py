@@ -10,9 +10,6 @@ from contextlib import closing
 
 import pytest
 
-from scheduler.models import Plan
-from scheduler.settings import Settings
-from scheduler.store import Store
 from tests.api.conftest import payload
 from tests.api.process import ApiProcess, Reply, chunk, head
 from tests.servers import ValkeyProcess
@@ -27,17 +24,6 @@ def server(valkey_server: ValkeyProcess) -> Iterator[ApiProcess]:
         yield process
     finally:
         process.remove()
-
-
-@pytest.fixture
-async def key(valkey_server: ValkeyProcess) -> str:
-    """A key of an account of its own, with 10 credits."""
-    store = await Store.open(Settings(redis_url=valkey_server.url))
-    try:
-        account = await store.accounts.create(os.urandom(8).hex(), credits=10, plan=Plan.UNLIMITED)
-        return (await store.accounts.create_key(account.account_id, "test"))[1]
-    finally:
-        await store.aclose()
 
 
 def body() -> bytes:
