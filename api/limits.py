@@ -59,7 +59,7 @@ class Limits(msgspec.Struct, frozen=True):
 def fitting(connections: int, most_files: int, open_files: int) -> int:
     """As many of the connections as may be open where a process may have so many files."""
     free = most_files - open_files - _SPARE_FILES - FOR_HEALTH
-    return max(min(connections, free), _FEWEST)
+    return min(connections, max(free, _FEWEST))
 
 
 def address_of(host: str) -> str:
