@@ -1,4 +1,4 @@
-"""Leases: prolonged while the store can be reached, and given grace after it could not."""
+"""Leases: prolonged while the store can be reached; after it could not, ended ones are left alone."""
 
 from __future__ import annotations
 
