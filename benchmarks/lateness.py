@@ -10,9 +10,11 @@ All run on one machine, so there is one clock. What would be negative came early
 from __future__ import annotations
 
 import argparse
+import asyncio
 import statistics
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 import uvloop
 
@@ -21,21 +23,42 @@ from benchmarks.payload import executed, new_account, request, schedule_all
 from scheduler.settings import Settings
 from scheduler.store import Store
 
+IDLE_S = 2.0
 
-async def spread(redis_url: str, url: str, rate: int, seconds: int) -> dict[str, int]:
-    """Stores and awaits them; returns triggerAt (ms) by schedule id."""
+
+class Spread(NamedTuple):
+    """triggerAt (ms) by schedule id; and what the worker took of a core, while it fired and while
+    it waited."""
+
+    due: dict[str, int]
+    firing: float
+    idle: float
+
+
+async def spread(
+    redis_url: str, url: str, rate: int, seconds: int, worker: stage.Running
+) -> Spread:
+    """Stores and awaits them."""
     store = await Store.open(Settings(redis_url=redis_url))
     try:
         account = await new_account(store, f"rate-{rate}")
         count = rate * seconds
-        begin_ms = store.clock.now_ms() + 1500 + count // 8
+        begin_ms = store.clock.now_ms() + 1500 + int(1000 * IDLE_S) + count // 8
         moments = [begin_ms + i * 1000 // rate for i in range(count)]
         requests = [request(url, ms) for ms in moments]
         created = await schedule_all(store, account.account_id, requests)
-        if store.clock.now_ms() > begin_ms:
+        if store.clock.now_ms() > begin_ms - 1000 * IDLE_S:
             raise SystemExit("The schedules were not stored in time; take fewer.")
+        await asyncio.sleep((begin_ms - store.clock.now_ms()) / 1000 - IDLE_S)
+        before_s = worker.cpu_s()
+        await asyncio.sleep(IDLE_S)
+        began_s = worker.cpu_s()
         await executed(store, account.account_id)
-        return dict(zip(created, moments, strict=True))
+        return Spread(
+            dict(zip(created, moments, strict=True)),
+            (worker.cpu_s() - began_s) / seconds,
+            (began_s - before_s) / IDLE_S,
+        )
     finally:
         await store.aclose()
 
@@ -48,8 +71,7 @@ def measure(rate: int, seconds: int) -> str:
             stage.logging_target(log) as target,
             stage.worker(server.url) as worker,
         ):
-            due = uvloop.run(spread(server.url, target.url, rate, seconds))
-            worker_us = worker.cpu_s() * 1e6 / len(due)
+            due, firing, idle = uvloop.run(spread(server.url, target.url, rate, seconds, worker))
         late = sorted(int(ns) / 1e6 - due[schedule] for ns, schedule in map(str.split, log.open()))
     if len(late) != len(due):
         raise SystemExit(f"{len(due)} were due, {len(late)} came.")
@@ -57,7 +79,7 @@ def measure(rate: int, seconds: int) -> str:
     return (
         f"{rate:6}/s   lateness ms: least {late[0]:.2f}  p50 {p[499]:.2f}  p95 {p[949]:.2f}  "
         f"p99 {p[989]:.2f}  p99.9 {p[998]:.2f}  most {late[-1]:.2f}   "
-        f"worker {worker_us:.0f} us CPU each, start-up and waiting included"
+        f"worker {100 * firing:.0f} % of a core, {100 * idle:.1f} % idle"
     )
 
 

@@ -52,7 +52,7 @@ class Origin(msgspec.Struct, frozen=True, cache_hash=True):
     port: int
 
 
-class Target(msgspec.Struct, frozen=True):
+class Target(msgspec.Struct, frozen=True, cache_hash=True):
     """A targetUrl taken apart.
 
     `host` is ASCII, lower case, without brackets or trailing dot: as in SNI. `path` is the

@@ -14,7 +14,7 @@ from worker.holdings import Holdings
 from worker.leases import Touch
 from worker.upkeep import Backoff
 
-_COLLECT_S = 0.002
+_COLLECT_S = 0.005
 _MOST_AT_ONCE = 128
 # What a URL and a target's words may weigh in one call; a longer one goes alone.
 _MOST_BYTES = 128 * 1024

@@ -12,6 +12,7 @@ from scheduler.targets import Target
 from scheduler.times import format_iso8601
 
 _WITH_LENGTH = frozenset({"POST", "PUT", "PATCH"})
+_EOL = "\r\n"
 
 
 def _user_agent() -> str:
@@ -31,33 +32,33 @@ def render(target: Target, request: Request, schedule_id: str, attempt: int) -> 
     or if the method is none of ours: what was checked at POST may have been stored by an
     older version, or by something else. `target` is clean by its making.
     """
-    method, body = request.method, request.body
-    if method not in METHODS:
-        raise ValueError("The method is not one that is fired.")
-    start = f"{method} {target.path} HTTP/1.1\r\nHost: {target.host_header}\r\n"
+    body = request.body
+    start = _start(target, request.method, tuple(request.headers.items()), body is not None)
     own = (
-        f"{_length_line(method, body)}"
+        f"{'' if body is None else f'Content-Length: {len(body)}{_EOL}'}"
         f"Postdate-Schedule-Id: {schedule_id}\r\n"
         f"Postdate-Invocation-Id: {invocation_id(schedule_id)}\r\n"
         f"Postdate-Attempt: {attempt}\r\n"
         f"Postdate-Trigger-At: {format_iso8601(request.trigger_at_ms)}\r\n\r\n"
-    )
-    lines = _header_lines(tuple(request.headers.items()), body is not None)
-    return b"".join((start.encode("ascii"), lines, own.encode("ascii"), body or b""))
+    ).encode("ascii")
+    return start + own if body is None else b"%b%b%b" % (start, own, body)
 
 
-def _length_line(method: str, body: bytes | None) -> str:
-    if body is not None:
-        return f"Content-Length: {len(body)}\r\n"
-    return "Content-Length: 0\r\n" if method in _WITH_LENGTH else ""
+# Each may have 24 KiB of path and headers.
+@functools.lru_cache(maxsize=256)
+def _start(
+    target: Target, method: str, headers: tuple[tuple[str, str], ...], has_body: bool
+) -> bytes:
+    """All that two requests to one target mostly share: the request line and the caller's headers
+    in their order, then the defaults for those that it did not set."""
+    if method not in METHODS:
+        raise ValueError("The method is not one that is fired.")
+    start = f"{method} {target.path} HTTP/1.1\r\nHost: {target.host_header}\r\n".encode("ascii")
+    length = b"Content-Length: 0\r\n" if method in _WITH_LENGTH and not has_body else b""
+    return start + _header_lines(headers, has_body) + length
 
 
-@functools.lru_cache(maxsize=1024)
 def _header_lines(headers: tuple[tuple[str, str], ...], has_body: bool) -> bytes:
-    """The caller's headers in their order, then the defaults for those that it did not set.
-
-    Cached: what is sent to one target mostly carries the same headers.
-    """
     names = {name.lower() for name, _ in headers}
     # Refused at POST as well; here one would let a stored request smuggle a second one.
     if not names.isdisjoint(FRAMING):

@@ -142,6 +142,8 @@ class Worker:
                 self._ended(each, unsent, NOT_SENT)
 
     def _unsent(self, invocation: Invocation) -> Outcome | None:
+        if invocation.attempt == 1 and invocation.request.expires_at_ms is None:
+            return None
         return unsent_outcome(invocation, self._store.clock.now_ms())
 
     def _ended(self, invocation: Invocation, outcome: Outcome, sent_at_s: float) -> None:

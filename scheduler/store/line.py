@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 import hiredis
@@ -103,8 +104,18 @@ class Line(asyncio.Protocol):
             self._timer = self._loop.call_later(left_s, self._judge)
 
 
+class Commands(list[tuple[Argument, ...]]):
+    """Commands that are sent again and again: packed once."""
+
+    @cached_property
+    def packed(self) -> bytes:
+        return packed(list(self))
+
+
 def packed(commands: Iterable[Sequence[Argument]]) -> bytes:
     """Commands as they go over the wire."""
+    if isinstance(commands, Commands):
+        return commands.packed
     return b"".join([hiredis.pack_command(tuple(words)) for words in commands])  # type: ignore[arg-type]
 
 

@@ -119,6 +119,7 @@ async def test_an_index_names_a_chunk_once_for_each_kind_in_it(scene: Scene) -> 
     assert found == buckets
 
 
+@pytest.mark.time_passes
 @pytest.mark.parametrize("descending", [True, False], ids=["desc", "asc"])
 async def test_pages_of_any_size_are_the_whole_log(scene: Scene, descending: bool) -> None:
     """A cursor ends inside a chunk wherever it likes."""
@@ -129,6 +130,7 @@ async def test_pages_of_any_size_are_the_whole_log(scene: Scene, descending: boo
     await scene.assert_sound()
 
 
+@pytest.mark.time_passes
 async def test_filters_find_in_mixed_chunks_what_a_plain_search_finds(scene: Scene) -> None:
     made = await chunks(scene, [3, 11, 1, 24, 6])
     cancelled = await scene.create(60_000, url=URLS[0])
@@ -164,6 +166,7 @@ async def test_filters_find_in_mixed_chunks_what_a_plain_search_finds(scene: Sce
     await scene.assert_sound()
 
 
+@pytest.mark.time_passes
 @pytest.mark.parametrize("limit", [1, 4, 9])
 async def test_a_cursor_inside_a_chunk_leads_both_ways(scene: Scene, limit: int) -> None:
     made = await chunks(scene, [2, 10, 2])
@@ -179,6 +182,7 @@ async def test_a_cursor_inside_a_chunk_leads_both_ways(scene: Scene, limit: int)
     assert names(on.entries) == made[: len(made) - limit][::-1]
 
 
+@pytest.mark.time_passes
 async def test_a_chunk_that_was_trimmed_under_the_cursor_is_no_harm(scene: Scene) -> None:
     made = await chunks(scene, [5, 5, 5])
     stream = [name for name, _ in await scene.store.client.xrange(scene.base + "log")]
@@ -199,6 +203,7 @@ async def test_a_chunk_that_was_trimmed_under_the_cursor_is_no_harm(scene: Scene
             assert names(rest.entries) == made[10:]
 
 
+@pytest.mark.time_passes
 async def test_statistics_begin_and_end_at_a_chunks_millisecond(scene: Scene) -> None:
     await chunks(scene, [4, 9, 1])
     await scene.store.tick()

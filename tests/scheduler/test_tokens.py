@@ -51,6 +51,7 @@ async def unanswered(scene: Scene, invocations: list[Invocation], *losses: str) 
             await extend(scene, invocations)
 
 
+@pytest.mark.time_passes
 @pytest.mark.parametrize("losses", [[REPLY], [COMMAND], [COMMAND, REPLY], [REPLY, REPLY, COMMAND]])
 async def test_an_ack_is_taken_whichever_extension_was_lost(
     scene: Scene, losses: list[str]
@@ -64,6 +65,7 @@ async def test_an_ack_is_taken_whichever_extension_was_lost(
     await scene.assert_sound()
 
 
+@pytest.mark.time_passes
 @pytest.mark.parametrize("losses", [[REPLY], [COMMAND], [REPLY, COMMAND, REPLY]])
 async def test_an_extension_that_is_repeated_leaves_one_token(
     scene: Scene, losses: list[str]
@@ -77,6 +79,7 @@ async def test_an_extension_that_is_repeated_leaves_one_token(
     await scene.assert_sound()
 
 
+@pytest.mark.time_passes
 async def test_what_was_extended_without_an_answer_can_be_given_back(scene: Scene) -> None:
     due_ms = await scene.clock.now_ms() - 1000
     schedule_id = await scene.create_at(due_ms)
@@ -89,6 +92,7 @@ async def test_what_was_extended_without_an_answer_can_be_given_back(scene: Scen
     await scene.assert_sound()
 
 
+@pytest.mark.time_passes
 async def test_none_of_several_tokens_holds_what_was_taken_over(scene: Scene) -> None:
     schedule_id = await scene.create()
     first = await scene.claim_one(lease_ms=SHORT_MS)
@@ -104,6 +108,7 @@ async def test_none_of_several_tokens_holds_what_was_taken_over(scene: Scene) ->
     await scene.assert_sound()
 
 
+@pytest.mark.time_passes
 async def test_a_stale_ack_does_not_keep_the_others_from_being_recorded(
     scene: Scene, calls: list[str]
 ) -> None:
@@ -133,6 +138,7 @@ async def test_a_stale_ack_does_not_keep_the_others_from_being_recorded(
     await scene.assert_sound()
 
 
+@pytest.mark.time_passes
 async def test_outcomes_of_which_none_is_held_write_nothing(scene: Scene, calls: list[str]) -> None:
     await scene.create(-2000)
     ended = await scene.claim_one()
@@ -149,6 +155,7 @@ async def test_outcomes_of_which_none_is_held_write_nothing(scene: Scene, calls:
     await scene.assert_sound()
 
 
+@pytest.mark.time_passes
 async def test_who_claimed_the_same_again_acks_both_in_one_call(scene: Scene) -> None:
     """Its own first lease had ended, and it claimed the schedule once more."""
     await scene.create(-1000)
@@ -161,6 +168,7 @@ async def test_who_claimed_the_same_again_acks_both_in_one_call(scene: Scene) ->
     await scene.assert_sound()
 
 
+@pytest.mark.time_passes
 async def test_an_extension_by_a_clock_that_is_off_is_done_by_the_right_one(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:

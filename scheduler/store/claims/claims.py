@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,7 +17,7 @@ from scheduler.models import Delivery, Invocation
 from scheduler.store import keys
 from scheduler.store.claims.recorded import Ack, arguments_of, by_account
 from scheduler.store.clock import StoreClock
-from scheduler.store.line import Argument
+from scheduler.store.line import Argument, Commands
 from scheduler.store.retention import Retention
 from scheduler.store.schedules.stored import unpack_request
 from scheduler.store.server import Script, Server
@@ -54,6 +55,9 @@ class Look(NamedTuple):
 
     next_look_ms: float | None
     backlog_since_ms: float | None
+
+
+_NOTHING = Look(None, None)
 
 
 class Claims:
@@ -226,21 +230,18 @@ class Claims:
     async def _look(self, shards: Sequence[int]) -> dict[int, Look]:
         if not shards:
             return {}
-        commands: list[tuple[Argument, ...]] = []
-        for shard in shards:
-            prefix = keys.shard(shard)
-            commands.append(("ZRANGE", prefix + keys.HEADS, 0, 0, "WITHSCORES"))
-            commands.append(("GET", prefix + keys.BACKLOG))
-        if not self._server.routed:  # each node of a cluster has a clock of its own
-            commands.append(("TIME",))
-        replies = await self._server.reads(commands)
-        if not self._server.routed:
+        one_clock = not self._server.routed  # each node of a cluster has one of its own
+        replies = await self._server.reads(_looks_at(tuple(shards), with_time=one_clock))
+        if one_clock:
             seconds, micros = replies.pop()
             self._clock.observe(int(seconds) * 1_000_000 + int(micros))
         looks = {}
         for shard, head, backlog in zip(shards, replies[::2], replies[1::2], strict=True):
-            next_look = float(_score(head)) if head else None
-            looks[shard] = Look(next_look, float(backlog) if backlog else None)
+            if head or backlog:
+                next_look = float(_score(head)) if head else None
+                looks[shard] = Look(next_look, float(backlog) if backlog else None)
+            else:
+                looks[shard] = _NOTHING
         return looks
 
     async def _look_alone(self, shard: int) -> Look | StoreError:
@@ -251,6 +252,19 @@ class Claims:
             return error
         except TimeoutError:
             return StoreUnavailable("The store does not answer")
+
+
+@lru_cache(maxsize=16)
+def _looks_at(shards: tuple[int, ...], *, with_time: bool) -> Commands:
+    """The same ones fifty times a second."""
+    commands: list[tuple[Argument, ...]] = []
+    for shard in shards:
+        prefix = keys.shard(shard)
+        commands.append(("ZRANGE", prefix + keys.HEADS, 0, 0, "WITHSCORES"))
+        commands.append(("GET", prefix + keys.BACKLOG))
+    if with_time:
+        commands.append(("TIME",))
+    return Commands(commands)
 
 
 def _invocations(shard: int, token: str, until_s: float, part: list[Any]) -> list[Invocation]:

@@ -1,0 +1,66 @@
+"""The store's format: written at the first start, and one that is not ours is left alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.errors import StoreMisconfigured
+from scheduler.settings import Settings
+from scheduler.store import Store, keys
+from scheduler.store.operators.shards import FORMAT
+from tests.scheduler.clocks import FakeClock
+from tests.scheduler.conftest import open_fake
+from tests.scheduler.scene import Scene
+from tests.servers import ValkeyProcess
+
+
+async def metadata(store: Store) -> dict[bytes, bytes]:
+    found: dict[bytes, bytes] = await store.client.hgetall(keys.META)
+    return found
+
+
+async def test_a_new_store_has_our_format(scene: Scene) -> None:
+    expected = {b"shards": b"2", b"format": b"%d" % FORMAT}
+    assert await metadata(scene.store) == expected
+    await scene.store.start()
+    assert await metadata(scene.store) == expected
+
+
+async def test_more_shards_do_not_change_the_format(fake_clock: FakeClock) -> None:
+    store = await open_fake(Settings(shards=2))
+    store.shards._wanted = 5
+    await store.start()
+    assert await metadata(store) == {b"shards": b"5", b"format": b"%d" % FORMAT}
+    await store.aclose()
+
+
+@pytest.mark.parametrize(
+    ("stored", "told"),
+    [
+        ({"shards": 4}, 1),  # from before there was a number
+        ({"shards": 4, "format": 1}, 1),
+        ({"shards": 4, "format": FORMAT + 1}, FORMAT + 1),
+        ({"shards": 40, "format": FORMAT + 1}, FORMAT + 1),
+    ],
+)
+async def test_another_format_is_refused_and_left_as_it_is(
+    valkey: ValkeyProcess, stored: dict[str, int], told: int
+) -> None:
+    fresh = await Store.open(Settings(redis_url=valkey.url))
+    await fresh.client.delete(keys.META)
+    await fresh.client.hset(keys.META, mapping=stored)
+    with pytest.raises(StoreMisconfigured, match=f"has format {told}, .* reads {FORMAT} only"):
+        await Store.open(Settings(redis_url=valkey.url, shards=16))
+    names = sorted(await fresh.client.keys("*"))
+    assert names == [keys.META.encode()]
+    found = await metadata(fresh)
+    assert {name.decode(): int(value) for name, value in found.items()} == stored
+    await fresh.aclose()
+
+
+async def test_a_format_that_changes_meanwhile_is_noticed(scene: Scene) -> None:
+    """By the processes that are running, the next time that they ask for the shards."""
+    await scene.store.client.hset(keys.META, "format", FORMAT + 1)
+    scene.store.shards._ask_again_at = 0.0
+    with pytest.raises(StoreMisconfigured, match="format"):
+        await scene.store.shards.newest()
