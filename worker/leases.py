@@ -1,4 +1,5 @@
-"""Leases: prolonged while the store can be reached; after it could not, ended ones are left alone."""
+"""Leases: prolonged while the store can be reached; for a while after it could not, none is taken
+over."""
 
 from __future__ import annotations
 
