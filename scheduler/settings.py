@@ -29,7 +29,7 @@ _RATES = {Plan.FREE: 10, Plan.PRO: 100, Plan.SCALE: 1000}
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """One process's settings. README.md has the table; `from_environment` reads them."""
+    """One process's settings. docs/settings.md has the table; `from_environment` reads them."""
 
     redis_url: str | None = None
     data_dir: Path = Path(".postdate")
