@@ -7,6 +7,7 @@ import errno
 import socket
 import ssl
 import sys
+from collections.abc import Callable
 
 import truststore
 
@@ -45,11 +46,29 @@ def system_ssl_context() -> ssl.SSLContext:
     return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
+class _CountedWire(Wire):
+    """A wire whose pool hears of its beginning and of its end, whoever ends it."""
+
+    __slots__ = ("_pool",)
+
+    def __init__(self, pool: Pool, route: Route, max_body_bytes: int) -> None:
+        super().__init__(route, max_body_bytes, pool.forget)
+        self._pool = pool
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._pool.opened(self.route.origin)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._pool.closed(self.route.origin)
+
+
 class Pool:
     """Kept connections by origin and checked address, last in first out, and new ones.
 
-    No cap on connections in use: fires wait for nobody's. Caps on kept ones: what is over
-    them is closed instead of kept.
+    How many may be in use is not for the pool to say; it calls `opened` and `closed` for each.
+    Caps on kept ones: what is over them is closed instead of kept.
     """
 
     def __init__(
@@ -57,12 +76,18 @@ class Pool:
         loop: asyncio.AbstractEventLoop,
         max_body_bytes: int,
         ssl_context: ssl.SSLContext | None = None,
+        *,
+        opened: Callable[[Origin], None],
+        closed: Callable[[Origin], None],
     ) -> None:
         self._loop = loop
         self._max_body_bytes = max_body_bytes
         self._ssl_context = ssl_context
+        self.opened = opened
+        self.closed = closed
         # Dicts as ordered sets: the last one out, the oldest first, any one removed, at no cost.
-        self._idle: dict[tuple[Origin, str], dict[Wire, None]] = {}
+        # By origin, then by address.
+        self._idle: dict[Origin, dict[str, dict[Wire, None]]] = {}
         self._idle_count = 0
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
@@ -73,8 +98,11 @@ class Pool:
 
     def take(self, origin: Origin, addresses: tuple[str, ...]) -> Wire | None:
         """The kept connection to any of the addresses that was used last; None if there is none."""
+        routes = self._idle.get(origin)
+        if routes is None:
+            return None
         for address in addresses:
-            wires = self._idle.get((origin, address))  # equals the Route, and is cheaper
+            wires = routes.get(address)
             while wires:
                 wire, _ = wires.popitem()
                 self._idle_count -= 1
@@ -84,9 +112,13 @@ class Pool:
 
     def keep(self, wire: Wire) -> None:
         """Give back a connection that is ready for another exchange."""
-        wires = self._idle.get(wire.route)
+        origin, address = wire.route
+        routes = self._idle.get(origin)
+        if routes is None:
+            routes = self._idle[origin] = {}
+        wires = routes.get(address)
         if wires is None:
-            wires = self._idle[wire.route] = {}
+            wires = routes[address] = {}
         if self._closed or len(wires) >= MAX_IDLE_PER_ROUTE or self._idle_count >= MAX_IDLE:
             wire.abort()
             return
@@ -95,6 +127,18 @@ class Pool:
         self._idle_count += 1
         if self._sweeper is None:
             self._sweeper = self._loop.call_later(SWEEP_S, self._sweep)
+
+    def drop_idle(self, origin: Origin) -> bool:
+        """Close a kept connection to an origin, if there is one."""
+        for wires in self._idle.get(origin, {}).values():
+            while wires:
+                wire = next(iter(wires))
+                del wires[wire]
+                self._idle_count -= 1
+                if wire.is_open:
+                    wire.abort()
+                    return True
+        return False
 
     async def connect(self, origin: Origin, addresses: tuple[str, ...]) -> Wire:
         """A new connection to the first address that gives one. Raises ConnectFailed.
@@ -118,12 +162,20 @@ class Pool:
                 _drop(attempt)
         raise ConnectFailed(_most_telling(failures))
 
+    def forget(self, wire: Wire) -> None:
+        """A kept connection ended by itself."""
+        wires = self._idle.get(wire.route.origin, {}).get(wire.route.address)
+        if wires is not None and wire in wires:
+            del wires[wire]
+            self._idle_count -= 1
+
     def close_idle(self) -> None:
         """Close all kept connections."""
-        for wires in self._idle.values():
-            for wire in list(wires):
-                wire.abort()
-        self._idle.clear()
+        idle, self._idle = self._idle, {}
+        for routes in idle.values():
+            for wires in routes.values():
+                for wire in wires:
+                    wire.abort()
         self._idle_count = 0
 
     def close(self) -> None:
@@ -168,7 +220,7 @@ class Pool:
     async def _open(self, route: Route) -> Wire:
         tls = route.origin.scheme == "https"
         _, wire = await self._loop.create_connection(
-            lambda: Wire(route, self._max_body_bytes, self._forget),
+            lambda: _CountedWire(self, route, self._max_body_bytes),
             route.address,
             route.origin.port,
             ssl=self._tls() if tls else None,
@@ -182,28 +234,27 @@ class Pool:
             self._ssl_context = system_ssl_context()
         return self._ssl_context
 
-    def _forget(self, wire: Wire) -> None:
-        """A kept connection ended by itself."""
-        wires = self._idle.get(wire.route)
-        if wires is not None and wire in wires:
-            del wires[wire]
-            self._idle_count -= 1
-
     def _sweep(self) -> None:
         """Close what has been idle too long, once a second; each dict has its oldest first."""
         self._sweeper = None
         limit = self._loop.time() - IDLE_LIMIT_S
-        for route, wires in list(self._idle.items()):
-            for wire in list(wires):
-                if wire.idle_since_s > limit:
-                    break
-                del wires[wire]
-                self._idle_count -= 1
-                wire.abort()
-            if not wires:
-                del self._idle[route]
+        for origin, routes in list(self._idle.items()):
+            for address, wires in list(routes.items()):
+                self._sweep_route(wires, limit)
+                if not wires:
+                    del routes[address]
+            if not routes:
+                del self._idle[origin]
         if self._idle_count:
             self._sweeper = self._loop.call_later(SWEEP_S, self._sweep)
+
+    def _sweep_route(self, wires: dict[Wire, None], limit: float) -> None:
+        for wire in list(wires):
+            if wire.idle_since_s > limit:
+                return
+            del wires[wire]
+            self._idle_count -= 1
+            wire.abort()
 
 
 def _drop(attempt: asyncio.Task[Wire]) -> None:

@@ -205,7 +205,7 @@ class Worker:
         try:
             async with asyncio.timeout(limit_s):
                 await self._claimer.stop()
-                await self._give_back(self._wheel.clear())
+                await self._give_back(self._wheel.clear() + self._firer.give_up_unbegun())
                 if self._background:
                     await asyncio.wait(self._background)
                 await self._holdings.emptied()

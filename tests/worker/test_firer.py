@@ -13,12 +13,10 @@ import pytest
 import trustme
 
 from scheduler.models import Delivery, Invocation, Outcome, Status
-from tests.worker.firing import Fired, fired, firer_for_tests, invocation_of
+from tests.worker.firing import OK, Fired, fired, firer_for_tests, invocation_of
 from tests.worker.scripted import Line, answer, answering, playing, until
 from worker.firer import NOT_SENT
 from worker.pool import IDLE_LIMIT_S, system_ssl_context
-
-OK = ("completed", 200, "")
 
 
 def unused_port() -> int:
