@@ -20,7 +20,8 @@ from worker.deadlines import Deadlines
 from worker.guard import Blocked, Guard, Resolve, system_resolve
 from worker.openings import Openings
 from worker.outcome import Failure, answered, failed, timed_out
-from worker.pool import ConnectFailed, Pool
+from worker.pool import Pool
+from worker.race import ConnectFailed, OutOfSockets
 from worker.request import render
 from worker.wire import Wire
 
@@ -148,6 +149,7 @@ class Firer:
         self._openings: Openings[Fire] = Openings(settings.max_connections_per_origin)
         self.pool = Pool(
             self.loop,
+            self.limit_s,
             settings.max_response_bytes,
             ssl_context,
             opened=self._openings.opened,
@@ -317,7 +319,7 @@ class Firer:
     async def _connect(self, fire: Fire) -> None:
         try:
             addresses = await self._guard.addresses(fire.target)
-            wire = await self.pool.connect(fire.target.origin, addresses)
+            wire = await self.pool.connect(fire.target.origin, addresses, fire.account_id)
             fire.steps = None
             if wire.is_open:
                 self._send(fire, wire)
@@ -325,6 +327,9 @@ class Firer:
                 self.end(fire, failed(Failure.CLOSED_EARLY, fire.elapsed_ms()))
         except (Blocked, ConnectFailed) as reason:
             self.end(fire, failed(reason.failure, fire.elapsed_ms()))
+        except OutOfSockets:
+            fire.steps = None
+            self._put_off(fire)
         except Exception:
             fire.steps = None
             self.fail_internally(fire)
@@ -357,6 +362,19 @@ class Firer:
             self._give_up(fire, wire, failed(Failure.CLOSED_EARLY, fire.elapsed_ms()))
             return
         self._put_back(fire, wire)
+        self._hand_back(fire, unsure)
+
+    def _put_off(self, fire: Fire) -> None:
+        """This process has no socket for it, which is no outcome: it is fired again a little later,
+        if its lease is still ours. But if the first attempt was sent, there is an outcome to
+        tell."""
+        if fire.resent or self._unsure is None:
+            failure = Failure.CLOSED_EARLY if fire.resent else Failure.NO_CONNECTION
+            self.end(fire, failed(failure, fire.elapsed_ms()))
+        else:
+            self._hand_back(fire, self._unsure)
+
+    def _hand_back(self, fire: Fire, unsure: Unsure) -> None:
         fire.done = None
         self._deadlines.discard(fire)
         unsure(fire.invocation)
