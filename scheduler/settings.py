@@ -41,6 +41,7 @@ class Settings(msgspec.Struct, frozen=True):
     shards: int | None = None
     allow_targets: tuple[Network, ...] = ()
     concurrency: int = 4096
+    max_connections_per_origin: int = 256
     fire_timeout_ms: int = 30_000
     lease_ms: int = 15_000
     claim_ahead_ms: int = 25
@@ -190,6 +191,7 @@ _READERS: dict[str, Callable[[str], object]] = {
     "shards": _whole(1, 256),
     "allow_targets": _networks,
     "concurrency": _whole(1, 65_536),
+    "max_connections_per_origin": _whole(1, 65_536),
     "fire_timeout_ms": _whole(1, 3_600_000),
     "lease_ms": _whole(300, 3_600_000),
     "claim_ahead_ms": _whole(0, 1000),

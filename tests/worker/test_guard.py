@@ -79,6 +79,18 @@ async def test_every_address_of_a_name_must_be_allowed(
         assert await blocked_by(guard, NAME) is failure
 
 
+async def test_of_many_addresses_eight_are_tried_of_both_families_by_turns() -> None:
+    four, six = [f"8.8.8.{n}" for n in range(60)], [f"2606:4700::{n}" for n in range(1, 61)]
+    guard, _ = guard_with(Resolver(*six, *four))
+    chosen = await guard.addresses(NAME)
+    assert chosen == tuple(each for pair in zip(six[:4], four[:4], strict=True) for each in pair)
+
+
+async def test_one_that_may_not_be_reached_blocks_a_name_although_it_would_not_be_tried() -> None:
+    guard, _ = guard_with(Resolver(*[f"8.8.8.{n}" for n in range(60)], "10.0.0.1"))
+    assert await blocked_by(guard, NAME) is Failure.NOT_ALLOWED
+
+
 async def test_a_literal_is_judged_without_asking_anybody() -> None:
     resolver = Resolver()
     guard, clock = guard_with(resolver)
