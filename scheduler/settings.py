@@ -47,6 +47,14 @@ class Settings(msgspec.Struct, frozen=True):
     max_response_bytes: int = 10 * 1024 * 1024
     max_body_bytes: int = 256 * 1024
     max_batch_bytes: int = 16 * 1024 * 1024
+    bodies_bytes: int = 64 * 1024 * 1024
+    body_grace_ms: int = 10_000
+    body_bytes_per_s: int = 10 * 1024
+    max_head_bytes: int = 64 * 1024
+    head_timeout_ms: int = 10_000
+    idle_timeout_ms: int = 75_000
+    max_connections: int = 4096
+    max_connections_per_address: int = 1024
     max_horizon_days: int = 5 * 366
     schedule_retention_hours: int = 24
     log_retention_days: int = 30
@@ -188,6 +196,14 @@ _READERS: dict[str, Callable[[str], object]] = {
     "max_response_bytes": _whole(0),
     "max_body_bytes": _whole(1),
     "max_batch_bytes": _whole(1),
+    "bodies_bytes": _whole(1),
+    "body_grace_ms": _whole(10, 3_600_000),
+    "body_bytes_per_s": _whole(1),
+    "max_head_bytes": _whole(256, 16 * 1024 * 1024),
+    "head_timeout_ms": _whole(10, 3_600_000),
+    "idle_timeout_ms": _whole(10, 3_600_000),
+    "max_connections": _whole(1, 1_000_000),
+    "max_connections_per_address": _whole(0, 1_000_000),
     "max_horizon_days": _whole(1, 36_500),
     "schedule_retention_hours": _whole(0, 87_600),
     "log_retention_days": _whole(1, 3_650),

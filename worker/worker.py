@@ -221,9 +221,10 @@ class Worker:
         try:
             for shard in {each.shard for each in invocations}:
                 theirs = [each for each in invocations if each.shard == shard]
-                await self._store.claims.release(shard, theirs)
-        except StoreError as error:
-            _log.warning("not given back; the leases will end", error=str(error))
+                try:
+                    await self._store.claims.release(shard, theirs)
+                except StoreError as error:
+                    _log.warning("not given back; the leases will end", error=str(error))
         finally:
             self._holdings.remove(invocations)
 

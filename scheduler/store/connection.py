@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from redis import exceptions
 from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
+from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
@@ -50,6 +51,17 @@ _NOT_NOW_TYPES = (
 _UNKNOWN_OPTION = re.compile(r"^.* got an unexpected keyword argument (\S+)$")
 
 
+class _Pool(BlockingConnectionPool):
+    """A pool that sees when a connection was reset while nobody used it: redis-py looks for an
+    orderly end only, and would send a command that fails."""
+
+    async def ensure_connection(self, connection: AbstractConnection) -> None:
+        reader = connection._reader
+        if reader is not None and reader.exception() is not None:
+            await connection.disconnect(nowait=True)
+        await super().ensure_connection(connection)
+
+
 def connect(url: str) -> Client:
     """A client for the URL; no connection is made yet. Raises StoreMisconfigured for a bad URL."""
     options: dict[str, Any] = {
@@ -65,9 +77,7 @@ def connect(url: str) -> Client:
             return RedisCluster.from_url(plain, max_connections=most, **options)
         if url.startswith("redis+sentinel://"):
             return _through_sentinels(url, options)
-        pool = BlockingConnectionPool.from_url(
-            url, max_connections=_CONNECTIONS, timeout=REPLY_TIMEOUT_S, **options
-        )
+        pool = _Pool.from_url(url, max_connections=_CONNECTIONS, timeout=REPLY_TIMEOUT_S, **options)
         # Connects to nothing, but refuses an option that there is not.
         pool.make_connection()  # type: ignore[no-untyped-call]
         return Redis.from_pool(pool)

@@ -103,9 +103,12 @@ class Server:
         """The replies of commands that only read, in one round trip; asked again if one is lost."""
         if not commands:
             return []
+        began_s = time.monotonic()
         try:
             return await self._read(commands)
         except OutcomeUnknown:
+            if time.monotonic() - began_s > _PATIENCE_S:
+                raise
             return await self._read(commands)
 
     async def _read(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
@@ -148,8 +151,10 @@ class Server:
         """Asked at most once a second: one that is lost meanwhile shows in `replicated`."""
         if time.monotonic() < self._enough_until_s:
             return
-        with translated():
-            role = await self._client.execute_command("ROLE")
+        [role] = await self.reads([("ROLE",)])
+        if role[0] != b"master":
+            self._elsewhere()
+            raise StoreUnavailable("The store's server is not the primary any more")
         if len(role[2]) < self.wait_replicas:
             raise StoreUnavailable("Too few replicas of the store are connected")
         self._enough_until_s = time.monotonic() + _REPLICAS_KNOWN_S
@@ -186,10 +191,14 @@ class Server:
             [reply] = await self._sent(packed([words]), 1)
             if isinstance(reply, Exception):
                 if isinstance(reply, exceptions.ReadOnlyError):
-                    # It leads to what was the primary; the next one is looked up anew.
-                    self._lines.renew()
+                    self._elsewhere()
                 raise reply
             return reply
+
+    def _elsewhere(self) -> None:
+        """The line leads to what was the primary; the next one is looked up anew."""
+        if self._lines is not None:
+            self._lines.renew()
 
     async def _sent(self, commands: bytes, count: int) -> list[Any]:
         assert self._lines is not None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
 import fakeredis
 import pytest
+import uvloop
 
 from scheduler.models import Plan
 from scheduler.settings import Settings
@@ -15,6 +17,7 @@ from tests.scheduler.scene import CREDITS, Scene
 from tests.servers import ValkeyProcess
 
 SHARDS = 2
+ON_BOTH_LOOPS = frozenset({"test_line.py"})
 
 
 @pytest.fixture
@@ -43,6 +46,15 @@ async def valkey_store(settings: Settings, valkey: ValkeyProcess) -> AsyncIterat
     store = await Store.open(_at(valkey.url, settings))
     yield store
     await store.aclose()
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """What uvloop's transports do differently shows where connections break."""
+    if item.path.name in ON_BOTH_LOOPS:
+        return {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
+    return {"asyncio": asyncio.new_event_loop}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

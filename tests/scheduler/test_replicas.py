@@ -140,18 +140,40 @@ async def test_a_replica_that_is_lost_is_missed_within_a_second(
     await careful.assert_sound()
 
 
+async def test_a_primary_that_became_a_replica_is_left_at_once(
+    careful: Scene, primary: ValkeyProcess, replica: ValkeyProcess
+) -> None:
+    """Who asks next looks up who is the primary now; here it is the same server again."""
+    server = careful.store.server
+    await careful.create(60_000)
+    line = server._lines and server._lines._line
+    assert line is not None
+    await careful.store.client.replicaof("127.0.0.1", free_port())
+    for _ in range(2):
+        forget_replicas(server)
+        assert type(await settled(lambda: careful.create(60_000))) is StoreUnavailable
+    assert not line.is_open
+    assert isinstance(await settled(careful.claim), StoreUnavailable)
+    await careful.store.client.replicaof("NO", "ONE")
+    await follow(replica, primary, careful.store)
+    forget_replicas(server)
+    await careful.create(60_000)
+    assert (await careful.holdings()).waiting == 2
+    await careful.assert_sound()
+
+
 async def test_how_many_there_are_is_asked_once_a_second(
     careful: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server, asked = careful.store.server, 0
-    execute = careful.store.client.execute_command
+    reads = server.reads
 
-    async def counted(*words: object, **options: object) -> object:
+    async def counted(commands: list[tuple[str, ...]]) -> object:
         nonlocal asked
-        asked += words[0] == "ROLE"
-        return await execute(*words, **options)
+        asked += ("ROLE",) in commands
+        return await reads(commands)
 
-    monkeypatch.setattr(careful.store.client, "execute_command", counted)
+    monkeypatch.setattr(server, "reads", counted)
     forget_replicas(server)
     began_s = time.monotonic()
     for _ in range(5):

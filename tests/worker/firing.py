@@ -35,8 +35,9 @@ def invocation_of(
     body: bytes | None = b'{"n":1}',
     headers: dict[str, str] | None = None,
     delivery: Delivery = Delivery.AT_LEAST_ONCE,
+    expires_at_ms: int | None = None,
 ) -> Invocation:
-    request = Request(0, method, url, headers or {}, body, delivery)
+    request = Request(0, method, url, headers or {}, body, delivery, expires_at_ms)
     return Invocation(0, "acc_00_a", SCHEDULE_ID, "1", 1, math.inf, request)
 
 

@@ -1,0 +1,384 @@
+"""The line to the server: calls follow one another on one connection, whatever becomes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+
+from scheduler.errors import OutcomeUnknown, StoreError, StoreRefused, StoreUnavailable
+from scheduler.models import Plan, Status
+from scheduler.settings import Settings
+from scheduler.store import Store, line
+from scheduler.store.line import Line
+from tests.scheduler.clocks import ServerClock
+from tests.scheduler.scene import CREDITS, Scene, settled
+from tests.servers import DroppingProxy, ValkeyProcess, script, until_async
+
+AT_ONCE = 200
+RESETS = 30
+
+
+class ResettingProxy:
+    """Stands before a server, on TCP, and resets all connections when it is told to."""
+
+    def __init__(self, server: Path) -> None:
+        self._server = str(server)
+        self._clients: set[asyncio.StreamWriter] = set()
+        self.accepted = 0
+        self.closes_at_once = False
+
+    async def __aenter__(self) -> ResettingProxy:
+        self._listener = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        port = self._listener.sockets[0].getsockname()[1]
+        self.url = f"redis://127.0.0.1:{port}/0"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._listener.close()
+        self.reset()
+        await until_async(lambda: not self._clients, "the proxy's connections to end")
+
+    def reset(self) -> None:
+        """RST: no FIN before it, and what was on its way is gone."""
+        for client in list(self._clients):
+            linger = struct.pack("ii", 1, 0)
+            if not client.is_closing():
+                end = client.get_extra_info("socket")
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                client.transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.accepted += 1
+        self._clients.add(writer)
+        up_reader, up_writer = await asyncio.open_unix_connection(self._server)
+        try:
+            if self.closes_at_once:
+                return
+            await asyncio.gather(_pass_on(reader, up_writer), _pass_on(up_reader, writer))
+        finally:
+            writer.transport.abort()
+            up_writer.transport.abort()
+            self._clients.discard(writer)
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(65_536):
+            writer.write(data)
+            await writer.drain()
+    except (OSError, RuntimeError):
+        pass
+    writer.transport.abort()
+
+
+@pytest.fixture
+async def resetting(valkey: ValkeyProcess) -> AsyncIterator[ResettingProxy]:
+    async with ResettingProxy(valkey.socket) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+async def far(resetting: ResettingProxy) -> AsyncIterator[Scene]:
+    """An account in a store behind the proxy that resets."""
+    async for scene in _scene(resetting.url):
+        yield scene
+
+
+@pytest.fixture
+async def lossy(proxy: DroppingProxy) -> AsyncIterator[Scene]:
+    """An account in a store behind the proxy that drops."""
+    async for scene in _scene(proxy.url):
+        yield scene
+
+
+async def _scene(url: str) -> AsyncIterator[Scene]:
+    """Every script has been used, so each is known."""
+    store = await Store.open(Settings(redis_url=url, shards=1))
+    account = await store.accounts.create("first", credits=CREDITS + 1, plan=Plan.FREE)
+    scene = Scene(store, ServerClock(store), account.account_id)
+    await scene.run()
+    yield scene
+    await store.aclose()
+
+
+def line_of(scene: Scene) -> Line:
+    lines = scene.store.server._lines
+    assert lines is not None
+    assert lines._line is not None
+    return lines._line
+
+
+async def test_many_calls_share_one_connection_and_each_gets_its_own_reply(
+    valkey_scene: Scene,
+) -> None:
+    scene, server = valkey_scene, valkey_scene.store.server
+    for n in range(AT_ONCE):
+        await scene.store.client.set(f"{n}", n)
+    opened = line_of(scene)
+
+    async def read(n: int) -> None:
+        wanted = [("GET", f"{m % AT_ONCE}") for m in range(n, n + n % 7 + 1)]
+        expected = [b"%d" % (m % AT_ONCE) for m in range(n, n + n % 7 + 1)]
+        assert await server.reads(wanted) == expected
+
+    await asyncio.gather(*(read(n) for n in range(AT_ONCE)))
+    assert line_of(scene) is opened
+
+
+async def test_an_error_among_pipelined_replies_is_told_to_its_caller_alone(
+    valkey_scene: Scene,
+) -> None:
+    scene, server = valkey_scene, valkey_scene.store.server
+    await scene.store.client.set("text", "x")
+    good = [("GET", "text")]
+    bad = [("GET", "text"), ("HGET", "text", "field"), ("GET", "text")]
+
+    async def read(n: int) -> object:
+        return await settled(lambda: server.reads(bad if n % 3 == 1 else good))
+
+    results = await asyncio.gather(*(read(n) for n in range(30)))
+    kinds = [type(each) for each in results]
+    assert kinds == [StoreRefused if n % 3 == 1 else list for n in range(30)]
+    assert all(each == [b"x"] for each in results if isinstance(each, list))
+    assert "WRONGTYPE" in str(results[1])
+    assert await scene.run()
+
+
+async def test_who_gives_up_does_not_disturb_those_behind(valkey_scene: Scene) -> None:
+    scene = valkey_scene
+    await scene.store.client.set("mine", 1)
+    calls = [asyncio.create_task(scene.store.server.reads([("GET", "mine")])) for _ in range(20)]
+    await asyncio.sleep(0)
+    for call in calls[::2]:
+        call.cancel()
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(isinstance(each, asyncio.CancelledError) for each in results[::2])
+    assert results[1::2] == [[b"1"]] * 10
+    assert await scene.run()
+
+
+async def test_who_gives_up_before_there_is_a_line_does_not_disturb_those_behind(
+    valkey: ValkeyProcess,
+) -> None:
+    store = await Store.open(Settings(redis_url=valkey.url, shards=1))
+    store.server._lines.renew()  # type: ignore[union-attr]
+    calls = [asyncio.create_task(store.server.reads([("GET", "none")])) for _ in range(4)]
+    await asyncio.sleep(0)
+    calls[0].cancel()
+    assert (await asyncio.gather(*calls, return_exceptions=True))[1:] == [[None]] * 3
+    await store.aclose()
+
+
+async def test_an_idle_line_that_is_reset_costs_nobody_anything(
+    far: Scene, resetting: ResettingProxy
+) -> None:
+    for _ in range(3):
+        before = line_of(far)
+        resetting.reset()
+        await until_async(lambda: not before.is_open, "the reset to arrive")  # noqa: B023
+        assert await far.store.server.reads([("GET", "none")]) == [None]
+        assert line_of(far) is not before
+    assert await far.claim() == []
+
+
+async def test_resets_at_any_moment_change_nothing_twice(
+    far: Scene, resetting: ResettingProxy
+) -> None:
+    """While idle, while a call is being written, while its reply is on its way; while the next
+    connection is being made, and then it is certain that nothing was done."""
+    due_ms, made = await far.clock.now_ms() + 60_000, 0
+    for n in range(RESETS):
+        call = asyncio.create_task(settled(lambda: far.create_at(due_ms)))
+        for _ in range(n % 10):
+            await asyncio.sleep(0)
+        resetting.reset()
+        if n % 2:
+            await asyncio.sleep(0.001 * (n % 5))
+        result = await call
+        assert isinstance(result, str | StoreUnavailable), result
+        made += isinstance(result, str)
+    found = await far.holdings()
+    assert made > RESETS // 2
+    assert (found.credits, found.waiting) == (CREDITS - made, made)
+    assert resetting.accepted > RESETS
+    await far.assert_sound()
+
+
+async def test_pooled_connections_that_are_reset_cost_nobody_anything(
+    far: Scene, resetting: ResettingProxy
+) -> None:
+    """What is not sent through the line."""
+    for _ in range(3):
+        await asyncio.gather(*(far.store.ping() for _ in range(5)))
+        before = line_of(far)
+        await far.claim()
+        resetting.reset()
+        await until_async(lambda: not before.is_open, "the reset to arrive")  # noqa: B023
+        await asyncio.sleep(0.05)  # to the others as well
+        for _ in range(8):
+            await far.store.ping()
+        await far.claim()
+
+
+async def test_pooled_connections_that_are_reset_in_use_say_so_in_the_stores_terms(
+    far: Scene, resetting: ResettingProxy
+) -> None:
+    for n in range(20):
+        call = asyncio.create_task(settled(far.store.ping))
+        for _ in range(n):
+            await asyncio.sleep(0)
+        resetting.reset()
+        result = await call
+        assert result is None or isinstance(result, StoreError), repr(result)
+    await until_async(lambda: pinged(far), "a connection")
+
+
+async def pinged(scene: Scene) -> bool:
+    return await settled(scene.store.ping) is None
+
+
+async def test_a_lost_reply_is_unknown_to_all_who_wait_and_to_none_after(
+    lossy: Scene, proxy: DroppingProxy
+) -> None:
+    before = line_of(lossy)
+    claims = lossy.store.claims
+    await lossy.create()
+    proxy.drop_reply(script("claims/claim"))
+    first, second = await asyncio.gather(
+        settled(lambda: claims.claim(0, lease_ms=60_000, most=5)),
+        settled(lambda: claims.claim(0, lease_ms=60_000, most=5)),
+    )
+    assert [type(first), type(second)] == [OutcomeUnknown] * 2
+    assert not before.is_open
+    # The first one was done: its lease holds.
+    assert await lossy.claim() == []
+    assert (await lossy.holdings()).held == 1
+
+
+async def test_a_reply_that_does_not_come_ends_the_line(
+    lossy: Scene, proxy: DroppingProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line, "REPLY_TIMEOUT_S", 0.3)
+    line_of(lossy).close()
+    assert await lossy.claim() == []
+    before = line_of(lossy)
+    proxy.hold_reply(script("claims/claim"))
+    began_s = time.monotonic()
+    results = await asyncio.gather(*(settled(lossy.claim) for _ in range(3)))
+    assert [type(each) for each in results] == [OutcomeUnknown] * 3
+    assert 0.25 < time.monotonic() - began_s < 5
+    assert not before.is_open
+    proxy.let_go()
+    assert await lossy.claim() == []
+    assert line_of(lossy) is not before
+
+
+async def test_a_steady_stream_of_calls_does_not_hide_one_that_waits(
+    lossy: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time limit is of each call, not of the line: it goes on as long as replies come."""
+    monkeypatch.setattr(line, "REPLY_TIMEOUT_S", 0.2)
+    line_of(lossy).close()
+    assert await lossy.claim() == []
+    opened = line_of(lossy)
+    end_s = time.monotonic() + 0.7
+    while time.monotonic() < end_s:
+        await lossy.store.server.reads([("GET", "none")])
+        await asyncio.sleep(0.01)
+    assert line_of(lossy) is opened
+    assert opened.is_open
+
+
+async def test_an_unknown_script_is_sent_whole(valkey_scene: Scene) -> None:
+    scene, opened = valkey_scene, line_of(valkey_scene)
+    await scene.store.client.script_flush()
+    made = await asyncio.gather(*(scene.create() for _ in range(5)))
+    assert len(await scene.claim()) == len(made)
+    assert line_of(scene) is opened
+
+
+async def test_a_server_that_may_only_read_is_left(own_valkey: ValkeyProcess) -> None:
+    """It was the primary once. Who writes is told that nothing was done, and looks for another."""
+    async for scene in _scene(own_valkey.url):
+        before = line_of(scene)
+        async with Redis.from_url(own_valkey.url) as operator:
+            await operator.replicaof("127.0.0.1", "1")
+            assert type(await settled(scene.create)) is StoreUnavailable
+            assert not before.is_open
+            assert type(await settled(scene.claim)) is StoreUnavailable
+            assert await scene.store.server.reads([("GET", "none")]) == [None]
+            await operator.replicaof("NO", "ONE")
+        await scene.create()
+        assert len(await scene.claim()) == 1
+        await scene.assert_sound()
+
+
+async def test_what_is_no_reply_ends_the_line_and_is_unknown(tmp_path: Path) -> None:
+    """Somebody else listens there: what it says is not taken for an answer."""
+
+    open_ = 0
+
+    async def nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal open_
+        open_ += 1
+        while data := await reader.read(65_536):
+            hello = data.count(b"CLIENT") + data.count(b"PING")
+            writer.write(b"+OK\r\n" * hello if hello else b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+        open_ -= 1
+
+    server = await asyncio.start_unix_server(nonsense, tmp_path / "s")
+    store = Store(Redis.from_url(f"unix://{tmp_path}/s", protocol=2), Settings())
+    assert type(await settled(lambda: store.server.reads([("GET", "x")]))) is OutcomeUnknown
+    await store.aclose()
+    await until_async(lambda: open_ == 0, "its connections to end")
+    server.close()
+
+
+async def test_connections_that_end_as_they_begin_are_no_endless_loop(
+    far: Scene, resetting: ResettingProxy
+) -> None:
+    due_ms = await far.clock.now_ms() + 60_000
+    resetting.closes_at_once = True
+    resetting.reset()
+    await until_async(lambda: not line_of(far).is_open, "the reset to arrive")
+    before = resetting.accepted
+    result = await settled(lambda: far.create_at(due_ms))
+    assert type(result) is StoreUnavailable
+    assert resetting.accepted - before < 10
+    resetting.closes_at_once = False
+    await far.create_at(due_ms)
+    assert (await far.holdings()).waiting == 1
+
+
+async def test_a_store_that_is_closed_while_a_line_opens_leaves_none_open(
+    valkey: ValkeyProcess,
+) -> None:
+    store = await Store.open(Settings(redis_url=valkey.url, shards=1))
+    lines = store.server._lines
+    assert lines is not None
+    lines.renew()
+    call = asyncio.create_task(settled(lambda: store.server.reads([("GET", "none")])))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await store.aclose()
+    assert isinstance(await call, list | StoreError)
+    assert lines._opening is not None
+    await asyncio.wait([lines._opening])
+    assert lines._line is None or not lines._line.is_open
+
+
+async def test_a_large_reply_and_a_large_call_come_whole(valkey_scene: Scene) -> None:
+    scene = valkey_scene
+    schedule_id = await scene.create(body=b'"%s"' % (b"x" * 5_000_000))
+    invocation = await scene.claim_one()
+    assert len(invocation.request.body or b"") == 5_000_002
+    assert await scene.ack([invocation]) == [1]
+    assert await scene.status(schedule_id) == Status.COMPLETED
