@@ -30,7 +30,7 @@ class Door:
 
     @property
     def url(self) -> str:
-        return "http://127.0.0.1:%d" % self._listener.getsockname()[1]
+        return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def open(self) -> None:
         self._listener.listen(4096)
