@@ -281,7 +281,35 @@ MUTANTS = (
         "self._holdings.remove(self._wheel.clear())",
         ("tests/worker/test_worker.py",),
     ),
+    Mutant(
+        "an ack knows nothing of an extension on its way",
+        STORE + "claims/claims.py",
+        '            each.token = f"{each.token}:{ends_us}"\n',
+        "",
+        ("tests/scheduler/test_tokens.py", "-k", "being_prolonged"),
+    ),
+    Mutant(
+        "leases of a shard are prolonged by several calls at a time",
+        "worker/leases.py",
+        "        async with self._asking[shard]:\n            return await self._confirm(",
+        "        if True:\n            return await self._confirm(",
+        ("tests/worker/test_leases.py",),
+    ),
+    Mutant(
+        "a shard that is away keeps the others from being given back",
+        "worker/worker.py",
+        '_log.warning("not given back; the leases will end", error=str(error))\n',
+        "raise\n",
+        ("tests/worker/test_worker.py",),
+    ),
     # The claimer
+    Mutant(
+        "after a pause a worker takes over from itself",
+        "worker/claimer.py",
+        "        self._notice_pause()\n",
+        "",
+        ("tests/worker/test_claimer.py",),
+    ),
     Mutant(
         "floods are not kept from filling a worker",
         "worker/claimer.py",
