@@ -432,4 +432,19 @@ MUTANTS = (
         "_Turn(deque(by_time), self._clock.offset_since_us(0), reading)",
         ("tests/worker/test_wheel.py",),
     ),
+    # End to end
+    Mutant(
+        "a frozen worker times out what it had not sent",
+        "worker/deadlines.py",
+        "_PAUSE_S = 1.0",
+        "_PAUSE_S = 1e6",
+        ("tests/faults/test_worker_frozen.py", "-k", "alone"),
+    ),
+    Mutant(
+        "a frozen worker sends what another has taken over",
+        "worker/firer.py",
+        "if now_s > invocation.lease_until_s - _LEASE_MARGIN_S and self._unsure is not None:",
+        "if self._unsure is None:",
+        ("tests/faults/test_worker_frozen.py", "-k", "another"),
+    ),
 )

@@ -136,7 +136,7 @@ def _node() -> ValkeyProcess:
 
 
 def _bus_port(node: ValkeyProcess) -> int:
-    return int(node._options["cluster-port"])  # type: ignore[call-overload,no-any-return]
+    return int(node.options["cluster-port"])  # type: ignore[call-overload]
 
 
 def _port(node: ValkeyProcess) -> int:
