@@ -130,7 +130,7 @@ def idle(port: int, number: int) -> contextlib.AbstractContextManager[list[socke
 def deaf(port: int, number: int) -> contextlib.AbstractContextManager[list[socket.socket]]:
     """Clients that ask for the longest answer there is, and read nothing."""
     request = b"GET /schema/assets/swagger-ui-bundle.js HTTP/1.1\r\nHost: a\r\n\r\n"
-    return held(port, number, request * 2, receive_bytes=4096)
+    return held(port, number, request * 10, receive_bytes=4096)
 
 
 HELD: tuple[Flood, ...] = (silent, half_heads, half_bodies, large_bodies, idle, deaf)

@@ -391,8 +391,10 @@ def test_where_all_are_served_there_is_room_for_health_alone(start_api: Start) -
             reply = Reply(connection, "GET")
         assert (reply.status, reply.headers["retry-after"]) == (503, "1")
         assert reply.json == {"error": "Too many connections; try again in 1 s"}
-        with floods.silent(server.port, FOR_HEALTH * 2):
+        before = open_connections(server)
+        with floods.silent(server.port, FOR_HEALTH * 4):
             assert_healthy(server)
+            assert open_connections(server) - before < FOR_HEALTH * 2
 
 
 @pytest.mark.parametrize(
