@@ -19,13 +19,14 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from redis import exceptions
-from redis.asyncio import RedisCluster
 
 from scheduler import rollups
 from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from scheduler.store import keys
-from scheduler.store.connection import Client, never_sent, translated
+from scheduler.store.connection import Client
+from scheduler.store.failures import never_sent, translated
 from scheduler.store.line import Argument, Lines, packed
+from scheduler.store.routes import Cluster, Routes
 
 T = TypeVar("T")
 
@@ -71,8 +72,9 @@ class Server:
         self.wait_replicas = wait_replicas
         self._enough_until_s = 0.0
         self._plain_lua = plain_lua
-        self.routed = isinstance(client, RedisCluster)
-        # A cluster's client has to route, and fakeredis has no connections.
+        self._routes: Routes | None = client.routes if isinstance(client, Cluster) else None
+        self.routed = self._routes is not None
+        # fakeredis has no connections
         direct = not self.routed and not plain_lua
         self._lines = Lines(client.connection_pool.make_connection) if direct else None
 
@@ -82,11 +84,10 @@ class Server:
         Raises OutcomeUnknown if the reply was lost: it may have run.
         """
         source, sha1 = script.source_and_sha1(plain_lua=self._plain_lua)
-        names = _declared(key)
         try:
-            return await self._one("EVALSHA", sha1, len(names), *names, *arguments)
+            return await self._one(key, ("EVALSHA", sha1, 1, key, *arguments))
         except exceptions.NoScriptError:
-            return await self._one("EVAL", source, len(names), *names, *arguments)
+            return await self._one(key, ("EVAL", source, 1, key, *arguments))
 
     async def write(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
         """Runs a script whose effect the caller will rely on, so that replicas must have it.
@@ -110,9 +111,14 @@ class Server:
 
     async def _read(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
         with translated():
-            if self._lines is None:
+            if self._routes is not None:
+                # What only reads has its key behind its name.
+                asked = [(str(words[1]), words) for words in commands]
+                replies = await self._routes.replies(asked)
+            elif self._lines is not None:
+                replies = await self._sent(packed(commands), len(commands))
+            else:
                 return await self._pipeline(commands)
-            replies = await self._sent(packed(commands), len(commands))
             for reply in replies:
                 if isinstance(reply, Exception):
                     raise reply
@@ -175,17 +181,24 @@ class Server:
         if reached < self.wait_replicas:
             raise OutcomeUnknown("Too few replicas confirmed the write")
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         if self._lines is not None:
             self._lines.close()
+        if self._routes is not None:
+            await self._routes.aclose()
 
-    async def _one(self, *words: Argument) -> Any:
+    async def _one(self, key: str, words: Sequence[Argument]) -> Any:
+        """`key`: as in `run`; a prefix stands for all that its shard has."""
         with translated(but=exceptions.NoScriptError):
-            if self._lines is None:
+            if self._routes is not None:
+                asked = [(key, words)]
+                [reply] = await self._routes.replies(asked, whole=key.endswith(":"))
+            elif self._lines is not None:
+                [reply] = await self._sent(packed([words]), 1)
+            else:
                 return await self._client.execute_command(*words)
-            [reply] = await self._sent(packed([words]), 1)
             if isinstance(reply, Exception):
-                if isinstance(reply, exceptions.ReadOnlyError):
+                if isinstance(reply, exceptions.ReadOnlyError) and self._lines is not None:
                     # It leads to what was the primary; the next one is looked up anew.
                     self._lines.renew()
                 raise reply
@@ -208,13 +221,6 @@ class Server:
 
 def flat(items: Iterable[tuple[Argument, ...]]) -> list[Argument]:
     return list(chain.from_iterable(items))
-
-
-def _declared(key: str) -> tuple[str, ...]:
-    """What a script declares. A prefix brings a second one, and neither is ever a key: while their
-    slot moves to another node key by key, a node refuses (TRYAGAIN) a script with two names that
-    it does not have, so none runs where its shard's data is not whole."""
-    return (key, key + keys.NEVER) if key.endswith(":") else (key,)
 
 
 @cache

@@ -14,7 +14,8 @@ from scheduler.store.accounts.sessions import Sessions
 from scheduler.store.accounts.users import Users
 from scheduler.store.claims.claims import Claims
 from scheduler.store.clock import StoreClock
-from scheduler.store.connection import Client, connect, translated
+from scheduler.store.connection import Client, connect
+from scheduler.store.failures import translated
 from scheduler.store.log.logs import Logs
 from scheduler.store.log.overview import Overview
 from scheduler.store.log.statistics import Statistics
@@ -105,7 +106,7 @@ class Store:
         return await broken_invariants(self.client, self.server, self.shards.count)
 
     async def aclose(self) -> None:
-        self.server.close()
+        await self.server.aclose()
         await self.client.aclose()
 
     async def _config(self) -> dict[str, Any]:

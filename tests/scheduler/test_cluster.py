@@ -136,7 +136,7 @@ def _node() -> ValkeyProcess:
 
 
 def _bus_port(node: ValkeyProcess) -> int:
-    return int(node._options["cluster-port"])  # type: ignore[call-overload,no-any-return]
+    return int(str(node.options["cluster-port"]))
 
 
 def _port(node: ValkeyProcess) -> int:

@@ -12,7 +12,7 @@ from scheduler.errors import (
     StoreRefused,
     StoreUnavailable,
 )
-from scheduler.store.connection import translated
+from scheduler.store.failures import translated
 
 NOT_NOW: list[Exception] = [
     exceptions.ReadOnlyError("You can't write against a read only replica."),
