@@ -8,6 +8,7 @@ whoever waits there, at every fifth one; and while it asks a node that hangs, ev
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -15,7 +16,7 @@ from typing import Any
 
 import structlog
 from redis import exceptions
-from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
+from redis.asyncio import RedisCluster
 from redis.asyncio.cluster import ClusterNode
 from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
@@ -24,16 +25,23 @@ from redis.backoff import NoBackoff
 from scheduler.errors import StoreError
 from scheduler.store import keys
 from scheduler.store.failures import never_sent, translated
-from scheduler.store.line import REPLY_TIMEOUT_S, Argument, Lines, packed
+from scheduler.store.line import Argument, Lines, OwnLines, packed
 
 __all__ = ["Cluster", "Routes"]
 
 # How often one command follows a slot that has moved.
 _REDIRECTIONS = 3
 _REFRESH_EVERY_S = 0.25
-_CONNECTIONS_THAT_WAIT = 128
 _log = structlog.get_logger(__name__)
 
+# What may tell of a slot that has moved, or of a node that is gone.
+_ASTRAY = (
+    StoreError,
+    exceptions.ConnectionError,
+    exceptions.TimeoutError,
+    exceptions.AskError,
+    exceptions.ClusterDownError,
+)
 # Commands of one key, which stands behind their name.
 _KEYED = {"DECR", "DEL", "EXISTS", "GET", "HGET", "HGETALL", "HMGET", "SET"}
 _KEYED |= {"ZCARD", "ZRANGE", "ZSCAN"}
@@ -70,7 +78,7 @@ class Routes:
         self._client = client
         self._nodes = client.nodes_manager
         self._lines: dict[str, Lines] = {}
-        self._waiting: dict[str, Redis] = {}
+        self._own: dict[str, OwnLines] = {}
         self._refreshing: asyncio.Task[None] | None = None
         self._again_s = 0.0
 
@@ -83,9 +91,7 @@ class Routes:
         at the other node. `whole` is for scripts that are given a prefix, and find the keys of a
         shard from it: those must have all of them, so their ASK is the reply.
         """
-        with never_sent():
-            if not self._nodes.slots_cache:
-                await self._client.initialize()
+        await self._known()
         found: list[Any] = [None] * len(asked)
         left: Iterable[int] = range(len(asked))
         for _ in range(_REDIRECTIONS):
@@ -100,28 +106,34 @@ class Routes:
             await self._follow(asked, found)
         return found
 
-    async def waiting(self, key: str | bytes) -> Redis:
-        """A client of the node that has a key, for what keeps its connection waiting."""
+    async def own_lines(self, key: str) -> OwnLines:
+        """Those to the node that has a key. Raises StoreUnavailable."""
+        await self._known()
         with never_sent():
-            if not self._nodes.slots_cache:
-                await self._client.initialize()
             node = self._nodes.get_node_from_slot(keys.slot_of(key))
-        if node.name not in self._waiting:
-            options = {**node.connection_kwargs, "connection_class": node.connection_class}
-            self._waiting[node.name] = Redis.from_pool(
-                BlockingConnectionPool(
-                    max_connections=_CONNECTIONS_THAT_WAIT, timeout=REPLY_TIMEOUT_S, **options
-                )
-            )
-        return self._waiting[node.name]
+        if node.name not in self._own:
+            make = partial(self._connection, node.host, int(node.port))
+            self._own[node.name] = OwnLines(make)
+        return self._own[node.name]
 
-    async def aclose(self) -> None:
+    def heard(self, key: str, error: Exception) -> None:
+        """What came back over a line of one's own: is something not where it was?"""
+        if isinstance(error, _ASTRAY):
+            with contextlib.suppress(StoreError), never_sent():
+                self._doubt(self._nodes.get_node_from_slot(keys.slot_of(key)).name)
+
+    def close(self) -> None:
         if self._refreshing is not None:
             self._refreshing.cancel()
         for lines in self._lines.values():
             lines.close()
-        for client in self._waiting.values():
-            await client.aclose()
+        for own in self._own.values():
+            own.close()
+
+    async def _known(self) -> None:
+        with never_sent():
+            if not self._nodes.slots_cache:
+                await self._client.initialize()
 
     async def _by_node(
         self, asked: Sequence[Asked], found: list[Any], places: Iterable[int]
@@ -190,8 +202,8 @@ class Routes:
             return
         for name in self._lines.keys() - self._nodes.nodes_cache.keys():
             self._lines.pop(name).close()
-        for name in self._waiting.keys() - self._nodes.nodes_cache.keys():
-            await self._waiting.pop(name).aclose()
+        for name in self._own.keys() - self._nodes.nodes_cache.keys():
+            self._own.pop(name).close()
 
 
 async def _all(calls: list[Any]) -> None:

@@ -63,8 +63,6 @@ class Store:
         """
         if settings.redis_url is None:
             raise StoreMisconfigured("No store was named: give --redis-url or POSTDATE_REDIS_URL.")
-        if settings.wait_replicas and "+cluster://" in settings.redis_url:
-            raise StoreMisconfigured("POSTDATE_WAIT_REPLICAS cannot be used with a cluster.")
         store = cls(connect(settings.redis_url), settings)
         try:
             await store.inspect()
@@ -106,7 +104,7 @@ class Store:
         return await broken_invariants(self.client, self.server, self.shards.count)
 
     async def aclose(self) -> None:
-        await self.server.aclose()
+        self.server.close()
         await self.client.aclose()
 
     async def _config(self) -> dict[str, Any]:
