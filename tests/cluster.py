@@ -27,7 +27,8 @@ class ValkeyCluster:
         self._binary = binary
         self.primaries = [self._node() for _ in range(primaries)]
         self.replicas = [self._node() for _ in range(primaries * replicated)]
-        self.url = f"redis+cluster://127.0.0.1:{port_of(self.primaries[0])}"
+        hosts = [f"127.0.0.1:{port_of(node)}" for node in self.nodes]
+        self.url = "redis+cluster://" + ",".join(hosts)
 
     @property
     def nodes(self) -> list[ValkeyProcess]:

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from redis import exceptions
 from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.cluster import ClusterNode
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
@@ -41,9 +42,7 @@ def connect(url: str) -> Client:
     }
     try:
         if "+cluster://" in url:
-            plain = url.replace("+cluster", "", 1)
-            most = _CONNECTIONS_WITHOUT_WAITING
-            return Cluster.from_url(plain, max_connections=most, **options)
+            return _through_nodes(url, options)
         if url.startswith("redis+sentinel://"):
             return _through_sentinels(url, options)
         pool = BlockingConnectionPool.from_url(
@@ -55,6 +54,21 @@ def connect(url: str) -> Client:
     except (ValueError, TypeError, exceptions.RedisClusterException) as error:
         text = _UNKNOWN_OPTION.sub(r"it has no option \1", str(error)).rstrip(".")
         raise StoreMisconfigured(f"The store's URL cannot be used: {text}.") from None
+
+
+def _through_nodes(url: str, options: dict[str, Any]) -> Client:
+    """`redis+cluster://[user:password@]host[:6379][,host…]`, or `rediss+`: any of its nodes, which
+    tell of the others; of several, one may be away at the start."""
+    parts = urlsplit(url.replace("+cluster", "", 1))
+    credentials, at, hosts = parts.netloc.rpartition("@")
+    first, *others = hosts.split(",")
+    options["max_connections"] = _CONNECTIONS_WITHOUT_WAITING
+    if others:
+        named = [urlsplit(f"//{host}") for host in others]
+        options["startup_nodes"] = [
+            ClusterNode(each.hostname or "", each.port or 6379) for each in named
+        ]
+    return Cluster.from_url(parts._replace(netloc=credentials + at + first).geturl(), **options)
 
 
 def _through_sentinels(url: str, options: dict[str, Any]) -> Client:
