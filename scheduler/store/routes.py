@@ -22,7 +22,7 @@ from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from scheduler.errors import StoreError
+from scheduler.errors import StoreError, StoreUnavailable
 from scheduler.store import keys
 from scheduler.store.failures import never_sent, translated
 from scheduler.store.line import Argument, Lines, OwnLines, packed
@@ -45,6 +45,8 @@ _ASTRAY = (
 # Commands of one key, which stands behind their name.
 _KEYED = {"DECR", "DEL", "EXISTS", "GET", "HGET", "HGETALL", "HMGET", "SET"}
 _KEYED |= {"ZCARD", "ZRANGE", "ZSCAN"}
+# What any node can be asked.
+_OF_ANY_NODE = {"CONFIG GET", "INFO", "TIME"}
 
 Asked = tuple[str | bytes, Sequence[Argument]]
 
@@ -57,14 +59,24 @@ class Cluster(RedisCluster):
         self.routes = Routes(self)
 
     async def execute_command(self, *words: Any, **options: Any) -> Any:
-        if words[0] not in _KEYED or "target_nodes" in options:
+        if "target_nodes" in options or words[0] not in _KEYED | _OF_ANY_NODE:
+            await self.initialize()
             return await super().execute_command(*words, **options)
-        [reply] = await self.routes.replies([(words[1], words)])
+        if words[0] in _KEYED:
+            [reply] = await self.routes.replies([(words[1], words)])
+        else:
+            reply = await self.routes.anywhere((*words[0].split(), *words[1:]))
         if isinstance(reply, Exception):
             raise reply
         options.pop("keys", None)
         prepared = self.response_callbacks.get(words[0])
         return prepared(reply, **options) if prepared else reply
+
+    async def aclose(self) -> None:
+        await super().aclose()
+        # It leaves the nodes open if only the routes have read which there are.
+        await self.nodes_manager.aclose()
+        await self.nodes_manager.aclose("startup_nodes")
 
 
 class Routes:
@@ -80,6 +92,7 @@ class Routes:
         self._lines: dict[str, Lines] = {}
         self._own: dict[str, OwnLines] = {}
         self._refreshing: asyncio.Task[None] | None = None
+        self._failed: set[str] = set()
         self._again_s = 0.0
 
     async def replies(self, asked: Sequence[Asked], *, whole: bool = False) -> list[Any]:
@@ -105,6 +118,21 @@ class Routes:
         if not whole:
             await self._follow(asked, found)
         return found
+
+    async def anywhere(self, words: Sequence[Argument]) -> Any:
+        """The reply of the first primary that answers; those that failed of late come last."""
+        await self._known()
+        failure: Exception = StoreUnavailable("The cluster has no primary")
+        for node in sorted(
+            self._client.get_primaries(), key=lambda each: each.name in self._failed
+        ):
+            try:
+                [reply] = await self._sent(node.host, int(node.port), [words])
+            except (StoreError, exceptions.ConnectionError, exceptions.TimeoutError) as error:
+                failure = error
+            else:
+                return reply
+        raise failure
 
     async def own_lines(self, key: str) -> OwnLines:
         """Those to the node that has a key. Raises StoreUnavailable."""
@@ -133,7 +161,8 @@ class Routes:
     async def _known(self) -> None:
         with never_sent():
             if not self._nodes.slots_cache:
-                await self._client.initialize()
+                # Not the client's own: that fails if the first of the nodes is away.
+                await self._nodes.initialize()
 
     async def _by_node(
         self, asked: Sequence[Asked], found: list[Any], places: Iterable[int]
@@ -174,10 +203,13 @@ class Routes:
             with never_sent():
                 line = await lines.open()
                 replies = line.call(packed(commands), len(commands))
-            return await replies
+            answered: list[Any] = await replies
         except (StoreError, exceptions.ConnectionError, exceptions.TimeoutError):
+            self._failed.add(name)
             self._doubt(name)
             raise
+        self._failed.discard(name)
+        return answered
 
     def _connection(self, host: str, port: int) -> AbstractConnection:
         node = ClusterNode(host, port, **self._nodes.connection_kwargs)

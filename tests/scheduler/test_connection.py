@@ -19,6 +19,8 @@ NOT_NOW: list[Exception] = [
     exceptions.MasterDownError("Link with MASTER is down"),
     exceptions.ClusterDownError("The cluster is down"),
     exceptions.TryAgainError("Multiple keys request during rehashing of slot"),
+    exceptions.AskError("3999 127.0.0.1:6381"),
+    exceptions.MovedError("3999 127.0.0.1:6381"),
     exceptions.OutOfMemoryError("command not allowed when used memory > 'maxmemory'"),
     exceptions.ResponseError("MISCONF Errors writing to the AOF file"),
     exceptions.ResponseError("BUSY Redis is busy running a script."),
