@@ -10,6 +10,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
 
+import structlog
 from redis import exceptions
 
 from scheduler.errors import OutcomeUnknown, StoreUnavailable
@@ -21,6 +22,7 @@ from scheduler.store.routes import Cluster, Routes
 from scheduler.store.script import Script
 
 T = TypeVar("T")
+_log = structlog.get_logger(__name__)
 
 __all__ = ["Argument", "Script", "Server", "flat"]
 
@@ -42,6 +44,7 @@ class Server:
     def __init__(self, client: Client, *, wait_replicas: int = 0, plain_lua: bool = False) -> None:
         self._client = client
         self.wait_replicas = wait_replicas
+        self._refusing = False
         self._enough_until_s: dict[object, float] = {}
         self._plain_lua = plain_lua
         self._routes: Routes | None = client.routes if isinstance(client, Cluster) else None
@@ -86,10 +89,17 @@ class Server:
 
     async def _enough_replicas(self, apart: Apart) -> None:
         """A server is asked at most once a second: a replica that is lost meanwhile shows in
-        `replicated`."""
+        `replicated`. That there are too few is told once."""
         now_s = time.monotonic()
         if now_s >= self._enough_until_s.get(apart.address, 0.0):
-            await apart.enough_replicas()
+            try:
+                await apart.enough_replicas()
+            except StoreUnavailable as error:
+                if not self._refusing:
+                    _log.warning("writes are refused", reason=str(error))
+                self._refusing = True
+                raise
+            self._refusing = False
             self._enough_until_s[apart.address] = now_s + _REPLICAS_KNOWN_S
 
     async def reads(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 import pytest
+import structlog
 from redis.asyncio import Redis
 
 from scheduler.errors import OutcomeUnknown, StoreUnavailable
@@ -100,6 +101,16 @@ async def test_without_a_replica_nothing_is_written(valkey: ValkeyProcess) -> No
     assert sorted(await plain.client.keys("*")) == sorted(names)
     await store.aclose()
     await plain.aclose()
+
+
+async def test_that_writes_are_refused_is_told_once(valkey: ValkeyProcess) -> None:
+    store = await Store.open(Settings(redis_url=valkey.url, shards=2, wait_replicas=1))
+    with structlog.testing.capture_logs() as told:
+        for _ in range(3):
+            with pytest.raises(StoreUnavailable):
+                await store.accounts.create("first", credits=1, plan=Plan.FREE)
+    assert [each["reason"] for each in told] == ["Too few replicas of the store are connected"]
+    await store.aclose()
 
 
 async def test_a_replica_that_lags_is_an_unknown_outcome(
