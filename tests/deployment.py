@@ -12,6 +12,7 @@ from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.server import Script
+from tests.cluster import ValkeyCluster
 from tests.commands import postdate
 from tests.customer import Customer
 from tests.processes import PostdateProcess
@@ -33,12 +34,16 @@ class Deployment:
     Without a Valkey it starts one. Requests may go to this machine.
     """
 
-    def __init__(self, valkey: ValkeyProcess | None = None, **settings: object) -> None:
+    def __init__(
+        self, valkey: ValkeyProcess | ValkeyCluster | None = None, **settings: object
+    ) -> None:
         self._stack = ExitStack()
         self._settings = {"allow_targets": "127.0.0.0/8", **settings}
         self._numbers = itertools.count(1)
         self.apis: list[PostdateProcess] = []
-        self.valkey = valkey or self._stack.enter_context(ValkeyProcess())
+        self.valkey: ValkeyProcess | ValkeyCluster = valkey or self._stack.enter_context(
+            ValkeyProcess()
+        )
 
     def api(self, **settings: object) -> PostdateProcess:
         """Starts one more API; returns once it serves."""

@@ -1,5 +1,6 @@
 """The servers that tests start and own: each is a context manager, and leaves nothing behind."""
 
+from tests.cluster import ValkeyCluster
 from tests.commands import postdate, postdate_json
 from tests.customer import Customer, in_days, now_ms
 from tests.deployment import Deployment, script
@@ -18,6 +19,7 @@ __all__ = [
     "PostdateProcess",
     "Received",
     "Receiver",
+    "ValkeyCluster",
     "ValkeyProcess",
     "environment",
     "free_port",

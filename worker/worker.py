@@ -191,6 +191,8 @@ class Worker:
         if isinstance(look, StoreError):
             return
         try:
+            # A script: a shard that moves to another node can be read all the time.
+            await self._store.claims.realign(shard)
             await self._leases.extend(shard)
         except StoreError:
             return  # it reads and does not write: not yet

@@ -38,7 +38,6 @@ API_KEY = "apikey:"  # <sha256>, HASH: who an API key is
 KEY_ID = "keyid:"  # <key>, STRING: key id -> that hash
 SESSION = "session:"  # <sha256>, HASH: a signed-in browser: account, CSRF token, until when (ms)
 LINK = "link:"  # <sha256>, HASH: a one-time link: account, purpose, epoch
-NEVER = "never"  # never there; see `server.py`
 WAITED = "waited"  # STRING: written before a WAIT, and means nothing
 
 # Below an account's prefix, which is the shard's, the account's local name and a colon
@@ -120,6 +119,15 @@ def tag(number: int) -> str:
 def slot(text: str) -> int:
     """The Redis Cluster slot of a tag: CRC16-CCITT (XMODEM) modulo 16,384."""
     return binascii.crc_hqx(text.encode(), 0) % _SLOTS
+
+
+@lru_cache(maxsize=65_536)
+def slot_of(key: str | bytes) -> int:
+    """The slot of a key, or of a prefix that has its tag."""
+    key = key if isinstance(key, str) else key.decode()
+    _, brace, rest = key.partition("{")
+    found, brace, _ = rest.partition("}")
+    return slot(found if brace and found else key)
 
 
 @cache

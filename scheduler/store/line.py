@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +19,11 @@ from redis import exceptions
 from redis._parsers.base import BaseParser
 from redis.asyncio.connection import AbstractConnection
 
+from scheduler.store.failures import never_sent
+
 REPLY_TIMEOUT_S = 5.0
+# Who comes when so many lines are taken waits for one.
+_MOST_OWN_LINES = 128
 # How often one call may find that its line broke between being made and being used.
 _OPENINGS = 3
 
@@ -39,6 +44,7 @@ class Line(asyncio.Protocol):
         self._writer, connection._writer, connection._reader = connection._writer, None, None
         assert self._writer is not None
         self._transport = self._writer.transport
+        self.address = self._transport.get_extra_info("peername")
         self._reader = hiredis.Reader(
             protocolError=exceptions.InvalidResponse, replyError=BaseParser.parse_error
         )
@@ -160,11 +166,51 @@ class Lines:
         self.renew()
 
     async def _open(self) -> None:
-        connection = self._make()
-        await connection.connect()  # type: ignore[no-untyped-call]
-        self._line = Line(connection)
+        self._line = await _made(self._make)
         if self._ended:
             self._line.close()
+
+
+class OwnLines:
+    """Lines that one caller has to itself, for what keeps a connection waiting, and for calls that
+    must all reach the same server: a line that broke is never made anew within `one`."""
+
+    def __init__(self, make: Callable[[], AbstractConnection]) -> None:
+        self._make = make
+        self._idle: list[Line] = []
+        self._places = asyncio.Semaphore(_MOST_OWN_LINES)
+        self._ended = False
+
+    @asynccontextmanager
+    async def one(self) -> AsyncIterator[Line]:
+        """Raises StoreUnavailable if no connection can be had."""
+        async with self._places:
+            with never_sent():
+                line = await self._open()
+            try:
+                yield line
+            finally:
+                self._idle.append(line)
+                if self._ended:
+                    self.close()
+
+    def close(self) -> None:
+        self._ended = True
+        while self._idle:
+            self._idle.pop().close()
+
+    async def _open(self) -> Line:
+        while self._idle:
+            line = self._idle.pop()
+            if line.is_open:
+                return line
+        return await _made(self._make)
+
+
+async def _made(make: Callable[[], AbstractConnection]) -> Line:
+    connection = make()
+    await connection.connect()  # type: ignore[no-untyped-call]
+    return Line(connection)
 
 
 def _heard(opening: asyncio.Task[None]) -> None:

@@ -1,62 +1,37 @@
-"""Scripts and commands sent to the store: by hash, in order, once or until they are answered.
-
-A script is declared beside the noun that it belongs to: `_CLAIM = Script("claims/claim")` stands
-for `claims/claim.lua`. In a script `--@include x` stands for `x.inc.lua`, and `K.WAITING` for that
-constant of `keys.py` (`R.` for `rollups.py`), so that a name is spelt in one place.
-"""
+"""Scripts and commands sent to the store: by hash, in order, once or until they are answered."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import cache
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 from itertools import chain
-from pathlib import Path
-from types import ModuleType
 from typing import Any, TypeVar
 
+import structlog
 from redis import exceptions
-from redis.asyncio import RedisCluster
 
-from scheduler import rollups
-from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable
-from scheduler.store import keys
-from scheduler.store.connection import Client, never_sent, translated
-from scheduler.store.line import Argument, Lines, packed
+from scheduler.errors import OutcomeUnknown, StoreUnavailable
+from scheduler.store.apart import Apart
+from scheduler.store.connection import Client
+from scheduler.store.failures import never_sent, translated
+from scheduler.store.line import Argument, Lines, OwnLines, packed
+from scheduler.store.routes import Cluster, Routes
+from scheduler.store.script import Script
 
 T = TypeVar("T")
+_log = structlog.get_logger(__name__)
 
 __all__ = ["Argument", "Script", "Server", "flat"]
 
-_FOLDER = Path(__file__).parent
-_INCLUDE = re.compile(r"^--@include (\S+)\n", re.MULTILINE)
-_CONSTANT = re.compile(r"\b([KR])\.([A-Z_]+)\b")
-_MODULES: dict[str, ModuleType] = {"K": keys, "R": rollups}
-_SHEBANG = re.compile(r"\A#!lua[^\n]*\n")
 
-_REPLICAS_TIMEOUT_MS = 1000
 _REPLICAS_KNOWN_S = 1.0
 _PAUSES_S = (0.0, 0.05, 0.2, 0.5)
 # A lost connection is known at once and is worth a repeat. A store that hangs lets each attempt
 # wait for the reply's time limit: then the caller is told, instead of kept for half a minute.
 _PATIENCE_S = 4.0
-
-
-class Script:
-    """A Lua file by its path below this folder, without `.lua`."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def source_and_sha1(self, *, plain_lua: bool = False) -> tuple[str, str]:
-        """As the server gets it; `plain_lua` leaves out the `#!lua` line."""
-        return _source_and_sha1(self.path, plain_lua)
-
-
-_TOUCH = Script("touch")
 
 
 class Server:
@@ -69,12 +44,16 @@ class Server:
     def __init__(self, client: Client, *, wait_replicas: int = 0, plain_lua: bool = False) -> None:
         self._client = client
         self.wait_replicas = wait_replicas
-        self._enough_until_s = 0.0
+        self._refusing = False
+        self._enough_until_s: dict[object, float] = {}
         self._plain_lua = plain_lua
-        self.routed = isinstance(client, RedisCluster)
-        # A cluster's client has to route, and fakeredis has no connections.
+        self._routes: Routes | None = client.routes if isinstance(client, Cluster) else None
+        self.routed = self._routes is not None
+        # fakeredis has no connections
         direct = not self.routed and not plain_lua
-        self._lines = Lines(client.connection_pool.make_connection) if direct else None
+        make = client.connection_pool.make_connection if direct else None
+        self._lines = Lines(make) if make else None
+        self._own = OwnLines(make) if make else None
 
     async def run(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
         """A script's reply. `key`: a prefix from `keys.py` (its shard's or account's), or a key.
@@ -82,22 +61,46 @@ class Server:
         Raises OutcomeUnknown if the reply was lost: it may have run.
         """
         source, sha1 = script.source_and_sha1(plain_lua=self._plain_lua)
-        names = _declared(key)
         try:
-            return await self._one("EVALSHA", sha1, len(names), *names, *arguments)
+            return await self._one(key, ("EVALSHA", sha1, 1, key, *arguments))
         except exceptions.NoScriptError:
-            return await self._one("EVAL", source, len(names), *names, *arguments)
+            return await self._one(key, ("EVAL", source, 1, key, *arguments))
 
     async def write(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
         """Runs a script whose effect the caller will rely on, so that replicas must have it.
 
         Raises StoreUnavailable, with nothing done, if too few replicas are connected.
         """
-        if self.wait_replicas:
-            await self._enough_replicas()
-        reply = await self.run(script, key, arguments)
-        await self.replicated(key)
-        return reply
+        if not self.wait_replicas:
+            return await self.run(script, key, arguments)
+        async with self.apart(key) as apart:
+            await self._enough_replicas(apart)
+            reply = await apart.run(script, arguments)
+            await apart.replicated()
+            return reply
+
+    @asynccontextmanager
+    async def apart(self, key: str) -> AsyncIterator[Apart]:
+        """A connection of the caller's own to the server that has the key."""
+        lines = self._own if self._routes is None else await self._routes.own_lines(key)
+        assert lines is not None
+        async with lines.one() as line:
+            yield Apart(line, key, self.wait_replicas, partial(self._heard, key))
+
+    async def _enough_replicas(self, apart: Apart) -> None:
+        """A server is asked at most once a second: a replica that is lost meanwhile shows in
+        `replicated`. That there are too few is told once."""
+        now_s = time.monotonic()
+        if now_s >= self._enough_until_s.get(apart.address, 0.0):
+            try:
+                await apart.enough_replicas()
+            except StoreUnavailable as error:
+                if not self._refusing:
+                    _log.warning("writes are refused", reason=str(error))
+                self._refusing = True
+                raise
+            self._refusing = False
+            self._enough_until_s[apart.address] = now_s + _REPLICAS_KNOWN_S
 
     async def reads(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
         """The replies of commands that only read, in one round trip; asked again if one is lost."""
@@ -113,9 +116,14 @@ class Server:
 
     async def _read(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
         with translated():
-            if self._lines is None:
+            if self._routes is not None:
+                # What only reads has its key behind its name.
+                asked = [(str(words[1]), words) for words in commands]
+                replies = await self._routes.replies(asked)
+            elif self._lines is not None:
+                replies = await self._sent(packed(commands), len(commands))
+            else:
                 return await self._pipeline(commands)
-            replies = await self._sent(packed(commands), len(commands))
             for reply in replies:
                 if isinstance(reply, Exception):
                     raise reply
@@ -147,58 +155,31 @@ class Server:
                 raise OutcomeUnknown("The store's answer was lost") from error
             raise
 
-    async def _enough_replicas(self) -> None:
-        """Asked at most once a second: one that is lost meanwhile shows in `replicated`."""
-        if time.monotonic() < self._enough_until_s:
-            return
-        [role] = await self.reads([("ROLE",)])
-        if role[0] != b"master":
-            self._elsewhere()
-            raise StoreUnavailable("The store's server is not the primary any more")
-        if len(role[2]) < self.wait_replicas:
-            raise StoreUnavailable("Too few replicas of the store are connected")
-        self._enough_until_s = time.monotonic() + _REPLICAS_KNOWN_S
-
-    async def replicated(self, key: str) -> None:
-        """Returns once as many replicas as were asked for have all that was written so far.
-
-        WAIT speaks of the writes of its own connection, so it comes behind a write of its own:
-        replicas apply one stream, and what has the later write has the earlier ones. Whatever
-        goes wrong here, the script before it was run: OutcomeUnknown, never StoreUnavailable.
-        """
-        if not self.wait_replicas:
-            return
-        source, _ = _TOUCH.source_and_sha1(plain_lua=self._plain_lua)
-        try:
-            with translated():
-                async with self._client.pipeline(transaction=False) as pipe:
-                    pipe.eval(source, 1, key + keys.WAITED)
-                    pipe.wait(self.wait_replicas, _REPLICAS_TIMEOUT_MS)
-                    _, reached = await pipe.execute()
-        except StoreError as error:
-            raise OutcomeUnknown("The replicas could not be asked") from error
-        if reached < self.wait_replicas:
-            raise OutcomeUnknown("Too few replicas confirmed the write")
-
     def close(self) -> None:
-        if self._lines is not None:
-            self._lines.close()
+        for each in (self._lines, self._own, self._routes):
+            if each is not None:
+                each.close()
 
-    async def _one(self, *words: Argument) -> Any:
+    def _heard(self, key: str, error: Exception) -> None:
+        if self._routes is not None:
+            self._routes.heard(key, error)
+
+    async def _one(self, key: str, words: Sequence[Argument]) -> Any:
+        """`key`: as in `run`; a prefix stands for all that its shard has."""
         with translated(but=exceptions.NoScriptError):
-            if self._lines is None:
+            if self._routes is not None:
+                asked = [(key, words)]
+                [reply] = await self._routes.replies(asked, whole=key.endswith(":"))
+            elif self._lines is not None:
+                [reply] = await self._sent(packed([words]), 1)
+            else:
                 return await self._client.execute_command(*words)
-            [reply] = await self._sent(packed([words]), 1)
             if isinstance(reply, Exception):
-                if isinstance(reply, exceptions.ReadOnlyError):
-                    self._elsewhere()
+                if isinstance(reply, exceptions.ReadOnlyError) and self._lines is not None:
+                    # It leads to what was the primary; the next one is looked up anew.
+                    self._lines.renew()
                 raise reply
             return reply
-
-    def _elsewhere(self) -> None:
-        """The line leads to what was the primary; the next one is looked up anew."""
-        if self._lines is not None:
-            self._lines.renew()
 
     async def _sent(self, commands: bytes, count: int) -> list[Any]:
         assert self._lines is not None
@@ -217,30 +198,3 @@ class Server:
 
 def flat(items: Iterable[tuple[Argument, ...]]) -> list[Argument]:
     return list(chain.from_iterable(items))
-
-
-def _declared(key: str) -> tuple[str, ...]:
-    """What a script declares. A prefix brings a second one, and neither is ever a key: while their
-    slot moves to another node key by key, a node refuses (TRYAGAIN) a script with two names that
-    it does not have, so none runs where its shard's data is not whole."""
-    return (key, key + keys.NEVER) if key.endswith(":") else (key,)
-
-
-@cache
-def _source_and_sha1(path: str, plain_lua: bool) -> tuple[str, str]:
-    source = _with_includes((_FOLDER / f"{path}.lua").read_text())
-    source = _CONSTANT.sub(_spelt, source)
-    if plain_lua:
-        source = _SHEBANG.sub("", source)
-    return source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
-
-
-def _with_includes(source: str) -> str:
-    return _INCLUDE.sub(
-        lambda match: _with_includes((_FOLDER / f"{match[1]}.inc.lua").read_text()), source
-    )
-
-
-def _spelt(match: re.Match[str]) -> str:
-    value = getattr(_MODULES[match[1]], match[2])
-    return f"'{value}'" if isinstance(value, str) else str(value)

@@ -14,7 +14,8 @@ from scheduler.store.accounts.sessions import Sessions
 from scheduler.store.accounts.users import Users
 from scheduler.store.claims.claims import Claims
 from scheduler.store.clock import StoreClock
-from scheduler.store.connection import Client, connect, translated
+from scheduler.store.connection import Client, connect
+from scheduler.store.failures import translated
 from scheduler.store.log.logs import Logs
 from scheduler.store.log.overview import Overview
 from scheduler.store.log.statistics import Statistics
@@ -62,8 +63,6 @@ class Store:
         """
         if settings.redis_url is None:
             raise StoreMisconfigured("No store was named: give --redis-url or POSTDATE_REDIS_URL.")
-        if settings.wait_replicas and "+cluster://" in settings.redis_url:
-            raise StoreMisconfigured("POSTDATE_WAIT_REPLICAS cannot be used with a cluster.")
         store = cls(connect(settings.redis_url), settings)
         try:
             await store.inspect()

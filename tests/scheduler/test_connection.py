@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
-import uvloop
 from redis import exceptions
 
 from scheduler.errors import (
@@ -15,14 +12,15 @@ from scheduler.errors import (
     StoreRefused,
     StoreUnavailable,
 )
-from scheduler.store.connection import translated
-from tests.servers import ValkeyProcess
+from scheduler.store.failures import translated
 
 NOT_NOW: list[Exception] = [
     exceptions.ReadOnlyError("You can't write against a read only replica."),
     exceptions.MasterDownError("Link with MASTER is down"),
     exceptions.ClusterDownError("The cluster is down"),
     exceptions.TryAgainError("Multiple keys request during rehashing of slot"),
+    exceptions.AskError("3999 127.0.0.1:6381"),
+    exceptions.MovedError("3999 127.0.0.1:6381"),
     exceptions.OutOfMemoryError("command not allowed when used memory > 'maxmemory'"),
     exceptions.ResponseError("MISCONF Errors writing to the AOF file"),
     exceptions.ResponseError("BUSY Redis is busy running a script."),
@@ -46,10 +44,6 @@ def test_a_server_that_cannot_do_it_now_is_unavailable(raised: Exception) -> Non
         (exceptions.AuthenticationError("invalid password"), StoreMisconfigured),
         (exceptions.NoPermissionError("no permissions"), StoreMisconfigured),
         (exceptions.ResponseError("WRONGTYPE Operation against a key"), StoreRefused),
-        (RuntimeError("unable to perform operation; the handler is closed"), StoreUnavailable),
-        (RuntimeError("something else"), OutcomeUnknown),
-        (AttributeError("'NoneType' object has no attribute 'readline'"), OutcomeUnknown),
-        (ConnectionResetError(104, "Connection reset by peer"), OutcomeUnknown),
     ],
 )
 def test_what_is_lost_refused_or_hopeless_is_told_apart(
@@ -57,23 +51,3 @@ def test_what_is_lost_refused_or_hopeless_is_told_apart(
 ) -> None:
     with pytest.raises(becomes), translated():
         raise raised
-
-
-@pytest.mark.parametrize("raised", [KeyError("x"), ValueError("x"), AssertionError("x")])
-def test_a_mistake_of_ours_is_not_the_stores(raised: Exception) -> None:
-    with pytest.raises(type(raised)), translated():
-        raise raised
-
-
-def test_uvloop_says_so_when_nothing_can_have_been_written(valkey: ValkeyProcess) -> None:
-    """Its word for a connection that was gone before it was used: what becomes of it above."""
-
-    async def write_to_what_is_closed() -> None:
-        loop = asyncio.get_running_loop()
-        transport, _ = await loop.create_unix_connection(asyncio.Protocol, str(valkey.socket))
-        transport.abort()
-        await asyncio.sleep(0.01)
-        transport.write(b"PING\r\n")
-
-    with pytest.raises(StoreUnavailable), translated():
-        uvloop.run(write_to_what_is_closed())

@@ -12,7 +12,8 @@ from scheduler.models import Account, ApiKey, Caller, Plan, Rate
 from scheduler.store import keys
 from scheduler.store.accounts.users import email_is_free, reserve_email
 from scheduler.store.coalesce import Coalescer
-from scheduler.store.connection import Client, translated
+from scheduler.store.connection import Client
+from scheduler.store.failures import translated
 from scheduler.store.operators.shards import Shards
 from scheduler.store.retention import Retention
 from scheduler.store.server import Argument, Script, Server, flat

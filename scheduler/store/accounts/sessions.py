@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from scheduler import ids
 from scheduler.errors import NotFound
 from scheduler.store import keys
-from scheduler.store.connection import Client, translated
+from scheduler.store.connection import Client
+from scheduler.store.failures import translated
 from scheduler.store.line import Argument
 from scheduler.store.operators.shards import Shards
 from scheduler.store.server import Script, Server

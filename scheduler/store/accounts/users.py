@@ -10,7 +10,8 @@ from typing import NamedTuple
 from scheduler.emails import normal_email
 from scheduler.errors import NotFound
 from scheduler.store import keys
-from scheduler.store.connection import Client, translated
+from scheduler.store.connection import Client
+from scheduler.store.failures import translated
 from scheduler.store.server import Script, Server
 
 # Attempts that fail within a quarter of an hour. Of one address there may be more than of one

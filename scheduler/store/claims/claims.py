@@ -15,6 +15,7 @@ from scheduler import ids
 from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from scheduler.models import Delivery, Invocation
 from scheduler.store import keys
+from scheduler.store.apart import Apart
 from scheduler.store.claims.recorded import Ack, arguments_of, by_account
 from scheduler.store.clock import StoreClock
 from scheduler.store.line import Argument, Commands
@@ -119,17 +120,14 @@ class Claims:
         by_ms = 2**53 if take_over_by_ms is None else take_over_by_ms
         arguments: list[Argument] = [lease_ms, most, most_bytes, most_accounts, ahead_ms, by_ms]
         arguments += [keys.parts(account).local for account in pass_over]
-        now_us, look, token, parts = await self._server.run(_CLAIM, keys.shard(shard), arguments)
-        self._clock.observe(now_us)
-        reading, until_s, claim = self._clock.readings, asked_s + lease_ms / 1000, str(token)
-        found: list[Invocation] = []
-        for part in parts:
-            found += _invocations(shard, claim, until_s, part)
-        next_look_ms = None if look == b"-1" else float(look)
-        full = next_look_ms is not None and next_look_ms <= now_us / 1000 + ahead_ms
-        if self._server.wait_replicas:
-            found = await self._replicated(shard, found)
-        return Batch(found, next_look_ms, full, reading)
+        if not self._server.wait_replicas:
+            reply = await self._server.run(_CLAIM, keys.shard(shard), arguments)
+            return self._batch(shard, asked_s, lease_ms, ahead_ms, reply)
+        async with self._server.apart(keys.shard(shard)) as apart:
+            reply = await apart.run(_CLAIM, arguments)
+            batch = self._batch(shard, asked_s, lease_ms, ahead_ms, reply)
+            found = await self._replicated(apart, shard, batch.invocations)
+        return batch._replace(invocations=found)
 
     async def extend(
         self, shard: int, lease_ms: int, invocations: Sequence[Invocation]
@@ -220,13 +218,29 @@ class Claims:
         self._clock.observe(now_us)
         return codes  # type: ignore[no-any-return]
 
-    async def _replicated(self, shard: int, found: list[Invocation]) -> list[Invocation]:
+    def _batch(
+        self, shard: int, asked_s: float, lease_ms: int, ahead_ms: int, reply: Sequence[Any]
+    ) -> Batch:
+        """A claim's reply; its leases count from when it was asked for."""
+        now_us, look, token, parts = reply
+        self._clock.observe(now_us)
+        reading, until_s, claim = self._clock.readings, asked_s + lease_ms / 1000, str(token)
+        found: list[Invocation] = []
+        for part in parts:
+            found += _invocations(shard, claim, until_s, part)
+        next_look_ms = None if look == b"-1" else float(look)
+        full = next_look_ms is not None and next_look_ms <= now_us / 1000 + ahead_ms
+        return Batch(found, next_look_ms, full, reading)
+
+    async def _replicated(
+        self, apart: Apart, shard: int, found: list[Invocation]
+    ) -> list[Invocation]:
         """Those that may be fired: not at-most-once ones of which too few replicas know."""
         careful = [each for each in found if each.request.delivery is Delivery.AT_MOST_ONCE]
         if not careful:
             return found
         try:
-            await self._server.replicated(keys.shard(shard))
+            await apart.replicated()
         except StoreError as error:
             _log.warning("replicas lack a claim; at-most-once ones wait", error=str(error))
             await self.release(shard, careful)

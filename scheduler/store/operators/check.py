@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from scheduler import ids
 from scheduler.store import keys
-from scheduler.store.connection import Client, translated
+from scheduler.store.connection import Client
+from scheduler.store.failures import translated
 from scheduler.store.schedules.stored import ended_status
 from scheduler.store.server import Script, Server
 

@@ -11,7 +11,8 @@ from scheduler.models import Account
 from scheduler.store import keys
 from scheduler.store.accounts.accounts import Accounts
 from scheduler.store.claims.claims import Claims
-from scheduler.store.connection import Client, translated
+from scheduler.store.connection import Client
+from scheduler.store.failures import translated
 from scheduler.store.operators.shards import Shards
 from scheduler.store.operators.workers import Worker, Workers
 from scheduler.store.server import Server as StoreServer

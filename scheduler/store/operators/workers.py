@@ -8,7 +8,8 @@ import msgspec
 
 from scheduler.store import keys
 from scheduler.store.clock import StoreClock
-from scheduler.store.connection import Client, translated
+from scheduler.store.connection import Client
+from scheduler.store.failures import translated
 from scheduler.store.server import Script, Server
 
 _HEARTBEAT = Script("operators/heartbeat")

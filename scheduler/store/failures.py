@@ -1,0 +1,117 @@
+"""What the client, the event loop and the server raise, as the store's errors: nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from redis import exceptions
+
+from scheduler.errors import (
+    OutcomeUnknown,
+    StoreError,
+    StoreMisconfigured,
+    StoreRefused,
+    StoreUnavailable,
+)
+
+# What a server says of its own state and not of the command: it may do it yet. The client makes
+# types of some of these, and drops the word then.
+_NOT_NOW = ("OOM ", "MISCONF ", "NOREPLICAS ", "BUSY ", "UNBLOCKED ")
+_NOT_NOW_TYPES = (
+    exceptions.OutOfMemoryError,
+    exceptions.ReadOnlyError,
+    exceptions.MasterDownError,
+    exceptions.ClusterDownError,
+    exceptions.TryAgainError,
+)
+
+
+@contextmanager
+def translated(but: type[Exception] | tuple[()] = ()) -> Iterator[None]:
+    """Turns what the client and the event loop raise into the store's errors, all but `but`.
+
+    StoreUnavailable: certainly not done. OutcomeUnknown: the reply was lost on its way.
+    StoreMisconfigured, StoreRefused: no repeat can help, for all commands or for this one.
+    """
+    try:
+        yield
+    except but:
+        raise
+    except Exception as error:
+        meaning = _meaning(error)
+        if meaning is None:
+            raise
+        raise meaning from error
+
+
+def _meaning(error: Exception) -> StoreError | None:
+    if isinstance(error, exceptions.AuthenticationError | exceptions.NoPermissionError):
+        return StoreMisconfigured(f"The store refuses us: {error}")
+    if isinstance(error, exceptions.ResponseError):
+        return _refusal(error)
+    if isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError | OSError):
+        if _says_wrong_password(error):
+            return StoreMisconfigured(f"The store refuses us: {error}")
+        if _never_connected(error):
+            return StoreUnavailable("The store cannot be reached")
+        return OutcomeUnknown("The store's answer was lost")
+    if isinstance(error, exceptions.RedisClusterException):
+        return _no_cluster(error)
+    if isinstance(error, exceptions.RedisError):
+        return StoreUnavailable("The store cannot be used right now")
+    if isinstance(error, RuntimeError | AttributeError):
+        # uvloop's word for a connection that was reset while nobody used it comes before a byte is
+        # written. redis-py's cluster client stumbles over connections that it closed itself.
+        if "handler is closed" in str(error):
+            return StoreUnavailable("The store's connection was gone")
+        return OutcomeUnknown("The store's client stumbled")
+    return None
+
+
+@contextmanager
+def never_sent() -> Iterator[None]:
+    """Around what makes a connection: whatever goes wrong here, no command was sent."""
+    try:
+        with translated():
+            yield
+    except OutcomeUnknown as error:
+        raise StoreUnavailable("The store cannot be reached") from error
+
+
+def _refusal(error: exceptions.ResponseError) -> StoreError:
+    text = f"{error} "
+    if isinstance(error, exceptions.AskError):
+        return StoreUnavailable("The shard is on its way to another node")
+    if isinstance(error, _NOT_NOW_TYPES) or text.startswith(_NOT_NOW):
+        return StoreUnavailable("The store is full or not writable")
+    if "OOM command not allowed" in text or "used memory > 'maxmemory'" in text:
+        return StoreUnavailable("The store is full or not writable")
+    return StoreRefused(f"The store refused a command: {error}")
+
+
+def _no_cluster(error: exceptions.RedisClusterException) -> StoreError:
+    """The cluster's client asks the nodes for their slots first; why that failed is its cause."""
+    if "Cluster mode is not enabled" in str(error):
+        return StoreMisconfigured("The store is no Redis Cluster: its URL begins with redis://")
+    if error.__cause__ is not None and _says_wrong_password(error.__cause__):
+        return StoreMisconfigured(f"The store refuses us: {error.__cause__}")
+    return StoreUnavailable("The store cannot be reached")
+
+
+def _says_wrong_password(error: BaseException) -> bool:
+    """redis-py wraps a failed AUTH in a ConnectionError, which would be retried in silence."""
+    if isinstance(error.__cause__, exceptions.AuthenticationError):
+        return True
+    text = str(error)
+    return any(sign in text for sign in ("WRONGPASS", "NOAUTH", "invalid username-password"))
+
+
+def _never_connected(error: BaseException | None) -> bool:
+    """Whether the request cannot have been sent, because no connection came about."""
+    if isinstance(error, exceptions.MaxConnectionsError | exceptions.BusyLoadingError):
+        return True
+    text = str(error)
+    if text == "No connection available.":
+        return True
+    return text.startswith(("Error ", "Timeout connecting")) and "connecting to" in text

@@ -1,0 +1,142 @@
+"""How commands find the node that has their slot: one that has moved, that moves, that is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from redis.crc import key_slot
+
+from scheduler.errors import StoreError, StoreUnavailable
+from scheduler.models import Plan
+from scheduler.settings import Settings
+from scheduler.store import Store, keys
+from tests.cluster import ask
+from tests.scheduler.clocks import ServerClock
+from tests.scheduler.scene import Scene
+from tests.servers import ValkeyCluster, ValkeyProcess, until_async
+
+SHARDS = 2
+MANY = 60
+
+
+@pytest.fixture
+def cluster() -> Iterator[ValkeyCluster]:
+    with ValkeyCluster(2) as started:
+        yield started
+
+
+@pytest.fixture
+async def store(cluster: ValkeyCluster) -> AsyncIterator[Store]:
+    opened = await Store.open(Settings(redis_url=cluster.url, shards=SHARDS))
+    yield opened
+    await opened.aclose()
+
+
+def where(cluster: ValkeyCluster, shard: int) -> tuple[int, ValkeyProcess, ValkeyProcess]:
+    """A shard's slot, the node that has it, and the other one."""
+    slot = keys.slot(keys.tag(shard))
+    source = cluster.owner(slot)
+    [other] = [node for node in cluster.primaries if node is not source]
+    return slot, source, other
+
+
+async def test_single_keys_are_found_wherever_they_are_while_their_slot_moves(
+    cluster: ValkeyCluster, store: Store
+) -> None:
+    slot, source, other = where(cluster, 1)
+    names = [f"{keys.shard(1)}{n}" for n in range(MANY)]
+    for name in names:
+        await store.client.set(name, name)
+    cluster.begin_move(slot, other)
+    assert cluster.move_keys(slot, other, MANY // 2) == MANY // 2
+    for node in (source, other):
+        assert ask(node, "CLUSTER", "COUNTKEYSINSLOT", slot) > 0
+    expected = [name.encode() for name in names]
+    assert await store.server.reads([("GET", name) for name in names]) == expected
+    assert await asyncio.gather(*map(store.client.get, names)) == expected
+    await store.client.set(keys.shard(1) + "new", "b")
+    assert await store.client.get(keys.shard(1) + "new") == b"b"
+    cluster.end_move(slot, other)
+    assert await store.server.reads([("GET", name) for name in names]) == expected
+
+
+async def test_no_script_runs_on_half_a_shard(cluster: ValkeyCluster, store: Store) -> None:
+    accounts = [
+        await store.accounts.create(f"account {n}", credits=50, plan=Plan.FREE)
+        for n in range(SHARDS)
+    ]
+    moves, stays = sorted(
+        (Scene(store, ServerClock(store), each.account_id) for each in accounts),
+        key=lambda scene: -scene.shard,
+    )
+    await moves.create(60_000)
+    slot, _, other = where(cluster, moves.shard)
+    cluster.begin_move(slot, other)
+    for _ in range(3):
+        began_s = time.monotonic()
+        for call in (moves.create(60_000), moves.claim(), store.claims.realign(moves.shard)):
+            with pytest.raises(StoreUnavailable, match="on its way"):
+                await call
+        assert time.monotonic() - began_s < 1
+        await stays.run()
+        cluster.move_keys(slot, other, 1)
+    names = ask(other, "CLUSTER", "GETKEYSINSLOT", slot, MANY)
+    assert len(names) == 3
+    cluster.end_move(slot, other)
+    await moves.run()
+    assert await store.check() == []
+
+
+async def test_those_of_other_nodes_do_not_wait_for_one_that_hangs(
+    cluster: ValkeyCluster, store: Store
+) -> None:
+    _, source, _ = where(cluster, 0)
+    source.pause()
+    try:
+        waits = asyncio.create_task(store.server.reads([("GET", keys.shard(0) + "x")]))
+        for _ in range(20):
+            async with asyncio.timeout(1):
+                assert await store.server.reads([("GET", keys.shard(1) + "x")]) == [None]
+            await asyncio.sleep(0.02)
+        assert not waits.done()
+    finally:
+        source.resume()
+    assert await waits == [None]
+
+
+async def test_a_node_that_was_away_is_used_again(cluster: ValkeyCluster, store: Store) -> None:
+    slot, source, _ = where(cluster, 0)
+    source.kill()
+    with pytest.raises(StoreError):
+        await store.server.reads([("GET", keys.shard(0) + "x")])
+    source.start()
+
+    async def read() -> bool:
+        try:
+            return await store.server.reads([("GET", keys.shard(0) + "x")]) == [None]
+        except StoreError:
+            return False
+
+    await until_async(read, "the node to be used")
+    assert cluster.owner(slot) is source
+
+
+async def test_a_process_starts_while_a_node_that_its_url_names_is_away() -> None:
+    with ValkeyCluster(3) as cluster:
+        needed = cluster.owner(keys.slot_of(keys.META))
+        for away in cluster.primaries:
+            if away is not needed:
+                away.kill()
+                store = await Store.open(Settings(redis_url=cluster.url, shards=SHARDS))
+                await store.aclose()
+                away.start()
+
+
+@pytest.mark.parametrize(
+    "key", ["pd:meta", "pd:{a}:x", "pd:{ab}", "{}x", "a{", "a}{b}", "{a}{b}", "x{a}{", "ä{ö}"]
+)
+def test_a_keys_slot_is_the_servers(key: str) -> None:
+    assert keys.slot_of(key) == keys.slot_of(key.encode()) == key_slot(key.encode())
