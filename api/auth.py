@@ -9,7 +9,7 @@ from litestar.types import Scope
 
 from api.answer import note_rate
 from api.query import Parameter, read_query
-from api.reading import header
+from api.reading import forget_body, header
 from api.service import HttpRequest, Service, service_of
 from scheduler.errors import OutcomeUnknown, PostdateError, StoreUnavailable
 from scheduler.models import Caller
@@ -64,13 +64,13 @@ async def authenticate(service: Service, scope: Scope) -> Caller:
     """
     key = header(scope, b"x-api-key")
     if not key:
-        raise await _refusal(service, "Missing API key")
+        raise await _refusal(service, scope, "Missing API key")
     try:
         caller = await service.store.accounts.admit(key.decode("latin-1"))
     except OutcomeUnknown as error:  # of a mere question: nothing can have been changed
         raise StoreUnavailable(str(error)) from error
     if caller is None:
-        raise await _refusal(service, "Invalid or inactive API key")
+        raise await _refusal(service, scope, "Invalid or inactive API key")
     if caller.rate is not None:
         note_rate(scope, caller.rate)
         if caller.rate.wait_s > 0:
@@ -78,8 +78,9 @@ async def authenticate(service: Service, scope: Scope) -> Caller:
     return caller
 
 
-async def _refusal(service: Service, sentence: str) -> Unauthorized:
+async def _refusal(service: Service, scope: Scope, sentence: str) -> Unauthorized:
     """The refusal, when its turn has come. Nothing is remembered of a bad key, so that one made
     a moment ago works at once, on every process."""
+    forget_body(scope)
     in_turn = await service.refusals.turn()
     return Unauthorized(sentence, close=not in_turn)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+import msgspec
 from litestar import post
 
 from api.answer import Answer
@@ -13,10 +14,11 @@ from api.bodies import AcceptedBody, BatchBody, RefusedBody
 from api.fields import Rules
 from api.findings import Findings, invalid, shown
 from api.json_text import List, Object
-from api.once import REPLAYED, idempotency, made_at_ms
+from api.once import REPLAYED, idempotency
 from api.payload import parse_request
 from api.reading import read_body
 from api.service import HttpRequest
+from api.verdicts import pack_verdicts, unpack_verdicts
 from scheduler.errors import FieldError, InsufficientCredits, InvalidRequest
 from scheduler.ids import invocation_id
 from scheduler.models import Idempotency, Request
@@ -29,8 +31,6 @@ _AT_ONCE_BYTES = 64 * 1024
 _BATCH, _ITEMS = Object(["schedules"]), List(MAX_ITEMS)
 _UNPAID = RefusedBody(402, str(InsufficientCredits()), [])
 
-Judged = Request | InvalidRequest
-
 
 @post(
     "/schedule/batch",
@@ -41,19 +41,23 @@ Judged = Request | InvalidRequest
 async def create_schedules(request: HttpRequest) -> Answer:
     """Stores up to 1,000 requests in one step, one credit each. Each item is answered on its own,
     in order: those that break a rule with 400, those that the credits do not reach with 402, and
-    neither keeps the others from being stored. Counts as one request against the rate limit."""
+    neither keeps the others from being stored. Counts as one request against the rate limit. With
+    an `Idempotency-Key`, what was decided of each item is told again, whatever the time is then."""
     call, scope = await call_of(request), request.scope
-    service, account_id = call.service, call.account_id
+    service, schedules = call.service, call.store.schedules
     data = await read_body(scope, request.receive, service.settings.max_batch_bytes)
-    once = idempotency(scope, data)
-    schedules, now_ms = service.store.schedules, service.store.clock.now_ms()
-    before = await schedules.created_before(account_id, once) if once else None
-    if before:
-        # What the passing of time makes of an item is judged as it was then.
-        now_ms = made_at_ms(before.schedule_ids[0])
-    judged = await _judged(parse_batch(data), service.rules, now_ms)
-    created = before or await _created(schedules, account_id, judged, once)
-    body = BatchBody(list(_answers(judged, created.schedule_ids)))
+    once, now_ms = idempotency(scope, data), call.store.clock.now_ms()
+    created = await schedules.created_before(call.account_id, once) if once else None
+    items = parse_batch(data)
+    refusals: list[InvalidRequest | None] = []
+    if created is None:
+        judged = await _judged(enumerate(items), service.rules, now_ms)
+        refusals = [each if isinstance(each, InvalidRequest) else None for each in judged]
+        created = await _created(schedules, call.account_id, judged, _noted(once, refusals, now_ms))
+    if created.replayed:
+        # By another call, and maybe while this one was judging.
+        refusals = await _refused_before(items, service.rules, created.note)
+    body = BatchBody(list(_answers(refusals, created.schedule_ids)))
     return Answer(200, body, REPLAYED if created.replayed else None)
 
 
@@ -71,10 +75,13 @@ def parse_batch(data: bytes) -> list[bytes]:
     return items
 
 
-async def _judged(items: Sequence[bytes], rules: Rules, now_ms: int) -> list[Judged]:
-    judged: list[Judged] = []
+async def _judged(
+    items: Iterable[tuple[int, bytes]], rules: Rules, now_ms: int
+) -> list[Request | InvalidRequest]:
+    """What each item asks for, or what is wrong with it; they come with their places."""
+    judged: list[Request | InvalidRequest] = []
     looked_at_bytes = 0
-    for place, item in enumerate(items):
+    for place, item in items:
         judged.append(_judge(place, item, rules, now_ms))
         looked_at_bytes += len(item)
         if looked_at_bytes >= _AT_ONCE_BYTES:
@@ -83,7 +90,7 @@ async def _judged(items: Sequence[bytes], rules: Rules, now_ms: int) -> list[Jud
     return judged
 
 
-def _judge(place: int, item: bytes, rules: Rules, now_ms: int) -> Judged:
+def _judge(place: int, item: bytes, rules: Rules, now_ms: int) -> Request | InvalidRequest:
     if len(item) > rules.max_body_bytes:
         message = f"It is larger than {rules.max_body_bytes:,} bytes."
         return invalid([FieldError(f"schedules[{place}]", message)])
@@ -93,25 +100,66 @@ def _judge(place: int, item: bytes, rules: Rules, now_ms: int) -> Judged:
         return refusal
 
 
+async def _refused_before(
+    items: Sequence[bytes], rules: Rules, note: bytes
+) -> list[InvalidRequest | None]:
+    """What was wrong with each item when the batch was stored.
+
+    Which ones were refused, the note tells. Why is found by judging those as of that time; only
+    where the rules are others now, nothing may be found.
+    """
+    accepted, judged_at_ms = unpack_verdicts(note, len(items))
+    refusals: list[InvalidRequest | None] = [None] * len(items)
+    if judged_at_ms is None:
+        return refusals
+    refused = [place for place, each in enumerate(accepted) if not each]
+    judged = await _judged(((place, items[place]) for place in refused), rules, judged_at_ms)
+    for place, found in zip(refused, judged, strict=True):
+        refusals[place] = found if isinstance(found, InvalidRequest) else _refused_then(place)
+    return refusals
+
+
+def _refused_then(place: int) -> InvalidRequest:
+    message = "It was refused when it came first, by rules that have changed since."
+    return invalid([FieldError(f"schedules[{place}]", message)])
+
+
+def _noted(
+    once: Idempotency | None, refusals: Sequence[InvalidRequest | None], now_ms: int
+) -> Idempotency | None:
+    """The key with what a repeat has to know."""
+    if once is None:
+        return None
+    note = pack_verdicts([refusal is None for refusal in refusals], now_ms)
+    return msgspec.structs.replace(once, note=note)
+
+
 async def _created(
-    schedules: Schedules, account_id: str, judged: list[Judged], once: Idempotency | None
+    schedules: Schedules,
+    account_id: str,
+    judged: Sequence[Request | InvalidRequest],
+    once: Idempotency | None,
 ) -> Created:
     """What is stored of a batch; nothing, if nothing can be."""
     requests = [each for each in judged if isinstance(each, Request)]
     if not requests:
-        return Created([])
+        # Judging takes its time, in which the same batch may have been stored by another call.
+        before = await schedules.created_before(account_id, once) if once else None
+        return before or Created([])
     try:
         return await schedules.create_all(account_id, requests, once)
     except InsufficientCredits:
         return Created([])
 
 
-def _answers(judged: list[Judged], schedule_ids: list[str]) -> Iterator[AcceptedBody | RefusedBody]:
-    """The ids go to the valid items in order; those that they do not reach are unpaid."""
+def _answers(
+    refusals: Sequence[InvalidRequest | None], schedule_ids: Sequence[str]
+) -> Iterator[AcceptedBody | RefusedBody]:
+    """The ids go to the accepted items in order; those that they do not reach are unpaid."""
     ids = iter(schedule_ids)
-    for each in judged:
-        if isinstance(each, InvalidRequest):
-            yield RefusedBody(400, str(each), each.details)
+    for refusal in refusals:
+        if refusal is not None:
+            yield RefusedBody(400, str(refusal), refusal.details)
         elif (schedule_id := next(ids, None)) is not None:
             yield AcceptedBody(schedule_id, invocation_id(schedule_id))
         else:

@@ -16,8 +16,6 @@ from scheduler.models import Idempotency
 REPLAYED = {"idempotency-replayed": "true"}
 
 _KEY = re.compile(rb"[!-~]{1,255}")
-_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-_TIME_CHARACTERS = slice(4, 14)
 
 
 def idempotency(scope: Scope, data: bytes) -> Idempotency | None:
@@ -33,11 +31,3 @@ def idempotency(scope: Scope, data: bytes) -> Idempotency | None:
         raise invalid([FieldError("Idempotency-Key", message)])
     asked = scope["path"].encode() + b"\0" + data
     return Idempotency(key.decode("ascii"), hashlib.sha256(asked).hexdigest())
-
-
-def made_at_ms(schedule_id: str) -> int:
-    """When an id was made: a UUIDv7 begins with that moment, in ms (48 bits after two zeros)."""
-    moment = 0
-    for character in schedule_id[_TIME_CHARACTERS]:
-        moment = moment * 32 + _ALPHABET.index(character)
-    return moment

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 from litestar.types import Receive, Scope
 
 from scheduler.errors import PostdateError
+
+# Where a connection of ours leaves in a request's scope how to forget its body.
+FORGET = "postdate.forget_body"
 
 
 class BodyTooLarge(PostdateError):
@@ -59,3 +64,11 @@ async def read_body(scope: Scope, receive: Receive, limit_bytes: int) -> bytes:
             raise BodyTooLarge(limit_bytes)
         more = event["more_body"]
     return bytes(body)
+
+
+def forget_body(scope: Scope) -> None:
+    """Nobody will read the body of this request; what has come of it need not be kept while the
+    answer waits for its turn. Safe to repeat."""
+    forget = cast("dict[str, Any]", scope).get(FORGET)
+    if forget is not None:
+        forget()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 from litestar import Litestar, get
@@ -31,6 +32,10 @@ _PAGE_HEADERS = {
 _ASSET_HEADERS = {"cache-control": "public, max-age=86400"}
 
 
+# A few local files, each once in memory: clients that read slowly would all hold one of their own.
+_content = functools.cache(Path.read_bytes)
+
+
 class File:
     """A file as an answer."""
 
@@ -40,7 +45,7 @@ class File:
         self._headers = [(name.encode(), value.encode()) for name, value in headers.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        content = self._path.read_bytes()  # a few local files, rarely asked for
+        content = _content(self._path)
         headers = [*self._headers, (b"content-length", b"%d" % len(content))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": content, "more_body": False})

@@ -47,7 +47,8 @@ def _created(created: Created, trigger_at_ms: int) -> Answer:
 @get("/schedule", operation_id="listSchedules", summary="List what waits")
 async def list_schedules(request: HttpRequest) -> Answer:
     """Schedules that have not been executed yet, by `triggerAt`, a page at a time; `cursor` takes
-    the `nextCursor` of the page before. What stays as it is meanwhile is neither skipped nor
+    the `nextCursor` of the page before. Where schedules are large, a page is short of its `limit`:
+    the end is where `nextCursor` is null. What stays as it is meanwhile is neither skipped nor
     repeated, whatever comes and goes around it."""
     call = await call_of(request, OF_SCHEDULES)
     query, order = call.query, call.query["order"] or "asc"

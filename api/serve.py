@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import math
 import os
+import resource
 import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
+import structlog
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from api.app import create_app
+from api.limits import Limits, fitting
+from api.protocol import Guard, Protocol
 from api.service import Service
 from scheduler.collector import spare_the_collector
 from scheduler.errors import SettingsError, StoreMisconfigured
 from scheduler.settings import Settings
 
+_log = structlog.get_logger()
+
 _BACKLOG = 2048
-_KEEP_ALIVE_S = 75
 _DRAIN_S = 10
-_BAD_REQUEST = (
-    b'{"error":"The request is not valid HTTP",'
-    b'"details":[{"field":"request","message":"It is not valid HTTP."}]}'
-)
 
 
 def serve(
@@ -47,7 +50,8 @@ def serve(
     """
     listeners = list(listeners) or _listen(settings.host, settings.port)
     app = create_app(settings)
-    server = _Server(uvicorn_config(app), app.state.service, parent_fd, on_ready)
+    guard = Guard(Limits.of(settings))
+    server = _Server(uvicorn_config(app, guard), app.state.service, guard, parent_fd, on_ready)
     with contextlib.ExitStack() as stack:
         for listener in listeners:
             stack.enter_context(listener)
@@ -56,12 +60,13 @@ def serve(
         raise server.misconfigured
 
 
-def uvicorn_config(app: object) -> uvicorn.Config:
+def uvicorn_config(app: object, guard: Guard | None = None) -> uvicorn.Config:
     """How an app of ours is served; benchmarks serve others the same way."""
+    guard = guard or Guard(Limits.of(Settings()))
     return uvicorn.Config(
         app,  # type: ignore[arg-type]  # litestar's own names for the ASGI types
         loop="uvloop",
-        http=_Protocol,
+        http=functools.partial(Protocol, guard),  # type: ignore[arg-type]  # it is only called
         ws="none",
         lifespan="on",
         log_config=None,
@@ -70,7 +75,7 @@ def uvicorn_config(app: object) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,
         backlog=_BACKLOG,
-        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_keep_alive=math.ceil(guard.limits.idle_s),
         timeout_graceful_shutdown=_DRAIN_S,
     )
 
@@ -97,6 +102,22 @@ def _listen(host: str, port: int) -> list[socket.socket]:
     return listeners
 
 
+def _fit_open_files(guard: Guard) -> None:
+    """Where as many connections as are allowed could not be opened, fewer are: at the limit of
+    open files the system would refuse everybody, who asks after our health as well."""
+    most_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most_files == resource.RLIM_INFINITY:
+        return
+    asked, open_files = guard.connections.most, sum(1 for _ in Path("/dev/fd").iterdir())
+    guard.connections.most = fitting(asked, most_files, open_files)
+    if guard.connections.most < asked:
+        _log.warning(
+            "the limit of open files allows fewer connections than the settings",
+            open_files=most_files,
+            connections=guard.connections.most,
+        )
+
+
 class _Server(uvicorn.Server):
     """Uvicorn, ending the way Postdate ends."""
 
@@ -104,12 +125,14 @@ class _Server(uvicorn.Server):
         self,
         config: uvicorn.Config,
         service: Service,
+        guard: Guard,
         parent_fd: int | None,
         on_ready: Callable[[], None],
     ) -> None:
         super().__init__(config)
         self.misconfigured: StoreMisconfigured | None = None
         self._service = service
+        self._guard = guard
         self._parent_fd = parent_fd
         self._on_ready = on_ready
         service.on_misconfigured = self._give_up
@@ -122,6 +145,7 @@ class _Server(uvicorn.Server):
         await super().serve(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        _fit_open_files(self._guard)
         await super().startup(sockets)
         spare_the_collector()
         if self.started:
@@ -162,17 +186,3 @@ class _Server(uvicorn.Server):
     def _give_up(self, error: StoreMisconfigured) -> None:
         self.misconfigured = error
         self._drain()
-
-
-class _Protocol(HttpToolsProtocol):
-    """Uvicorn's, but what is no HTTP at all is answered in our own shape as well."""
-
-    def send_400_response(self, msg: str) -> None:
-        lines = [
-            b"HTTP/1.1 400 Bad Request",
-            b"content-type: application/json",
-            b"content-length: %d" % len(_BAD_REQUEST),
-            b"connection: close",
-        ]
-        self.transport.write(b"\r\n".join(lines) + b"\r\n\r\n" + _BAD_REQUEST)
-        self.transport.close()

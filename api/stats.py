@@ -33,7 +33,8 @@ async def get_usage(request: HttpRequest) -> Answer:
 
 @get("/stats/logs", operation_id="listLogs", summary="The execution log")
 async def list_logs(request: HttpRequest) -> Answer:
-    """One page of the log; `cursor` takes the `nextCursor` of the page before."""
+    """One page of the log; `cursor` takes the `nextCursor` of the page before. A page may be short
+    of its `limit`: the end is where `nextCursor` is null."""
     call = await call_of(request, OF_LOGS)
     query, order = call.query, call.query["order"] or "desc"
     walk = Walk("/stats/logs", order, query["status"], query["targetUrl"])

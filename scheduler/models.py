@@ -73,7 +73,8 @@ class Outcome(msgspec.Struct, frozen=True):
 class Invocation(msgspec.Struct, eq=False):
     """One firing of one schedule, as the worker that claimed it holds it.
 
-    `attempt` counts from 1; 2 or more means that a worker which held it was lost.
+    `attempt` counts from 1; 2 or more means that a worker which held it was lost, or that this one
+    had to send it again on a fresh connection.
     `token` names the lease: when it ends (us, the store's clock), or several such moments with a
     colon between if the reply to an extension was lost. `lease_until_s` is the moment of this
     process's monotonic clock until which it surely is ours.

@@ -37,22 +37,22 @@ class Range(NamedTuple):
     last: int
 
 
-class Plan(NamedTuple):
+class Cover(NamedTuple):
     """What to sum for a period: ranges of rollups, and stretches of the log `[from, to)` in ms."""
 
     ranges: list[Range]
     stretches: list[tuple[int, int]]
 
 
-def plan(from_ms: int, to_ms: int, now_ms: int) -> Plan:
+def cover(from_ms: int, to_ms: int, now_ms: int) -> Cover:
     """Covers `[from_ms, to_ms)` exactly, each moment once."""
-    result = Plan([], [])
+    result = Cover([], [])
     if from_ms < to_ms:
-        _cover(from_ms, to_ms, now_ms, 0, result)
+        _descend(from_ms, to_ms, now_ms, 0, result)
     return result
 
 
-def _cover(from_ms: int, to_ms: int, now_ms: int, level: int, result: Plan) -> None:
+def _descend(from_ms: int, to_ms: int, now_ms: int, level: int, result: Cover) -> None:
     """Covers a stretch with whole buckets of this level, and both ends with finer ones."""
     if level == len(_LEVELS):
         result.stretches.append((from_ms, to_ms))
@@ -61,13 +61,13 @@ def _cover(from_ms: int, to_ms: int, now_ms: int, level: int, result: Plan) -> N
     first, end = -(-from_ms // width) * width, to_ms // width * width
     gone = name == "minute" and from_ms < now_ms - SECONDS_KEPT_MS
     if first >= end or gone:
-        _cover(from_ms, to_ms, now_ms, level + 1, result)
+        _descend(from_ms, to_ms, now_ms, level + 1, result)
         return
     if from_ms < first:
-        _cover(from_ms, first, now_ms, level + 1, result)
+        _descend(from_ms, first, now_ms, level + 1, result)
     result.ranges.extend(_ranges(name, width, span, first, end))
     if end < to_ms:
-        _cover(end, to_ms, now_ms, level + 1, result)
+        _descend(end, to_ms, now_ms, level + 1, result)
 
 
 def _ranges(name: str, width: int, span: int, first: int, end: int) -> list[Range]:
@@ -103,7 +103,7 @@ def lateness_quantile_ms(histogram: Sequence[int], share: float) -> int | None:
     return LATENESS_BOUNDS_MS[-1]
 
 
-def around(from_ms: int, to_ms: int, first_ms: int, now_ms: int) -> tuple[Plan, Plan]:
+def around(from_ms: int, to_ms: int, first_ms: int, now_ms: int) -> tuple[Cover, Cover]:
     """What to add and what to take away for a stretch that begins before the log's first entry.
 
     Its buckets as a whole, less what the log has of them after its end. Where the log has nothing
@@ -114,9 +114,9 @@ def around(from_ms: int, to_ms: int, first_ms: int, now_ms: int) -> tuple[Plan, 
     name, width, span = _LEVELS[1] if gone else _LEVELS[2]
     begin, end = from_ms // width * width, to_ms // width * width
     if to_ms < first_ms or end == to_ms:
-        return Plan(list(_ranges(name, width, span, begin, end)), []), Plan([], [])
+        return Cover(list(_ranges(name, width, span, begin, end)), []), Cover([], [])
     whole = end + width
-    return Plan(list(_ranges(name, width, span, begin, whole)), []), Plan([], [(to_ms, whole)])
+    return Cover(list(_ranges(name, width, span, begin, whole)), []), Cover([], [(to_ms, whole)])
 
 
 def lateness_bucket(lateness_ms: int) -> int:

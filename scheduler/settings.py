@@ -29,7 +29,7 @@ _RATES = {Plan.FREE: 10, Plan.PRO: 100, Plan.SCALE: 1000}
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """One process's settings. README.md has the table; `from_environment` reads them."""
+    """One process's settings. docs/settings.md has the table; `from_environment` reads them."""
 
     redis_url: str | None = None
     data_dir: Path = Path(".postdate")
@@ -41,12 +41,21 @@ class Settings(msgspec.Struct, frozen=True):
     shards: int | None = None
     allow_targets: tuple[Network, ...] = ()
     concurrency: int = 4096
+    max_connections_per_origin: int = 256
     fire_timeout_ms: int = 30_000
     lease_ms: int = 15_000
     claim_ahead_ms: int = 25
     max_response_bytes: int = 10 * 1024 * 1024
     max_body_bytes: int = 256 * 1024
     max_batch_bytes: int = 16 * 1024 * 1024
+    bodies_bytes: int = 64 * 1024 * 1024
+    body_grace_ms: int = 10_000
+    body_bytes_per_s: int = 10 * 1024
+    max_head_bytes: int = 64 * 1024
+    head_timeout_ms: int = 10_000
+    idle_timeout_ms: int = 75_000
+    max_connections: int = 4096
+    max_connections_per_address: int = 1024
     max_horizon_days: int = 5 * 366
     schedule_retention_hours: int = 24
     log_retention_days: int = 30
@@ -182,12 +191,21 @@ _READERS: dict[str, Callable[[str], object]] = {
     "shards": _whole(1, 256),
     "allow_targets": _networks,
     "concurrency": _whole(1, 65_536),
+    "max_connections_per_origin": _whole(1, 65_536),
     "fire_timeout_ms": _whole(1, 3_600_000),
     "lease_ms": _whole(300, 3_600_000),
     "claim_ahead_ms": _whole(0, 1000),
     "max_response_bytes": _whole(0),
     "max_body_bytes": _whole(1),
     "max_batch_bytes": _whole(1),
+    "bodies_bytes": _whole(1),
+    "body_grace_ms": _whole(10, 3_600_000),
+    "body_bytes_per_s": _whole(1),
+    "max_head_bytes": _whole(256, 16 * 1024 * 1024),
+    "head_timeout_ms": _whole(10, 3_600_000),
+    "idle_timeout_ms": _whole(10, 3_600_000),
+    "max_connections": _whole(1, 1_000_000),
+    "max_connections_per_address": _whole(0, 1_000_000),
     "max_horizon_days": _whole(1, 36_500),
     "schedule_retention_hours": _whole(0, 87_600),
     "log_retention_days": _whole(1, 3_650),

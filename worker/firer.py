@@ -20,7 +20,8 @@ from worker.deadlines import Deadlines
 from worker.guard import Blocked, Guard, Resolve, system_resolve
 from worker.openings import Openings
 from worker.outcome import Failure, answered, failed, timed_out
-from worker.pool import ConnectFailed, Pool
+from worker.pool import Pool
+from worker.race import ConnectFailed, OutOfSockets
 from worker.request import render
 from worker.wire import Wire
 
@@ -100,6 +101,10 @@ class Fire:
             self.firer.end(self, failed(failure, self.elapsed_ms()))
 
     @property
+    def account_id(self) -> str:
+        return self.invocation.account_id
+
+    @property
     def is_over(self) -> bool:
         return self.done is None
 
@@ -141,19 +146,26 @@ class Firer:
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.limit_s = settings.fire_timeout_ms / 1000
-        self.pool = Pool(self.loop, settings.max_response_bytes, ssl_context)
+        self._openings: Openings[Fire] = Openings(settings.max_connections_per_origin)
+        self.pool = Pool(
+            self.loop,
+            self.limit_s,
+            settings.max_response_bytes,
+            ssl_context,
+            opened=self._openings.opened,
+            closed=self._on_closed,
+        )
         self._guard = Guard(self.loop, policy or AddressPolicy(settings.allow_targets), resolve)
         self._limit_ms = settings.fire_timeout_ms
         self._still_wanted = still_wanted
         self._resent = resent
         self._unsure = unsure
-        self._openings: Openings[Fire] = Openings()
         self._deadlines: Deadlines[Fire] = Deadlines(self.loop, self._expire)
 
     @property
     def in_flight(self) -> int:
         """Fires whose `done` has not been called yet."""
-        return len(self._deadlines)
+        return len(self._deadlines) + self._openings.unbegun
 
     def fire(self, invocation: Invocation, done: Done) -> None:
         """Send the invocation's request; `done` is called once with the outcome.
@@ -167,6 +179,14 @@ class Firer:
             self._start(fire)
         except Exception:
             self.fail_internally(fire)
+
+    def give_up_unbegun(self) -> list[Invocation]:
+        """Gives up the fires that wait in line for a connection and have not had a turn; returns
+        their invocations, of which nothing was sent. Their `done` is never called."""
+        unbegun = self._openings.pop_unbegun()
+        for fire in unbegun:
+            fire.done = None
+        return [fire.invocation for fire in unbegun]
 
     async def aclose(self) -> None:
         """Close all connections. A fire still in flight is cut off, and its `done` never called:
@@ -186,20 +206,37 @@ class Firer:
             self._resent(invocation)
 
     def connect(self, fire: Fire) -> None:
-        """The cold path: resolve if need be, then a new connection, or one that comes free."""
-        if self._openings.admit(fire.target.origin, fire):
+        """The cold path: resolve if need be, then a new connection, or one that comes free.
+
+        In line nothing is charged: the time limit begins with the turn. Only what went out once
+        already goes on with the time that it has left.
+        """
+        origin = fire.target.origin
+        if self._openings.admit(origin, fire):
             self._take_steps(fire)
+            return
+        if not fire.resent:
+            self._deadlines.discard(fire)
+        self._make_room(origin)
 
     def free(self, wire: Wire) -> None:
         """A connection is ready for another exchange."""
-        waiting = self._openings.claim_free(wire.route.origin)
-        if waiting is None:
+        if not self._openings.in_line:
             self.pool.keep(wire)
             return
-        try:
-            self._send(waiting, wire)
-        except Exception:
-            self.fail_internally(waiting)
+        origin = wire.route.origin
+        waiting = self._openings.next_to_reuse(origin)
+        if waiting is not None:
+            self._begin(waiting)
+            try:
+                self._send(waiting, wire)
+            except Exception:
+                self.fail_internally(waiting)
+        elif self._openings.must_make_room(origin):
+            wire.abort()
+            self._openings.makes_room(origin)
+        else:
+            self.pool.keep(wire)
 
     def end(self, fire: Fire, outcome: Outcome) -> None:
         """Report the outcome, if it is the first one for this fire."""
@@ -250,14 +287,39 @@ class Firer:
         fire.steps.add_done_callback(lambda _: self._after_steps(origin))
 
     def _after_steps(self, origin: Origin) -> None:
-        following = self._openings.ended(origin)
-        if following is not None:
-            self._take_steps(following)
+        self._openings.ended(origin)
+        self._advance(origin)
+
+    def _on_closed(self, origin: Origin) -> None:
+        self._openings.closed(origin)
+        self._advance(origin)
+
+    def _advance(self, origin: Origin) -> None:
+        """A place may have come free: the next in line has its turn."""
+        following = self._openings.next_to_open(origin)
+        if following is None:
+            self._make_room(origin)
+            return
+        if not following.resent:
+            self._begin(following)
+        self._take_steps(following)
+
+    def _make_room(self, origin: Origin) -> None:
+        """Whoever waits may not use the connections that are kept: one of them goes for a new one.
+        What is in use follows as it comes free."""
+        if self._openings.must_make_room(origin) and self.pool.drop_idle(origin):
+            self._openings.makes_room(origin)
+
+    def _begin(self, fire: Fire) -> None:
+        """Its turn has come, and its time begins. (So deadlines come in their order.)"""
+        fire.started_s = time.monotonic()
+        fire.deadline_s = fire.started_s + self.limit_s
+        self._deadlines.add(fire)
 
     async def _connect(self, fire: Fire) -> None:
         try:
             addresses = await self._guard.addresses(fire.target)
-            wire = await self.pool.connect(fire.target.origin, addresses)
+            wire = await self.pool.connect(fire.target.origin, addresses, fire.account_id)
             fire.steps = None
             if wire.is_open:
                 self._send(fire, wire)
@@ -265,6 +327,9 @@ class Firer:
                 self.end(fire, failed(Failure.CLOSED_EARLY, fire.elapsed_ms()))
         except (Blocked, ConnectFailed) as reason:
             self.end(fire, failed(reason.failure, fire.elapsed_ms()))
+        except OutOfSockets:
+            fire.steps = None
+            self._put_off(fire)
         except Exception:
             fire.steps = None
             self.fail_internally(fire)
@@ -297,6 +362,19 @@ class Firer:
             self._give_up(fire, wire, failed(Failure.CLOSED_EARLY, fire.elapsed_ms()))
             return
         self._put_back(fire, wire)
+        self._hand_back(fire, unsure)
+
+    def _put_off(self, fire: Fire) -> None:
+        """This process has no socket for it, which is no outcome: it is fired again a little later,
+        if its lease is still ours. But if the first attempt was sent, there is an outcome to
+        tell."""
+        if fire.resent or self._unsure is None:
+            failure = Failure.CLOSED_EARLY if fire.resent else Failure.NO_CONNECTION
+            self.end(fire, failed(failure, fire.elapsed_ms()))
+        else:
+            self._hand_back(fire, self._unsure)
+
+    def _hand_back(self, fire: Fire, unsure: Unsure) -> None:
         fire.done = None
         self._deadlines.discard(fire)
         unsure(fire.invocation)
@@ -322,10 +400,21 @@ class Firer:
             self.free(wire)
 
     def _expire(self, fire: Fire) -> None:
+        connecting = fire.steps is not None
         try:
             self._let_go(fire)
         finally:
             self.end(fire, timed_out(self._limit_ms))
+        if connecting:
+            self._end_hopeless(fire.target.origin)
+
+    def _end_hopeless(self, origin: Origin) -> None:
+        """Who stood in line for a whole time limit in which the target gave nobody a connection has
+        waited for the target, not for us: an account's dead host must not fill its slots for
+        hours."""
+        since_s = time.monotonic() - self.limit_s
+        for waiting in self._openings.pop_hopeless(origin, since_s):
+            self.end(waiting, timed_out(self._limit_ms))
 
     def _let_go(self, fire: Fire) -> None:
         """Cut whatever still works for this fire."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import itertools
 import socket
 import threading
 from collections import deque
@@ -25,6 +26,8 @@ USABLE_S = 30.0
 FAILURE_S = 1.0
 MAX_NAMES = 10_000
 MAX_LOOKUPS = 256
+# More addresses than that are not tried for one fire.
+MAX_ADDRESSES = 8
 
 _log = structlog.get_logger(__name__)
 
@@ -153,7 +156,7 @@ class Guard:
             return _none(Failure.UNRESOLVED)
         if not all(self._policy.allows(ipaddress.ip_address(text)) for text in texts):
             return _none(Failure.NOT_ALLOWED)
-        return _Found(tuple(texts), None)
+        return _Found(_by_turns(texts)[:MAX_ADDRESSES], None)
 
     def _on_found(self, host: str, found: _Found) -> None:
         self._running -= 1
@@ -180,3 +183,13 @@ class Guard:
 
 def _none(failure: Failure) -> _Found:
     return _Found((), failure)
+
+
+def _by_turns(texts: list[str]) -> tuple[str, ...]:
+    """The first one's family and the other one by turns (RFC 8305, section 4): whichever of them
+    does not work, the other is tried next, and is among those that are tried."""
+    families = [":" in text for text in texts]
+    ours = [text for text, family in zip(texts, families, strict=True) if family == families[0]]
+    others = [text for text, family in zip(texts, families, strict=True) if family != families[0]]
+    pairs = itertools.zip_longest(ours, others)
+    return tuple(text for pair in pairs for text in pair if text is not None)

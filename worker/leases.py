@@ -1,4 +1,5 @@
-"""Leases: prolonged while the store can be reached, and given grace after it could not."""
+"""Leases: prolonged while the store can be reached; for a while after it could not, none is taken
+over."""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ from worker.holdings import Holdings
 from worker.leases import Leases, Touch
 from worker.outcome import unsent_outcome
 from worker.presence import BEAT_EVERY_S, Lateness, Presence
+from worker.sockets import fires_at_once
 from worker.upkeep import Backoff, ended, keep_up
 from worker.wheel import Wheel
 
@@ -78,7 +79,8 @@ class Worker:
         self._settings = settings
         self._touch = touch
         self._worker_id = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-        self._holdings = Holdings(settings.concurrency)
+        self._concurrency = fires_at_once(settings.concurrency)
+        self._holdings = Holdings(self._concurrency)
         self._firer = Firer(
             settings, still_wanted=self._unsent, resent=self._resent, unsure=self._unsure
         )
@@ -207,7 +209,7 @@ class Worker:
         try:
             async with asyncio.timeout(limit_s):
                 await self._claimer.stop()
-                await self._give_back(self._wheel.clear())
+                await self._give_back(self._wheel.clear() + self._firer.give_up_unbegun())
                 if self._background:
                     await asyncio.wait(self._background)
                 await self._holdings.emptied()
@@ -221,9 +223,10 @@ class Worker:
         try:
             for shard in {each.shard for each in invocations}:
                 theirs = [each for each in invocations if each.shard == shard]
-                await self._store.claims.release(shard, theirs)
-        except StoreError as error:
-            _log.warning("not given back; the leases will end", error=str(error))
+                try:
+                    await self._store.claims.release(shard, theirs)
+                except StoreError as error:
+                    _log.warning("not given back; the leases will end", error=str(error))
         finally:
             self._holdings.remove(invocations)
 
@@ -237,7 +240,7 @@ class Worker:
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "inFlight": len(self._holdings),
-            "concurrency": self._settings.concurrency,
+            "concurrency": self._concurrency,
             "fired": self._fired,
             "worstLatenessMs": self._lateness.worst_ms(),
         }

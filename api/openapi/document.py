@@ -69,7 +69,7 @@ _ERRORS = {
     ),
     409: _Error(
         "Conflict",
-        "It has ended, or is being executed right now; `status` says which.",
+        "It has ended, or a worker has it: from a moment before triggerAt on; `status` says which.",
         "Execution has started",
         bodies.ConflictBody,
         {"status": "scheduled"},

@@ -9,8 +9,8 @@ from api.fields import Schema
 from api.openapi.requests import EXAMPLE
 from api.query import OF_LOGS, OF_SCHEDULES, PERIOD, Parameter
 
-_SCHEDULE_ID = "sch_01jd3v9x8kfw3s9s2m2v2v2v2v"
-_INVOCATION_ID = "inv_01jd3v9x8kfw3s9s2m2v2v2v2v"
+_SCHEDULE_ID = "sch_01m7td70g0fw3s9s2m2v2v2v2v"
+_INVOCATION_ID = "inv_01m7td70g0fw3s9s2m2v2v2v2v"
 _SCHEDULE = {
     "scheduleId": _SCHEDULE_ID,
     "invocationId": _INVOCATION_ID,

@@ -53,7 +53,7 @@ class NotFound(PostdateError):
 
 
 class Conflict(PostdateError):
-    """It has ended, or is being executed right now: `status` says which."""
+    """It has ended, or a worker has it, from a moment before its time on: `status` says which."""
 
     def __init__(self, message: str, *, status_code: int | None = None, status: str = "") -> None:
         super().__init__(message, status_code=status_code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -114,3 +115,14 @@ async def api(settings: Settings, store: Store) -> AsyncIterator[Api]:
     # No lifespan: all that it does is to open a store, and there is one.
     async with client_of(app, key) as client:
         yield Api(app, store, account, key, client)
+
+
+@pytest.fixture
+async def key(valkey_server: ValkeyProcess) -> str:
+    """A key of an account of its own, with 10 credits."""
+    store = await Store.open(Settings(redis_url=valkey_server.url))
+    try:
+        account = await store.accounts.create(os.urandom(8).hex(), credits=10, plan=Plan.UNLIMITED)
+        return (await store.accounts.create_key(account.account_id, "test"))[1]
+    finally:
+        await store.aclose()

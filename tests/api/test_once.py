@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
 
-from api.once import made_at_ms
-from scheduler.ids import new_schedule_ids
 from scheduler.models import Plan
 from tests.api.conftest import CREDITS, Api, client_of, payload
 
@@ -137,8 +134,3 @@ async def test_what_is_no_key_is_a_400_that_names_the_header(
     assert answer.status_code == 400
     assert [detail["field"] for detail in answer.json()["details"]] == ["Idempotency-Key"]
     await api.holds(credits=CREDITS, waiting=set())
-
-
-def test_an_id_tells_when_it_was_made() -> None:
-    now_ms = time.time_ns() // 1_000_000
-    assert [made_at_ms(each) for each in new_schedule_ids(3, now_ms)] == [now_ms] * 3

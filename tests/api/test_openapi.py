@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from api.fields import FIELDS
+from scheduler.ids import created_at_ms
 from scheduler.models import Request
+from scheduler.times import format_iso8601
 from tests.api.conftest import Api, client_of
 
 METHODS = ("get", "post", "patch", "delete")
@@ -62,6 +64,14 @@ async def test_every_answer_has_a_schema_and_an_example(api: Api) -> None:
             content = described["content"]["application/json"]
             assert content["example"], f"{name} {status}"
             assert _followed(found, content["schema"])["properties"], f"{name} {status}"
+
+
+async def test_the_examples_were_created_when_their_ids_say(api: Api) -> None:
+    text = json.dumps(await document(api), separators=(",", ":"))
+    pairs = set(re.findall(r'"scheduleId":"(sch_\w+)"[^{}]*?"createdAt":"([^"]+)"', text))
+    assert pairs
+    for schedule_id, created_at in pairs:
+        assert created_at == format_iso8601(created_at_ms(schedule_id))
 
 
 async def test_every_call_with_a_key_may_be_refused_and_says_so(api: Api) -> None:

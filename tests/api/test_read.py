@@ -10,11 +10,16 @@ import httpx
 import pytest
 
 from api.masks import MASK
+from scheduler import ids
 from scheduler.models import Outcome, Plan, Request, Status
+from scheduler.times import format_iso8601
 from tests.api.conftest import CREDITS, URL, Api, past, payload
 
 MOMENT = (datetime.now(UTC) + timedelta(days=1)).replace(microsecond=7000)
 OUTCOME_NAMES = ("executedAt", "statusCode", "responseTimeMs", "errorMessage")
+
+# Ids that could be, if their moments could: the years 10889, 3084 and 1970; and one of 129 bits.
+ABSURD = ["sch_7" + "z" * 25, "sch_0" + "z" * 25, "sch_" + "0" * 26, "sch_8" + "0" * 25]
 
 
 async def read(api: Api, schedule_id: str) -> httpx.Response:
@@ -52,6 +57,26 @@ async def test_a_schedule_comes_back_as_it_was_asked_for(api: Api) -> None:
         "expiresAt": written(MOMENT + timedelta(hours=1)),
         **dict.fromkeys(OUTCOME_NAMES),
     }
+
+
+async def test_created_at_is_the_moment_in_the_id_wherever_it_is_told(api: Api) -> None:
+    earliest_ms = api.store.clock.now_ms()
+    due, moved, cancelled = [
+        await api.create_id(triggerAt=at) for at in (past(), written(MOMENT), written(MOMENT))
+    ]
+    latest_ms = api.store.clock.now_ms()
+    await api.execute(Outcome(Status.COMPLETED, 200, 1, ""))
+    later = {"triggerAt": written(MOMENT)}
+    told = [(await api.client.patch(f"/schedule/{moved}", json=later)).json()]
+    await api.client.delete(f"/schedule/{cancelled}")
+    told += [(await read(api, each)).json() for each in (due, moved, cancelled)]
+    told += await api.listed()
+    told += (await api.client.get("/stats/logs")).json()["logs"]
+    assert len(told) == 1 + 3 + 1 + 3
+    for each in told:
+        created_ms = ids.created_at_ms(each["scheduleId"])
+        assert each["createdAt"] == format_iso8601(created_ms)
+        assert earliest_ms <= created_ms <= latest_ms
 
 
 async def test_what_was_left_out_is_told_as_what_it_stands_for(api: Api) -> None:
@@ -136,9 +161,9 @@ async def test_a_cancelled_one_has_no_outcome(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    "schedule_id", ["sch_01m7w664bke8w96gazxjtbsvp0", "sch_", "x", "%00", "é", "a" * 3000]
+    "schedule_id", ["sch_01m7w664bke8w96gazxjtbsvp0", "sch_", "x", "%00", "é", "a" * 3000, *ABSURD]
 )
-@pytest.mark.parametrize("method", ["GET", "PATCH"])
+@pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
 async def test_an_unknown_one_is_404(api: Api, method: str, schedule_id: str) -> None:
     answer = await api.client.request(method, f"/schedule/{schedule_id}", json={"delivery": None})
     assert answer.status_code == 404

@@ -2,79 +2,17 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import signal
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
 
 import pytest
 
-from scheduler.models import Plan
-from scheduler.settings import Settings
-from scheduler.store import Store
 from tests.api.conftest import payload
-from tests.servers import DEADLINE_S, ValkeyProcess, free_port, until
-
-_SERVE = """
-import sys, msgspec
-from api.serve import serve
-from scheduler.errors import PostdateError
-from scheduler.settings import Settings
-url, port, parent_fd = sys.argv[1:]
-settings = Settings(redis_url=url, port=int(port))
-try:
-    serve(settings, parent_fd=int(parent_fd) if parent_fd else None)
-except PostdateError as error:
-    sys.exit(f"{type(error).__name__}: {error}")
-"""
-
-
-class ApiProcess:
-    """One process that runs `serve`."""
-
-    def __init__(self, redis_url: str, *, parent_fd: int | None = None, port: int = 0) -> None:
-        self.port = port or free_port()
-        fd = "" if parent_fd is None else str(parent_fd)
-        self.process = subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", _SERVE, redis_url, str(self.port), fd],
-            stderr=subprocess.PIPE,
-            pass_fds=[] if parent_fd is None else [parent_fd],
-            text=True,
-        )
-
-    def wait_until_ready(self) -> None:
-        until(lambda: self.process.poll() is not None or self._ready(), "the API to be ready")
-        assert self.process.poll() is None, self.ended()
-
-    def ended(self) -> tuple[int, str]:
-        """Exit status, and all that it said."""
-        _, said = self.process.communicate(timeout=DEADLINE_S)
-        return self.process.returncode, said
-
-    def remove(self) -> None:
-        """For the end of a test, whatever came of it."""
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.communicate()
-
-    def connect(self) -> socket.socket:
-        connection = socket.create_connection(("127.0.0.1", self.port), timeout=DEADLINE_S)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return connection
-
-    def _ready(self) -> bool:
-        try:
-            with closing(self.connect()) as connection:
-                connection.sendall(b"GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
-                return Reply(connection, "GET").status == 200
-        except ConnectionRefusedError:
-            return False
+from tests.api.process import ApiProcess, Reply, chunk, head
+from tests.servers import ValkeyProcess
 
 
 @pytest.fixture(scope="module")
@@ -86,42 +24,6 @@ def server(valkey_server: ValkeyProcess) -> Iterator[ApiProcess]:
         yield process
     finally:
         process.remove()
-
-
-@pytest.fixture
-async def key(valkey_server: ValkeyProcess) -> str:
-    """A key of an account of its own, with 10 credits."""
-    store = await Store.open(Settings(redis_url=valkey_server.url))
-    try:
-        account = await store.accounts.create(os.urandom(8).hex(), credits=10, plan=Plan.UNLIMITED)
-        return (await store.accounts.create_key(account.account_id, "test"))[1]
-    finally:
-        await store.aclose()
-
-
-class Reply:
-    """One answer, read to its end and not beyond."""
-
-    def __init__(self, connection: socket.socket, method: str = "POST") -> None:
-        response = http.client.HTTPResponse(connection, method=method)
-        response.begin()
-        self.status = response.status
-        self.headers = response.headers
-        self.body = response.read()
-
-    @property
-    def json(self) -> Any:
-        assert self.headers["content-type"] == "application/json"
-        return json.loads(self.body)
-
-
-def head(key: str, *lines: str, request: str = "POST /schedule") -> bytes:
-    every = [f"{request} HTTP/1.1", "Host: api", f"x-api-key: {key}", *lines]
-    return "\r\n".join(every).encode("latin-1") + b"\r\n\r\n"
-
-
-def chunk(data: bytes) -> bytes:
-    return b"%x\r\n%b\r\n" % (len(data), data)
 
 
 def body() -> bytes:

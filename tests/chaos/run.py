@@ -23,7 +23,8 @@ from tests.chaos.sentinels import SentinelStore
 from tests.chaos.stores import ChaosStore, ClusterStore, SingleStore
 from tests.chaos.storm import Storm
 from tests.chaos.verdict import Verdict, judge_directory
-from tests.processes import environment, postdate_json
+from tests.commands import postdate_json
+from tests.processes import environment
 
 GRANTED = 100_000
 STORES: dict[str, type[ChaosStore]] = {

@@ -13,9 +13,6 @@ SHORT = Options(seed=33, seconds=8.0, lease_ms=2000, margin_ms=20_000, fire_time
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.xfail(
-    strict=True, reason="a broken idle connection to the store makes 500s, and loses acks"
-)
 def test_whatever_breaks_what_was_promised_holds(tmp_path: Path) -> None:
     verdict, directory = run(SHORT, tmp_path)
     assert verdict.held, f"{table(verdict)}\nHistory: {directory}"

@@ -219,7 +219,9 @@ async def test_who_is_cancelled_on_the_way_hurts_nobody(
         assert await created(*creating[:3], *creating[4:]) == ids(0, 1, 2, *range(4, 10))
 
 
-@pytest.mark.parametrize("fault", [refusing(503), refusing(429), httpx.ReadError("cut")], ids=["503", "429", "cut"])
+@pytest.mark.parametrize(
+    "fault", [refusing(503), refusing(429), httpx.ReadError("cut")], ids=["503", "429", "cut"]
+)
 async def test_a_batch_is_repeated_as_the_very_same_request(
     client: AsyncPostdate, service: Batches, fault: Rule | Exception
 ) -> None:

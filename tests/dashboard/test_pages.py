@@ -136,6 +136,18 @@ async def test_another_accounts_things_are_not_there(
     assert await dashboard.store.accounts.credits(bob.account_id) == 98
 
 
+@pytest.mark.parametrize("unknown", [UNKNOWN, "sch_0" + "z" * 25, "sch_7" + "z" * 25])
+async def test_an_id_of_an_absurd_moment_is_not_there(
+    dashboard: Dashboard, browser: Browser, unknown: str
+) -> None:
+    found = await browser.get("/schedules", q=unknown)
+    assert (await browser.client.get(found.headers["location"])).status_code == 404
+    for act in ("cancel", "time", "again"):
+        answer = await browser.write(f"/schedules/{unknown}/{act}", at="2030-01-01T00:00")
+        assert answer.status_code == 404
+    assert "no longer kept" in (await browser.get(f"/schedules/{unknown}/request")).text
+
+
 async def test_a_key_is_shown_once(dashboard: Dashboard, ada: Account, browser: Browser) -> None:
     answer = await browser.write("/keys", name="  nightly   reports ")
     [value] = set(KEY.findall(answer.text))

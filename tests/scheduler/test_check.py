@@ -45,7 +45,8 @@ async def not_waiting(scene: Scene) -> object:
 
 
 async def ended_and_waiting(scene: Scene) -> object:
-    outcome = b"%d" % await scene.clock.now_ms() + pack_outcome(FAILED)
+    moment = (await scene.clock.now_ms()).to_bytes(6, "big")
+    outcome = moment + pack_outcome(FAILED)
     return await scene.store.client.hset(await a_schedule(scene), "o", outcome)
 
 

@@ -369,3 +369,13 @@ async def test_entries_with_long_urls_come_in_bounded_pages(scene: Scene) -> Non
     assert names(await scene.log(limit=100, descending=False)) == made
     found = await scene.log(url=urls[3], limit=2)
     assert names(found) == [made[n * 40 + 3] for n in (4, 3, 2, 1, 0)]
+
+
+async def test_of_hundreds_logged_one_by_one_the_index_has_all(valkey_scene: Scene) -> None:
+    """A server trims an index by whole nodes of a hundred entries, so that fewer would not show."""
+    scene, count = valkey_scene, 250
+    made = await scene.create_many(count, await scene.clock.now_ms() - 1000)
+    for invocation in await scene.claim(most=count):
+        assert await scene.ack([invocation]) == [1]
+    for query in ({"status": "completed"}, {"url": URL}):
+        assert sorted(names(await scene.log(**query))) == sorted(made)

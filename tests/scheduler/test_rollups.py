@@ -13,11 +13,11 @@ from scheduler.rollups import (
     MINUTE_MS,
     SECOND_MS,
     SECONDS_KEPT_MS,
-    Plan,
+    Cover,
     Range,
+    cover,
     kept_from,
     lateness_bucket,
-    plan,
 )
 from tests.scheduler.clocks import START_MS
 
@@ -36,8 +36,8 @@ moments = st.one_of(
 )
 
 
-def pieces(found: Plan) -> list[tuple[int, int]]:
-    """The stretches of time that a plan covers, ranges and log alike, in order."""
+def pieces(found: Cover) -> list[tuple[int, int]]:
+    """The stretches of time that a cover has, ranges and log alike, in order."""
     covered = list(found.stretches)
     for rollup, first, last in found.ranges:
         level, _, number = rollup.partition(":")
@@ -49,9 +49,9 @@ def pieces(found: Plan) -> list[tuple[int, int]]:
 
 
 @given(moments, moments)
-def test_a_plan_covers_every_millisecond_exactly_once(one: int, other: int) -> None:
+def test_a_cover_has_every_millisecond_exactly_once(one: int, other: int) -> None:
     from_ms, to_ms = sorted((one, other))
-    covered = pieces(plan(from_ms, to_ms, START_MS))
+    covered = pieces(cover(from_ms, to_ms, START_MS))
     position = from_ms
     for start, end in covered:
         assert start == position
@@ -63,7 +63,7 @@ def test_a_plan_covers_every_millisecond_exactly_once(one: int, other: int) -> N
 @given(moments, moments)
 def test_a_plan_never_needs_seconds_that_are_gone(one: int, other: int) -> None:
     from_ms, to_ms = sorted((one, other))
-    for rollup, first, _ in plan(from_ms, to_ms, START_MS).ranges:
+    for rollup, first, _ in cover(from_ms, to_ms, START_MS).ranges:
         level, _, number = rollup.partition(":")
         if level == "minute":
             start_ms = int(number) * MINUTE_MS + first * SECOND_MS
@@ -73,7 +73,7 @@ def test_a_plan_never_needs_seconds_that_are_gone(one: int, other: int) -> None:
 @given(moments, moments)
 def test_a_plan_reads_little_of_the_log(one: int, other: int) -> None:
     from_ms, to_ms = sorted((one, other))
-    stretches = plan(from_ms, to_ms, START_MS).stretches
+    stretches = cover(from_ms, to_ms, START_MS).stretches
     assert len(stretches) <= 2
     for start_ms, end_ms in stretches:
         recent = start_ms >= START_MS - SECONDS_KEPT_MS
@@ -82,7 +82,7 @@ def test_a_plan_reads_little_of_the_log(one: int, other: int) -> None:
 
 def test_thirty_days_of_whole_minutes_need_no_log() -> None:
     now_ms = START_MS + 12_345_678
-    found = plan(kept_from(now_ms, 30 * DAY_MS), now_ms // SECOND_MS * SECOND_MS, now_ms)
+    found = cover(kept_from(now_ms, 30 * DAY_MS), now_ms // SECOND_MS * SECOND_MS, now_ms)
     assert found.stretches == []
     assert len(found.ranges) < 40
 
@@ -90,13 +90,13 @@ def test_thirty_days_of_whole_minutes_need_no_log() -> None:
 def test_an_hour_that_begins_in_one_day_and_ends_in_the_next_is_split() -> None:
     midnight = START_MS // DAY_MS * DAY_MS
     day = midnight // DAY_MS
-    found = plan(midnight - HOUR_MS, midnight + HOUR_MS, START_MS)
-    assert found == Plan([Range(f"day:{day - 1}", 23, 23), Range(f"day:{day}", 0, 0)], [])
+    found = cover(midnight - HOUR_MS, midnight + HOUR_MS, START_MS)
+    assert found == Cover([Range(f"day:{day - 1}", 23, 23), Range(f"day:{day}", 0, 0)], [])
 
 
 @pytest.mark.parametrize("length_ms", [0, -1, -DAY_MS])
 def test_an_empty_period_needs_nothing(length_ms: int) -> None:
-    assert plan(START_MS, START_MS + length_ms, START_MS) == Plan([], [])
+    assert cover(START_MS, START_MS + length_ms, START_MS) == Cover([], [])
 
 
 @given(st.integers(-(2**40), 2**40))

@@ -56,6 +56,7 @@ def test_other_variables_are_none_of_our_business() -> None:
             (ipaddress.ip_network("10.0.0.7/32"),),
         ),
         ("POSTDATE_CONCURRENCY", "1", "concurrency", 1),
+        ("POSTDATE_MAX_CONNECTIONS_PER_ORIGIN", "1", "max_connections_per_origin", 1),
         ("POSTDATE_FIRE_TIMEOUT_MS", "500", "fire_timeout_ms", 500),
         ("POSTDATE_LEASE_MS", "300", "lease_ms", 300),
         ("POSTDATE_MAX_RESPONSE_BYTES", "0", "max_response_bytes", 0),

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
+
 from scheduler.store import keys
 from tests.scheduler.clocks import FakeClock
-from tests.scheduler.scene import Scene
+from tests.scheduler.scene import Scene, ids_of
+from tests.scheduler.test_fairness import neighbours
 
 HOUR_MS = 3_600_000
 
@@ -58,3 +62,44 @@ async def test_a_request_that_cannot_be_read_does_not_keep_its_neighbours(scene:
     assert sorted(each.schedule_id for each in claimed) == sorted(set(schedules) - {unreadable})
     assert await scene.ack(claimed) == [1] * 4
     assert await scene.store.client.zcard(f"{scene.base}held") == 1
+
+
+async def claimed_next(scene: Scene) -> list[str]:
+    """The schedules that a claim from one account brings."""
+    return ids_of(await scene.claim(most_accounts=1))
+
+
+@pytest.mark.time_passes
+async def test_what_is_created_with_an_early_time_does_not_push_ahead(scene: Scene) -> None:
+    [other] = await neighbours(scene, 1)
+    waiting = await scene.create(-1000)
+    await scene.clock.pass_ms(2)
+    await scene.create(-60_000, account_id=other)
+    assert await claimed_next(scene) == [waiting]
+    await scene.assert_sound()
+
+
+@pytest.mark.time_passes
+async def test_what_is_given_back_does_not_push_ahead(scene: Scene) -> None:
+    [other] = await neighbours(scene, 1)
+    await scene.create(-60_000, account_id=other)
+    invocation = await scene.claim_one()
+    waiting = await scene.create(-1000)
+    await scene.clock.pass_ms(2)
+    await scene.store.claims.release(scene.shard, [invocation])
+    assert await claimed_next(scene) == [waiting]
+    await scene.assert_sound()
+
+
+@pytest.mark.time_passes
+async def test_what_is_changed_to_an_early_time_does_not_push_ahead(scene: Scene) -> None:
+    [other] = await neighbours(scene, 1)
+    changed = await scene.create(60_000, account_id=other)
+    waiting = await scene.create(-1000)
+    await scene.clock.pass_ms(2)
+    early_ms = await scene.clock.now_ms() - 60_000
+    await scene.store.schedules.change(
+        other, changed, lambda request: msgspec.structs.replace(request, trigger_at_ms=early_ms)
+    )
+    assert await claimed_next(scene) == [waiting]
+    await scene.assert_sound()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import pytest
 import uvloop
 
-ON_BOTH_LOOPS = frozenset({"test_wire.py", "test_firer.py"})
+ON_BOTH_LOOPS = frozenset({"test_wire.py", "test_firer.py", "test_ceiling.py"})
 
 
 def pytest_asyncio_loop_factories(

@@ -14,6 +14,7 @@ from scheduler.settings import Settings
 from worker.firer import Firer
 
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
+OK = ("completed", 200, "")
 SCHEDULE_ID = "sch_01jd3m0000e0080000000000a0"
 
 
@@ -35,16 +36,23 @@ def invocation_of(
     body: bytes | None = b'{"n":1}',
     headers: dict[str, str] | None = None,
     delivery: Delivery = Delivery.AT_LEAST_ONCE,
+    expires_at_ms: int | None = None,
+    account_id: str = "acc_00_a",
 ) -> Invocation:
-    request = Request(0, method, url, headers or {}, body, delivery)
-    return Invocation(0, "acc_00_a", SCHEDULE_ID, "1", 1, math.inf, request)
+    request = Request(0, method, url, headers or {}, body, delivery, expires_at_ms)
+    return Invocation(0, account_id, SCHEDULE_ID, "1", 1, math.inf, request)
 
 
 @contextlib.asynccontextmanager
-async def firer_for_tests(limit_ms: int = 5_000, **options: Any) -> AsyncIterator[Firer]:
+async def firer_for_tests(
+    limit_ms: int = 5_000, ceiling: int = 256, **options: Any
+) -> AsyncIterator[Firer]:
     """A firer whose every fire is known to have ended when the test does."""
     settings = Settings(
-        allow_targets=LOOPBACK, fire_timeout_ms=limit_ms, max_response_bytes=100_000
+        allow_targets=LOOPBACK,
+        fire_timeout_ms=limit_ms,
+        max_response_bytes=100_000,
+        max_connections_per_origin=ceiling,
     )
     firer = Firer(settings, **options)
     yield firer

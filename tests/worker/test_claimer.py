@@ -3,114 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Sequence
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
-from scheduler.errors import StoreError, StoreUnavailable
-from scheduler.models import Invocation, Outcome, Request, Status
-from scheduler.store import Store
-from scheduler.store.claims.claims import Ack, Batch, Look
-from scheduler.store.clock import StoreClock
-from worker.acks import Acks
-from worker.claimer import Claimer
-from worker.holdings import Holdings
-from worker.leases import Touch
-from worker.presence import Presence
-
-LEASE_MS = 15_000
-
-
-class ScriptedClaims:
-    """Shards with so many due each; those in `away` fail."""
-
-    def __init__(self, clock: StoreClock, due: dict[int, int]) -> None:
-        self.clock = clock
-        self.due = due
-        self.away: set[int] = set()
-        self.claimed: list[tuple[int, int]] = []
-        self.acks: list[StoreError | None] = []
-        self._turn_ms = dict.fromkeys(due, 0.0)
-        self._number = 0
-
-    async def realign(self, shard: int) -> None: ...
-
-    async def look(self, shards: Sequence[int]) -> dict[int, Look | StoreError]:
-        return {
-            shard: StoreUnavailable("away")
-            if shard in self.away
-            else Look(self._turn_ms[shard] if self.due[shard] else None, None)
-            for shard in shards
-        }
-
-    async def claim(self, shard: int, *, most: int, **_: Any) -> Batch:
-        await asyncio.sleep(0)
-        if shard in self.away:
-            raise StoreUnavailable("away")
-        count = min(most, self.due[shard])
-        self.due[shard] -= count
-        self.claimed.append((shard, count))
-        self._turn_ms[shard] = self.clock.now_us() / 1000
-        return Batch(
-            [self._invocation(shard) for _ in range(count)],
-            self._turn_ms[shard] if self.due[shard] else None,
-            self.due[shard] > 0,
-            0,
-        )
-
-    async def ack(self, shard: int, acks: Sequence[Ack]) -> list[int]:
-        error = self.acks.pop(0) if self.acks else None
-        if error is not None:
-            raise error
-        return [1] * len(acks)
-
-    def _invocation(self, shard: int) -> Invocation:
-        self._number += 1
-        request = Request(0, "GET", "http://example.com/")
-        schedule_id = f"sch_{self._number:026}"
-        return Invocation(shard, f"acc_{shard:02d}_x", schedule_id, "1", 1, math.inf, request)
-
-
-class Desk:
-    """A claimer over scripted shards, all its own; what it claims is held until `finish`."""
-
-    def __init__(self, due: dict[int, int], slots: int) -> None:
-        clock = StoreClock()
-        self.claims = ScriptedClaims(clock, due)
-        self.store = cast(
-            "Store",
-            SimpleNamespace(
-                clock=clock, claims=self.claims, shards=SimpleNamespace(count=len(due))
-            ),
-        )
-        self.holdings = Holdings(slots)
-        self.touch = Touch(LEASE_MS, LEASE_MS)
-        presence = cast("Presence", SimpleNamespace(shards=frozenset(due)))
-        self.fired: list[Invocation] = []
-        self.claimer = Claimer(
-            self.store,
-            self.holdings,
-            presence,
-            self.touch,
-            lease_ms=LEASE_MS,
-            ahead_ms=25,
-            claimed=lambda batch: self.fired.extend(batch.invocations),
-            looked=lambda: None,
-        )
-
-    async def turn(self) -> None:
-        """One step, and the claims it started."""
-        await self.claimer.step()
-        for _ in range(5):
-            await asyncio.sleep(0)
-
-    def finish(self) -> None:
-        self.holdings.remove(self.fired)
-        self.fired.clear()
-        self.claimer.wake()
+from tests.worker.desk import Desk, Invocations
 
 
 @pytest.mark.parametrize(("slots", "turns"), [(64, 6), (1, 14)])
@@ -139,17 +35,81 @@ async def test_a_shard_that_is_away_leaves_the_others_alone() -> None:
     assert not desk.touch.has_grace(1)
 
 
-@pytest.mark.parametrize("error", [StoreUnavailable("read only"), StoreError("whatever it is")])
-async def test_an_ack_is_repeated_until_the_store_takes_it(error: StoreError) -> None:
-    desk = Desk({0: 1}, slots=4)
+@pytest.fixture
+def _always_abroad(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("worker.claimer._LOOK_ABROAD_EVERY_MS", (0, 0))
+
+
+def ahead(desk: Desk) -> list[tuple[int, int]]:
+    """The shards that were claimed from, and what was due there."""
+    return [(asked["shard"], asked["ahead_ms"]) for asked in desk.claims.asked]
+
+
+@pytest.mark.usefixtures("_always_abroad")
+async def test_of_the_shards_of_others_only_what_is_late_is_claimed() -> None:
+    desk = Desk({0: 1, 1: 1, 2: 1}, slots=64, own=[0])
+    now_ms = desk.clock.now_ms()
+    desk.claims.late_since_ms |= {1: now_ms - 1000, 2: now_ms + 60_000}
     await desk.turn()
-    acks = Acks(desk.store, desk.holdings, desk.touch, desk.claimer.wake)
-    desk.claims.acks = [error, error, None]
+    await desk.turn()
 
-    acks.add(Ack(desk.fired[0], Outcome(Status.COMPLETED, 200, 1, ""), 0))
-    await asyncio.sleep(0)
-    assert len(desk.holdings) == 1
-    await asyncio.wait_for(desk.holdings.emptied(), 5)
+    assert sorted(ahead(desk)) == [(0, 25), (1, -200)]
 
-    assert desk.claims.acks == []
-    assert desk.touch.lost == {0}, "until it is recovered, nothing more is claimed there"
+
+@pytest.mark.usefixtures("_always_abroad")
+async def test_where_a_backlog_grows_others_help_until_it_is_gone() -> None:
+    desk = Desk({0: 0, 1: 100}, slots=64, own=[0])
+    late_ms = desk.clock.now_ms() - 1000
+    desk.claims.backlog_since_ms[1] = desk.claims.late_since_ms[1] = late_ms
+    await desk.turn()
+    desk.finish()
+    await desk.turn()
+    assert ahead(desk) == [(1, 25), (1, 25)], "as its own worker claims"
+    assert desk.claims.due[1] == 0
+
+    desk.finish()
+    del desk.claims.backlog_since_ms[1]
+    desk.claims.due[1] = 1
+    async with asyncio.timeout(5):  # it rests a moment between two claims
+        while desk.claims.due[1]:
+            await desk.turn()
+    assert ahead(desk)[2:] == [(1, -200)]
+
+
+@pytest.mark.parametrize(("took_ms", "lost"), [(3000, set()), (4500, {0, 1})])
+async def test_a_store_that_is_slow_to_answer_counts_as_lost(took_ms: int, lost: set[int]) -> None:
+    """A quarter of a lease is slow: leases may have ended that nobody could prolong."""
+    desk = Desk({0: 1, 1: 1}, slots=64)
+    desk.claims.looking = lambda: desk.clock.observe(desk.clock.now_us() + took_ms * 1000)
+    await desk.claimer._look()
+    assert desk.touch.lost == lost
+
+
+async def test_in_grace_no_ended_lease_is_taken_over_and_after_it_those_that_ended_before() -> None:
+    desk = Desk({0: 1, 1: 1}, slots=64)
+    desk.touch.lose([0], ConnectionError())
+    desk.touch.regain(0)
+    before_ms = desk.clock.now_ms()
+    await desk.turn()
+    taken_over_by_ms = {asked["shard"]: asked["take_over_by_ms"] for asked in desk.claims.asked}
+    assert taken_over_by_ms[0] == 0
+    assert before_ms <= taken_over_by_ms[1] <= desk.clock.now_ms()
+
+
+async def test_an_account_that_fills_the_worker_is_passed_over() -> None:
+    desk = Desk({0: 1}, slots=100)
+    desk.holdings.add(Invocations().many(81, 0, "flood"))
+    desk.holdings.add(Invocations().many(1, 0, "small"))
+    await desk.turn()
+    assert [asked["pass_over"] for asked in desk.claims.asked] == [["acc_00_flood"]]
+
+
+async def test_a_worker_that_is_full_claims_nothing() -> None:
+    desk = Desk({0: 3}, slots=2)
+    desk.holdings.add(held := Invocations().many(2))
+    await desk.turn()
+    assert desk.claims.claimed == []
+    desk.holdings.remove(held[:1])
+    desk.claimer.wake()
+    await desk.turn()
+    assert desk.claims.claimed == [(0, 1)]

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
 
 from tests.worker.scripted import until
 from worker.deadlines import Deadlines
@@ -71,19 +76,95 @@ async def test_clearing_returns_what_was_left() -> None:
     assert len(deadlines) == 0
 
 
-async def test_a_pause_of_the_process_is_not_charged_to_what_was_not_sent() -> None:
-    expired: list[Entry] = []
-    deadlines: Deadlines[Entry] = Deadlines(asyncio.get_running_loop(), expired.append)
-    sent, unsent = entries_in(1.0, 1.1)
-    unsent.is_sent = False
-    deadlines.add(sent)
-    deadlines.add(unsent)
-    await asyncio.sleep(0)
-    time.sleep(1.5)
+class Standstill:
+    """A loop and its clock that a test moves: what was to be called by then is called late."""
 
-    await asyncio.sleep(0.01)
-    assert expired == [], "what came meanwhile is read from the sockets first"
-    await until(lambda: len(deadlines) == 1)
-    assert expired == [sent]
-    assert unsent.deadline_s - time.monotonic() > 0.5
-    deadlines.clear()
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s = 1000.0
+        self._calls: list[tuple[float, Callable[[], None]]] = []
+        monkeypatch.setattr("worker.deadlines.time", self)
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def call_later(self, delay_s: float, call: Callable[[], None]) -> object:
+        self._calls.append((self.now_s + delay_s, call))
+        return SimpleNamespace(cancel=self._calls.clear)
+
+    def stand_still(self, pause_s: float) -> None:
+        """What was set before comes late by that much at most; what it sets itself waits."""
+        self.now_s += pause_s
+        due = [call for at_s, call in self._calls if at_s <= self.now_s]
+        self._calls = [each for each in self._calls if each[0] > self.now_s]
+        for call in due:
+            call()
+
+    def run_for(self, span_s: float) -> None:
+        """As a process does that gets its time: every call in its moment."""
+        end_s = self.now_s + span_s
+        while self._calls and min(self._calls)[0] <= end_s:
+            self.stand_still(max(0.0, min(self._calls)[0] - self.now_s))
+        self.now_s = end_s
+
+
+@pytest.fixture
+def still(monkeypatch: pytest.MonkeyPatch) -> Standstill:
+    return Standstill(monkeypatch)
+
+
+class Watch:
+    """Deadlines over a loop that stands still, and what expired."""
+
+    def __init__(self, still: Standstill) -> None:
+        self.expired: list[Entry] = []
+        loop = cast("asyncio.AbstractEventLoop", still)
+        self.deadlines: Deadlines[Entry] = Deadlines(loop, self.expired.append)
+
+    def add(self, deadline_s: float, *, is_sent: bool) -> Entry:
+        entry = Entry(deadline_s, is_sent=is_sent)
+        self.deadlines.add(entry)
+        return entry
+
+
+def test_a_pause_of_the_process_is_not_charged_to_what_was_not_sent(still: Standstill) -> None:
+    watch = Watch(still)
+    sent = watch.add(still.now_s + 2.0, is_sent=True)
+    unsent = watch.add(still.now_s + 2.1, is_sent=False)
+    still.run_for(0.1)
+    still.stand_still(60.0)
+    assert watch.expired == [], "what came meanwhile is read from the sockets first"
+    still.run_for(0.2)
+    assert watch.expired == [sent]
+    # Of its 2.1 seconds at least those are left that it had before the pause.
+    still.run_for(1.8)
+    assert watch.expired == [sent]
+    still.run_for(1.0)
+    assert watch.expired == [sent, unsent]
+
+
+def test_what_is_answered_right_after_a_pause_has_not_expired(still: Standstill) -> None:
+    watch = Watch(still)
+    sent = watch.add(still.now_s + 2.0, is_sent=True)
+    still.stand_still(60.0)
+    watch.deadlines.discard(sent)
+    still.run_for(10.0)
+    assert watch.expired == []
+
+
+def test_after_a_pause_each_has_its_own_deadline_whatever_the_order_was(still: Standstill) -> None:
+    watch = Watch(still)
+    unsent = watch.add(still.now_s + 1.0, is_sent=False)
+    sent = watch.add(still.now_s + 2.0, is_sent=True)
+    still.stand_still(1.5)
+    still.run_for(0.6)
+    assert watch.expired == [sent]
+    still.run_for(1.0)
+    assert watch.expired == [sent, unsent]
+
+
+def test_a_loop_that_is_a_little_late_gives_nothing_for_it(still: Standstill) -> None:
+    watch = Watch(still)
+    unsent = watch.add(still.now_s + 2.0, is_sent=False)
+    for _ in range(3):
+        still.stand_still(0.9)
+    assert watch.expired == [unsent]

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
+import resource
 import socket
 import ssl
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import trustme
 
 from scheduler.models import Delivery, Invocation, Outcome, Status
-from tests.worker.firing import Fired, fired, firer_for_tests, invocation_of
+from tests.worker.firing import OK, Fired, fired, firer_for_tests, invocation_of
 from tests.worker.scripted import Line, answer, answering, playing, until
 from worker.firer import NOT_SENT
 from worker.pool import IDLE_LIMIT_S, system_ssl_context
-
-OK = ("completed", 200, "")
 
 
 def unused_port() -> int:
@@ -105,6 +106,53 @@ async def test_a_resolver_that_hangs_is_bounded_by_the_limit_and_delays_nobody()
         assert {each.brief for each in late} == {("failed", 0, "Timeout after 0.3 seconds")}
         assert {each.sent_at_s for each in late} == {NOT_SENT}
         freed.set()
+
+
+async def test_a_name_with_a_hundred_addresses_that_say_nothing_costs_two_sockets() -> None:
+    most: list[int] = []
+
+    async def silent(line: Line) -> None:
+        most.append(line.target.accepted - line.target.ended)
+        await line.until_closed()
+
+    many = [f"127.0.1.{n}" for n in range(1, 121)]
+    async with (
+        playing(silent, host="0.0.0.0") as target,
+        firer_for_tests(limit_ms=1500, resolve=lambda name: many) as firer,
+    ):
+        url = target.url(host="many.example", scheme="https")
+        result = await fired(firer, invocation_of(url))
+        assert result.brief == ("failed", 0, "Timeout after 1.5 seconds")
+        assert target.accepted == 8
+        # One that was given up is still the target's for a moment, until it has read of its end.
+        assert max(most) <= 3
+
+
+@contextlib.contextmanager
+def no_more_files() -> Iterator[None]:
+    """As if the process had all the files open that it may have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with socket.socket() as first_free:
+        number = first_free.fileno()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (number, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("addresses", [["127.0.0.1"], ["127.0.0.1", "127.0.0.2"]])
+async def test_that_this_process_has_no_more_files_is_nobodys_outcome(addresses: list[str]) -> None:
+    put_off: list[Invocation] = []
+    options: dict[str, Any] = {"unsure": put_off.append, "resolve": lambda name: addresses}
+    async with playing(answering(answer())) as target, firer_for_tests(**options) as firer:
+        invocation = invocation_of(target.url(host="hooks.example"))
+        ended: list[Any] = []
+        with no_more_files():
+            firer.fire(invocation, lambda *args: ended.append(args))
+            await until(lambda: firer.in_flight == 0)
+        assert (put_off, ended, target.requests) == ([invocation], [], [])
+        assert (await fired(firer, invocation)).brief == OK
 
 
 @pytest.fixture(scope="module")

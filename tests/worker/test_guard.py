@@ -79,6 +79,18 @@ async def test_every_address_of_a_name_must_be_allowed(
         assert await blocked_by(guard, NAME) is failure
 
 
+async def test_of_many_addresses_eight_are_tried_of_both_families_by_turns() -> None:
+    four, six = [f"8.8.8.{n}" for n in range(60)], [f"2606:4700::{n}" for n in range(1, 61)]
+    guard, _ = guard_with(Resolver(*six, *four))
+    chosen = await guard.addresses(NAME)
+    assert chosen == tuple(each for pair in zip(six[:4], four[:4], strict=True) for each in pair)
+
+
+async def test_one_that_may_not_be_reached_blocks_a_name_although_it_would_not_be_tried() -> None:
+    guard, _ = guard_with(Resolver(*[f"8.8.8.{n}" for n in range(60)], "10.0.0.1"))
+    assert await blocked_by(guard, NAME) is Failure.NOT_ALLOWED
+
+
 async def test_a_literal_is_judged_without_asking_anybody() -> None:
     resolver = Resolver()
     guard, clock = guard_with(resolver)
@@ -144,9 +156,15 @@ async def test_a_resolver_that_stumbles_takes_nothing_back_for_a_while() -> None
     await guard.addresses(NAME)
     resolver.answer = UNKNOWN
     clock.now += FRESH_S
-    assert await guard.addresses(NAME) == ("8.8.8.8",)
-    await until(lambda: len(resolver.asked) == 2)
-    clock.now += USABLE_S - FRESH_S
+
+    def asked_again() -> bool:
+        """Only once it has heard of the first stumble, and a second has passed since."""
+        clock.now += FAILURE_S / 1000
+        assert guard.known(NAME) == ("8.8.8.8",)
+        return len(resolver.asked) == 3
+
+    await until(asked_again)
+    clock.now = 1000 + USABLE_S
     assert await blocked_by(guard, NAME) is Failure.UNRESOLVED
 
 

@@ -8,8 +8,16 @@ import ssl
 
 import pytest
 
-from scheduler.models import Outcome, Status
-from worker.outcome import Failure, answered, connect_failure, failed, timed_out
+from scheduler.models import Delivery, Outcome, Status
+from tests.worker.firing import invocation_of
+from worker.outcome import (
+    Failure,
+    answered,
+    connect_failure,
+    failed,
+    timed_out,
+    unsent_outcome,
+)
 
 
 @pytest.mark.parametrize("code", [200, 201, 204, 299])
@@ -84,3 +92,21 @@ def test_the_promised_messages() -> None:
 )
 def test_what_a_connection_attempt_raises_has_a_name(error: Exception, failure: Failure) -> None:
     assert connect_failure(error) is failure
+
+
+@pytest.mark.parametrize(("now_ms", "is_sent"), [(999, True), (1000, True), (1001, False)])
+def test_what_expires_is_sent_up_to_its_very_millisecond(now_ms: int, is_sent: bool) -> None:
+    invocation = invocation_of("http://e.example/", expires_at_ms=1000)
+    outcome = unsent_outcome(invocation, now_ms)
+    assert outcome == (None if is_sent else failed(Failure.EXPIRED))
+
+
+@pytest.mark.parametrize("expires_at_ms", [None, 1000])
+def test_at_most_once_is_not_sent_by_who_did_not_claim_it_first(expires_at_ms: int | None) -> None:
+    once = invocation_of(
+        "http://e.example/", delivery=Delivery.AT_MOST_ONCE, expires_at_ms=expires_at_ms
+    )
+    assert unsent_outcome(once, 0) is None
+    once.attempt = 2
+    # Whoever held it may have sent it: that is told, also of what has expired by now.
+    assert unsent_outcome(once, 2000) == failed(Failure.LOST)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from scheduler.models import Delivery, Invocation, Outcome, Status
+from scheduler.models import Delivery, Outcome, Status
 from tests.worker.firing import fired, firer_for_tests, invocation_of
 from tests.worker.scripted import (
     Line,
@@ -16,7 +16,7 @@ from tests.worker.scripted import (
     playing,
     until,
 )
-from worker.firer import NOT_SENT
+from worker.firer import NOT_SENT, Fire
 
 OK = ("completed", 200, "")
 
@@ -237,17 +237,25 @@ async def test_a_kept_connection_that_died_is_replaced_and_the_attempt_raised() 
         ]
 
 
-async def test_an_attempt_used_up_here_is_told_before_it_is_sent() -> None:
-    told: list[tuple[str, int]] = []
+async def test_an_attempt_used_up_here_is_told_before_it_is_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done: list[tuple[str, int]] = []
+    async with (
+        playing(dying, answering(answer())) as target,
+        firer_for_tests(resent=lambda each: done.append(("told", each.attempt))) as firer,
+    ):
+        connect = firer.connect
 
-    def note(invocation: Invocation) -> None:
-        told.append((invocation.schedule_id, invocation.attempt))
+        def connect_and_note(fire: Fire) -> None:
+            done.append(("connects", fire.invocation.attempt))
+            connect(fire)
 
-    async with playing(dying, answering(answer())) as target, firer_for_tests(resent=note) as firer:
+        monkeypatch.setattr(firer, "connect", connect_and_note)
         await fired(firer, invocation_of(target.url()))
-        assert told == []
         second = await fired(firer, invocation_of(target.url()))
-    assert told == [(second.invocation.schedule_id, 2)]
+    assert second.brief == OK
+    assert done == [("connects", 1), ("told", 2), ("connects", 2)]
 
 
 async def test_a_request_is_sent_again_only_once() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scheduler.targets import Origin
 from worker.outcome import Failure
-from worker.wire import Route, Wire
+from worker.wire import SLICE_BYTES, Route, Wire
 
 PIECES = [
     b"HTTP/1.1 200 OK\r\n",
@@ -37,15 +37,18 @@ class DeafTransport:
 
     def __init__(self) -> None:
         self.closing = False
+        self.written = 0
+        self.buffered = 0
 
     def is_closing(self) -> bool:
         return self.closing
 
     def write(self, data: bytes) -> None:
         assert not self.closing
+        self.written += len(data)
 
     def get_write_buffer_size(self) -> int:
-        return 0
+        return self.buffered
 
     def abort(self) -> None:
         self.closing = True
@@ -65,10 +68,16 @@ class Ends:
         self.noted.append((failure, silent))
 
 
+def wired() -> tuple[Wire, DeafTransport]:
+    wire = Wire(Route(Origin("http", "e.example", 80), "8.8.8.8"), 100, lambda wire: None)
+    transport = DeafTransport()
+    wire.connection_made(cast("asyncio.Transport", transport))
+    return wire, transport
+
+
 def play(said: bytes, size: int, head_only: bool) -> list[tuple[object, ...]]:
     """How the exchange ends when the target says this, `size` bytes at a time, and hangs up."""
-    wire = Wire(Route(Origin("http", "e.example", 80), "8.8.8.8"), 100, lambda wire: None)
-    wire.connection_made(cast("asyncio.Transport", DeafTransport()))
+    wire, _ = wired()
     ends = Ends()
     wire.send(ends, b"request", head_only)
     for at in range(0, len(said), size):
@@ -98,3 +107,53 @@ def test_pieces_make_no_difference(size: int) -> None:
     assert play(interim + until_close, size, False) == [(500, "Oh", False)]
     assert play(chunked[:-1], size, False) == [(Failure.CLOSED_MIDWAY, False)]
     assert play(b"", size, False) == [(Failure.CLOSED_EARLY, True)]
+
+
+REQUEST = b"x" * (3 * SLICE_BYTES)
+WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+
+
+class FullTransport(DeafTransport):
+    """Takes a slice, and asks to wait with the next."""
+
+    def __init__(self, wire: Wire) -> None:
+        super().__init__()
+        self._wire = wire
+
+    def write(self, data: bytes) -> None:
+        super().write(data)
+        self._wire.pause_writing()
+
+
+def test_a_wire_with_an_unsent_rest_is_not_used_again_though_its_answer_is_whole() -> None:
+    wire, _ = wired()
+    transport = FullTransport(wire)
+    wire.connection_made(cast("asyncio.Transport", transport))
+    ends = Ends()
+    wire.send(ends, REQUEST, False)
+    assert (transport.written, wire.has_sent_all) == (SLICE_BYTES, False)
+    wire.data_received(WHOLE)
+    assert ends.noted == [(200, "OK", False)]
+
+
+def test_a_wire_whose_bytes_lie_in_the_transport_is_not_used_again() -> None:
+    wire, transport = wired()
+    ends = Ends()
+    wire.send(ends, b"request", False)
+    transport.buffered = 1
+    assert not wire.has_sent_all
+    wire.data_received(WHOLE)
+    assert ends.noted == [(200, "OK", False)]
+
+
+def test_the_rest_goes_out_as_the_transport_takes_it_and_then_the_wire_is_used_again() -> None:
+    wire, _ = wired()
+    transport = FullTransport(wire)
+    wire.connection_made(cast("asyncio.Transport", transport))
+    ends = Ends()
+    wire.send(ends, REQUEST, False)
+    wire.resume_writing()
+    wire.resume_writing()
+    assert (transport.written, wire.has_sent_all) == (len(REQUEST), True)
+    wire.data_received(WHOLE)
+    assert ends.noted == [(200, "OK", True)]

@@ -16,6 +16,7 @@
 -- Returns  {now (us), a code for each schedule}: 1 recorded, 0 had ended before, -1 another holds
 --          it, 2 not recorded because of the others: to be sent again without those
 --@include now
+--@include moment
 --@include claims/token
 --@include log/append
 local prefix = KEYS[1]
@@ -63,9 +64,9 @@ local function count(base, at, sums, lateness)
 end
 
 local function record(base, schedules, first, at)
-  local key = base .. K.SCHEDULE
+  local key, ended_at = base .. K.SCHEDULE, moment(at)
   for i, schedule in ipairs(schedules) do
-    redis.call('HSET', key .. schedule, 'o', at .. ARGV[first + 3 * i - 1])
+    redis.call('HSET', key .. schedule, 'o', ended_at .. ARGV[first + 3 * i - 1])
     redis.call('PEXPIRE', key .. schedule, ARGV[1])
   end
   redis.call('ZREM', base .. K.WAITING, unpack(schedules))

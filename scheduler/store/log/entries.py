@@ -38,7 +38,7 @@ _decode = msgspec.msgpack.Decoder(list[StoredEntry]).decode
 
 def entry(schedule_id: str, request: Request, outcome: Outcome | None) -> tuple[Any, ...]:
     """What the log keeps of an execution; of a cancellation, if there is no outcome."""
-    what = (schedule_id[4:], request.trigger_at_ms, request.url, request.method)
+    what = (ids.local(schedule_id), request.trigger_at_ms, request.url, request.method)
     if outcome is None:
         return (*what, NUMBERS[Status.CANCELLED])
     status, code = NUMBERS[outcome.status], outcome.status_code

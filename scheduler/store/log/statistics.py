@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from scheduler.models import Status, Usage
-from scheduler.rollups import Plan, around, kept_from, plan
+from scheduler.rollups import Cover, around, cover, kept_from
 from scheduler.store import keys
 from scheduler.store.clock import StoreClock
 from scheduler.store.log.entries import chunks_of, unpack_chunk
@@ -49,10 +49,10 @@ class Statistics:
         oldest_ms = kept_from(now_ms, self._retention_ms)
         # Nothing can have been recorded later than a moment from now.
         last_ms = min(to_ms, now_ms + 60_000)
-        wanted = plan(max(from_ms, oldest_ms), last_ms, now_ms)
+        wanted = cover(max(from_ms, oldest_ms), last_ms, now_ms)
         first_ms = await self._first_ms(account_id) if wanted.stretches else 0
         read = [stretch for stretch in wanted.stretches if stretch[0] >= first_ms]
-        total = await self._sum(account_id, Plan(wanted.ranges, read))
+        total = await self._sum(account_id, Cover(wanted.ranges, read))
         for stretch in wanted.stretches:
             if stretch[0] < first_ms:
                 add, take = around(*stretch, first_ms, now_ms)
@@ -60,7 +60,7 @@ class Statistics:
                 total = total.plus(more).minus(less)
         return Usage(*total, from_ms, to_ms)
 
-    async def _sum(self, account_id: str, wanted: Plan) -> _Sums:
+    async def _sum(self, account_id: str, wanted: Cover) -> _Sums:
         total = _Sums(0, 0, 0)
         if wanted.ranges:
             found = await self._server.run(_USAGE, keys.account(account_id), flat(wanted.ranges))

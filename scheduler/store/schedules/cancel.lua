@@ -9,6 +9,7 @@
 --          says how), -2 a worker holds it, -3 it was changed since the caller read it
 --@include now
 --@include operation
+--@include moment
 --@include accounts/ledger
 --@include log/append
 local base, schedule, operation = KEYS[1], ARGV[1], ARGV[2]
@@ -31,7 +32,7 @@ end
 
 local places = {'cancelled', '', ARGV[9], ARGV[10]}
 local at = append(base, ARGV[8], 1, places, tonumber(ARGV[6]), tonumber(ARGV[7]))
-local outcome = at .. ARGV[4]
+local outcome = moment(at) .. ARGV[4]
 redis.call('HSET', key, 'o', outcome)
 redis.call('PEXPIRE', key, ARGV[5])
 redis.call('ZREM', base .. K.WAITING, schedule)

@@ -34,6 +34,7 @@ _MOST_CHANGES_MET = 20
 _ONCE_KEPT_MS = 24 * 3_600_000
 _DIGEST_BYTES = 16
 _COUNT_BYTES = 2
+_NO_SCHEDULE = ids.from_bytes(bytes(16))
 
 _CREATE = Script("schedules/create")
 _CANCEL = Script("schedules/cancel")
@@ -120,7 +121,7 @@ class Schedules:
 
     async def created_before(self, account_id: str, once: Idempotency) -> Created | None:
         """What an earlier call with this key stored, or None. Raises KeyReused. Read-only."""
-        key, keep = _once(once, "")
+        key, keep = _once(once, _NO_SCHEDULE)
         [kept] = await self._server.reads([("GET", f"{keys.account(account_id)}{keys.ONCE}{key}")])
         if kept is None:
             return None
@@ -244,10 +245,9 @@ def _once(once: Idempotency | None, first: str) -> tuple[str, bytes]:
     schedule's number, the caller's note."""
     if once is None:
         return "", b""
-    number = ids.number(first).to_bytes(16, "big")
     return (
         base64.urlsafe_b64encode(_digest(once.key)).rstrip(b"=").decode(),
-        _digest(once.fingerprint) + number + once.note,
+        _digest(once.fingerprint) + ids.to_bytes(first) + once.note,
     )
 
 

@@ -1,6 +1,6 @@
 """How a schedule looks in the store: msgpack, opaque to the scripts.
 
-`r` is the request. `o`, once it has ended, is the moment (13 digits, ms, by the server) and then
+`r` is the request. `o`, once it has ended, is the moment (six bytes, ms, by the server) and then
 the outcome. Its creation is not stored: its id tells it.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from scheduler import ids
-from scheduler.models import Outcome, Request, Schedule, Status
+from scheduler.models import Delivery, Outcome, Request, Schedule, Status
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_request = msgspec.msgpack.Decoder(Request).decode
@@ -19,7 +19,7 @@ STATUSES = (Status.SCHEDULED, Status.COMPLETED, Status.FAILED, Status.CANCELLED)
 NUMBERS = {status: number for number, status in enumerate(STATUSES)}
 CANCELLED = _encode([NUMBERS[Status.CANCELLED]])
 
-_MOMENT_DIGITS = 13
+_MOMENT_BYTES = 6
 
 
 class _StoredOutcome(msgspec.Struct, array_like=True):
@@ -33,6 +33,11 @@ _decode_outcome = msgspec.msgpack.Decoder(_StoredOutcome).decode
 
 
 def pack_request(request: Request) -> bytes:
+    """What most leave out is left out at the end of the array too."""
+    usual = request.delivery is Delivery.AT_LEAST_ONCE and request.method_given
+    if usual and request.expires_at_ms is None:
+        what = (request.trigger_at_ms, request.method, request.url, request.headers, request.body)
+        return _encode(what)
     return _encode(request)
 
 
@@ -48,7 +53,7 @@ def pack_outcome(outcome: Outcome) -> bytes:
 
 def ended_status(outcome: bytes) -> Status:
     """The status in an `o` field."""
-    return STATUSES[_decode_outcome(outcome[_MOMENT_DIGITS:]).status]
+    return STATUSES[_decode_outcome(outcome[_MOMENT_BYTES:]).status]
 
 
 def schedule(
@@ -64,7 +69,8 @@ def schedule(
     )
     if outcome is None:
         return waiting
-    at_ms, end = int(outcome[:_MOMENT_DIGITS]), _decode_outcome(outcome[_MOMENT_DIGITS:])
+    at_ms = int.from_bytes(outcome[:_MOMENT_BYTES], "big")
+    end = _decode_outcome(outcome[_MOMENT_BYTES:])
     status = STATUSES[end.status]
     return msgspec.structs.replace(
         waiting,

@@ -1,0 +1,116 @@
+"""One API process by itself, and HTTP spoken to it by hand."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import resource
+import socket
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from tests.servers import DEADLINE_S, free_port, until
+
+_SERVE = """
+import msgspec, resource, sys
+from api.serve import serve
+from scheduler.errors import PostdateError
+from scheduler.settings import Settings
+url, port, parent_fd, most_files, more = sys.argv[1:]
+if int(most_files):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (int(most_files),) * 2)
+settings = Settings(redis_url=url, port=int(port), **msgspec.json.decode(more))
+try:
+    serve(settings, parent_fd=int(parent_fd) if parent_fd else None)
+except PostdateError as error:
+    sys.exit(f"{type(error).__name__}: {error}")
+"""
+
+
+class ApiProcess:
+    """One process that runs `serve`; `settings` are fields of Settings, `most_files` its limit of
+    open files."""
+
+    def __init__(
+        self,
+        redis_url: str,
+        *,
+        parent_fd: int | None = None,
+        port: int = 0,
+        most_files: int = 0,
+        **settings: object,
+    ) -> None:
+        self.port = port or free_port()
+        fd = "" if parent_fd is None else str(parent_fd)
+        python = [sys.executable, "-W", "error", "-c", _SERVE]
+        self.process = subprocess.Popen(
+            [*python, redis_url, str(self.port), fd, str(most_files), json.dumps(settings)],
+            stderr=subprocess.PIPE,
+            pass_fds=[] if parent_fd is None else [parent_fd],
+            text=True,
+        )
+
+    def wait_until_ready(self) -> None:
+        until(lambda: self.process.poll() is not None or self._ready(), "the API to be ready")
+        assert self.process.poll() is None, self.ended()
+
+    def ended(self) -> tuple[int, str]:
+        """Exit status, and all that it said."""
+        _, said = self.process.communicate(timeout=DEADLINE_S)
+        return self.process.returncode, said
+
+    def remove(self) -> None:
+        """For the end of a test, whatever came of it."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+
+    def connect(self) -> socket.socket:
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=DEADLINE_S)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
+
+    def memory_bytes(self) -> int:
+        """What it has in memory right now. Linux only."""
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * resource.getpagesize()
+
+    def answers(self, path: str) -> int:
+        """The status of a GET on a connection of its own."""
+        with closing(self.connect()) as connection:
+            connection.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+            return Reply(connection, "GET").status
+
+    def _ready(self) -> bool:
+        try:
+            return self.answers("/readyz") == 200
+        except ConnectionRefusedError:
+            return False
+
+
+class Reply:
+    """One answer, read to its end and not beyond."""
+
+    def __init__(self, connection: socket.socket, method: str = "POST") -> None:
+        response = http.client.HTTPResponse(connection, method=method)
+        response.begin()
+        self.status = response.status
+        self.headers = response.headers
+        self.body = response.read()
+
+    @property
+    def json(self) -> Any:
+        assert self.headers["content-type"] == "application/json"
+        return json.loads(self.body)
+
+
+def head(key: str, *lines: str, request: str = "POST /schedule") -> bytes:
+    every = [f"{request} HTTP/1.1", "Host: api", f"x-api-key: {key}", *lines]
+    return "\r\n".join(every).encode("latin-1") + b"\r\n\r\n"
+
+
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)

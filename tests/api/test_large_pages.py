@@ -1,0 +1,90 @@
+"""Lists of schedules with the largest bodies there may be: many short pages, no huge one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from scheduler.settings import Settings
+from tests.api.conftest import CREDITS, URL, Api
+
+COUNT = 100
+MOST_ANSWER_BYTES = 6_000_000
+MOST_BODY_BYTES = Settings().max_body_bytes
+
+
+async def make(api: Api, moments: list[datetime]) -> list[str]:
+    """Schedules due at these moments, each as large as a request may be, 50 in a batch."""
+    made: list[str] = []
+    for first in range(0, len(moments), 50):
+        items = [largest(moment) for moment in moments[first : first + 50]]
+        content = f'{{"schedules":[{",".join(items)}]}}'
+        answer = await api.client.post("/schedule/batch", content=content)
+        made += [item["scheduleId"] for item in answer.json()["schedules"]]
+    return made
+
+
+def largest(moment: datetime) -> str:
+    fields = {"targetUrl": URL, "triggerAt": moment.isoformat(), "targetBody": {"a": ""}}
+    text = json.dumps(fields)
+    text = text.replace('""', f'"{"x" * (MOST_BODY_BYTES - len(text))}"')
+    assert len(text) == MOST_BODY_BYTES
+    return text
+
+
+async def all_pages(api: Api, path: str, **query: Any) -> tuple[list[dict[str, Any]], list[int]]:
+    """What all pages together have, and how many bytes each answer had."""
+    found, sizes_bytes = [], []
+    while True:
+        answer = await api.client.get(path, params=query)
+        assert answer.status_code == 200, answer.text
+        sizes_bytes.append(len(answer.content))
+        [(_, page), (_, query["cursor"])] = answer.json().items()
+        assert page, "a page with nothing"
+        found += page
+        if query["cursor"] is None:
+            return found, sizes_bytes
+
+
+async def waiting(api: Api) -> list[str]:
+    soon = datetime.now(UTC) + timedelta(hours=1)
+    return await make(api, [soon + timedelta(seconds=n) for n in range(COUNT)])
+
+
+async def every_other_one_held(api: Api) -> list[str]:
+    """Both of the store's sets have many, and what comes next is now in one, now in the other."""
+    past = datetime.now(UTC) - timedelta(hours=1)
+    moments = [past + timedelta(seconds=n) for n in range(COUNT)]
+    held = await make(api, moments[::2])
+    claimed: list[str] = []
+    while some := await api.claim():
+        claimed += [invocation.schedule_id for invocation in some]
+    assert sorted(claimed) == sorted(held)
+    return [
+        each for pair in zip(held, await make(api, moments[1::2]), strict=True) for each in pair
+    ]
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+@pytest.mark.parametrize("made", [waiting, every_other_one_held])
+async def test_all_pages_together_are_complete_and_none_is_huge(
+    api: Api, made: Callable[[Api], Awaitable[list[str]]], order: str
+) -> None:
+    expected = await made(api)
+    expected = expected if order == "asc" else expected[::-1]
+    for limit in (100, 7):
+        listed, sizes_bytes = await all_pages(api, "/schedule", order=order, limit=limit)
+        assert [each["scheduleId"] for each in listed] == expected
+        assert all(each["targetBody"]["a"].strip("x") == "" for each in listed)
+        assert max(sizes_bytes) < MOST_ANSWER_BYTES < sum(sizes_bytes)
+        for query in ({}, {"status": "scheduled"}, {"targetUrl": URL}):
+            logged, sizes_bytes = await all_pages(
+                api, "/stats/logs", order=order, limit=limit, **query
+            )
+            assert [each["scheduleId"] for each in logged] == expected
+            assert sum(sizes_bytes) < MOST_ANSWER_BYTES
+    await api.holds(credits=CREDITS - COUNT, waiting=set(expected))

@@ -1,0 +1,390 @@
+"""Limits that hold before anybody has shown a key, on real processes."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from api.limits import FOR_HEALTH, address_of
+from tests.api import floods
+from tests.api.conftest import payload
+from tests.api.process import ApiProcess, Reply, chunk, head
+from tests.servers import ValkeyProcess, until
+
+MB = 1_000_000
+SHORT_S = 0.5
+HEALTH = ("/healthz", "/readyz")
+
+Start = Callable[..., ApiProcess]
+
+
+@pytest.fixture(scope="module")
+def start_api(valkey_server: ValkeyProcess) -> Iterator[Start]:
+    """Starts processes with settings of their own; one for all that ask for the same."""
+    valkey_server.flush()
+    started: dict[str, ApiProcess] = {}
+
+    def start(**settings: int) -> ApiProcess:
+        name = json.dumps(settings)
+        if name not in started:
+            started[name] = ApiProcess(valkey_server.url, **settings)  # type: ignore[arg-type]
+            started[name].wait_until_ready()
+        return started[name]
+
+    try:
+        yield start
+    finally:
+        for each in started.values():
+            each.remove()
+
+
+@pytest.fixture
+def server(start_api: Start) -> ApiProcess:
+    """With the limits that it has by default."""
+    return start_api()
+
+
+@pytest.fixture
+def hasty(start_api: Start) -> ApiProcess:
+    """As by default, but all that takes seconds takes half of one."""
+    return start_api(
+        head_timeout_ms=500, body_grace_ms=500, idle_timeout_ms=500, body_bytes_per_s=100_000
+    )
+
+
+def open_connections(server: ApiProcess) -> int:
+    """Sockets that it has, those that it listens on and that lead to the store among them."""
+    found = 0
+    for each in Path(f"/proc/{server.process.pid}/fd").iterdir():
+        try:
+            found += str(each.readlink()).startswith("socket:")
+        except FileNotFoundError:
+            continue
+    return found
+
+
+def assert_healthy(server: ApiProcess) -> None:
+    for path in HEALTH:
+        assert server.answers(path) == 200
+
+
+def is_closed(connection: socket.socket) -> bool:
+    """Once the other side has closed, and has said nothing."""
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+# Heads
+
+
+@pytest.mark.parametrize(
+    "flood",
+    [floods.endless_lines, floods.endless_line, floods.endless_url],
+    ids=lambda f: f.__name__,
+)
+def test_a_head_without_end_is_431_and_costs_no_memory(
+    server: ApiProcess, flood: Callable[[socket.socket, int], int]
+) -> None:
+    assert_healthy(server)
+    before = server.memory_bytes()
+    with closing(server.connect()) as connection:
+        taken = flood(connection, 60 * MB)
+        assert_healthy(server)
+        reply = Reply(connection)
+    assert reply.status == 431
+    assert reply.json == {"error": "The request's head is too large"}
+    assert reply.headers["connection"] == "close"
+    assert taken < 20 * MB
+    assert server.memory_bytes() - before < 8 * MB
+
+
+@pytest.mark.parametrize(("lines", "status"), [(255, 200), (256, 431)])
+def test_a_head_has_256_lines(server: ApiProcess, lines: int, status: int) -> None:
+    with closing(server.connect()) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n" + b"a:b\r\n" * lines + b"\r\n")
+        assert Reply(connection, "GET").status == status
+
+
+@pytest.mark.parametrize("pieces", [1, 3, 400])
+@pytest.mark.parametrize(("size", "status"), [(65_000, 200), (66_000, 431)])
+def test_a_head_has_64_kib_however_it_arrives(
+    server: ApiProcess, size: int, status: int, pieces: int
+) -> None:
+    data = b"GET /healthz HTTP/1.1\r\nHost: a\r\nX: " + b"x" * (size - 38) + b"\r\n\r\n"
+    step = -(-len(data) // pieces)
+    with closing(server.connect()) as connection:
+        for n in range(0, len(data), step):
+            connection.sendall(data[n : n + step])
+            if pieces == 3:
+                time.sleep(0.02)  # so that it is three reads: no more hangs on it
+        assert Reply(connection, "GET").status == status
+
+
+def test_a_long_body_does_not_count_as_the_head_behind_it(server: ApiProcess, key: str) -> None:
+    size = 250_000
+    with closing(server.connect()) as connection:
+        for _ in range(3):
+            connection.sendall(head(key, f"Content-Length: {size}") + b" " * size + b"GET /he")
+            assert Reply(connection).status == 400
+            connection.sendall(b"althz HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert Reply(connection, "GET").status == 200
+
+
+def test_trailers_without_end_are_431(server: ApiProcess, key: str) -> None:
+    before = server.memory_bytes()
+    with closing(server.connect()) as connection:
+        connection.sendall(head(key, "Transfer-Encoding: chunked"))
+        assert floods.endless_trailers(connection, 60 * MB) < 20 * MB
+        assert Reply(connection).status == 431
+    assert server.memory_bytes() - before < 8 * MB
+
+
+def test_half_a_head_is_408(hasty: ApiProcess) -> None:
+    with closing(hasty.connect()) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost")
+        reply = Reply(connection, "GET")
+        assert is_closed(connection)
+    assert reply.status == 408
+    assert reply.json == {"error": "The request's head did not arrive in time"}
+
+
+def test_bytes_that_drip_in_do_not_prolong_a_head(hasty: ApiProcess) -> None:
+    with closing(hasty.connect()) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nX: ")
+        connection.settimeout(SHORT_S / 10)
+        began_s = time.monotonic()
+        while time.monotonic() - began_s < 10:
+            try:
+                assert connection.recv(100).startswith(b"HTTP/1.1 408")
+                break
+            except TimeoutError:
+                connection.sendall(b"x")
+        assert SHORT_S * 0.9 < time.monotonic() - began_s < 5
+
+
+def test_a_connection_on_which_nothing_comes_is_closed(hasty: ApiProcess) -> None:
+    with closing(hasty.connect()) as connection:
+        assert is_closed(connection)
+
+
+# Bodies
+
+
+def test_half_a_body_is_408(hasty: ApiProcess, key: str) -> None:
+    with closing(hasty.connect()) as connection:
+        connection.sendall(head(key, "Content-Length: 100") + b"{")
+        reply = Reply(connection)
+        assert is_closed(connection)
+    assert reply.status == 408
+    assert reply.json == {"error": "The request's body arrived too slowly"}
+
+
+def test_a_body_that_drips_in_is_408(hasty: ApiProcess, key: str) -> None:
+    with closing(hasty.connect()) as connection:
+        connection.sendall(head(key, "Transfer-Encoding: chunked"))
+        connection.settimeout(SHORT_S / 10)
+        for _ in range(200):
+            try:
+                assert connection.recv(100).startswith(b"HTTP/1.1 408")
+                return
+            except TimeoutError:
+                connection.sendall(chunk(b" "))
+    raise AssertionError("it was read to its end")
+
+
+def test_a_body_that_keeps_up_the_rate_may_take_its_time(hasty: ApiProcess, key: str) -> None:
+    text = json.dumps(payload()).encode()
+    with closing(hasty.connect()) as connection:
+        connection.sendall(head(key, "Transfer-Encoding: chunked") + chunk(b" " * 100_000))
+        ends_s = time.monotonic() + SHORT_S * 2  # for 100,000 bytes it has three times that
+        while time.monotonic() < ends_s:
+            connection.sendall(chunk(b" "))
+            time.sleep(0.05)
+        connection.sendall(chunk(text) + b"0\r\n\r\n")
+        assert Reply(connection).status == 201
+
+
+def test_half_a_body_that_was_refused_is_closed(hasty: ApiProcess) -> None:
+    with closing(hasty.connect()) as connection:
+        connection.sendall(b"POST /schedule HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\n")
+        assert Reply(connection).status == 401
+        assert is_closed(connection)
+
+
+def test_waiting_for_us_costs_a_client_no_time(hasty: ApiProcess) -> None:
+    """Two hundred bad keys are refused at 100 a second, which takes longer than any limit here."""
+    request = b"GET /schedule HTTP/1.1\r\nHost: a\r\nx-api-key: pd_00_nobody\r\n\r\n"
+    began_s = time.monotonic()
+    with ExitStack() as stack:
+        connections = [stack.enter_context(closing(hasty.connect())) for _ in range(200)]
+        for each in connections:
+            each.sendall(request)
+        assert {Reply(each, "GET").status for each in connections} == {401}
+    assert time.monotonic() - began_s > SHORT_S * 2
+
+
+def test_bodies_at_once_have_a_budget(start_api: Start, key: str) -> None:
+    server = start_api(bodies_bytes=8 * MB, max_batch_bytes=4 * MB)
+    batch = head(key, f"Content-Length: {3 * MB}", request="POST /schedule/batch")
+    text = json.dumps(payload()).encode()
+    before = server.memory_bytes()
+    with ExitStack() as stack:
+        replies = []
+        for _ in range(20):
+            connection = stack.enter_context(closing(server.connect()))
+            if floods.pour(connection, batch, b" " * 100_000, 2_900_000) < 2_900_000:
+                replies.append(Reply(connection))
+                continue
+            connection.settimeout(0.05)
+            try:
+                replies.append(Reply(connection))
+            except TimeoutError:
+                continue  # it is being read
+        assert_healthy(server)
+        assert server.memory_bytes() - before < 32 * MB
+        assert len(replies) >= 17
+        assert {each.status for each in replies} == {503}
+        assert {each.headers["retry-after"] for each in replies} == {"1"}
+        assert replies[0].json == {"error": "Too many bodies are being read; try again in 1 s"}
+        with closing(server.connect()) as connection:
+            connection.sendall(head(key, f"Content-Length: {len(text)}") + text)
+            assert Reply(connection).status == 201  # small ones pass all the same
+
+    def fits() -> bool:
+        with closing(server.connect()) as connection:
+            floods.pour(connection, batch, b" " * MB, 3 * MB)
+            return Reply(connection).status == 400  # it is no batch, but was read
+
+    until(fits, "the bytes of those that left to be free")
+
+
+def test_the_largest_body_fits_into_any_budget(start_api: Start, key: str) -> None:
+    server = start_api(bodies_bytes=1, max_batch_bytes=2 * MB)
+    for size, status in ((2 * MB, 400), (2 * MB + 1, 413), (2 * MB, 400)):
+        with closing(server.connect()) as connection:
+            connection.sendall(
+                head(key, "Transfer-Encoding: chunked", request="POST /schedule/batch")
+            )
+            connection.sendall(chunk(b" " * size) + b"0\r\n\r\n")
+            assert Reply(connection).status == status
+
+
+def test_bodies_behind_bad_keys_are_not_kept(start_api: Start, key: str) -> None:
+    server = start_api(bodies_bytes=1, max_batch_bytes=MB, max_connections_per_address=0)
+    before = server.memory_bytes()
+    with floods.large_bodies(server.port, 300):  # 60 MB, most of which wait to be refused
+        assert_healthy(server)
+        assert server.memory_bytes() - before < 24 * MB
+        with closing(server.connect()) as connection:
+            connection.sendall(head(key, "Content-Length: 200000") + b" " * 200_000)
+            assert Reply(connection).status == 400
+
+
+# Connections
+
+
+def test_an_idle_connection_is_closed(hasty: ApiProcess) -> None:
+    with closing(hasty.connect()) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert Reply(connection, "GET").status == 200
+        assert is_closed(connection)
+
+
+def test_empty_lines_do_not_keep_a_connection(hasty: ApiProcess) -> None:
+    with closing(hasty.connect()) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert Reply(connection, "GET").status == 200
+        connection.sendall(b"\r\n")
+        assert is_closed(connection)
+
+
+def test_a_client_that_reads_nothing_is_closed_upon(hasty: ApiProcess) -> None:
+    before = open_connections(hasty)
+    with floods.deaf(hasty.port, 10):
+        until(lambda: open_connections(hasty) >= before + 10, "they are connected")
+        until(lambda: open_connections(hasty) <= before, "they are gone")
+
+
+def test_clients_that_read_nothing_cost_no_memory(server: ApiProcess) -> None:
+    before = server.memory_bytes()
+    with floods.deaf(server.port, 100):  # of an answer of more than a megabyte
+        assert_healthy(server)
+        assert server.memory_bytes() - before < 16 * MB
+
+
+def test_requests_without_end_and_no_answer_read_cost_no_memory(server: ApiProcess) -> None:
+    before = server.memory_bytes()
+    with ExitStack() as stack:
+        for _ in range(20):
+            connection = stack.enter_context(closing(server.connect()))
+            connection.settimeout(0.2)
+            floods.endless_pipeline(connection, 20 * MB)
+        assert_healthy(server)
+        assert server.memory_bytes() - before < 24 * MB
+
+
+@pytest.mark.parametrize("flood", floods.HELD, ids=lambda flood: flood.__name__)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"max_connections": 40, "max_connections_per_address": 0},
+        {"max_connections_per_address": 40},
+        {"max_connections_per_address": 0, "most_files": 300},
+    ],
+    ids=["in all", "of an address", "at the limit of open files"],
+)
+def test_health_and_schedules_are_answered_whatever_is_held(
+    start_api: Start, key: str, settings: dict[str, int], flood: floods.Flood
+) -> None:
+    server = start_api(**settings)
+    text = json.dumps(payload()).encode()
+    with flood(server.port, 330):
+        for _ in range(5):
+            assert_healthy(server)
+        assert open_connections(server) < 300
+        with closing(server.connect()) as connection:
+            connection.sendall(head(key, f"Content-Length: {len(text)}") + text)
+            assert Reply(connection).status == 201
+
+
+def test_no_cap_an_address_is_none(start_api: Start) -> None:
+    server = start_api(max_connections_per_address=0)
+    with floods.idle(server.port, 1200):
+        until(lambda: open_connections(server) > 1200, "all of them are connected")
+
+
+def test_where_all_are_served_there_is_room_for_health_alone(start_api: Start) -> None:
+    server = start_api(max_connections=10)
+    request = b"GET /schedule HTTP/1.1\r\nHost: a\r\nx-api-key: pd_00_nobody\r\n\r\n"
+    with floods.held(server.port, 10, request * 32) as served:  # 320 refusals take three seconds
+        assert all(each.recv(1) for each in served)
+        with closing(server.connect()) as connection:
+            connection.sendall(b"GET /schedule HTTP/1.1\r\nHost: a\r\n\r\n")
+            reply = Reply(connection, "GET")
+        assert (reply.status, reply.headers["retry-after"]) == (503, "1")
+        assert reply.json == {"error": "Too many connections; try again in 1 s"}
+        with floods.silent(server.port, FOR_HEALTH * 2):
+            assert_healthy(server)
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::1", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("", ""),
+    ],
+)
+def test_an_address_of_ipv6_is_its_network(host: str, address: str) -> None:
+    assert address_of(host) == address

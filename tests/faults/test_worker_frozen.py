@@ -1,0 +1,125 @@
+"""A worker that stands still for longer than its leases and than a request may take, as a machine
+does that is suspended: it ends nothing as a timeout that it has not sent."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from scheduler.store import Store, keys
+from scheduler.times import format_iso8601
+from tests.door import Door
+from tests.servers import Customer, Deployment, PostdateProcess, Receiver, now_ms, until
+
+LEASE_MS = 1000
+LIMIT_MS = 2000
+FROZEN_MS = 3000
+# Of these 64 connect at a time, and the others wait in line.
+AT_THE_DOOR = 70
+IN_THE_WHEEL = 5
+# What is due so much later lies in the wheel soon, and for most of a second.
+WHEEL_S = 1.6
+LOST = "Worker lost; the request may have been sent"
+
+
+class Frozen:
+    """A worker that holds one of every kind, and is frozen then."""
+
+    def __init__(self, deployment: Deployment, receiver: Receiver, door: Door) -> None:
+        self.deployment = deployment
+        self.receiver = receiver
+        self.door = door
+        deployment.api()
+        self.worker: PostdateProcess = deployment.worker()
+        self.customer: Customer = deployment.customer()
+        self.frozen_ms = 0
+        post = self.customer.schedule
+        self.silent = post(receiver.answer("/silent", never=True))
+        self.answered = post(receiver.answer("/answered", held=True))
+        receiver.wait_for(1, "/silent")
+        receiver.wait_for(1, "/answered")
+        self.in_the_wheel = [post(receiver.url + "/wheel", WHEEL_S) for _ in range(IN_THE_WHEEL)]
+        self.at_the_door = self.customer.schedule_batch(
+            [{"targetUrl": door.url, "triggerAt": format_iso8601(now_ms())}] * AT_THE_DOOR
+        )
+
+    @property
+    def unsent(self) -> list[str]:
+        return [*self.at_the_door, *self.in_the_wheel]
+
+    def freeze(self) -> None:
+        """Stops the worker as it holds all; the door opens only then, and the answer comes."""
+        until(lambda: self._held() == 2 + len(self.unsent), "all of them held")
+        self.worker.signal(signal.SIGSTOP)
+        self.frozen_ms = now_ms()
+        assert not self.door.arrived
+        self.door.open()
+        self.receiver.let_go()
+
+    def wake(self) -> None:
+        until(lambda: now_ms() - self.frozen_ms > FROZEN_MS, "the end of lease and time limit")
+        self.worker.signal(signal.SIGCONT)
+
+    def _held(self) -> int:
+        async def count(store: Store) -> int:
+            held = keys.account(self.customer.account_id) + keys.HELD
+            return int(await store.client.zcard(held))
+
+        return self.deployment.in_store(count)
+
+    def arrivals(self) -> Counter[str]:
+        """Of what was not sent before: how often each schedule's request arrived."""
+        at_the_wheel = (each.schedule_id for each in self.receiver.at("/wheel"))
+        return self.door.arrived + Counter(at_the_wheel)
+
+    def outcomes(self) -> dict[str, tuple[str, str]]:
+        """Of all that has ended."""
+        return {
+            entry["scheduleId"]: (entry["status"], entry["errorMessage"])
+            for entry in self.customer.log()
+            if entry["status"] != "scheduled"
+        }
+
+    def all_ended(self) -> dict[str, tuple[str, str]]:
+        until(lambda: len(self.outcomes()) == 2 + len(self.unsent), "the end of all")
+        return self.outcomes()
+
+
+@pytest.fixture
+def frozen(receiver: Receiver) -> Iterator[Frozen]:
+    settings = {"lease_ms": LEASE_MS, "fire_timeout_ms": LIMIT_MS, "claim_ahead_ms": 1000}
+    with Door() as door, Deployment(**settings) as deployment:
+        scene = Frozen(deployment, receiver, door)
+        try:
+            yield scene
+        finally:
+            scene.worker.signal(signal.SIGCONT)
+        assert scene.worker.stop() == 0
+        assert deployment.problems() == []
+
+
+def test_alone_it_sends_what_it_had_not_sent_and_times_out_only_what_it_had(
+    frozen: Frozen,
+) -> None:
+    frozen.freeze()
+    frozen.wake()
+    outcomes = frozen.all_ended()
+    assert {outcomes[each] for each in frozen.unsent} == {("completed", "")}
+    assert frozen.arrivals() == dict.fromkeys(frozen.unsent, 1)
+    assert outcomes[frozen.silent] == ("failed", "Timeout after 2 seconds")
+    assert outcomes[frozen.answered] == ("completed", "")
+
+
+def test_what_another_worker_took_over_it_neither_sends_nor_records(frozen: Frozen) -> None:
+    frozen.freeze()
+    frozen.deployment.worker()
+    until(lambda: len(frozen.arrivals()) == len(frozen.unsent), "all of them fired by the other")
+    frozen.wake()
+    outcomes = frozen.all_ended()
+    assert {outcomes[each] for each in frozen.unsent} == {("completed", "")}
+    assert frozen.worker.stop() == 0
+    assert frozen.arrivals() == dict.fromkeys(frozen.unsent, 1)
+    assert frozen.customer.counts() == (len(frozen.unsent) + 1, 1)

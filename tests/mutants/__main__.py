@@ -1,0 +1,106 @@
+"""Applies each mutant in a copy of the tree, one after the other, and shows that tests notice.
+
+Exits with 1 if one survives or cannot be judged: its passage is gone, or its tests fail without it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from tests.mutants.mutants import MUTANTS, Mutant
+
+_ROOT = Path(__file__).resolve().parents[2]
+_ROOMS = ("scheduler", "api", "worker", "cli", "client", "tests", "pyproject.toml")
+_PASSED, _FAILED = 0, 1
+# A mutant that lets a test wait for ever has been noticed as well.
+_PYTEST = ("-m", "pytest", "-q", "-x", "--timeout=60", "-p", "no:cacheprovider")
+
+
+@click.command()
+@click.argument("words", nargs=-1)
+def main(words: tuple[str, ...]) -> None:
+    """Only the mutants whose names or files have one of WORDS in them; without any, all."""
+    chosen = [m for m in MUTANTS if not words or any(word in m.name + m.file for word in words)]
+    with tempfile.TemporaryDirectory(prefix="pd-mutants-") as folder:
+        tree = _copied(Path(folder))
+        sound = _sound(tree, chosen)
+        told = [(mutant, _judged(tree, mutant, sound)) for mutant in chosen]
+    bad = [mutant.name for mutant, verdict in told if verdict != "caught"]
+    click.echo(f"{len(told) - len(bad)} of {len(told)} mutants were caught.")
+    sys.exit(bool(bad or not told))
+
+
+def _judged(tree: Path, mutant: Mutant, sound: set[tuple[str, ...]]) -> str:
+    began_s = time.monotonic()
+    verdict = _verdict(tree, mutant, sound)
+    took_s = time.monotonic() - began_s
+    click.echo(f"{verdict:<22} {took_s:5.1f} s  {mutant.name} ({mutant.file})")
+    return verdict
+
+
+def _verdict(tree: Path, mutant: Mutant, sound: set[tuple[str, ...]]) -> str:
+    if mutant.tests not in sound:
+        return "FAILS WITHOUT IT"
+    if (tree / mutant.file).read_text().count(mutant.text) != 1:
+        return "PASSAGE NOT FOUND ONCE"
+    with _applied(tree / mutant.file, mutant):
+        code = _run(tree, mutant.tests)
+    return {_PASSED: "SURVIVED", _FAILED: "caught"}.get(code, f"PYTEST SAID {code}")
+
+
+def _sound(tree: Path, mutants: list[Mutant]) -> set[tuple[str, ...]]:
+    """The tests that pass in the tree as it is: others can show nothing."""
+    return {tests for tests in {m.tests for m in mutants} if _run(tree, tests) == _PASSED}
+
+
+@contextmanager
+def _applied(path: Path, mutant: Mutant) -> Iterator[None]:
+    before = path.read_text()
+    # The copy's bytecode is told from its source by second and size, which may both be the same.
+    bytecode = Path(importlib.util.cache_from_source(str(path)))
+    try:
+        path.write_text(before.replace(mutant.text, mutant.instead))
+        bytecode.unlink(missing_ok=True)
+        yield
+    finally:
+        path.write_text(before)
+        bytecode.unlink(missing_ok=True)
+
+
+def _run(tree: Path, tests: tuple[str, ...]) -> int:
+    """What pytest, in the tree, says of these tests."""
+    environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    done = subprocess.run(
+        [sys.executable, "-P", *_PYTEST, *tests],
+        cwd=tree,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+    return done.returncode
+
+
+def _copied(folder: Path) -> Path:
+    for room in _ROOMS:
+        if (_ROOT / room).is_dir():
+            shutil.copytree(_ROOT / room, folder / room)
+        else:
+            shutil.copy2(_ROOT / room, folder / room)
+    return folder
+
+
+if __name__ == "__main__":
+    main()

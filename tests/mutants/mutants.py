@@ -1,0 +1,407 @@
+"""The mutants, as data: one for each rule that a broken one of its kind once went unnoticed.
+
+Each replaces one passage, which must stand in its file exactly once, and names the tests that are
+to fail with it. A rule that moves takes its mutant along.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+STORE = "scheduler/store/"
+
+
+class Mutant(NamedTuple):
+    """`instead` of `text` in `file` breaks what `name` says; `tests`, as pytest takes them,
+    notice."""
+
+    name: str
+    file: str
+    text: str
+    instead: str
+    tests: tuple[str, ...]
+
+
+MUTANTS = (
+    # The store
+    Mutant(
+        "certainly not done, after a lost reply",
+        STORE + "server.py",
+        "                if not maybe_done:\n                    raise\n",
+        "                raise\n",
+        ("tests/scheduler/test_repeated.py",),
+    ),
+    Mutant(
+        "certainly not done, after the last attempt",
+        STORE + "server.py",
+        "            if maybe_done:\n                raise OutcomeUnknown(",
+        "            if False:\n                raise OutcomeUnknown(",
+        ("tests/scheduler/test_repeated.py",),
+    ),
+    Mutant(
+        "an index is trimmed to its newest",
+        STORE + "log/append.inc.lua",
+        "'MINID', '~', math.max(0, first - 1), id,",
+        "'MINID', '~', now_ms, id,",
+        ("tests/scheduler/test_chunks.py", "-k", "one_by_one"),
+    ),
+    Mutant(
+        "a plan's rate is forgotten at once",
+        STORE + "accounts/admit.lua",
+        "'PX', 2000)",
+        "'PX', 20)",
+        ("tests/scheduler/test_rates.py",),
+    ),
+    Mutant(
+        "a plan's rate is forgotten before it is paid for",
+        STORE + "accounts/admit.lua",
+        "'PX', 2000)",
+        "'PX', 900)",
+        ("tests/scheduler/test_rates.py",),
+    ),
+    Mutant(
+        "a once-key never expires",
+        STORE + "schedules/create.lua",
+        "redis.call('SET', key, note, 'PX', once_ttl_ms)",
+        "redis.call('SET', key, note)",
+        ("tests/scheduler/test_once_keys.py",),
+    ),
+    Mutant(
+        "what comes in with an early time pushes ahead",
+        STORE + "due.inc.lua",
+        "math.max(at, now_ms)",
+        "at",
+        ("tests/scheduler/test_turns.py", "-k", "push_ahead"),
+    ),
+    Mutant(
+        "a flood keeps its turn",
+        STORE + "claims/claim.lua",
+        "string.format('%.3f', math.max(due, turn))",
+        "string.format('%.3f', due)",
+        ("tests/scheduler/test_fairness.py", "-k", "forty"),
+    ),
+    Mutant(
+        "who is passed over is claimed from",
+        STORE + "claims/claim.lua",
+        "  passed_over[ARGV[i]] = true\n",
+        "",
+        ("tests/scheduler/test_fairness.py", "-k", "passed_over"),
+    ),
+    Mutant(
+        "the dead are never forgotten",
+        STORE + "operators/heartbeat.lua",
+        "> tonumber(ARGV[3]) then",
+        "> 1e15 then",
+        ("tests/scheduler/test_workers.py",),
+    ),
+    Mutant(
+        "a takeover is a first attempt",
+        STORE + "claims/claim.lua",
+        "(held_since[i] and 1 or 0)) + 1",
+        "0) + 1",
+        ("tests/scheduler/test_lease.py", "-k", "fakeredis"),
+    ),
+    Mutant(
+        "a third attempt is a second",
+        STORE + "claims/claim.lua",
+        "          tried[#tried + 1], tried[#tried + 2] = schedule, attempt\n",
+        "",
+        ("tests/scheduler/test_lease.py", "-k", "fakeredis"),
+    ),
+    Mutant(
+        "a release uses up its attempt",
+        STORE + "claims/claims.py",
+        "each.request.trigger_at_ms, each.attempt - 1)",
+        "each.request.trigger_at_ms, each.attempt)",
+        ("tests/scheduler/test_lease.py", "-k", "release"),
+    ),
+    Mutant(
+        "a release forgets the attempts before",
+        STORE + "claims/release.lua",
+        "redis.call('HSET', tried, schedule, ARGV[i + 4])",
+        "redis.call('HDEL', tried, schedule)",
+        ("tests/scheduler/test_lease.py", "-k", "release and fakeredis"),
+    ),
+    Mutant(
+        "an extension forgets an attempt used up by the worker",
+        STORE + "claims/extend.lua",
+        "if tonumber(ARGV[i + 3]) > 1 then",
+        "if tonumber(ARGV[i + 3]) > 2 then",
+        ("tests/scheduler/test_lease.py", "-k", "fakeredis"),
+    ),
+    Mutant(
+        "replies of a call that was given up are the next call's",
+        STORE + "line.py",
+        "                call = waiting[0]\n",
+        "                while len(waiting) > 1 and waiting[0].future.done():\n"
+        "                    waiting.popleft()\n"
+        "                call = waiting[0]\n",
+        ("tests/scheduler/test_line.py",),
+    ),
+    Mutant(
+        "a line is used on after a reply that did not come",
+        STORE + "line.py",
+        '            self.close(exceptions.TimeoutError("Timeout reading from the server"))\n',
+        "            call = self._waiting.popleft()\n"
+        '            call.future.set_exception(exceptions.TimeoutError("Timeout"))\n',
+        ("tests/scheduler/test_line.py",),
+    ),
+    Mutant(
+        "the number of shards is read once",
+        STORE + "operators/shards.py",
+        "            await self.read()\n        return self.count",
+        "        return self.count",
+        ("tests/scheduler/test_accounts.py", "-k", "more_shards"),
+    ),
+    # Acks
+    Mutant(
+        "a refused batch is dropped whole",
+        "worker/acks.py",
+        "        if len(batch) > 1:\n",
+        "        if False:\n",
+        ("tests/worker/test_acks.py",),
+    ),
+    Mutant(
+        "an unforeseen exception ends the sender",
+        "worker/acks.py",
+        "            except Exception as error:\n",
+        "            except ZeroDivisionError as error:\n",
+        ("tests/worker/test_acks.py",),
+    ),
+    Mutant(
+        "an unforeseen exception is repeated for ever",
+        "worker/acks.py",
+        "                if stumbles > _STUMBLES:\n",
+        "                if False:\n",
+        ("tests/worker/test_acks.py",),
+    ),
+    Mutant(
+        "batches of any weight",
+        "worker/acks.py",
+        "        if left < 0:\n",
+        "        if False:\n",
+        ("tests/worker/test_acks.py",),
+    ),
+    Mutant(
+        "an ack that the store did not take does not lose touch",
+        "worker/acks.py",
+        "                self._touch.lose([shard], error)\n",
+        "                pass\n",
+        ("tests/worker/test_acks.py",),
+    ),
+    # Leases
+    Mutant(
+        "no grace after the store's start",
+        "worker/leases.py",
+        "max(0, lease_ms - store_uptime_ms)",
+        "0",
+        ("tests/worker/test_leases.py",),
+    ),
+    Mutant(
+        "the store's uptime is not asked",
+        "worker/worker.py",
+        "1000 * store.uptime_s",
+        "settings.lease_ms",
+        ("tests/worker/test_worker.py", "-k", "stores_start"),
+    ),
+    Mutant(
+        "no grace for a shard that is back",
+        "worker/leases.py",
+        "            self._grace_until_s[shard] = time.monotonic() + self._lease_s\n",
+        "",
+        ("tests/worker/test_leases.py",),
+    ),
+    Mutant(
+        "a claim in grace takes over",
+        "worker/claimer.py",
+        "0 if self._touch.has_grace(shard) else self._store.clock.now_ms()",
+        "self._store.clock.now_ms()",
+        ("tests/worker/test_claimer.py",),
+    ),
+    Mutant(
+        "no extension before claiming again",
+        "worker/worker.py",
+        "            await self._leases.extend(shard)\n",
+        "            pass\n",
+        ("tests/worker/test_worker.py", "-k", "away"),
+    ),
+    Mutant(
+        "no ack before claiming again",
+        "worker/worker.py",
+        "        await self._acks.settle(shard, _ACKS_FIRST_S)\n",
+        "",
+        ("tests/worker/test_worker.py", "-k", "away"),
+    ),
+    Mutant(
+        "a lease that may have ended is sent",
+        "worker/firer.py",
+        "if now_s > invocation.lease_until_s - _LEASE_MARGIN_S and",
+        "if False and",
+        ("tests/worker/test_unsure.py",),
+    ),
+    Mutant(
+        "a lease that ends before its request arrives is sent",
+        "worker/firer.py",
+        "_LEASE_MARGIN_S = 0.25",
+        "_LEASE_MARGIN_S = 0.0",
+        ("tests/worker/test_unsure.py",),
+    ),
+    Mutant(
+        "what was sent once is postponed",
+        "worker/firer.py",
+        "        if fire.resent:\n            self._give_up(fire, wire, failed(",
+        "        if False:\n            self._give_up(fire, wire, failed(",
+        ("tests/worker/test_unsure.py",),
+    ),
+    Mutant(
+        "what another has by now is fired",
+        "worker/worker.py",
+        "        gone = set(lost)\n",
+        "        gone: set[Invocation] = set()\n",
+        ("tests/worker/test_worker.py",),
+    ),
+    Mutant(
+        "a confirmation that failed is forgotten",
+        "worker/worker.py",
+        "            self._to_confirm.setdefault(shard, []).extend(unsure)\n",
+        "",
+        ("tests/worker/test_worker.py",),
+    ),
+    Mutant(
+        "what is unsure is fired by a worker that drains",
+        "worker/worker.py",
+        "        if self._draining:\n            await self._give_back(ours)",
+        "        if False:\n            await self._give_back(ours)",
+        ("tests/worker/test_worker.py",),
+    ),
+    Mutant(
+        "a drain leaves what lies in the wheel",
+        "worker/worker.py",
+        "await self._give_back(self._wheel.clear())",
+        "self._holdings.remove(self._wheel.clear())",
+        ("tests/worker/test_worker.py",),
+    ),
+    # The claimer
+    Mutant(
+        "floods are not kept from filling a worker",
+        "worker/claimer.py",
+        "pass_over=self._holdings.crowding(),",
+        "pass_over=[],",
+        ("tests/worker/test_claimer.py",),
+    ),
+    Mutant(
+        "nobody crowds",
+        "worker/holdings.py",
+        "_SHARE_OF_FREE = 4",
+        "_SHARE_OF_FREE = 10**6",
+        ("tests/worker/test_holdings.py", "tests/worker/test_claimer.py"),
+    ),
+    Mutant(
+        "what is not late is claimed from the shards of others",
+        "worker/claimer.py",
+        "ahead_ms=self._ahead_ms if own else -_LATE_MS,",
+        "ahead_ms=self._ahead_ms,",
+        ("tests/worker/test_claimer.py",),
+    ),
+    Mutant(
+        "nobody helps with a backlog",
+        "worker/claimer.py",
+        "                self._backlogged.add(shard)\n",
+        "                pass\n",
+        ("tests/worker/test_claimer.py",),
+    ),
+    Mutant(
+        "help never ends",
+        "worker/claimer.py",
+        "            self._backlogged.discard(shard)\n",
+        "",
+        ("tests/worker/test_claimer.py",),
+    ),
+    Mutant(
+        "a slow store is not lost",
+        "worker/claimer.py",
+        "            found = dict.fromkeys(found, slow)\n",
+        "",
+        ("tests/worker/test_claimer.py",),
+    ),
+    Mutant(
+        "the dead keep their shards",
+        "worker/presence.py",
+        "preferred_shards(self._worker_id, alive, count)",
+        "preferred_shards(self._worker_id, [], count)",
+        ("tests/worker/test_presence.py",),
+    ),
+    Mutant(
+        "shards that were added are nobody's",
+        "worker/presence.py",
+        "await self._store.shards.newest()",
+        "self._store.shards.count",
+        ("tests/worker/test_presence.py",),
+    ),
+    # The way of a fire
+    Mutant(
+        "expired at its very millisecond",
+        "worker/outcome.py",
+        "now_ms > request.expires_at_ms",
+        "now_ms >= request.expires_at_ms",
+        ("tests/worker/test_outcome.py",),
+    ),
+    Mutant(
+        "a dead connection is used again",
+        "worker/pool.py",
+        "                if wire.is_open:\n                    return wire\n",
+        "                return wire\n",
+        ("tests/worker/test_pool.py",),
+    ),
+    Mutant(
+        "a wire with an unsent rest is used again",
+        "worker/wire.py",
+        "            and self._rest is None\n",
+        "",
+        ("tests/worker/test_wire_bytes.py",),
+    ),
+    Mutant(
+        "a wire with a full buffer is used again",
+        "worker/wire.py",
+        "            and self._transport.get_write_buffer_size() == 0\n",
+        "",
+        ("tests/worker/test_wire_bytes.py",),
+    ),
+    Mutant(
+        "a resolver that stumbles takes an answer back",
+        "worker/guard.py",
+        "elif found.failure is Failure.UNRESOLVED and old and now < old.usable_until_s:",
+        "elif False and old is not None:",
+        ("tests/worker/test_guard.py",),
+    ),
+    Mutant(
+        "an attempt is sent before it is told",
+        "worker/firer.py",
+        "            self.firer.note_resent(self.invocation)\n"
+        "            self.firer.connect(self)\n",
+        "            self.firer.connect(self)\n"
+        "            self.firer.note_resent(self.invocation)\n",
+        ("tests/worker/test_wire.py", "-k", "used_up"),
+    ),
+    Mutant(
+        "a pause is charged to what was not sent",
+        "worker/deadlines.py",
+        "            if not entry.is_sent:\n",
+        "            if False:\n",
+        ("tests/worker/test_deadlines.py",),
+    ),
+    Mutant(
+        "what came during a pause is not read first",
+        "worker/deadlines.py",
+        "_READ_FIRST_S = 0.1",
+        "_READ_FIRST_S = -1.0",
+        ("tests/worker/test_deadlines.py",),
+    ),
+    Mutant(
+        "the wheel believes a clock from before its claim",
+        "worker/wheel.py",
+        "_Turn(deque(by_time), self._clock.offset_since_us(reading), reading)",
+        "_Turn(deque(by_time), self._clock.offset_since_us(0), reading)",
+        ("tests/worker/test_wheel.py",),
+    ),
+)

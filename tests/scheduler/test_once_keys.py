@@ -1,0 +1,52 @@
+"""What is created under a key is created once in the key's life, which is a day."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.errors import KeyReused
+from scheduler.models import Idempotency, Request
+from tests.scheduler.scene import CREDITS, URL, Scene
+
+DAY_MS = 86_400_000
+ONCE = Idempotency("key", "what was asked", b"note")
+
+
+async def created(scene: Scene, once: Idempotency = ONCE) -> tuple[str, bool]:
+    request = Request(await scene.clock.now_ms() + 3 * DAY_MS, "POST", URL)
+    found = await scene.store.schedules.create_all(scene.account_id, [request], once)
+    [schedule_id] = found.schedule_ids
+    return schedule_id, found.replayed
+
+
+async def test_a_key_is_known_for_a_day_and_then_new_again(fake_scene: Scene) -> None:
+    scene = fake_scene
+    first, _ = await created(scene)
+    await scene.clock.pass_ms(DAY_MS - 1)
+    assert await created(scene) == (first, True)
+    before = await scene.store.schedules.created_before(scene.account_id, ONCE)
+    assert before is not None
+    assert (before.schedule_ids, before.note) == ([first], b"note")
+    await scene.clock.pass_ms(2)
+    assert await scene.store.schedules.created_before(scene.account_id, ONCE) is None
+    second, replayed = await created(scene, Idempotency("key", "something else"))
+    assert (second != first, replayed) == (True, False)
+    assert (await scene.holdings()).credits == CREDITS - 2
+
+
+async def test_a_replay_does_not_prolong_a_keys_life(fake_scene: Scene) -> None:
+    scene = fake_scene
+    await created(scene)
+    await scene.clock.pass_ms(DAY_MS // 2)
+    assert (await created(scene))[1]
+    with pytest.raises(KeyReused):
+        await created(scene, Idempotency("key", "something else"))
+    await scene.clock.pass_ms(DAY_MS // 2 + 1)
+    assert not (await created(scene))[1]
+
+
+async def test_every_key_in_the_store_has_an_end(scene: Scene) -> None:
+    await created(scene)
+    names = [name async for name in scene.store.client.scan_iter(match=scene.base + "once:*")]
+    assert len(names) == 1
+    assert 0 < await scene.store.client.pttl(names[0]) <= DAY_MS

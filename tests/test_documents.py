@@ -1,0 +1,88 @@
+"""What the documents name is there, and what there is they name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from api.fields import FIELDS
+from cli.main import main
+from scheduler.settings import Settings, from_environment, unknown_variables
+
+_ROOT = Path(__file__).parent.parent
+DOCUMENTS = [
+    *_ROOT.glob("*.md"),
+    *_ROOT.glob("docs/*.md"),
+    _ROOT / "client/README.md",
+    _ROOT / "benchmarks/README.md",
+]
+_LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
+_SETTING = re.compile(r"^\| (`POSTDATE_\w+`(?:, `POSTDATE_\w+`)*) \| ([^|]*) \|", re.MULTILINE)
+
+
+def settings_documented() -> dict[str, str]:
+    """Each variable of the table, and what it says of the default."""
+    found: dict[str, str] = {}
+    for names, said in _SETTING.findall((_ROOT / "docs/settings.md").read_text()):
+        defaults = said.split(", ")
+        for place, name in enumerate(re.findall(r"`(\w+)`", names)):
+            found[name] = defaults[place % len(defaults)].strip("`")
+    return found
+
+
+def test_every_setting_is_in_the_table_and_no_other() -> None:
+    plain = {f"POSTDATE_{field.upper()}" for field in Settings.__struct_fields__}
+    rates = {f"POSTDATE_RATE_{plan.upper()}" for plan in Settings().rate_limits}
+    assert settings_documented().keys() == (plain - {"POSTDATE_RATE_LIMITS"}) | rates
+    assert unknown_variables(settings_documented()) == []
+
+
+def test_the_table_tells_the_defaults() -> None:
+    told = {name: text for name, text in settings_documented().items() if text.isdigit()}
+    assert len(told) > 15
+    # The number of shards is the store's to say, and no default of the setting.
+    told.pop("POSTDATE_SHARDS")
+    assert from_environment(told) == Settings()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(_ROOT)))
+def test_links_lead_somewhere(document: Path) -> None:
+    for file, anchor in _LINK.findall(document.read_text()):
+        target = (document.parent / file).resolve() if file else document
+        assert target.exists(), f"{file} is not there"
+        if anchor:
+            assert anchor in anchors(target), f"{file}#{anchor} is not there"
+
+
+def anchors(document: Path) -> set[str]:
+    """Of its headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", document.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+def test_every_command_is_in_the_list() -> None:
+    listed = (_ROOT / "docs/commands.md").read_text()
+    missing = [name for name in commands(main, "") if f"`{name}" not in listed]
+    # The second and later ones of a line leave out what all of them begin with.
+    assert [name for name in missing if f"`{name.removeprefix('postdate ')}" not in listed] == []
+
+
+def commands(group: click.Group, before: str) -> Iterator[str]:
+    """The names of those that do something: `postdate key create`."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
+        path = f"{before or 'postdate'} {name}"
+        if isinstance(found, click.Group):
+            yield from commands(found, path)
+        else:
+            yield path
+
+
+def test_every_field_of_a_schedule_is_told() -> None:
+    told = (_ROOT / "docs/api.md").read_text()
+    assert [name for name in FIELDS if f"| `{name}` |" not in told] == []

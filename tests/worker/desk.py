@@ -1,0 +1,206 @@
+"""A store that plays what it is told to, for tests of the worker's own rules."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+from scheduler.errors import StoreUnavailable
+from scheduler.models import Invocation, Outcome, Request, Status
+from scheduler.store import Store
+from scheduler.store.claims.claims import Ack, Batch, Look
+from scheduler.store.clock import StoreClock
+from worker.claimer import Claimer
+from worker.holdings import Holdings
+from worker.leases import Touch
+from worker.presence import Presence
+
+LEASE_MS = 15_000
+COMPLETED = Outcome(Status.COMPLETED, 200, 1, "")
+AWAY = StoreUnavailable("away")
+
+
+class Invocations:
+    """Makes invocations, each with an id of its own; their leases end when they are told to."""
+
+    def __init__(self) -> None:
+        self._number = 0
+
+    def one(
+        self,
+        shard: int = 0,
+        account: str = "x",
+        *,
+        lease_until_s: float = math.inf,
+        attempt: int = 1,
+        **request: Any,
+    ) -> Invocation:
+        self._number += 1
+        fields = {"trigger_at_ms": 0, "method": "GET", "url": "http://example.com/"} | request
+        schedule_id = f"sch_{self._number:026}"
+        account_id = f"acc_{shard:02d}_{account}"
+        return Invocation(
+            shard, account_id, schedule_id, "1", attempt, lease_until_s, Request(**fields)
+        )
+
+    def many(self, count: int, *place: Any, **fields: Any) -> list[Invocation]:
+        return [self.one(*place, **fields) for _ in range(count)]
+
+
+class ScriptedClaims:
+    """Shards with so many due each; those in `away` fail. `calls` notes what was asked of which
+    shard; `raised` has the errors that the next calls of a name end with, None for none; what is in
+    `taken` is another worker's by now; `given` is handed out by the next claims as it is."""
+
+    def __init__(self, clock: StoreClock, due: dict[int, int]) -> None:
+        self.clock = clock
+        self.due = due
+        self.away: set[int] = set()
+        self.late_since_ms: dict[int, float] = {}
+        self.backlog_since_ms: dict[int, float] = {}
+        self.asked: list[dict[str, Any]] = []
+        self.claimed: list[tuple[int, int]] = []
+        self.calls: list[tuple[str, int]] = []
+        self.raised: defaultdict[str, list[Exception | None]] = defaultdict(list)
+        self.taken: set[Invocation] = set()
+        self.given: list[Invocation] = []
+        self.extended: list[Invocation] = []
+        self.released: list[Invocation] = []
+        self.batches: list[list[Ack]] = []
+        self.acked: list[Ack] = []
+        self.looking: Callable[[], None] = lambda: None
+        self.make = Invocations()
+        self._turn_ms = dict.fromkeys(due, 0.0)
+
+    async def realign(self, shard: int) -> None: ...
+
+    async def look(self, shards: Sequence[int]) -> dict[int, Any]:
+        self.looking()
+        return {shard: AWAY if shard in self.away else self._look(shard) for shard in shards}
+
+    def _look(self, shard: int) -> Look:
+        waits = self.due[shard] or any(each.shard == shard for each in self.given)
+        next_ms = self.late_since_ms.get(shard, self._turn_ms[shard]) if waits else None
+        return Look(next_ms, self.backlog_since_ms.get(shard))
+
+    async def claim(self, shard: int, *, most: int, **asked: Any) -> Batch:
+        await self._enter("claim", shard)
+        self.asked.append({"shard": shard, "most": most, **asked})
+        given = [each for each in self.given if each.shard == shard]
+        self.given = [each for each in self.given if each.shard != shard]
+        count = min(most, self.due[shard])
+        self.due[shard] -= count
+        self.claimed.append((shard, count))
+        self._turn_ms[shard] = self.clock.now_us() / 1000
+        return Batch(
+            given + self.make.many(count, shard),
+            self._turn_ms[shard] if self.due[shard] else None,
+            self.due[shard] > 0,
+            self.clock.readings,
+        )
+
+    async def extend(
+        self, shard: int, lease_ms: int, invocations: Sequence[Invocation]
+    ) -> list[Invocation]:
+        await self._enter("extend", shard)
+        self.extended += invocations
+        # Half a lease, so that it is prolonged again whenever that is asked for.
+        for each in invocations:
+            if each not in self.taken:
+                each.lease_until_s = time.monotonic() + LEASE_MS / 2000
+        return [each for each in invocations if each in self.taken]
+
+    async def release(self, shard: int, invocations: Sequence[Invocation]) -> None:
+        assert {each.shard for each in invocations} == {shard}
+        await self._enter("release", shard)
+        self.released += invocations
+
+    async def ack(self, shard: int, acks: Sequence[Ack]) -> list[int]:
+        self.batches.append(list(acks))
+        await self._enter("ack", shard)
+        self.acked += acks
+        return [-1 if ack.invocation in self.taken else 1 for ack in acks]
+
+    async def _enter(self, name: str, shard: int) -> None:
+        await asyncio.sleep(0)
+        self.calls.append((name, shard))
+        error = self.raised[name].pop(0) if self.raised[name] else None
+        if error is not None or shard in self.away:
+            raise error or AWAY
+
+
+class ScriptedStore:
+    """As much of a store as a worker uses."""
+
+    def __init__(self, due: dict[int, int]) -> None:
+        self.clock = StoreClock()
+        self.clock.observe(1_795_161_600_000_000)
+        self.claims = ScriptedClaims(self.clock, due)
+        self.server = SimpleNamespace(routed=False)
+        self.shards = self
+        self.workers = self
+        self.count = self.now_count = len(due)
+        self.alive: list[str] = []
+        self.left: list[str] = []
+        self.uptime_s = 3600
+        self.closed = False
+
+    @property
+    def as_store(self) -> Store:
+        return cast("Store", self)
+
+    async def newest(self) -> int:
+        """`count` is what was read last, `now_count` what the store has now."""
+        self.count = self.now_count
+        return self.count
+
+    async def beat(self, worker_id: str, says: dict[str, Any]) -> list[str]:
+        return [worker_id, *self.alive]
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+    async def leave(self, worker_id: str) -> None:
+        self.left.append(worker_id)
+
+
+class Desk:
+    """A claimer over scripted shards, all its own unless `own` says which; what it claims is held
+    until `finish`."""
+
+    def __init__(self, due: dict[int, int], slots: int, own: Iterable[int] | None = None) -> None:
+        scripted = ScriptedStore(due)
+        self.claims = scripted.claims
+        self.clock = scripted.clock
+        self.store = scripted.as_store
+        self.holdings = Holdings(slots)
+        self.touch = Touch(LEASE_MS, LEASE_MS)
+        shards = frozenset(due if own is None else own)
+        presence = cast("Presence", SimpleNamespace(shards=shards))
+        self.fired: list[Invocation] = []
+        self.claimer = Claimer(
+            self.store,
+            self.holdings,
+            presence,
+            self.touch,
+            lease_ms=LEASE_MS,
+            ahead_ms=25,
+            claimed=lambda batch: self.fired.extend(batch.invocations),
+            looked=lambda: None,
+        )
+
+    async def turn(self) -> None:
+        """One step, and the claims it started."""
+        await self.claimer.step()
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    def finish(self) -> None:
+        self.holdings.remove(self.fired)
+        self.fired.clear()
+        self.claimer.wake()

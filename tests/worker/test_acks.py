@@ -1,0 +1,186 @@
+"""An outcome is recorded whatever happens on the way, and one bad one holds up no other."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from scheduler.errors import OutcomeUnknown, StoreError, StoreRefused, StoreUnavailable
+from scheduler.models import Invocation
+from scheduler.store.claims.claims import Ack
+from tests.worker.desk import AWAY, COMPLETED, LEASE_MS, Invocations, ScriptedStore
+from tests.worker.scripted import until
+from worker.acks import Acks
+from worker.holdings import Holdings
+from worker.leases import Touch
+
+REFUSED = StoreRefused("too long")
+UNFORESEEN = RuntimeError("nobody thought of it")
+# As often as that a batch that failed by surprise is tried whole.
+TRIES = 6
+
+
+class Scene:
+    """Acks over two scripted shards."""
+
+    def __init__(self) -> None:
+        store = ScriptedStore({0: 0, 1: 0})
+        self.claims = store.claims
+        self.raised = store.claims.raised["ack"]
+        self.holdings = Holdings(1000)
+        self.touch = Touch(LEASE_MS, LEASE_MS)
+        self.acked = 0
+        self.acks = Acks(store.as_store, self.holdings, self.touch, self._note)
+
+    def _note(self) -> None:
+        self.acked += 1
+
+    def end(self, invocations: list[Invocation]) -> None:
+        self.holdings.add(invocations)
+        for each in invocations:
+            self.acks.add(Ack(each, COMPLETED, 0))
+
+    async def settled(self) -> None:
+        await asyncio.wait_for(self.holdings.emptied(), 5)
+        await until(lambda: self.acks._senders == {})
+
+    @property
+    def recorded(self) -> list[Invocation]:
+        return [ack.invocation for ack in self.claims.acked]
+
+    @property
+    def sizes(self) -> list[int]:
+        return [len(batch) for batch in self.claims.batches]
+
+
+@pytest.fixture
+def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    monkeypatch.setattr("worker.upkeep._FIRST_PAUSE_S", 0.0)
+    return Scene()
+
+
+@pytest.mark.parametrize(
+    "error", [StoreUnavailable("read only"), OutcomeUnknown("lost"), StoreError("whatever it is")]
+)
+async def test_an_ack_is_repeated_until_the_store_takes_it(scene: Scene, error: StoreError) -> None:
+    scene.raised += [error] * 20
+    [invocation] = held = Invocations().many(1)
+    scene.end(held)
+    await asyncio.sleep(0)
+    assert len(scene.holdings) == 1
+    await scene.settled()
+    assert (scene.recorded, scene.acked) == ([invocation], 1)
+    assert scene.touch.lost == {0}, "until it is recovered, nothing more is claimed there"
+
+
+async def test_what_ends_together_is_sent_together_and_a_shard_waits_for_no_other(
+    scene: Scene,
+) -> None:
+    make = Invocations()
+    scene.claims.away.add(1)
+    scene.end(there := make.many(2, 1))
+    scene.end(here := make.many(3, 0))
+    await until(lambda: scene.recorded == here)
+    scene.claims.away.clear()
+    await scene.settled()
+    assert scene.recorded == here + there
+
+
+async def test_a_refused_batch_is_sent_one_by_one_and_only_the_bad_one_is_given_up(
+    scene: Scene,
+) -> None:
+    first, bad, third = held = Invocations().many(3)
+    scene.raised += [REFUSED, None, REFUSED, None]
+    with capture_logs() as told:
+        scene.end(held)
+        await scene.settled()
+    assert scene.recorded == [first, third]
+    assert scene.sizes == [3, 1, 1, 1]
+    assert [(each["event"], each["schedule"]) for each in told] == [
+        ("an outcome cannot be recorded", bad.schedule_id)
+    ]
+    assert scene.touch.lost == set()
+
+
+async def test_what_nobody_foresaw_is_repeated_as_it_is(scene: Scene) -> None:
+    held = Invocations().many(3)
+    scene.raised += [UNFORESEEN] * (TRIES - 1)
+    with capture_logs() as told:
+        scene.end(held)
+        await scene.settled()
+    assert scene.recorded == held
+    assert scene.sizes == [3] * TRIES
+    assert [each["event"] for each in told] == ["an ack failed; it is repeated"]
+
+
+async def test_what_stays_unforeseen_is_sent_one_by_one_and_given_up_one_by_one(
+    scene: Scene,
+) -> None:
+    first, bad, third = held = Invocations().many(3)
+    scene.raised += [*[UNFORESEEN] * TRIES, None, *[UNFORESEEN] * TRIES, None]
+    with capture_logs() as told:
+        scene.end(held)
+        await scene.settled()
+    assert scene.recorded == [first, third]
+    assert scene.sizes == [3] * TRIES + [1] * (1 + TRIES + 1)
+    given_up = [each for each in told if each["event"] == "an outcome cannot be recorded"]
+    assert [each["schedule"] for each in given_up] == [bad.schedule_id]
+
+
+@pytest.mark.parametrize("error", [REFUSED, UNFORESEEN, AWAY])
+async def test_after_any_error_what_comes_later_is_recorded(scene: Scene, error: Exception) -> None:
+    make = Invocations()
+    scene.raised += [error] * TRIES
+    scene.end(make.many(1))
+    await scene.settled()
+    scene.raised.clear()
+    scene.end(later := make.many(2))
+    await scene.settled()
+    assert scene.recorded[-2:] == later
+
+
+async def test_what_another_recorded_is_not_held_any_more(scene: Scene) -> None:
+    mine, theirs = held = Invocations().many(2)
+    scene.claims.taken.add(theirs)
+    with capture_logs() as told:
+        scene.end(held)
+        await scene.settled()
+    assert [each["schedule"] for each in told] == [theirs.schedule_id]
+    assert mine in scene.recorded
+
+
+async def test_batches_are_bounded_in_number(scene: Scene) -> None:
+    scene.end(held := Invocations().many(300))
+    await scene.settled()
+    assert scene.sizes == [128, 128, 44]
+    assert scene.recorded == held
+
+
+def url_of(size: int) -> dict[str, Any]:
+    return {"url": "http://example.com/".ljust(size, "x")}
+
+
+async def test_batches_are_bounded_in_bytes(scene: Scene) -> None:
+    make = Invocations()
+    long = [make.one(**url_of(60_000)) for _ in range(3)]
+    longest = make.one(**url_of(200_000))
+    scene.end(held := [*long, longest, make.one(), make.one()])
+    await scene.settled()
+    assert scene.sizes == [2, 1, 1, 2]
+    assert scene.recorded == held
+
+
+async def test_settling_ends_when_all_is_recorded_or_the_time_is_up(scene: Scene) -> None:
+    await scene.acks.settle(0, 5)
+    scene.end(Invocations().many(1))
+    await scene.acks.settle(0, 5)
+    assert len(scene.recorded) == 1
+    scene.claims.away.add(0)
+    scene.end(Invocations().many(1))
+    await scene.acks.settle(0, 0.01)
+    assert len(scene.holdings) == 1
+    scene.claims.away.clear()
+    await scene.settled()

@@ -1,0 +1,164 @@
+"""Firing at a target that more fires want than may have a connection to it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from scheduler.models import Delivery, Invocation
+from tests.worker.firing import OK, Fired, fired, firer_for_tests, invocation_of
+from tests.worker.scripted import Line, Script, answer, answering, playing, until
+
+
+def slow(delay_s: float, answers: int = 1000) -> Script:
+    async def script(line: Line) -> None:
+        for _ in range(answers):
+            await line.request()
+            await asyncio.sleep(delay_s)
+            await line.say(answer())
+
+    return script
+
+
+def counted(script: Script, most: list[int]) -> Script:
+    """Notes in `most` how many connections there were at a time."""
+
+    async def counting(line: Line) -> None:
+        most.append(line.target.accepted - line.target.ended)
+        await script(line)
+
+    return counting
+
+
+def once(url: str) -> Invocation:
+    return invocation_of(url, delivery=Delivery.AT_MOST_ONCE)
+
+
+async def test_there_are_never_more_connections_than_the_ceiling() -> None:
+    most: list[int] = []
+    async with playing(counted(slow(0.005), most)) as target, firer_for_tests(ceiling=4) as firer:
+        fires = (fired(firer, invocation_of(target.url())) for _ in range(100))
+        results = await asyncio.gather(*fires)
+        assert {each.brief for each in results} == {OK}
+        assert max(most) == 4
+
+
+async def test_who_waits_in_line_is_not_charged_for_it() -> None:
+    async with playing(slow(0.2)) as target:
+        async with firer_for_tests(limit_ms=600, ceiling=1) as firer:
+            fires = (fired(firer, invocation_of(target.url())) for _ in range(5))
+            results = await asyncio.gather(*fires)
+            assert [each.brief for each in results] == [OK] * 5
+            assert max(each.outcome.response_time_ms for each in results) < 600
+        sent = [each.sent_at_s for each in results]
+        assert sent == sorted(sent)
+        assert sent[-1] - sent[0] > 0.6
+
+
+async def test_each_in_line_has_its_own_time_limit_once_it_has_its_turn() -> None:
+    async def silent(line: Line) -> None:
+        await line.request()
+        await line.until_closed()
+
+    async with playing(silent) as target, firer_for_tests(limit_ms=200, ceiling=1) as firer:
+        fires = (fired(firer, invocation_of(target.url())) for _ in range(3))
+        results = await asyncio.gather(*fires)
+        assert {each.brief for each in results} == {("failed", 0, "Timeout after 0.2 seconds")}
+        assert len(target.requests) == 3, "each was sent, whatever the one before it did"
+
+
+async def test_both_kinds_of_delivery_get_their_turns() -> None:
+    most: list[int] = []
+    async with playing(counted(slow(0.005), most)) as target, firer_for_tests(ceiling=2) as firer:
+        url = target.url()
+        kinds = [once(url) if n % 2 else invocation_of(url) for n in range(40)]
+        results = await asyncio.gather(*(fired(firer, each) for each in kinds))
+        assert {each.brief for each in results} == {OK}
+        # An aborted connection is still the target's for a moment, until it has read of its end.
+        assert max(most) <= 4
+        sent = [each.sent_at_s for each in results]
+        assert max(sent[:10]) < min(sent[-10:]), "what waits longest goes first"
+
+
+async def test_at_most_once_is_served_although_all_connections_are_kept_ones() -> None:
+    async with playing(answering(*[answer()] * 9)) as target, firer_for_tests(ceiling=3) as firer:
+        url = target.url()
+        await asyncio.gather(*(fired(firer, invocation_of(url)) for _ in range(3)))
+        assert firer.pool.idle_count == 3
+        results = await asyncio.gather(*(fired(firer, once(url)) for _ in range(2)))
+        assert {each.brief for each in results} == {OK}
+        assert firer.pool.idle_count == 1
+
+
+async def test_the_line_moves_on_when_connections_die() -> None:
+    async def dies(line: Line) -> None:
+        await line.request()
+        line.reset()
+
+    async def refuses(line: Line) -> None:
+        await line.request()
+        await line.say(answer())
+        await line.request()
+        line.reset()  # a kept connection that dies: the request goes out once more
+
+    for script in (dies, refuses):
+        async with playing(script) as target, firer_for_tests(ceiling=2) as firer:
+            fires = (fired(firer, invocation_of(target.url())) for _ in range(30))
+            results = await asyncio.gather(*fires)
+            assert {each.brief for each in results} <= {OK, ("failed", 0, "Connection reset")}
+            if script is refuses:
+                assert {each.brief for each in results} == {OK}
+
+
+async def test_a_ceiling_does_not_hold_up_another_origin() -> None:
+    async with (
+        playing(slow(5)) as stuck,
+        playing(answering(answer())) as other,
+        firer_for_tests(ceiling=1) as firer,
+    ):
+        for _ in range(10):
+            firer.fire(invocation_of(stuck.url()), lambda *ended: None)
+        assert (await fired(firer, invocation_of(other.url()))).brief == OK
+        assert firer.in_flight == 10
+        assert len(firer.give_up_unbegun()) == 9
+        await firer.aclose()
+
+
+async def test_who_waits_for_a_target_that_gives_nobody_a_connection_is_out_of_time_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("worker.openings.MAX_OPENINGS", 2)
+
+    async def no_handshake(line: Line) -> None:
+        await line.until_closed()
+
+    async with playing(no_handshake) as target, firer_for_tests(limit_ms=200) as firer:
+        url = target.url(scheme="https")
+        results = await asyncio.gather(*(fired(firer, invocation_of(url)) for _ in range(100)))
+        assert {each.brief for each in results} == {("failed", 0, "Timeout after 0.2 seconds")}
+        assert target.accepted <= 6, "not fifty time limits, one after the other"
+
+
+async def test_what_has_not_had_its_turn_can_be_given_up_and_the_rest_goes_on() -> None:
+    ended: list[Fired] = []
+    async with playing(slow(0.1)) as target, firer_for_tests(ceiling=2) as firer:
+        invocations = [invocation_of(target.url()) for _ in range(5)]
+        for each in invocations:
+            firer.fire(each, lambda *outcome: ended.append(Fired(*outcome)))
+        assert firer.give_up_unbegun() == invocations[2:]
+        assert firer.in_flight == 2
+        await until(lambda: firer.in_flight == 0)
+        assert {each.invocation for each in ended} == set(invocations[:2])
+        assert len(target.requests) == 2
+
+
+async def test_a_neighbour_does_not_wait_behind_an_accounts_thousands() -> None:
+    async with playing(slow(0.001)) as target, firer_for_tests(ceiling=1) as firer:
+        ended: list[Any] = []
+        for _ in range(500):
+            firer.fire(invocation_of(target.url()), lambda *outcome: ended.append(outcome))
+        await fired(firer, invocation_of(target.url(), account_id="acc_00_b"))
+        assert len(ended) < 10
+        await until(lambda: len(ended) == 500)

@@ -1,0 +1,60 @@
+"""What a worker holds, and who holds more of it than is fair."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.worker.desk import Invocations
+from worker.holdings import Holdings
+
+
+def test_what_is_held_takes_room_until_it_is_removed_once() -> None:
+    holdings = Holdings(10)
+    first, second = held = Invocations().many(2)
+    holdings.add(held)
+    assert (len(holdings), holdings.free) == (2, 8)
+    holdings.remove([first])
+    holdings.remove([first])
+    assert (len(holdings), holdings.free) == (1, 9)
+    assert holdings.of(0) == [second]
+
+
+def test_what_is_held_is_told_by_shard_in_the_order_of_the_claims() -> None:
+    holdings, make = Holdings(10), Invocations()
+    first, second, third = make.one(1), make.one(0), make.one(1)
+    holdings.add([first])
+    holdings.add([second, third])
+    assert holdings.of(1) == [first, third]
+    assert holdings.shards() == {0, 1}
+    holdings.remove([second])
+    assert holdings.shards() == {1}
+
+
+def test_an_account_is_crowding_above_four_times_what_is_free() -> None:
+    holdings, make = Holdings(100), Invocations()
+    holdings.add(make.many(80, 0, "flood"))
+    assert holdings.crowding() == []
+    [last] = make.many(1, 0, "flood")
+    holdings.add([last])
+    assert holdings.crowding() == ["acc_00_flood"]
+    holdings.remove([last])
+    assert holdings.crowding() == []
+
+
+def test_the_fullest_is_named_first_and_a_neighbour_not_at_all() -> None:
+    holdings, make = Holdings(100), Invocations()
+    holdings.add(make.many(45, 0, "b"))
+    holdings.add(make.many(46, 0, "a"))
+    holdings.add(make.many(2, 0, "small"))
+    assert holdings.crowding() == ["acc_00_a", "acc_00_b"]
+
+
+async def test_it_is_empty_once_the_last_is_removed() -> None:
+    holdings = Holdings(10)
+    holdings.add(held := Invocations().many(3))
+    emptied = asyncio.create_task(holdings.emptied())
+    for each in held:
+        await asyncio.sleep(0)
+        assert not emptied.done()
+        holdings.remove([each])
+    await asyncio.wait_for(emptied, 5)

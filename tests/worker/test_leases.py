@@ -1,0 +1,132 @@
+"""Leases are prolonged in time, and nobody is robbed of one because the store was away."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.worker.desk import AWAY, LEASE_MS, Invocations, ScriptedStore
+from worker.holdings import Holdings
+from worker.leases import Leases, Touch
+
+LEASE_S = LEASE_MS / 1000
+
+
+class Moment:
+    """Stands in place of the `time` module."""
+
+    def __init__(self) -> None:
+        self.s = 1000.0
+
+    def monotonic(self) -> float:
+        return self.s
+
+
+@pytest.fixture
+def moment(monkeypatch: pytest.MonkeyPatch) -> Moment:
+    moment = Moment()
+    monkeypatch.setattr("worker.leases.time", moment)
+    return moment
+
+
+class Scene:
+    """Leases over two scripted shards."""
+
+    def __init__(self) -> None:
+        store = ScriptedStore({0: 0, 1: 0})
+        self.claims = store.claims
+        self.holdings = Holdings(10_000)
+        self.touch = Touch(LEASE_MS, LEASE_MS)
+        self.leases = Leases(store.as_store, self.holdings, self.touch, LEASE_MS)
+
+
+@pytest.fixture
+def scene(moment: Moment) -> Scene:
+    return Scene()
+
+
+def test_a_store_that_was_started_just_now_gives_a_lease_of_grace(moment: Moment) -> None:
+    touch = Touch(LEASE_MS, store_uptime_ms=5000)
+    assert touch.has_grace(0)
+    moment.s += LEASE_S - 5.001
+    assert touch.has_grace(7)
+    moment.s += 0.002
+    assert not touch.has_grace(0)
+
+
+def test_a_store_that_has_been_there_for_long_gives_none(moment: Moment) -> None:
+    assert not Touch(LEASE_MS, store_uptime_ms=LEASE_MS).has_grace(0)
+    assert not Touch(LEASE_MS, store_uptime_ms=10**9).has_grace(0)
+
+
+def test_a_shard_that_is_back_has_grace_for_a_lease_and_no_other_has(moment: Moment) -> None:
+    touch = Touch(LEASE_MS, LEASE_MS)
+    touch.lose([0], AWAY)
+    moment.s += 100
+    touch.regain(0)
+    touch.regain(1)  # which was never lost
+    moment.s += LEASE_S - 0.001
+    assert (touch.has_grace(0), touch.has_grace(1)) == (True, False)
+    moment.s += 0.002
+    assert not touch.has_grace(0)
+
+
+def test_a_loss_is_told_once_and_that_all_are_back_once(moment: Moment) -> None:
+    touch = Touch(LEASE_MS, LEASE_MS)
+    with capture_logs() as told:
+        touch.lose([0], AWAY)
+        touch.lose([0, 1], AWAY)
+        assert touch.lost == {0, 1}
+        touch.regain(0)
+        assert touch.lost == {1}
+        touch.regain(1)
+        touch.regain(1)
+    assert [each["event"] for each in told] == [
+        "lost touch with the store; trying on",
+        "in touch with the store again",
+    ]
+
+
+async def test_what_was_claimed_just_now_is_not_prolonged(scene: Scene, moment: Moment) -> None:
+    make = Invocations()
+    young = make.one(lease_until_s=moment.s + 0.76 * LEASE_S)
+    old = make.one(lease_until_s=moment.s + 0.74 * LEASE_S)
+    scene.holdings.add([young, old])
+    await scene.leases.extend_all()
+    assert scene.claims.extended == [old]
+
+
+async def test_a_shard_that_fails_is_lost_and_the_others_are_prolonged(scene: Scene) -> None:
+    make = Invocations()
+    first, second = make.one(0, lease_until_s=0.0), make.one(1, lease_until_s=0.0)
+    scene.holdings.add([first, second])
+    scene.claims.away.add(0)
+    await scene.leases.extend_all()
+    assert scene.touch.lost == {0}
+    assert scene.claims.extended == [second]
+    await scene.leases.extend_all()
+    assert scene.claims.calls.count(("extend", 0)) == 1, "until it is regained it is left alone"
+
+
+async def test_many_are_confirmed_in_pieces_and_those_of_others_are_told(scene: Scene) -> None:
+    held = Invocations().many(1200)
+    scene.claims.taken = {held[3], held[1100]}
+    assert await scene.leases.confirm(0, held) == [held[3], held[1100]]
+    assert scene.claims.extended == held
+    assert scene.claims.calls == [("extend", 0)] * 3
+
+
+async def test_nothing_to_confirm_asks_nobody(scene: Scene) -> None:
+    assert await scene.leases.confirm(0, []) == []
+    assert scene.claims.calls == []
+
+
+async def test_an_attempt_that_cannot_be_noted_is_left_to_the_next_extension(scene: Scene) -> None:
+    invocation = Invocations().one(1, lease_until_s=math.inf, attempt=2)
+    await scene.leases.note_attempt(invocation)
+    assert scene.claims.extended == [invocation]
+    scene.claims.away.add(1)
+    await scene.leases.note_attempt(invocation)
+    assert scene.touch.lost == {1}

@@ -1,0 +1,81 @@
+"""Which kept connection is used again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
+import pytest
+
+from scheduler.targets import Origin
+from worker.pool import Pool
+from worker.wire import Route, Wire
+
+ORIGIN = Origin("http", "e.example", 80)
+FIRST, SECOND = "8.8.8.8", "9.9.9.9"
+
+
+class KeptWire:
+    """A connection that a test closes without a word to the pool, as one that is just closing."""
+
+    def __init__(self, address: str = FIRST) -> None:
+        self.route = Route(ORIGIN, address)
+        self.is_open = True
+        self.idle_since_s = 0.0
+
+    def abort(self) -> None:
+        self.is_open = False
+
+
+@pytest.fixture
+async def pool() -> AsyncIterator[Pool]:
+    pool = Pool(asyncio.get_running_loop(), 1000)
+    yield pool
+    pool.close()
+
+
+def keep(pool: Pool, *wires: KeptWire) -> None:
+    for each in wires:
+        pool.keep(cast("Wire", each))
+
+
+def take(pool: Pool, *addresses: str) -> Any:
+    return pool.take(ORIGIN, addresses)
+
+
+async def test_what_was_used_last_is_taken_first_and_once(pool: Pool) -> None:
+    first, second = KeptWire(), KeptWire()
+    keep(pool, first, second)
+    assert [take(pool, FIRST) for _ in range(3)] == [second, first, None]
+    assert pool.idle_count == 0
+
+
+async def test_a_connection_that_has_died_is_passed_over(pool: Pool) -> None:
+    alive, *dead = wires = [KeptWire() for _ in range(4)]
+    keep(pool, *wires)
+    for each in dead:
+        each.is_open = False
+    assert take(pool, FIRST) is alive
+    assert pool.idle_count == 0
+
+
+async def test_where_all_have_died_there_is_none(pool: Pool) -> None:
+    keep(pool, dead := KeptWire())
+    dead.is_open = False
+    assert take(pool, FIRST) is None
+
+
+async def test_only_an_address_that_was_judged_is_gone_to(pool: Pool) -> None:
+    keep(pool, kept := KeptWire(SECOND))
+    assert take(pool, FIRST) is None
+    assert pool.take(Origin("https", "e.example", 443), (SECOND,)) is None
+    assert take(pool, FIRST, SECOND) is kept
+
+
+async def test_a_pool_that_is_closed_keeps_nothing(pool: Pool) -> None:
+    before, after = KeptWire(), KeptWire()
+    keep(pool, before)
+    pool.close()
+    keep(pool, after)
+    assert (before.is_open, after.is_open, pool.idle_count) == (False, False, 0)

@@ -1,0 +1,59 @@
+"""Which shards a worker has to itself."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from typing import Any
+
+from tests.worker.desk import ScriptedStore
+from worker.presence import Presence, preferred_shards
+
+SHARDS = 64
+WORKERS = ["a", "b", "c"]
+
+
+def told() -> dict[str, Any]:
+    return {}
+
+
+def test_each_shard_is_preferred_by_one_worker_and_each_has_its_share() -> None:
+    shares = [preferred_shards(each, WORKERS, SHARDS) for each in WORKERS]
+    assert sorted(functools.reduce(operator.iadd, shares, [])) == list(range(SHARDS))
+    assert min(map(len, shares)) > SHARDS / 6
+
+
+def test_a_worker_that_goes_moves_only_its_own() -> None:
+    before = preferred_shards("a", WORKERS, SHARDS)
+    after = preferred_shards("a", ["a", "b"], SHARDS)
+    assert set(before) < set(after)
+    assert set(after) - set(before) <= set(preferred_shards("c", WORKERS, SHARDS))
+
+
+def test_a_worker_that_nobody_has_heard_of_counts_itself() -> None:
+    assert preferred_shards("a", [], SHARDS) == list(range(SHARDS))
+    assert preferred_shards("a", ["b"], SHARDS) == preferred_shards("a", ["a", "b"], SHARDS)
+
+
+async def test_shards_come_and_go_with_the_workers_that_are_alive() -> None:
+    store = ScriptedStore(dict.fromkeys(range(SHARDS), 0))
+    presence = Presence(store.as_store, "a", told)
+    assert presence.shards == frozenset()
+    store.alive = ["b"]
+    await presence.beat()
+    assert presence.shards == set(preferred_shards("a", ["a", "b"], SHARDS))
+    store.alive = []
+    await presence.beat()
+    assert presence.shards == set(range(SHARDS))
+    await presence.leave()
+    assert store.left == ["a"]
+
+
+async def test_shards_that_are_added_while_it_runs_are_its_own_with_the_next_beat() -> None:
+    store = ScriptedStore(dict.fromkeys(range(4), 0))
+    presence = Presence(store.as_store, "a", told)
+    await presence.beat()
+    assert presence.shards == set(range(4))
+    store.now_count = 9
+    await presence.beat()
+    assert presence.shards == set(range(9))

@@ -1,0 +1,136 @@
+"""The addresses of a name, with attempts that do what the test says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from tests.worker.scripted import until
+from worker.outcome import Failure
+from worker.race import ConnectFailed, OutOfSockets, Race
+from worker.sockets import Spares
+from worker.wire import Wire
+
+
+class FakeWire:
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.aborted = False
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+class Network:
+    """Addresses that hang until they are told what becomes of them."""
+
+    def __init__(self) -> None:
+        self.tried: list[str] = []
+        self.running: dict[str, asyncio.Future[Wire]] = {}
+        self.most = 0
+
+    async def attempt(self, address: str) -> Wire:
+        self.tried.append(address)
+        self.running[address] = asyncio.get_running_loop().create_future()
+        self.most = max(self.most, len(self.running))
+        try:
+            return await self.running[address]
+        finally:
+            del self.running[address]
+
+    def connect(self, address: str) -> FakeWire:
+        wire = FakeWire(address)
+        self.running[address].set_result(wire)  # type: ignore[arg-type]
+        return wire
+
+    def fail(self, address: str, error: Exception) -> None:
+        self.running[address].set_exception(error)
+
+
+@pytest.fixture
+def network() -> Network:
+    return Network()
+
+
+def race(
+    network: Network, addresses: str, limit_s: float = 30, spares: Spares | None = None
+) -> Coroutine[Any, Any, Wire]:
+    return Race(
+        network.attempt, tuple(addresses), limit_s, Spares(10) if spares is None else spares, "a"
+    ).run()
+
+
+async def test_two_at_once_and_each_has_its_turn_within_the_limit(network: Network) -> None:
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(race(network, "abcdefgh", limit_s=2), 2)
+    assert network.tried == list("abcdefgh")
+    assert network.most == 2
+    assert network.running == {}
+
+
+async def test_the_last_ones_are_not_given_up(network: Network) -> None:
+    racing = asyncio.ensure_future(race(network, "abc", limit_s=0.3))
+    await until(lambda: network.tried == ["a", "b", "c"])
+    await asyncio.sleep(0.3)
+    assert list(network.running) == ["b", "c"]
+    wire = network.connect("c")
+    assert await racing is wire  # type: ignore[comparison-overlap]
+    assert network.running == {}
+
+
+async def test_a_refusal_makes_it_the_next_ones_turn_at_once(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.race.NEXT_ADDRESS_AFTER_S", 100)
+    racing = asyncio.ensure_future(race(network, "abc", limit_s=1000))
+    await until(lambda: network.tried == ["a"])
+    network.fail("a", ConnectFailed(Failure.UNREACHABLE))
+    await until(lambda: network.tried == ["a", "b"])
+    network.fail("b", ConnectFailed(Failure.REFUSED))
+    await until(lambda: network.tried == ["a", "b", "c"])
+    network.fail("c", ConnectFailed(Failure.UNREACHABLE))
+    with pytest.raises(ConnectFailed, match="Connection refused"):
+        await racing
+
+
+async def test_of_two_winners_one_is_closed(network: Network) -> None:
+    racing = asyncio.ensure_future(race(network, "ab"))
+    await until(lambda: network.tried == ["a", "b"])
+    wires = [network.connect("a"), network.connect("b")]
+    won = await racing
+    await until(lambda: any(wire.aborted for wire in wires))
+    assert [wire.aborted for wire in wires].count(True) == 1
+    assert not won.aborted  # type: ignore[attr-defined]
+
+
+async def test_without_a_spare_socket_the_next_waits_for_the_first_to_be_given_up(
+    network: Network,
+) -> None:
+    racing = asyncio.ensure_future(race(network, "ab", limit_s=1, spares=Spares(0)))
+    await until(lambda: network.tried == ["a", "b"])
+    assert network.most == 1
+    network.connect("b")
+    await racing
+
+
+async def test_an_address_for_which_there_was_no_socket_was_not_tried(network: Network) -> None:
+    racing = asyncio.ensure_future(race(network, "ab"))
+    await until(lambda: network.tried == ["a"])
+    network.fail("a", OutOfSockets())
+    await until(lambda: network.tried == ["a", "b"])
+    network.fail("b", ConnectFailed(Failure.REFUSED))
+    with pytest.raises(OutOfSockets):
+        await racing
+
+
+async def test_a_race_that_is_given_up_leaves_nothing_running(network: Network) -> None:
+    spares = Spares(1)
+    racing = asyncio.ensure_future(race(network, "abc", spares=spares))
+    await until(lambda: network.tried == ["a", "b"])
+    assert not spares.take("b")
+    racing.cancel()
+    await until(lambda: racing.done() and not network.running)
+    assert spares.take("b")

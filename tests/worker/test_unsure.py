@@ -1,0 +1,97 @@
+"""What is not sent because its lease may have ended, by the firer."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import pytest
+
+from scheduler.models import Invocation
+from tests.worker.firing import Fired, fired, firer_for_tests, invocation_of
+from tests.worker.scripted import Line, answer, answering, playing, until
+
+OK = ("completed", 200, "")
+
+
+def leased(url: str, lease_s: float) -> Invocation:
+    """An invocation whose lease surely lasts for so long from now."""
+    invocation = invocation_of(url)
+    invocation.lease_until_s = time.monotonic() + lease_s
+    return invocation
+
+
+@pytest.mark.parametrize("lease_s", [-10.0, 0.0, 0.2])
+async def test_a_lease_that_may_have_ended_is_not_sent(lease_s: float) -> None:
+    """Nor one that ends before what is sent now arrives."""
+    unsure: list[Invocation] = []
+    ended: list[Fired] = []
+    async with playing(answering(answer())) as target:
+        async with firer_for_tests(unsure=unsure.append) as firer:
+            invocation = leased(target.url(), lease_s)
+            firer.fire(invocation, lambda *end: ended.append(Fired(*end)))
+            await until(lambda: unsure == [invocation])
+            assert (firer.in_flight, firer.pool.idle_count) == (0, 0)
+        await until(lambda: target.ended == target.accepted)
+    assert (target.requests, ended) == ([], [])
+
+
+async def test_a_lease_that_lasts_is_sent() -> None:
+    unsure: list[Invocation] = []
+    async with (
+        playing(answering(answer())) as target,
+        firer_for_tests(unsure=unsure.append) as firer,
+    ):
+        assert (await fired(firer, leased(target.url(), 60))).brief == OK
+    assert unsure == []
+
+
+async def test_what_was_postponed_is_sent_once_when_it_is_fired_again() -> None:
+    unsure: list[Invocation] = []
+    async with (
+        playing(answering(answer())) as target,
+        firer_for_tests(unsure=unsure.append) as firer,
+    ):
+        invocation = leased(target.url(), 0)
+        firer.fire(invocation, lambda *_: pytest.fail("it was not sent"))
+        await until(lambda: unsure == [invocation])
+        invocation.lease_until_s = math.inf
+        result = await fired(firer, invocation)
+    assert (result.brief, result.invocation.attempt) == (OK, 1)
+    assert len(target.requests) == 1
+
+
+async def test_the_connection_that_it_was_to_have_stays_for_the_next() -> None:
+    unsure: list[Invocation] = []
+    async with (
+        playing(answering(answer(), answer())) as target,
+        firer_for_tests(unsure=unsure.append) as firer,
+    ):
+        await fired(firer, invocation_of(target.url()))
+        firer.fire(leased(target.url(), 0), lambda *_: pytest.fail("it was not sent"))
+        assert len(unsure) == 1
+        await until(lambda: firer.pool.idle_count == 1)
+        assert (await fired(firer, invocation_of(target.url()))).brief == OK
+    assert (target.accepted, len(target.requests)) == (1, 2)
+
+
+async def test_what_was_sent_once_ends_instead_of_being_sent_again_under_an_ended_lease() -> None:
+    """The first attempt may have done its work; the lease ended before the second."""
+
+    async def dying(line: Line) -> None:
+        await line.request()
+        await line.say(answer())
+        await line.request()
+
+    def ends(invocation: Invocation) -> None:
+        invocation.lease_until_s = 0.0
+
+    unsure: list[Invocation] = []
+    async with (
+        playing(dying, answering(answer())) as target,
+        firer_for_tests(unsure=unsure.append, resent=ends) as firer,
+    ):
+        await fired(firer, invocation_of(target.url()))
+        second = await fired(firer, invocation_of(target.url()))
+    assert second.brief == ("failed", 0, "Connection closed before an answer")
+    assert (unsure, len(target.requests)) == ([], 2)

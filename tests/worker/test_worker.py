@@ -1,0 +1,228 @@
+"""One worker over a scripted store: what it does with leases that it is not sure of, after the
+store was away, and when it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from scheduler.models import Invocation
+from scheduler.settings import Settings
+from scheduler.store import Store
+from tests.worker.desk import AWAY, LEASE_MS, ScriptedStore
+from tests.worker.firing import LOOPBACK
+from tests.worker.scripted import Line, answer, answering, playing, until
+from worker.leases import Touch
+from worker.worker import Worker, run_worker
+
+MINUTE_MS = 60_000
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("worker.worker._RECOVER_EVERY_S", 0.001)
+    monkeypatch.setattr("worker.upkeep._FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr("worker.worker.spare_the_collector", lambda: None)
+
+
+class Scene:
+    """A store with two shards, and the worker over it."""
+
+    def __init__(self) -> None:
+        self.store = ScriptedStore({0: 0, 1: 0})
+        self.claims = self.store.claims
+        settings = Settings(allow_targets=LOOPBACK, lease_ms=LEASE_MS)
+        self.worker = Worker(self.store.as_store, settings, Touch(LEASE_MS, LEASE_MS))
+        self.stopping = asyncio.Event()
+        self.running: asyncio.Task[None] | None = None
+
+    def hand_out(self, shard: int = 0, **fields: Any) -> Invocation:
+        """An invocation that the next claim of its shard brings."""
+        invocation = self.claims.make.one(shard, **fields)
+        self.claims.given.append(invocation)
+        return invocation
+
+    def in_the_wheel(self, shard: int) -> Invocation:
+        """One that is due in a minute."""
+        due_ms = self.store.clock.now_ms() + MINUTE_MS
+        return self.hand_out(shard, trigger_at_ms=due_ms)
+
+    @property
+    def held(self) -> int:
+        return len(self.worker._holdings)
+
+    @property
+    def recorded(self) -> list[Invocation]:
+        return [ack.invocation for ack in self.claims.acked]
+
+    async def start(self) -> None:
+        ready = asyncio.Event()
+        self.running = asyncio.create_task(self.worker.run(self.stopping, ready.set))
+        await asyncio.wait_for(ready.wait(), 5)
+
+    async def stop(self) -> None:
+        """Returns once it has drained."""
+        self.stopping.set()
+        assert self.running is not None
+        await asyncio.wait_for(self.running, 10)
+
+
+@pytest.fixture
+async def scene() -> AsyncIterator[Scene]:
+    scene = Scene()
+    yield scene
+    if scene.running is not None:
+        await scene.stop()
+
+
+async def test_an_unsure_lease_is_confirmed_before_its_request_is_sent(scene: Scene) -> None:
+    extended: list[list[Invocation]] = []
+
+    async def noting(line: Line) -> None:
+        await line.request()
+        extended.append(list(scene.claims.extended))
+        await line.say(answer())
+        await line.until_closed()
+
+    async with playing(noting) as target:
+        invocation = scene.hand_out(url=target.url(), lease_until_s=0.0)
+        await scene.start()
+        await until(lambda: scene.held == 0 and scene.recorded == [invocation])
+        await scene.stop()
+    assert extended == [[invocation]]
+    assert len(target.requests) == 1
+
+
+async def test_what_another_worker_has_by_now_is_neither_sent_nor_recorded(scene: Scene) -> None:
+    async with playing(answering(answer())) as target:
+        invocation = scene.hand_out(url=target.url(), lease_until_s=0.0)
+        scene.claims.taken.add(invocation)
+        await scene.start()
+        await until(lambda: scene.claims.extended != [] and scene.held == 0)
+        await scene.stop()
+    assert (target.requests, scene.recorded, scene.claims.released) == ([], [], [])
+
+
+@pytest.mark.parametrize("error", [AWAY, RuntimeError("nobody thought of it")])
+async def test_a_confirmation_that_fails_is_made_again(scene: Scene, error: Exception) -> None:
+    async with playing(answering(answer())) as target:
+        invocation = scene.hand_out(url=target.url(), lease_until_s=0.0)
+        scene.claims.raised["extend"] += [error] * 3
+        await scene.start()
+        await until(lambda: scene.recorded == [invocation])
+        await scene.stop()
+    assert len(target.requests) == 1
+
+
+async def test_what_is_unsure_when_it_is_told_to_stop_is_given_back(scene: Scene) -> None:
+    async with playing(answering(answer())) as target:
+        invocation = scene.hand_out(url=target.url(), lease_until_s=0.0)
+        scene.claims.raised["extend"] += [AWAY] * 1000
+        await scene.start()
+        await until(lambda: ("extend", 0) in scene.claims.calls)
+        scene.stopping.set()
+        await until(lambda: scene.worker._draining)
+        scene.claims.raised.clear()
+        await scene.stop()
+    assert (target.requests, scene.claims.released) == ([], [invocation])
+    assert len(scene.store.left) == 1
+
+
+async def test_a_drain_gives_back_what_lies_in_the_wheel_shard_by_shard(scene: Scene) -> None:
+    given = [scene.in_the_wheel(shard) for shard in (0, 1, 0)]
+    await scene.start()
+    await until(lambda: scene.held == 3)
+    await scene.stop()
+    assert set(scene.claims.released) == set(given)
+    assert (scene.held, scene.recorded, len(scene.store.left)) == (0, [], 1)
+
+
+@pytest.mark.parametrize("away", [0, 1])
+async def test_a_shard_that_is_away_keeps_nothing_of_the_others_from_being_given_back(
+    scene: Scene, away: int
+) -> None:
+    given = [scene.in_the_wheel(shard) for shard in (0, 1)]
+    await scene.start()
+    await until(lambda: scene.held == 2)
+    scene.claims.away.add(away)
+    with capture_logs() as told:
+        await scene.stop()
+    assert scene.claims.released == [given[1 - away]]
+    assert "not given back; the leases will end" in [each["event"] for each in told]
+    assert scene.held == 0
+
+
+async def test_after_the_store_was_away_it_prolongs_and_records_before_it_claims(
+    scene: Scene,
+) -> None:
+    answered = asyncio.Event()
+
+    async def slow(line: Line) -> None:
+        await line.request()
+        await answered.wait()
+        await line.say(answer())
+        await line.until_closed()
+
+    calls = scene.claims.calls
+    async with playing(slow) as target:
+        held = [scene.hand_out(url=target.url()) for _ in range(2)]
+        for each in held:
+            each.lease_until_s = 10**9
+        await scene.start()
+        await until(lambda: len(target.requests) == 2)
+        for each in held:  # old enough to be prolonged
+            each.lease_until_s = asyncio.get_running_loop().time() + 5
+        scene.claims.away.add(0)
+        await until(lambda: 0 in scene.worker._touch.lost)
+        answered.set()
+        # By then an ack waits for longer than a claim would take.
+        await until(lambda: calls.count(("ack", 0)) >= 5)
+        scene.claims.due[0] = 1
+        before = len(calls)
+        scene.claims.away.clear()
+        await until(lambda: ("claim", 0) in calls[before:])
+        since = [name for name, shard in calls[before:] if shard == 0]
+        assert since.index("extend") < since.index("claim")
+        assert since.index("ack") < since.index("claim")
+        assert set(held) <= set(scene.recorded)
+
+
+async def test_an_attempt_that_is_used_up_here_is_noted_in_the_store(scene: Scene) -> None:
+    async def dying(line: Line) -> None:
+        await line.request()
+        await line.say(answer())
+        await line.request()
+
+    async with playing(dying, answering(answer())) as target:
+        first = scene.hand_out(url=target.url())
+        await scene.start()
+        await until(lambda: scene.recorded == [first])
+        second = scene.hand_out(url=target.url())
+        await until(lambda: scene.recorded == [first, second])
+        await scene.stop()
+    assert [each.attempt for each in scene.claims.extended] == [2]
+
+
+@pytest.mark.parametrize(("uptime_s", "grace"), [(1, True), (3600, False)])
+async def test_after_the_stores_start_no_ended_lease_is_taken_over_for_a_while(
+    monkeypatch: pytest.MonkeyPatch, uptime_s: int, grace: bool
+) -> None:
+    store, stopping = ScriptedStore({0: 1}), asyncio.Event()
+    store.uptime_s = uptime_s
+
+    async def opened(settings: Settings) -> ScriptedStore:
+        return store
+
+    monkeypatch.setattr(Store, "open", opened)
+    running = asyncio.create_task(
+        run_worker(Settings(lease_ms=LEASE_MS), stopping=stopping, on_ready=lambda: None)
+    )
+    await until(lambda: store.claims.asked != [])
+    stopping.set()
+    await asyncio.wait_for(running, 10)
+    assert {asked["take_over_by_ms"] == 0 for asked in store.claims.asked} == {grace}
+    assert store.closed

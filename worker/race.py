@@ -1,0 +1,167 @@
+"""The race: the addresses of a name are tried in turn, two at a time (RFC 8305)."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from worker.outcome import Failure
+from worker.sockets import Spares
+from worker.wire import Wire
+
+# How long one address may take before the next is tried beside it (RFC 8305, section 5).
+NEXT_ADDRESS_AFTER_S = 0.25
+_LANES = 2
+
+
+class ConnectFailed(Exception):
+    """None of the addresses gave a connection; `failure` is the most telling reason."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.value)
+        self.failure = failure
+
+
+class OutOfSockets(Exception):
+    """The system gives this process no more sockets: nothing that a target can be blamed for."""
+
+
+Attempt = Callable[[str], Coroutine[Any, Any, Wire]]
+"""Connects to one address. Raises ConnectFailed or OutOfSockets."""
+
+
+class Race:
+    """One fire's way to a connection; the first that is made wins.
+
+    While others wait, an attempt that hangs is given up in time for each of them to have as
+    long, and for the exchange. A second attempt at once needs a spare socket.
+    """
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        addresses: tuple[str, ...],
+        limit_s: float,
+        spares: Spares,
+        account_id: str,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._attempt = attempt
+        self._waiting = deque(addresses)
+        self._patience_s = limit_s / (math.ceil(len(addresses) / _LANES) + 1)
+        self._pace_s = min(NEXT_ADDRESS_AFTER_S, self._patience_s / _LANES)
+        self._spares = spares
+        self._account_id = account_id
+        self._has_spare = False
+        self._running: dict[asyncio.Task[Wire], float] = {}  # oldest first, by when it began
+        self._next_s = 0.0
+        self._failures: list[Failure] = []
+        self._out_of_sockets = False
+
+    async def run(self) -> Wire:
+        """The first connection. Raises ConnectFailed, or OutOfSockets if one of the addresses could
+        not be tried for that. Nothing is left running, even when it is cancelled."""
+        try:
+            while self._waiting or self._running:
+                self._begin_next()
+                wire = await self._first_done()
+                if wire is not None:
+                    return wire
+                self._give_up_late()
+        finally:
+            for attempt in self._running:
+                _drop(attempt)
+            self._return_spare()
+        if self._out_of_sockets:
+            raise OutOfSockets
+        raise ConnectFailed(_most_telling(self._failures))
+
+    def _begin_next(self) -> None:
+        now_s = self._loop.time()
+        if not self._waiting or (self._running and now_s < self._next_s):
+            return
+        if self._running and not self._may_have_second():
+            self._next_s = now_s + self._pace_s
+            return
+        attempt = self._loop.create_task(self._attempt(self._waiting.popleft()))
+        self._running[attempt] = now_s
+        self._next_s = now_s + self._pace_s
+
+    def _may_have_second(self) -> bool:
+        if len(self._running) == _LANES:
+            return False
+        self._has_spare = self._has_spare or self._spares.take(self._account_id)
+        return self._has_spare
+
+    async def _first_done(self) -> Wire | None:
+        """Waits until an attempt ends or it is time to do something: then None."""
+        limit_s = self._pause_s() if self._waiting else None
+        done, _ = await asyncio.wait(
+            self._running, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED
+        )
+        won = None
+        for attempt in done:
+            if attempt.exception() is None and won is None:
+                won = attempt.result()
+                del self._running[attempt]
+        for attempt in done & self._running.keys():
+            self._note_end(attempt)
+        return won
+
+    def _pause_s(self) -> float:
+        oldest_s = next(iter(self._running.values()))
+        until_s = oldest_s + self._patience_s
+        if len(self._running) < _LANES:
+            until_s = min(until_s, self._next_s)
+        return max(0.0, until_s - self._loop.time())
+
+    def _note_end(self, attempt: asyncio.Task[Wire]) -> None:
+        error = attempt.exception()
+        if error is None:
+            return  # a second winner: dropped with the rest
+        del self._running[attempt]
+        self._next_s = 0.0  # the next one's turn at once
+        if isinstance(error, ConnectFailed):
+            self._failures.append(error.failure)
+        elif isinstance(error, OutOfSockets):
+            self._out_of_sockets = True
+        else:
+            raise error
+        self._return_spare()
+
+    def _give_up_late(self) -> None:
+        """Only for one that waits: the last ones have until the fire's own limit."""
+        if not self._waiting or not self._running:
+            return
+        attempt, begun_s = next(iter(self._running.items()))
+        if self._loop.time() - begun_s >= self._patience_s:
+            del self._running[attempt]
+            _drop(attempt)
+            self._failures.append(Failure.CONNECT_TIMEOUT)
+            self._next_s = 0.0
+            self._return_spare()
+
+    def _return_spare(self) -> None:
+        if self._has_spare:
+            self._has_spare = False
+            self._spares.give_back(self._account_id)
+
+
+def _drop(attempt: asyncio.Task[Wire]) -> None:
+    """Give up an attempt; should it have won at the same moment, its connection is closed."""
+    attempt.add_done_callback(_close_late)
+    attempt.cancel()
+
+
+def _close_late(attempt: asyncio.Task[Wire]) -> None:
+    if not attempt.cancelled() and attempt.exception() is None:
+        attempt.result().abort()
+
+
+def _most_telling(failures: list[Failure]) -> Failure:
+    """Of a host without IPv6 and a refusal over IPv4, the refusal is what its owner needs."""
+    telling = [failure for failure in failures if failure is not Failure.UNREACHABLE]
+    return telling[0] if telling else Failure.UNREACHABLE

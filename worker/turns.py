@@ -1,0 +1,55 @@
+"""Turns: a line in which accounts take turns, and what waits longest goes first within one."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Generic, Protocol, TypeVar
+
+
+class OfAccount(Protocol):
+    """What stands in the line, since `started_s` by the monotonic clock."""
+
+    @property
+    def account_id(self) -> str: ...
+    @property
+    def started_s(self) -> float: ...
+
+
+T = TypeVar("T", bound=OfAccount)
+
+
+class Turns(Generic[T]):
+    """A line by account: one that has thousands in it lets a neighbour's go next but one."""
+
+    def __init__(self) -> None:
+        # A dict as a ring: the first account's turn it is.
+        self._lines: dict[str, deque[T]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._lines)
+
+    def add(self, entry: T) -> None:
+        self._lines.setdefault(entry.account_id, deque()).append(entry)
+
+    def first(self) -> T:
+        """Whose turn it is. Raises StopIteration if nobody waits."""
+        return next(iter(self._lines.values()))[0]
+
+    def pop(self) -> T:
+        """The same, who leaves the line; the next turn is another account's, if one waits."""
+        account_id = next(iter(self._lines))
+        line = self._lines.pop(account_id)
+        entry = line.popleft()
+        if line:
+            self._lines[account_id] = line
+        return entry
+
+    def pop_until(self, moment_s: float) -> list[T]:
+        """All who came by a moment leave the line."""
+        gone: list[T] = []
+        for account_id, line in list(self._lines.items()):
+            while line and line[0].started_s <= moment_s:
+                gone.append(line.popleft())
+            if not line:
+                del self._lines[account_id]
+        return gone
