@@ -27,6 +27,10 @@ from api.rejection import (
 # How long a client that was rejected may take to read why, and how much it may go on sending.
 _LINGER_S = 2.0
 _LINGER_BYTES = 1024 * 1024
+# So much is parsed before what has come of it is looked at.
+_PIECE_BYTES = 16 * 1024
+# Bytes of framing that each byte of a body may have: chunks of one byte have six.
+_FRAMING = 16
 _HEALTH = (b"/healthz", b"/readyz")
 
 
@@ -70,9 +74,10 @@ class Protocol(HttpToolsProtocol):
         self._address = ""
         self._for_health = False
         self._part = _Part.NONE
+        # When the present part began; 0 where nobody has looked at the clock yet.
         self._began_s = self.loop.time()
         self._timer: asyncio.TimerHandle | None = None
-        self._head_bytes = self._line_bytes = self._body_bytes = self._held_bytes = 0
+        self._piece_bytes = self._fed_bytes = self._body_bytes = self._held_bytes = 0
         self._forgotten: object = None
         self._rejection: Rejection | None = None
         self._lingering_bytes = 0
@@ -94,38 +99,51 @@ class Protocol(HttpToolsProtocol):
             self._timer.cancel()
 
     def data_received(self, data: bytes) -> None:
-        if self._rejection is not None:
-            self._linger(len(data))
+        """In pieces, so that what is too much is found out before it is much too much."""
+        if len(data) <= _PIECE_BYTES:
+            self._feed(data)
             return
-        before = self._head_bytes, self._part
-        super().data_received(data)
-        if self._part is _Part.HEAD and before == (self._head_bytes, self._part):
-            # All of it belongs to one line, which has not ended: the parser keeps it.
-            self._line_bytes += len(data)
-            if self._head_bytes + self._line_bytes > self._limits.head_bytes:
-                self._reject(HEAD_TOO_LARGE)
+        for start in range(0, len(data), _PIECE_BYTES):
+            self._feed(data[start : start + _PIECE_BYTES])
+
+    def _feed(self, piece: bytes) -> None:
+        """A request that comes whole in one piece, as nearly all do, is judged where its headers
+        are complete, and else has nothing counted of it."""
+        if self._rejection is not None:
+            self._linger(len(piece))
+            return
+        self._piece_bytes = len(piece)
+        super().data_received(piece)
+        if self._part is not _Part.NONE and self._rejection is None:
+            self._count()
+
+    def _count(self) -> None:
+        """Of a request that has not come whole: when it began, and whether it can still be one."""
+        self._began_s = self._began_s or self.loop.time()
+        self._fed_bytes += self._piece_bytes
+        # A piece at its beginning, and one at its head's end, may be something else in part; of
+        # a body, so much may go into the framing of its chunks.
+        most_bytes = self._limits.head_bytes + _PIECE_BYTES
+        if self._part is _Part.BODY:
+            most_bytes += _PIECE_BYTES + _FRAMING * self._body_bytes
+        if self._fed_bytes > most_bytes or len(self.headers) > MAX_HEAD_LINES:
+            self._reject(HEAD_TOO_LARGE)
 
     def on_message_begin(self) -> None:
         if len(self.pipeline) >= MAX_PIPELINED:
             raise self._rejected(NO_HTTP)
         super().on_message_begin()
-        if self.cycle is not None:  # of the first one, the clock began with the connection
-            self._began_s = self.loop.time()
         self._part = _Part.HEAD
-        self._head_bytes = self._line_bytes = 0
-
-    def on_url(self, url: bytes) -> None:
-        super().on_url(url)
-        self._count_head(len(url))
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Of trailers too: they are as good a way to send lines without end."""
-        super().on_header(name, value)
-        self._count_head(len(name) + len(value) + 4)
-        if len(self.headers) > MAX_HEAD_LINES:
-            raise self._rejected(HEAD_TOO_LARGE)
+        self._fed_bytes = 0
+        if self.cycle is not None:  # of the first one, the clock began with the connection
+            self._began_s = 0.0
 
     def on_headers_complete(self) -> None:
+        if len(self.headers) > MAX_HEAD_LINES or (
+            self._fed_bytes + self._piece_bytes > self._limits.head_bytes
+            and self._head_bytes() > self._limits.head_bytes
+        ):
+            raise self._rejected(HEAD_TOO_LARGE)
         if self._for_health and self.url.partition(b"?")[0] not in _HEALTH:
             raise self._rejected(CONNECTIONS_FULL)
         super().on_headers_complete()
@@ -134,7 +152,7 @@ class Protocol(HttpToolsProtocol):
         self.scope[FORGET] = self._forget  # type: ignore[literal-required]
         self._part = _Part.BODY
         self._body_bytes = 0
-        self._began_s = self.loop.time()
+        self._began_s = 0.0
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
@@ -152,17 +170,20 @@ class Protocol(HttpToolsProtocol):
         self._part = _Part.NONE
 
     def on_response_complete(self) -> None:
+        """As uvicorn has it, but for its timer, which every request would set and clear."""
         self.recent = True
-        self._began_s = self.loop.time()
+        self._began_s = 0.0 if self._part is _Part.NONE else self.loop.time()
+        self.server_state.total_requests += 1
         if not self.pipeline:
             self._give_back()
-        super().on_response_complete()
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
 
-    def _count_head(self, size: int) -> None:
-        self._head_bytes += max(size, self._line_bytes)
-        self._line_bytes = 0
-        if self._head_bytes > self._limits.head_bytes:
-            raise self._rejected(HEAD_TOO_LARGE)
+    def _head_bytes(self) -> int:
+        return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
     def _forget(self) -> None:
         """The body of the request that is being answered is of no use to anybody."""
@@ -215,6 +236,7 @@ class Protocol(HttpToolsProtocol):
         if self._is_served or self.flow.read_paused or self.transport.is_closing():
             self._began_s = now_s
             return now_s + self._look_s
+        self._began_s = self._began_s or now_s
         if self._part is _Part.HEAD or self.cycle is None:
             return self._began_s + self._limits.head_s
         if self._part is _Part.NONE:

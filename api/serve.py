@@ -27,6 +27,7 @@ from scheduler.settings import Settings
 _log = structlog.get_logger()
 
 _BACKLOG = 2048
+_SEND_BUFFER_BYTES = 256 * 1024
 _DRAIN_S = 10
 
 
@@ -55,6 +56,9 @@ def serve(
     with contextlib.ExitStack() as stack:
         for listener in listeners:
             stack.enter_context(listener)
+            # Handed down to its connections: by itself the system would keep megabytes for each
+            # client that does not read.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
         server.run(listeners)
     if server.misconfigured is not None:
         raise server.misconfigured

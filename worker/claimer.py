@@ -25,8 +25,8 @@ _LOOK_EVERY_MS = 20
 # together, and only for what their own worker has left lying for so long.
 _LOOK_ABROAD_EVERY_MS = (150, 350)
 _LATE_MS = 200
-# A look that takes this part of a lease tells of a store that hung: leases may have ended that
-# nobody could prolong.
+# A look that takes this part of a lease tells of a store that hung, and a step that comes so long
+# after the last one of a process that stood still: leases may have ended that nobody could prolong.
 _SLOW_PART_OF_A_LEASE = 4
 _AFTER_AN_ERROR_MS = 500
 # A claim that brought nothing, though something seemed due, is not repeated at once.
@@ -75,6 +75,7 @@ class Claimer:
         self._wake = asyncio.Event()
         self._stopping = False
         self._clock_steps = -1
+        self._slept_ms = math.inf
 
     def wake(self) -> None:
         """Something changed: slots came free, or it is time to stop."""
@@ -94,6 +95,7 @@ class Claimer:
             return
         if self._clock_steps != self._store.clock.steps_back:
             await self._realign()
+        self._notice_pause()
         now_ms = self._now_ms()
         if now_ms >= self._look_ms:
             await self._look()
@@ -101,6 +103,16 @@ class Claimer:
             await self._look_abroad()
         self._start_claims()
         await self._sleep(self._next_ms() - self._now_ms())
+
+    def _notice_pause(self) -> None:
+        """After a pause of this process the leases that it holds may have ended: they are prolonged
+        before it claims, or it would take them over from itself, and an outcome that it has by now
+        would be refused."""
+        paused_ms = self._now_ms() - self._slept_ms
+        self._slept_ms = math.inf
+        if paused_ms > self._lease_ms / _SLOW_PART_OF_A_LEASE:
+            paused = StoreUnavailable("This process stood still")
+            self._touch.lose(range(self._store.shards.count), paused)
 
     async def _realign(self) -> None:
         """At the start, and when the server's clock was set back: accounts may stand behind a
@@ -226,6 +238,7 @@ class Claimer:
         return max(due_ms - self._ahead_ms, self._rested_ms.get(shard, 0.0))
 
     async def _sleep(self, delay_ms: float) -> None:
+        self._slept_ms = self._now_ms() + max(0.0, delay_ms)
         if delay_ms <= 0:
             await asyncio.sleep(0)
             return

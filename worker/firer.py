@@ -17,12 +17,13 @@ from scheduler.models import Delivery, Invocation, Outcome
 from scheduler.settings import Settings
 from scheduler.targets import AddressPolicy, DestinationNotAllowed, Origin, Target, parse_target
 from worker.deadlines import Deadlines
-from worker.guard import Blocked, Guard, Resolve, system_resolve
+from worker.guard import Blocked, Guard, Resolve
 from worker.openings import Openings
 from worker.outcome import Failure, answered, failed, timed_out
 from worker.pool import Pool
 from worker.race import ConnectFailed, OutOfSockets
 from worker.request import render
+from worker.resolver import SystemResolver
 from worker.wire import Wire
 
 Done = Callable[[Invocation, Outcome, float], None]
@@ -141,7 +142,7 @@ class Firer:
         resent: Callable[[Invocation], None] | None = None,
         unsure: Unsure | None = None,
         policy: AddressPolicy | None = None,
-        resolve: Resolve = system_resolve,
+        resolve: Resolve | None = None,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
@@ -155,7 +156,12 @@ class Firer:
             opened=self._openings.opened,
             closed=self._on_closed,
         )
-        self._guard = Guard(self.loop, policy or AddressPolicy(settings.allow_targets), resolve)
+        self._resolver = SystemResolver()
+        self._guard = Guard(
+            self.loop,
+            policy or AddressPolicy(settings.allow_targets),
+            resolve or self._resolver,
+        )
         self._limit_ms = settings.fire_timeout_ms
         self._still_wanted = still_wanted
         self._resent = resent
@@ -195,6 +201,8 @@ class Firer:
         for fire in self._deadlines.clear():
             fire.done = None
             self._let_go(fire)
+        self._guard.close()
+        await self._resolver.aclose()
         self.pool.close()
         await asyncio.sleep(0)  # the loop closes the sockets in its next round
 
@@ -318,7 +326,7 @@ class Firer:
 
     async def _connect(self, fire: Fire) -> None:
         try:
-            addresses = await self._guard.addresses(fire.target)
+            addresses = await self._guard.addresses(fire.target, fire.account_id)
             wire = await self.pool.connect(fire.target.origin, addresses, fire.account_id)
             fire.steps = None
             if wire.is_open:

@@ -3,7 +3,9 @@ over."""
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 import structlog
@@ -64,6 +66,7 @@ class Leases:
         self._holdings = holdings
         self._touch = touch
         self._lease_ms = lease_ms
+        self._asking: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def extend_all(self) -> None:
         """Prolongs what is held, shard by shard; one that fails is lost touch with."""
@@ -80,7 +83,15 @@ class Leases:
         await self.confirm(shard, old)
 
     async def confirm(self, shard: int, invocations: Sequence[Invocation]) -> list[Invocation]:
-        """Prolongs these leases, and returns those that are another's by now. Raises StoreError."""
+        """Prolongs these leases, and returns those that are another's by now. Raises StoreError.
+
+        One at a time in a shard: on a cluster two could be carried out in the other order, and the
+        one that was asked for first find its lease to be another's.
+        """
+        async with self._asking[shard]:
+            return await self._confirm(shard, invocations)
+
+    async def _confirm(self, shard: int, invocations: Sequence[Invocation]) -> list[Invocation]:
         lost: list[Invocation] = []
         for start in range(0, len(invocations), _MOST_AT_ONCE):
             some = invocations[start : start + _MOST_AT_ONCE]

@@ -16,7 +16,8 @@ import truststore
 from scheduler.targets import Origin
 from worker.outcome import connect_failure
 from worker.race import ConnectFailed, OutOfSockets, Race
-from worker.sockets import Spares, budget
+from worker.shares import Shares
+from worker.sockets import budget
 from worker.wire import Route, Wire
 
 # Below the 5 s after which Node, uvicorn and Apache hang up by default: a kept connection that
@@ -85,7 +86,7 @@ class Pool:
         self._opened = opened
         self._closed_one = closed
         self._budget = budget()
-        self._spares = Spares(self._budget.spares)
+        self._spares = Shares(self._budget.spares)
         self._sockets = 0  # those of attempts and of connections
         self._told_s = -_TELL_EVERY_S
         # Dicts as ordered sets: the last one out, the oldest first, any one removed, at no cost.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from worker.outcome import Failure
-from worker.sockets import Spares
+from worker.shares import Shares
 from worker.wire import Wire
 
 # How long one address may take before the next is tried beside it (RFC 8305, section 5).
@@ -45,7 +45,7 @@ class Race:
         attempt: Attempt,
         addresses: tuple[str, ...],
         limit_s: float,
-        spares: Spares,
+        spares: Shares,
         account_id: str,
     ) -> None:
         self._loop = asyncio.get_running_loop()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-from collections import Counter
 from typing import NamedTuple
 
 import structlog
@@ -14,8 +13,6 @@ _RESERVED = 256
 _ENOUGH = 65_536
 # Of all sockets, this part is for second attempts, which a fire can do without.
 _SPARE_PART = 8
-# An account may have this many times the spare ones that are still free: see worker/holdings.py.
-_SHARE_OF_FREE = 4
 _log = structlog.get_logger(__name__)
 
 
@@ -48,25 +45,3 @@ def fires_at_once(concurrency: int) -> int:
     if most < concurrency:
         _log.warning("the limit of open files (ulimit -n) allows fewer fires in flight", fires=most)
     return min(most, concurrency)
-
-
-class Spares:
-    """The sockets of second attempts. A full one delays a fire's next address, and fails none."""
-
-    def __init__(self, most: int) -> None:
-        self._free = most
-        self._by_account: Counter[str] = Counter()
-
-    def take(self, account_id: str) -> bool:
-        """Whether there is one for the account; then `give_back` is to follow."""
-        if self._by_account[account_id] >= self._free * _SHARE_OF_FREE:
-            return False
-        self._free -= 1
-        self._by_account[account_id] += 1
-        return True
-
-    def give_back(self, account_id: str) -> None:
-        self._free += 1
-        self._by_account[account_id] -= 1
-        if not self._by_account[account_id]:
-            del self._by_account[account_id]

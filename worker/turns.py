@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 
@@ -43,6 +44,17 @@ class Turns(Generic[T]):
         if line:
             self._lines[account_id] = line
         return entry
+
+    def pop_of(self, may: Callable[[str], bool]) -> T | None:
+        """The first one in turn of an account that may; None if there is none."""
+        for account_id, line in self._lines.items():
+            if may(account_id):
+                del self._lines[account_id]
+                entry = line.popleft()
+                if line:
+                    self._lines[account_id] = line
+                return entry
+        return None
 
     def pop_until(self, moment_s: float) -> list[T]:
         """All who came by a moment leave the line."""

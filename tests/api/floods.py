@@ -68,6 +68,16 @@ def endless_trailers(connection: socket.socket, size: int) -> int:
     return pour(connection, b"0\r\n", b"a:b\r\n" * (_PIECE // 5), size)
 
 
+def endless_trailer(connection: socket.socket, size: int) -> int:
+    """As before, but it is one line that does not end."""
+    return pour(connection, b"0\r\na:", b"x" * _PIECE, size)
+
+
+def endless_extension(connection: socket.socket, size: int) -> int:
+    """A chunk of which no byte ever comes, because its size has a remark that does not end."""
+    return pour(connection, b"5;", b"x" * _PIECE, size)
+
+
 def endless_pipeline(connection: socket.socket, size: int) -> int:
     """Requests, and not one answer read."""
     request = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -120,7 +130,7 @@ def idle(port: int, number: int) -> contextlib.AbstractContextManager[list[socke
 def deaf(port: int, number: int) -> contextlib.AbstractContextManager[list[socket.socket]]:
     """Clients that ask for the longest answer there is, and read nothing."""
     request = b"GET /schema/assets/swagger-ui-bundle.js HTTP/1.1\r\nHost: a\r\n\r\n"
-    return held(port, number, request * 2, receive_bytes=4096)
+    return held(port, number, request * 10, receive_bytes=4096)
 
 
 HELD: tuple[Flood, ...] = (silent, half_heads, half_bodies, large_bodies, idle, deaf)

@@ -144,7 +144,7 @@ def test_a_cluster_url_for_a_plain_server_is_one_sentence(command: str) -> None:
     port = free_port()
     with ValkeyProcess(port=port):
         url = f"redis+cluster://127.0.0.1:{port}"
-        done = postdate(*command.split(), redis_url=url, port=0, log_level="error")
+        done = postdate_process(*command.split(), redis_url=url, port=0, log_level="error")
     assert (done.returncode, done.stdout) == (1, "")
     [sentence] = [line for line in done.stderr.splitlines() if "[error" not in line]
     assert sentence.startswith("The store is no Redis Cluster: its URL begins with redis://")
@@ -152,7 +152,7 @@ def test_a_cluster_url_for_a_plain_server_is_one_sentence(command: str) -> None:
 
 @pytest.mark.parametrize("command", ["account list", "worker", "api", "up"])
 def test_an_option_that_a_stores_url_does_not_have_is_one_sentence(url: str, command: str) -> None:
-    done = postdate(*command.split(), redis_url=url + "?foo=bar", port=0)
+    done = postdate_process(*command.split(), redis_url=url + "?foo=bar", port=0)
     assert (done.returncode, done.stdout) == (1, "")
     [sentence] = [line for line in done.stderr.splitlines() if "[error" not in line]
     assert sentence.startswith("The store's URL cannot be used: it has no option 'foo'")

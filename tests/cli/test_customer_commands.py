@@ -301,19 +301,20 @@ def test_a_moment_without_a_zone_is_this_machines(
 def test_moments_in_the_local_zone_reach_the_api(
     settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TZ", "Asia/Tokyo")  # of the commands, not of us
-    made = postdate_json(
-        "schedule", "http://127.0.0.1:9/tz", "--at", "2027-01-01 18:00", **settings
-    )
+    def told(*arguments: str) -> Any:
+        """By a process of its own: the zone of this one stays."""
+        return json.loads(postdate_process(*arguments, "--json", **settings).stdout)
+
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    made = told("schedule", "http://127.0.0.1:9/tz", "--at", "2027-01-01 18:00")
     assert made["message"] == "Scheduled for 2027-01-01T09:00:00.000Z"
     period = ("--from", "2027-01-01 17:59", "--to", "2027-01-01T09:00:01Z")
-    [found] = postdate_json("logs", "--target", "http://127.0.0.1:9/tz", *period, **settings)
+    [found] = told("logs", "--target", "http://127.0.0.1:9/tz", *period)
     assert found["scheduleId"] == made["scheduleId"]
-    assert postdate_json("stats", "--from", "2026-11-01", **settings)["timeRange"]["from"] == (
-        "2026-10-31T15:00:00.000Z"
-    )
+    counted = told("stats", "--from", "2026-11-01")
+    assert counted["timeRange"]["from"] == "2026-10-31T15:00:00.000Z"
     postdate_json("cancel", made["scheduleId"], **settings)
-    assert "this machine's (JST)" in " ".join(postdate("schedule", "--help").stdout.split())
+    assert "this machine's (JST)" in " ".join(postdate_process("schedule", "--help").stdout.split())
 
 
 class Stranger(BaseHTTPRequestHandler):

@@ -28,7 +28,9 @@ LOST = "Worker lost; the request may have been sent"
 class Frozen:
     """A worker that holds one of every kind, and is frozen then."""
 
-    def __init__(self, deployment: Deployment, receiver: Receiver, door: Door) -> None:
+    def __init__(
+        self, deployment: Deployment, receiver: Receiver, door: Door, delivery: str
+    ) -> None:
         self.deployment = deployment
         self.receiver = receiver
         self.door = door
@@ -38,13 +40,15 @@ class Frozen:
         self.frozen_ms = 0
         post = self.customer.schedule
         self.silent = post(receiver.answer("/silent", never=True))
-        self.answered = post(receiver.answer("/answered", held=True))
+        self.answered = post(receiver.answer("/answered", held=True), delivery=delivery)
         receiver.wait_for(1, "/silent")
         receiver.wait_for(1, "/answered")
-        self.in_the_wheel = [post(receiver.url + "/wheel", WHEEL_S) for _ in range(IN_THE_WHEEL)]
-        self.at_the_door = self.customer.schedule_batch(
-            [{"targetUrl": door.url, "triggerAt": format_iso8601(now_ms())}] * AT_THE_DOOR
-        )
+        self.in_the_wheel = [
+            post(receiver.url + "/wheel", WHEEL_S, delivery=delivery) for _ in range(IN_THE_WHEEL)
+        ]
+        due = format_iso8601(now_ms())
+        at_the_door = {"targetUrl": door.url, "triggerAt": due, "delivery": delivery}
+        self.at_the_door = self.customer.schedule_batch([at_the_door] * AT_THE_DOOR)
 
     @property
     def unsent(self) -> list[str]:
@@ -89,10 +93,10 @@ class Frozen:
 
 
 @pytest.fixture
-def frozen(receiver: Receiver) -> Iterator[Frozen]:
+def frozen(receiver: Receiver, request: pytest.FixtureRequest) -> Iterator[Frozen]:
     settings = {"lease_ms": LEASE_MS, "fire_timeout_ms": LIMIT_MS, "claim_ahead_ms": 1000}
     with Door() as door, Deployment(**settings) as deployment:
-        scene = Frozen(deployment, receiver, door)
+        scene = Frozen(deployment, receiver, door, request.param)
         try:
             yield scene
         finally:
@@ -101,18 +105,27 @@ def frozen(receiver: Receiver) -> Iterator[Frozen]:
         assert deployment.problems() == []
 
 
+DELIVERIES = ["at-least-once", "at-most-once"]
+
+
+@pytest.mark.parametrize("frozen", DELIVERIES, indirect=True)
 def test_alone_it_sends_what_it_had_not_sent_and_times_out_only_what_it_had(
     frozen: Frozen,
 ) -> None:
     frozen.freeze()
     frozen.wake()
     outcomes = frozen.all_ended()
-    assert {outcomes[each] for each in frozen.unsent} == {("completed", "")}
+    assert outcomes == {
+        **dict.fromkeys(frozen.unsent, ("completed", "")),
+        frozen.answered: ("completed", ""),
+        frozen.silent: ("failed", "Timeout after 2 seconds"),
+    }
     assert frozen.arrivals() == dict.fromkeys(frozen.unsent, 1)
-    assert outcomes[frozen.silent] == ("failed", "Timeout after 2 seconds")
-    assert outcomes[frozen.answered] == ("completed", "")
+    # It takes nothing over from itself.
+    assert len(frozen.receiver.at("/answered")) == len(frozen.receiver.at("/silent")) == 1
 
 
+@pytest.mark.parametrize("frozen", ["at-least-once"], indirect=True)
 def test_what_another_worker_took_over_it_neither_sends_nor_records(frozen: Frozen) -> None:
     frozen.freeze()
     frozen.deployment.worker()
@@ -123,3 +136,17 @@ def test_what_another_worker_took_over_it_neither_sends_nor_records(frozen: Froz
     assert frozen.worker.stop() == 0
     assert frozen.arrivals() == dict.fromkeys(frozen.unsent, 1)
     assert frozen.customer.counts() == (len(frozen.unsent) + 1, 1)
+
+
+@pytest.mark.parametrize("frozen", ["at-most-once"], indirect=True)
+def test_what_another_worker_gave_up_it_does_not_send(frozen: Frozen) -> None:
+    """Nobody could know then whether it had been sent."""
+    frozen.freeze()
+    frozen.deployment.worker()
+    until(lambda: set(frozen.unsent) <= frozen.outcomes().keys(), "all of them given up")
+    frozen.wake()
+    outcomes = frozen.all_ended()
+    assert {outcomes[each] for each in [*frozen.unsent, frozen.answered]} == {("failed", LOST)}
+    assert frozen.worker.stop() == 0
+    assert frozen.arrivals() == {}
+    assert len(frozen.receiver.at("/answered")) == 1

@@ -1,6 +1,6 @@
 """Applies each mutant in a copy of the tree, one after the other, and shows that tests notice.
 
-Exits with 1 if one survives or cannot be judged: its passage is gone, or its tests fail without it.
+Exits with 1 if one survives, or cannot be judged: its passage is gone, or its tests fail as it is.
 """
 
 from __future__ import annotations

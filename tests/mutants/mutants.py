@@ -281,7 +281,35 @@ MUTANTS = (
         "self._holdings.remove(self._wheel.clear())",
         ("tests/worker/test_worker.py",),
     ),
+    Mutant(
+        "an ack knows nothing of an extension on its way",
+        STORE + "claims/claims.py",
+        '            each.token = f"{each.token}:{ends_us}"\n',
+        "",
+        ("tests/scheduler/test_tokens.py", "-k", "being_prolonged"),
+    ),
+    Mutant(
+        "leases of a shard are prolonged by several calls at a time",
+        "worker/leases.py",
+        "        async with self._asking[shard]:\n            return await self._confirm(",
+        "        if True:\n            return await self._confirm(",
+        ("tests/worker/test_leases.py",),
+    ),
+    Mutant(
+        "a shard that is away keeps the others from being given back",
+        "worker/worker.py",
+        '_log.warning("not given back; the leases will end", error=str(error))\n',
+        "raise\n",
+        ("tests/worker/test_worker.py",),
+    ),
     # The claimer
+    Mutant(
+        "after a pause a worker takes over from itself",
+        "worker/claimer.py",
+        "        self._notice_pause()\n",
+        "",
+        ("tests/worker/test_claimer.py",),
+    ),
     Mutant(
         "floods are not kept from filling a worker",
         "worker/claimer.py",
@@ -403,5 +431,20 @@ MUTANTS = (
         "_Turn(deque(by_time), self._clock.offset_since_us(reading), reading)",
         "_Turn(deque(by_time), self._clock.offset_since_us(0), reading)",
         ("tests/worker/test_wheel.py",),
+    ),
+    # End to end
+    Mutant(
+        "a frozen worker times out what it had not sent",
+        "worker/deadlines.py",
+        "_PAUSE_S = 1.0",
+        "_PAUSE_S = 1e6",
+        ("tests/faults/test_worker_frozen.py", "-k", "alone"),
+    ),
+    Mutant(
+        "a frozen worker sends what another has taken over",
+        "worker/firer.py",
+        "if now_s > invocation.lease_until_s - _LEASE_MARGIN_S and self._unsure is not None:",
+        "if self._unsure is None:",
+        ("tests/faults/test_worker_frozen.py", "-k", "another"),
     ),
 )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from unittest.mock import patch
+
 import pytest
 
 from scheduler.errors import OutcomeUnknown, StoreUnavailable
@@ -234,3 +237,57 @@ async def test_no_token_names_a_moment_that_a_waiting_schedule_stands_at(
     )
     assert await scene.ack([invocation]) == [-1]
     assert await scene.status(invocation.schedule_id) == Status.SCHEDULED
+
+
+async def test_what_ends_while_its_lease_is_being_prolonged_is_recorded(
+    valkey_scene: Scene,
+) -> None:
+    """The extension is carried out first, and its reply is not here yet when the ack is sent."""
+    scene = valkey_scene
+    await scene.create()
+    invocation = await scene.claim_one()
+    extension = asyncio.create_task(scene.store.claims.extend(scene.shard, LEASE_MS, [invocation]))
+    await asyncio.sleep(0)
+    assert await scene.ack([invocation]) == [1]
+    assert await extension == []
+    await scene.assert_sound()
+
+
+async def test_what_is_given_back_while_its_lease_is_being_prolonged_is_due_at_once(
+    valkey_scene: Scene,
+) -> None:
+    scene = valkey_scene
+    schedule_id = await scene.create()
+    invocation = await scene.claim_one()
+    extension = asyncio.create_task(scene.store.claims.extend(scene.shard, LEASE_MS, [invocation]))
+    await asyncio.sleep(0)
+    await scene.store.claims.release(scene.shard, [invocation])
+    await extension
+    assert ids_of(await scene.claim()) == [schedule_id]
+    await scene.assert_sound()
+
+
+async def test_a_lease_that_is_prolonged_twice_at_a_time_stays_ours(valkey_scene: Scene) -> None:
+    scene, claims = valkey_scene, valkey_scene.store.claims
+    schedule_id = await scene.create()
+    invocation = await scene.claim_one()
+    lost = await asyncio.gather(
+        *(claims.extend(scene.shard, LEASE_MS + n, [invocation]) for n in range(3))
+    )
+    assert lost == [[], [], []]
+    assert await scene.visible_at_ms(schedule_id) == lease_end_ms(invocation)
+    assert await scene.ack([invocation]) == [1]
+    await scene.assert_sound()
+
+
+async def test_an_extension_that_certainly_was_not_made_leaves_the_token(scene: Scene) -> None:
+    await scene.create()
+    invocation = await scene.claim_one()
+    before = invocation.token
+
+    async def away(*_: object) -> object:
+        raise StoreUnavailable("away")
+
+    with patch.object(scene.store.server, "run", away), pytest.raises(StoreUnavailable):
+        await scene.store.claims.extend(scene.shard, LEASE_MS, [invocation])
+    assert invocation.token == before

@@ -113,3 +113,24 @@ async def test_a_worker_that_is_full_claims_nothing() -> None:
     desk.claimer.wake()
     await desk.turn()
     assert desk.claims.claimed == [(0, 1)]
+
+
+@pytest.mark.parametrize(("paused_ms", "lost"), [(3000, set()), (4500, {0, 1})])
+async def test_after_a_pause_of_the_process_all_is_regained_before_it_claims(
+    paused_ms: int, lost: set[int]
+) -> None:
+    """Or it would take over from itself what it holds, and refuse its own outcomes."""
+    desk = Desk({0: 0, 1: 0}, slots=64)
+    await desk.turn()
+    desk.claims.due[0] = 1
+    desk.clock.observe(desk.clock.now_us() + paused_ms * 1000)
+    await desk.turn()
+    assert desk.touch.lost == lost
+    assert desk.claims.claimed == ([] if lost else [(0, 1)])
+
+    for shard in lost:
+        desk.touch.regain(shard)
+    async with asyncio.timeout(5):
+        while desk.claims.due[0]:
+            await desk.turn()
+    assert [asked["take_over_by_ms"] == 0 for asked in desk.claims.asked] == [bool(lost)]

@@ -146,6 +146,8 @@ def test_what_is_answered_right_after_a_pause_has_not_expired(still: Standstill)
     watch = Watch(still)
     sent = watch.add(still.now_s + 2.0, is_sent=True)
     still.stand_still(60.0)
+    still.run_for(0.09)
+    assert watch.expired == []
     watch.deadlines.discard(sent)
     still.run_for(10.0)
     assert watch.expired == []

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import threading
-from collections.abc import Callable, Iterator
 
 import pytest
 
 from scheduler.targets import AddressPolicy, Target, parse_target
 from tests.worker.scripted import until
-from worker.guard import FAILURE_S, FRESH_S, USABLE_S, Blocked, Guard
+from worker.guard import FAILURE_S, FRESH_S, USABLE_S, Blocked, Guard, Resolve
 from worker.outcome import Failure
 
 NAME = parse_target("http://hooks.example/")
@@ -25,7 +23,7 @@ class Resolver:
         self.answer: list[str] | Exception = list(addresses)
         self.asked: list[str] = []
 
-    def __call__(self, name: str) -> list[str]:
+    async def __call__(self, name: str) -> list[str]:
         self.asked.append(name)
         if isinstance(self.answer, Exception):
             raise self.answer
@@ -39,21 +37,20 @@ class MovedLoop:
         self.loop = asyncio.get_running_loop()
         self.now = 1000.0
         self.create_future = self.loop.create_future
-        self.call_soon = self.loop.call_soon
-        self.call_soon_threadsafe = self.loop.call_soon_threadsafe
+        self.create_task = self.loop.create_task
 
     def time(self) -> float:
         return self.now
 
 
-def guard_with(resolver: Callable[[str], list[str]]) -> tuple[Guard, MovedLoop]:
+def guard_with(resolver: Resolve) -> tuple[Guard, MovedLoop]:
     clock = MovedLoop()
     return Guard(clock, AddressPolicy(), resolver), clock  # type: ignore[arg-type]
 
 
 async def blocked_by(guard: Guard, target: Target) -> Failure:
     with pytest.raises(Blocked) as blocked:
-        await guard.addresses(target)
+        await guard.addresses(target, "a")
     return blocked.value.failure
 
 
@@ -74,7 +71,7 @@ async def test_every_address_of_a_name_must_be_allowed(
 ) -> None:
     guard, _ = guard_with(Resolver(*addresses))
     if failure is None:
-        assert await guard.addresses(NAME) == tuple(addresses)
+        assert await guard.addresses(NAME, "a") == tuple(addresses)
     else:
         assert await blocked_by(guard, NAME) is failure
 
@@ -82,7 +79,7 @@ async def test_every_address_of_a_name_must_be_allowed(
 async def test_of_many_addresses_eight_are_tried_of_both_families_by_turns() -> None:
     four, six = [f"8.8.8.{n}" for n in range(60)], [f"2606:4700::{n}" for n in range(1, 61)]
     guard, _ = guard_with(Resolver(*six, *four))
-    chosen = await guard.addresses(NAME)
+    chosen = await guard.addresses(NAME, "a")
     assert chosen == tuple(each for pair in zip(six[:4], four[:4], strict=True) for each in pair)
 
 
@@ -107,7 +104,7 @@ async def test_a_name_is_unknown_until_it_was_looked_up_and_then_fresh() -> None
     resolver = Resolver("8.8.8.8")
     guard, clock = guard_with(resolver)
     assert guard.known(NAME) is None
-    await guard.addresses(NAME)
+    await guard.addresses(NAME, "a")
     clock.now += FRESH_S - 0.001
     assert guard.known(NAME) == ("8.8.8.8",)
     assert resolver.asked == ["hooks.example"]
@@ -116,7 +113,7 @@ async def test_a_name_is_unknown_until_it_was_looked_up_and_then_fresh() -> None
 async def test_look_ups_of_one_name_are_made_once() -> None:
     resolver = Resolver("8.8.8.8")
     guard, _ = guard_with(resolver)
-    answers = await asyncio.gather(*(guard.addresses(NAME) for _ in range(100)))
+    answers = await asyncio.gather(*(guard.addresses(NAME, "a") for _ in range(100)))
     assert set(answers) == {("8.8.8.8",)}
     assert resolver.asked == ["hooks.example"]
 
@@ -124,7 +121,7 @@ async def test_look_ups_of_one_name_are_made_once() -> None:
 async def test_a_stale_answer_is_used_while_it_is_looked_up_again() -> None:
     resolver = Resolver("8.8.8.8")
     guard, clock = guard_with(resolver)
-    await guard.addresses(NAME)
+    await guard.addresses(NAME, "a")
     resolver.answer = ["9.9.9.9"]
     clock.now += FRESH_S
     assert guard.known(NAME) == ("8.8.8.8",)
@@ -135,7 +132,7 @@ async def test_a_stale_answer_is_used_while_it_is_looked_up_again() -> None:
 async def test_a_name_that_turned_private_is_blocked_as_soon_as_it_is_known() -> None:
     resolver = Resolver("8.8.8.8")
     guard, clock = guard_with(resolver)
-    await guard.addresses(NAME)
+    await guard.addresses(NAME, "a")
     resolver.answer = ["127.0.0.1"]
     clock.now += FRESH_S
     guard.known(NAME)
@@ -153,7 +150,7 @@ def _is_blocked(guard: Guard, target: Target) -> bool:
 async def test_a_resolver_that_stumbles_takes_nothing_back_for_a_while() -> None:
     resolver = Resolver("8.8.8.8")
     guard, clock = guard_with(resolver)
-    await guard.addresses(NAME)
+    await guard.addresses(NAME, "a")
     resolver.answer = UNKNOWN
     clock.now += FRESH_S
 
@@ -177,7 +174,7 @@ async def test_a_failure_is_remembered_for_a_second() -> None:
     assert len(resolver.asked) == 1
     resolver.answer = ["8.8.8.8"]
     clock.now += FAILURE_S
-    assert await guard.addresses(NAME) == ("8.8.8.8",)
+    assert await guard.addresses(NAME, "a") == ("8.8.8.8",)
 
 
 async def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,44 +182,54 @@ async def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     guard, _ = guard_with(Resolver("8.8.8.8"))
     targets = [parse_target(f"http://n{number}.example/") for number in range(5)]
     for target in targets:
-        await guard.addresses(target)
+        await guard.addresses(target, "a")
     assert [guard.known(target) is not None for target in targets] == [False] * 2 + [True] * 3
 
 
 @pytest.fixture
-def gate() -> Iterator[threading.Event]:
-    event = threading.Event()
-    yield event
-    event.set()
+def gate() -> asyncio.Event:
+    return asyncio.Event()
 
 
-async def test_a_slow_name_delays_no_other(gate: threading.Event) -> None:
-    def resolve(name: str) -> list[str]:
+async def test_a_slow_name_delays_no_other(gate: asyncio.Event) -> None:
+    async def resolve(name: str) -> list[str]:
         if name.startswith("slow"):
-            gate.wait(10)
+            await gate.wait()
         return ["8.8.8.8"]
 
     guard, _ = guard_with(resolve)
     slow = [
-        asyncio.ensure_future(guard.addresses(parse_target(f"http://slow{number}.example/")))
+        asyncio.ensure_future(guard.addresses(parse_target(f"http://slow{number}.example/"), "a"))
         for number in range(100)
     ]
-    assert await asyncio.wait_for(guard.addresses(NAME), 5) == ("8.8.8.8",)
+    assert await asyncio.wait_for(guard.addresses(NAME, "a"), 5) == ("8.8.8.8",)
     assert not any(waiting.done() for waiting in slow)
     gate.set()
     assert set(await asyncio.gather(*slow)) == {("8.8.8.8",)}
 
 
-async def test_one_that_gives_up_does_not_cancel_the_look_up_for_others(
-    gate: threading.Event,
+async def test_a_look_up_that_takes_too_long_is_given_up(
+    gate: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def resolve(name: str) -> list[str]:
-        gate.wait(10)
+    async def resolve(name: str) -> list[str]:
+        await gate.wait()
+        return ["8.8.8.8"]
+
+    monkeypatch.setattr("worker.guard.LOOKUP_LIMIT_S", 0.05)
+    guard, _ = guard_with(resolve)
+    assert await blocked_by(guard, NAME) is Failure.UNRESOLVED
+
+
+async def test_one_that_gives_up_does_not_cancel_the_look_up_for_others(
+    gate: asyncio.Event,
+) -> None:
+    async def resolve(name: str) -> list[str]:
+        await gate.wait()
         return ["8.8.8.8"]
 
     guard, _ = guard_with(resolve)
-    first = asyncio.ensure_future(guard.addresses(NAME))
-    second = asyncio.ensure_future(guard.addresses(NAME))
+    first = asyncio.ensure_future(guard.addresses(NAME, "a"))
+    second = asyncio.ensure_future(guard.addresses(NAME, "a"))
     await asyncio.sleep(0)
     first.cancel()
     gate.set()

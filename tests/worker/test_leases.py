@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 
 import pytest
 from structlog.testing import capture_logs
 
+from scheduler.models import Invocation
 from tests.worker.desk import AWAY, LEASE_MS, Invocations, ScriptedStore
 from worker.holdings import Holdings
 from worker.leases import Leases, Touch
@@ -130,3 +132,24 @@ async def test_an_attempt_that_cannot_be_noted_is_left_to_the_next_extension(sce
     scene.claims.away.add(1)
     await scene.leases.note_attempt(invocation)
     assert scene.touch.lost == {1}
+
+
+async def test_leases_of_a_shard_are_prolonged_by_one_call_at_a_time(scene: Scene) -> None:
+    first, second = held = Invocations().many(2)
+    gate, there = asyncio.Event(), []
+
+    async def slow(shard: int, lease_ms: int, some: list[Invocation]) -> list[Invocation]:
+        there.append((shard, some))
+        await gate.wait()
+        return []
+
+    scene.claims.extend = slow  # type: ignore[method-assign]
+    calls = [
+        asyncio.create_task(scene.leases.confirm(shard, [each]))
+        for shard, each in ((0, first), (0, second), (1, first))
+    ]
+    await asyncio.sleep(0)
+    assert there == [(0, [first]), (1, [first])]
+    gate.set()
+    assert await asyncio.gather(*calls) == [[], [], []]
+    assert there[2:] == [(0, held[1:])]

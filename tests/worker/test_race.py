@@ -11,7 +11,7 @@ import pytest
 from tests.worker.scripted import until
 from worker.outcome import Failure
 from worker.race import ConnectFailed, OutOfSockets, Race
-from worker.sockets import Spares
+from worker.shares import Shares
 from worker.wire import Wire
 
 
@@ -56,10 +56,10 @@ def network() -> Network:
 
 
 def race(
-    network: Network, addresses: str, limit_s: float = 30, spares: Spares | None = None
+    network: Network, addresses: str, limit_s: float = 30, spares: Shares | None = None
 ) -> Coroutine[Any, Any, Wire]:
     return Race(
-        network.attempt, tuple(addresses), limit_s, Spares(10) if spares is None else spares, "a"
+        network.attempt, tuple(addresses), limit_s, Shares(10) if spares is None else spares, "a"
     ).run()
 
 
@@ -109,7 +109,7 @@ async def test_of_two_winners_one_is_closed(network: Network) -> None:
 async def test_without_a_spare_socket_the_next_waits_for_the_first_to_be_given_up(
     network: Network,
 ) -> None:
-    racing = asyncio.ensure_future(race(network, "ab", limit_s=1, spares=Spares(0)))
+    racing = asyncio.ensure_future(race(network, "ab", limit_s=1, spares=Shares(0)))
     await until(lambda: network.tried == ["a", "b"])
     assert network.most == 1
     network.connect("b")
@@ -127,7 +127,7 @@ async def test_an_address_for_which_there_was_no_socket_was_not_tried(network: N
 
 
 async def test_a_race_that_is_given_up_leaves_nothing_running(network: Network) -> None:
-    spares = Spares(1)
+    spares = Shares(1)
     racing = asyncio.ensure_future(race(network, "abc", spares=spares))
     await until(lambda: network.tried == ["a", "b"])
     assert not spares.take("b")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from worker.sockets import Budget, Spares, budget_of, fires_at_once
+from worker.sockets import Budget, budget_of, fires_at_once
 
 
 @pytest.mark.parametrize(
@@ -24,13 +24,3 @@ def test_no_more_fires_at_once_than_there_are_sockets_for(monkeypatch: pytest.Mo
     monkeypatch.setattr("resource.getrlimit", lambda which: (1024, 1024))
     assert fires_at_once(4096) == 672
     assert fires_at_once(100) == 100
-
-
-def test_one_account_cannot_have_all_spares() -> None:
-    spares = Spares(100)
-    flood = sum(spares.take("flood") for _ in range(200))
-    assert flood == 80
-    assert spares.take("neighbour")
-    for _ in range(flood):
-        spares.give_back("flood")
-    assert sum(spares.take("another") for _ in range(200)) == 80

@@ -103,8 +103,11 @@ async def test_what_another_worker_has_by_now_is_neither_sent_nor_recorded(scene
         scene.claims.taken.add(invocation)
         await scene.start()
         await until(lambda: scene.claims.extended != [] and scene.held == 0)
+        following = scene.hand_out(url=target.url(), lease_until_s=0.0)
+        await until(lambda: scene.recorded == [following])
         await scene.stop()
-    assert (target.requests, scene.recorded, scene.claims.released) == ([], [], [])
+    assert scene.claims.extended == [invocation, following]
+    assert (len(target.requests), scene.claims.released) == (1, [])
 
 
 @pytest.mark.parametrize("error", [AWAY, RuntimeError("nobody thought of it")])

@@ -152,7 +152,7 @@ class Claims:
         lost = []
         for each, code in zip(invocations, codes, strict=True):
             if code == 1:
-                each.token = str(ends_us)
+                each.token = _since(each.token, str(ends_us))
                 each.lease_until_s = asked_s + lease_ms / 1000
             else:
                 lost.append(each)
@@ -206,12 +206,18 @@ class Claims:
         arguments: list[Argument] = [lease_ms, ends_us]
         for each in invocations:
             arguments += (*_held(each), each.attempt)
+            # It may stand there soon, or what stood before: what is acked or given back before the
+            # reply is here, or without one, names both.
+            each.token = f"{each.token}:{ends_us}"
         try:
             now_us, codes = await self._server.run(_EXTEND, keys.shard(shard), arguments)
         except OutcomeUnknown:
-            for each in invocations:  # it may stand there, or what stood before
-                each.token = f"{each.token}:{ends_us}"
             raise
+        except StoreError:
+            _forget(invocations, ends_us)
+            raise
+        if not codes:
+            _forget(invocations, ends_us)
         self._clock.observe(now_us)
         return codes  # type: ignore[no-any-return]
 
@@ -293,6 +299,19 @@ def _invocations(shard: int, token: str, until_s: float, part: list[Any]) -> lis
 def _held(invocation: Invocation) -> tuple[str, str, str]:
     account = keys.parts(invocation.account_id).local
     return account, ids.local(invocation.schedule_id), invocation.token
+
+
+def _since(token: str, end: str) -> str:
+    """What a token may be once one of its moments is known to have been written: that or a later
+    one."""
+    return token[f":{token}".rindex(f":{end}") :]
+
+
+def _forget(invocations: Sequence[Invocation], ends_us: int) -> None:
+    """A moment that certainly was not written is no part of the tokens."""
+    for each in invocations:
+        before, _, after = f":{each.token}:".rpartition(f":{ends_us}:")
+        each.token = f"{before}:{after}".strip(":")
 
 
 def _score(head: list[Any]) -> Any:

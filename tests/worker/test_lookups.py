@@ -1,0 +1,113 @@
+"""Which name is looked up next, with answers that come when the test says so."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.worker.scripted import until
+from worker.lookups import MAX_LOOKUPS, Lookups
+
+NEIGHBOUR = "neighbour.example"
+
+
+class Names:
+    """Looks names up; each hangs until it is told."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.running: dict[str, asyncio.Future[str]] = {}
+        self.lookups: Lookups[str] = Lookups(asyncio.get_running_loop(), self._ask)
+
+    async def _ask(self, name: str, account_id: str) -> str:
+        self.asked.append(name)
+        self.running[name] = asyncio.get_running_loop().create_future()
+        try:
+            return await self.running[name]
+        finally:
+            del self.running[name]
+
+    def wait_for(self, name: str, account_id: str = "flood") -> asyncio.Future[str]:
+        return asyncio.ensure_future(self.lookups.answer(name, account_id))
+
+    async def flood(self, count: int = 3000) -> list[asyncio.Future[str]]:
+        waiting = [self.wait_for(f"n{number}.example") for number in range(count)]
+        await until(lambda: len(self.asked) > 100)
+        return waiting
+
+
+@pytest.fixture
+async def names() -> Names:
+    return Names()
+
+
+async def given_up(waiting: list[asyncio.Future[str]]) -> None:
+    for each in waiting:
+        each.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def test_thousands_of_names_of_one_account_that_never_answer_leave_room_for_another(
+    names: Names,
+) -> None:
+    flood = await names.flood()
+    neighbour = names.wait_for(NEIGHBOUR, "neighbour")
+    await until(lambda: NEIGHBOUR in names.asked)
+    assert len(names.asked) < MAX_LOOKUPS
+    await given_up([*flood, neighbour])
+    names.lookups.close()
+
+
+async def test_a_name_in_a_floods_line_is_looked_up_in_the_turn_of_another_who_asks_for_it(
+    names: Names,
+) -> None:
+    flood = await names.flood()
+    assert "n2999.example" not in names.asked
+    neighbour = names.wait_for("n2999.example", "neighbour")
+    await until(lambda: "n2999.example" in names.asked)
+    await given_up([*flood, neighbour])
+    names.lookups.close()
+
+
+async def test_a_name_that_nobody_waits_for_any_more_is_not_looked_up(names: Names) -> None:
+    flood = await names.flood()
+    asked = list(names.asked)
+    await given_up(flood[len(asked) : -1])
+    for name in asked:
+        names.running[name].set_result("answer")  # its place comes free
+    await until(lambda: len(names.asked) > len(asked))
+    assert names.asked[len(asked) :] == ["n2999.example"]
+    await given_up(flood)
+    names.lookups.close()
+
+
+async def test_names_that_were_known_go_before_new_ones(
+    names: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flood = await names.flood()
+    names.lookups.refresh("known.example", "flood")
+    names.lookups.refresh("known.example", "flood")
+    first = names.asked[0]
+    asked = len(names.asked)
+    await until(lambda: first in names.running)
+    names.running[first].set_result("answer")
+    assert await flood[0] == "answer"
+    await until(lambda: len(names.asked) > asked)
+    assert names.asked[asked:] == ["known.example"]
+    await given_up(flood)
+    names.lookups.close()
+
+
+async def test_a_name_is_looked_up_once_for_all_who_ask_meanwhile(names: Names) -> None:
+    waiting = [names.wait_for("one.example", f"account {n}") for n in range(100)]
+    names.lookups.refresh("one.example", "another")
+    await until(lambda: "one.example" in names.running)
+    waiting[0].cancel()
+    names.running["one.example"].set_result("answer")
+    assert await asyncio.gather(*waiting[1:]) == ["answer"] * 99
+    assert names.asked == ["one.example"]
+    again = names.wait_for("one.example")
+    await until(lambda: "one.example" in names.running)
+    names.running["one.example"].set_result("newer")
+    assert await again == "newer"

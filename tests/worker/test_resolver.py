@@ -1,0 +1,104 @@
+"""The resolver, with a name server of the test's own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import struct
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from worker.resolver import SystemResolver
+
+A, AAAA = 1, 28
+
+
+class NameServer(asyncio.DatagramProtocol):
+    """Answers for the names that it has, says that there is no other, and is silent to some."""
+
+    def __init__(self, records: dict[str, list[str]], silent: str = "") -> None:
+        self._records = records
+        self._silent = silent
+        self.asked: list[str] = []
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport: Any = transport
+
+    def datagram_received(self, data: bytes, address: Any) -> None:
+        name, end = self._question(data)
+        self.asked.append(name)
+        if name == self._silent:
+            return
+        kind = struct.unpack_from("!H", data, end)[0]
+        found = [ipaddress.ip_address(text) for text in self._records.get(name, [])]
+        fitting = [each.packed for each in found if each.version == (4 if kind == A else 6)]
+        flags = 0x8180 if name in self._records else 0x8183  # 3: no such name
+        answer = data[:2] + struct.pack("!5H", flags, 1, len(fitting), 0, 0) + data[12 : end + 4]
+        for packed in fitting:
+            answer += struct.pack("!HHHIH", 0xC00C, kind, 1, 60, len(packed)) + packed
+        self._transport.sendto(answer, address)
+
+    @staticmethod
+    def _question(data: bytes) -> tuple[str, int]:
+        labels, at = [], 12
+        while data[at]:
+            labels.append(data[at + 1 : at + 1 + data[at]].decode().lower())
+            at += 1 + data[at]
+        return ".".join(labels), at + 1
+
+
+@contextlib.asynccontextmanager
+async def resolving(
+    records: dict[str, list[str]], silent: str = ""
+) -> AsyncIterator[tuple[SystemResolver, NameServer]]:
+    loop = asyncio.get_running_loop()
+    server = NameServer(records, silent)
+    transport, _ = await loop.create_datagram_endpoint(lambda: server, local_addr=("127.0.0.1", 0))
+    resolver = SystemResolver([f"127.0.0.1:{transport.get_extra_info('sockname')[1]}"])
+    try:
+        yield resolver, server
+    finally:
+        await resolver.aclose()
+        transport.close()
+
+
+async def test_it_finds_addresses_of_both_families_and_each_once() -> None:
+    records = {"hooks.example": ["8.8.8.8", "8.8.4.4", "2606:4700::1", "8.8.8.8"]}
+    async with resolving(records) as (resolver, _):
+        found = await resolver("hooks.example")
+        assert sorted(found) == ["2606:4700::1", "8.8.4.4", "8.8.8.8"]
+
+
+async def test_a_name_that_does_not_exist_and_one_without_addresses_are_errors() -> None:
+    async with resolving({"empty.example": []}) as (resolver, _):
+        for name in ("nowhere.example", "empty.example", "a..b"):
+            with pytest.raises(OSError, match=name):
+                await resolver(name)
+
+
+async def test_an_answer_is_kept_for_as_long_as_its_ttl_says() -> None:
+    async with resolving({"hooks.example": ["8.8.8.8"]}) as (resolver, server):
+        await resolver("hooks.example")
+        asked = len(server.asked)
+        await resolver("hooks.example")
+        assert len(server.asked) == asked
+
+
+async def test_the_hosts_file_is_honoured() -> None:
+    async with resolving({}) as (resolver, server):
+        assert "127.0.0.1" in await resolver("localhost")
+        assert server.asked == []
+
+
+async def test_a_name_that_gets_no_answer_holds_up_no_other_and_may_be_given_up() -> None:
+    records = {"hooks.example": ["8.8.8.8"]}
+    async with resolving(records, silent="slow.example") as (resolver, _):
+        slow = [asyncio.ensure_future(resolver("slow.example")) for _ in range(50)]
+        assert await asyncio.wait_for(resolver("hooks.example"), 1) == ["8.8.8.8"]
+        assert not any(each.done() for each in slow)
+        for each in slow:
+            each.cancel()
+        await asyncio.gather(*slow, return_exceptions=True)

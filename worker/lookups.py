@@ -1,0 +1,117 @@
+"""Look-ups of names: which is made next, and for whom."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from worker.shares import Shares
+from worker.turns import Turns
+
+MAX_LOOKUPS = 256
+
+A = TypeVar("A")
+
+
+class _Lookup(Generic[A]):
+    """One name's. `accounts` have a place in line for it; it starts at the first one's turn."""
+
+    def __init__(self, name: str, answer: asyncio.Future[A], is_refresh: bool) -> None:
+        self.name = name
+        self.answer = answer
+        self.is_refresh = is_refresh
+        self.accounts: set[str] = set()
+        self.waiting = 0
+        self.is_started = False
+
+    @property
+    def is_wanted(self) -> bool:
+        return not self.is_started and (self.is_refresh or self.waiting > 0)
+
+
+class _Turn(NamedTuple):
+    account_id: str
+    started_s: float
+    lookup: _Lookup[Any]
+
+
+class Lookups(Generic[A]):
+    """At most 256 at a time, of which no account has all; each name's is made once, for whoever
+    asks meanwhile. Names that were known go before new ones, accounts take turns, and a name
+    that nobody waits for any more is not looked up.
+
+    `ask` gives the answer about a name, in a time of its own, and does not raise.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        ask: Callable[[str, str], Coroutine[Any, Any, A]],
+    ) -> None:
+        self._loop = loop
+        self._ask = ask
+        self._shares = Shares(MAX_LOOKUPS)
+        self._pending: dict[str, _Lookup[A]] = {}
+        self._known: Turns[_Turn] = Turns()
+        self._new: Turns[_Turn] = Turns()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def refresh(self, name: str, account_id: str) -> None:
+        """Has a name looked up again; nobody waits for it."""
+        if name not in self._pending:
+            self._line_up(self._begin(name, is_refresh=True), account_id)
+            self._start()
+
+    async def answer(self, name: str, account_id: str) -> A:
+        """Waits for a name's look-up, in the account's turn or with whoever waits already."""
+        lookup = self._pending.get(name) or self._begin(name, is_refresh=False)
+        lookup.waiting += 1
+        if not lookup.is_started:
+            self._line_up(lookup, account_id)
+            self._start()
+        try:
+            # Shielded: one fire that is given up must not cancel the look-up for the others.
+            return await asyncio.shield(lookup.answer)
+        finally:
+            lookup.waiting -= 1
+            if not lookup.is_started and not lookup.is_wanted:
+                self._pending.pop(name, None)
+
+    def close(self) -> None:
+        """Gives up what is being looked up. Whoever waits is given up by its own caller."""
+        for task in self._tasks:
+            task.cancel()
+
+    def _begin(self, name: str, *, is_refresh: bool) -> _Lookup[A]:
+        lookup = _Lookup(name, self._loop.create_future(), is_refresh)
+        self._pending[name] = lookup
+        return lookup
+
+    def _line_up(self, lookup: _Lookup[A], account_id: str) -> None:
+        if account_id not in lookup.accounts:
+            lookup.accounts.add(account_id)
+            line = self._known if lookup.is_refresh else self._new
+            line.add(_Turn(account_id, 0.0, lookup))
+
+    def _start(self) -> None:
+        while self._shares.free:
+            may_take = self._shares.may_take
+            turn = self._known.pop_of(may_take) or self._new.pop_of(may_take)
+            if turn is None:
+                return
+            if turn.lookup.is_wanted:
+                turn.lookup.is_started = True
+                self._shares.take(turn.account_id)
+                task = self._loop.create_task(self._run(turn.lookup, turn.account_id))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, lookup: _Lookup[A], account_id: str) -> None:
+        try:
+            answer = await self._ask(lookup.name, account_id)
+        finally:
+            self._shares.give_back(account_id)
+            del self._pending[lookup.name]
+        lookup.answer.set_result(answer)
+        self._start()
