@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from typing import Any, TypeVar
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -29,6 +30,9 @@ from tests.scheduler.losses import COMMAND, REPLY, losing
 from tests.scheduler.scene import Scene, settled
 
 T = TypeVar("T")
+
+# Thousands of calls: on a busy machine that takes a while.
+pytestmark = pytest.mark.timeout(600)
 
 ACCOUNTS, CREDITS = 2, 6
 accounts = st.integers(0, ACCOUNTS - 1)

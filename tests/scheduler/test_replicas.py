@@ -192,6 +192,28 @@ async def test_at_most_once_ones_wait_for_the_replicas_that_others_do_not(
     await careful.assert_sound()
 
 
+async def test_others_are_handed_out_though_the_careful_ones_cannot_be_given_back(
+    careful: Scene, replica: ValkeyProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    once = await careful.create(delivery=Delivery.AT_MOST_ONCE)
+    usual = await careful.create()
+
+    async def fails(*_: object) -> None:
+        raise OutcomeUnknown("The store's answer was lost")
+
+    replica.pause()
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(careful.store.claims, "release", fails)
+            claimed = await careful.claim()
+    finally:
+        replica.resume()
+    assert ids_of(claimed) == [usual]
+    # It waits for its lease's end.
+    assert (await careful.store.schedules.get(careful.account_id, once)).executing
+    await careful.assert_sound()
+
+
 async def test_a_full_store_does_not_make_a_done_write_look_undone(
     careful: Scene, replica: ValkeyProcess
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -243,7 +244,9 @@ class Claims:
             await apart.replicated()
         except StoreError as error:
             _log.warning("replicas lack a claim; at-most-once ones wait", error=str(error))
-            await self.release(shard, careful)
+            # Where that fails too, they wait for their leases' end; the others may be fired.
+            with suppress(StoreError):
+                await self.release(shard, careful)
             return [each for each in found if each.request.delivery is not Delivery.AT_MOST_ONCE]
         return found
 

@@ -1,0 +1,69 @@
+"""Chunks of the log, of several kinds, as calls of acks leave them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scheduler.models import LogEntry
+from scheduler.store.claims.claims import Ack
+from scheduler.store.log.entries import unpack_chunk, url_place
+from tests.scheduler.scene import COMPLETED, FAILED, Scene, ids_of
+
+
+def _twins() -> tuple[str, str]:
+    """Two URLs whose index stream is the same."""
+    seen: dict[str, str] = {}
+    for n in range(1000):
+        url = f"https://example.com/{n}"
+        bucket, _ = url_place(url)
+        if bucket in seen:
+            return seen[bucket], url
+        seen[bucket] = url
+    raise AssertionError
+
+
+URLS = [*_twins(), "https://example.org/a", "https://example.org/b"]
+# What becomes of the n-th of a chunk.
+KINDS = [
+    (COMPLETED, URLS[0]),
+    (FAILED, URLS[1]),
+    (COMPLETED, URLS[2]),
+    (COMPLETED, URLS[0]),
+    (FAILED, URLS[3]),
+]
+
+
+async def chunk(scene: Scene, count: int, start: int = 0) -> list[str]:
+    """That many executed and recorded by one call, of several kinds; their ids in that order."""
+    kinds = [KINDS[(start + n) % len(KINDS)] for n in range(count)]
+    due_ms = await scene.clock.now_ms() - count
+    for n, (_, url) in enumerate(kinds):
+        await scene.create_at(due_ms + n, url=url)
+    claimed = await scene.claim(most=count)
+    assert [each.request.url for each in claimed] == [url for _, url in kinds]
+    acks = [Ack(each, kind[0], 0) for each, kind in zip(claimed, kinds, strict=True)]
+    assert await scene.store.claims.ack(scene.shard, acks) == [1] * count
+    return ids_of(claimed)
+
+
+async def chunks(scene: Scene, sizes: Sequence[int]) -> list[str]:
+    """Chunks of these sizes, a few of them of the same millisecond where the clock stands still."""
+    await scene.store.accounts.grant(scene.account_id, sum(sizes))
+    made: list[str] = []
+    for n, size in enumerate(sizes):
+        made += await chunk(scene, size, n)
+        if n % 3:
+            await scene.clock.pass_ms(2)
+    return made
+
+
+async def logged(scene: Scene) -> list[int]:
+    """How many entries each chunk has, the oldest first; the count beside them agrees."""
+    stream = await scene.store.client.xrange(scene.base + "log")
+    sizes = [len(unpack_chunk(fields[b"e"])) for _, fields in stream]
+    assert int(await scene.store.client.hget(scene.base + "logged", "n") or 0) == sum(sizes)
+    return sizes
+
+
+def names(entries: Sequence[LogEntry]) -> list[str]:
+    return [entry.schedule_id for entry in entries]

@@ -1,0 +1,127 @@
+"""A log is cut by age and by number, whole chunks at a time; what is left tells no lies."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+
+from scheduler.models import Plan, Status
+from scheduler.rollups import DAY_MS
+from scheduler.settings import Settings
+from tests.scheduler.chunks import chunks, logged, names
+from tests.scheduler.clocks import FakeClock
+from tests.scheduler.conftest import open_fake
+from tests.scheduler.scene import CREDITS, Scene
+
+KEPT_ENTRIES = 100
+
+
+@pytest.fixture
+async def small_log(fake_clock: FakeClock, settings: Settings) -> AsyncIterator[Scene]:
+    """An account whose log keeps `KEPT_ENTRIES`."""
+    store = await open_fake(msgspec.structs.replace(settings, log_max_entries=KEPT_ENTRIES))
+    account = await store.accounts.create("first", credits=CREDITS, plan=Plan.FREE)
+    yield Scene(store, fake_clock, account.account_id)
+    await store.aclose()
+
+
+async def test_a_log_is_cut_by_number_exact_to_a_chunk(small_log: Scene) -> None:
+    scene, chance = small_log, random.Random(5)
+    made: list[str] = []
+    for _ in range(60):
+        size = chance.choice([1, 1, 2, 15, 16, 17, 30])
+        before = await logged(scene)
+        made += await chunks(scene, [size])
+        sizes = await logged(scene)
+        assert sizes[-1] == size
+        assert sum(sizes) <= KEPT_ENTRIES
+        # No more went than had to: with the last one that went it would be over.
+        gone = [*before, size][: len(before) + 1 - len(sizes)]
+        assert not gone or sum(sizes) + gone[-1] > KEPT_ENTRIES
+        assert names(await scene.log(descending=False)) == made[-sum(sizes) :]
+        await scene.clock.pass_ms(3)
+    for status in (Status.COMPLETED, Status.FAILED):
+        expected = [entry for entry in await scene.log() if entry.status is status]
+        assert await scene.log(status=status) == expected
+
+
+async def test_a_log_of_single_entries_is_cut_as_fast_as_large_chunks_come(
+    small_log: Scene,
+) -> None:
+    scene = small_log
+    await chunks(scene, [1] * (KEPT_ENTRIES + 20))
+    assert await logged(scene) == [1] * KEPT_ENTRIES
+    for _ in range(3):
+        await chunks(scene, [40])
+        assert sum(await logged(scene)) <= KEPT_ENTRIES
+    assert await logged(scene) == [40, 40]
+
+
+async def test_a_chunk_that_is_larger_than_the_log_may_be_is_kept(small_log: Scene) -> None:
+    scene = small_log
+    await chunks(scene, [3, KEPT_ENTRIES + 28])
+    assert await logged(scene) == [KEPT_ENTRIES + 28]
+    await chunks(scene, [2])
+    assert await logged(scene) == [2]
+    assert len(await scene.log(status=Status.COMPLETED)) == 2 - len(
+        await scene.log(status="failed")
+    )
+
+
+async def test_a_log_whose_limit_was_lowered_shrinks_a_piece_at_a_time(fake_scene: Scene) -> None:
+    scene = fake_scene
+    await chunks(scene, [1] * 400)
+    limits = scene.store.claims._retention._replace(log_entries=KEPT_ENTRIES)
+    scene.store.claims._retention = limits
+    counts = []
+    while sum(await logged(scene)) > KEPT_ENTRIES:
+        await chunks(scene, [1])
+        counts.append(sum(await logged(scene)))
+        assert len(counts) < 10
+    assert len(counts) > 1
+    assert counts == sorted(counts, reverse=True)
+    assert len(await scene.log()) == KEPT_ENTRIES
+
+
+async def test_old_chunks_go_by_their_age(fake_scene: Scene) -> None:
+    scene = fake_scene
+    await chunks(scene, [30, 1, 1, 1, 16])
+    await scene.clock.pass_ms(20 * DAY_MS)
+    await chunks(scene, [5])
+    await scene.clock.pass_ms(12 * DAY_MS)
+    await chunks(scene, [7])
+    for _ in range(3):
+        await chunks(scene, [1])
+    assert await logged(scene) == [5, 7, 1, 1, 1]
+    await scene.store.tick()
+    assert len(await scene.log()) == 15
+    usage = await scene.store.stats.usage(scene.account_id, 0, await scene.clock.now_ms() + 1)
+    assert usage.executed == 15
+
+
+async def test_a_log_that_was_cut_says_from_when_on_it_is_whole(
+    small_log: Scene, fake_clock: FakeClock
+) -> None:
+    """So that statistics are exact from there on, and wherever a period is cut in two, the parts
+    add up."""
+    scene = small_log
+    began_ms, moments = fake_clock.ms, []
+    for n in range(40):
+        await fake_clock.pass_ms(130)
+        size = 1 + n % 17
+        await chunks(scene, [size])
+        moments += [fake_clock.ms] * size
+    end_ms = fake_clock.ms + 1
+    whole_ms = int(await scene.store.client.hget(scene.base + "logged", "first"))
+    assert began_ms + 2000 < whole_ms < end_ms
+    [(oldest, _)] = await scene.store.client.xrange(scene.base + "log", count=1)
+    assert whole_ms <= int(oldest.split(b"-")[0]) < whole_ms + 130 * 2
+    for cut_ms in range(began_ms, end_ms, 37):
+        before = await scene.store.stats.usage(scene.account_id, began_ms - 500, cut_ms)
+        after = await scene.store.stats.usage(scene.account_id, cut_ms, end_ms)
+        assert before.executed + after.executed == len(moments)
+        if cut_ms >= whole_ms:
+            assert after.executed == sum(cut_ms <= ms for ms in moments)
