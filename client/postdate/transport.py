@@ -102,7 +102,11 @@ class _Open(NamedTuple):
     def on(cls, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None) -> _Open:
         # A limit of the connector's would count the waiting for a connection as connecting.
         connector = aiohttp.TCPConnector(
-            limit=0, ssl=True if tls is None else tls, keepalive_timeout=_IDLE_S
+            limit=0,
+            ssl=True if tls is None else tls,
+            keepalive_timeout=_IDLE_S,
+            # Not what happens to be installed beside us: the system's, as in the blocking client.
+            resolver=aiohttp.ThreadedResolver(),
         )
         session = aiohttp.ClientSession(
             connector=connector,

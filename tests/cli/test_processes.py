@@ -21,7 +21,7 @@ from tests.servers import (
     PostdateProcess,
     Receiver,
     ValkeyProcess,
-    postdate,
+    postdate_process,
     processes_of,
     until,
 )
@@ -206,7 +206,7 @@ def test_a_taken_port_is_one_sentence(deployment: Deployment) -> None:
     port = deployment.api(processes=2).base_url.rpartition(":")[2]
     for arguments in (("--processes", "2"), ()):
         url = deployment.valkey.url
-        second = postdate("api", *arguments, "--port", port, redis_url=url)
+        second = postdate_process("api", *arguments, "--port", port, redis_url=url)
         assert (second.returncode, second.stdout) == (1, "")
         assert second.stderr.count("\n") == 1
         assert port in second.stderr
@@ -226,7 +226,7 @@ def test_a_store_that_cannot_be_used_is_one_sentence(own_valkey: ValkeyProcess, 
     with Redis.from_url(own_valkey.url) as client:
         client.config_set("maxmemory-policy", "allkeys-lru")
     arguments = (role, "--processes", "3", "--json")
-    done = postdate(*arguments, redis_url=own_valkey.url, port=0)
+    done = postdate_process(*arguments, redis_url=own_valkey.url, port=0)
     assert (done.returncode, done.stdout) == (1, "")
     assert "evicts keys" in json.loads(done.stderr)["error"]
 

@@ -30,7 +30,9 @@ class KeptWire:
 
 @pytest.fixture
 async def pool() -> AsyncIterator[Pool]:
-    pool = Pool(asyncio.get_running_loop(), 1000)
+    pool = Pool(
+        asyncio.get_running_loop(), 30.0, 1000, opened=lambda _: None, closed=lambda _: None
+    )
     yield pool
     pool.close()
 
