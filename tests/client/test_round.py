@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -18,12 +19,23 @@ from postdate import (
     Unauthorized,
 )
 from tests.client.both import Client
+from tests.commands import postdate_json
 from tests.servers import PostdateProcess, Receiver, free_port, in_days, until
 
 
 @pytest.fixture
-def client(mode: str, postdate_up: PostdateProcess) -> Iterator[Client]:
-    with Client(mode, postdate_up.base_url, postdate_up.api_key) as client:
+def key(postdate_up: PostdateProcess) -> str:
+    """Of an account of the test's own: others may have left much in the first one."""
+    where = {"redis_url": postdate_up.redis_url}
+    name = f"client {secrets.token_hex(8)}"
+    limits = ("--credits", "1000", "--plan", "unlimited")
+    account = postdate_json("account", "create", name, *limits, **where)["accountId"]
+    return str(postdate_json("key", "create", account, "--name", "test", **where)["key"])
+
+
+@pytest.fixture
+def client(mode: str, postdate_up: PostdateProcess, key: str) -> Iterator[Client]:
+    with Client(mode, postdate_up.base_url, key) as client:
         yield client
 
 
@@ -134,14 +146,14 @@ class LosingAnswers:
 
 
 def test_lost_answers_cost_one_credit_and_give_one_back(
-    mode: str, postdate_up: PostdateProcess, client: Client
+    mode: str, postdate_up: PostdateProcess, key: str, client: Client
 ) -> None:
     credits = client.credits()
     due = in_days(130)
 
     def losing(lost: int) -> Client:
         handler = LosingAnswers(real, lost).handle
-        return Client(mode, postdate_up.base_url, postdate_up.api_key, handler=handler)
+        return Client(mode, postdate_up.base_url, key, handler=handler)
 
     with httpx.Client() as real, losing(2) as creating, losing(2) as changing, losing(2) as ending:
         created = creating.schedule("https://example.com", at=due)
