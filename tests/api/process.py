@@ -95,11 +95,11 @@ class Reply:
     """One answer, read to its end and not beyond."""
 
     def __init__(self, connection: socket.socket, method: str = "POST") -> None:
-        response = http.client.HTTPResponse(connection, method=method)
-        response.begin()
-        self.status = response.status
-        self.headers = response.headers
-        self.body = response.read()
+        with closing(http.client.HTTPResponse(connection, method=method)) as response:
+            response.begin()
+            self.status = response.status
+            self.headers = response.headers
+            self.body = response.read()
 
     @property
     def json(self) -> Any:
