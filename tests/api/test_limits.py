@@ -336,7 +336,8 @@ def test_clients_that_read_nothing_cost_no_memory(server: ApiProcess) -> None:
         assert server.memory_bytes() - before < 16 * MB
 
 
-def test_requests_without_end_and_no_answer_read_cost_no_memory(server: ApiProcess) -> None:
+def test_requests_without_end_and_no_answer_read_cost_no_memory(start_api: Start) -> None:
+    server = start_api()
     before = server.memory_bytes()
     with ExitStack() as stack:
         for _ in range(8):
