@@ -147,6 +147,7 @@ class Account(msgspec.Struct, frozen=True):
     created_at_ms: int
     email: str = ""
     operator: bool = False
+    suspended: bool = False
 
 
 class ApiKey(msgspec.Struct, frozen=True):
@@ -174,12 +175,16 @@ class Rate(msgspec.Struct, frozen=True):
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who makes an API request: the account behind an active key; `rate` if its plan has one."""
+    """Who makes an API request: the account behind an active key; `rate` if its plan has one.
+
+    Of a suspended account no call is carried out.
+    """
 
     account_id: str
     key_id: str
     plan: Plan
     rate: Rate | None = None
+    suspended: bool = False
 
 
 class Idempotency(msgspec.Struct, frozen=True):

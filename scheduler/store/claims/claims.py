@@ -283,7 +283,8 @@ def _looks_at(shards: tuple[int, ...], *, with_time: bool) -> Commands:
     commands: list[tuple[Argument, ...]] = []
     for shard in shards:
         prefix = keys.shard(shard)
-        commands.append(("ZRANGE", prefix + keys.HEADS, 0, 0, "WITHSCORES"))
+        heads = ("ZRANGE", prefix + keys.HEADS, "(-inf", "+inf", "BYSCORE", "LIMIT", 0, 1)
+        commands.append((*heads, "WITHSCORES"))
         commands.append(("GET", prefix + keys.BACKLOG))
     if with_time:
         commands.append(("TIME",))
