@@ -77,7 +77,7 @@ class Invocation(msgspec.Struct, eq=False):
     had to send it again on a fresh connection.
     `token` names the lease: when it ends (us, the store's clock), or several such moments with a
     colon between if the reply to an extension was lost. `lease_until_s` is the moment of this
-    process's monotonic clock until which it surely is ours.
+    process's monotonic clock until which it surely is ours. `size_bytes`: of the request as stored.
     """
 
     shard: int
@@ -87,6 +87,7 @@ class Invocation(msgspec.Struct, eq=False):
     attempt: int
     lease_until_s: float
     request: Request
+    size_bytes: int = 0
 
 
 class LogEntry(msgspec.Struct, frozen=True):
