@@ -158,10 +158,8 @@ def _points(
     count = len(values) // 3
     lateness = _spread(late, count, len(LATENESS_BOUNDS_MS) + 1)
     response = _spread(took, count, len(RESPONSE_BOUNDS_MS) + 1)
-    return [
-        Point(from_ms + i * step_ms, *values[3 * i : 3 * i + 3], lateness[i], response[i])
-        for i in range(count)
-    ]
+    sums = zip(values[::3], values[1::3], values[2::3], lateness, response, strict=True)
+    return [Point(from_ms + i * step_ms, *each) for i, each in enumerate(sums)]
 
 
 def _spread(found: list[int], points: int, buckets: int) -> list[list[int]]:
