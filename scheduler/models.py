@@ -49,7 +49,8 @@ class Schedule(msgspec.Struct, frozen=True):
     """A schedule as it stands in the store.
 
     `executing` is true while a worker holds it; `outcome` and `ended_at_ms` are None until
-    it has ended (a cancelled one has no outcome).
+    it has ended (a cancelled one has no outcome). `lateness_ms` is from triggerAt to the first
+    byte sent; None if none was.
     """
 
     schedule_id: str
@@ -59,6 +60,7 @@ class Schedule(msgspec.Struct, frozen=True):
     executing: bool = False
     outcome: Outcome | None = None
     ended_at_ms: int | None = None
+    lateness_ms: int | None = None
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -94,6 +96,7 @@ class LogEntry(msgspec.Struct, frozen=True):
     """One line of the execution log; `executed_at_ms` is None while waiting and if cancelled.
 
     `at_ms` is its moment on the log's timeline: of its end, or triggerAt while it waits.
+    `lateness_ms` is from triggerAt to the first byte sent; None if none was.
     """
 
     schedule_id: str
@@ -107,6 +110,7 @@ class LogEntry(msgspec.Struct, frozen=True):
     response_time_ms: int = 0
     error_message: str = ""
     at_ms: int = 0
+    lateness_ms: int | None = None
 
 
 class Usage(msgspec.Struct, frozen=True):
