@@ -307,7 +307,10 @@ def _invocations(shard: int, token: str, until_s: float, part: list[Any]) -> lis
             # be one.
             _log.error("a request cannot be read", schedule=schedule_id, error=str(error))
             continue
-        found.append(Invocation(shard, account_id, schedule_id, token, attempt, until_s, request))
+        size = len(packed)
+        found.append(
+            Invocation(shard, account_id, schedule_id, token, attempt, until_s, request, size)
+        )
     return found
 
 
