@@ -15,11 +15,12 @@ import msgspec
 from api.headers import MAX_HEADERS, read_headers
 from api.json_text import Decode, Part, read, text_or_none
 from api.masks import has_mask, masked, masked_url
+from scheduler.destinations import Destinations
 from scheduler.errors import FieldError
 from scheduler.http import METHODS, TOKEN_PATTERN, VALUE_PATTERN
 from scheduler.models import Delivery, Request
 from scheduler.settings import DAY_MS, Settings
-from scheduler.targets import MAX_URL_CHARACTERS, AddressPolicy, parse_target
+from scheduler.targets import MAX_URL_CHARACTERS, parse_target
 from scheduler.times import format_iso8601, parse_iso8601
 
 Schema = dict[str, Any]
@@ -34,14 +35,13 @@ SOON = format_iso8601((time.time_ns() // 1_000_000 + 30 * DAY_MS) // DAY_MS * DA
 class Rules(msgspec.Struct, frozen=True):
     """What the rules depend on beside the payload."""
 
-    policy: AddressPolicy
+    destinations: Destinations
     max_horizon_days: int
     max_body_bytes: int = Settings().max_body_bytes
 
     @classmethod
     def of(cls, settings: Settings) -> Rules:
-        policy = AddressPolicy(settings.allow_targets)
-        return cls(policy, settings.max_horizon_days, settings.max_body_bytes)
+        return cls(settings.destinations, settings.max_horizon_days, settings.max_body_bytes)
 
 
 class Kind(NamedTuple):
@@ -91,7 +91,7 @@ def target_url(url: str, rules: Rules, now_ms: int) -> str:
     target = parse_target(url)
     if has_mask(url):
         raise ValueError("It has the mask that stands for a secret; give the value itself.")
-    rules.policy.judge(target)
+    rules.destinations.judge(target)
     return url
 
 

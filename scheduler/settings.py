@@ -12,10 +12,19 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from scheduler.destinations import (
+    WEB_PORTS,
+    Denied,
+    Destinations,
+    Network,
+    Ports,
+    read_denied,
+    read_networks,
+    read_ports,
+)
 from scheduler.errors import SettingsError
 from scheduler.models import Plan
 
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 LOOPBACK: tuple[Network, ...] = (
     ipaddress.ip_network("127.0.0.0/8"),
     ipaddress.ip_network("::1/128"),
@@ -40,6 +49,9 @@ class Settings(msgspec.Struct, frozen=True):
     public_url: str | None = None
     shards: int | None = None
     allow_targets: tuple[Network, ...] = ()
+    deny_targets: Denied = Denied()
+    allow_ports: Ports = WEB_PORTS
+    destination_errors: str = "same"
     concurrency: int = 4096
     max_connections_per_origin: int = 256
     fire_timeout_ms: int = 30_000
@@ -65,6 +77,10 @@ class Settings(msgspec.Struct, frozen=True):
     store_malloc: str = "auto"
     rate_limits: dict[Plan, int] = msgspec.field(default_factory=lambda: dict(_RATES))
     log_level: str = "info"
+
+    @property
+    def destinations(self) -> Destinations:
+        return Destinations(self.allow_targets, self.deny_targets, self.allow_ports)
 
     @property
     def schedule_retention_ms(self) -> int:
@@ -173,13 +189,6 @@ def _http_url(text: str) -> str:
     return text.rstrip("/")
 
 
-def _networks(text: str) -> tuple[Network, ...]:
-    if text == "none":
-        return ()
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    return tuple(ipaddress.ip_network(part) for part in parts)
-
-
 _READERS: dict[str, Callable[[str], object]] = {
     "redis_url": _redis_url,
     "data_dir": Path,
@@ -189,7 +198,10 @@ _READERS: dict[str, Callable[[str], object]] = {
     "processes": _whole(1, 256),
     "public_url": _http_url,
     "shards": _whole(1, 256),
-    "allow_targets": _networks,
+    "allow_targets": read_networks,
+    "deny_targets": read_denied,
+    "allow_ports": read_ports,
+    "destination_errors": _one_of("same", "exact"),
     "concurrency": _whole(1, 65_536),
     "max_connections_per_origin": _whole(1, 65_536),
     "fire_timeout_ms": _whole(1, 3_600_000),

@@ -15,11 +15,11 @@ import structlog
 
 from scheduler.models import Delivery, Invocation, Outcome
 from scheduler.settings import Settings
-from scheduler.targets import AddressPolicy, DestinationNotAllowed, Origin, Target, parse_target
+from scheduler.targets import DestinationNotAllowed, Origin, Target, parse_target
 from worker.deadlines import Deadlines
 from worker.guard import Blocked, Guard, Resolve
 from worker.openings import Openings
-from worker.outcome import Failure, answered, failed, timed_out
+from worker.outcome import Failure, answered, concealed, failed, timed_out
 from worker.pool import Pool
 from worker.race import ConnectFailed, OutOfSockets
 from worker.request import render
@@ -129,9 +129,8 @@ class Fire:
 class Firer:
     """Fires invocations, up to as many at once as its caller asks for.
 
-    To be made inside a running loop. `allow_targets`, `fire_timeout_ms` and
-    `max_response_bytes` come from the settings; the rest is for tests, and for the caller's
-    clock (`still_wanted`).
+    To be made inside a running loop. What may be reached, and the limits, come from the settings;
+    the rest is for tests, and for the caller's clock (`still_wanted`).
     """
 
     def __init__(
@@ -141,7 +140,6 @@ class Firer:
         still_wanted: StillWanted | None = None,
         resent: Callable[[Invocation], None] | None = None,
         unsure: Unsure | None = None,
-        policy: AddressPolicy | None = None,
         resolve: Resolve | None = None,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
@@ -157,11 +155,8 @@ class Firer:
             closed=self._on_closed,
         )
         self._resolver = SystemResolver()
-        self._guard = Guard(
-            self.loop,
-            policy or AddressPolicy(settings.allow_targets),
-            resolve or self._resolver,
-        )
+        self._guard = Guard(self.loop, settings.destinations, resolve or self._resolver)
+        self._conceals = settings.destination_errors != "exact"
         self._limit_ms = settings.fire_timeout_ms
         self._still_wanted = still_wanted
         self._resent = resent
@@ -258,6 +253,9 @@ class Firer:
         except Exception:
             _log.exception("Internal error", schedule=fire.invocation.schedule_id)
 
+    def _failed(self, failure: Failure, response_time_ms: int = 0) -> Outcome:
+        return failed(concealed(failure) if self._conceals else failure, response_time_ms)
+
     def fail_internally(self, fire: Fire) -> None:
         """An exception that nobody foresaw, being handled right now: it ends this one fire."""
         _log.exception("Internal error", schedule=fire.invocation.schedule_id)
@@ -272,10 +270,10 @@ class Firer:
             fire.target = target = parse_target(request.url)
             addresses = self._guard.known(target)
         except Blocked as blocked:
-            self.end(fire, failed(blocked.failure))
+            self.end(fire, self._failed(blocked.failure))
             return
         except DestinationNotAllowed:
-            self.end(fire, failed(Failure.NOT_ALLOWED))
+            self.end(fire, self._failed(Failure.NOT_ALLOWED))
             return
         except ValueError:  # the URL passed at POST, under rules that have changed since
             self.end(fire, failed(Failure.BAD_REQUEST))
@@ -334,7 +332,7 @@ class Firer:
             else:
                 self.end(fire, failed(Failure.CLOSED_EARLY, fire.elapsed_ms()))
         except (Blocked, ConnectFailed) as reason:
-            self.end(fire, failed(reason.failure, fire.elapsed_ms()))
+            self.end(fire, self._failed(reason.failure, fire.elapsed_ms()))
         except OutOfSockets:
             fire.steps = None
             self._put_off(fire)
