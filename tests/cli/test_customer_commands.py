@@ -78,7 +78,7 @@ def test_at_and_the_same_key_twice(settings: dict[str, str]) -> None:
 
 
 def test_a_delay_is_told_to_the_server_as_one(settings: dict[str, str]) -> None:
-    arguments = ("http://127.0.0.1:9/", "--delay", "40d", "--idempotency-key", "delayed")
+    arguments = ("http://127.0.0.1:9999/", "--delay", "40d", "--idempotency-key", "delayed")
     first = postdate_json("schedule", *arguments, **settings)
     assert first["message"].startswith(f"Scheduled for {in_days(40):%Y-%m-%d}")
     # By a time of this machine's making it would be another request, under the same key.
