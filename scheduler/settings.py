@@ -199,7 +199,7 @@ _READERS: dict[str, Callable[[str], object]] = {
     "workers": _whole(1, 256),
     "processes": _whole(1, 256),
     "public_url": _http_url,
-    "trusted_proxies": _networks,
+    "trusted_proxies": read_networks,
     "shards": _whole(1, 256),
     "allow_targets": read_networks,
     "deny_targets": read_denied,
