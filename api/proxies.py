@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from litestar.types import Scope
 
-from scheduler.settings import Network, Settings
+from scheduler.destinations import Network, Settings
 
 Trusted = tuple[Network, ...]
 
