@@ -15,8 +15,6 @@ from scheduler.store.operators.workers import Worker
 
 _KEPT_S = 5.0
 _PATIENCE_S = 2.0
-# A worker tells of itself every second. One that was not heard of for so long is not there.
-_GONE_MS = 10_000
 
 
 class Seen(NamedTuple):
@@ -52,5 +50,5 @@ async def _seen(store: Store) -> Seen:
     figures = await store.census.look()
     workers = await store.system.workers()
     now_ms = store.clock.now_ms()
-    alive = [each for each in workers if now_ms - each.heard_at_ms < _GONE_MS]
+    alive = [each for each in workers if not each.is_lost(now_ms)]
     return Seen(figures, alive, await store.system.servers())

@@ -11,15 +11,9 @@ from typing import Any
 
 import click
 
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-_SECONDS = re.compile(r"\d+(?:\.\d+)?")
-_UNITS = {
-    "ms": timedelta(milliseconds=1),
-    "s": timedelta(seconds=1),
-    "m": timedelta(minutes=1),
-    "h": timedelta(hours=1),
-    "d": timedelta(days=1),
-}
+from scheduler.durations import parse_duration
+
+_SECONDS = re.compile(r"[0-9.]+")
 _LONGEST_NAME = 200
 
 
@@ -32,11 +26,10 @@ class Duration(click.ParamType[timedelta]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> timedelta:
         text = value + "s" if _SECONDS.fullmatch(value) else value
-        spans = _SPAN.findall(text)
-        if not spans or "".join(number + unit for number, unit in spans) != text:
-            self.fail(f"{value!r} is no duration such as 10s, 5m, 2h, 1h30m or 1d.", param, ctx)
         try:
-            return sum((float(number) * _UNITS[unit] for number, unit in spans), timedelta())
+            return timedelta(milliseconds=parse_duration(text))
+        except ValueError:
+            self.fail(f"{value!r} is no duration such as 10s, 5m, 2h, 1h30m or 1d.", param, ctx)
         except OverflowError:
             self.fail(f"{value!r} is too long.", param, ctx)
 

@@ -20,6 +20,12 @@ from cli.remote import Remote, remote_command
     help="10s, 5m, 2h, 1h30m, 1d; a plain number is seconds.",
 )
 @click.option(
+    "--delay",
+    type=Duration(),
+    metavar="DURATION",
+    help="As --in, but by the clock of Postdate and not by this machine's.",
+)
+@click.option(
     "--at",
     type=Moment(),
     metavar="TIME",
@@ -54,7 +60,7 @@ def schedule_command(
     \b
     postdate schedule https://example.com/hook --in 10m --body '{"hello": "future"}'
     """
-    if (options["at"] is None) == (options["in_"] is None):
-        raise click.UsageError("Say when, either with --in or with --at.")
+    if [options["at"], options["in_"], options["delay"]].count(None) != 2:
+        raise click.UsageError("Say when, with one of --in, --delay and --at.")
     created = remote.client.schedule(target, json=body, headers=dict(headers) or None, **options)
     remote.show(created, f"{created.schedule_id}  {created.message}")

@@ -85,14 +85,15 @@ class Exchange(asyncio.Protocol):
     # What the parser calls
 
     def on_url(self, url: bytes) -> None:
-        self._path += url.decode("latin-1")
+        if self._answering is None:  # else it is a second request's, which nobody reads
+            self._path += url.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         if self._answering is None:
-            self._answering = self._loop.create_task(self._answer())
+            method = self._parser.get_method().decode()
+            self._answering = self._loop.create_task(self._answer(method))
 
-    async def _answer(self) -> None:
-        method = self._parser.get_method().decode()
+    async def _answer(self, method: str) -> None:
         if method not in _METHODS:
             self._say(sentence(405, "GET and HEAD are what is answered here."))
             return

@@ -49,7 +49,8 @@ class Schedule(msgspec.Struct, frozen=True):
     """A schedule as it stands in the store.
 
     `executing` is true while a worker holds it; `outcome` and `ended_at_ms` are None until
-    it has ended (a cancelled one has no outcome).
+    it has ended (a cancelled one has no outcome). `lateness_ms` is from triggerAt to the first
+    byte sent; None if none was.
     """
 
     schedule_id: str
@@ -59,6 +60,7 @@ class Schedule(msgspec.Struct, frozen=True):
     executing: bool = False
     outcome: Outcome | None = None
     ended_at_ms: int | None = None
+    lateness_ms: int | None = None
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -77,7 +79,7 @@ class Invocation(msgspec.Struct, eq=False):
     had to send it again on a fresh connection.
     `token` names the lease: when it ends (us, the store's clock), or several such moments with a
     colon between if the reply to an extension was lost. `lease_until_s` is the moment of this
-    process's monotonic clock until which it surely is ours.
+    process's monotonic clock until which it surely is ours. `size_bytes`: of the request as stored.
     """
 
     shard: int
@@ -87,12 +89,14 @@ class Invocation(msgspec.Struct, eq=False):
     attempt: int
     lease_until_s: float
     request: Request
+    size_bytes: int = 0
 
 
 class LogEntry(msgspec.Struct, frozen=True):
     """One line of the execution log; `executed_at_ms` is None while waiting and if cancelled.
 
     `at_ms` is its moment on the log's timeline: of its end, or triggerAt while it waits.
+    `lateness_ms` is from triggerAt to the first byte sent; None if none was.
     """
 
     schedule_id: str
@@ -106,6 +110,7 @@ class LogEntry(msgspec.Struct, frozen=True):
     response_time_ms: int = 0
     error_message: str = ""
     at_ms: int = 0
+    lateness_ms: int | None = None
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -147,6 +152,7 @@ class Account(msgspec.Struct, frozen=True):
     created_at_ms: int
     email: str = ""
     operator: bool = False
+    suspended: bool = False
 
 
 class ApiKey(msgspec.Struct, frozen=True):
@@ -174,12 +180,16 @@ class Rate(msgspec.Struct, frozen=True):
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who makes an API request: the account behind an active key; `rate` if its plan has one."""
+    """Who makes an API request: the account behind an active key; `rate` if its plan has one.
+
+    Of a suspended account no call is carried out.
+    """
 
     account_id: str
     key_id: str
     plan: Plan
     rate: Rate | None = None
+    suspended: bool = False
 
 
 class Idempotency(msgspec.Struct, frozen=True):

@@ -31,10 +31,10 @@ class Tally:
         self.failures: dict[str, int] = {}
         self._before: deque[tuple[int, float]] = deque(maxlen=_BEATS_KEPT)
 
-    def note(self, invocation: Invocation, outcome: Outcome, late_ms: int, *, sent: bool) -> None:
-        """`late_ms` counts for the first attempt, if it was sent: what follows waits for what went
-        before, and what a target did not accept was not ours to send."""
-        if sent and invocation.attempt == 1:
+    def note(self, invocation: Invocation, outcome: Outcome, late_ms: int | None) -> None:
+        """`late_ms` is None if nothing was sent: a target that gave no connection was not ours to
+        be late at. It counts for the first attempt; what follows waits for what went before."""
+        if late_ms is not None and invocation.attempt == 1:
             if late_ms > _ASKED_MS:
                 late_ms = since_created_ms(invocation, late_ms)
             self.lateness_ms.note(late_ms)

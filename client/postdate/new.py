@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Final
 
-from postdate.moments import moment_text, trigger_text
+from postdate.moments import moment_text, when
 from postdate.results import Delivery
 
 
@@ -29,6 +29,7 @@ class NewSchedule:
     _: KW_ONLY
     at: datetime | str | None = None
     in_: timedelta | float | None = None
+    delay: timedelta | float | str | None = None
     json: Mapping[str, Any] | None = None
     method: str | None = None
     headers: Mapping[str, str] | None = None
@@ -39,7 +40,7 @@ class NewSchedule:
         """As the server wants it. Raises ValueError if it does not say when."""
         fields = {
             "targetUrl": self.url,
-            "triggerAt": trigger_text(self.at, self.in_),
+            **when(self.at, self.in_, self.delay),
             **changes(self.json, self.method, self.headers, self.delivery, self.expires_at),
         }
         return {name: value for name, value in fields.items() if value is not None}

@@ -27,6 +27,7 @@ class _StoredOutcome(msgspec.Struct, array_like=True):
     status_code: int = 0
     response_time_ms: int = 0
     error_message: str = ""
+    lateness_ms: int | None = None
 
 
 _decode_outcome = msgspec.msgpack.Decoder(_StoredOutcome).decode
@@ -45,10 +46,10 @@ def unpack_request(packed: bytes) -> Request:
     return _decode_request(packed)
 
 
-def pack_outcome(outcome: Outcome) -> bytes:
+def pack_outcome(outcome: Outcome, lateness_ms: int | None = None) -> bytes:
     """The moment is not in it: the server puts it before."""
     status, code = NUMBERS[outcome.status], outcome.status_code
-    return _encode((status, code, outcome.response_time_ms, outcome.error_message))
+    return _encode((status, code, outcome.response_time_ms, outcome.error_message, lateness_ms))
 
 
 def ended_status(outcome: bytes) -> Status:
@@ -80,4 +81,5 @@ def schedule(
         if status is Status.CANCELLED
         else Outcome(status, end.status_code, end.response_time_ms, end.error_message),
         ended_at_ms=at_ms,
+        lateness_ms=end.lateness_ms,
     )
