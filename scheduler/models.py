@@ -27,12 +27,33 @@ class Delivery(StrEnum):
     AT_MOST_ONCE = "at-most-once"
 
 
+class BodyKind(StrEnum):
+    """How a body was given: as a JSON object, as text, or as any bytes."""
+
+    JSON = "json"
+    TEXT = "text"
+    BINARY = "binary"
+
+    @property
+    def content_type(self) -> str:
+        """What it is sent as, unless a header says otherwise."""
+        return _CONTENT_TYPES[self]
+
+
+_CONTENT_TYPES = {
+    BodyKind.JSON: "application/json",
+    BodyKind.TEXT: "text/plain; charset=utf-8",
+    BodyKind.BINARY: "application/octet-stream",
+}
+
+
 class Request(msgspec.Struct, array_like=True, frozen=True):
     """The accepted request and its time.
 
     Stored as one msgpack array: the order of the fields is the stored format, so new ones
-    go to the end, with a default. `body` is the JSON text exactly as it came in. A method that
-    was not given is the default of the body, and follows it when that changes.
+    go to the end, with a default. `body` is what is sent, of JSON the text exactly as it
+    came in. A method that was not given is the default of the body, and follows it when that
+    changes.
     """
 
     trigger_at_ms: int
@@ -43,6 +64,7 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
     delivery: Delivery = Delivery.AT_LEAST_ONCE
     expires_at_ms: int | None = None
     method_given: bool = True
+    body_kind: BodyKind = BodyKind.JSON
 
 
 class Schedule(msgspec.Struct, frozen=True):
