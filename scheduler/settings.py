@@ -44,6 +44,9 @@ class Settings(msgspec.Struct, frozen=True):
     data_dir: Path = Path(".postdate")
     host: str = "127.0.0.1"
     port: int = 8000
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int = 9464
+    fires_per_worker: int = 2000
     workers: int = 1
     processes: int = 1
     public_url: str | None = None
@@ -191,11 +194,21 @@ def _http_url(text: str) -> str:
     return text.rstrip("/")
 
 
+def _address(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        raise ValueError("it must be an IP address, such as 127.0.0.1 or 0.0.0.0") from None
+
+
 _READERS: dict[str, Callable[[str], object]] = {
     "redis_url": _redis_url,
     "data_dir": Path,
     "host": str,
     "port": _whole(0, 65535),
+    "metrics_host": _address,
+    "metrics_port": _whole(0, 65535),
+    "fires_per_worker": _whole(1, 1_000_000),
     "workers": _whole(1, 256),
     "processes": _whole(1, 256),
     "public_url": _http_url,
