@@ -32,7 +32,8 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
 
     Stored as one msgpack array: the order of the fields is the stored format, so new ones
     go to the end, with a default. `body` is the JSON text exactly as it came in. A method that
-    was not given is the default of the body, and follows it when that changes.
+    was not given is the default of the body, and follows it when that changes. `replay_of` is the
+    schedule that this is a replay of.
     """
 
     trigger_at_ms: int
@@ -43,13 +44,14 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
     delivery: Delivery = Delivery.AT_LEAST_ONCE
     expires_at_ms: int | None = None
     method_given: bool = True
+    replay_of: str | None = None
 
 
 class Schedule(msgspec.Struct, frozen=True):
     """A schedule as it stands in the store.
 
     `executing` is true while a worker holds it; `outcome` and `ended_at_ms` are None until
-    it has ended (a cancelled one has no outcome).
+    it has ended (a cancelled one has no outcome). `replayed_as` is the last replay made of it.
     """
 
     schedule_id: str
@@ -59,6 +61,7 @@ class Schedule(msgspec.Struct, frozen=True):
     executing: bool = False
     outcome: Outcome | None = None
     ended_at_ms: int | None = None
+    replayed_as: str | None = None
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -45,6 +45,11 @@ def entry(schedule_id: str, request: Request, outcome: Outcome | None) -> tuple[
     return (*what, status, code, outcome.response_time_ms, outcome.error_message)
 
 
+def pack_entry(entry: tuple[Any, ...]) -> bytes:
+    """One entry, for a script that makes a chunk of those that it records."""
+    return _encode(entry)
+
+
 def pack_chunk(entries: list[tuple[Any, ...]]) -> bytes:
     return _encode(entries)
 
