@@ -11,12 +11,12 @@ from litestar import post
 from api.answer import Answer
 from api.auth import call_of
 from api.bodies import AcceptedBody, BatchBody, RefusedBody
-from api.fields import Rules
 from api.findings import Findings, invalid, shown
 from api.json_text import List, Object
 from api.once import REPLAYED, idempotency
 from api.payload import parse_request
 from api.reading import read_body
+from api.rules import Rules
 from api.service import HttpRequest
 from api.verdicts import pack_verdicts, unpack_verdicts
 from scheduler.errors import FieldError, InsufficientCredits, InvalidRequest
@@ -54,7 +54,8 @@ async def create_schedules(request: HttpRequest) -> Answer:
     if created is None:
         judged = await _judged(enumerate(items), service.rules, now_ms)
         refusals = [each if isinstance(each, InvalidRequest) else None for each in judged]
-        created = await _created(schedules, call.account_id, judged, _noted(once, refusals, now_ms))
+        noted = _noted(once, refusals, now_ms)
+        created = await _created(schedules, call.account_id, judged, noted, now_ms)
     if created.replayed:
         # By another call, and maybe while this one was judging.
         refusals = await _refused_before(items, service.rules, created.note)
@@ -140,6 +141,7 @@ async def _created(
     account_id: str,
     judged: Sequence[Request | InvalidRequest],
     once: Idempotency | None,
+    now_ms: int,
 ) -> Created:
     """What is stored of a batch; nothing, if nothing can be."""
     requests = [each for each in judged if isinstance(each, Request)]
@@ -148,7 +150,7 @@ async def _created(
         before = await schedules.created_before(account_id, once) if once else None
         return before or Created([])
     try:
-        return await schedules.create_all(account_id, requests, once)
+        return await schedules.create_all(account_id, requests, once, now_ms)
     except InsufficientCredits:
         return Created([])
 

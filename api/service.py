@@ -11,8 +11,8 @@ import structlog
 from litestar import Request
 from litestar.datastructures import State
 
-from api.fields import Rules
 from api.refusals import Refusals
+from api.rules import Rules
 from scheduler.errors import StoreError, StoreMisconfigured, StoreUnavailable
 from scheduler.settings import Settings
 from scheduler.store import Store

@@ -16,6 +16,7 @@ import truststore
 from scheduler.targets import Origin
 from worker.outcome import connect_failure
 from worker.race import ConnectFailed, OutOfSockets, Race
+from worker.ration import Ration, bound_reading
 from worker.shares import Shares
 from worker.sockets import budget
 from worker.wire import Route, Wire
@@ -49,11 +50,12 @@ class _CountedWire(Wire):
     __slots__ = ("_pool",)
 
     def __init__(self, pool: Pool, route: Route, max_body_bytes: int) -> None:
-        super().__init__(route, max_body_bytes, pool.forget)
+        super().__init__(route, max_body_bytes, pool.ration, pool.forget)
         self._pool = pool
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        bound_reading(transport)
         self._pool.note_opened(self.route.origin)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -82,6 +84,7 @@ class Pool:
         self._loop = loop
         self._limit_s = limit_s
         self._max_body_bytes = max_body_bytes
+        self.ration = Ration(loop)
         self._ssl_context = ssl_context
         self._opened = opened
         self._closed_one = closed

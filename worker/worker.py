@@ -7,7 +7,6 @@ import contextlib
 import os
 import secrets
 import socket
-import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -80,7 +79,7 @@ class Worker:
         self._touch = touch
         self._worker_id = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         self._concurrency = fires_at_once(settings.concurrency)
-        self._holdings = Holdings(self._concurrency)
+        self._holdings = Holdings(self._concurrency, settings.held_bytes)
         self._firer = Firer(
             settings, still_wanted=self._unsent, resent=self._resent, unsure=self._unsure
         )
@@ -150,10 +149,11 @@ class Worker:
 
     def _ended(self, invocation: Invocation, outcome: Outcome, sent_at_s: float) -> None:
         self._fired += 1
-        moment_s = sent_at_s if sent_at_s != NOT_SENT else time.monotonic()
-        late_us = self._store.clock.at_us(moment_s) - invocation.request.trigger_at_ms * 1000
-        late_ms = max(0, late_us // 1000)
-        self._lateness.note(late_ms)
+        late_ms = None
+        if sent_at_s != NOT_SENT:
+            late_us = self._store.clock.at_us(sent_at_s) - invocation.request.trigger_at_ms * 1000
+            late_ms = max(0, late_us // 1000)
+            self._lateness.note(late_ms)
         self._acks.add(Ack(invocation, outcome, late_ms))
 
     def _unsure(self, invocation: Invocation) -> None:

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from scheduler.errors import Conflict, InvalidRequest, NotFound
+from scheduler.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
 from scheduler.models import Status
 from scheduler.store import keys
 from scheduler.store.schedules.cancellations import Cancellations
 from scheduler.store.schedules.listing import Selection
-from tests.scheduler.letters import fail
+from tests.scheduler.letters import fail, replay
 from tests.scheduler.scene import COMPLETED, CREDITS, URL, Holdings, Scene, new_id
 
 
@@ -187,3 +187,22 @@ async def test_one_refund_is_noted_for_a_group(scene: Scene) -> None:
     await scene.store.canceller.by_id(scene.account_id, made)
     [day] = [k async for k in scene.store.client.scan_iter(match=scene.base + keys.DAY + "*")]
     assert await scene.store.client.hget(day, "refunded") == b"5"
+
+
+async def test_of_an_account_that_is_being_deleted_nothing_is_cancelled_or_replayed(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(_: str) -> None:
+        """Dies before the data is removed."""
+        raise StoreUnavailable("dead")
+
+    [failed] = await fail(scene)
+    made = await scene.create(60_000)
+    monkeypatch.setattr(scene.store.deletion, "_remove_data", nothing)
+    with pytest.raises(StoreUnavailable):
+        await scene.store.deletion.delete(scene.account_id)
+    done = await scene.store.canceller.by_id(scene.account_id, [made])
+    assert refusals(done) == ["There is no such schedule"]
+    with pytest.raises(NotFound):
+        await replay(scene, [failed])
+    assert not await scene.store.client.exists(scene.base + "account", scene.base + "waiting")

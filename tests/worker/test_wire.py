@@ -17,6 +17,7 @@ from tests.worker.scripted import (
     until,
 )
 from worker.firer import NOT_SENT, Fire
+from worker.wire import PIECES
 
 OK = ("completed", 200, "")
 
@@ -107,7 +108,8 @@ async def test_an_answer_that_drips_byte_by_byte_is_understood_alike(corner: str
     async with playing(drip) as target, firer_for_tests() as firer:
         result = await fired(firer, invocation_of(target.url(), method))
         assert result.brief == expected
-        assert firer.pool.idle_count == kept
+        if len(said) <= PIECES:  # else it depends on how many of them came together
+            assert firer.pool.idle_count == kept
 
 
 async def test_a_body_without_a_length_ends_with_the_connection() -> None:

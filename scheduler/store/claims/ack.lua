@@ -13,9 +13,9 @@
 -- ARGV[6]  how long of that as a dead letter (ms)
 -- ARGV[7]  most dead letters of an account
 -- ARGV[8…] for each account: its name, how many schedules, chunk of log entries, completed, failed,
---          total response time (ms), two lists with how many strings each has before it (lateness
---          buckets and how many fires in each; what the index notes and the digests of it), and for
---          each schedule: schedule, token, packed outcome
+--          total response time (ms), two lists with how many strings each has before it (buckets
+--          of the histograms, by letter and number, and how many fires in each; what the index notes
+--          and the digests of it), and for each schedule: schedule, token, packed outcome
 -- Returns  {now (us), a code for each schedule}: 1 recorded, 0 had ended before, -1 another holds
 --          it, 2 not recorded because of the others: to be sent again without those
 --@include now
@@ -56,12 +56,12 @@ local function add(rollup, bucket, sums, kept_ms)
 end
 
 -- Seconds within a minute, minutes within an hour, hours within a day.
-local function count(base, at, sums, lateness)
+local function count(base, at, sums, spread)
   local second = math.floor(at / 1000)
   local minute, hour = math.floor(second / 60), math.floor(second / 3600)
   add(base .. K.MINUTE .. minute, second % 60, sums, ARGV[4])
-  for i = 1, #lateness, 2 do
-    sums[#sums + 1], sums[#sums + 2] = R.LATENESS .. lateness[i], lateness[i + 1]
+  for i = 1, #spread do
+    sums[#sums + 1] = spread[i]
   end
   add(base .. K.HOUR .. hour, minute % 60, sums, ttl_ms)
   add(base .. K.DAY .. math.floor(hour / 24), hour % 24, sums, ttl_ms)
@@ -101,8 +101,8 @@ local i = 8
 while i <= #ARGV do
   local base, size, chunk = prefix .. ARGV[i] .. ':', tonumber(ARGV[i + 1]), ARGV[i + 2]
   local sums = {R.COMPLETED, ARGV[i + 3], R.FAILED, ARGV[i + 4], R.RESPONSE_TIME, ARGV[i + 5]}
-  local lateness, places, schedules
-  lateness, i = list(i + 6)
+  local spread, places, schedules
+  spread, i = list(i + 6)
   places, i = list(i)
   schedules = {}
   for k = i, i + 3 * size - 1, 3 do
@@ -112,7 +112,7 @@ while i <= #ARGV do
   if all then
     local at = append(base, chunk, size, places, ttl_ms, most)
     record(base, schedules, i, at)
-    count(base, at, sums, lateness)
+    count(base, at, sums, spread)
   end
   for _, code in ipairs(found) do
     codes[#codes + 1] = (code == 1 and not all) and 2 or code

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from scheduler import ids
 from scheduler.models import Invocation, Outcome, Status
-from scheduler.rollups import lateness_bucket
+from scheduler.rollups import LATENESS, RESPONSE, lateness_bucket, response_bucket
 from scheduler.store import keys
 from scheduler.store.line import Argument
 from scheduler.store.log.entries import entry, pack_chunk, url_places
@@ -17,11 +17,12 @@ from scheduler.store.schedules.stored import pack_outcome
 
 
 class Ack(NamedTuple):
-    """An invocation's end. `lateness_ms` is from triggerAt to the first byte sent, or to now."""
+    """An invocation's end. `lateness_ms` is from triggerAt to the first byte sent; None if none
+    was: a target that could not be reached says nothing of how late we are."""
 
     invocation: Invocation
     outcome: Outcome
-    lateness_ms: int
+    lateness_ms: int | None
 
 
 def by_account(acks: Sequence[Ack]) -> list[list[Ack]]:
@@ -36,13 +37,16 @@ def arguments_of(acks: Sequence[Ack]) -> list[Argument]:
     entries = []
     ends: list[Argument] = []
     completed = response_ms = 0
-    lateness: Counter[int] = Counter()
+    spread: Counter[str] = Counter()
     for invocation, outcome, lateness_ms in acks:
-        entries.append(entry(invocation.schedule_id, invocation.request, outcome))
-        ends += (ids.local(invocation.schedule_id), invocation.token, pack_outcome(outcome))
+        entries.append(entry(invocation.schedule_id, invocation.request, outcome, lateness_ms))
+        packed = pack_outcome(outcome, lateness_ms)
+        ends += (ids.local(invocation.schedule_id), invocation.token, packed)
         completed += outcome.status is Status.COMPLETED
         response_ms += outcome.response_time_ms
-        lateness[lateness_bucket(lateness_ms)] += 1
+        spread[f"{RESPONSE}{response_bucket(outcome.response_time_ms)}"] += 1
+        if lateness_ms is not None:
+            spread[f"{LATENESS}{lateness_bucket(lateness_ms)}"] += 1
     places = _places(acks, completed)
     account = keys.parts(acks[0].invocation.account_id).local
     return [
@@ -52,8 +56,8 @@ def arguments_of(acks: Sequence[Ack]) -> list[Argument]:
         completed,
         len(acks) - completed,
         response_ms,
-        2 * len(lateness),
-        *(part for pair in lateness.items() for part in pair),
+        2 * len(spread),
+        *(part for pair in spread.items() for part in pair),
         len(places),
         *places,
         *ends,

@@ -31,18 +31,21 @@ class StoredEntry(msgspec.Struct, array_like=True):
     status_code: int = 0
     response_time_ms: int = 0
     error_message: str = ""
+    lateness_ms: int | None = None
 
 
 _decode = msgspec.msgpack.Decoder(list[StoredEntry]).decode
 
 
-def entry(schedule_id: str, request: Request, outcome: Outcome | None) -> tuple[Any, ...]:
+def entry(
+    schedule_id: str, request: Request, outcome: Outcome | None, lateness_ms: int | None = None
+) -> tuple[Any, ...]:
     """What the log keeps of an execution; of a cancellation, if there is no outcome."""
     what = (ids.local(schedule_id), request.trigger_at_ms, request.url, request.method)
     if outcome is None:
         return (*what, NUMBERS[Status.CANCELLED])
     status, code = NUMBERS[outcome.status], outcome.status_code
-    return (*what, status, code, outcome.response_time_ms, outcome.error_message)
+    return (*what, status, code, outcome.response_time_ms, outcome.error_message, lateness_ms)
 
 
 def pack_entry(entry: tuple[Any, ...]) -> bytes:
@@ -80,6 +83,7 @@ def log_entry(stored: StoredEntry, at_ms: int) -> LogEntry:
         status_code=stored.status_code,
         response_time_ms=stored.response_time_ms,
         error_message=stored.error_message,
+        lateness_ms=stored.lateness_ms,
         at_ms=at_ms,
     )
 

@@ -19,6 +19,9 @@
 local base, operation = KEYS[1], KEYS[1] .. K.OPERATION .. ARGV[1]
 local account, key = base .. K.ACCOUNT, base .. K.SCHEDULE
 
+if redis.call('EXISTS', account) == 0 then
+  return string.rep('0', (#ARGV - 5) / 5)
+end
 local done = redis.call('GET', operation)
 if done then
   return done

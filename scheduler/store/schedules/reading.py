@@ -11,7 +11,7 @@ from scheduler.models import Schedule
 from scheduler.store import keys
 from scheduler.store.log.timeline import Found, Place, Span
 from scheduler.store.schedules import stored
-from scheduler.store.server import Script, Server
+from scheduler.store.server import Argument, Script, Server
 
 # How many members one page may look at, and how many one round trip brings; and how many bytes of
 # requests. A page that is over one of these is short.
@@ -62,7 +62,7 @@ async def read_by_id(
     account, read = keys.account(account_id), 0
     while read < len(schedule_ids):
         wanted = [ids.local(each) for each in schedule_ids[read : read + _CHUNK]]
-        arguments = [CHUNK_BYTES, *wanted]
+        arguments: list[Argument] = [CHUNK_BYTES, *wanted]
         flat = await server.repeated(partial(server.run, _READ, account, arguments))
         rows = zip(schedule_ids[read:], *(flat[n::_FIELDS] for n in range(_FIELDS)), strict=False)
         found = [_stored(*row) for row in rows]

@@ -77,16 +77,23 @@ class Schedules:
         return created.schedule_ids[0]
 
     async def create_all(
-        self, account_id: str, requests: Sequence[Request], once: Idempotency | None = None
+        self,
+        account_id: str,
+        requests: Sequence[Request],
+        once: Idempotency | None = None,
+        now_ms: int | None = None,
     ) -> Created:
         """Stores schedules in one step, with one debit; as many as the credits reach for.
 
         With `once`, safe to repeat for 24 hours: a later call with the same key is answered with
         what the first one stored. Raises as `create` does, and KeyReused if the key came with
         another fingerprint. InsufficientCredits only if not even one could be stored.
+
+        `now_ms` is when they were asked for, if that was decided before: they are created then.
         """
         shard, account = keys.parts(account_id)
-        new = ids.new_schedule_ids(len(requests), self._clock.now_ms())
+        created_ms = self._clock.now_ms() if now_ms is None else now_ms
+        new = ids.new_schedule_ids(len(requests), created_ms)
         arguments: list[Argument] = [account, *kept_with(once, new[0]), len(requests)]
         weight = len(requests)
         for schedule_id, each in zip(new, requests, strict=True):

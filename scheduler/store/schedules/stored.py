@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from scheduler import ids
-from scheduler.models import Delivery, Outcome, Request, Schedule, Status
+from scheduler.models import BodyKind, Delivery, Outcome, Request, Schedule, Status
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_request = msgspec.msgpack.Decoder(Request).decode
@@ -30,6 +30,7 @@ class _StoredOutcome(msgspec.Struct, array_like=True):
     status_code: int = 0
     response_time_ms: int = 0
     error_message: str = ""
+    lateness_ms: int | None = None
 
 
 _decode_outcome = msgspec.msgpack.Decoder(_StoredOutcome).decode
@@ -38,7 +39,8 @@ _decode_outcome = msgspec.msgpack.Decoder(_StoredOutcome).decode
 def pack_request(request: Request) -> bytes:
     """What most leave out is left out at the end of the array too."""
     usual = request.delivery is Delivery.AT_LEAST_ONCE and request.method_given
-    if usual and request.expires_at_ms is None and request.replay_of is None:
+    usual = usual and request.body_kind is BodyKind.JSON and request.replay_of is None
+    if usual and request.expires_at_ms is None:
         what = (request.trigger_at_ms, request.method, request.url, request.headers, request.body)
         return _encode(what)
     return _encode(request)
@@ -48,10 +50,10 @@ def unpack_request(packed: bytes) -> Request:
     return _decode_request(packed)
 
 
-def pack_outcome(outcome: Outcome) -> bytes:
+def pack_outcome(outcome: Outcome, lateness_ms: int | None = None) -> bytes:
     """The moment is not in it: the server puts it before."""
     status, code = NUMBERS[outcome.status], outcome.status_code
-    return _encode((status, code, outcome.response_time_ms, outcome.error_message))
+    return _encode((status, code, outcome.response_time_ms, outcome.error_message, lateness_ms))
 
 
 def ended_at_ms(outcome: bytes) -> int:
@@ -92,5 +94,6 @@ def schedule(
         if status is Status.CANCELLED
         else Outcome(status, end.status_code, end.response_time_ms, end.error_message),
         ended_at_ms=ended_at_ms(outcome),
+        lateness_ms=end.lateness_ms,
         replayed_as=None if replay is None else ids.schedule_id(replay.decode()),
     )
