@@ -21,6 +21,7 @@ from scheduler.store.failures import translated
 from scheduler.store.log.logs import Logs
 from scheduler.store.log.overview import Overview
 from scheduler.store.log.statistics import Statistics
+from scheduler.store.operators.census import Census
 from scheduler.store.operators.check import broken_invariants
 from scheduler.store.operators.shards import Shards
 from scheduler.store.operators.system import System
@@ -63,6 +64,7 @@ class Store:
         self.sessions = Sessions(client, server, self.shards)
         self.overview = Overview(server, self.clock)
         self.ledger = Ledger(server, self.clock, kept)
+        self.census = Census(server, self.shards)
         self.system = System(client, server, self.accounts, self.claims, self.workers, self.shards)
 
     @classmethod

@@ -65,6 +65,8 @@ class Schedules:
         self._retention = retention
         self._unended = Unended(server)
         self._creating: dict[int, Coalescer[_Group, Any]] = {}
+        # By this process, since it began.
+        self.created = self.cancelled = 0
 
     async def create(self, account_id: str, request: Request) -> str:
         """Stores a schedule, takes its credit, and returns its new id.
@@ -105,13 +107,16 @@ class Schedules:
             count, kept = reply
             before = noted(count.to_bytes(COUNT_BYTES, "big") + kept)
             # Our own ids: this call's first attempt did it, and its reply was lost.
-            return before._replace(replayed=before.schedule_ids[0] != new[0])
+            replayed = before.schedule_ids[0] != new[0]
+            self.created += 0 if replayed else len(before.schedule_ids)
+            return before._replace(replayed=replayed)
         if reply == _KEY_REUSED:
             raise KeyReused
         if reply == _NO_ACCOUNT:
             raise NotFound(f"There is no account {account_id}.")
         if reply == 0:
             raise InsufficientCredits
+        self.created += reply
         return Created(new[:reply], note=b"" if once is None else once.note)
 
     async def created_before(self, account_id: str, once: Idempotency) -> Created | None:
@@ -194,6 +199,7 @@ class Schedules:
                 _CANCEL, keys.account(account_id), arguments
             )
             if code == _DONE:
+                self.cancelled += 1
                 return int(credits)
             _refuse(code, outcome)
         raise StoreUnavailable("The schedule keeps changing; try again")
