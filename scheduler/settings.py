@@ -75,6 +75,8 @@ class Settings(msgspec.Struct, frozen=True):
     max_connections_per_address: int = 1024
     max_horizon_days: int = 5 * 366
     schedule_retention_hours: int = 24
+    failed_retention_hours: int = 168
+    failed_max: int = 100_000
     log_retention_days: int = 30
     log_max_entries: int = 1_000_000
     wait_replicas: int = 0
@@ -90,6 +92,10 @@ class Settings(msgspec.Struct, frozen=True):
     @property
     def schedule_retention_ms(self) -> int:
         return self.schedule_retention_hours * 3_600_000
+
+    @property
+    def failed_retention_ms(self) -> int:
+        return self.failed_retention_hours * 3_600_000
 
     @property
     def log_retention_ms(self) -> int:
@@ -237,6 +243,8 @@ _READERS: dict[str, Callable[[str], object]] = {
     "max_connections_per_address": _whole(0, 1_000_000),
     "max_horizon_days": _whole(1, 36_500),
     "schedule_retention_hours": _whole(0, 87_600),
+    "failed_retention_hours": _whole(1, 87_600),
+    "failed_max": _whole(1, 10_000_000),
     "log_retention_days": _whole(1, 3_650),
     "log_max_entries": _whole(100),
     "wait_replicas": _whole(0, 64),
