@@ -36,7 +36,7 @@ def main() -> int:
 
 
 _HEADER = (
-    "| Flood | fires | ended | "
+    "| Flood | fires | ended | answered | "
     + " | ".join(f"{kind} p50 / p99 / worst (ms)" for kind in KINDS)
     + " | worker (MB) | CPU (s) | beyond its limit (ms) |\n"
     + "|---|--:|--:|"
@@ -50,7 +50,7 @@ def _line(result: Result, fires: int) -> str:
         f"{each.p50:.0f} / {each.p99:.0f} / {each.worst:.0f}"
         for each in (result.neighbour[kind] for kind in KINDS)
     ]
-    cells = [result.flood, f"{fires:,}", f"{result.fired:,}", *late]
+    cells = [result.flood, f"{fires:,}", f"{result.fired:,}", f"{result.answered:,}", *late]
     cells += [f"{result.memory_mb:.0f}", f"{result.cpu_s:.1f}", f"{result.beyond_ms:.0f}"]
     return "| " + " | ".join(cells) + " |"
 

@@ -53,6 +53,6 @@ FLOODS = (
     Flood("names, 120 black holes", 500, _named("black hole", "black-{n}.test"), unheard=True),
     Flood("TLS", 2000, _named("tls", "host-{n}.tls.test", "https")),
     Flood(
-        "TLS, certificates of 96 KB", 1000, _named("certificates", "host-{n}.cert.test", "https")
+        "TLS, certificates of 30 KB", 1000, _named("certificates", "host-{n}.cert.test", "https")
     ),
 )
