@@ -3,7 +3,7 @@
 # and always installed beside the server, so that pip looks for it nowhere else.
 
 .DEFAULT_GOAL := help
-.PHONY: help up test chaos attack mutants check fmt bench clean
+.PHONY: help up test chaos attack fuzz mutants check fmt bench clean
 MAKEFLAGS += --no-print-directory
 
 VENV := .venv
@@ -42,6 +42,9 @@ chaos: $(VENV)/installed-dev ## Break a running Postdate for SECONDS=60 by SEED=
 
 attack: $(VENV)/installed-dev ## Floods of hostile targets: how late is a good neighbour? 4 minutes
 	@$(BIN)/python -m tests.attack $(ARGS)
+
+fuzz: $(VENV)/installed-dev ## Feed anything to all that takes bytes from outside for SECONDS=60
+	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(ARGS)
 
 mutants: $(VENV)/installed-dev ## Break the code in small ways, and show that a test notices each
 	@$(BIN)/python -m tests.mutants $(ARGS)

@@ -51,16 +51,18 @@ def _line(result: Result, fires: int) -> str:
         for each in (result.neighbour[kind] for kind in KINDS)
     ]
     cells = [result.flood, f"{fires:,}", f"{result.fired:,}", f"{result.answered:,}", *late]
-    cells += [f"{result.memory_mb:.0f}", f"{result.cpu_s:.1f}", f"{result.beyond_ms:.0f}"]
+    cells += [f"{result.memory_mb:.0f}", f"{result.cpu_s:.1f}", f"{max(0, result.beyond_ms):.0f}"]
     return "| " + " | ".join(cells) + " |"
 
 
 def _breaches(result: Result, options: argparse.Namespace) -> list[str]:
     found = []
     for kind, late in result.neighbour.items():
-        if late.p99 > options.p99_ms:
-            found.append(f"{kind}: p99 {late.p99:.0f} ms is over {options.p99_ms} ms")
-        if late.amiss:
+        bound_ms = options.own_p99_ms if kind == "same account" else options.p99_ms
+        if late.p99 > bound_ms:
+            found.append(f"{kind}: p99 {late.p99:.0f} ms is over {bound_ms} ms")
+        # The flood's account waits for its own: some of it may be due yet.
+        if late.amiss and kind != "same account":
             found.append(f"{kind}: {late.amiss} did not come once each")
     if result.memory_mb > options.memory_mb:
         found.append(f"{result.memory_mb:.0f} MB is over {options.memory_mb} MB")
@@ -86,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rate", type=int, default=25, help="of each kind of these, a second")
     parser.add_argument("--timeout-ms", type=int, default=5000, help="of a fire")
     parser.add_argument("--p99-ms", type=float, default=250.0, help="of the neighbour, at most")
+    parser.add_argument("--own-p99-ms", type=float, default=2000.0, help="of the flood's account")
     parser.add_argument("--memory-mb", type=float, default=400.0, help="of the worker, at most")
     parser.add_argument("--beyond-ms", type=float, default=200.0, help="over the time limit")
     parser.add_argument("--verbose", action="store_true", help="what the worker said")

@@ -60,17 +60,6 @@ class Silent(Hostile):
     name = "silent"
 
 
-class Unread(Hostile):
-    """Reads nothing of what it is sent."""
-
-    name = "unread"
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        # Not at once: reading begins after this.
-        asyncio.get_running_loop().call_soon(self._transport.pause_reading)
-
-
 class Drip(Hostile):
     """A body of one byte, and of another, and so on."""
 
@@ -164,11 +153,17 @@ def _context(directory: Path, name: str) -> ssl.SSLContext:
 async def _serve(directory: Path) -> None:
     loop = asyncio.get_running_loop()
     ports = {}
-    for kind in (Silent, Unread, Drip, Endless, Chunks, Interims, Served, Heavy):
-        made = _listener(SO_RCVBUF=4096) if kind is Unread else _listener()
+    held: list[socket.socket] = []  # accepted, and nothing read of what they bring
+    for kind in (Silent, Drip, Endless, Chunks, Interims, Served, Heavy):
+        made = _listener()
         secret = _context(directory, kind.name) if issubclass(kind, Served) else None
         await loop.create_server(cast("Any", kind), sock=made, backlog=20_000, ssl=secret)
         ports[kind.name] = made.getsockname()[1]
+    unread = _listener(SO_RCVBUF=4096)
+    unread.setblocking(False)
+    unread.listen(20_000)
+    ports["unread"] = unread.getsockname()[1]
+    loop.add_reader(unread, lambda: held.append(unread.accept()[0]))
     hole = _listener()
     hole.listen(0)
     ports["black hole"] = hole.getsockname()[1]
@@ -179,7 +174,8 @@ async def _serve(directory: Path) -> None:
     await asyncio.to_thread(sys.stdin.read)
     sys.stdout.write(json.dumps(longest_s) + "\n")
     dripping.cancel()
-    for each in full:
+    loop.remove_reader(unread)
+    for each in [*full, *held, unread]:
         each.close()
 
 
