@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 from api.fields import Schema, timestamp
 from api.findings import Findings, invalid, shown
 from scheduler.errors import FieldError, InvalidRequest
-from scheduler.models import Status
+from scheduler.models import LogStatus
 from scheduler.targets import MAX_URL_CHARACTERS
 
 DEFAULT_LIMIT = 50
@@ -146,7 +146,10 @@ _PAGE = (
 OF_SCHEDULES = (*PERIOD, _order("asc"), *_PAGE)
 OF_LOGS = (
     Parameter(
-        "status", one_of(*Status), {"type": "string", "enum": [*Status]}, "Only what stands so."
+        "status",
+        one_of(*LogStatus),
+        {"type": "string", "enum": [*LogStatus]},
+        "Only what stands so; `retrying` are attempts that failed and are made again.",
     ),
     Parameter(
         "targetUrl",

@@ -45,10 +45,12 @@ ACCOUNT = "account"  # HASH: name, plan, ledger
 KEYS = "keys"  # ZSET: key id -> created (ms)
 HOLDER = "holder"  # HASH: who signs in: argon2id of the password, epoch of the links
 SESSIONS = "sessions"  # ZSET: SHA-256 of a session -> until when it is open (ms)
-WAITING = "waiting"  # ZSET: schedule -> visible at (ms): triggerAt, or a lease's end
-HELD = "held"  # ZSET: schedule that a worker holds -> triggerAt (ms)
-TRIED = "tried"  # HASH: schedule -> attempts used, of those that have had a second one
-SCHEDULE = "s:"  # <schedule>, HASH: `r` the packed request, and once ended `o` the outcome
+WAITING = "waiting"  # ZSET: schedule -> due at (ms): triggerAt, a retry, or a lease's end
+HELD = "held"  # ZSET: schedule that a worker holds -> when it was due (ms)
+TRIED = "tried"  # HASH: schedule -> attempts used, of those that have had more than one, or will
+SCHEDULE = (
+    "s:"  # <schedule>, HASH: `r` its request, `o` its outcome, `a` an attempt before the next
+)
 LOG = "log"  # STREAM: a chunk of entries per ack, or one per cancellation
 LOGGED = "logged"  # HASH: `n` entries in the log, `first` the moment up to which it was trimmed
 INDEX = "index:"  # <what>, STREAM: ids of the chunks that have a status, or a hash of a URL

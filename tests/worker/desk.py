@@ -44,8 +44,10 @@ class Invocations:
         fields = {"trigger_at_ms": 0, "method": "GET", "url": "http://example.com/"} | request
         schedule_id = f"sch_{self._number:026}"
         account_id = f"acc_{shard:02d}_{account}"
+        wanted = Request(**fields)
+        due_ms = wanted.trigger_at_ms
         return Invocation(
-            shard, account_id, schedule_id, "1", attempt, lease_until_s, Request(**fields)
+            shard, account_id, schedule_id, "1", attempt, lease_until_s, wanted, due_ms
         )
 
     def many(self, count: int, *place: Any, **fields: Any) -> list[Invocation]:

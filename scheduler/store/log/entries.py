@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from scheduler import ids
-from scheduler.models import LogEntry, Outcome, Request, Schedule, Status
+from scheduler.models import LogEntry, LogStatus, Outcome, Request, Schedule, Status
 from scheduler.store.schedules.stored import NUMBERS, STATUSES
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -31,18 +31,33 @@ class StoredEntry(msgspec.Struct, array_like=True):
     status_code: int = 0
     response_time_ms: int = 0
     error_message: str = ""
+    attempt: int = 1
+    next_attempt_at_ms: int | None = None
 
 
 _decode = msgspec.msgpack.Decoder(list[StoredEntry]).decode
 
 
-def entry(schedule_id: str, request: Request, outcome: Outcome | None) -> tuple[Any, ...]:
-    """What the log keeps of an execution; of a cancellation, if there is no outcome."""
+def entry(
+    schedule_id: str, request: Request, outcome: Outcome | None, attempts: int = 1
+) -> tuple[Any, ...]:
+    """What the log keeps of an execution after so many attempts; of a cancellation, if there is no
+    outcome."""
     what = (ids.local(schedule_id), request.trigger_at_ms, request.url, request.method)
     if outcome is None:
         return (*what, NUMBERS[Status.CANCELLED])
     status, code = NUMBERS[outcome.status], outcome.status_code
-    return (*what, status, code, outcome.response_time_ms, outcome.error_message)
+    told = (*what, status, code, outcome.response_time_ms, outcome.error_message)
+    return told if attempts == 1 else (*told, attempts)
+
+
+def retrying_entry(
+    schedule_id: str, request: Request, outcome: Outcome, attempt: int, next_attempt_at_ms: int
+) -> tuple[Any, ...]:
+    """What the log keeps of an attempt that failed and is made again."""
+    what = (ids.local(schedule_id), request.trigger_at_ms, request.url, request.method)
+    told = (outcome.status_code, outcome.response_time_ms, outcome.error_message)
+    return (*what, NUMBERS[LogStatus.RETRYING], *told, attempt, next_attempt_at_ms)
 
 
 def pack_chunk(entries: list[tuple[Any, ...]]) -> bytes:
@@ -68,7 +83,7 @@ def log_entry(stored: StoredEntry, at_ms: int) -> LogEntry:
         schedule_id=schedule_id,
         created_at_ms=ids.created_at_ms(schedule_id),
         scheduled_at_ms=stored.scheduled_at_ms,
-        executed_at_ms=None if status is Status.CANCELLED else at_ms,
+        executed_at_ms=None if status is LogStatus.CANCELLED else at_ms,
         url=stored.url,
         method=stored.method,
         status=status,
@@ -76,6 +91,8 @@ def log_entry(stored: StoredEntry, at_ms: int) -> LogEntry:
         response_time_ms=stored.response_time_ms,
         error_message=stored.error_message,
         at_ms=at_ms,
+        attempt=0 if status is LogStatus.CANCELLED else stored.attempt,
+        next_attempt_at_ms=stored.next_attempt_at_ms,
     )
 
 
@@ -88,8 +105,10 @@ def unended_entry(schedule: Schedule) -> LogEntry:
         executed_at_ms=None,
         url=schedule.request.url,
         method=schedule.request.method,
-        status=Status.SCHEDULED,
-        at_ms=schedule.request.trigger_at_ms,
+        status=LogStatus.SCHEDULED,
+        at_ms=schedule.due_at_ms,
+        attempt=schedule.attempts,
+        next_attempt_at_ms=schedule.retry.due_at_ms if schedule.retry else None,
     )
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scheduler import ids
 from scheduler.store import keys
 from scheduler.store.connection import Client
 from scheduler.store.failures import translated
-from scheduler.store.schedules.stored import ended_status
+from scheduler.store.schedules.stored import ended_status, unpack_attempt
 from scheduler.store.server import Script, Server
 
 _LOOK_AGAIN_S = 0.3
@@ -30,12 +30,17 @@ _INSPECT = Script("operators/inspect")
 
 class Stand(NamedTuple):
     """How a schedule stands: is it there, its outcome ("": none), how far in the future it is
-    visible again among the waiting (ms; None: it is not there), and whether it is held."""
+    visible again among the waiting (ms; None: it is not there), and whether it is held; of one that
+    is retried, how far its next attempt is in the future, and how many attempts there were before
+    (None: it is not retried); how many are noted beside it."""
 
     there: bool
     outcome: bytes
     visible_in_ms: float | None
     held: bool
+    next_attempt_in_ms: float | None = None
+    attempts: int | None = None
+    noted_attempts: int | None = None
 
 
 async def broken_invariants(client: Client, server: Server, shards: int) -> list[str]:
@@ -111,6 +116,10 @@ async def _account(
         async for chunk in _chunks(member.decode() async for member, _ in members):
             for sentence in await _inspect(server, account_id, chunk):
                 yield sentence
+    tried = client.hscan_iter(base + keys.TRIED, count=_SCAN_COUNT)
+    async for chunk in _chunks(member.decode() async for member, _ in tried):
+        for sentence in await _inspect(server, account_id, chunk):
+            yield sentence
 
 
 async def _schedules(client: Client, server: Server, owners: dict[str, str]) -> AsyncIterator[str]:
@@ -155,28 +164,35 @@ async def _head(server: Server, shard: int, account_id: str) -> AsyncIterator[st
 
 async def _inspect(server: Server, account_id: str, schedules: list[str]) -> list[str]:
     now_us, values = await server.run(_INSPECT, keys.account(account_id), schedules)
-    rows = zip(schedules, *(values[n::4] for n in range(4)), strict=True)
+    rows = zip(schedules, *(values[n::6] for n in range(6)), strict=True)
     return [
         f"{account_id}: {ids.schedule_id(schedule)} {fault}"
-        for schedule, there, outcome, visible_at_ms, held in rows
-        for fault in _faults(
-            Stand(
-                bool(there),
-                outcome,
-                float(visible_at_ms) - now_us / 1000 if visible_at_ms else None,
-                bool(held),
-            )
-        )
+        for schedule, *row in rows
+        for fault in _faults(_stand(row, now_us / 1000))
     ]
+
+
+def _stand(row: list[Any], now_ms: float) -> Stand:
+    there, outcome, visible_at_ms, held, attempt, noted = row
+    retry = unpack_attempt(attempt) if attempt else None
+    return Stand(
+        bool(there),
+        outcome,
+        float(visible_at_ms) - now_ms if visible_at_ms else None,
+        bool(held),
+        retry.due_at_ms - now_ms if retry else None,
+        retry.attempts if retry else None,
+        int(noted) if noted else None,
+    )
 
 
 def _faults(stand: Stand) -> list[str]:
     """What is wrong with a schedule that stands so."""
-    there, outcome, visible_in_ms, held = stand
+    there, outcome, visible_in_ms, held, *_retried = stand
     waiting = visible_in_ms is not None
     if not there:
         missing = ["is waiting, but its request is gone"] * waiting
-        return missing or ["is held, but not among the waiting"] * held
+        return missing or ["is held, but not among the waiting"] * held or _retry_faults(stand)
     faults = []
     if held and not waiting:
         faults.append("is held, but not among the waiting")
@@ -189,4 +205,20 @@ def _faults(stand: Stand) -> list[str]:
             faults.append("is held under a lease that ended long ago, and nobody takes it over")
         elif visible_in_ms > _LONGEST_LEASE_MS:
             faults.append("is held for longer than any lease can be")
+    return faults + _retry_faults(stand)
+
+
+def _retry_faults(stand: Stand) -> list[str]:
+    """What is wrong with its attempts."""
+    faults = []
+    waiting, retried = stand.visible_in_ms is not None, stand.attempts is not None
+    if stand.noted_attempts is not None and not waiting:
+        faults.append("is not among the waiting, but its attempts are still noted")
+    if stand.outcome and retried:
+        faults.append("has ended, but is still to be retried")
+    elif stand.attempts is not None:
+        if (stand.noted_attempts or 0) < stand.attempts:
+            faults.append("is retried, but not all of its attempts are noted")
+        if waiting and not stand.held and stand.visible_in_ms != stand.next_attempt_in_ms:
+            faults.append("does not wait for the moment that its next attempt is to be at")
     return faults

@@ -1,21 +1,25 @@
 #!lua flags=allow-oom
--- Cancels a waiting schedule and gives its credit back, in one step. Safe to repeat with the same
--- operation for an hour.
+-- Ends a waiting schedule on its owner's word, in one step. Before its first attempt it is cancelled,
+-- and its credit given back; between two attempts it ends as the last one did, which counts as its
+-- execution. Safe to repeat with the same operation for an hour.
 -- KEYS[1]  the account's prefix
--- ARGV     schedule, operation, the packed request as the caller read it, packed outcome,
---          how long the ended schedule is kept (ms), how long the log is kept (ms), most log
---          entries, chunk of one log entry, URL bucket, URL digest
--- Returns  {code, credits, outcome}: 1 cancelled, 0 no such schedule, -1 it has ended (the outcome
---          says how), -2 a worker holds it, -3 it was changed since the caller read it
+-- ARGV     schedule, operation, the packed request as the caller read it, and the attempt before ('':
+--          none was), packed outcome, how long the ended schedule is kept (ms), how long the log is
+--          kept (ms), most log entries, how long single seconds are kept (ms), chunk of one log entry,
+--          its status, response time (ms), URL bucket, URL digest
+-- Returns  {code, credits, outcome}: 1 done, 0 no such schedule, -1 it has ended (the outcome says
+--          how), -2 a worker holds it, -3 it was changed or attempted since the caller read it
 --@include now
 --@include operation
 --@include moment
 --@include accounts/ledger
 --@include log/append
+--@include log/count
 local base, schedule, operation = KEYS[1], ARGV[1], ARGV[2]
 local account, key = base .. K.ACCOUNT, base .. K.SCHEDULE .. schedule
+local ttl_ms = tonumber(ARGV[7])
 
-local stored = redis.call('HMGET', key, 'r', 'o')
+local stored = redis.call('HMGET', key, 'r', 'o', 'a')
 if not stored[1] then
   return {0, 0, ''}
 end
@@ -26,18 +30,22 @@ end
 if redis.call('ZSCORE', base .. K.HELD, schedule) then
   return {-2, 0, ''}
 end
-if stored[1] ~= ARGV[3] then
+if stored[1] ~= ARGV[3] or (stored[3] or '') ~= ARGV[4] then
   return {-3, 0, ''}
 end
 
-local places = {'cancelled', '', ARGV[9], ARGV[10]}
-local at = append(base, ARGV[8], 1, places, tonumber(ARGV[6]), tonumber(ARGV[7]))
-local outcome = moment(at) .. ARGV[4]
+local at = append(base, ARGV[10], 1, {ARGV[11], '', ARGV[13], ARGV[14]}, ttl_ms, tonumber(ARGV[8]))
+local outcome = moment(at) .. ARGV[5]
 redis.call('HSET', key, 'o', outcome)
-redis.call('PEXPIRE', key, ARGV[5])
+redis.call('PEXPIRE', key, ARGV[6])
 redis.call('ZREM', base .. K.WAITING, schedule)
 redis.call('HDEL', base .. K.TRIED, schedule)
-redis.call('HINCRBY', account, 'spent', -1)
-move_credits(base, 'refunded', 1, ARGV[6])
 note_done(base, operation, 3600000)
+if stored[3] then
+  redis.call('HDEL', key, 'a')
+  count(base, at, {R.FAILED, 1, R.RESPONSE_TIME, ARGV[12]}, {}, ttl_ms, ARGV[9])
+  return {1, tonumber(redis.call('HGET', account, 'credits')), outcome}
+end
+redis.call('HINCRBY', account, 'spent', -1)
+move_credits(base, 'refunded', 1, ttl_ms)
 return {1, redis.call('HINCRBY', account, 'credits', 1), outcome}

@@ -15,7 +15,7 @@ from scheduler.errors import (
     NotFound,
     StoreUnavailable,
 )
-from scheduler.models import Idempotency, Request, Schedule, Status
+from scheduler.models import Idempotency, Request, Retry, Schedule, Status
 from scheduler.store import keys
 from scheduler.store.clock import StoreClock
 from scheduler.store.coalesce import Coalescer
@@ -53,6 +53,23 @@ class Created(NamedTuple):
     schedule_ids: list[str]
     replayed: bool = False
     note: bytes = b""
+
+
+class Cancelled(NamedTuple):
+    """The credits that are left; and, if it was stopped after an attempt, what that came to. Only
+    one that was not attempted had its credit given back."""
+
+    credits: int
+    stopped: Retry | None = None
+
+
+class _Found(NamedTuple):
+    """The fields of a stored schedule, and whether a worker holds it."""
+
+    packed: bytes
+    outcome: bytes | None
+    attempt: bytes | None
+    held: bool
 
 
 class SchedulePage(NamedTuple):
@@ -132,9 +149,9 @@ class Schedules:
 
     async def get(self, account_id: str, schedule_id: str) -> Schedule:
         """The schedule as it stands. Raises NotFound for an unknown one or another account's."""
-        packed, outcome, held = await self._stored(account_id, schedule_id)
+        packed, outcome, attempt, held = await self._stored(account_id, schedule_id)
         request = stored.unpack_request(packed)
-        return stored.schedule(schedule_id, request, outcome, executing=held)
+        return stored.schedule(schedule_id, request, outcome, attempt=attempt, executing=held)
 
     async def page(
         self,
@@ -165,6 +182,7 @@ class Schedules:
         self, account_id: str, schedule_id: str, changed: Callable[[Request], Request]
     ) -> Schedule:
         """Replaces what a waiting schedule asks for; `changed` makes the new request of the old.
+        Between two attempts a new triggerAt moves the next one.
 
         Raises NotFound, Conflict if it has ended or a worker holds it, and whatever `changed`
         raises; then nothing was changed. Two changes are applied one after the other. Safe to
@@ -173,52 +191,75 @@ class Schedules:
         operation = ids.new_operation()
         shard, account = keys.parts(account_id)
         for _ in range(_MOST_CHANGES_MET):
-            packed, *_ended = await self._stored(account_id, schedule_id)
-            request = changed(stored.unpack_request(packed))
+            packed = (await self._stored(account_id, schedule_id)).packed
+            before = stored.unpack_request(packed)
+            request = changed(before)
+            moved = request.trigger_at_ms != before.trigger_at_ms
             arguments: list[Argument] = [account, ids.local(schedule_id), operation, packed]
-            arguments += (stored.pack_request(request), request.trigger_at_ms)
-            code, outcome = await self._written(_CHANGE, keys.shard(shard), arguments)
+            arguments += (stored.pack_request(request), request.trigger_at_ms if moved else "")
+            code, said = await self._written(_CHANGE, keys.shard(shard), arguments)
             if code == _DONE:
-                return stored.schedule(schedule_id, request)
-            _refuse(code, outcome)
+                return stored.schedule(schedule_id, request, attempt=said)
+            _refuse(code, said)
         raise StoreUnavailable("The schedule keeps changing; try again")
 
-    async def cancel(self, account_id: str, schedule_id: str) -> int:
-        """Cancels a waiting schedule, gives its credit back, and returns the credits then left.
+    async def cancel(self, account_id: str, schedule_id: str) -> Cancelled:
+        """Cancels a schedule before its first attempt and gives its credit back; between two
+        attempts it stops the rest, and the schedule has failed as the last one did.
 
         Raises NotFound, or Conflict if it has ended or a worker holds it. Refunds once, however
         often it is called or a reply is lost.
         """
-        operation, kept = ids.new_operation(), self._retention
+        operation = ids.new_operation()
         for _ in range(_MOST_CHANGES_MET):
-            packed, *_ended = await self._stored(account_id, schedule_id)
-            request = stored.unpack_request(packed)
-            arguments: list[Argument] = [ids.local(schedule_id), operation, packed]
-            arguments += (stored.CANCELLED, kept.schedule_ms, kept.log_ms, kept.log_entries)
-            arguments.append(pack_chunk([entry(schedule_id, request, None)]))
-            arguments += url_place(request.url)
+            found = await self._stored(account_id, schedule_id)
+            retry = stored.unpack_attempt(found.attempt) if found.attempt else None
+            arguments = self._cancelling(schedule_id, operation, found, retry)
             code, credits, outcome = await self._written(
                 _CANCEL, keys.account(account_id), arguments
             )
             if code == _DONE:
-                return int(credits)
+                return Cancelled(int(credits), retry)
             _refuse(code, outcome)
         raise StoreUnavailable("The schedule keeps changing; try again")
+
+    def _cancelling(
+        self, schedule_id: str, operation: str, found: _Found, retry: Retry | None
+    ) -> list[Argument]:
+        request, kept = stored.unpack_request(found.packed), self._retention
+        outcome, attempts = (retry.outcome, retry.attempts) if retry else (None, 0)
+        packed = stored.pack_outcome(outcome, attempts) if outcome else stored.CANCELLED
+        chunk = pack_chunk([entry(schedule_id, request, outcome, attempts)])
+        return [
+            ids.local(schedule_id),
+            operation,
+            found.packed,
+            found.attempt or b"",
+            packed,
+            kept.schedule_ms,
+            kept.log_ms,
+            kept.log_entries,
+            kept.seconds_ms,
+            chunk,
+            (outcome.status if outcome else Status.CANCELLED).value,
+            outcome.response_time_ms if outcome else 0,
+            *url_place(request.url),
+        ]
 
     async def _written(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
         return await self._server.repeated(lambda: self._server.write(script, key, arguments))
 
-    async def _stored(self, account_id: str, schedule_id: str) -> tuple[bytes, bytes | None, bool]:
-        """Packed request, outcome, and whether a worker holds it. Raises NotFound."""
+    async def _stored(self, account_id: str, schedule_id: str) -> _Found:
+        """Raises NotFound."""
         if not ids.is_schedule_id(schedule_id):
             raise _unknown()
         key, held = keys.schedule(account_id, schedule_id), keys.account(account_id) + keys.HELD
-        (packed, outcome), since = await self._server.reads(
-            [("HMGET", key, "r", "o"), ("ZSCORE", held, ids.local(schedule_id))]
+        (packed, outcome, attempt), since = await self._server.reads(
+            [("HMGET", key, "r", "o", "a"), ("ZSCORE", held, ids.local(schedule_id))]
         )
         if packed is None:
             raise _unknown()
-        return packed, outcome, since is not None
+        return _Found(packed, outcome, attempt, since is not None)
 
     def _creator(self, shard: int) -> Coalescer[_Group, Any]:
         creator = self._creating.get(shard)

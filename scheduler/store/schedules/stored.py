@@ -1,7 +1,9 @@
 """How a schedule looks in the store: msgpack, opaque to the scripts.
 
 `r` is the request. `o`, once it has ended, is the moment (six bytes, ms, by the server) and then
-the outcome. Its creation is not stored: its id tells it.
+the outcome. `a`, from an attempt that is to be made again until it ends, is that attempt: the
+moment in the same way, when the next one is due in six bytes more, and then what it came to. When
+it was created is not stored: its id tells it.
 """
 
 from __future__ import annotations
@@ -9,14 +11,20 @@ from __future__ import annotations
 import msgspec
 
 from scheduler import ids
-from scheduler.models import Delivery, Outcome, Request, Schedule, Status
+from scheduler.models import Delivery, LogStatus, Outcome, Request, Retry, Schedule, Status
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_request = msgspec.msgpack.Decoder(Request).decode
 
-# Statuses by number. The order is the stored format.
-STATUSES = (Status.SCHEDULED, Status.COMPLETED, Status.FAILED, Status.CANCELLED)
-NUMBERS = {status: number for number, status in enumerate(STATUSES)}
+# Statuses by number. The order is the stored format; the last one is of log entries only.
+STATUSES = (
+    LogStatus.SCHEDULED,
+    LogStatus.COMPLETED,
+    LogStatus.FAILED,
+    LogStatus.CANCELLED,
+    LogStatus.RETRYING,
+)
+NUMBERS: dict[str, int] = {status: number for number, status in enumerate(STATUSES)}
 CANCELLED = _encode([NUMBERS[Status.CANCELLED]])
 
 _MOMENT_BYTES = 6
@@ -27,57 +35,114 @@ class _StoredOutcome(msgspec.Struct, array_like=True):
     status_code: int = 0
     response_time_ms: int = 0
     error_message: str = ""
+    attempts: int = 1
+
+
+class _StoredAttempt(msgspec.Struct, array_like=True):
+    retry: int
+    attempts: int
+    status_code: int
+    response_time_ms: int
+    error_message: str
 
 
 _decode_outcome = msgspec.msgpack.Decoder(_StoredOutcome).decode
+_decode_attempt = msgspec.msgpack.Decoder(_StoredAttempt).decode
+_DEFAULTS = Request.__struct_defaults__
 
 
 def pack_request(request: Request) -> bytes:
-    """What most leave out is left out at the end of the array too."""
+    """What is left out at the end is left out of the array too."""
     usual = request.delivery is Delivery.AT_LEAST_ONCE and request.method_given
-    if usual and request.expires_at_ms is None:
+    plain = not request.retries and request.retry_delays_ms is None
+    if usual and plain and request.expires_at_ms is None:
         what = (request.trigger_at_ms, request.method, request.url, request.headers, request.body)
         return _encode(what)
-    return _encode(request)
+    values = list(msgspec.structs.astuple(request))
+    optional = len(_DEFAULTS)
+    while optional and values[-1] == _DEFAULTS[optional - 1]:
+        values.pop()
+        optional -= 1
+    return _encode(values)
 
 
 def unpack_request(packed: bytes) -> Request:
     return _decode_request(packed)
 
 
-def pack_outcome(outcome: Outcome) -> bytes:
+def pack_outcome(outcome: Outcome, attempts: int = 1) -> bytes:
     """The moment is not in it: the server puts it before."""
     status, code = NUMBERS[outcome.status], outcome.status_code
-    return _encode((status, code, outcome.response_time_ms, outcome.error_message))
+    what = (status, code, outcome.response_time_ms, outcome.error_message)
+    return _encode(what if attempts == 1 else (*what, attempts))
+
+
+def pack_attempt(retry: int, attempts: int, outcome: Outcome) -> bytes:
+    """An attempt that failed, the last of so many, and which retry comes after it. The moments are
+    not in it: the server puts them before."""
+    code, response_ms = outcome.status_code, outcome.response_time_ms
+    return _encode((retry, attempts, code, response_ms, outcome.error_message))
+
+
+def unpack_attempt(packed: bytes) -> Retry:
+    """What an `a` field says of the attempt that comes next."""
+    told = _decode_attempt(packed[2 * _MOMENT_BYTES :])
+    code, response_ms, message = told.status_code, told.response_time_ms, told.error_message
+    return Retry(
+        number=told.retry,
+        due_at_ms=_moment(packed[_MOMENT_BYTES:]),
+        attempts=told.attempts,
+        outcome=Outcome(Status.FAILED, code, response_ms, message),
+        failed_at_ms=_moment(packed),
+    )
 
 
 def ended_status(outcome: bytes) -> Status:
     """The status in an `o` field."""
-    return STATUSES[_decode_outcome(outcome[_MOMENT_BYTES:]).status]
+    return Status(STATUSES[_decode_outcome(outcome[_MOMENT_BYTES:]).status])
 
 
 def schedule(
-    schedule_id: str, request: Request, outcome: bytes | None = None, *, executing: bool = False
+    schedule_id: str,
+    request: Request,
+    outcome: bytes | None = None,
+    *,
+    attempt: bytes | None = None,
+    executing: bool = False,
 ) -> Schedule:
-    """What the fields of a stored schedule mean."""
-    waiting = Schedule(
+    """What the fields of a stored schedule mean; `attempt` is its `a`."""
+    created_at_ms = ids.created_at_ms(schedule_id)
+    if outcome is not None:
+        return _ended(schedule_id, created_at_ms, request, outcome)
+    retry = unpack_attempt(attempt) if attempt else None
+    return Schedule(
         schedule_id=schedule_id,
-        created_at_ms=ids.created_at_ms(schedule_id),
+        created_at_ms=created_at_ms,
         request=request,
         status=Status.SCHEDULED,
         executing=executing,
+        attempts=retry.attempts if retry else 0,
+        retry=retry,
     )
-    if outcome is None:
-        return waiting
-    at_ms = int.from_bytes(outcome[:_MOMENT_BYTES], "big")
+
+
+def _ended(schedule_id: str, created_at_ms: int, request: Request, outcome: bytes) -> Schedule:
     end = _decode_outcome(outcome[_MOMENT_BYTES:])
-    status = STATUSES[end.status]
-    return msgspec.structs.replace(
-        waiting,
+    status = Status(STATUSES[end.status])
+    cancelled = status is Status.CANCELLED
+    return Schedule(
+        schedule_id=schedule_id,
+        created_at_ms=created_at_ms,
+        request=request,
         status=status,
-        executing=False,
         outcome=None
-        if status is Status.CANCELLED
+        if cancelled
         else Outcome(status, end.status_code, end.response_time_ms, end.error_message),
-        ended_at_ms=at_ms,
+        ended_at_ms=_moment(outcome),
+        attempts=0 if cancelled else end.attempts,
     )
+
+
+def _moment(packed: bytes) -> int:
+    """The one (ms) that a field begins with."""
+    return int.from_bytes(packed[:_MOMENT_BYTES], "big")
