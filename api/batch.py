@@ -11,13 +11,14 @@ from litestar import post
 from api.answer import Answer
 from api.auth import call_of
 from api.bodies import AcceptedBody, BatchBody, RefusedBody
-from api.fields import Rules
 from api.findings import Findings, invalid, shown
 from api.json_text import List, Object
 from api.once import REPLAYED, idempotency
 from api.payload import parse_request
 from api.reading import read_body
+from api.rules import Rules
 from api.service import HttpRequest
+from api.tally import Tally
 from api.verdicts import pack_verdicts, unpack_verdicts
 from scheduler.errors import FieldError, InsufficientCredits, InvalidRequest
 from scheduler.ids import invocation_id
@@ -53,12 +54,23 @@ async def create_schedules(request: HttpRequest) -> Answer:
     if created is None:
         judged = await _judged(enumerate(items), service.rules, now_ms)
         refusals = [each if isinstance(each, InvalidRequest) else None for each in judged]
-        created = await _created(schedules, call.account_id, judged, _noted(once, refusals, now_ms))
+        noted = _noted(once, refusals, now_ms)
+        created = await _created(schedules, call.account_id, judged, noted, now_ms)
     if created.replayed:
         # By another call, and maybe while this one was judging.
         refusals = await _refused_before(items, service.rules, created.note)
+    else:
+        _count(service.tally, refusals, created)
     body = BatchBody(list(_answers(refusals, created.schedule_ids)))
     return Answer(200, body, REPLAYED if created.replayed else None)
+
+
+def _count(tally: Tally, refusals: Sequence[InvalidRequest | None], created: Created) -> None:
+    invalid_items = sum(refusal is not None for refusal in refusals)
+    unpaid_items = len(refusals) - invalid_items - len(created.schedule_ids)
+    for reason, count in (("invalid", invalid_items), ("credits", unpaid_items)):
+        if count:
+            tally.refuse(reason, count)
 
 
 def parse_batch(data: bytes) -> list[bytes]:
@@ -139,6 +151,7 @@ async def _created(
     account_id: str,
     judged: Sequence[Request | InvalidRequest],
     once: Idempotency | None,
+    now_ms: int,
 ) -> Created:
     """What is stored of a batch; nothing, if nothing can be."""
     requests = [each for each in judged if isinstance(each, Request)]
@@ -147,7 +160,7 @@ async def _created(
         before = await schedules.created_before(account_id, once) if once else None
         return before or Created([])
     try:
-        return await schedules.create_all(account_id, requests, once)
+        return await schedules.create_all(account_id, requests, once, now_ms)
     except InsufficientCredits:
         return Created([])
 

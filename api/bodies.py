@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from api.fields import FIELDS, moment
+from api.fields import SHOWN, moment
 from scheduler.errors import FieldError
 from scheduler.ids import invocation_id
 from scheduler.models import LogEntry, LogStatus, Schedule, Status, Usage
@@ -71,7 +71,7 @@ ScheduleBody = msgspec.defstruct(
         ("createdAt", Moment),
         *(
             (field.name, Annotated[Any, msgspec.Meta(extra_json_schema=field.shown)])
-            for field in FIELDS.values()
+            for field in SHOWN
         ),
         ("executedAt", Moment | None),
         ("statusCode", int | None),
@@ -100,7 +100,7 @@ def schedule_body(schedule: Schedule) -> msgspec.Struct:
         invocationId=invocation_id(schedule.schedule_id),
         status=schedule.status,
         createdAt=format_iso8601(schedule.created_at_ms),
-        **{field.name: field.show(getattr(request, field.of)) for field in FIELDS.values()},
+        **{field.name: field.shown_of(request) for field in SHOWN},
         executedAt=moment(at_ms) if outcome else None,
         statusCode=outcome.status_code if outcome else None,
         responseTimeMs=outcome.response_time_ms if outcome else None,

@@ -25,6 +25,7 @@ from scheduler.errors import (
     OutcomeUnknown,
     PostdateError,
     StoreError,
+    Suspended,
 )
 
 _log = structlog.get_logger()
@@ -46,6 +47,7 @@ class Draining(PostdateError):
 # The errors of which a client is told the sentence and no more: status, further headers.
 _PLAIN: tuple[tuple[type[PostdateError], int, dict[str, str] | None], ...] = (
     (InsufficientCredits, 402, None),
+    (Suspended, 403, None),
     (NotFound, 404, None),
     (BodyTooLarge, 413, None),
     (BodyEncoded, 415, {"accept-encoding": "identity"}),
@@ -104,6 +106,25 @@ def _answer_to_the_frameworks(error: HTTPException) -> Answer:
             return Answer(status, DetailedErrorBody(error.detail, [detail]))
 
 
+# Why something was refused, in a word; what is not named here refuses nothing that was asked for.
+_REASONS: tuple[tuple[type[PostdateError], str], ...] = (
+    (InvalidRequest, "invalid"),
+    (Unauthorized, "key"),
+    (RateLimited, "rate"),
+    (InsufficientCredits, "credits"),
+    (NotFound, "unknown"),
+    (Conflict, "conflict"),
+    (KeyReused, "key_reused"),
+    (BodyTooLarge, "too_large"),
+    (StoreError, "store"),
+)
+
+
+def reason_of(error: Exception) -> str | None:
+    """Why a request was refused, for those who count; None if it was not. Pure."""
+    return next((reason for kind, reason in _REASONS if isinstance(error, kind)), None)
+
+
 class _Unrouted(Answer):
     """The answer where no handler has asked yet who the caller is: it may have a rate to be told
     of. Without a key there is nothing to ask."""
@@ -112,7 +133,7 @@ class _Unrouted(Answer):
         try:
             if header(scope, b"x-api-key"):
                 await authenticate(scope["litestar_app"].state.service, scope)
-        except (Unauthorized, RateLimited) as refusal:
+        except (Unauthorized, RateLimited, Suspended) as refusal:
             await _answer_to_our_own(refusal)(scope, receive, send)
         except StoreError:  # then there is no path like this, whoever asks
             await super().__call__(scope, receive, send)
@@ -123,6 +144,9 @@ class _Unrouted(Answer):
 def on_exception(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
     """Litestar's hook for everything that a handler, or the routing, raises."""
     answer = answer_to(error, request.method)
+    reason = reason_of(error)
+    if reason is not None:
+        request.app.state.service.tally.refuse(reason)
     if answer.status == 500:
         # As text: a log that shows the variables of every frame would show the API key.
         trace = "".join(traceback.format_exception(error))

@@ -7,41 +7,30 @@ A new field is a line in `FIELDS`, an attribute in `scheduler.models.Request`, a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from base64 import b64encode
+from collections.abc import Callable, Collection, Mapping
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import msgspec
 
-from api.headers import MAX_HEADERS, read_headers
+from api import rules
+from api.headers import MAX_HEADERS
 from api.json_text import Decode, Part, read, text_or_none
-from api.masks import has_mask, masked, masked_url
+from api.masks import masked, masked_url
+from api.rules import Rules
+from scheduler import durations
 from scheduler.errors import FieldError
 from scheduler.http import METHODS, TOKEN_PATTERN, VALUE_PATTERN
-from scheduler.models import Delivery, Request
-from scheduler.settings import DAY_MS, Settings
-from scheduler.targets import MAX_URL_CHARACTERS, AddressPolicy, parse_target
-from scheduler.times import format_iso8601, parse_iso8601
+from scheduler.models import BodyKind, Delivery, Request
+from scheduler.settings import DAY_MS
+from scheduler.targets import MAX_URL_CHARACTERS
+from scheduler.times import format_iso8601
 
 Schema = dict[str, Any]
 
-MAX_PAST_MS = DAY_MS
-
-_END_OF_TIME_MS = parse_iso8601("9999-12-31T23:59:59.999Z") + 1
 # So that an example may be sent as it is, by a process that has been running for a while.
 SOON = format_iso8601((time.time_ns() // 1_000_000 + 30 * DAY_MS) // DAY_MS * DAY_MS)
-
-
-class Rules(msgspec.Struct, frozen=True):
-    """What the rules depend on beside the payload."""
-
-    policy: AddressPolicy
-    max_horizon_days: int
-    max_body_bytes: int = Settings().max_body_bytes
-
-    @classmethod
-    def of(cls, settings: Settings) -> Rules:
-        policy = AddressPolicy(settings.allow_targets)
-        return cls(policy, settings.max_horizon_days, settings.max_body_bytes)
 
 
 class Kind(NamedTuple):
@@ -60,10 +49,12 @@ OBJECT = Kind("object", text_or_none, "It must be an object.")
 class Field(msgspec.Struct, frozen=True):
     """All that is known of one field outside of the model.
 
-    `of` is its attribute in a `Request`; `rule` makes the value of that of one of the right type,
-    and raises ValueError with a sentence, or InvalidRequest. `default` stands for null, and for a
-    field that is left out. `schema` tells clients the rule, as far as JSON Schema can.
-    `show` makes what clients see again, and `shown` is the schema of that.
+    `of` is its attribute in a `Request`: fields of the same one are spellings of it, of which a
+    payload may have one; `sets` are further attributes, which tell later which one it was. `rule`
+    makes the value of that of one of the right type, and raises ValueError with a sentence, or
+    InvalidRequest. `default` stands for null, and for a field that is left out. `schema` tells
+    clients the rule, as far as JSON Schema can. `show` makes what clients see again, if they do,
+    and `shown` is the schema of that.
     """
 
     name: str
@@ -71,9 +62,10 @@ class Field(msgspec.Struct, frozen=True):
     kind: Kind
     rule: Callable[[Any, Rules, int], Any]
     schema: Schema
-    show: Callable[[Any], Any]
-    shown: Schema
+    show: Callable[[Any], Any] | None = None
+    shown: Schema = {}
     default: Any = None
+    sets: Mapping[str, Any] = {}
     required: bool = False
     changeable: bool = True
 
@@ -86,63 +78,13 @@ class Field(msgspec.Struct, frozen=True):
             raise ValueError(self.kind.fault)
         return self.default
 
-
-def target_url(url: str, rules: Rules, now_ms: int) -> str:
-    target = parse_target(url)
-    if has_mask(url):
-        raise ValueError("It has the mask that stands for a secret; give the value itself.")
-    rules.policy.judge(target)
-    return url
-
-
-def trigger_at(text: str, rules: Rules, now_ms: int) -> int:
-    moment_ms = timestamp(text)
-    if moment_ms < now_ms - MAX_PAST_MS:
-        raise ValueError("It may be at most 24 hours in the past.")
-    if moment_ms > now_ms + rules.max_horizon_days * DAY_MS:
-        raise ValueError(f"It may be at most {rules.max_horizon_days:,} days ahead.")
-    return moment_ms
-
-
-def target_method(text: str, rules: Rules, now_ms: int) -> str:
-    method = text.upper() if len(text) <= len("OPTIONS") else text
-    # upper() turns a dotless i into an I: only ASCII may come through.
-    if method not in METHODS or not text.isascii():
-        raise ValueError(f"It must be one of {', '.join(METHODS)}.")
-    return method
-
-
-def target_headers(text: bytes, rules: Rules, now_ms: int) -> dict[str, str]:
-    return read_headers(text)
-
-
-def target_body(text: bytes, rules: Rules, now_ms: int) -> bytes:
-    if text[:1] != b"{":
-        raise ValueError("It must be a JSON object or null.")
-    return text
-
-
-def delivery(text: str, rules: Rules, now_ms: int) -> Delivery:
-    try:
-        return Delivery(text)
-    except ValueError:
-        raise ValueError("It must be at-least-once or at-most-once.") from None
-
-
-def expires_at(text: str, rules: Rules, now_ms: int) -> int:
-    return timestamp(text)  # that it comes after triggerAt is judged with the whole
-
-
-def timestamp(text: str) -> int:
-    """Milliseconds since the epoch. Raises ValueError with a sentence for clients."""
-    try:
-        moment_ms = parse_iso8601(text)
-    except ValueError:
-        moment_ms = _END_OF_TIME_MS
-    # The last fraction of the year 9999 rounds up to a year that cannot be written.
-    if moment_ms >= _END_OF_TIME_MS:
-        raise ValueError("It must be an ISO 8601 timestamp such as 2026-11-20T08:00:00.000Z.")
-    return moment_ms
+    def shown_of(self, request: Request) -> Any:
+        """What clients see of it: null, if it was spelled as another field."""
+        assert self.show is not None
+        for name, value in self.sets.items():
+            if getattr(request, name) != value:
+                return None
+        return self.show(getattr(request, self.of))
 
 
 def _itself(value: Any) -> Any:
@@ -166,7 +108,7 @@ _TABLE = (
         name="targetUrl",
         of="url",
         kind=TEXT,
-        rule=target_url,
+        rule=rules.target_url,
         required=True,
         schema={
             "type": "string",
@@ -184,24 +126,39 @@ _TABLE = (
         name="triggerAt",
         of="trigger_at_ms",
         kind=TEXT,
-        rule=trigger_at,
+        rule=rules.trigger_at,
         required=True,
         schema={
-            "type": "string",
+            "type": ["string", "null"],
             "format": "date-time",
-            "description": "When it goes: ISO 8601. An offset is honoured, no zone means UTC; "
-            "finer than a millisecond rounds up. At most 24 hours in the past (then it is due at "
-            "once), and at most five years ahead unless this installation says otherwise.",
+            "description": "When it goes, unless `delay` says so: ISO 8601. An offset is honoured, "
+            "no zone means UTC; finer than a millisecond rounds up. At most 24 hours in the past "
+            "(then it is due at once), and at most five years ahead unless this installation says "
+            "otherwise.",
             "examples": [SOON],
         },
         show=format_iso8601,
         shown={"type": "string", "format": "date-time"},
     ),
     Field(
+        name="delay",
+        of="trigger_at_ms",
+        kind=TEXT,
+        rule=rules.delay,
+        required=True,
+        schema={
+            "type": ["string", "null"],
+            "pattern": f"^{durations.PATTERN}$",
+            "description": "Instead of `triggerAt`: how long from now it goes, by the clock of the "
+            "store. Of `ms`, `s`, `m`, `h` and `d`, as 1h30m; at most as far ahead as `triggerAt`.",
+            "examples": ["10s", "1h30m"],
+        },
+    ),
+    Field(
         name="targetMethod",
         of="method",  # None stands for the default of the body
         kind=TEXT,
-        rule=target_method,
+        rule=rules.target_method,
         schema={
             "anyOf": [_TARGET_METHOD, {"type": "null"}],
             "description": "In any letter case. If it is left out, POST with a body, GET without.",
@@ -213,7 +170,7 @@ _TABLE = (
         name="targetHeaders",
         of="headers",
         kind=OBJECT,
-        rule=target_headers,
+        rule=rules.target_headers,
         default={},
         schema={
             "type": ["object", "null"],
@@ -232,7 +189,8 @@ _TABLE = (
         name="targetBody",
         of="body",
         kind=OBJECT,
-        rule=target_body,
+        rule=rules.target_body,
+        sets={"body_kind": BodyKind.JSON},
         schema={
             "type": ["object", "null"],
             "additionalProperties": True,
@@ -244,10 +202,43 @@ _TABLE = (
         shown={"type": ["object", "null"], "additionalProperties": True},
     ),
     Field(
+        name="targetBodyText",
+        of="body",
+        kind=TEXT,
+        rule=rules.target_body_text,
+        sets={"body_kind": BodyKind.TEXT},
+        schema={
+            "type": ["string", "null"],
+            "maxLength": rules.MAX_RAW_BODY_BYTES,
+            "description": "Instead of `targetBody`: text, sent as UTF-8, at most 192 KiB, with "
+            "Content-Type: text/plain; charset=utf-8 unless a header says otherwise.",
+            "examples": ["status=due&order=8412"],
+        },
+        show=lambda body: None if body is None else body.decode(),
+        shown={"type": ["string", "null"]},
+    ),
+    Field(
+        name="targetBodyBase64",
+        of="body",
+        kind=TEXT,
+        rule=rules.target_body_base64,
+        sets={"body_kind": BodyKind.BINARY},
+        schema={
+            "type": ["string", "null"],
+            "pattern": f"^{rules.BASE64_PATTERN}$",
+            "description": "Instead of `targetBody`: any bytes, in base64 with padding (RFC 4648), "
+            "at most 192 KiB of them, with Content-Type: application/octet-stream unless a header "
+            "says otherwise.",
+            "examples": ["AAEC/w=="],
+        },
+        show=lambda body: None if body is None else b64encode(body).decode(),
+        shown={"type": ["string", "null"]},
+    ),
+    Field(
         name="delivery",
         of="delivery",
         kind=TEXT,
-        rule=delivery,
+        rule=rules.delivery,
         default=Delivery.AT_LEAST_ONCE,
         schema={
             "anyOf": [_DELIVERY, {"type": "null"}],
@@ -261,7 +252,7 @@ _TABLE = (
         name="expiresAt",
         of="expires_at_ms",
         kind=TEXT,
-        rule=expires_at,
+        rule=rules.expires_at,
         schema={
             "type": ["string", "null"],
             "format": "date-time",
@@ -273,7 +264,12 @@ _TABLE = (
     ),
 )
 FIELDS = {field.name: field for field in _TABLE}
-REQUIRED = tuple(field.name for field in _TABLE if field.required)
+SHOWN = tuple(field for field in _TABLE if field.show is not None)
+# Names of fields that say the same thing: a payload may have one of them.
+SPELLINGS = tuple(
+    tuple(field.name for field in fields) for _, fields in groupby(_TABLE, lambda field: field.of)
+)
+REQUIRED = tuple(names for names in SPELLINGS if FIELDS[names[0]].required)
 
 
 def misfits(values: dict[str, Any], given: Collection[str]) -> list[FieldError]:
@@ -295,4 +291,6 @@ def request_of(values: dict[str, Any]) -> Request:
     if values.get("method") is None:
         values["method"] = "GET" if values.get("body") is None else "POST"
         values["method_given"] = False
+    if values.get("body") is None:
+        values["body_kind"] = BodyKind.JSON
     return Request(**values)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from api.fields import FIELDS, REQUIRED, Rules, misfits, request_of, timestamp
+from api.fields import FIELDS, REQUIRED, SPELLINGS, misfits, request_of
 from api.findings import Findings, shown
 from api.headers import header_field
 from api.json_text import Object, Part
 from api.masks import is_secret
+from api.rules import Rules, timestamp
 from scheduler.errors import InvalidRequest
 from scheduler.models import Request
 from scheduler.targets import Origin, parse_target
 
 _PAYLOAD = Object(FIELDS)
+_NULL = b"null"
+_SEVERAL = tuple(names for names in SPELLINGS if len(names) > 1)
 
 
 def parse_request(data: bytes, rules: Rules, now_ms: int) -> Request:
@@ -25,11 +28,12 @@ def parse_request(data: bytes, rules: Rules, now_ms: int) -> Request:
     Raises InvalidRequest with every bad field; `body` is the field if it is no JSON object.
     """
     findings = Findings()
-    given = _PAYLOAD.members(data)
+    given = _one_spelling_of_each(_PAYLOAD.members(data), findings)
     values = _judged(given, rules, now_ms, findings)
-    for name in REQUIRED:
-        if name not in given:
-            findings.add(name, "It is required.")
+    for names in REQUIRED:
+        if given.keys().isdisjoint(names):
+            for name in names:
+                findings.add(name, _required(names))
     findings.extend(misfits(values, values))
     findings.refuse_if_any()
     return request_of(values)
@@ -39,7 +43,7 @@ def parse_change(data: bytes, rules: Rules, now_ms: int) -> Change:
     """The change that the body of a PATCH asks for. Raises InvalidRequest as above, or if nothing
     is given at all."""
     findings = Findings()
-    given = _PAYLOAD.members(data)
+    given = _one_spelling_of_each(_PAYLOAD.members(data), findings)
     for name in given:
         if name in FIELDS and not FIELDS[name].changeable:
             findings.add(name, "It cannot be changed.")
@@ -50,9 +54,11 @@ def parse_change(data: bytes, rules: Rules, now_ms: int) -> Change:
     return Change(values)
 
 
-def trigger_at_of(data: bytes) -> int:
-    """When a body that was found valid before wants its request performed, in ms."""
-    return timestamp(msgspec.json.decode(_PAYLOAD.members(data)["triggerAt"]))
+def trigger_at_of(data: bytes) -> int | None:
+    """When a body that is or was valid wants its request performed, in ms; None if that depends on
+    when it was asked."""
+    text = bytes(_PAYLOAD.members(data).get("triggerAt", _NULL))
+    return None if text == _NULL else timestamp(msgspec.json.decode(text))
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -83,6 +89,27 @@ class Change(msgspec.Struct, frozen=True):
         return request_of(values)
 
 
+def _one_spelling_of_each(given: dict[str, Part], findings: Findings) -> dict[str, Part]:
+    """The members without those that are null beside another spelling of the same thing; more
+    spellings than one are found wrong."""
+    for names in _SEVERAL:
+        told = [name for name in names if name in given]
+        if len(told) < 2:
+            continue
+        spoken = [name for name in told if bytes(given[name]) != _NULL]
+        if len(spoken) > 1:
+            for name in spoken:
+                findings.add(name, f"Only one of {' and '.join(spoken)} may be given.")
+        for name in told:
+            if spoken and name not in spoken:
+                del given[name]
+    return given
+
+
+def _required(names: Sequence[str]) -> str:
+    return "It is required." if len(names) == 1 else f"One of {' and '.join(names)} is required."
+
+
 def _judged(
     given: Mapping[str, Part], rules: Rules, now_ms: int, findings: Findings
 ) -> dict[str, Any]:
@@ -95,6 +122,7 @@ def _judged(
             continue
         try:
             values[field.of] = field.judged(text, rules, now_ms)
+            values.update(field.sets)
         except InvalidRequest as refusal:
             findings.extend(refusal.details)
         except ValueError as error:

@@ -7,7 +7,8 @@ from enum import Enum
 from typing import Any
 
 from uvicorn import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from api.budget import Budget
@@ -41,6 +42,7 @@ class Guard:
         self.limits = limits
         self.connections = Connections(limits)
         self.bodies = Budget(limits.bodies_bytes)
+        self.rejected: dict[int, int] = {}  # by the status of the answer
 
 
 class _Part(Enum):
@@ -79,6 +81,8 @@ class Protocol(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._piece_bytes = self._fed_bytes = self._body_bytes = self._held_bytes = 0
         self._forgotten: object = None
+        # Of requests that wait for each other uvicorn's own `cycle` is the last one.
+        self._served: RequestResponseCycle | None = None
         self._rejection: Rejection | None = None
         self._lingering_bytes = 0
         self._unsent_bytes, self._unsent_s = 0, 0.0
@@ -92,6 +96,7 @@ class Protocol(HttpToolsProtocol):
         self._timer = self.loop.call_later(self._look_s, self._look)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._tell_gone()
         super().connection_lost(exc)
         self._guard.connections.remove(self, self._address)
         self._give_back()
@@ -181,6 +186,19 @@ class Protocol(HttpToolsProtocol):
         self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._served = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def _tell_gone(self) -> None:
+        """Nobody reads what is still to be answered. Uvicorn tells only the last request that has
+        arrived; the one that is being answered would write on, and fill the log with it."""
+        self.pipeline.clear()
+        for cycle in (self._served, self.cycle):
+            if cycle is not None and not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
 
     def _head_bytes(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
@@ -275,15 +293,14 @@ class Protocol(HttpToolsProtocol):
     def _reject(self, rejection: Rejection) -> None:
         """Says why and closes; or only closes, where an answer to something else is under way."""
         self._rejection = rejection
+        rejected = self._guard.rejected
+        rejected[rejection.status] = rejected.get(rejection.status, 0) + 1
         if self._may_speak():
             self.transport.write(rejection.response)
             self.transport.write_eof()
         else:
             self.transport.close()
-        self.pipeline.clear()
-        if self.cycle is not None:
-            self.cycle.disconnected = True
-            self.cycle.message_event.set()
+        self._tell_gone()
         self._give_back()
         self._abort_soon()
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
-from api.fields import Schema, timestamp
+from api.fields import Schema
 from api.findings import Findings, invalid, shown
+from api.rules import timestamp
 from scheduler.errors import FieldError, InvalidRequest
 from scheduler.models import LogStatus
 from scheduler.targets import MAX_URL_CHARACTERS

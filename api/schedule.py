@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from litestar import delete, get, patch, post
 from litestar.params import FromPath
 
@@ -18,10 +19,12 @@ from scheduler.ids import invocation_id
 from scheduler.store.schedules.schedules import Created
 from scheduler.times import format_iso8601
 
+_MOMENT_BYTES = 8
+
 
 @post("/schedule", operation_id="createSchedule", summary="Schedule a request")
 async def create_schedule(request: HttpRequest) -> Answer:
-    """Stores a request to be performed at `triggerAt`; costs one credit."""
+    """Stores a request to be performed at `triggerAt`, or after `delay`; costs one credit."""
     call, scope = await call_of(request), request.scope
     service, store = call.service, call.store
     data = await read_body(scope, request.receive, service.settings.max_body_bytes)
@@ -31,13 +34,20 @@ async def create_schedule(request: HttpRequest) -> Answer:
         before = await store.schedules.created_before(call.account_id, once)
         if before is not None:
             return _created(before, trigger_at_of(data))
-    wanted = parse_request(data, service.rules, store.clock.now_ms())
-    created = await store.schedules.create_all(call.account_id, [wanted], once)
+    now_ms = store.clock.now_ms()
+    wanted = parse_request(data, service.rules, now_ms)
+    if once is not None and trigger_at_of(data) is None:
+        # A repeat is told the time that came of it, and not another one.
+        once = msgspec.structs.replace(once, note=wanted.trigger_at_ms.to_bytes(_MOMENT_BYTES))
+    created = await store.schedules.create_all(call.account_id, [wanted], once, now_ms)
     return _created(created, wanted.trigger_at_ms)
 
 
-def _created(created: Created, trigger_at_ms: int) -> Answer:
+def _created(created: Created, trigger_at_ms: int | None) -> Answer:
+    """`trigger_at_ms` is what the body says; what is noted of it counts."""
     [schedule_id] = created.schedule_ids
+    if created.note or trigger_at_ms is None:
+        trigger_at_ms = int.from_bytes(created.note)
     message = f"Scheduled for {format_iso8601(trigger_at_ms)}"
     body = CreatedBody(schedule_id, invocation_id(schedule_id), message)
     return Answer(201, body, REPLAYED if created.replayed else None)

@@ -13,7 +13,14 @@ from typing import Any, NamedTuple
 
 from scheduler.ids import new_schedule_ids
 from scheduler.models import Outcome, Request, Status
-from scheduler.rollups import DAY_MS, HOUR_MS, MINUTE_MS, SECONDS_KEPT_MS, lateness_bucket
+from scheduler.rollups import (
+    DAY_MS,
+    HOUR_MS,
+    MINUTE_MS,
+    SECONDS_KEPT_MS,
+    lateness_bucket,
+    response_bucket,
+)
 from scheduler.store import Store, keys
 from scheduler.store.log.entries import entry, pack_chunk, url_place
 
@@ -49,7 +56,7 @@ async def fill(store: Store, account_id: str, executions: Iterable[Past]) -> int
 
 def _append(pipe: Any, base: str, stream_id: str, past: Past) -> None:
     [schedule_id] = new_schedule_ids(1, past.at_ms - HOUR_MS)
-    chunk = pack_chunk([entry(schedule_id, past.request, past.outcome)])
+    chunk = pack_chunk([entry(schedule_id, past.request, past.outcome, past.lateness_ms)])
     pipe.xadd(base + keys.LOG, {"e": chunk}, id=stream_id)
     for index, digest in ((past.outcome.status, b""), url_place(past.request.url)):
         pipe.xadd(base + keys.INDEX + index, {"h": digest}, id=stream_id)
@@ -58,6 +65,7 @@ def _append(pipe: Any, base: str, stream_id: str, past: Past) -> None:
 def _count(sums: dict[str, Counter[str]], past: Past) -> None:
     mark = "c" if past.outcome.status is Status.COMPLETED else "f"
     late = f"b{lateness_bucket(past.lateness_ms)}"
+    took = f"r{response_bucket(past.outcome.response_time_ms)}"
     minute, hour, day = (past.at_ms // span for span in (MINUTE_MS, HOUR_MS, DAY_MS))
     places = (
         (f"minute:{minute}", past.at_ms // 1000 % 60, False),
@@ -70,6 +78,7 @@ def _count(sums: dict[str, Counter[str]], past: Past) -> None:
         counter[f"{bucket}t"] += past.outcome.response_time_ms
         if with_lateness:
             counter[f"{bucket}{late}"] += 1
+            counter[f"{bucket}{took}"] += 1
     sums[f"day:{day}"]["spent"] += 1
 
 

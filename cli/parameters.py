@@ -5,21 +5,16 @@ from __future__ import annotations
 import json
 import re
 import sys
+from base64 import b64decode
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import click
 
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-_SECONDS = re.compile(r"\d+(?:\.\d+)?")
-_UNITS = {
-    "ms": timedelta(milliseconds=1),
-    "s": timedelta(seconds=1),
-    "m": timedelta(minutes=1),
-    "h": timedelta(hours=1),
-    "d": timedelta(days=1),
-}
+from scheduler.durations import parse_duration
+
+_SECONDS = re.compile(r"[0-9.]+")
 _LONGEST_NAME = 200
 
 
@@ -32,11 +27,10 @@ class Duration(click.ParamType[timedelta]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> timedelta:
         text = value + "s" if _SECONDS.fullmatch(value) else value
-        spans = _SPAN.findall(text)
-        if not spans or "".join(number + unit for number, unit in spans) != text:
-            self.fail(f"{value!r} is no duration such as 10s, 5m, 2h, 1h30m or 1d.", param, ctx)
         try:
-            return sum((float(number) * _UNITS[unit] for number, unit in spans), timedelta())
+            return timedelta(milliseconds=parse_duration(text))
+        except ValueError:
+            self.fail(f"{value!r} is no duration such as 10s, 5m, 2h, 1h30m or 1d.", param, ctx)
         except OverflowError:
             self.fail(f"{value!r} is too long.", param, ctx)
 
@@ -93,6 +87,38 @@ class JsonObject(click.ParamType[dict[str, Any]]):
         if not isinstance(found, dict):
             self.fail("it is not a JSON object.", param, ctx)
         return found
+
+
+class Bytes(click.ParamType[bytes]):
+    """Any bytes: `@FILE` reads them from a file, `@-` from standard input."""
+
+    name = "data"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> bytes:
+        if value == "@-":
+            return sys.stdin.buffer.read()
+        if not value.startswith("@"):
+            return str(value).encode()
+        try:
+            return Path(value[1:]).read_bytes()
+        except OSError as error:
+            self.fail(f"{value[1:]} cannot be read: {error.strerror}.", param, ctx)
+
+
+class Base64(click.ParamType[bytes]):
+    """Any bytes, in base64."""
+
+    name = "base64"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> bytes:
+        try:
+            return b64decode(value, validate=True)
+        except ValueError:
+            self.fail(f"{value!r} is not base64.", param, ctx)
 
 
 class Name(click.ParamType[str]):

@@ -38,13 +38,33 @@ class Delivery(StrEnum):
     AT_MOST_ONCE = "at-most-once"
 
 
+class BodyKind(StrEnum):
+    """How a body was given: as a JSON object, as text, or as any bytes."""
+
+    JSON = "json"
+    TEXT = "text"
+    BINARY = "binary"
+
+    @property
+    def content_type(self) -> str:
+        """What it is sent as, unless a header says otherwise."""
+        return _CONTENT_TYPES[self]
+
+
+_CONTENT_TYPES = {
+    BodyKind.JSON: "application/json",
+    BodyKind.TEXT: "text/plain; charset=utf-8",
+    BodyKind.BINARY: "application/octet-stream",
+}
+
+
 class Request(msgspec.Struct, array_like=True, frozen=True):
     """The accepted request and its time.
 
     Stored as one msgpack array: the order of the fields is the stored format, so new ones
-    go to the end, with a default. `body` is the JSON text exactly as it came in. A method that
-    was not given is the default of the body, and follows it when that changes. Of the delays
-    between attempts the last one repeats; None stands for the usual ones.
+    go to the end, with a default. `body` is what is sent, of JSON the text exactly as it
+    came in. A method that was not given is the default of the body, and follows it when that
+    changes. Of the delays between attempts the last one repeats; None stands for the usual ones.
     """
 
     trigger_at_ms: int
@@ -55,6 +75,7 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
     delivery: Delivery = Delivery.AT_LEAST_ONCE
     expires_at_ms: int | None = None
     method_given: bool = True
+    body_kind: BodyKind = BodyKind.JSON
     retries: int = 0
     retry_delays_ms: tuple[int, ...] | None = None
 
@@ -64,7 +85,8 @@ class Schedule(msgspec.Struct, frozen=True):
 
     `executing` is true while a worker holds it; `outcome` and `ended_at_ms` are None until
     it has ended (a cancelled one has no outcome). `retry` is what it waits for, or is at, after an
-    attempt that failed. `attempts` have been made, those of lost workers included.
+    attempt that failed. `attempts` have been made, those of lost workers included. `lateness_ms` is
+    from when it was due to the first byte sent; None if none was.
     """
 
     schedule_id: str
@@ -74,6 +96,7 @@ class Schedule(msgspec.Struct, frozen=True):
     executing: bool = False
     outcome: Outcome | None = None
     ended_at_ms: int | None = None
+    lateness_ms: int | None = None
     attempts: int = 0
     retry: Retry | None = None
 
@@ -98,13 +121,15 @@ class Outcome(msgspec.Struct, frozen=True):
 
 class Retry(msgspec.Struct, frozen=True):
     """An attempt after one that failed: which retry it is, from 1, and when it is due; how many
-    attempts there were before, and what the last of them came to, recorded at `failed_at_ms`."""
+    attempts there were before, what the last of them came to, recorded at `failed_at_ms`, and how
+    late its first byte was."""
 
     number: int
     due_at_ms: int
     attempts: int
     outcome: Outcome
     failed_at_ms: int
+    lateness_ms: int | None = None
 
 
 class Invocation(msgspec.Struct, eq=False):
@@ -115,7 +140,7 @@ class Invocation(msgspec.Struct, eq=False):
     at triggerAt, or when the retry is.
     `token` names the lease: when it ends (us, the store's clock), or several such moments with a
     colon between if the reply to an extension was lost. `lease_until_s` is the moment of this
-    process's monotonic clock until which it surely is ours.
+    process's monotonic clock until which it surely is ours. `size_bytes`: of the request as stored.
     """
 
     shard: int
@@ -126,6 +151,7 @@ class Invocation(msgspec.Struct, eq=False):
     lease_until_s: float
     request: Request
     due_at_ms: int
+    size_bytes: int = 0
     retry: Retry | None = None
 
 
@@ -133,8 +159,8 @@ class LogEntry(msgspec.Struct, frozen=True):
     """One line of the execution log; `executed_at_ms` is None while waiting and if cancelled.
 
     `at_ms` is its moment on the log's timeline: when it was recorded, or is due while it waits.
-    `attempt` says which one it was, 0 if there was none; `next_attempt_at_ms` is when another is
-    made.
+    `lateness_ms` is from when it was due to the first byte sent; None if none was. `attempt` says
+    which one it was, 0 if there was none; `next_attempt_at_ms` is when another is made.
     """
 
     schedule_id: str
@@ -148,6 +174,7 @@ class LogEntry(msgspec.Struct, frozen=True):
     response_time_ms: int = 0
     error_message: str = ""
     at_ms: int = 0
+    lateness_ms: int | None = None
     attempt: int = 0
     next_attempt_at_ms: int | None = None
 
@@ -191,6 +218,7 @@ class Account(msgspec.Struct, frozen=True):
     created_at_ms: int
     email: str = ""
     operator: bool = False
+    suspended: bool = False
 
 
 class ApiKey(msgspec.Struct, frozen=True):
@@ -218,12 +246,16 @@ class Rate(msgspec.Struct, frozen=True):
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who makes an API request: the account behind an active key; `rate` if its plan has one."""
+    """Who makes an API request: the account behind an active key; `rate` if its plan has one.
+
+    Of a suspended account no call is carried out.
+    """
 
     account_id: str
     key_id: str
     plan: Plan
     rate: Rate | None = None
+    suspended: bool = False
 
 
 class Idempotency(msgspec.Struct, frozen=True):

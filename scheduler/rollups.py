@@ -21,12 +21,24 @@ SECONDS_KEPT_MS = 2 * DAY_MS
 # A rollup's name, the width of its buckets and of all of them together, from coarse to fine.
 _LEVELS = (("day", HOUR_MS, DAY_MS), ("hour", MINUTE_MS, HOUR_MS), ("minute", SECOND_MS, MINUTE_MS))
 
-# What a rollup's bucket sums, by the letter behind its number. Lateness has a bucket of its own
-# behind the letter.
-COMPLETED, FAILED, RESPONSE_TIME, LATENESS = "c", "f", "t", "b"
+# What a rollup's bucket sums, by the letter behind its number. Lateness and response have a bucket
+# of their histogram behind the letter.
+COMPLETED, FAILED, RESPONSE_TIME, LATENESS, RESPONSE = "c", "f", "t", "b", "r"
 
 # Upper bounds (ms, inclusive) of the lateness histogram's buckets; one more catches the rest.
-LATENESS_BOUNDS_MS = (0, 1, 2, 5, 10, 20, 50, 100, 250, 1000, 5000, 60_000)
+LATENESS_BOUNDS_MS = (0, 1, 2, 5, 10, 20, 50, 100, 250, 1000, 5000, 60_000, 3_600_000)
+
+# The same of response times: no bucket is wider than half of what it holds, so a quantile is told
+# to a quarter.
+RESPONSE_BOUNDS_MS = (
+    *(1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700),
+    *(1000, 1500, 2000, 3000, 5000, 7000, 10_000, 15_000, 20_000, 30_000, 60_000),
+)
+
+
+# The buckets of the two histograms, by the names that a rollup has them by.
+_RESPONSES = tuple(f"{RESPONSE}{bucket}" for bucket in range(len(RESPONSE_BOUNDS_MS) + 1))
+_LATENESSES = tuple(f"{LATENESS}{bucket}" for bucket in range(len(LATENESS_BOUNDS_MS) + 1))
 
 
 class Range(NamedTuple):
@@ -91,7 +103,7 @@ def ranges_of(name: str, from_ms: int, to_ms: int) -> list[Range]:
 def lateness_quantile_ms(histogram: Sequence[int], share: float) -> int | None:
     """The upper bound of the bucket that the quantile lies in; None of nothing.
 
-    What is later than the last bound counts as that bound: "a minute or more".
+    What is later than the last bound counts as that bound: "an hour or more".
     """
     left = share * sum(histogram)
     if left <= 0:
@@ -119,9 +131,37 @@ def around(from_ms: int, to_ms: int, first_ms: int, now_ms: int) -> tuple[Cover,
     return Cover(list(_ranges(name, width, span, begin, whole)), []), Cover([], [(to_ms, whole)])
 
 
+def response_quantile_ms(histogram: Sequence[int], share: float) -> float | None:
+    """The quantile of response times, as if each bucket's were spread evenly in it; None of
+    nothing. What is longer than the last bound counts as that bound."""
+    left = share * sum(histogram)
+    if left <= 0:
+        return None
+    below_ms = 0
+    for bound_ms, count in zip(RESPONSE_BOUNDS_MS, histogram, strict=False):
+        if count and left <= count:
+            return below_ms + (bound_ms - below_ms) * left / count
+        left -= count
+        below_ms = bound_ms
+    return RESPONSE_BOUNDS_MS[-1]
+
+
 def lateness_bucket(lateness_ms: int) -> int:
     """Which bucket of the histogram a fire that was this late counts in."""
     return bisect_left(LATENESS_BOUNDS_MS, lateness_ms)
+
+
+def response_bucket(response_ms: int) -> int:
+    """Which bucket of the histogram an answer that took so long counts in."""
+    return bisect_left(RESPONSE_BOUNDS_MS, response_ms)
+
+
+def buckets_of(response_ms: int, lateness_ms: int | None) -> list[str]:
+    """What an execution counts in of both histograms, by the names in a rollup."""
+    names = [_RESPONSES[response_bucket(response_ms)]]
+    if lateness_ms is not None:
+        names.append(_LATENESSES[lateness_bucket(lateness_ms)])
+    return names
 
 
 def kept_from(now_ms: int, retention_ms: int) -> int:

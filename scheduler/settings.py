@@ -35,17 +35,22 @@ class Settings(msgspec.Struct, frozen=True):
     data_dir: Path = Path(".postdate")
     host: str = "127.0.0.1"
     port: int = 8000
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int = 9464
+    fires_per_worker: int = 2000
     workers: int = 1
     processes: int = 1
     public_url: str | None = None
+    trusted_proxies: tuple[Network, ...] = ()
     shards: int | None = None
     allow_targets: tuple[Network, ...] = ()
     concurrency: int = 4096
     max_connections_per_origin: int = 256
+    held_bytes: int = 64 * 1024 * 1024
     fire_timeout_ms: int = 30_000
     lease_ms: int = 15_000
     claim_ahead_ms: int = 25
-    max_response_bytes: int = 10 * 1024 * 1024
+    max_response_bytes: int = 64 * 1024
     max_body_bytes: int = 256 * 1024
     max_batch_bytes: int = 16 * 1024 * 1024
     bodies_bytes: int = 64 * 1024 * 1024
@@ -173,6 +178,13 @@ def _http_url(text: str) -> str:
     return text.rstrip("/")
 
 
+def _address(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        raise ValueError("it must be an IP address, such as 127.0.0.1 or 0.0.0.0") from None
+
+
 def _networks(text: str) -> tuple[Network, ...]:
     if text == "none":
         return ()
@@ -185,13 +197,18 @@ _READERS: dict[str, Callable[[str], object]] = {
     "data_dir": Path,
     "host": str,
     "port": _whole(0, 65535),
+    "metrics_host": _address,
+    "metrics_port": _whole(0, 65535),
+    "fires_per_worker": _whole(1, 1_000_000),
     "workers": _whole(1, 256),
     "processes": _whole(1, 256),
     "public_url": _http_url,
+    "trusted_proxies": _networks,
     "shards": _whole(1, 256),
     "allow_targets": _networks,
     "concurrency": _whole(1, 65_536),
     "max_connections_per_origin": _whole(1, 65_536),
+    "held_bytes": _whole(1),
     "fire_timeout_ms": _whole(1, 3_600_000),
     "lease_ms": _whole(300, 3_600_000),
     "claim_ahead_ms": _whole(0, 1000),

@@ -7,6 +7,7 @@ import errno
 import socket
 import ssl
 import sys
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -16,6 +17,7 @@ import truststore
 from scheduler.targets import Origin
 from worker.outcome import connect_failure
 from worker.race import ConnectFailed, OutOfSockets, Race
+from worker.ration import Ration, bound_reading
 from worker.shares import Shares
 from worker.sockets import budget
 from worker.wire import Route, Wire
@@ -49,11 +51,12 @@ class _CountedWire(Wire):
     __slots__ = ("_pool",)
 
     def __init__(self, pool: Pool, route: Route, max_body_bytes: int) -> None:
-        super().__init__(route, max_body_bytes, pool.forget)
+        super().__init__(route, max_body_bytes, pool.ration, pool.forget)
         self._pool = pool
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        bound_reading(transport)
         self._pool.note_opened(self.route.origin)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -82,6 +85,7 @@ class Pool:
         self._loop = loop
         self._limit_s = limit_s
         self._max_body_bytes = max_body_bytes
+        self.ration = Ration(loop)
         self._ssl_context = ssl_context
         self._opened = opened
         self._closed_one = closed
@@ -100,10 +104,15 @@ class Pool:
     def idle_count(self) -> int:
         return self._idle_count
 
+    @property
+    def sockets(self) -> int:
+        """Of connections, and of attempts at one."""
+        return self._sockets
+
     def take(self, origin: Origin, addresses: tuple[str, ...]) -> Wire | None:
         """The kept connection to any of the addresses that was used last; None if there is none."""
         routes = self._idle.get(origin)
-        if routes is None:
+        if not routes:
             return None
         for address in addresses:
             wires = routes.get(address)
@@ -117,16 +126,14 @@ class Pool:
     def keep(self, wire: Wire) -> None:
         """Give back a connection that is ready for another exchange."""
         origin, address = wire.route
-        routes = self._idle.get(origin)
-        if routes is None:
-            routes = self._idle[origin] = {}
-        wires = routes.get(address)
-        if wires is None:
-            wires = routes[address] = {}
+        try:
+            wires = self._idle[origin][address]
+        except KeyError:
+            wires = self._idle.setdefault(origin, {}).setdefault(address, {})
         if self._closed or len(wires) >= MAX_IDLE_PER_ROUTE or self._idle_count >= MAX_IDLE:
             wire.abort()
             return
-        wire.idle_since_s = self._loop.time()
+        wire.idle_since_s = time.monotonic()
         wires[wire] = None
         self._idle_count += 1
         if self._sweeper is None:
@@ -237,7 +244,7 @@ class Pool:
     def _sweep(self) -> None:
         """Close what has been idle too long, once a second; each dict has its oldest first."""
         self._sweeper = None
-        limit = self._loop.time() - IDLE_LIMIT_S
+        limit = time.monotonic() - IDLE_LIMIT_S
         for origin, routes in list(self._idle.items()):
             for address, wires in list(routes.items()):
                 self._sweep_route(wires, limit)

@@ -16,10 +16,17 @@ import structlog
 from scheduler.targets import Origin
 from worker.head import MAX_HEAD_BYTES, SMALL_BYTES, weigh
 from worker.outcome import Failure
+from worker.ration import Ration
 
 # A longer request goes out in slices, as the target takes them: TLS encrypts what it is given
 # at once, and a whole body per connection would be held twice.
 SLICE_BYTES = 64 * 1024
+# An answer may come in so many pieces; then the connection is only looked at every so often, for
+# each piece a millisecond later: dripping for 30 s, it costs some 250 readings.
+PIECES = 64
+_PAUSE_S = 0.001
+# Small chunks cost more than their bytes: so many line ends in what follows the head's piece.
+MAX_LINES = 2 * 16_384
 
 
 _log = structlog.get_logger(__name__)
@@ -35,6 +42,9 @@ class Route(NamedTuple):
 
 class Exchange(Protocol):
     """Whoever is waiting for the answer. Exactly one of the two is called, once."""
+
+    @property
+    def account_id(self) -> str: ...
 
     def answered(self, wire: Wire, status_code: int, reason: str, reusable: bool) -> None:
         """The whole answer is here; the wire is free. Unless reusable, it must be aborted."""
@@ -52,6 +62,7 @@ class Wire(asyncio.Protocol):
 
     __slots__ = (
         "_body_bytes",
+        "_body_lines",
         "_done",
         "_exchange",
         "_extra",
@@ -61,10 +72,16 @@ class Wire(asyncio.Protocol):
         "_headers_done",
         "_heard",
         "_interims",
+        "_is_clear",
         "_keep_alive",
+        "_known",
+        "_known_reason",
+        "_known_status",
         "_max_body_bytes",
         "_parser",
         "_paused",
+        "_pieces",
+        "_ration",
         "_reason",
         "_rest",
         "_status",
@@ -80,24 +97,37 @@ class Wire(asyncio.Protocol):
     _head: bytearray | None
     _interims: int
     _body_bytes: int
+    _body_lines: int
+    _pieces: int
     _heard: bool
     _headers_done: bool
     _framed: bool
     _keep_alive: bool
     _extra: bool
     _done: bool
+    _is_clear: bool  # nothing of an answer has come
 
     def __init__(
-        self, route: Route, max_body_bytes: int, on_idle_close: Callable[[Wire], None]
+        self,
+        route: Route,
+        max_body_bytes: int,
+        ration: Ration,
+        on_idle_close: Callable[[Wire], None],
     ) -> None:
         self.route = route
         self.exchanges = 0
         self.idle_since_s = 0.0
         self.on_idle_close = on_idle_close
         self._max_body_bytes = max_body_bytes
+        self._ration = ration
         self._exchange: Exchange | None = None
         self._transport: asyncio.Transport  # from connection_made on, and nobody calls before
         self._parser = httptools.HttpResponseParser(self)
+        # The last answer that came whole and left the parser as it was. Targets mostly say the same
+        # again, and what is the same byte for byte need not be parsed again.
+        self._known = b""
+        self._known_status = 0
+        self._known_reason = ""
         self._rest: memoryview | None = None
         self._paused = False
         self._head_only = False
@@ -122,7 +152,8 @@ class Wire(asyncio.Protocol):
         transport = self._transport
         self._exchange = exchange
         self._head_only = head_only
-        self._clear_answer()
+        if not self._is_clear:
+            self._clear_answer()
         self.exchanges += 1
         if transport.is_closing():
             self._break(Failure.CLOSED_EARLY)
@@ -144,9 +175,20 @@ class Wire(asyncio.Protocol):
         self._transport = transport  # type: ignore[assignment]
 
     def data_received(self, data: bytes) -> None:
-        if self._exchange is None:
+        exchange = self._exchange
+        if exchange is None:
             # An answer to nothing: a 408, a TLS alert, a target that lost count.
             self._lose()
+            return
+        if data == self._known and self._is_clear and self._is_in_step():
+            self._exchange = None
+            exchange.answered(self, self._known_status, self._known_reason, True)
+            return
+        self._is_clear = False
+        if len(data) > SMALL_BYTES and not self._ration.take(len(data)):
+            self._heard = True
+            self._transport.pause_reading()
+            self._ration.wait(exchange.account_id, data, self._hear_late)
             return
         try:
             self._parser.feed_data(data)
@@ -185,7 +227,8 @@ class Wire(asyncio.Protocol):
     # What the parser calls, while it is fed
 
     def on_message_begin(self) -> None:
-        self._extra = self._done
+        if self._done:
+            raise _Enough  # what follows an answer is not parsed: see data_received
 
     def on_status(self, text: bytes) -> None:
         if not self._done:
@@ -220,14 +263,27 @@ class Wire(asyncio.Protocol):
             self._keep_alive
             and not self._extra
             and self._rest is None
+            and self._pieces <= PIECES
             and self._status != 101
             and (not self._head_only or data.endswith(b"\r\n\r\n"))
             and self._transport.get_write_buffer_size() == 0
         )
+        reason = self._reason.decode("latin-1")
+        if reusable and not self._heard and not self._head_only:
+            self._known, self._known_status, self._known_reason = data, self._status, reason
         if self._head_only:
             self._parser = httptools.HttpResponseParser(self)  # this one now expects a body
         if exchange is not None:
-            exchange.answered(self, self._status, self._reason.decode("latin-1"), reusable)
+            exchange.answered(self, self._status, reason, reusable)
+
+    def _is_in_step(self) -> bool:
+        """Whether the whole request has left, so that a whole answer leaves nothing open; that of
+        a HEAD is not what the same bytes are otherwise."""
+        return (
+            not self._head_only
+            and self._rest is None
+            and self._transport.get_write_buffer_size() == 0
+        )
 
     def _weigh(self, data: bytes) -> None:
         """Hold an answer that is not both whole and small to its caps, in bytes as they came.
@@ -235,17 +291,32 @@ class Wire(asyncio.Protocol):
         Chunk framing and trailers count as body: the parser would gather a trailer without
         an end as it would a body.
         """
+        self._pieces += 1
+        if self._pieces > PIECES:
+            self._transport.pause_reading()
+            self._ration.pause(_PAUSE_S * self._pieces, self._hear_on)
         if self._head is not None:
             self._head += data
             if not self._weigh_head(self._head):
                 return
         else:
             self._body_bytes += len(data)
+            self._body_lines += data.count(b"\n")
         if self._done:
             self._finish(data)
-        elif self._body_bytes > self._max_body_bytes:
+        elif self._body_bytes > self._max_body_bytes or self._body_lines > MAX_LINES:
             self._keep_alive = False
             self._finish(b"")
+
+    def _hear_late(self, data: bytes) -> None:
+        """Its turn has come, if it is still waited for."""
+        if self._exchange is not None:
+            self._transport.resume_reading()
+            self.data_received(data)
+
+    def _hear_on(self) -> None:
+        if self.is_open:
+            self._transport.resume_reading()
 
     def _weigh_head(self, received: bytearray) -> bool:
         """Whether the head is here, and within its caps."""
@@ -294,17 +365,24 @@ class Wire(asyncio.Protocol):
             transport.write(piece)
 
     def _clear_answer(self) -> None:
+        self._is_clear = True
         self._status = 0
         self._reason = b""
         self._head = bytearray()
         self._interims = 0
         self._body_bytes = 0
+        self._body_lines = 0
+        self._pieces = 0
         self._heard = False
         self._headers_done = False
         self._framed = False
         self._keep_alive = False
         self._extra = False
         self._done = False
+
+
+class _Enough(Exception):
+    """The answer is whole."""
 
 
 def _failure_of(error: Exception) -> Failure:

@@ -46,7 +46,9 @@ class Glance(NamedTuple):
 
     @property
     def p95_lateness_ms(self) -> int | None:
-        return lateness_quantile_ms(self.hour.lateness, 0.95)
+        """Over what was sent in the last hour, and what should have been by now."""
+        sent, overdue = self.hour.lateness, self.pulse.overdue_lateness
+        return lateness_quantile_ms([a + b for a, b in zip(sent, overdue, strict=True)], 0.95)
 
     @property
     def executed(self) -> int:
@@ -95,7 +97,7 @@ def _columns(series: Series, pulse: Pulse, period: Period) -> dict[str, Any]:
         "fired": [point.executed for point in points],
         "failed": [point.failed for point in points],
         "responseMs": [
-            None if (ms := point.average_response_ms) is None else round(ms, 1) for point in points
+            None if (ms := point.response_ms(0.5)) is None else round(ms, 1) for point in points
         ],
         "comingAt": [pulse.coming_from_ms // 1000 + 60 * i for i in range(len(pulse.coming))],
         "coming": pulse.coming,

@@ -46,20 +46,22 @@ async def _page(
     store = service_of(request).store
     await store.tick()
     accounts, count = await store.system.accounts(_MOST_ACCOUNTS)
+    workers, now_ms = await store.system.workers(), store.clock.now_ms()
     return page(
         request,
         viewer,
         "system.html",
         status=status,
         fault=fault,
-        workers=await store.system.workers(),
+        workers=workers,
+        alive=[each for each in workers if not each.is_lost(now_ms)],
         shards=await store.system.shards(),
         servers=await store.system.servers(),
         accounts=accounts,
         account_count=count,
         once=secrets.token_urlsafe(12),
         silent_ms=_SILENT_MS,
-        now_ms=store.clock.now_ms(),
+        now_ms=now_ms,
     )
 
 

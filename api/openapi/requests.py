@@ -7,7 +7,7 @@ nobody asked it to.
 from __future__ import annotations
 
 from api.batch import MAX_ITEMS
-from api.fields import FIELDS, SOON, Schema
+from api.fields import FIELDS, REQUIRED, SOON, Schema
 
 EXAMPLE = {
     "targetUrl": "https://example.com/webhooks/orders",
@@ -22,7 +22,7 @@ REQUESTS: dict[str, Schema] = {
         "type": "object",
         "description": "A request, and when it is to be performed. Null is as good as absent.",
         "properties": {field.name: field.schema for field in FIELDS.values()},
-        "required": [field.name for field in FIELDS.values() if field.required],
+        "required": [names[0] for names in REQUIRED if len(names) == 1],
         "additionalProperties": False,
         "examples": [EXAMPLE],
     },

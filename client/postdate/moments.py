@@ -23,13 +23,30 @@ def moment_text(name: str, moment: datetime | str) -> str:
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def trigger_text(at: datetime | str | None, in_: timedelta | float | None) -> str:
-    """The trigger time, of which exactly one spelling must be given. `in_` is a timedelta or
-    seconds, counted from now by this machine's clock."""
-    if (at is None) == (in_ is None):
-        raise ValueError("Say when, either at=... or in_=...")
+def duration_text(span: timedelta | float | str) -> str:
+    """As the server reads it: a string goes out as it is, a number is seconds. Finer than a
+    millisecond rounds up."""
+    if isinstance(span, str):
+        return span
+    delta = span if isinstance(span, timedelta) else timedelta(seconds=span)
+    if delta < timedelta():
+        raise ValueError(f"A delay cannot be negative: {span!r}")
+    return f"{-(-delta // timedelta(milliseconds=1))}ms"
+
+
+def when(
+    at: datetime | str | None,
+    in_: timedelta | float | None,
+    delay: timedelta | float | str | None,
+) -> dict[str, str]:
+    """The field that says when, of whose spellings exactly one must be given. `in_` is a timedelta
+    or seconds, counted from now by this machine's clock; `delay` is counted by the server's."""
+    if [at, in_, delay].count(None) != 2:
+        raise ValueError("Say when, with one of at=..., in_=... and delay=...")
+    if delay is not None:
+        return {"delay": duration_text(delay)}
     if at is not None:
-        return moment_text("at", at)
+        return {"triggerAt": moment_text("at", at)}
     assert in_ is not None
-    delay = in_ if isinstance(in_, timedelta) else timedelta(seconds=in_)
-    return moment_text("in_", datetime.now(UTC) + delay)
+    ahead = in_ if isinstance(in_, timedelta) else timedelta(seconds=in_)
+    return {"triggerAt": moment_text("in_", datetime.now(UTC) + ahead)}

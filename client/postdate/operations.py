@@ -12,7 +12,7 @@ from urllib.parse import quote
 from postdate.calls import Calls, as_json, checked_key
 from postdate.errors import Conflict, PostdateError, error_of
 from postdate.modes import listing, operation
-from postdate.moments import moment_text, trigger_text
+from postdate.moments import moment_text, when
 from postdate.new import KEEP, Keep, NewSchedule, changes
 from postdate.results import (
     Cancelled,
@@ -41,7 +41,10 @@ class Operations(Calls):
         *,
         at: datetime | str | None = None,
         in_: timedelta | float | None = None,
+        delay: timedelta | float | str | None = None,
         json: Mapping[str, Any] | None = None,
+        text: str | None = None,
+        data: bytes | None = None,
         method: str | None = None,
         headers: Mapping[str, str] | None = None,
         delivery: Delivery | None = None,
@@ -51,14 +54,20 @@ class Operations(Calls):
         """Has `url` called at a chosen time; takes one credit.
 
         `at` is that time (a datetime with a time zone, or ISO 8601 text), or `in_` how far from
-        now it is (a timedelta, or seconds). The method is POST with `json`, else GET.
+        now it is by this machine's clock (a timedelta, or seconds), or `delay` how far from now by
+        the server's, whatever this one says ("10s", "1h30m", a timedelta, or seconds). The body is
+        `json` (an object), `text` or `data` (bytes), or there is none; the method is POST with one,
+        else GET.
         Repeating the call with the same `idempotency_key` within 24 hours stores nothing twice.
         """
         new = NewSchedule(
             url,
             at=at,
             in_=in_,
+            delay=delay,
             json=json,
+            text=text,
+            data=data,
             method=method,
             headers=headers,
             delivery=delivery,
@@ -110,7 +119,10 @@ class Operations(Calls):
         url: str | Keep = KEEP,
         at: datetime | str | None = None,
         in_: timedelta | float | None = None,
+        delay: timedelta | float | str | None = None,
         json: Mapping[str, Any] | Keep | None = KEEP,
+        text: str | Keep | None = KEEP,
+        data: bytes | Keep | None = KEEP,
         method: str | Keep | None = KEEP,
         headers: Mapping[str, str] | Keep | None = KEEP,
         delivery: Delivery | Keep | None = KEEP,
@@ -121,11 +133,19 @@ class Operations(Calls):
         Raises Conflict if it no longer waits. If that follows a lost answer (`maybe_done`), the
         change may have been made in time.
         """
-        body = changes(json, method, headers, delivery, expires_at)
+        body = changes(
+            json=json,
+            text=text,
+            data=data,
+            method=method,
+            headers=headers,
+            delivery=delivery,
+            expires_at=expires_at,
+        )
         if url is not KEEP:
             body["targetUrl"] = url
-        if at is not None or in_ is not None:
-            body["triggerAt"] = trigger_text(at, in_)
+        if [at, in_, delay].count(None) < 3:
+            body |= when(at, in_, delay)
         answer = await self._call("PATCH", _path(schedule_id), body=as_json(body))
         return answer.read_as(partial(read, Schedule))
 

@@ -12,6 +12,7 @@ import re
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import ClassVar
 
 from scheduler import rollups
 from scheduler.store import keys
@@ -26,10 +27,16 @@ _SHEBANG = re.compile(r"\A#!lua[^\n]*\n")
 
 
 class Script:
-    """A Lua file by its path below this folder, without `.lua`."""
+    """A Lua file by its path below this folder, without `.lua`; how often this process has run it,
+    and how often that failed."""
+
+    all: ClassVar[list[Script]] = []
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self.calls = 0
+        self.errors = 0
+        self.all.append(self)
 
     def source_and_sha1(self, *, plain_lua: bool = False) -> tuple[str, str]:
         """As the server gets it; `plain_lua` leaves out the `#!lua` line."""

@@ -9,6 +9,8 @@ import structlog
 from scheduler.errors import StoreError, StoreMisconfigured
 from scheduler.settings import Settings
 from scheduler.store.accounts.accounts import Accounts
+from scheduler.store.accounts.changes import Changes
+from scheduler.store.accounts.deletion import Deletion
 from scheduler.store.accounts.ledger import Ledger
 from scheduler.store.accounts.sessions import Sessions
 from scheduler.store.accounts.users import Users
@@ -19,6 +21,7 @@ from scheduler.store.failures import translated
 from scheduler.store.log.logs import Logs
 from scheduler.store.log.overview import Overview
 from scheduler.store.log.statistics import Statistics
+from scheduler.store.operators.census import Census
 from scheduler.store.operators.check import broken_invariants
 from scheduler.store.operators.shards import Shards
 from scheduler.store.operators.system import System
@@ -44,6 +47,8 @@ class Store:
         kept = Retention.of(settings)
         self.shards = Shards(server, settings.shards)
         self.accounts = Accounts(client, server, self.shards, kept, settings.rate_limits)
+        self.changes = Changes(client, server, self.accounts)
+        self.deletion = Deletion(client, server)
         self.schedules = Schedules(server, self.clock, kept)
         self.claims = Claims(server, self.clock, kept)
         self.logs = Logs(server, self.clock, kept)
@@ -53,6 +58,7 @@ class Store:
         self.sessions = Sessions(client, server, self.shards)
         self.overview = Overview(server, self.clock)
         self.ledger = Ledger(server, self.clock, kept)
+        self.census = Census(server, self.shards)
         self.system = System(client, server, self.accounts, self.claims, self.workers, self.shards)
 
     @classmethod

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import resource
 import socket
 import subprocess
 import sys
+import tempfile
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -45,12 +47,13 @@ class ApiProcess:
     ) -> None:
         self.port = port or free_port()
         fd = "" if parent_fd is None else str(parent_fd)
+        # No pipe: one that nobody reads fills up, and then whoever writes to it stands still.
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - until `remove`
         python = [sys.executable, "-W", "error", "-c", _SERVE]
         self.process = subprocess.Popen(
             [*python, redis_url, str(self.port), fd, str(most_files), json.dumps(settings)],
-            stderr=subprocess.PIPE,
+            stderr=self._said,
             pass_fds=[] if parent_fd is None else [parent_fd],
-            text=True,
         )
 
     def wait_until_ready(self) -> None:
@@ -59,14 +62,20 @@ class ApiProcess:
 
     def ended(self) -> tuple[int, str]:
         """Exit status, and all that it said."""
-        _, said = self.process.communicate(timeout=DEADLINE_S)
-        return self.process.returncode, said
+        status = self.process.wait(timeout=DEADLINE_S)
+        return status, self.said()
+
+    def said(self) -> str:
+        """All that it wrote to its log by now."""
+        fd = self._said.fileno()
+        return os.pread(fd, os.fstat(fd).st_size, 0).decode()
 
     def remove(self) -> None:
         """For the end of a test, whatever came of it."""
         if self.process.poll() is None:
             self.process.kill()
-            self.process.communicate()
+            self.process.wait()
+        self._said.close()
 
     def connect(self) -> socket.socket:
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=DEADLINE_S)

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from api.app import create_app
-from api.fields import MAX_PAST_MS
+from api.rules import MAX_PAST_MS
 from scheduler.models import Idempotency, Plan
 from scheduler.settings import DAY_MS, Settings
 from scheduler.store import Store

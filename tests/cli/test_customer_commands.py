@@ -77,6 +77,17 @@ def test_at_and_the_same_key_twice(settings: dict[str, str]) -> None:
     postdate_json("cancel", first["scheduleId"], **settings)
 
 
+def test_a_delay_is_told_to_the_server_as_one(settings: dict[str, str]) -> None:
+    arguments = ("http://127.0.0.1:9/", "--delay", "40d", "--idempotency-key", "delayed")
+    first = postdate_json("schedule", *arguments, **settings)
+    assert first["message"].startswith(f"Scheduled for {in_days(40):%Y-%m-%d}")
+    # By a time of this machine's making it would be another request, under the same key.
+    assert postdate_json("schedule", *arguments, **settings) == {**first, "replayed": True}
+    postdate_json("cancel", first["scheduleId"], **settings)
+    done = postdate("schedule", *arguments, "--in", "5s", **settings)
+    assert (done.returncode, "Say when" in done.stderr) == (2, True)
+
+
 def test_cancel_logs_and_stats(settings: dict[str, str]) -> None:
     before = postdate_json("stats", **settings)
     target = f"http://127.0.0.1:{free_port()}/refused"

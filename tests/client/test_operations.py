@@ -112,6 +112,36 @@ def test_in_counts_from_now(client: Client, server: Server, in_: timedelta | flo
     assert before + timedelta(minutes=5) <= due <= datetime.now(UTC) + timedelta(minutes=5)
 
 
+@pytest.mark.parametrize(
+    ("delay", "text"),
+    [
+        ("1h30m", "1h30m"),
+        (10, "10000ms"),
+        (0.0001, "1ms"),
+        (0, "0ms"),
+        (timedelta(days=2, microseconds=1), "172800001ms"),
+    ],
+)
+def test_a_delay_is_counted_by_the_server(
+    client: Client, server: Server, delay: timedelta | float | str, text: str
+) -> None:
+    server.plays(answer(201, CREATED), answer(200, SCHEDULE))
+    client.schedule(URL, delay=delay)
+    client.change("sch_1", delay=delay)
+    assert server.bodies == [{"targetUrl": URL, "delay": text}, {"delay": text}]
+
+
+def test_bodies_that_are_no_json_object(client: Client, server: Server) -> None:
+    server.plays(*[answer(201, CREATED)] * 2, *[answer(200, SCHEDULE)] * 2)
+    client.schedule(URL, delay="1s", text="a")
+    client.schedule(URL, delay="1s", data=b"\x00\xff")
+    client.change("sch_1", text="b")
+    client.change("sch_1", data=None)
+    bodies = [{"targetBodyText": "a"}, {"targetBodyBase64": "AP8="}]
+    created = [{"targetUrl": URL, "delay": "1s", **body} for body in bodies]
+    assert server.bodies == [*created, {"targetBodyText": "b"}, {"targetBodyBase64": None}]
+
+
 def test_a_time_of_another_zone_is_the_same_moment(client: Client, server: Server) -> None:
     server.plays(answer(201, CREATED))
     client.schedule(URL, at=MORNING.astimezone(timezone(timedelta(hours=5.5))))
@@ -123,6 +153,8 @@ def test_a_time_of_another_zone_is_the_same_moment(client: Client, server: Serve
     [
         ({}, "Say when"),
         ({"at": MORNING, "in_": 5}, "Say when"),
+        ({"delay": "5s", "in_": 5}, "Say when"),
+        ({"delay": -1}, "cannot be negative"),
         ({"at": MORNING.replace(tzinfo=None)}, "at has no time zone"),
         ({"at": MORNING, "expires_at": datetime(2026, 11, 20)}, "expires_at has no time zone"),  # noqa: DTZ001
         ({"at": MORNING, "json": {"n": float("nan")}}, "not JSON compliant"),

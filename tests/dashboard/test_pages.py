@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from scheduler.models import Account, Outcome, Request, Status
+from scheduler.store import keys
 from scheduler.store.claims.claims import Ack
 from scheduler.store.schedules.schedules import Schedules
 from tests.dashboard.conftest import ORIGIN, Browser, Dashboard
@@ -344,6 +345,7 @@ async def test_the_overview_counts(dashboard: Dashboard, ada: Account, browser: 
     tiles = dict(re.findall(r'id="tile-(\w+)">([^<]*)<', text))
     assert tiles == {
         "waiting": "1",
+        "overdue": "0",
         "soon": "0",
         "fired": "2",
         "success": "50.0 %",
@@ -355,6 +357,31 @@ async def test_the_overview_counts(dashboard: Dashboard, ada: Account, browser: 
         assert len(data["at"]) == len(data["fired"]) == len(data["responseMs"]) == points
         assert (sum(data["fired"]), sum(data["failed"]), sum(data["coming"])) == (2, 1, 1)
         assert len(data["comingAt"]) == 180
+
+
+async def test_what_nobody_fires_is_overdue_and_late(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    """Though all that was sent went out in time."""
+    await execute(dashboard, ada)
+    await schedule(dashboard, ada, -90_000)
+    text = (await browser.get("/overview/tiles")).text
+    tiles = dict(re.findall(r'id="tile-(\w+)">([^<]*)<', text))
+    assert (tiles["overdue"], tiles["lateness"]) == ("1", "≤ 1 h")
+    assert "since 1 min 30 s ago" in text
+
+
+async def test_a_worker_that_is_gone_stays_listed_as_lost(dashboard: Dashboard) -> None:
+    boss = await dashboard.signed_in(await dashboard.account("boss", operator=True))
+    says = {"host": "quiet", "pid": 1, "inFlight": 0, "concurrency": 1, "fired": 0}
+    await dashboard.store.workers.beat("w", says)
+    assert "No worker is alive" not in (await boss.get("/system")).text
+    heard_ms = dashboard.store.clock.now_ms() - 20_000
+    stored = b"%d " % heard_ms + json.dumps(says).encode()
+    await dashboard.store.client.hset(keys.WORKERS, "w", stored)
+    text = (await boss.get("/system")).text
+    assert "No worker is alive" in text
+    assert re.search(r"quiet.*?lost.*?20 s ago", text, re.DOTALL)
 
 
 async def test_credits_tell_what_moved(

@@ -90,8 +90,8 @@ MUTANTS = (
     Mutant(
         "the dead are never forgotten",
         STORE + "operators/heartbeat.lua",
-        "> tonumber(ARGV[3]) then",
-        "> 1e15 then",
+        "each[1] > tonumber(ARGV[4])",
+        "each[1] > 1e15",
         ("tests/scheduler/test_workers.py",),
     ),
     Mutant(

@@ -93,7 +93,10 @@ class Scene:
         return invocation
 
     async def ack(
-        self, invocations: Sequence[Invocation], outcome: Outcome = COMPLETED, late_ms: int = 0
+        self,
+        invocations: Sequence[Invocation],
+        outcome: Outcome = COMPLETED,
+        late_ms: int | None = 0,
     ) -> list[int]:
         acks = [Ack(each, outcome, late_ms) for each in invocations]
         return await self.store.claims.ack(self.shard, acks)

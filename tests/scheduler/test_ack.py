@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.models import Outcome, Status
-from scheduler.rollups import LATENESS_BOUNDS_MS
+from scheduler.rollups import LATENESS_BOUNDS_MS, response_bucket
 from scheduler.store.claims.claims import Ack
 from scheduler.store.log.entries import url_place
 from tests.scheduler.scene import COMPLETED, CREDITS, FAILED, URL, Holdings, Scene
@@ -130,14 +130,15 @@ async def test_the_log_entrys_id_is_its_moment_everywhere(scene: Scene) -> None:
         f"hour:{second // 3600}": (second // 60 % 60, True),
         f"day:{second // 86400}": (second // 3600 % 24, True),
     }
-    for name, (field, with_lateness) in expected.items():
+    for name, (field, with_spread) in expected.items():
         rollup = {
             name.decode(): int(value)
             for name, value in (await client.hgetall(scene.base + name)).items()
             if name[:1].isdigit()
         }
-        late = {f"{field}b0": 1} if with_lateness else {}
-        assert rollup == {f"{field}f": 1, f"{field}t": FAILED.response_time_ms} | late
+        bucket = response_bucket(FAILED.response_time_ms)
+        spread = {f"{field}b0": 1, f"{field}r{bucket}": 1} if with_spread else {}
+        assert rollup == {f"{field}f": 1, f"{field}t": FAILED.response_time_ms} | spread
 
 
 async def test_lateness_is_counted_in_its_bucket(scene: Scene) -> None:
@@ -152,4 +153,4 @@ async def test_lateness_is_counted_in_its_bucket(scene: Scene) -> None:
             if is_bucket and number.isdigit():
                 buckets[int(number)] = buckets.get(int(number), 0) + int(value)
     last = len(LATENESS_BOUNDS_MS)
-    assert buckets == {0: 2, 1: 1, 2: 1, 3: 1, last - 1: 1, last: 2}
+    assert buckets == {0: 2, 1: 1, 2: 1, 3: 1, last - 2: 1, last - 1: 1, last: 1}

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from scheduler.rollups import LATENESS_BOUNDS_MS, lateness_quantile_ms
+import msgspec
+
+from scheduler.rollups import (
+    LATENESS_BOUNDS_MS,
+    RESPONSE_BOUNDS_MS,
+    lateness_quantile_ms,
+    response_bucket,
+    response_quantile_ms,
+)
 from scheduler.store.log.overview import LAST_DAY, LAST_HOUR, LAST_MONTH
-from tests.scheduler.scene import COMPLETED, FAILED, Scene
+from tests.scheduler.scene import COMPLETED, FAILED, LEASE_MS, Scene
 
 
 async def test_a_new_account_has_an_even_pulse(scene: Scene) -> None:
@@ -76,9 +84,63 @@ async def test_lateness_is_told_by_its_bucket(scene: Scene) -> None:
     assert lateness_quantile_ms(series.lateness, 0.95) == 50
 
 
+async def test_each_point_has_its_own_lateness_and_response_times(scene: Scene) -> None:
+    for late_ms, took_ms in ((0, 12), (0, 12), (40, 12), (None, 30_000)):
+        await scene.create()
+        outcome = msgspec.structs.replace(COMPLETED, response_time_ms=took_ms)
+        await scene.ack(await scene.claim(), outcome, late_ms)
+    for period in (LAST_HOUR, LAST_DAY, LAST_MONTH):
+        series = await scene.store.overview.series(scene.account_id, period)
+        point = series.points[-1]
+        if point.executed < 4:  # a minute began in between
+            continue
+        assert sum(point.lateness) == 3, "what was not sent was not late"
+        assert (point.lateness_ms(0.5), point.lateness_ms(0.99)) == (0, 50)
+        assert 10 < (point.response_ms(0.5) or 0) <= 15
+        assert 20_000 < (point.response_ms(0.95) or 0) <= 30_000
+        assert series.response == point.response
+
+
+async def test_what_is_overdue_is_counted_and_how_late_it_is_by_now(fake_scene: Scene) -> None:
+    pulse = await fake_scene.store.overview.pulse(fake_scene.account_id)
+    assert (pulse.overdue, pulse.overdue_since_ms, sum(pulse.overdue_lateness)) == (0, None, 0)
+    await fake_scene.create()
+    await fake_scene.clock.pass_ms(70_000)
+    await fake_scene.create()
+    await fake_scene.clock.pass_ms(3000)
+    await fake_scene.create()  # due just now, so not late yet
+    pulse = await fake_scene.store.overview.pulse(fake_scene.account_id)
+    assert pulse.overdue == 2
+    assert pulse.now_ms - (pulse.overdue_since_ms or 0) >= 73_000
+    assert pulse.overdue_lateness[-4:] == [1, 0, 1, 0]
+    assert len(pulse.overdue_lateness) == len(LATENESS_BOUNDS_MS) + 1
+
+
+async def test_what_a_dead_worker_held_is_overdue_since_it_was_due(fake_scene: Scene) -> None:
+    await fake_scene.create()
+    due_ms = fake_scene.clock.ms
+    await fake_scene.claim()
+    await fake_scene.clock.pass_ms(LEASE_MS - 1)
+    held = await fake_scene.store.overview.pulse(fake_scene.account_id)
+    assert held.overdue == 0, "its worker may be at it still"
+    await fake_scene.clock.pass_ms(2000)
+    pulse = await fake_scene.store.overview.pulse(fake_scene.account_id)
+    assert pulse.overdue == 1
+    assert abs((pulse.overdue_since_ms or 0) - due_ms) <= 1000, "not since its lease ended"
+
+
 def test_what_is_later_than_any_bound_counts_as_the_last() -> None:
     histogram = [0] * len(LATENESS_BOUNDS_MS) + [3]
-    assert lateness_quantile_ms(histogram, 0.95) == 60_000
+    assert lateness_quantile_ms(histogram, 0.95) == 3_600_000
+
+
+def test_a_response_time_is_told_to_a_quarter() -> None:
+    assert response_quantile_ms([0] * 20, 0.5) is None
+    for took_ms in (1, 8, 62, 480, 30_000):
+        histogram = [0] * (len(RESPONSE_BOUNDS_MS) + 1)
+        histogram[response_bucket(took_ms)] = 100
+        assert abs((response_quantile_ms(histogram, 0.5) or 0) - took_ms) <= max(1, took_ms / 4)
+    assert response_quantile_ms([0] * len(RESPONSE_BOUNDS_MS) + [1], 0.5) == 60_000
 
 
 async def test_the_ledger_tells_what_moved_by_day(fake_scene: Scene) -> None:

@@ -330,7 +330,7 @@ async def test_a_schedule_that_asks_for_no_retries_is_stored_in_the_same_bytes(
     await scene.run()
     [stream] = await scene.store.client.xrange(scene.base + "log")
     [[*entry]] = msgspec.msgpack.decode(stream[1][b"e"])
-    assert len(entry) == 8
+    assert len(entry) == 9
     assert not await scene.store.client.exists(scene.base + "tried")
 
 

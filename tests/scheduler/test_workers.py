@@ -5,21 +5,42 @@ from __future__ import annotations
 from scheduler.store import Store
 from tests.scheduler.clocks import FakeClock
 
-FORGOTTEN_MS = 10_000
+LOST_MS = 10_000
+FORGOTTEN_MS = 3_600_000
 
 
-async def test_who_is_not_heard_of_for_ten_seconds_is_forgotten(
+async def test_who_is_not_heard_of_for_ten_seconds_is_lost_and_after_an_hour_forgotten(
     fake_store: Store, fake_clock: FakeClock
 ) -> None:
     workers = fake_store.workers
     assert await workers.beat("a", {}) == ["a"]
     assert sorted(await workers.beat("b", {})) == ["a", "b"]
-    fake_clock.ms += FORGOTTEN_MS
+    fake_clock.ms += LOST_MS
     assert sorted(await workers.beat("b", {})) == ["a", "b"]
     fake_clock.ms += 1
     assert await workers.beat("b", {}) == ["b"]
-    assert [each.worker_id for each in await workers.all()] == ["b"]
+    lost, alive = await workers.all()
+    assert (lost.worker_id, lost.is_lost(fake_clock.ms)) == ("a", True)
+    assert (alive.worker_id, alive.is_lost(fake_clock.ms)) == ("b", False)
     assert sorted(await workers.beat("a", {})) == ["a", "b"], "it is welcome again"
+    fake_clock.ms += FORGOTTEN_MS
+    assert await workers.beat("b", {}) == ["b"]
+    assert len(await workers.all()) == 2
+    fake_clock.ms += 1
+    await workers.beat("b", {})
+    assert [each.worker_id for each in await workers.all()] == ["b"]
+
+
+async def test_of_those_lost_in_a_crash_loop_the_latest_fifty_are_listed(
+    fake_store: Store, fake_clock: FakeClock
+) -> None:
+    for n in range(60):
+        await fake_store.workers.beat(f"w{n:02}", {})
+        fake_clock.ms += 1000
+    fake_clock.ms += LOST_MS
+    await fake_store.workers.beat("alive", {})
+    found = [each.worker_id for each in await fake_store.workers.all()]
+    assert found == ["alive", *(f"w{n:02}" for n in range(10, 60))]
 
 
 async def test_who_says_good_bye_is_forgotten_at_once(store: Store) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import cast
+from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 
 from scheduler.targets import Origin
 from worker.outcome import Failure
-from worker.wire import SLICE_BYTES, Route, Wire
+from worker.ration import ROUND_BYTES, Ration
+from worker.wire import MAX_LINES, PIECES, SLICE_BYTES, Route, Wire
 
-PIECES = [
+FRAGMENTS = [
     b"HTTP/1.1 200 OK\r\n",
     b"HTTP/1.1 100 Continue\r\n\r\n",
     b"HTTP/1.1 101 Switching\r\n",
@@ -29,7 +31,7 @@ PIECES = [
     b"A: b\r\n",
     b"\0",
 ]
-answers = st.lists(st.sampled_from(PIECES) | st.binary(max_size=3), max_size=12).map(b"".join)
+answers = st.lists(st.sampled_from(FRAGMENTS) | st.binary(max_size=3), max_size=12).map(b"".join)
 
 
 class DeafTransport:
@@ -37,6 +39,7 @@ class DeafTransport:
 
     def __init__(self) -> None:
         self.closing = False
+        self.reading = True
         self.written = 0
         self.buffered = 0
 
@@ -50,14 +53,42 @@ class DeafTransport:
     def get_write_buffer_size(self) -> int:
         return self.buffered
 
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        assert not self.closing
+        self.reading = True
+
     def abort(self) -> None:
         self.closing = True
+
+
+class SteppedLoop:
+    """Notes what is to be called in the next round, and what after a while."""
+
+    def __init__(self) -> None:
+        self.soon: list[Callable[[], None]] = []
+        self.later: list[tuple[float, Callable[[], None]]] = []
+
+    def call_soon(self, callback: Callable[[], None]) -> object:
+        self.soon.append(callback)
+        return callback
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> None:
+        self.later.append((delay_s, callback))
+
+    def next_round(self) -> None:
+        soon, self.soon = self.soon, []
+        for callback in soon:
+            callback()
 
 
 class Ends:
     """An exchange that notes how it ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, account_id: str = "acc_00_a") -> None:
+        self.account_id = account_id
         self.noted: list[tuple[object, ...]] = []
 
     def answered(self, wire: Wire, status_code: int, reason: str, reusable: bool) -> None:
@@ -68,8 +99,12 @@ class Ends:
         self.noted.append((failure, silent))
 
 
-def wired() -> tuple[Wire, DeafTransport]:
-    wire = Wire(Route(Origin("http", "e.example", 80), "8.8.8.8"), 100, lambda wire: None)
+def wired(
+    loop: SteppedLoop | None = None, ration: Ration | None = None, cap: int = 100
+) -> tuple[Wire, DeafTransport]:
+    ration = ration or Ration(cast("Any", loop or SteppedLoop()))
+    route = Route(Origin("http", "e.example", 80), "8.8.8.8")
+    wire = Wire(route, cap, ration, lambda wire: None)
     transport = DeafTransport()
     wire.connection_made(cast("asyncio.Transport", transport))
     return wire, transport
@@ -102,8 +137,10 @@ def test_pieces_make_no_difference(size: int) -> None:
     chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nA: b\r\n\r\n"
     interim = b"HTTP/1.1 103 Early Hints\r\nContent-Length: 0\r\n\r\n"
     until_close = b"HTTP/1.1 500 Oh\r\n\r\nabc"
-    assert play(chunked, size, False) == [(200, "OK", True)]
-    assert play(interim + interim + chunked, size, False) == [(200, "OK", True)]
+    kept = len(chunked) // size <= PIECES
+    assert play(chunked, size, False) == [(200, "OK", kept)]
+    kept = len(interim + interim + chunked) // size <= PIECES
+    assert play(interim + interim + chunked, size, False) == [(200, "OK", kept)]
     assert play(interim + until_close, size, False) == [(500, "Oh", False)]
     assert play(chunked[:-1], size, False) == [(Failure.CLOSED_MIDWAY, False)]
     assert play(b"", size, False) == [(Failure.CLOSED_EARLY, True)]
@@ -157,3 +194,82 @@ def test_the_rest_goes_out_as_the_transport_takes_it_and_then_the_wire_is_used_a
     assert (transport.written, wire.has_sent_all) == (len(REQUEST), True)
     wire.data_received(WHOLE)
     assert ends.noted == [(200, "OK", True)]
+
+
+CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 10_000
+DONE = [(200, "OK", False)]
+
+
+def flooded(ration: Ration, count: int, account_id: str) -> list[tuple[Ends, DeafTransport]]:
+    """So many connections, each with the same long answer, all in one round."""
+    flood = []
+    for _ in range(count):
+        wire, transport = wired(ration=ration, cap=50_000)
+        ends = Ends(account_id)
+        wire.send(ends, b"request", False)
+        wire.data_received(CHUNKS)
+        flood.append((ends, transport))
+    return flood
+
+
+def test_answers_beyond_the_ration_wait_unread_for_their_accounts_turn_in_later_rounds() -> None:
+    loop = SteppedLoop()
+    ration = Ration(cast("Any", loop))
+    flood = flooded(ration, 100, "acc_00_a")
+    at_once = [ends for ends, _ in flood if ends.noted]
+    assert len(at_once) == ROUND_BYTES // len(CHUNKS) + 1
+    assert [transport.reading for ends, transport in flood] == [bool(e.noted) for e, _ in flood]
+    [(neighbour, _)] = flooded(ration, 1, "acc_00_b")
+    small, _ = wired(ration=ration)
+    small.send(ends := Ends("acc_00_b"), b"request", False)
+    small.data_received(WHOLE)
+    assert ends.noted  # nothing to wait for
+    loop.next_round()
+    assert neighbour.noted == DONE
+    rounds = 1
+    while loop.soon:
+        rounds += 1
+        loop.next_round()
+    assert 100 // (len(at_once) + 1) <= rounds <= 100 // (len(at_once) - 1)
+    assert all(ends.noted == DONE for ends, _ in flood)
+
+
+def test_an_answer_that_is_given_up_while_it_waits_is_not_heard() -> None:
+    loop = SteppedLoop()
+    ration = Ration(cast("Any", loop))
+    wire, _ = wired(ration=ration)
+    ration.take(ROUND_BYTES)
+    wire.send(ends := Ends(), b"request", False)
+    wire.data_received(CHUNKS)
+    wire.abort()
+    loop.next_round()
+    assert not ends.noted
+
+
+def test_an_answer_that_drips_is_looked_at_ever_more_rarely_and_its_wire_not_used_again() -> None:
+    loop = SteppedLoop()
+    wire, transport = wired(loop, cap=1000)
+    wire.send(ends := Ends(), b"request", False)
+    wire.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 300\r\n\r\n")
+    dripped_s = 0.0
+    for _ in range(299):
+        assert transport.reading
+        wire.data_received(b"x")
+        if not transport.reading:
+            [(delay_s, look_again)], loop.later = loop.later, []
+            dripped_s += delay_s
+            look_again()
+    assert dripped_s > 30
+    wire.data_received(b"x")
+    assert ends.noted == DONE
+    for _, look_again in loop.later:
+        look_again()
+
+
+def test_chunks_count_as_well_as_bytes() -> None:
+    wire, _ = wired(cap=10_000_000)
+    wire.send(ends := Ends(), b"request", False)
+    wire.data_received(CHUNKS)
+    assert not ends.noted
+    wire.data_received(b"1\r\nx\r\n" * (MAX_LINES // 2 + 1))
+    assert ends.noted == DONE

@@ -110,6 +110,21 @@ async def test_what_another_worker_has_by_now_is_neither_sent_nor_recorded(scene
     assert (len(target.requests), scene.claims.released) == (1, [])
 
 
+async def test_a_target_that_was_never_reached_says_nothing_of_lateness(scene: Scene) -> None:
+    """However long it took to find out; what was sent tells how late it went out."""
+    async with playing(answering(answer())) as target:
+        unsent = scene.hand_out(url="http://127.0.0.1:1/", trigger_at_ms=1)
+        sent = scene.hand_out(url=target.url(), trigger_at_ms=1)
+        await scene.start()
+        await until(lambda: len(scene.recorded) == 2)
+        told = scene.worker._says()["worstLatenessMs"]
+        await scene.stop()
+    late = {ack.invocation: ack.lateness_ms for ack in scene.claims.acked}
+    assert late[unsent] is None
+    assert late[sent] == told
+    assert (late[sent] or 0) > 0
+
+
 @pytest.mark.parametrize("error", [AWAY, RuntimeError("nobody thought of it")])
 async def test_a_confirmation_that_fails_is_made_again(scene: Scene, error: Exception) -> None:
     async with playing(answering(answer())) as target:

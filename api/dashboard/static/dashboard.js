@@ -128,7 +128,7 @@
 
   const WORDS = {
     fired: (data) => `Executions: ${total(data.fired)} fired, ${total(data.failed)} of them failed`,
-    response: () => "Average response time in milliseconds",
+    response: () => "Median response time in milliseconds",
     coming: (data) => `${total(data.coming)} schedules are due in the next three hours`,
   };
 

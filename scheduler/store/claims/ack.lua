@@ -10,9 +10,9 @@
 -- ARGV[3]  most log entries of an account
 -- ARGV[4]  how long single seconds are kept (ms)
 -- ARGV[5…] for each account: its name, how many schedules, chunk of log entries, completed, failed,
---          total response time (ms), two lists with how many strings each has before it (lateness
---          buckets and how many fires in each; what the index notes and the digests of it), and for
---          each schedule: schedule, token, packed outcome
+--          total response time (ms), two lists with how many strings each has before it (buckets
+--          of the histograms, by letter and number, and how many fires in each; what the index notes
+--          and the digests of it), and for each schedule: schedule, token, packed outcome
 -- Returns  {now (us), a code for each schedule}: 1 recorded, 0 had ended before, -1 another holds
 --          it, 2 not recorded because of the others: to be sent again without those
 --@include now
@@ -53,14 +53,14 @@ local i = 5
 while i <= #ARGV do
   local base, size, chunk = prefix .. ARGV[i] .. ':', tonumber(ARGV[i + 1]), ARGV[i + 2]
   local sums = {R.COMPLETED, ARGV[i + 3], R.FAILED, ARGV[i + 4], R.RESPONSE_TIME, ARGV[i + 5]}
-  local lateness, places
-  lateness, i = list(i + 6)
+  local spread, places
+  spread, i = list(i + 6)
   places, i = list(i)
   local schedules, found, all = judge(base, i, 3, size)
   if all then
     local at = append(base, chunk, size, places, ttl_ms, most)
     record(base, schedules, i, at)
-    count(base, at, sums, lateness, ttl_ms, seconds_ms)
+    count(base, at, sums, spread, ttl_ms, seconds_ms)
   end
   tell(codes, found, all)
   i = i + 3 * size

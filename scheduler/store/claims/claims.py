@@ -189,10 +189,11 @@ class Claims:
             found |= await self._ack(shard, list(left.values()))
             left = {each: ack for each, ack in left.items() if found[each] == _NOT_THEN}
         codes = []
-        for invocation, *_ in acks:
-            codes.append(found[invocation])
-            # Who comes twice was recorded once, and had ended before the second time.
-            found[invocation] = min(found[invocation], 0)
+        for ack in acks:
+            code = found[ack.invocation]
+            codes.append(code)
+            if code > 0:  # who comes twice was recorded once, and had ended before the second time
+                found[ack.invocation] = 0
         return codes
 
     async def _ack(self, shard: int, acks: Sequence[Ack]) -> dict[Invocation, int]:
@@ -312,7 +313,8 @@ def _looks_at(shards: tuple[int, ...], *, with_time: bool) -> Commands:
     commands: list[tuple[Argument, ...]] = []
     for shard in shards:
         prefix = keys.shard(shard)
-        commands.append(("ZRANGE", prefix + keys.HEADS, 0, 0, "WITHSCORES"))
+        heads = ("ZRANGE", prefix + keys.HEADS, "(-inf", "+inf", "BYSCORE", "LIMIT", 0, 1)
+        commands.append((*heads, "WITHSCORES"))
         commands.append(("GET", prefix + keys.BACKLOG))
     if with_time:
         commands.append(("TIME",))
@@ -337,7 +339,7 @@ def _invocations(shard: int, token: str, until_s: float, part: list[Any]) -> lis
             _log.error("a request cannot be read", schedule=schedule_id, error=str(error))
             continue
         due_ms = retry.due_at_ms if retry else request.trigger_at_ms
-        what = (schedule_id, token, attempt, until_s, request, due_ms, retry)
+        what = (schedule_id, token, attempt, until_s, request, due_ms, len(packed), retry)
         found.append(Invocation(shard, account_id, *what))
     return found
 

@@ -5,24 +5,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from scheduler import ids
 from scheduler.models import Invocation, LogStatus, Outcome, Status
-from scheduler.rollups import lateness_bucket
+from scheduler.rollups import buckets_of
 from scheduler.store import keys
 from scheduler.store.line import Argument
-from scheduler.store.log.entries import entry, pack_chunk, retrying_entry, url_places
+from scheduler.store.log.entries import entry, pack_chunk, url_places
 from scheduler.store.schedules.stored import pack_attempt, pack_outcome
 
 
-class Ack(NamedTuple):
-    """An invocation's end; or, with `next_attempt_at_ms`, the end of an attempt that failed.
-    `lateness_ms` is from when it was due to the first byte sent, or to now."""
+class Ack(msgspec.Struct, frozen=True):
+    """An invocation's end; or, with `next_attempt_at_ms`, the end of an attempt that failed and is
+    made again. `lateness_ms` is from when it was due to the first byte sent; None if none was: a
+    target that could not be reached says nothing of how late we are."""
 
     invocation: Invocation
     outcome: Outcome
-    lateness_ms: int
+    lateness_ms: int | None
     next_attempt_at_ms: int | None = None
 
 
@@ -38,14 +40,18 @@ def arguments_of(acks: Sequence[Ack]) -> list[Argument]:
     entries = []
     ends: list[Argument] = []
     completed = response_ms = 0
-    lateness: Counter[int] = Counter()
-    for invocation, outcome, lateness_ms, _ in acks:
-        schedule_id, attempts = invocation.schedule_id, invocation.attempt
-        entries.append(entry(schedule_id, invocation.request, outcome, attempts))
-        ends += (ids.local(schedule_id), invocation.token, pack_outcome(outcome, attempts))
-        completed += outcome.status is Status.COMPLETED
+    buckets: list[str] = []
+    for ack in acks:
+        invocation, outcome, lateness_ms = ack.invocation, ack.outcome, ack.lateness_ms
+        schedule_id, made = invocation.schedule_id, invocation.attempt
+        entries.append(entry(schedule_id, invocation.request, outcome, lateness_ms, made))
+        packed = pack_outcome(outcome, lateness_ms, made)
+        ends += (ids.local(schedule_id), invocation.token, packed)
+        if outcome.status is Status.COMPLETED:
+            completed += 1
         response_ms += outcome.response_time_ms
-        lateness[lateness_bucket(lateness_ms)] += 1
+        buckets += buckets_of(outcome.response_time_ms, lateness_ms)
+    spread = Counter(buckets)
     places = _places(acks, completed)
     account = keys.parts(acks[0].invocation.account_id).local
     return [
@@ -55,8 +61,8 @@ def arguments_of(acks: Sequence[Ack]) -> list[Argument]:
         completed,
         len(acks) - completed,
         response_ms,
-        2 * len(lateness),
-        *(part for pair in lateness.items() for part in pair),
+        2 * len(spread),
+        *(part for pair in spread.items() for part in pair),
         len(places),
         *places,
         *ends,
@@ -68,15 +74,14 @@ def retry_arguments_of(acks: Sequence[Ack]) -> list[Argument]:
     says in which order."""
     entries = []
     rows: list[Argument] = []
-    for invocation, outcome, _, due_at_ms in acks:
-        if due_at_ms is None:
-            continue
-        schedule_id, attempts = invocation.schedule_id, invocation.attempt
+    for ack in acks:
+        invocation, outcome, due_at_ms = ack.invocation, ack.outcome, ack.next_attempt_at_ms
+        schedule_id, made = invocation.schedule_id, invocation.attempt
         number = (invocation.retry.number if invocation.retry else 0) + 1
-        what = (schedule_id, invocation.request, outcome, attempts, due_at_ms)
-        entries.append(retrying_entry(*what))
-        rows += (ids.local(schedule_id), invocation.token, due_at_ms, attempts)
-        rows.append(pack_attempt(number, attempts, outcome))
+        what = entry(schedule_id, invocation.request, outcome, ack.lateness_ms, made, due_at_ms)
+        entries.append(what)
+        rows += (ids.local(schedule_id), invocation.token, due_at_ms or 0, made)
+        rows.append(pack_attempt(number, made, outcome, ack.lateness_ms))
     places: list[Argument] = [LogStatus.RETRYING.value, b"", *_url_places(acks)]
     account = keys.parts(acks[0].invocation.account_id).local
     return [account, len(entries), pack_chunk(entries), len(places), *places, *rows]

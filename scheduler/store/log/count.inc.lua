@@ -15,14 +15,15 @@ local function add(rollup, bucket, sums, kept_ms)
   end
 end
 
--- base: the account's prefix; at: their moment (ms); sums, lateness: flat, names or buckets and what
--- they gain; ttl_ms, seconds_ms: how long rollups and single seconds are kept.
-local function count(base, at, sums, lateness, ttl_ms, seconds_ms)
+-- base: the account's prefix; at: their moment (ms); sums, and spread over the buckets of the
+-- histograms: flat, names and what they gain; ttl_ms, seconds_ms: how long rollups and single seconds
+-- are kept.
+local function count(base, at, sums, spread, ttl_ms, seconds_ms)
   local second = math.floor(at / 1000)
   local minute, hour = math.floor(second / 60), math.floor(second / 3600)
   add(base .. K.MINUTE .. minute, second % 60, sums, seconds_ms)
-  for i = 1, #lateness, 2 do
-    sums[#sums + 1], sums[#sums + 2] = R.LATENESS .. lateness[i], lateness[i + 1]
+  for i = 1, #spread do
+    sums[#sums + 1] = spread[i]
   end
   add(base .. K.HOUR .. hour, minute % 60, sums, ttl_ms)
   add(base .. K.DAY .. math.floor(hour / 24), hour % 24, sums, ttl_ms)

@@ -31,6 +31,7 @@ class StoredEntry(msgspec.Struct, array_like=True):
     status_code: int = 0
     response_time_ms: int = 0
     error_message: str = ""
+    lateness_ms: int | None = None
     attempt: int = 1
     next_attempt_at_ms: int | None = None
 
@@ -39,25 +40,26 @@ _decode = msgspec.msgpack.Decoder(list[StoredEntry]).decode
 
 
 def entry(
-    schedule_id: str, request: Request, outcome: Outcome | None, attempts: int = 1
+    schedule_id: str,
+    request: Request,
+    outcome: Outcome | None,
+    lateness_ms: int | None = None,
+    attempt: int = 1,
+    next_attempt_at_ms: int | None = None,
 ) -> tuple[Any, ...]:
-    """What the log keeps of an execution after so many attempts; of a cancellation, if there is no
-    outcome."""
+    """What the log keeps of an execution, or of an attempt before the next one; of a cancellation,
+    if there is no outcome."""
     what = (ids.local(schedule_id), request.trigger_at_ms, request.url, request.method)
     if outcome is None:
         return (*what, NUMBERS[Status.CANCELLED])
     status, code = NUMBERS[outcome.status], outcome.status_code
-    told = (*what, status, code, outcome.response_time_ms, outcome.error_message)
-    return told if attempts == 1 else (*told, attempts)
-
-
-def retrying_entry(
-    schedule_id: str, request: Request, outcome: Outcome, attempt: int, next_attempt_at_ms: int
-) -> tuple[Any, ...]:
-    """What the log keeps of an attempt that failed and is made again."""
-    what = (ids.local(schedule_id), request.trigger_at_ms, request.url, request.method)
-    told = (outcome.status_code, outcome.response_time_ms, outcome.error_message)
-    return (*what, NUMBERS[LogStatus.RETRYING], *told, attempt, next_attempt_at_ms)
+    retrying = next_attempt_at_ms is not None
+    if retrying:
+        status = NUMBERS[LogStatus.RETRYING]
+    told = (status, code, outcome.response_time_ms, outcome.error_message, lateness_ms)
+    if not retrying and attempt == 1:
+        return (*what, *told)
+    return (*what, *told, attempt, next_attempt_at_ms)
 
 
 def pack_chunk(entries: list[tuple[Any, ...]]) -> bytes:
@@ -90,6 +92,7 @@ def log_entry(stored: StoredEntry, at_ms: int) -> LogEntry:
         status_code=stored.status_code,
         response_time_ms=stored.response_time_ms,
         error_message=stored.error_message,
+        lateness_ms=stored.lateness_ms,
         at_ms=at_ms,
         attempt=0 if status is LogStatus.CANCELLED else stored.attempt,
         next_attempt_at_ms=stored.next_attempt_at_ms,

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from scheduler.rollups import HOUR_MS, LATENESS_BOUNDS_MS, MINUTE_MS, ranges_of
+from scheduler.rollups import (
+    HOUR_MS,
+    LATENESS_BOUNDS_MS,
+    MINUTE_MS,
+    RESPONSE_BOUNDS_MS,
+    lateness_quantile_ms,
+    ranges_of,
+    response_quantile_ms,
+)
 from scheduler.store import keys
 from scheduler.store.clock import StoreClock
 from scheduler.store.server import Script, Server, flat
 
 COMING_MINUTES = 180
+# What is due for longer than this, and held by no worker that is alive, is overdue.
+OVERDUE_AFTER_MS = 1000
+
+# Room for each histogram's buckets.
+_ROOM = 1 + max(len(LATENESS_BOUNDS_MS), len(RESPONSE_BOUNDS_MS))
 
 _PULSE = Script("log/pulse")
 _SERIES = Script("log/series")
@@ -35,7 +48,9 @@ LAST_MONTH = Period("day", HOUR_MS, 30, 24)
 
 class Pulse(NamedTuple):
     """An account at one moment; `coming[i]` is due in the i-th minute from `coming_from_ms` on,
-    what is overdue in the first."""
+    what is overdue in the first. `overdue_lateness` counts what is overdue by
+    `rollups.LATENESS_BOUNDS_MS`, as if it were sent now; `overdue_since_ms` is the triggerAt of
+    the oldest one."""
 
     now_ms: int
     credits: int
@@ -43,6 +58,9 @@ class Pulse(NamedTuple):
     executing: int
     due_soon: int
     coming: list[int]
+    overdue: int
+    overdue_since_ms: int | None
+    overdue_lateness: list[int]
 
     @property
     def coming_from_ms(self) -> int:
@@ -56,21 +74,42 @@ class Point(NamedTuple):
     completed: int
     failed: int
     total_response_ms: int
+    lateness: list[int]
+    response: list[int]
 
     @property
     def executed(self) -> int:
         return self.completed + self.failed
 
-    @property
-    def average_response_ms(self) -> float | None:
-        return self.total_response_ms / self.executed if self.executed else None
+    def lateness_ms(self, share: float) -> int | None:
+        return lateness_quantile_ms(self.lateness, share)
+
+    def response_ms(self, share: float) -> float | None:
+        return response_quantile_ms(self.response, share)
 
 
 class Series(NamedTuple):
-    """Executions over a period; `lateness` counts them by `rollups.LATENESS_BOUNDS_MS`."""
+    """Executions over a period, point by point."""
 
     points: list[Point]
-    lateness: list[int]
+
+    @property
+    def lateness(self) -> list[int]:
+        """All of them by `rollups.LATENESS_BOUNDS_MS`."""
+        return [
+            sum(counts) for counts in zip(*(each.lateness for each in self.points), strict=True)
+        ]
+
+    @property
+    def response(self) -> list[int]:
+        """All of them by `rollups.RESPONSE_BOUNDS_MS`."""
+        return [
+            sum(counts) for counts in zip(*(each.response for each in self.points), strict=True)
+        ]
+
+    @property
+    def executed(self) -> int:
+        return self.completed + self.failed
 
     @property
     def completed(self) -> int:
@@ -90,10 +129,17 @@ class Overview:
 
     async def pulse(self, account_id: str) -> Pulse:
         """One look, all at one moment. Read-only."""
-        values = await self._server.run(_PULSE, keys.account(account_id), [COMING_MINUTES])
-        now_us, credits, waiting, executing, due_soon, coming = values
+        late = [bound_ms for bound_ms in LATENESS_BOUNDS_MS if bound_ms >= OVERDUE_AFTER_MS]
+        values = await self._server.run(_PULSE, keys.account(account_id), [COMING_MINUTES, *late])
+        now_us, credits, waiting, executing, due_soon, coming, overdue, since = values
         self._clock.observe(now_us)
-        return Pulse(now_us // 1000, credits, waiting, executing, due_soon, coming)
+        lateness = [0] * (len(LATENESS_BOUNDS_MS) + 1 - len(overdue)) + overdue
+        return Pulse(
+            *(now_us // 1000, credits, waiting, executing, due_soon, coming),
+            overdue=sum(overdue),
+            overdue_since_ms=int(float(since)) if since else None,
+            overdue_lateness=lateness,
+        )
 
     async def series(self, account_id: str, period: Period) -> Series:
         """The points of a period, the one that is not over yet being the last. Read-only."""
@@ -101,8 +147,25 @@ class Overview:
         to_ms = self._clock.now_ms() // step_ms * step_ms + step_ms
         from_ms = to_ms - period.points * step_ms
         ranges = ranges_of(period.level, from_ms, to_ms)
-        arguments = [period.width, len(LATENESS_BOUNDS_MS) + 1, *flat(ranges)]
-        values, lateness = await self._server.run(_SERIES, keys.account(account_id), arguments)
-        rows = zip(*[iter(values)] * 3, strict=True)
-        points = [Point(from_ms + i * step_ms, *row) for i, row in enumerate(rows)]
-        return Series(points, lateness)
+        arguments = [period.width, _ROOM, *flat(ranges)]
+        found = await self._server.run(_SERIES, keys.account(account_id), arguments)
+        return Series(_points(from_ms, step_ms, *found))
+
+
+def _points(
+    from_ms: int, step_ms: int, values: list[int], late: list[int], took: list[int]
+) -> list[Point]:
+    count = len(values) // 3
+    lateness = _spread(late, count, len(LATENESS_BOUNDS_MS) + 1)
+    response = _spread(took, count, len(RESPONSE_BOUNDS_MS) + 1)
+    sums = zip(values[::3], values[1::3], values[2::3], lateness, response, strict=True)
+    return [Point(from_ms + i * step_ms, *each) for i, each in enumerate(sums)]
+
+
+def _spread(found: list[int], points: int, buckets: int) -> list[list[int]]:
+    """A histogram for each point, of the buckets that have something."""
+    histograms = [[0] * buckets for _ in range(points)]
+    for place, executions in zip(found[::2], found[1::2], strict=True):
+        point, bucket = divmod(place, _ROOM)
+        histograms[point][min(bucket, buckets - 1)] += executions
+    return histograms

@@ -2,17 +2,24 @@
 -- Executions over a period, point by point, and how late they were, all at one moment.
 -- KEYS[1]  the account's prefix
 -- ARGV[1]  how many buckets make a point
--- ARGV[2]  how many buckets the lateness histogram has
+-- ARGV[2]  how many buckets each histogram has room for
 -- ARGV[3…] for each range: the rollup's name ('hour:495412'), first and last of its buckets;
 --          ranges follow on one another, and each holds whole points
--- Returns  {of each point flat: completed, failed, total response time (ms); executions in each
---          bucket of lateness, over the whole period}
-local width, lateness = tonumber(ARGV[1]), {}
-for i = 1, tonumber(ARGV[2]) do
-  lateness[i] = 0
-end
+-- Returns  {of each point flat: completed, failed, total response time (ms); the histograms of
+--          lateness and of response times, each flat: place, executions, and of a point's bucket
+--          the place is point * room + bucket, both from 0 on}
+local width, room = tonumber(ARGV[1]), tonumber(ARGV[2])
 local points, before = {}, 0
 local places = {[R.COMPLETED] = 1, [R.FAILED] = 2, [R.RESPONSE_TIME] = 3}
+local spreads = {[R.LATENESS] = {}, [R.RESPONSE] = {}}
+
+local function flat(spread)
+  local values = {}
+  for place, executions in pairs(spread) do
+    values[#values + 1], values[#values + 2] = place, executions
+  end
+  return values
+end
 
 for i = 3, #ARGV, 3 do
   local first, last = tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
@@ -26,15 +33,17 @@ for i = 3, #ARGV, 3 do
     bucket = tonumber(bucket)
     if bucket and bucket >= first and bucket <= last then
       local value = tonumber(sums[j + 1]) or 0
-      if what == R.LATENESS then
-        local n = tonumber(nth) + 1
-        lateness[n] = (lateness[n] or 0) + value
-      else
-        local at = (before + math.floor((bucket - first) / width)) * 3 + places[what]
+      local point = before + math.floor((bucket - first) / width)
+      local spread = spreads[what]
+      if spread then
+        local place = point * room + tonumber(nth)
+        spread[place] = (spread[place] or 0) + value
+      elseif places[what] then
+        local at = point * 3 + places[what]
         points[at] = points[at] + value
       end
     end
   end
   before = before + count
 end
-return {points, lateness}
+return {points, flat(spreads[R.LATENESS]), flat(spreads[R.RESPONSE])}

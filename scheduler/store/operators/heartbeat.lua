@@ -1,23 +1,31 @@
 #!lua flags=allow-oom
--- Notes that a worker is alive, forgets those that were not heard of, and tells who is left.
+-- Notes that a worker is alive, and tells who is. Who was not heard of is lost, and stays listed as
+-- that for a while, unless too many are.
 -- KEYS[1]  the workers' hash
--- ARGV     worker id, what it says of itself (JSON), silence after which one is forgotten (ms);
---          an empty second argument says good-bye
--- Returns  {now (us), worker, "<heard at (ms)> <JSON>", …}
+-- ARGV     worker id, what it says of itself (JSON), silence after which one is lost (ms), and
+--          forgotten (ms), most lost ones; an empty second argument says good-bye
+-- Returns  {now (us), worker, "<heard at (ms)> <JSON>", …} of those that are alive
 --@include now
 if ARGV[2] == '' then
   redis.call('HDEL', KEYS[1], ARGV[1])
 else
   redis.call('HSET', KEYS[1], ARGV[1], now_ms .. ' ' .. ARGV[2])
 end
-local alive = {now_us}
+local alive, lost = {now_us}, {}
 local all = redis.call('HGETALL', KEYS[1])
 for i = 1, #all, 2 do
-  if now_ms - tonumber(string.match(all[i + 1], '^%d+')) > tonumber(ARGV[3]) then
-    redis.call('HDEL', KEYS[1], all[i])
-  else
+  local silent_ms = now_ms - tonumber(string.match(all[i + 1], '^%d+'))
+  if silent_ms <= tonumber(ARGV[3]) then
     alive[#alive + 1] = all[i]
     alive[#alive + 1] = all[i + 1]
+  else
+    lost[#lost + 1] = {silent_ms, all[i]}
+  end
+end
+table.sort(lost, function(a, b) return a[1] < b[1] end)
+for i, each in ipairs(lost) do
+  if each[1] > tonumber(ARGV[4]) or i > tonumber(ARGV[5]) then
+    redis.call('HDEL', KEYS[1], each[2])
   end
 end
 return alive

@@ -13,7 +13,10 @@ from scheduler.store.failures import translated
 from scheduler.store.server import Script, Server
 
 _HEARTBEAT = Script("operators/heartbeat")
-_FORGET_MS = 10_000
+# Silence after which a worker is lost: others take its shards. For how long operators see that.
+LOST_AFTER_MS = 10_000
+_FORGOTTEN_AFTER_MS = 3_600_000
+_MOST_LOST = 50
 
 
 class Worker(NamedTuple):
@@ -22,6 +25,9 @@ class Worker(NamedTuple):
     worker_id: str
     heard_at_ms: int
     says: dict[str, Any]
+
+    def is_lost(self, now_ms: int) -> bool:
+        return now_ms - self.heard_at_ms > LOST_AFTER_MS
 
 
 class Workers:
@@ -35,19 +41,23 @@ class Workers:
     async def beat(self, worker_id: str, says: dict[str, Any]) -> list[str]:
         """Notes that a worker is alive; returns the ids of all that are. Safe to repeat."""
         said = msgspec.json.encode(says)
-        alive = await self._server.run(_HEARTBEAT, keys.WORKERS, (worker_id, said, _FORGET_MS))
+        alive = await self._beat(worker_id, said)
         self._clock.observe(int(alive[0]))
         return [worker.decode() for worker in alive[1::2]]
 
     async def leave(self, worker_id: str) -> None:
         """Says good-bye, so that the others need not wait until it is forgotten."""
-        await self._server.run(_HEARTBEAT, keys.WORKERS, (worker_id, "", _FORGET_MS))
+        await self._beat(worker_id, b"")
 
     async def all(self) -> list[Worker]:
-        """All that were heard of lately, by id. Read-only."""
+        """All that are alive, and those lost in the last hour, by id. Read-only."""
         with translated():
             stored = await self._client.hgetall(keys.WORKERS)
         return [_worker(*each) for each in sorted(stored.items())]
+
+    async def _beat(self, worker_id: str, said: bytes) -> Any:
+        limits = (LOST_AFTER_MS, _FORGOTTEN_AFTER_MS, _MOST_LOST)
+        return await self._server.run(_HEARTBEAT, keys.WORKERS, (worker_id, said, *limits))
 
 
 def _worker(worker_id: bytes, stored: bytes) -> Worker:

@@ -6,7 +6,8 @@
 -- ARGV     schedule, operation, the packed request as the caller read it, and the attempt before ('':
 --          none was), packed outcome, how long the ended schedule is kept (ms), how long the log is
 --          kept (ms), most log entries, how long single seconds are kept (ms), chunk of one log entry,
---          its status, response time (ms), URL bucket, URL digest
+--          its status, URL bucket, URL digest, response time (ms), and the buckets of the histograms
+--          that it counts in
 -- Returns  {code, credits, outcome}: 1 done, 0 no such schedule, -1 it has ended (the outcome says
 --          how), -2 a worker holds it, -3 it was changed or attempted since the caller read it
 --@include now
@@ -20,7 +21,7 @@ local account, key = base .. K.ACCOUNT, base .. K.SCHEDULE .. schedule
 local ttl_ms = tonumber(ARGV[7])
 
 local stored = redis.call('HMGET', key, 'r', 'o', 'a')
-if not stored[1] then
+if not stored[1] or redis.call('EXISTS', account) == 0 then
   return {0, 0, ''}
 end
 if stored[2] then
@@ -34,7 +35,7 @@ if stored[1] ~= ARGV[3] or (stored[3] or '') ~= ARGV[4] then
   return {-3, 0, ''}
 end
 
-local at = append(base, ARGV[10], 1, {ARGV[11], '', ARGV[13], ARGV[14]}, ttl_ms, tonumber(ARGV[8]))
+local at = append(base, ARGV[10], 1, {ARGV[11], '', ARGV[12], ARGV[13]}, ttl_ms, tonumber(ARGV[8]))
 local outcome = moment(at) .. ARGV[5]
 redis.call('HSET', key, 'o', outcome)
 redis.call('PEXPIRE', key, ARGV[6])
@@ -43,7 +44,11 @@ redis.call('HDEL', base .. K.TRIED, schedule)
 note_done(base, operation, 3600000)
 if stored[3] then
   redis.call('HDEL', key, 'a')
-  count(base, at, {R.FAILED, 1, R.RESPONSE_TIME, ARGV[12]}, {}, ttl_ms, ARGV[9])
+  local spread = {}
+  for i = 15, #ARGV do
+    spread[#spread + 1], spread[#spread + 2] = ARGV[i], 1
+  end
+  count(base, at, {R.FAILED, 1, R.RESPONSE_TIME, ARGV[14]}, spread, ttl_ms, ARGV[9])
   return {1, tonumber(redis.call('HGET', account, 'credits')), outcome}
 end
 redis.call('HINCRBY', account, 'spent', -1)

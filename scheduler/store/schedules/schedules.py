@@ -16,6 +16,7 @@ from scheduler.errors import (
     StoreUnavailable,
 )
 from scheduler.models import Idempotency, Request, Retry, Schedule, Status
+from scheduler.rollups import buckets_of
 from scheduler.store import keys
 from scheduler.store.clock import StoreClock
 from scheduler.store.coalesce import Coalescer
@@ -95,6 +96,8 @@ class Schedules:
         self._retention = retention
         self._unended = Unended(server)
         self._creating: dict[int, Coalescer[_Group, Any]] = {}
+        # By this process, since it began.
+        self.created = self.cancelled = 0
 
     async def create(self, account_id: str, request: Request) -> str:
         """Stores a schedule, takes its credit, and returns its new id.
@@ -107,16 +110,23 @@ class Schedules:
         return created.schedule_ids[0]
 
     async def create_all(
-        self, account_id: str, requests: Sequence[Request], once: Idempotency | None = None
+        self,
+        account_id: str,
+        requests: Sequence[Request],
+        once: Idempotency | None = None,
+        now_ms: int | None = None,
     ) -> Created:
         """Stores schedules in one step, with one debit; as many as the credits reach for.
 
         With `once`, safe to repeat for 24 hours: a later call with the same key is answered with
         what the first one stored. Raises as `create` does, and KeyReused if the key came with
         another fingerprint. InsufficientCredits only if not even one could be stored.
+
+        `now_ms` is when they were asked for, if that was decided before: they are created then.
         """
         shard, account = keys.parts(account_id)
-        new = ids.new_schedule_ids(len(requests), self._clock.now_ms())
+        created_ms = self._clock.now_ms() if now_ms is None else now_ms
+        new = ids.new_schedule_ids(len(requests), created_ms)
         arguments: list[Argument] = [account, *_once(once, new[0]), len(requests)]
         weight = len(requests)
         for schedule_id, each in zip(new, requests, strict=True):
@@ -127,13 +137,16 @@ class Schedules:
         if isinstance(reply, list):
             before = _noted(*reply)
             # Our own ids: this call's first attempt did it, and its reply was lost.
-            return before._replace(replayed=before.schedule_ids[0] != new[0])
+            replayed = before.schedule_ids[0] != new[0]
+            self.created += 0 if replayed else len(before.schedule_ids)
+            return before._replace(replayed=replayed)
         if reply == _KEY_REUSED:
             raise KeyReused
         if reply == _NO_ACCOUNT:
             raise NotFound(f"There is no account {account_id}.")
         if reply == 0:
             raise InsufficientCredits
+        self.created += reply
         return Created(new[:reply], note=b"" if once is None else once.note)
 
     async def created_before(self, account_id: str, once: Idempotency) -> Created | None:
@@ -219,6 +232,7 @@ class Schedules:
                 _CANCEL, keys.account(account_id), arguments
             )
             if code == _DONE:
+                self.cancelled += retry is None
                 return Cancelled(int(credits), retry)
             _refuse(code, outcome)
         raise StoreUnavailable("The schedule keeps changing; try again")
@@ -227,9 +241,18 @@ class Schedules:
         self, schedule_id: str, operation: str, found: _Found, retry: Retry | None
     ) -> list[Argument]:
         request, kept = stored.unpack_request(found.packed), self._retention
-        outcome, attempts = (retry.outcome, retry.attempts) if retry else (None, 0)
-        packed = stored.pack_outcome(outcome, attempts) if outcome else stored.CANCELLED
-        chunk = pack_chunk([entry(schedule_id, request, outcome, attempts)])
+        packed, status, logged = (
+            stored.CANCELLED,
+            Status.CANCELLED,
+            entry(schedule_id, request, None),
+        )
+        counted: list[Argument] = []
+        if retry is not None:
+            told = (retry.outcome, retry.lateness_ms, retry.attempts)
+            packed, status = stored.pack_outcome(*told), Status.FAILED
+            logged = entry(schedule_id, request, *told)
+            response_ms = retry.outcome.response_time_ms
+            counted = [response_ms, *buckets_of(response_ms, retry.lateness_ms)]
         return [
             ids.local(schedule_id),
             operation,
@@ -240,10 +263,10 @@ class Schedules:
             kept.log_ms,
             kept.log_entries,
             kept.seconds_ms,
-            chunk,
-            (outcome.status if outcome else Status.CANCELLED).value,
-            outcome.response_time_ms if outcome else 0,
+            pack_chunk([logged]),
+            status.value,
             *url_place(request.url),
+            *counted,
         ]
 
     async def _written(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:

@@ -11,7 +11,16 @@ from __future__ import annotations
 import msgspec
 
 from scheduler import ids
-from scheduler.models import Delivery, LogStatus, Outcome, Request, Retry, Schedule, Status
+from scheduler.models import (
+    BodyKind,
+    Delivery,
+    LogStatus,
+    Outcome,
+    Request,
+    Retry,
+    Schedule,
+    Status,
+)
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_request = msgspec.msgpack.Decoder(Request).decode
@@ -35,6 +44,7 @@ class _StoredOutcome(msgspec.Struct, array_like=True):
     status_code: int = 0
     response_time_ms: int = 0
     error_message: str = ""
+    lateness_ms: int | None = None
     attempts: int = 1
 
 
@@ -44,6 +54,7 @@ class _StoredAttempt(msgspec.Struct, array_like=True):
     status_code: int
     response_time_ms: int
     error_message: str
+    lateness_ms: int | None = None
 
 
 _decode_outcome = msgspec.msgpack.Decoder(_StoredOutcome).decode
@@ -54,6 +65,7 @@ _DEFAULTS = Request.__struct_defaults__
 def pack_request(request: Request) -> bytes:
     """What is left out at the end is left out of the array too."""
     usual = request.delivery is Delivery.AT_LEAST_ONCE and request.method_given
+    usual = usual and request.body_kind is BodyKind.JSON
     plain = not request.retries and request.retry_delays_ms is None
     if usual and plain and request.expires_at_ms is None:
         what = (request.trigger_at_ms, request.method, request.url, request.headers, request.body)
@@ -70,18 +82,20 @@ def unpack_request(packed: bytes) -> Request:
     return _decode_request(packed)
 
 
-def pack_outcome(outcome: Outcome, attempts: int = 1) -> bytes:
+def pack_outcome(outcome: Outcome, lateness_ms: int | None = None, attempts: int = 1) -> bytes:
     """The moment is not in it: the server puts it before."""
     status, code = NUMBERS[outcome.status], outcome.status_code
-    what = (status, code, outcome.response_time_ms, outcome.error_message)
+    what = (status, code, outcome.response_time_ms, outcome.error_message, lateness_ms)
     return _encode(what if attempts == 1 else (*what, attempts))
 
 
-def pack_attempt(retry: int, attempts: int, outcome: Outcome) -> bytes:
+def pack_attempt(
+    retry: int, attempts: int, outcome: Outcome, lateness_ms: int | None = None
+) -> bytes:
     """An attempt that failed, the last of so many, and which retry comes after it. The moments are
     not in it: the server puts them before."""
-    code, response_ms = outcome.status_code, outcome.response_time_ms
-    return _encode((retry, attempts, code, response_ms, outcome.error_message))
+    told = (outcome.status_code, outcome.response_time_ms, outcome.error_message, lateness_ms)
+    return _encode((retry, attempts, *told))
 
 
 def unpack_attempt(packed: bytes) -> Retry:
@@ -94,6 +108,7 @@ def unpack_attempt(packed: bytes) -> Retry:
         attempts=told.attempts,
         outcome=Outcome(Status.FAILED, code, response_ms, message),
         failed_at_ms=_moment(packed),
+        lateness_ms=told.lateness_ms,
     )
 
 
@@ -139,6 +154,7 @@ def _ended(schedule_id: str, created_at_ms: int, request: Request, outcome: byte
         if cancelled
         else Outcome(status, end.status_code, end.response_time_ms, end.error_message),
         ended_at_ms=_moment(outcome),
+        lateness_ms=end.lateness_ms,
         attempts=0 if cancelled else end.attempts,
     )
 

@@ -12,6 +12,7 @@ from typing import Any
 import schemathesis
 from hypothesis import strategies as st
 
+_BODIES = ("targetBody", "targetBodyText", "targetBodyBase64")
 _NOW = datetime.now(UTC)
 _DAY_S = 86_000
 _YEAR_S = 31_536_000
@@ -24,7 +25,7 @@ schemathesis.openapi.format(
 )
 schemathesis.openapi.format(
     "uri",
-    st.from_regex(r"https?://[a-z]{1,9}\.example(:80)?/[a-z0-9/?=&%.~]{0,20}", fullmatch=True),
+    st.from_regex(r"https?://[a-z]{1,9}\.example(:80)?/([a-z0-9/?=&.~]|%41){0,20}", fullmatch=True),
 )
 
 
@@ -45,12 +46,31 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
             _make_valid(payload)
 
 
+def _say_when_once(payload: dict[str, Any]) -> None:
+    """One of two, and not so long that it leads beyond the horizon."""
+    if payload.get("triggerAt"):
+        payload.pop("delay", None)
+    elif payload.get("delay"):
+        payload["delay"] = "1h30m"
+    elif "targetUrl" in payload:
+        payload["triggerAt"] = _LATEST
+    else:  # a change, which need not say when
+        payload.pop("triggerAt", None)
+        payload.pop("delay", None)
+        if not payload:
+            payload["expiresAt"] = None
+
+
 def _make_valid(payload: dict[str, Any]) -> None:
     if payload.get("expiresAt"):
         payload["expiresAt"] = _LAST
     # Schemathesis tries what it has found in answers, and not every moment there is a good one.
-    if "triggerAt" in payload and not _SOONEST <= payload["triggerAt"] <= _LATEST:
+    if payload.get("triggerAt") and not _SOONEST <= payload["triggerAt"] <= _LATEST:
         payload["triggerAt"] = _LATEST
+    _say_when_once(payload)
+    bodies = [name for name in _BODIES if payload.get(name) is not None]
+    for name in bodies[1:]:
+        del payload[name]
     if payload.get("targetHeaders"):
         # Names that differ only in letter case are one header given twice.
         headers = payload["targetHeaders"].items()

@@ -1,0 +1,137 @@
+"""The rules: what makes a field's value of what a client gave, or says what is wrong with it. Pure.
+
+Each takes a value of the right type, what else counts, and the store's clock (ms). It raises
+ValueError with a sentence, or InvalidRequest.
+"""
+
+from __future__ import annotations
+
+import binascii
+
+import msgspec
+
+from api.headers import read_headers
+from api.masks import has_mask
+from scheduler.durations import parse_duration
+from scheduler.http import METHODS
+from scheduler.models import Delivery
+from scheduler.settings import DAY_MS, Settings
+from scheduler.targets import AddressPolicy, parse_target
+from scheduler.times import parse_iso8601
+
+MAX_PAST_MS = DAY_MS
+MAX_RAW_BODY_BYTES = 192 * 1024
+# What is left over at the end of the bytes is zeroes.
+BASE64_PATTERN = (
+    "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?"
+)
+
+_END_OF_TIME_MS = parse_iso8601("9999-12-31T23:59:59.999Z") + 1
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """What the rules depend on beside the payload."""
+
+    policy: AddressPolicy
+    max_horizon_days: int
+    max_body_bytes: int = Settings().max_body_bytes
+
+    @classmethod
+    def of(cls, settings: Settings) -> Rules:
+        policy = AddressPolicy(settings.allow_targets)
+        return cls(policy, settings.max_horizon_days, settings.max_body_bytes)
+
+
+def target_url(url: str, rules: Rules, now_ms: int) -> str:
+    target = parse_target(url)
+    if has_mask(url):
+        raise ValueError("It has the mask that stands for a secret; give the value itself.")
+    rules.policy.judge(target)
+    return url
+
+
+def trigger_at(text: str, rules: Rules, now_ms: int) -> int:
+    moment_ms = timestamp(text)
+    if moment_ms < now_ms - MAX_PAST_MS:
+        raise ValueError("It may be at most 24 hours in the past.")
+    if moment_ms > now_ms + rules.max_horizon_days * DAY_MS:
+        raise ValueError(f"It may be at most {rules.max_horizon_days:,} days ahead.")
+    return moment_ms
+
+
+def delay(text: str, rules: Rules, now_ms: int) -> int:
+    """When it is due."""
+    ms = duration(text)
+    if ms > rules.max_horizon_days * DAY_MS:
+        raise ValueError(f"It may be at most {rules.max_horizon_days:,} days.")
+    return now_ms + ms
+
+
+def target_method(text: str, rules: Rules, now_ms: int) -> str:
+    method = text.upper() if len(text) <= len("OPTIONS") else text
+    # upper() turns a dotless i into an I: only ASCII may come through.
+    if method not in METHODS or not text.isascii():
+        raise ValueError(f"It must be one of {', '.join(METHODS)}.")
+    return method
+
+
+def target_headers(text: bytes, rules: Rules, now_ms: int) -> dict[str, str]:
+    return read_headers(text)
+
+
+def target_body(text: bytes, rules: Rules, now_ms: int) -> bytes:
+    if text[:1] != b"{":
+        raise ValueError("It must be a JSON object or null.")
+    return text
+
+
+def target_body_text(text: str, rules: Rules, now_ms: int) -> bytes:
+    return _of_a_fair_size(text.encode())
+
+
+def target_body_base64(text: str, rules: Rules, now_ms: int) -> bytes:
+    """Only as RFC 4648 writes it, so that what is shown is what came."""
+    try:
+        body = binascii.a2b_base64(text, strict_mode=True)
+    except ValueError:
+        body = b""
+    if binascii.b2a_base64(body, newline=False).decode() != text:
+        raise ValueError("It must be base64 (RFC 4648) with padding, and without line breaks.")
+    return _of_a_fair_size(body)
+
+
+def _of_a_fair_size(body: bytes) -> bytes:
+    if len(body) > MAX_RAW_BODY_BYTES:
+        raise ValueError(f"It may have at most {MAX_RAW_BODY_BYTES:,} bytes.")
+    return body
+
+
+def delivery(text: str, rules: Rules, now_ms: int) -> Delivery:
+    try:
+        return Delivery(text)
+    except ValueError:
+        raise ValueError("It must be at-least-once or at-most-once.") from None
+
+
+def expires_at(text: str, rules: Rules, now_ms: int) -> int:
+    return timestamp(text)  # that it comes after triggerAt is judged with the whole
+
+
+def timestamp(text: str) -> int:
+    """Milliseconds since the epoch. Raises ValueError with a sentence for clients."""
+    try:
+        moment_ms = parse_iso8601(text)
+    except ValueError:
+        moment_ms = _END_OF_TIME_MS
+    # The last fraction of the year 9999 rounds up to a year that cannot be written.
+    if moment_ms >= _END_OF_TIME_MS:
+        raise ValueError("It must be an ISO 8601 timestamp such as 2026-11-20T08:00:00.000Z.")
+    return moment_ms
+
+
+def duration(text: str) -> int:
+    """Milliseconds. Raises ValueError with a sentence for clients."""
+    try:
+        return parse_duration(text)
+    except ValueError:
+        raise ValueError("It must be a duration such as 250ms, 10s, 5m, 2h, 1h30m or 1d.") from None

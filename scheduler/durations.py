@@ -1,0 +1,28 @@
+"""Durations as people write them, `10s` or `1h30m`, to milliseconds. Pure."""
+
+from __future__ import annotations
+
+import re
+
+PART_PATTERN = r"[0-9]{1,15}(?:\.[0-9]{1,9})?(?:ms|s|m|h|d)"
+MOST_PARTS = 10
+PATTERN = rf"(?:{PART_PATTERN}){{1,{MOST_PARTS}}}"
+
+_DURATION = re.compile(PATTERN)
+_PART = re.compile(r"([0-9]+)(?:\.([0-9]+))?([a-z]+)")
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def parse_duration(text: str) -> int:
+    """Milliseconds of `250ms`, `10s`, `5m`, `2h`, `1d`, `1.5h` or several of these in a row.
+
+    Finer than a millisecond rounds up, so that nothing that waits for it is early. Raises
+    ValueError if it is no duration; how long one may be is its caller's to say.
+    """
+    if _DURATION.fullmatch(text) is None:
+        raise ValueError("not a duration such as 10s, 5m, 2h, 1h30m or 1d")
+    # Thousand millions of a millisecond, so that the sum of parts is rounded and not each part.
+    total = 0
+    for whole, fraction, unit in _PART.findall(text):
+        total += int(whole + fraction.ljust(9, "0")) * _UNITS_MS[unit]
+    return -(-total // 10**9)

@@ -1,0 +1,131 @@
+"""`delay`: due so long after the create, by the store's clock."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from scheduler.settings import DAY_MS
+from scheduler.times import format_iso8601, parse_iso8601
+from tests.api.conftest import CREDITS, URL, Api
+
+NO_DURATION = "It must be a duration such as 250ms, 10s, 5m, 2h, 1h30m or 1d."
+
+
+async def ahead_ms(api: Api, schedule_id: str) -> int:
+    """How long after its creation a schedule is due."""
+    found = (await api.client.get(f"/schedule/{schedule_id}")).json()
+    assert "delay" not in found
+    return parse_iso8601(found["triggerAt"]) - parse_iso8601(found["createdAt"])
+
+
+def delayed(delay: Any, **fields: Any) -> dict[str, Any]:
+    return {"targetUrl": URL, "delay": delay, **fields}
+
+
+@pytest.mark.parametrize(
+    ("delay", "ms"), [("250ms", 250), ("1h30m", 5_400_000), ("0s", 0), ("1830d", 1830 * DAY_MS)]
+)
+async def test_it_is_due_so_long_after_its_creation(api: Api, delay: str, ms: int) -> None:
+    answer = await api.client.post("/schedule", json=delayed(delay, triggerAt=None))
+    assert answer.status_code == 201
+    schedule_id = answer.json()["scheduleId"]
+    assert await ahead_ms(api, schedule_id) == ms
+    stored = await api.store.schedules.get(api.account_id, schedule_id)
+    due = format_iso8601(stored.request.trigger_at_ms)
+    assert answer.json()["message"] == f"Scheduled for {due}"
+
+
+@pytest.mark.parametrize(
+    ("delay", "says"),
+    [
+        ("10", NO_DURATION),
+        ("", NO_DURATION),
+        ("-1s", NO_DURATION),
+        ("1e5s", NO_DURATION),
+        ("1" * 5000 + "s", NO_DURATION),
+        (10, "It must be a string."),
+        ("1830d1ms", "It may be at most 1,830 days."),
+        ("999999999999999d", "It may be at most 1,830 days."),
+    ],
+)
+async def test_what_is_no_delay_changes_nothing(api: Api, delay: Any, says: str) -> None:
+    answer = await api.client.post("/schedule", json=delayed(delay))
+    assert answer.status_code == 400
+    assert answer.json()["details"] == [{"field": "delay", "message": says}]
+    await api.holds(credits=CREDITS, waiting=set())
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({}, "One of triggerAt and delay is required."),
+        (
+            {"triggerAt": "2026-12-24T18:00Z", "delay": "1s"},
+            "Only one of triggerAt and delay may be given.",
+        ),
+    ],
+)
+async def test_both_and_neither_are_a_400_that_names_both(
+    api: Api, fields: dict[str, Any], says: str
+) -> None:
+    answer = await api.client.post("/schedule", json={"targetUrl": URL, **fields})
+    assert answer.status_code == 400
+    names = ("triggerAt", "delay")
+    assert answer.json()["details"] == [{"field": name, "message": says} for name in names]
+
+
+async def test_in_a_batch_each_has_its_own(api: Api) -> None:
+    items = [delayed("1s"), delayed("2h"), delayed("soon"), delayed("1s", triggerAt="x")]
+    answer = await api.client.post("/schedule/batch", json={"schedules": items})
+    one, two, bad, both = answer.json()["schedules"]
+    assert await ahead_ms(api, one["scheduleId"]) == 1000
+    assert await ahead_ms(api, two["scheduleId"]) == 7_200_000
+    assert (bad["code"], both["code"]) == (400, 400)
+
+
+@pytest.mark.parametrize("note", [{}, {"triggerAt": None}])
+async def test_a_repeat_under_its_key_is_told_the_first_time(
+    api: Api, note: dict[str, Any]
+) -> None:
+    body, key = delayed("1h", **note), {"idempotency-key": "k"}
+    first = await api.client.post("/schedule", json=body, headers=key)
+    await asyncio.sleep(0.01)
+    again = await api.client.post("/schedule", json=body, headers=key)
+    assert (again.status_code, again.json()) == (201, first.json())
+    assert again.headers["idempotency-replayed"] == "true"
+    # What the schedule has become since is another matter.
+    await api.client.patch(f"/schedule/{first.json()['scheduleId']}", json={"delay": "5h"})
+    assert (await api.client.post("/schedule", json=body, headers=key)).json() == first.json()
+
+
+async def test_two_at_once_under_one_key_are_told_the_same(api: Api) -> None:
+    body, key = delayed("1h"), {"idempotency-key": "k"}
+    answers = await asyncio.gather(
+        *(api.client.post("/schedule", json=body, headers=key) for _ in range(8))
+    )
+    assert len({answer.text for answer in answers}) == 1
+
+
+async def test_a_change_counts_from_the_change(api: Api) -> None:
+    schedule_id = await api.create_id()
+    before_ms = api.store.clock.now_ms()
+    answer = await api.client.patch(f"/schedule/{schedule_id}", json={"delay": "1h"})
+    assert answer.status_code == 200
+    due_ms = parse_iso8601(answer.json()["triggerAt"])
+    assert before_ms + 3_600_000 <= due_ms <= api.store.clock.now_ms() + 3_600_000
+    both = {"delay": "1h", "triggerAt": format_iso8601(due_ms)}
+    refused = await api.client.patch(f"/schedule/{schedule_id}", json=both)
+    assert [each["field"] for each in refused.json()["details"]] == ["triggerAt", "delay"]
+    null = await api.client.patch(f"/schedule/{schedule_id}", json={"delay": None})
+    assert null.json()["details"] == [{"field": "delay", "message": "It must be a string."}]
+
+
+async def test_what_expires_before_the_delay_is_over_is_refused(api: Api) -> None:
+    soon = format_iso8601(api.store.clock.now_ms() + 1000)
+    answer = await api.client.post("/schedule", json=delayed("1h", expiresAt=soon))
+    assert answer.json()["details"] == [
+        {"field": "expiresAt", "message": "It must be after triggerAt."}
+    ]

@@ -1,0 +1,61 @@
+"""Durations as people write them."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.durations import MOST_PARTS, PATTERN, parse_duration
+
+UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("250ms", 250),
+        ("10s", 10_000),
+        ("5m", 300_000),
+        ("2h", 7_200_000),
+        ("1d", 86_400_000),
+        ("1h30m", 5_400_000),
+        ("1.5h", 5_400_000),
+        ("0s", 0),
+        ("0.0000001s", 1),
+        ("0.4ms0.4ms", 1),
+        ("0.1s", 100),
+    ],
+)
+def test_what_is_a_duration(text: str, ms: int) -> None:
+    assert parse_duration(text) == ms
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "s", "10", "10 s", "1.", ".5s", "-1s", "+1s", "1e3s", "10S", "10s\n", "1,5h", "1w"),
+        *("\u0661s", "9" * 16 + "ms", "1." + "9" * 10 + "s", "1s" * (MOST_PARTS + 1)),
+    ],
+)
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(ValueError, match="not a duration"):
+        parse_duration(text)
+
+
+numbers = st.integers(0, 10**12).map(str) | st.decimals(0, 10**6, places=9).map("{:f}".format)
+
+
+@given(st.lists(st.tuples(numbers, st.sampled_from(list(UNITS_MS))), min_size=1, max_size=9))
+def test_parts_add_up_and_nothing_is_lost(parts: list[tuple[str, str]]) -> None:
+    text = "".join(number + unit for number, unit in parts)
+    exact = sum(Fraction(number) * UNITS_MS[unit] for number, unit in parts)
+    assert 0 <= parse_duration(text) - exact < 1
+
+
+@given(st.from_regex(re.compile(PATTERN), fullmatch=True))
+def test_all_that_clients_are_told_is_one_is_one(text: str) -> None:
+    assert parse_duration(text) >= 0
