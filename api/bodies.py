@@ -11,7 +11,7 @@ from api.fields import SHOWN, moment
 from scheduler.errors import FieldError
 from scheduler.ids import invocation_id
 from scheduler.models import LogEntry, LogStatus, Schedule, Status, Usage
-from scheduler.store.schedules.schedules import Cancelled
+from scheduler.store.schedules.cancelling import Cancelled
 from scheduler.times import format_iso8601
 
 # What is said of them in the OpenAPI document; nothing is judged by it.

@@ -64,7 +64,8 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
     Stored as one msgpack array: the order of the fields is the stored format, so new ones
     go to the end, with a default. `body` is what is sent, of JSON the text exactly as it
     came in. A method that was not given is the default of the body, and follows it when that
-    changes. Of the delays between attempts the last one repeats; None stands for the usual ones.
+    changes. `replay_of` is the schedule that this is a replay of. Of the delays between attempts
+    the last one repeats; None stands for the usual ones.
     """
 
     trigger_at_ms: int
@@ -76,6 +77,7 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
     expires_at_ms: int | None = None
     method_given: bool = True
     body_kind: BodyKind = BodyKind.JSON
+    replay_of: str | None = None
     retries: int = 0
     retry_delays_ms: tuple[int, ...] | None = None
 
@@ -86,7 +88,8 @@ class Schedule(msgspec.Struct, frozen=True):
     `executing` is true while a worker holds it; `outcome` and `ended_at_ms` are None until
     it has ended (a cancelled one has no outcome). `retry` is what it waits for, or is at, after an
     attempt that failed. `attempts` have been made, those of lost workers included. `lateness_ms` is
-    from when it was due to the first byte sent; None if none was.
+    from when it was due to the first byte sent; None if none was. `replayed_as` is the last replay
+    made of it.
     """
 
     schedule_id: str
@@ -99,6 +102,7 @@ class Schedule(msgspec.Struct, frozen=True):
     lateness_ms: int | None = None
     attempts: int = 0
     retry: Retry | None = None
+    replayed_as: str | None = None
 
     @property
     def due_at_ms(self) -> int:

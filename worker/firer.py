@@ -16,11 +16,11 @@ import structlog
 
 from scheduler.models import Delivery, Invocation, Outcome
 from scheduler.settings import Settings
-from scheduler.targets import AddressPolicy, DestinationNotAllowed, Origin, Target, parse_target
+from scheduler.targets import DestinationNotAllowed, Origin, Target, parse_target
 from worker.deadlines import Deadlines
 from worker.guard import Blocked, Guard, Resolve
 from worker.openings import Openings
-from worker.outcome import Failure, answered, failed, timed_out
+from worker.outcome import Failure, answered, concealed, failed, timed_out
 from worker.pool import Pool
 from worker.race import ConnectFailed, OutOfSockets
 from worker.request import render
@@ -117,9 +117,8 @@ class Fire(msgspec.Struct, eq=False):
 class Firer:
     """Fires invocations, up to as many at once as its caller asks for.
 
-    To be made inside a running loop. `allow_targets`, `fire_timeout_ms` and
-    `max_response_bytes` come from the settings; the rest is for tests, and for the caller's
-    clock (`still_wanted`).
+    To be made inside a running loop. What may be reached, and the limits, come from the settings;
+    the rest is for tests, and for the caller's clock (`still_wanted`).
     """
 
     def __init__(
@@ -129,7 +128,6 @@ class Firer:
         still_wanted: StillWanted | None = None,
         resent: Callable[[Invocation], None] | None = None,
         unsure: Unsure | None = None,
-        policy: AddressPolicy | None = None,
         resolve: Resolve | None = None,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
@@ -146,11 +144,8 @@ class Firer:
             closed=self._on_closed,
         )
         self._resolver = SystemResolver()
-        self._guard = Guard(
-            self.loop,
-            policy or AddressPolicy(settings.allow_targets),
-            resolve or self._resolver,
-        )
+        self._guard = Guard(self.loop, settings.destinations, resolve or self._resolver)
+        self._conceals = settings.destination_errors != "exact"
         self._still_wanted = still_wanted
         self._resent = resent
         self._unsure = unsure
@@ -171,7 +166,7 @@ class Firer:
         try:
             target = parse_target(invocation.request.url)
         except DestinationNotAllowed:
-            _report(done, invocation, failed(Failure.NOT_ALLOWED))
+            _report(done, invocation, self._failed(Failure.NOT_ALLOWED))
         except ValueError:  # it passed at POST, under rules that have changed since
             _report(done, invocation, failed(Failure.BAD_REQUEST))
         except Exception:
@@ -254,6 +249,9 @@ class Firer:
         self._deadlines.discard(fire)
         _report(done, fire.invocation, outcome, fire.sent_at_s)
 
+    def _failed(self, failure: Failure, response_time_ms: int = 0) -> Outcome:
+        return failed(concealed(failure) if self._conceals else failure, response_time_ms)
+
     def fail_internally(self, fire: Fire) -> None:
         """An exception that nobody foresaw, being handled right now: it ends this one fire."""
         _log.exception("Internal error", schedule=fire.invocation.schedule_id)
@@ -267,7 +265,7 @@ class Firer:
         try:
             addresses = self._guard.known(target)
         except Blocked as blocked:
-            self.end(fire, failed(blocked.failure))
+            self.end(fire, self._failed(blocked.failure))
             return
         if addresses is not None and fire.invocation.request.delivery is not _AT_MOST_ONCE:
             wire = self.pool.take(target.origin, addresses)
@@ -322,7 +320,7 @@ class Firer:
             else:
                 self.end(fire, failed(Failure.CLOSED_EARLY, fire.elapsed_ms()))
         except (Blocked, ConnectFailed) as reason:
-            self.end(fire, failed(reason.failure, fire.elapsed_ms()))
+            self.end(fire, self._failed(reason.failure, fire.elapsed_ms()))
         except OutOfSockets:
             fire.steps = None
             self._put_off(fire)

@@ -50,10 +50,9 @@ HOLDER = "holder"  # HASH: who signs in: argon2id of the password, epoch of the 
 SESSIONS = "sessions"  # ZSET: SHA-256 of a session -> until when it is open (ms)
 WAITING = "waiting"  # ZSET: schedule -> due at (ms): triggerAt, a retry, or a lease's end
 HELD = "held"  # ZSET: schedule that a worker holds -> when it was due (ms)
+FAILED = "failed"  # ZSET: dead letter -> when it ended (ms)
 TRIED = "tried"  # HASH: schedule -> attempts used, of those that have had more than one, or will
-SCHEDULE = (
-    "s:"  # <schedule>, HASH: `r` its request, `o` its outcome, `a` an attempt before the next
-)
+SCHEDULE = "s:"  # <schedule>, HASH: `r` the request, `o` the outcome, `a` its replay, `n` a retry
 LOG = "log"  # STREAM: a chunk of entries per ack, or one per cancellation
 LOGGED = "logged"  # HASH: `n` entries in the log, `first` the moment up to which it was trimmed
 INDEX = "index:"  # <what>, STREAM: ids of the chunks that have a status, or a hash of a URL

@@ -9,7 +9,7 @@ import pytest
 from scheduler import ids
 from scheduler.errors import Conflict, NotFound
 from scheduler.models import Request, Status
-from scheduler.store.schedules.schedules import Cancelled
+from scheduler.store.schedules.cancelling import Cancelled
 from scheduler.store.schedules.stored import pack_request
 from tests.scheduler.scene import CREDITS, FAILED, URL, Holdings, Scene, new_id, settled
 

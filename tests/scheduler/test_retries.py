@@ -12,7 +12,9 @@ import pytest
 from scheduler.errors import Conflict
 from scheduler.models import LogStatus, Outcome, Request, Schedule, Status
 from scheduler.store.claims.claims import Ack
+from scheduler.store.schedules.replays import Verdict
 from scheduler.store.schedules.stored import pack_request
+from tests.scheduler.letters import letter_ids, replay, verdicts
 from tests.scheduler.scene import COMPLETED, CREDITS, FAILED, Holdings, Scene, new_id, settled
 
 WAIT_MS = 40
@@ -365,9 +367,9 @@ async def attempts_of_nobody(scene: Scene, member: str) -> None:
 
 async def ended_and_retried(scene: Scene, member: str) -> None:
     key = f"{scene.base}s:{member}"
-    attempt = await scene.store.client.hget(key, "a")
+    attempt = await scene.store.client.hget(key, "n")
     await scene.store.schedules.cancel(scene.account_id, "sch_" + member)
-    await scene.store.client.hset(key, "a", attempt)
+    await scene.store.client.hset(key, "n", attempt)
 
 
 @pytest.mark.parametrize(
@@ -391,3 +393,40 @@ async def test_the_check_tells_what_is_wrong_with_a_retry(
     await breakage(scene, schedule_id[4:])
     [told] = await scene.store.check()
     assert told.endswith(sentence)
+
+
+async def test_many_cancellations_stop_what_was_attempted_and_refund_the_others(
+    scene: Scene,
+) -> None:
+    attempted, waiting = await retried(scene), await scene.create(60_000)
+    done = await scene.store.canceller.by_id(scene.account_id, [attempted, waiting])
+    first, second = done.each
+    assert (first.schedule_id, first.refusal) == (attempted, None)
+    assert first.stopped is not None
+    assert first.stopped.outcome == FAILED
+    assert (second.schedule_id, second.refusal, second.stopped) == (waiting, None, None)
+    assert done.credits == CREDITS - 1
+    again = await scene.store.canceller.by_id(scene.account_id, [attempted, waiting])
+    assert [str(each.refusal) for each in again.each] == [
+        "The schedule is failed already",
+        "The schedule is cancelled already",
+    ]
+    log = {"retrying": 1, "failed": 1, "cancelled": 1}
+    assert await scene.holdings() == Holdings(CREDITS - 1, 1, 0, 0, log)
+    await scene.assert_sound()
+
+
+async def test_what_is_stopped_is_a_dead_letter_and_can_be_replayed(scene: Scene) -> None:
+    stopped = await retried(scene)
+    await scene.store.schedules.cancel(scene.account_id, stopped)
+    assert await letter_ids(scene) == [stopped]
+    done = await replay(scene, [stopped])
+    assert verdicts(done) == [Verdict.REPLAYED]
+    assert await letter_ids(scene) == []
+    await scene.assert_sound()
+
+
+async def test_between_attempts_there_is_nothing_to_replay(scene: Scene) -> None:
+    waiting = await retried(scene)
+    assert await letter_ids(scene) == []
+    assert verdicts(await replay(scene, [waiting])) == [Verdict.NOT_ENDED]

@@ -92,7 +92,7 @@ local function take_from(account, first, most)
         rows[n + 1], rows[n + 2] = schedule, request
         local attempt = (tonumber(used[i] or '') or (held_since[i] and 1 or 0)) + 1
         if attempt > 1 then
-          local before = used[i] and redis.call('HGET', key .. schedule, 'a') or ''
+          local before = used[i] and redis.call('HGET', key .. schedule, 'n') or ''
           later[#later + 1], later[#later + 2], later[#later + 3] = n / 2, attempt, before
           tried[#tried + 1], tried[#tried + 2] = schedule, attempt
         end

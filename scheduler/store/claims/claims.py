@@ -209,6 +209,7 @@ class Claims:
         groups = by_account(acks)
         arguments: list[Argument] = [kept.schedule_ms, kept.log_ms]
         arguments += [kept.log_entries, kept.seconds_ms]
+        arguments += [kept.failed_kept_ms, kept.failed_ms, kept.failed_most]
         for group in groups:
             arguments += arguments_of(group)
         return await self._settle(_ACK, shard, groups, arguments)

@@ -24,7 +24,7 @@ local codes = {}
 
 -- Whether this very attempt was recorded by a call whose reply was lost.
 local function was_recorded(base, schedule, packed)
-  local known = redis.call('HGET', base .. K.SCHEDULE .. schedule, 'a')
+  local known = redis.call('HGET', base .. K.SCHEDULE .. schedule, 'n')
   return known and string.sub(known, 13) == packed
 end
 
@@ -33,7 +33,7 @@ local function record(base, schedules, first, at)
   for i, schedule in ipairs(schedules) do
     local row = first + 5 * (i - 1)
     local due, attempts, packed = tonumber(ARGV[row + 2]), ARGV[row + 3], ARGV[row + 4]
-    redis.call('HSET', base .. K.SCHEDULE .. schedule, 'a', failed_at .. moment(due) .. packed)
+    redis.call('HSET', base .. K.SCHEDULE .. schedule, 'n', failed_at .. moment(due) .. packed)
     again[2 * i - 1], again[2 * i] = due, schedule
     tried[2 * i - 1], tried[2 * i] = schedule, attempts
     earliest = math.min(earliest, due)

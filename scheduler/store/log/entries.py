@@ -62,6 +62,11 @@ def entry(
     return (*what, *told, attempt, next_attempt_at_ms)
 
 
+def pack_entry(entry: tuple[Any, ...]) -> bytes:
+    """One entry, for a script that makes a chunk of those that it records."""
+    return _encode(entry)
+
+
 def pack_chunk(entries: list[tuple[Any, ...]]) -> bytes:
     return _encode(entries)
 

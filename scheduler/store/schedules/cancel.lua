@@ -6,8 +6,9 @@
 -- ARGV     schedule, operation, the packed request as the caller read it, and the attempt before ('':
 --          none was), packed outcome, how long the ended schedule is kept (ms), how long the log is
 --          kept (ms), most log entries, how long single seconds are kept (ms), chunk of one log entry,
---          its status, URL bucket, URL digest, response time (ms), and the buckets of the histograms
---          that it counts in
+--          its status, URL bucket, URL digest; of one that was attempted how long it is a dead letter
+--          (ms), most dead letters, how long others are kept that ended (ms), response time (ms), and
+--          the buckets of the histograms that it counts in
 -- Returns  {code, credits, outcome}: 1 done, 0 no such schedule, -1 it has ended (the outcome says
 --          how), -2 a worker holds it, -3 it was changed or attempted since the caller read it
 --@include now
@@ -16,11 +17,12 @@
 --@include accounts/ledger
 --@include log/append
 --@include log/count
+--@include schedules/failed
 local base, schedule, operation = KEYS[1], ARGV[1], ARGV[2]
 local account, key = base .. K.ACCOUNT, base .. K.SCHEDULE .. schedule
 local ttl_ms = tonumber(ARGV[7])
 
-local stored = redis.call('HMGET', key, 'r', 'o', 'a')
+local stored = redis.call('HMGET', key, 'r', 'o', 'n')
 if not stored[1] or redis.call('EXISTS', account) == 0 then
   return {0, 0, ''}
 end
@@ -43,12 +45,13 @@ redis.call('ZREM', base .. K.WAITING, schedule)
 redis.call('HDEL', base .. K.TRIED, schedule)
 note_done(base, operation, 3600000)
 if stored[3] then
-  redis.call('HDEL', key, 'a')
+  redis.call('HDEL', key, 'n')
+  note_failed(base, {at, schedule}, tonumber(ARGV[14]), tonumber(ARGV[15]), tonumber(ARGV[16]))
   local spread = {}
-  for i = 15, #ARGV do
+  for i = 18, #ARGV do
     spread[#spread + 1], spread[#spread + 2] = ARGV[i], 1
   end
-  count(base, at, {R.FAILED, 1, R.RESPONSE_TIME, ARGV[14]}, spread, ttl_ms, ARGV[9])
+  count(base, at, {R.FAILED, 1, R.RESPONSE_TIME, ARGV[17]}, spread, ttl_ms, ARGV[9])
   return {1, tonumber(redis.call('HGET', account, 'credits')), outcome}
 end
 redis.call('HINCRBY', account, 'spent', -1)

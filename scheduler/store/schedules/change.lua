@@ -13,7 +13,7 @@
 --@include operation
 local base, schedule = KEYS[1] .. ARGV[1] .. ':', ARGV[2]
 local key, due = base .. K.SCHEDULE .. schedule, tonumber(ARGV[6])
-local stored = redis.call('HMGET', key, 'r', 'o', 'a')
+local stored = redis.call('HMGET', key, 'r', 'o', 'n')
 local attempt = stored[3] or ''
 if not stored[1] then
   return {0, ''}
@@ -34,7 +34,7 @@ redis.call('HSET', key, 'r', ARGV[5])
 if due then
   if stored[3] then
     attempt = string.sub(attempt, 1, 6) .. moment(due) .. string.sub(attempt, 13)
-    redis.call('HSET', key, 'a', attempt)
+    redis.call('HSET', key, 'n', attempt)
   end
   redis.call('ZADD', base .. K.WAITING, due, schedule)
   look_at(KEYS[1], ARGV[1], due)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -15,15 +13,24 @@ from scheduler.errors import (
     NotFound,
     StoreUnavailable,
 )
-from scheduler.models import Idempotency, Request, Retry, Schedule, Status
-from scheduler.rollups import buckets_of
+from scheduler.models import Idempotency, Request, Schedule, Status
 from scheduler.store import keys
 from scheduler.store.clock import StoreClock
 from scheduler.store.coalesce import Coalescer
-from scheduler.store.log.entries import entry, pack_chunk, url_place
-from scheduler.store.log.timeline import encode_cursor, merge, span
+from scheduler.store.log.timeline import span
 from scheduler.store.retention import Retention
 from scheduler.store.schedules import stored
+from scheduler.store.schedules.cancelling import Cancelled, cancelling
+from scheduler.store.schedules.listing import SchedulePage
+from scheduler.store.schedules.once import (
+    COUNT_BYTES,
+    DIGEST_BYTES,
+    NO_SCHEDULE,
+    ONCE_KEPT_MS,
+    Created,
+    kept_with,
+    noted,
+)
 from scheduler.store.schedules.unended import Unended
 from scheduler.store.server import Argument, Script, Server
 
@@ -32,10 +39,6 @@ from scheduler.store.server import Argument, Script, Server
 _MOST_AT_ONCE = 500
 _BYTES_LIKE_ONE_MORE = 2048
 _MOST_CHANGES_MET = 20
-_ONCE_KEPT_MS = 24 * 3_600_000
-_DIGEST_BYTES = 16
-_COUNT_BYTES = 2
-_NO_SCHEDULE = ids.from_bytes(bytes(16))
 
 _CREATE = Script("schedules/create")
 _CANCEL = Script("schedules/cancel")
@@ -44,40 +47,6 @@ _CHANGE = Script("schedules/change")
 # What the scripts answer; their headers say it at length.
 _NO_ACCOUNT, _KEY_REUSED = -1, -2
 _DONE, _NO_SUCH, _ENDED, _HELD = 1, 0, -1, -2
-
-
-class Created(NamedTuple):
-    """The ids of what is stored, in order: all that was asked for, or the first ones if the
-    credits did not reach. `replayed`: they were stored by an earlier call with the same key.
-    `note` is what came with the call that stored them."""
-
-    schedule_ids: list[str]
-    replayed: bool = False
-    note: bytes = b""
-
-
-class Cancelled(NamedTuple):
-    """The credits that are left; and, if it was stopped after an attempt, what that came to. Only
-    one that was not attempted had its credit given back."""
-
-    credits: int
-    stopped: Retry | None = None
-
-
-class _Found(NamedTuple):
-    """The fields of a stored schedule, and whether a worker holds it."""
-
-    packed: bytes
-    outcome: bytes | None
-    attempt: bytes | None
-    held: bool
-
-
-class SchedulePage(NamedTuple):
-    """`next_cursor` is None at the end."""
-
-    schedules: list[Schedule]
-    next_cursor: str | None
 
 
 class _Group(NamedTuple):
@@ -127,7 +96,7 @@ class Schedules:
         shard, account = keys.parts(account_id)
         created_ms = self._clock.now_ms() if now_ms is None else now_ms
         new = ids.new_schedule_ids(len(requests), created_ms)
-        arguments: list[Argument] = [account, *_once(once, new[0]), len(requests)]
+        arguments: list[Argument] = [account, *kept_with(once, new[0]), len(requests)]
         weight = len(requests)
         for schedule_id, each in zip(new, requests, strict=True):
             packed = stored.pack_request(each)
@@ -135,7 +104,8 @@ class Schedules:
             weight += len(packed) // _BYTES_LIKE_ONE_MORE
         reply = await self._creator(shard).submit(_Group(arguments, weight))
         if isinstance(reply, list):
-            before = _noted(*reply)
+            count, kept = reply
+            before = noted(count.to_bytes(COUNT_BYTES, "big") + kept)
             # Our own ids: this call's first attempt did it, and its reply was lost.
             replayed = before.schedule_ids[0] != new[0]
             self.created += 0 if replayed else len(before.schedule_ids)
@@ -151,20 +121,25 @@ class Schedules:
 
     async def created_before(self, account_id: str, once: Idempotency) -> Created | None:
         """What an earlier call with this key stored, or None. Raises KeyReused. Read-only."""
-        key, keep = _once(once, _NO_SCHEDULE)
+        key, keep = kept_with(once, NO_SCHEDULE)
         [kept] = await self._server.reads([("GET", f"{keys.account(account_id)}{keys.ONCE}{key}")])
         if kept is None:
             return None
-        if kept[:_DIGEST_BYTES] != keep[:_DIGEST_BYTES]:
+        if kept[:DIGEST_BYTES] != keep[:DIGEST_BYTES]:
             raise KeyReused
-        note = _DIGEST_BYTES + _COUNT_BYTES
-        return _noted(int.from_bytes(kept[_DIGEST_BYTES:note], "big"), kept[note:])
+        return noted(kept[DIGEST_BYTES:])
 
     async def get(self, account_id: str, schedule_id: str) -> Schedule:
         """The schedule as it stands. Raises NotFound for an unknown one or another account's."""
-        packed, outcome, attempt, held = await self._stored(account_id, schedule_id)
-        request = stored.unpack_request(packed)
-        return stored.schedule(schedule_id, request, outcome, attempt=attempt, executing=held)
+        found = await self._stored(account_id, schedule_id)
+        return stored.schedule(
+            schedule_id,
+            stored.unpack_request(found.packed),
+            found.outcome,
+            found.replay,
+            attempt=found.attempt,
+            executing=found.held,
+        )
 
     async def page(
         self,
@@ -188,8 +163,7 @@ class Schedules:
         found = await self._unended.read(
             account_id, stretch, limit + 1, lambda each: url_part in each.request.url
         )
-        page = merge([found], limit, stretch)
-        return SchedulePage(page.entries, encode_cursor(page.next) if page.next else None)
+        return SchedulePage.of(found, limit, stretch)
 
     async def change(
         self, account_id: str, schedule_id: str, changed: Callable[[Request], Request]
@@ -226,63 +200,31 @@ class Schedules:
         operation = ids.new_operation()
         for _ in range(_MOST_CHANGES_MET):
             found = await self._stored(account_id, schedule_id)
-            retry = stored.unpack_attempt(found.attempt) if found.attempt else None
-            arguments = self._cancelling(schedule_id, operation, found, retry)
+            arguments = cancelling(schedule_id, operation, found, self._retention)
             code, credits, outcome = await self._written(
                 _CANCEL, keys.account(account_id), arguments
             )
             if code == _DONE:
-                self.cancelled += retry is None
-                return Cancelled(int(credits), retry)
+                done = Cancelled.of(found, int(credits))
+                self.cancelled += done.stopped is None
+                return done
             _refuse(code, outcome)
         raise StoreUnavailable("The schedule keeps changing; try again")
-
-    def _cancelling(
-        self, schedule_id: str, operation: str, found: _Found, retry: Retry | None
-    ) -> list[Argument]:
-        request, kept = stored.unpack_request(found.packed), self._retention
-        packed, status, logged = (
-            stored.CANCELLED,
-            Status.CANCELLED,
-            entry(schedule_id, request, None),
-        )
-        counted: list[Argument] = []
-        if retry is not None:
-            told = (retry.outcome, retry.lateness_ms, retry.attempts)
-            packed, status = stored.pack_outcome(*told), Status.FAILED
-            logged = entry(schedule_id, request, *told)
-            response_ms = retry.outcome.response_time_ms
-            counted = [response_ms, *buckets_of(response_ms, retry.lateness_ms)]
-        return [
-            ids.local(schedule_id),
-            operation,
-            found.packed,
-            found.attempt or b"",
-            packed,
-            kept.schedule_ms,
-            kept.log_ms,
-            kept.log_entries,
-            kept.seconds_ms,
-            pack_chunk([logged]),
-            status.value,
-            *url_place(request.url),
-            *counted,
-        ]
 
     async def _written(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
         return await self._server.repeated(lambda: self._server.write(script, key, arguments))
 
-    async def _stored(self, account_id: str, schedule_id: str) -> _Found:
+    async def _stored(self, account_id: str, schedule_id: str) -> stored.Fields:
         """Raises NotFound."""
         if not ids.is_schedule_id(schedule_id):
             raise _unknown()
         key, held = keys.schedule(account_id, schedule_id), keys.account(account_id) + keys.HELD
-        (packed, outcome, attempt), since = await self._server.reads(
-            [("HMGET", key, "r", "o", "a"), ("ZSCORE", held, ids.local(schedule_id))]
+        (packed, outcome, replay, attempt), since = await self._server.reads(
+            [("HMGET", key, "r", "o", "a", "n"), ("ZSCORE", held, ids.local(schedule_id))]
         )
         if packed is None:
             raise _unknown()
-        return _Found(packed, outcome, attempt, since is not None)
+        return stored.Fields(packed, outcome, replay, attempt, since is not None)
 
     def _creator(self, shard: int) -> Coalescer[_Group, Any]:
         creator = self._creating.get(shard)
@@ -296,33 +238,12 @@ class Schedules:
         return creator
 
     async def _create(self, shard: int, groups: list[_Group]) -> list[Any]:
-        arguments: list[Argument] = [self._retention.log_ms, _ONCE_KEPT_MS]
+        arguments: list[Argument] = [self._retention.log_ms, ONCE_KEPT_MS]
         for group in groups:
             arguments += group.arguments
         now_us, replies = await self._written(_CREATE, keys.shard(shard), arguments)
         self._clock.observe(now_us)
         return list(replies)
-
-
-def _once(once: Idempotency | None, first: str) -> tuple[str, bytes]:
-    """The name of a once-key, and what is kept with it: a digest of what was asked, the first
-    schedule's number, the caller's note."""
-    if once is None:
-        return "", b""
-    return (
-        base64.urlsafe_b64encode(_digest(once.key)).rstrip(b"=").decode(),
-        _digest(once.fingerprint) + ids.to_bytes(first) + once.note,
-    )
-
-
-def _noted(count: int, kept: bytes) -> Created:
-    """What was stored under a once-key, from what was kept with it."""
-    schedule_ids = ids.schedule_ids_from(int.from_bytes(kept[:16], "big"), count)
-    return Created(schedule_ids, replayed=True, note=kept[16:])
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.sha256(text.encode()).digest()[:_DIGEST_BYTES]
 
 
 def _refuse(code: int, outcome: bytes) -> None:

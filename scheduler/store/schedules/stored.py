@@ -1,12 +1,14 @@
-"""How a schedule looks in the store: msgpack, opaque to the scripts.
+"""How a schedule looks in the store: msgpack, opaque to the scripts but for its status.
 
 `r` is the request. `o`, once it has ended, is the moment (six bytes, ms, by the server) and then
-the outcome. `a`, from an attempt that is to be made again until it ends, is that attempt: the
-moment in the same way, when the next one is due in six bytes more, and then what it came to. When
-it was created is not stored: its id tells it.
+the outcome; `a`, once it was replayed, the schedule that was made of it. `n`, from an attempt that
+is to be made again until it ends, is that attempt: the moment in the same way, when the next one is
+due in six bytes more, and then what it came to. When it was created is not stored: its id tells it.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import msgspec
 
@@ -34,9 +36,21 @@ STATUSES = (
     LogStatus.RETRYING,
 )
 NUMBERS: dict[str, int] = {status: number for number, status in enumerate(STATUSES)}
-CANCELLED = _encode([NUMBERS[Status.CANCELLED]])
+# What the scripts know of a packed outcome: its second byte is the number of its status.
+FAILED, CANCELLED = NUMBERS[Status.FAILED], NUMBERS[Status.CANCELLED]
+CANCELLATION = _encode([CANCELLED])
 
 _MOMENT_BYTES = 6
+
+
+class Fields(NamedTuple):
+    """A schedule's fields, and whether a worker holds it."""
+
+    packed: bytes
+    outcome: bytes | None
+    replay: bytes | None
+    attempt: bytes | None
+    held: bool
 
 
 class _StoredOutcome(msgspec.Struct, array_like=True):
@@ -65,7 +79,7 @@ _DEFAULTS = Request.__struct_defaults__
 def pack_request(request: Request) -> bytes:
     """What is left out at the end is left out of the array too."""
     usual = request.delivery is Delivery.AT_LEAST_ONCE and request.method_given
-    usual = usual and request.body_kind is BodyKind.JSON
+    usual = usual and request.body_kind is BodyKind.JSON and request.replay_of is None
     plain = not request.retries and request.retry_delays_ms is None
     if usual and plain and request.expires_at_ms is None:
         what = (request.trigger_at_ms, request.method, request.url, request.headers, request.body)
@@ -112,6 +126,11 @@ def unpack_attempt(packed: bytes) -> Retry:
     )
 
 
+def ended_at_ms(outcome: bytes) -> int:
+    """The moment in an `o` field."""
+    return _moment(outcome)
+
+
 def ended_status(outcome: bytes) -> Status:
     """The status in an `o` field."""
     return Status(STATUSES[_decode_outcome(outcome[_MOMENT_BYTES:]).status])
@@ -121,14 +140,15 @@ def schedule(
     schedule_id: str,
     request: Request,
     outcome: bytes | None = None,
+    replay: bytes | None = None,
     *,
     attempt: bytes | None = None,
     executing: bool = False,
 ) -> Schedule:
-    """What the fields of a stored schedule mean; `attempt` is its `a`."""
+    """What the fields of a stored schedule mean; `replay` is its `a`, `attempt` its `n`."""
     created_at_ms = ids.created_at_ms(schedule_id)
     if outcome is not None:
-        return _ended(schedule_id, created_at_ms, request, outcome)
+        return _ended(schedule_id, created_at_ms, request, outcome, replay)
     retry = unpack_attempt(attempt) if attempt else None
     return Schedule(
         schedule_id=schedule_id,
@@ -141,7 +161,9 @@ def schedule(
     )
 
 
-def _ended(schedule_id: str, created_at_ms: int, request: Request, outcome: bytes) -> Schedule:
+def _ended(
+    schedule_id: str, created_at_ms: int, request: Request, outcome: bytes, replay: bytes | None
+) -> Schedule:
     end = _decode_outcome(outcome[_MOMENT_BYTES:])
     status = Status(STATUSES[end.status])
     cancelled = status is Status.CANCELLED
@@ -156,6 +178,7 @@ def _ended(schedule_id: str, created_at_ms: int, request: Request, outcome: byte
         ended_at_ms=_moment(outcome),
         lateness_ms=end.lateness_ms,
         attempts=0 if cancelled else end.attempts,
+        replayed_as=None if replay is None else ids.schedule_id(replay.decode()),
     )
 
 
