@@ -20,7 +20,7 @@ from tests.servers import (
     postdate_process,
 )
 
-TARGET = "http://127.0.0.1:9/batch"
+TARGET = "http://127.0.0.1:9999/batch"
 
 
 @pytest.fixture

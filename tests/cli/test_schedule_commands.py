@@ -9,7 +9,7 @@ import pytest
 from cli.remote import with_hint
 from tests.servers import PostdateProcess, free_port, postdate, postdate_json
 
-TARGET = "http://127.0.0.1:9/commands"
+TARGET = "http://127.0.0.1:9999/commands"
 
 
 @pytest.fixture
