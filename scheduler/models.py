@@ -72,7 +72,8 @@ class Schedule(msgspec.Struct, frozen=True):
 
     `executing` is true while a worker holds it; `outcome` and `ended_at_ms` are None until
     it has ended (a cancelled one has no outcome). `lateness_ms` is from triggerAt to the first
-    byte sent; None if none was.
+    byte sent; None if none was. `body_dropped`: it had a body, which was not kept when it was
+    cancelled.
     """
 
     schedule_id: str
@@ -83,6 +84,7 @@ class Schedule(msgspec.Struct, frozen=True):
     outcome: Outcome | None = None
     ended_at_ms: int | None = None
     lateness_ms: int | None = None
+    body_dropped: bool = False
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -50,10 +50,13 @@ HOLDER = "holder"  # HASH: who signs in: argon2id of the password, epoch of the 
 SESSIONS = "sessions"  # ZSET: SHA-256 of a session -> until when it is open (ms)
 WAITING = "waiting"  # ZSET: schedule -> visible at (ms): triggerAt, or a lease's end
 HELD = "held"  # ZSET: schedule that a worker holds -> triggerAt (ms)
+EXPIRING = "expiring"  # HASH: hour -> what those ended schedules weigh that are forgotten in it
 TRIED = "tried"  # HASH: schedule -> attempts used, of those that have had a second one
 SCHEDULE = "s:"  # <schedule>, HASH: `r` the packed request, and once ended `o` the outcome
 LOG = "log"  # STREAM: a chunk of entries per ack, or one per cancellation
-LOGGED = "logged"  # HASH: `n` entries in the log, `first` the moment up to which it was trimmed
+LOGGED = (
+    "logged"  # HASH: `n` entries that it counts as, `first` the moment up to which it was trimmed
+)
 INDEX = "index:"  # <what>, STREAM: ids of the chunks that have a status, or a hash of a URL
 MINUTE = "minute:"  # <n>, HASH: its seconds' executions, n counted from the epoch
 HOUR = "hour:"  # <n>, HASH: its minutes'

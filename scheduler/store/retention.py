@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from scheduler.models import Plan
 from scheduler.rollups import DAY_MS, HOUR_MS, MINUTE_MS, SECONDS_KEPT_MS
 from scheduler.settings import Settings
 
 
 class Retention(NamedTuple):
     """As the scripts are told: a day longer than promised, and reads are clipped to the promise.
+    `quotas`: plan, and what its schedules may weigh (bytes), by turns.
 
     An ended schedule is kept a minute at least, so that a repeated create finds it.
     """
@@ -19,6 +21,7 @@ class Retention(NamedTuple):
     log_entries: int
     seconds_ms: int
     promised_log_ms: int
+    quotas: tuple[str | int, ...]
 
     @classmethod
     def of(cls, settings: Settings) -> Retention:
@@ -28,4 +31,9 @@ class Retention(NamedTuple):
             log_entries=settings.log_max_entries,
             seconds_ms=SECONDS_KEPT_MS + HOUR_MS,
             promised_log_ms=settings.log_retention_ms,
+            quotas=_flat(settings.stored_bytes),
         )
+
+
+def _flat(stored_bytes: dict[Plan, int]) -> tuple[str | int, ...]:
+    return tuple(each for quota in stored_bytes.items() for each in quota)

@@ -19,6 +19,7 @@
 --@include moment
 --@include claims/token
 --@include log/append
+--@include schedules/weight
 local prefix = KEYS[1]
 local ttl_ms, most = tonumber(ARGV[2]), tonumber(ARGV[3])
 local codes = {}
@@ -64,11 +65,13 @@ local function count(base, at, sums, spread)
 end
 
 local function record(base, schedules, first, at)
-  local key, ended_at = base .. K.SCHEDULE, moment(at)
+  local key, ended_at, bytes = base .. K.SCHEDULE, moment(at), 0
   for i, schedule in ipairs(schedules) do
     redis.call('HSET', key .. schedule, 'o', ended_at .. ARGV[first + 3 * i - 1])
     redis.call('PEXPIRE', key .. schedule, ARGV[1])
+    bytes = bytes + stored_weight(key .. schedule)
   end
+  note_expiring(base, bytes, ARGV[1])
   redis.call('ZREM', base .. K.WAITING, unpack(schedules))
   redis.call('ZREM', base .. K.HELD, unpack(schedules))
   if redis.call('EXISTS', base .. K.TRIED) == 1 then

@@ -14,6 +14,7 @@ from scheduler import ids
 from scheduler.store import keys
 from scheduler.store.connection import Client
 from scheduler.store.failures import translated
+from scheduler.store.operators.weights import Weights
 from scheduler.store.schedules.stored import ended_status
 from scheduler.store.server import Script, Server
 
@@ -62,12 +63,16 @@ async def _all(client: Client, server: Server, shards: int) -> list[str]:
     found = [each async for each in _names(client)]
     found += [each async for each in _emails(client)]
     owners: dict[str, Owner] = {}
+    weights = Weights(client, server)
     for shard in range(shards):
         for local in await client.zrange(keys.shard(shard) + keys.ACCOUNTS, 0, -1):
             owner = await _owner(client, ids.account_id(shard, local.decode()))
             owners[keys.account(owner.account_id)] = owner
+            if not owner.leaving:
+                await weights.begin(owner.account_id)
             found += [each async for each in _account(client, server, shard, owner)]
-    found += [each async for each in _schedules(client, server, owners)]
+    found += [each async for each in _schedules(client, server, owners, weights)]
+    found += await weights.faults()
     return list(dict.fromkeys(found))
 
 
@@ -142,7 +147,7 @@ async def _account(client: Client, server: Server, shard: int, owner: Owner) -> 
 
 
 async def _schedules(
-    client: Client, server: Server, owners: dict[str, Owner]
+    client: Client, server: Server, owners: dict[str, Owner], weights: Weights
 ) -> AsyncIterator[str]:
     """Every schedule that is stored, by one walk through the whole store."""
     names = client.scan_iter(match=keys.schedule_pattern(), count=_SCAN_COUNT)
@@ -156,6 +161,7 @@ async def _schedules(
                 yield f"sch_{schedule} belongs to no account ({name})"
         for owner, schedules in by_account.items():
             if not owner.leaving:
+                await weights.add(owner.account_id, schedules)
                 for sentence in await _inspect(server, owner, schedules):
                     yield sentence
 

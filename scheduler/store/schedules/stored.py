@@ -17,7 +17,9 @@ _decode_request = msgspec.msgpack.Decoder(Request).decode
 # Statuses by number. The order is the stored format.
 STATUSES = (Status.SCHEDULED, Status.COMPLETED, Status.FAILED, Status.CANCELLED)
 NUMBERS = {status: number for number, status in enumerate(STATUSES)}
+# The place of the status code says whether there was a body, which is not kept.
 CANCELLED = _encode([NUMBERS[Status.CANCELLED]])
+CANCELLED_BODY = _encode([NUMBERS[Status.CANCELLED], 1])
 
 _MOMENT_BYTES = 6
 
@@ -41,6 +43,15 @@ def pack_request(request: Request) -> bytes:
         what = (request.trigger_at_ms, request.method, request.url, request.headers, request.body)
         return _encode(what)
     return _encode(request)
+
+
+def pack_cancelled(request: Request) -> tuple[bytes, bytes]:
+    """The outcome of a cancellation, and what is kept of the request: nobody will fire it, and a
+    body of a quarter of a megabyte would lie there for no credit."""
+    if request.body is None:
+        return CANCELLED, pack_request(request)
+    kept = msgspec.structs.replace(request, body=None, body_kind=BodyKind.JSON)
+    return CANCELLED_BODY, pack_request(kept)
 
 
 def unpack_request(packed: bytes) -> Request:
@@ -83,4 +94,5 @@ def schedule(
         else Outcome(status, end.status_code, end.response_time_ms, end.error_message),
         ended_at_ms=at_ms,
         lateness_ms=end.lateness_ms,
+        body_dropped=status is Status.CANCELLED and end.status_code == 1,
     )
