@@ -47,6 +47,15 @@ async def create(scene: Scene, *sizes: int, once: str = "", due_in_ms: int = 60_
     return created.schedule_ids
 
 
+async def replay(scene: Scene, schedule_id: str) -> None:
+    due_ms = await scene.clock.now_ms() + 60_000
+    await scene.store.replayer.one(
+        scene.account_id,
+        schedule_id,
+        lambda before: msgspec.structs.replace(before.request, trigger_at_ms=due_ms),
+    )
+
+
 async def test_a_schedule_weighs_its_request_and_what_is_kept_beside_it(scene: Scene) -> None:
     [schedule_id] = await create(scene, 1000)
     stored = (await scene.store.schedules.get(scene.account_id, schedule_id)).request
@@ -139,7 +148,7 @@ async def test_an_ended_schedule_counts_until_the_hour_in_which_it_is_forgotten_
 ) -> None:
     await create(bounded, 9000, due_in_ms=-1000)
     had = await counted(bounded)
-    await bounded.ack([await bounded.claim_one()], FAILED)
+    await bounded.ack([await bounded.claim_one()])
     assert await counted(bounded) == had
     with pytest.raises(QuotaExceeded):
         await create(bounded, 9000)
@@ -149,6 +158,30 @@ async def test_an_ended_schedule_counts_until_the_hour_in_which_it_is_forgotten_
     await create(bounded, 9000)
     assert await counted(bounded) == had
     assert await bounded.store.client.hgetall(bounded.base + "expiring") == {}
+    await bounded.assert_sound()
+
+
+async def test_what_is_kept_for_a_shorter_time_in_the_end_counts_for_a_shorter_time(
+    bounded: Scene,
+) -> None:
+    """A dead letter that was replayed is forgotten as any other that has ended."""
+    [letter] = await create(bounded, 4000, due_in_ms=-1000)
+    await bounded.ack([await bounded.claim_one()], FAILED)
+    [hour] = await bounded.store.client.hkeys(bounded.base + "expiring")
+    await replay(bounded, letter)
+    hours = await bounded.store.client.hgetall(bounded.base + "expiring")
+    weights = [int(hours[each]) for each in sorted(hours, key=int)]
+    assert (len(weights), weights[0] > 4000, hours[hour]) == (2, True, b"0")
+    await bounded.assert_sound()
+
+
+async def test_a_replay_that_is_over_the_quota_is_refused(bounded: Scene) -> None:
+    [letter] = await create(bounded, 6000, due_in_ms=-1000)
+    await bounded.ack([await bounded.claim_one()], FAILED)
+    before = await bounded.holdings()
+    with pytest.raises(QuotaExceeded):
+        await replay(bounded, letter)
+    assert await bounded.holdings() == before
     await bounded.assert_sound()
 
 
