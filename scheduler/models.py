@@ -89,7 +89,7 @@ class Schedule(msgspec.Struct, frozen=True):
     it has ended (a cancelled one has no outcome). `retry` is what it waits for, or is at, after an
     attempt that failed. `attempts` have been made, those of lost workers included. `lateness_ms` is
     from when it was due to the first byte sent; None if none was. `replayed_as` is the last replay
-    made of it.
+    made of it. `body_dropped`: it had a body, which was not kept when it was cancelled.
     """
 
     schedule_id: str
@@ -103,6 +103,7 @@ class Schedule(msgspec.Struct, frozen=True):
     attempts: int = 0
     retry: Retry | None = None
     replayed_as: str | None = None
+    body_dropped: bool = False
 
     @property
     def due_at_ms(self) -> int:

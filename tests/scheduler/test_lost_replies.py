@@ -245,17 +245,20 @@ async def test_a_retry_whose_reply_was_lost_may_be_claimed_before_it_is_repeated
 async def test_what_is_stopped_between_attempts_is_counted_once(
     scene: Scene, proxy: DroppingProxy, lost: int
 ) -> None:
+    other = await scene.create()
+    await scene.retry([await scene.claim_one()], 60_000)
+    await scene.store.schedules.cancel(scene.account_id, other)  # so that the script is known
     schedule_id = await scene.create()
     await scene.retry([await scene.claim_one()], 60_000)
-    proxy.drop_reply(script("schedules/cancel"), times=lost)
+    proxy.drop_reply(script("schedules/stop"), times=lost)
     stopped = await scene.store.schedules.cancel(scene.account_id, schedule_id)
     assert (proxy.dropped, stopped.credits, stopped.stopped is not None) == (
         lost,
-        CREDITS - 1,
+        CREDITS - 2,
         True,
     )
-    log = {"cancelled": 1, "retrying": 1, "failed": 1}
-    assert await scene.holdings() == Holdings(CREDITS - 1, 1, 0, 0, log)
+    log = {"cancelled": 1, "retrying": 2, "failed": 2}
+    assert await scene.holdings() == Holdings(CREDITS - 2, 2, 0, 0, log)
     await scene.assert_sound()
 
 

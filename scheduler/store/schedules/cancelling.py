@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from scheduler import ids
-from scheduler.models import Retry, Status
+from scheduler.models import Retry
 from scheduler.rollups import buckets_of
 from scheduler.store.line import Argument
 from scheduler.store.log.entries import entry, pack_chunk, url_place
@@ -28,31 +28,20 @@ class Cancelled(NamedTuple):
 def cancelling(
     schedule_id: str, operation: str, found: stored.Fields, kept: Retention
 ) -> list[Argument]:
-    """Of a schedule as it was read; `cancel.lua` says in which order."""
+    """Of a schedule as it was read: what `stop.lua` is told if it was attempted, else `cancel.lua`;
+    they say in which order."""
     request = stored.unpack_request(found.packed)
-    outcome, logged = stored.CANCELLATION, entry(schedule_id, request, None)
-    status, kept_ms = Status.CANCELLED, kept.schedule_ms
-    counted: list[Argument] = []
+    what: list[Argument] = [ids.local(schedule_id), operation]
     if found.attempt:
         retry = stored.unpack_attempt(found.attempt)
         told = (retry.outcome, retry.lateness_ms, retry.attempts)
-        outcome, logged = stored.pack_outcome(*told), entry(schedule_id, request, *told)
-        status, kept_ms = Status.FAILED, kept.failed_kept_ms
         response_ms = retry.outcome.response_time_ms
-        counted = [kept.failed_ms, kept.failed_most, kept.schedule_ms, response_ms]
-        counted += buckets_of(response_ms, retry.lateness_ms)
-    return [
-        ids.local(schedule_id),
-        operation,
-        found.packed,
-        found.attempt or b"",
-        outcome,
-        kept_ms,
-        kept.log_ms,
-        kept.log_entries,
-        kept.seconds_ms,
-        pack_chunk([logged]),
-        status.value,
-        *url_place(request.url),
-        *counted,
-    ]
+        what += (found.attempt, found.packed, stored.pack_outcome(*told))
+        what += (pack_chunk([entry(schedule_id, request, *told)]), *url_place(request.url))
+        what += (response_ms, kept.schedule_ms, kept.log_ms, kept.log_entries, kept.seconds_ms)
+        what += (kept.failed_kept_ms, kept.failed_ms, kept.failed_most)
+        return what + buckets_of(response_ms, retry.lateness_ms)
+    outcome, kept_of_it = stored.pack_cancelled(request)
+    what += (found.packed, outcome, kept.schedule_ms, kept.log_ms, kept.log_entries)
+    what += (pack_chunk([entry(schedule_id, request, None)]), *url_place(request.url), kept_of_it)
+    return what

@@ -38,7 +38,9 @@ STATUSES = (
 NUMBERS: dict[str, int] = {status: number for number, status in enumerate(STATUSES)}
 # What the scripts know of a packed outcome: its second byte is the number of its status.
 FAILED, CANCELLED = NUMBERS[Status.FAILED], NUMBERS[Status.CANCELLED]
+# The place of the status code says whether there was a body, which is not kept.
 CANCELLATION = _encode([CANCELLED])
+CANCELLATION_WITH_BODY = _encode([CANCELLED, 1])
 
 _MOMENT_BYTES = 6
 
@@ -90,6 +92,15 @@ def pack_request(request: Request) -> bytes:
         values.pop()
         optional -= 1
     return _encode(values)
+
+
+def pack_cancelled(request: Request) -> tuple[bytes, bytes]:
+    """The outcome of a cancellation, and what is kept of the request: nobody will fire it, and a
+    body of a quarter of a megabyte would lie there for no credit."""
+    if request.body is None:
+        return CANCELLATION, pack_request(request)
+    kept = msgspec.structs.replace(request, body=None, body_kind=BodyKind.JSON)
+    return CANCELLATION_WITH_BODY, pack_request(kept)
 
 
 def unpack_request(packed: bytes) -> Request:
@@ -179,6 +190,7 @@ def _ended(
         lateness_ms=end.lateness_ms,
         attempts=0 if cancelled else end.attempts,
         replayed_as=None if replay is None else ids.schedule_id(replay.decode()),
+        body_dropped=status is Status.CANCELLED and end.status_code == 1,
     )
 
 
