@@ -23,7 +23,8 @@ from api.verdicts import pack_verdicts, unpack_verdicts
 from scheduler.errors import FieldError, InsufficientCredits, InvalidRequest
 from scheduler.ids import invocation_id
 from scheduler.models import Idempotency, Request
-from scheduler.store.schedules.schedules import Created, Schedules
+from scheduler.store.schedules.once import Created
+from scheduler.store.schedules.schedules import Schedules
 
 MAX_ITEMS = 1000
 

@@ -1,3 +1,18 @@
+-- A chunk of packed entries, as msgpack has an array.
+local function packed_chunk(entries)
+  local head = string.char(0x90 + #entries % 16)
+  if #entries > 15 then
+    head = string.char(0xdc, math.floor(#entries / 256), #entries % 256)
+  end
+  return head .. table.concat(entries)
+end
+
+-- How many entries a chunk of the log counts as: those in it, or one for each 512 bytes, so that long
+-- URLs do not make a log of so many entries ten times as large as others.
+local function counted_entries(entries, chunk)
+  return math.max(entries, math.ceil(#chunk / 512))
+end
+
 -- How many entries a chunk of the log has: the length of a msgpack array.
 local function entries_in(chunk)
   local head, high, low = string.byte(chunk, 1, 3)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -13,16 +11,27 @@ from scheduler.errors import (
     InsufficientCredits,
     KeyReused,
     NotFound,
+    QuotaExceeded,
     StoreUnavailable,
 )
 from scheduler.models import Idempotency, Request, Schedule, Status
 from scheduler.store import keys
 from scheduler.store.clock import StoreClock
 from scheduler.store.coalesce import Coalescer
-from scheduler.store.log.entries import entry, pack_chunk, url_place
-from scheduler.store.log.timeline import encode_cursor, merge, span
+from scheduler.store.log.timeline import span
 from scheduler.store.retention import Retention
 from scheduler.store.schedules import stored
+from scheduler.store.schedules.cancelling import Cancelled, cancelling
+from scheduler.store.schedules.listing import SchedulePage
+from scheduler.store.schedules.once import (
+    COUNT_BYTES,
+    DIGEST_BYTES,
+    NO_SCHEDULE,
+    ONCE_KEPT_MS,
+    Created,
+    kept_with,
+    noted,
+)
 from scheduler.store.schedules.unended import Unended
 from scheduler.store.server import Argument, Script, Server
 
@@ -31,35 +40,15 @@ from scheduler.store.server import Argument, Script, Server
 _MOST_AT_ONCE = 500
 _BYTES_LIKE_ONE_MORE = 2048
 _MOST_CHANGES_MET = 20
-_ONCE_KEPT_MS = 24 * 3_600_000
-_DIGEST_BYTES = 16
-_COUNT_BYTES = 2
-_NO_SCHEDULE = ids.from_bytes(bytes(16))
 
 _CREATE = Script("schedules/create")
 _CANCEL = Script("schedules/cancel")
+_STOP = Script("schedules/stop")
 _CHANGE = Script("schedules/change")
 
 # What the scripts answer; their headers say it at length.
-_NO_ACCOUNT, _KEY_REUSED = -1, -2
-_DONE, _NO_SUCH, _ENDED, _HELD = 1, 0, -1, -2
-
-
-class Created(NamedTuple):
-    """The ids of what is stored, in order: all that was asked for, or the first ones if the
-    credits did not reach. `replayed`: they were stored by an earlier call with the same key.
-    `note` is what came with the call that stored them."""
-
-    schedule_ids: list[str]
-    replayed: bool = False
-    note: bytes = b""
-
-
-class SchedulePage(NamedTuple):
-    """`next_cursor` is None at the end."""
-
-    schedules: list[Schedule]
-    next_cursor: str | None
+_NO_ACCOUNT, _KEY_REUSED, _TOO_MUCH = -1, -2, -3
+_DONE, _NO_SUCH, _ENDED, _HELD, _GROWN_TOO_MUCH = 1, 0, -1, -2, -4
 
 
 class _Group(NamedTuple):
@@ -84,9 +73,9 @@ class Schedules:
     async def create(self, account_id: str, request: Request) -> str:
         """Stores a schedule, takes its credit, and returns its new id.
 
-        Raises InsufficientCredits, NotFound (the account), StoreUnavailable (nothing was
-        changed) or OutcomeUnknown. Each call makes another schedule; within one call, repeats
-        after a lost reply do not.
+        Raises InsufficientCredits, QuotaExceeded, NotFound (the account), StoreUnavailable
+        (nothing was changed) or OutcomeUnknown. Each call makes another schedule; within one call,
+        repeats after a lost reply do not.
         """
         created = await self.create_all(account_id, [request])
         return created.schedule_ids[0]
@@ -102,14 +91,15 @@ class Schedules:
 
         With `once`, safe to repeat for 24 hours: a later call with the same key is answered with
         what the first one stored. Raises as `create` does, and KeyReused if the key came with
-        another fingerprint. InsufficientCredits only if not even one could be stored.
+        another fingerprint. InsufficientCredits only if not even one could be stored;
+        QuotaExceeded if those that the credits reach for would be too much together.
 
         `now_ms` is when they were asked for, if that was decided before: they are created then.
         """
         shard, account = keys.parts(account_id)
         created_ms = self._clock.now_ms() if now_ms is None else now_ms
         new = ids.new_schedule_ids(len(requests), created_ms)
-        arguments: list[Argument] = [account, *_once(once, new[0]), len(requests)]
+        arguments: list[Argument] = [account, *kept_with(once, new[0]), len(requests)]
         weight = len(requests)
         for schedule_id, each in zip(new, requests, strict=True):
             packed = stored.pack_request(each)
@@ -117,7 +107,8 @@ class Schedules:
             weight += len(packed) // _BYTES_LIKE_ONE_MORE
         reply = await self._creator(shard).submit(_Group(arguments, weight))
         if isinstance(reply, list):
-            before = _noted(*reply)
+            count, kept = reply
+            before = noted(count.to_bytes(COUNT_BYTES, "big") + kept)
             # Our own ids: this call's first attempt did it, and its reply was lost.
             replayed = before.schedule_ids[0] != new[0]
             self.created += 0 if replayed else len(before.schedule_ids)
@@ -126,6 +117,8 @@ class Schedules:
             raise KeyReused
         if reply == _NO_ACCOUNT:
             raise NotFound(f"There is no account {account_id}.")
+        if reply == _TOO_MUCH:
+            raise QuotaExceeded
         if reply == 0:
             raise InsufficientCredits
         self.created += reply
@@ -133,20 +126,25 @@ class Schedules:
 
     async def created_before(self, account_id: str, once: Idempotency) -> Created | None:
         """What an earlier call with this key stored, or None. Raises KeyReused. Read-only."""
-        key, keep = _once(once, _NO_SCHEDULE)
+        key, keep = kept_with(once, NO_SCHEDULE)
         [kept] = await self._server.reads([("GET", f"{keys.account(account_id)}{keys.ONCE}{key}")])
         if kept is None:
             return None
-        if kept[:_DIGEST_BYTES] != keep[:_DIGEST_BYTES]:
+        if kept[:DIGEST_BYTES] != keep[:DIGEST_BYTES]:
             raise KeyReused
-        note = _DIGEST_BYTES + _COUNT_BYTES
-        return _noted(int.from_bytes(kept[_DIGEST_BYTES:note], "big"), kept[note:])
+        return noted(kept[DIGEST_BYTES:])
 
     async def get(self, account_id: str, schedule_id: str) -> Schedule:
         """The schedule as it stands. Raises NotFound for an unknown one or another account's."""
-        packed, outcome, held = await self._stored(account_id, schedule_id)
-        request = stored.unpack_request(packed)
-        return stored.schedule(schedule_id, request, outcome, executing=held)
+        found = await self._stored(account_id, schedule_id)
+        return stored.schedule(
+            schedule_id,
+            stored.unpack_request(found.packed),
+            found.outcome,
+            found.replay,
+            attempt=found.attempt,
+            executing=found.held,
+        )
 
     async def page(
         self,
@@ -170,68 +168,70 @@ class Schedules:
         found = await self._unended.read(
             account_id, stretch, limit + 1, lambda each: url_part in each.request.url
         )
-        page = merge([found], limit, stretch)
-        return SchedulePage(page.entries, encode_cursor(page.next) if page.next else None)
+        return SchedulePage.of(found, limit, stretch)
 
     async def change(
         self, account_id: str, schedule_id: str, changed: Callable[[Request], Request]
     ) -> Schedule:
         """Replaces what a waiting schedule asks for; `changed` makes the new request of the old.
+        Between two attempts a new triggerAt moves the next one.
 
-        Raises NotFound, Conflict if it has ended or a worker holds it, and whatever `changed`
-        raises; then nothing was changed. Two changes are applied one after the other. Safe to
-        repeat after a lost reply.
+        Raises NotFound, Conflict if it has ended or a worker holds it, QuotaExceeded, and whatever
+        `changed` raises; then nothing was changed. Two changes are applied one after the other.
+        Safe to repeat after a lost reply.
         """
         operation = ids.new_operation()
         shard, account = keys.parts(account_id)
         for _ in range(_MOST_CHANGES_MET):
-            packed, *_ended = await self._stored(account_id, schedule_id)
-            request = changed(stored.unpack_request(packed))
+            packed = (await self._stored(account_id, schedule_id)).packed
+            before = stored.unpack_request(packed)
+            request = changed(before)
+            moved = request.trigger_at_ms != before.trigger_at_ms
             arguments: list[Argument] = [account, ids.local(schedule_id), operation, packed]
-            arguments += (stored.pack_request(request), request.trigger_at_ms)
-            code, outcome = await self._written(_CHANGE, keys.shard(shard), arguments)
+            arguments += (stored.pack_request(request), request.trigger_at_ms if moved else "")
+            arguments += self._retention.quotas
+            code, said = await self._written(_CHANGE, keys.shard(shard), arguments)
             if code == _DONE:
-                return stored.schedule(schedule_id, request)
-            _refuse(code, outcome)
+                return stored.schedule(schedule_id, request, attempt=said)
+            _refuse(code, said)
         raise StoreUnavailable("The schedule keeps changing; try again")
 
-    async def cancel(self, account_id: str, schedule_id: str) -> int:
-        """Cancels a waiting schedule, gives its credit back, and returns the credits then left.
+    async def cancel(self, account_id: str, schedule_id: str) -> Cancelled:
+        """Cancels a schedule before its first attempt and gives its credit back; between two
+        attempts it stops the rest, and the schedule has failed as the last one did.
 
         Raises NotFound, or Conflict if it has ended or a worker holds it. Refunds once, however
         often it is called or a reply is lost.
         """
-        operation, kept = ids.new_operation(), self._retention
+        operation = ids.new_operation()
         for _ in range(_MOST_CHANGES_MET):
-            packed, *_ended = await self._stored(account_id, schedule_id)
-            request = stored.unpack_request(packed)
-            arguments: list[Argument] = [ids.local(schedule_id), operation, packed]
-            arguments += (stored.CANCELLED, kept.schedule_ms, kept.log_ms, kept.log_entries)
-            arguments.append(pack_chunk([entry(schedule_id, request, None)]))
-            arguments += url_place(request.url)
+            found = await self._stored(account_id, schedule_id)
+            script = _STOP if found.attempt else _CANCEL
+            arguments = cancelling(schedule_id, operation, found, self._retention)
             code, credits, outcome = await self._written(
-                _CANCEL, keys.account(account_id), arguments
+                script, keys.account(account_id), arguments
             )
             if code == _DONE:
-                self.cancelled += 1
-                return int(credits)
+                done = Cancelled.of(found, int(credits))
+                self.cancelled += done.stopped is None
+                return done
             _refuse(code, outcome)
         raise StoreUnavailable("The schedule keeps changing; try again")
 
     async def _written(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
         return await self._server.repeated(lambda: self._server.write(script, key, arguments))
 
-    async def _stored(self, account_id: str, schedule_id: str) -> tuple[bytes, bytes | None, bool]:
-        """Packed request, outcome, and whether a worker holds it. Raises NotFound."""
+    async def _stored(self, account_id: str, schedule_id: str) -> stored.Fields:
+        """Raises NotFound."""
         if not ids.is_schedule_id(schedule_id):
             raise _unknown()
         key, held = keys.schedule(account_id, schedule_id), keys.account(account_id) + keys.HELD
-        (packed, outcome), since = await self._server.reads(
-            [("HMGET", key, "r", "o"), ("ZSCORE", held, ids.local(schedule_id))]
+        (packed, outcome, replay, attempt), since = await self._server.reads(
+            [("HMGET", key, "r", "o", "a", "n"), ("ZSCORE", held, ids.local(schedule_id))]
         )
         if packed is None:
             raise _unknown()
-        return packed, outcome, since is not None
+        return stored.Fields(packed, outcome, replay, attempt, since is not None)
 
     def _creator(self, shard: int) -> Coalescer[_Group, Any]:
         creator = self._creating.get(shard)
@@ -245,33 +245,14 @@ class Schedules:
         return creator
 
     async def _create(self, shard: int, groups: list[_Group]) -> list[Any]:
-        arguments: list[Argument] = [self._retention.log_ms, _ONCE_KEPT_MS]
+        quotas = self._retention.quotas
+        arguments: list[Argument] = [self._retention.log_ms, ONCE_KEPT_MS, len(quotas) // 2]
+        arguments += quotas
         for group in groups:
             arguments += group.arguments
         now_us, replies = await self._written(_CREATE, keys.shard(shard), arguments)
         self._clock.observe(now_us)
         return list(replies)
-
-
-def _once(once: Idempotency | None, first: str) -> tuple[str, bytes]:
-    """The name of a once-key, and what is kept with it: a digest of what was asked, the first
-    schedule's number, the caller's note."""
-    if once is None:
-        return "", b""
-    return (
-        base64.urlsafe_b64encode(_digest(once.key)).rstrip(b"=").decode(),
-        _digest(once.fingerprint) + ids.to_bytes(first) + once.note,
-    )
-
-
-def _noted(count: int, kept: bytes) -> Created:
-    """What was stored under a once-key, from what was kept with it."""
-    schedule_ids = ids.schedule_ids_from(int.from_bytes(kept[:16], "big"), count)
-    return Created(schedule_ids, replayed=True, note=kept[16:])
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.sha256(text.encode()).digest()[:_DIGEST_BYTES]
 
 
 def _refuse(code: int, outcome: bytes) -> None:
@@ -283,6 +264,8 @@ def _refuse(code: int, outcome: bytes) -> None:
         raise Conflict(f"The schedule is {ended} already", ended)
     if code == _HELD:
         raise Conflict("Execution has started", Status.SCHEDULED)
+    if code == _GROWN_TOO_MUCH:
+        raise QuotaExceeded
 
 
 def _unknown() -> NotFound:
