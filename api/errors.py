@@ -26,6 +26,7 @@ from scheduler.errors import (
     PostdateError,
     StoreError,
     Suspended,
+    TooManySecrets,
 )
 
 _log = structlog.get_logger()
@@ -51,6 +52,7 @@ _PLAIN: tuple[tuple[type[PostdateError], int, dict[str, str] | None], ...] = (
     (NotFound, 404, None),
     (BodyTooLarge, 413, None),
     (BodyEncoded, 415, {"accept-encoding": "identity"}),
+    (TooManySecrets, 409, None),
     (KeyReused, 422, None),
     (Draining, 503, _RETRY),
 )

@@ -25,8 +25,10 @@ def _user_agent() -> str:
 _USER_AGENT_LINE = f"User-Agent: {_user_agent()}\r\n".encode()
 
 
-def render(target: Target, request: Request, schedule_id: str, attempt: int) -> bytes:
-    """The HTTP/1.1 request, whole, head and body.
+def render(
+    target: Target, request: Request, schedule_id: str, attempt: int, signed: bytes = b""
+) -> bytes:
+    """The HTTP/1.1 request, whole, head and body. `signed` are the lines of its signature.
 
     Raises ValueError if a header could end its line early (CR, LF, NUL) or frames the request,
     or if the method is none of ours: what was checked at POST may have been stored by an
@@ -42,7 +44,7 @@ def render(target: Target, request: Request, schedule_id: str, attempt: int) -> 
         f"Postdate-Attempt: {attempt}\r\n"
         f"Postdate-Trigger-At: {format_iso8601(request.trigger_at_ms)}\r\n\r\n"
     ).encode("ascii")
-    return start + own if body is None else b"%b%b%b" % (start, own, body)
+    return b"%b%b%b%b" % (start, signed, own, body or b"")
 
 
 # Each may have 24 KiB of path and headers.
@@ -64,7 +66,10 @@ def _header_lines(headers: tuple[tuple[str, str], ...], kind: BodyKind | None) -
     # Refused at POST as well; here one would let a stored request smuggle a second one.
     if not names.isdisjoint(FRAMING):
         raise ValueError("A header frames the request.")
-    lines = [_line(name, value) for name, value in headers]
+    # Of a signature there can be one only; what was stored before there were any may have another.
+    lines = [
+        _line(name, value) for name, value in headers if not name.lower().startswith("webhook-")
+    ]
     if kind is not None and "content-type" not in names:
         lines.append(_line("Content-Type", kind.content_type))
     if "user-agent" not in names:
