@@ -113,6 +113,21 @@ class Signatures:
         """The accounts whose secrets are to be read before these are sent, which is soon."""
         return self._old({each.account_id for each in invocations})
 
+    async def read_for(self, invocations: list[Invocation]) -> list[Invocation]:
+        """Reads what these, of one shard, are signed with, if it can be. Of accounts that were
+        deleted nothing is held any more, nor among what is returned."""
+        gone: set[str] = set()
+        try:
+            gone = await self.read(self.missing(invocations))
+        except StoreError as error:
+            self._touch.lose([invocations[0].shard], error)
+        except Exception:
+            _log.exception("secrets were not read", shard=invocations[0].shard)
+        if not gone:
+            return invocations
+        self._holdings.remove([each for each in invocations if each.account_id in gone])
+        return [each for each in invocations if each.account_id not in gone]
+
     async def read(self, account_ids: Collection[str]) -> set[str]:
         """Reads the secrets of these accounts; returns those that are not there any more. Raises
         StoreError."""

@@ -8,10 +8,12 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 
+from metrics.pulse import Pulse
+from metrics.telling import telling
 from scheduler.collector import spare_the_collector
 from scheduler.errors import StoreError, StoreMisconfigured
 from scheduler.models import Invocation, Outcome
@@ -27,8 +29,13 @@ from worker.outcome import unsent_outcome
 from worker.presence import BEAT_EVERY_S, Lateness, Presence
 from worker.signatures import READ_EVERY_S, Signatures
 from worker.sockets import fires_at_once
+from worker.tally import Tally, fires_per_s
 from worker.upkeep import Backoff, ended, keep_up
+from worker.volley import Volley
 from worker.wheel import Wheel
+
+if TYPE_CHECKING:
+    from worker.told import WorkerSource
 
 # How long a drain may take beyond the longest fire: for the last acks.
 _DRAIN_EXTRA_S = 5.0
@@ -45,14 +52,23 @@ async def run_worker(
 
     A store that cannot be reached is waited for, at the start as later.
     """
-    store = await _reached(settings, stopping)
-    if store is None:
-        return
-    try:
-        touch = Touch(settings.lease_ms, 1000 * store.uptime_s)
-        await Worker(store, settings, touch).run(stopping, on_ready)
-    finally:
-        await store.aclose()
+    worker: Worker | None = None
+
+    def source(pulse: Pulse) -> WorkerSource:
+        from worker.told import WorkerSource
+
+        return WorkerSource(pulse, lambda: worker)
+
+    async with telling(settings, source):
+        store = await _reached(settings, stopping)
+        if store is None:
+            return
+        try:
+            touch = Touch(settings.lease_ms, 1000 * store.uptime_s)
+            worker = Worker(store, settings, touch)
+            await worker.run(stopping, on_ready)
+        finally:
+            await store.aclose()
 
 
 async def _reached(settings: Settings, stopping: asyncio.Event) -> Store | None:
@@ -71,11 +87,22 @@ async def _reached(settings: Settings, stopping: asyncio.Event) -> Store | None:
     return None
 
 
+class Gauges(NamedTuple):
+    """How a worker stands right now."""
+
+    in_flight: int
+    held: int
+    slots: int
+    connections: int
+    idle: int
+    shards_away: int
+
+
 class Worker:
     """Ties the loops together; each has a file of its own."""
 
     def __init__(self, store: Store, settings: Settings, touch: Touch) -> None:
-        self._store = store
+        self.store = self._store = store
         self._settings = settings
         self._touch = touch
         self._worker_id = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
@@ -89,10 +116,11 @@ class Worker:
             resent=self._resent,
             unsure=self._unsure,
         )
-        self._wheel = Wheel(store.clock, one_clock=not store.server.routed, fire=self._fire)
+        self._volley = Volley(self._fire)
+        self._wheel = Wheel(store.clock, one_clock=not store.server.routed, fire=self._volley.fire)
         self._presence = Presence(store, self._worker_id, self._says)
         self._leases = Leases(store, self._holdings, touch, settings.lease_ms)
-        self._claimer = Claimer(
+        self.claimer = self._claimer = Claimer(
             store,
             self._holdings,
             self._presence,
@@ -104,6 +132,7 @@ class Worker:
         )
         self._acks = Acks(store, self._holdings, touch, self._claimer.wake)
         self._fired = 0
+        self.tally = Tally()
         self._lateness = Lateness()
         self._draining = False
         self._background: set[asyncio.Task[None]] = set()
@@ -133,6 +162,26 @@ class Worker:
             self._wheel.close()
             await self._firer.aclose()
 
+    @property
+    def unready(self) -> str | None:
+        """Why this worker fires nothing, as a sentence; None if it does. Asks nobody."""
+        if self._draining:
+            return "This worker is about to end."
+        if len(self._touch.lost) == self._store.shards.count:
+            return "The store cannot be reached."
+        return None
+
+    def gauges(self) -> Gauges:
+        pool = self._firer.pool
+        return Gauges(
+            in_flight=self._firer.in_flight,
+            held=len(self._holdings),
+            slots=self._concurrency,
+            connections=pool.sockets,
+            idle=pool.idle_count,
+            shards_away=len(self._touch.lost),
+        )
+
     def _claimed(self, batch: Batch) -> None:
         """Fires what is due and keeps the rest for its moment; a drain that began meanwhile gives
         all of it back unfired."""
@@ -145,26 +194,11 @@ class Worker:
 
     async def _read_and_keep(self, batch: Batch) -> None:
         """What is claimed ahead has the time for it."""
-        invocations = await self._with_secrets(batch.invocations)
+        invocations = await self._signatures.read_for(batch.invocations)
         if self._draining:
             await self._give_back(invocations)
         else:
             self._wheel.add(self._signable(invocations), batch.reading)
-
-    async def _with_secrets(self, invocations: list[Invocation]) -> list[Invocation]:
-        """Reads what they are signed with, if it can be; of accounts that were deleted nothing is
-        held any more, nor among what is returned."""
-        gone: set[str] = set()
-        try:
-            gone = await self._signatures.read(self._signatures.missing(invocations))
-        except StoreError as error:
-            self._touch.lose([invocations[0].shard], error)
-        except Exception:
-            _log.exception("secrets were not read", shard=invocations[0].shard)
-        if not gone:
-            return invocations
-        self._holdings.remove([each for each in invocations if each.account_id in gone])
-        return [each for each in invocations if each.account_id not in gone]
 
     def _signable(self, invocations: list[Invocation]) -> list[Invocation]:
         """Those whose secrets are here; the others are put off."""
@@ -174,13 +208,12 @@ class Worker:
                 self._unsure(each)
         return [each for each in invocations if each.account_id not in unread]
 
-    def _fire(self, invocations: list[Invocation]) -> None:
-        for each in invocations:
-            unsent = self._unsent(each)
-            if unsent is None:
-                self._firer.fire(each, self._ended)
-            else:
-                self._ended(each, unsent, NOT_SENT)
+    def _fire(self, invocation: Invocation) -> None:
+        unsent = self._unsent(invocation)
+        if unsent is None:
+            self._firer.fire(invocation, self._ended)
+        else:
+            self._ended(invocation, unsent, NOT_SENT)
 
     def _unsent(self, invocation: Invocation) -> Outcome | None:
         if invocation.attempt == 1 and invocation.request.expires_at_ms is None:
@@ -194,6 +227,7 @@ class Worker:
             late_us = self._store.clock.at_us(sent_at_s) - invocation.request.trigger_at_ms * 1000
             late_ms = max(0, late_us // 1000)
             self._lateness.note(late_ms)
+        self.tally.note(invocation, outcome, late_ms)
         self._acks.add(Ack(invocation, outcome, late_ms))
 
     def _unsure(self, invocation: Invocation) -> None:
@@ -222,11 +256,11 @@ class Worker:
         gone = set(lost)
         ours = [each for each in unsure if each not in gone]
         if ours and not self._draining:
-            ours = await self._with_secrets(ours)
+            ours = await self._signatures.read_for(ours)
         if self._draining:
             await self._give_back(ours)
         else:
-            self._fire(self._signable(ours))
+            self._volley.fire(self._signable(ours))
 
     async def _regain(self, shard: int) -> None:
         """After a shard was away: first prolong and ack what is held of it, then claim again."""
@@ -254,7 +288,11 @@ class Worker:
         try:
             async with asyncio.timeout(limit_s):
                 await self._claimer.stop()
-                await self._give_back(self._wheel.clear() + self._firer.give_up_unbegun())
+                unbegun = self._volley.clear() + self._firer.give_up_unbegun()
+                # Where it is another's by now, that one keeps it.
+                unsure = [each for some in self._to_confirm.values() for each in some]
+                self._to_confirm.clear()
+                await self._give_back(self._wheel.clear() + unbegun + unsure)
                 if self._background:
                     await asyncio.wait(self._background)
                 await self._holdings.emptied()
@@ -280,6 +318,10 @@ class Worker:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
+    def _fires_per_s(self) -> int:
+        most_per_s = self._settings.fires_per_worker
+        return round(fires_per_s(most_per_s, self._concurrency, self.tally.recent_mean_s()))
+
     def _says(self) -> dict[str, Any]:
         return {
             "host": socket.gethostname(),
@@ -287,5 +329,6 @@ class Worker:
             "inFlight": len(self._holdings),
             "concurrency": self._concurrency,
             "fired": self._fired,
+            "firesPerS": self._fires_per_s(),
             "worstLatenessMs": self._lateness.worst_ms(),
         }

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from litestar.types import Receive, Scope, Send
 
+from api.proxies import is_https
 from api.service import HttpRequest
 
 # Nothing inline, nothing from elsewhere, in nobody's frame; no address of a page leaves it.
@@ -21,6 +22,8 @@ SECURITY = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 ]
+# Whoever came over TLS does so from now on, for a year.
+_TLS_ONLY = (b"strict-transport-security", b"max-age=31536000")
 _NOT_KEPT = [(b"cache-control", b"no-store")]
 
 
@@ -37,6 +40,8 @@ class Raw:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         length = (b"content-length", b"%d" % len(self.body))
         headers = [*SECURITY, *self.headers, length]
+        if is_https(scope, scope["litestar_app"].state.service.settings):
+            headers.append(_TLS_ONLY)
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
         body = b"" if scope.get("method") == "HEAD" else self.body
         await send({"type": "http.response.body", "body": body, "more_body": False})

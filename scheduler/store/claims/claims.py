@@ -180,10 +180,11 @@ class Claims:
             found |= await self._ack(shard, list(left.values()))
             left = {each: ack for each, ack in left.items() if found[each] == _NOT_THEN}
         codes = []
-        for invocation, *_ in acks:
-            codes.append(found[invocation])
-            # Who comes twice was recorded once, and had ended before the second time.
-            found[invocation] = min(found[invocation], 0)
+        for ack in acks:
+            code = found[ack.invocation]
+            codes.append(code)
+            if code > 0:  # who comes twice was recorded once, and had ended before the second time
+                found[ack.invocation] = 0
         return codes
 
     async def _ack(self, shard: int, acks: Sequence[Ack]) -> dict[Invocation, int]:
@@ -191,6 +192,7 @@ class Claims:
         groups = by_account(acks)
         arguments: list[Argument] = [kept.schedule_ms, kept.log_ms]
         arguments += [kept.log_entries, kept.seconds_ms]
+        arguments += [kept.failed_kept_ms, kept.failed_ms, kept.failed_most]
         for group in groups:
             arguments += arguments_of(group)
         now_us, codes = await self._server.run(_ACK, keys.shard(shard), arguments)

@@ -62,6 +62,9 @@ def _say_when_once(payload: dict[str, Any]) -> None:
 
 
 def _make_valid(payload: dict[str, Any]) -> None:
+    if "keepFor" in payload:
+        payload["keepFor"] = "1h30m"
+        return
     if payload.get("expiresAt"):
         payload["expiresAt"] = _LAST
     # Schemathesis tries what it has found in answers, and not every moment there is a good one.
