@@ -22,7 +22,8 @@ from scheduler.store import Store
 from scheduler.store.claims.claims import Ack, Batch
 from worker.acks import Acks
 from worker.claimer import Claimer
-from worker.firer import NOT_SENT, Firer
+from worker.fire import NOT_SENT
+from worker.firer import Firer
 from worker.holdings import Holdings
 from worker.leases import Leases, Touch
 from worker.outcome import unsent_outcome

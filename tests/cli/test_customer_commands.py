@@ -212,7 +212,9 @@ def test_a_refusal_is_one_sentence(
     assert re.fullmatch(r"[^\n]+\.\n", done.stderr)
     as_json = postdate(*arguments, "--json", **settings)
     assert (as_json.returncode, as_json.stdout) == (1, "")
-    assert json.loads(as_json.stderr) == {"error": done.stderr.strip()}
+    told = json.loads(as_json.stderr)
+    assert told["error"] == done.stderr.strip()
+    assert set(told) == {"error", "status", "details"}
 
 
 def test_without_a_key_it_says_how_to_get_one() -> None:
