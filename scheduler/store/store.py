@@ -22,6 +22,7 @@ from scheduler.store.failures import translated
 from scheduler.store.log.logs import Logs
 from scheduler.store.log.overview import Overview
 from scheduler.store.log.statistics import Statistics
+from scheduler.store.operators.address import Address
 from scheduler.store.operators.census import Census
 from scheduler.store.operators.check import broken_invariants
 from scheduler.store.operators.shards import Shards
@@ -63,6 +64,7 @@ class Store:
         self.workers = Workers(client, server, self.clock)
         self.users = Users(client, server)
         self.sessions = Sessions(client, server, self.shards)
+        self.address = Address(client)
         self.overview = Overview(server, self.clock)
         self.signing = Signing(server, self.clock)
         self.ledger = Ledger(server, self.clock, kept)
