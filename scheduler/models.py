@@ -159,6 +159,11 @@ class Invocation(msgspec.Struct, eq=False):
     size_bytes: int = 0
     retry: Retry | None = None
 
+    @property
+    def taken_over(self) -> bool:
+        """As it was claimed: another worker had held it, and was lost or cut off."""
+        return self.attempt > 1 + (self.retry.attempts if self.retry else 0)
+
 
 class LogEntry(msgspec.Struct, frozen=True):
     """One line of the execution log; `executed_at_ms` is None while waiting and if cancelled.
