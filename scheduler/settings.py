@@ -87,6 +87,7 @@ class Settings(msgspec.Struct, frozen=True):
     rate_limits: dict[Plan, int] = msgspec.field(default_factory=lambda: dict(_RATES))
     stored_bytes: dict[Plan, int] = msgspec.field(default_factory=lambda: dict(_STORED_BYTES))
     log_level: str = "info"
+    trace_ratio: float | None = None
 
     @property
     def destinations(self) -> Destinations:
@@ -219,6 +220,16 @@ def _http_url(text: str) -> str:
     return text.rstrip("/")
 
 
+def _ratio(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= 1:  # nan is not either
+        raise ValueError("it must be a number from 0 to 1")
+    return found
+
+
 def _address(text: str) -> str:
     try:
         return str(ipaddress.ip_address(text))
@@ -275,6 +286,7 @@ _READERS: dict[str, Callable[[str], object]] = {
     "stored_bytes_free": _whole(1),
     "stored_bytes_pro": _whole(1),
     "stored_bytes_scale": _whole(1),
+    "trace_ratio": _ratio,
     "log_level": _one_of("debug", "info", "warning", "error"),
 }
 _BY_PLAN = {f"{name}_{plan}" for name in ("rate", "stored_bytes") for plan in _RATES}
