@@ -75,12 +75,14 @@ ScheduleBody = msgspec.defstruct(
         ("statusCode", int | None),
         ("responseTimeMs", int | None),
         ("errorMessage", str | None),
+        ("replayOf", ScheduleId | None),
+        ("replayedAs", ScheduleId | None),
     ],
     frozen=True,
 )
 ScheduleBody.__doc__ = (
     "A schedule as it was asked for, and how it stands. What is known of its outcome is null until "
-    "it has been executed."
+    "it has been executed. `replayOf` is what it is a replay of, `replayedAs` its own last replay."
 )
 
 
@@ -97,6 +99,8 @@ def schedule_body(schedule: Schedule) -> msgspec.Struct:
         statusCode=outcome.status_code if outcome else None,
         responseTimeMs=outcome.response_time_ms if outcome else None,
         errorMessage=outcome.error_message if outcome else None,
+        replayOf=request.replay_of,
+        replayedAs=schedule.replayed_as,
     )
 
 
@@ -110,6 +114,55 @@ class CancelledBody(Body, frozen=True):
     credits_remaining: int
     message: str
     status: Status
+
+
+class ReplayBody(CreatedBody, frozen=True):
+    """A new schedule, and what it is a replay of."""
+
+    replay_of: ScheduleId
+
+
+class ReplayedBody(AcceptedBody, frozen=True):
+    """One of many that were replayed."""
+
+    replay_of: ScheduleId
+
+
+class UnreplayedBody(RefusedBody, frozen=True):
+    """One of many that was not replayed; `code` is what it would have got on its own, or 409 if it
+    was replayed before."""
+
+    replay_of: ScheduleId
+
+
+class ReplaysBody(Body, frozen=True):
+    """An answer for each, in order."""
+
+    schedules: list[Any]  # ReplayedBody or UnreplayedBody
+    next_cursor: str | None
+
+
+class CancelledItemBody(Body, frozen=True):
+    """One of many that were cancelled."""
+
+    schedule_id: ScheduleId
+    status: Status
+
+
+class UncancelledBody(RefusedBody, frozen=True):
+    """One of many that was not cancelled; `code` is what it would have got on its own, `status`
+    what a 409 says."""
+
+    schedule_id: ScheduleId
+    status: Status | None
+
+
+class CancelledManyBody(Body, frozen=True):
+    """An answer for each, in order."""
+
+    schedules: list[Any]  # CancelledItemBody or UncancelledBody
+    credits_remaining: int
+    next_cursor: str | None
 
 
 class CreditsBody(Body, frozen=True):

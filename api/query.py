@@ -118,9 +118,9 @@ def _url(text: str) -> str:
     return text
 
 
-def _order(default: str) -> Parameter:
-    schema = {"type": "string", "enum": ["asc", "desc"], "default": default}
-    return Parameter("order", one_of("asc", "desc"), schema, "Oldest first, or newest first.")
+def _order(schema: Schema, description: str) -> Parameter:
+    schema = {"type": "string", "enum": ["asc", "desc"], **schema}
+    return Parameter("order", one_of("asc", "desc"), schema, description)
 
 
 _MOMENT = {"type": "string", "format": "date-time"}
@@ -144,7 +144,25 @@ _PAGE = (
         "`nextCursor` of the page before; order and filters stay the same.",
     ),
 )
-OF_SCHEDULES = (*PERIOD, _order("asc"), *_PAGE)
+# Of what status there is a list.
+LISTED = (Status.SCHEDULED, Status.FAILED)
+OF_SCHEDULES = (
+    Parameter(
+        "status",
+        one_of(*LISTED),
+        {"type": "string", "enum": [*LISTED], "default": Status.SCHEDULED},
+        "What waits, or what has failed and was not replayed.",
+    ),
+    Parameter(
+        "targetUrl",
+        _url,
+        {"type": "string", "maxLength": MAX_URL_CHARACTERS},
+        "Only those of this very URL.",
+    ),
+    *PERIOD,
+    _order({}, "`asc` for oldest first, as what waits is listed, or `desc`, as what has failed."),
+    *_PAGE,
+)
 OF_LOGS = (
     Parameter(
         "status", one_of(*Status), {"type": "string", "enum": [*Status]}, "Only what stands so."
@@ -156,6 +174,6 @@ OF_LOGS = (
         "Only what went to, or waits for, this very URL.",
     ),
     *PERIOD,
-    _order("desc"),
+    _order({"default": "desc"}, "Oldest first, or newest first."),
     *_PAGE,
 )

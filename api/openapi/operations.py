@@ -26,6 +26,8 @@ _SCHEDULE = {
     "statusCode": 200,
     "responseTimeMs": 41,
     "errorMessage": "",
+    "replayOf": None,
+    "replayedAs": None,
 }
 _WAITING = {
     **_SCHEDULE,
@@ -45,6 +47,8 @@ _LOG_ENTRY = {
     "responseTimeMs": 41,
     "errorMessage": "Service Unavailable",
 }
+_REPLAY_ID = "sch_01m7td70g0fw3s9s2m2v2v2v2w"
+_REPLAY_INVOCATION_ID = "inv_01m7td70g0fw3s9s2m2v2v2v2w"
 _URL_ERROR = {"field": "targetUrl", "message": "It must be an absolute http or https URL."}
 
 
@@ -78,6 +82,7 @@ class Operation(msgspec.Struct, frozen=True):
     parameters: tuple[Schema, ...] = ()
     query: tuple[Parameter, ...] = ()
     body: str | None = None
+    body_required: bool = True
     replays: bool = False
     public: bool = False
 
@@ -147,6 +152,66 @@ OPERATIONS = {
         },
         errors=(404, 409),
         parameters=(_OF_ONE,),
+    ),
+    "cancelSchedules": Operation(
+        "Schedules",
+        bodies.CancelledManyBody,
+        {
+            "schedules": [
+                {"scheduleId": _SCHEDULE_ID, "status": "cancelled"},
+                {
+                    "code": 409,
+                    "error": "Execution has started",
+                    "details": [],
+                    "scheduleId": _REPLAY_ID,
+                    "status": "scheduled",
+                },
+            ],
+            "creditsRemaining": 1000,
+            "nextCursor": None,
+        },
+        errors=(413, 415),
+        body="CancelManyRequest",
+    ),
+    "replaySchedule": Operation(
+        "Schedules",
+        bodies.ReplayBody,
+        {
+            "scheduleId": _REPLAY_ID,
+            "invocationId": _REPLAY_INVOCATION_ID,
+            "message": "Scheduled for 2026-11-20T08:00:00.000Z",
+            "replayOf": _SCHEDULE_ID,
+        },
+        status=201,
+        errors=(402, 404, 409, 413, 415, 422),
+        parameters=(_OF_ONE, _IDEMPOTENCY_KEY),
+        body="ReplayRequest",
+        body_required=False,
+        replays=True,
+    ),
+    "replaySchedules": Operation(
+        "Schedules",
+        bodies.ReplaysBody,
+        {
+            "schedules": [
+                {
+                    "scheduleId": _REPLAY_ID,
+                    "invocationId": _REPLAY_INVOCATION_ID,
+                    "replayOf": _SCHEDULE_ID,
+                },
+                {
+                    "code": 409,
+                    "error": "The schedule was replayed already",
+                    "details": [],
+                    "replayOf": _REPLAY_ID,
+                },
+            ],
+            "nextCursor": None,
+        },
+        errors=(413, 415, 422),
+        parameters=(_IDEMPOTENCY_KEY,),
+        body="ReplayManyRequest",
+        replays=True,
     ),
     "getUsage": Operation(
         "Statistics",

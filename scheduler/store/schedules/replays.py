@@ -130,6 +130,8 @@ class Replayer:
         changed), OutcomeUnknown, and whatever `made` raises. With `once`, safe to repeat for 24
         hours; without, each call makes another.
         """
+        if not ids.is_schedule_id(schedule_id):
+            raise _refusal(Verdict.UNKNOWN)
         found = await self._read(account_id, [schedule_id])
         done = await self._done(account_id, _judged([schedule_id], found, made), once, again=True)
         [replay] = done.each

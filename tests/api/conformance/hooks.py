@@ -37,13 +37,18 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
     if case.headers and "Idempotency-Key" in case.headers:
         case.headers["Idempotency-Key"] = uuid.uuid4().hex
     if case.query:
-        case.query.pop("cursor", None)  # only one that we gave out is any good
-        if {"from", "to"} <= set(case.query):
-            ends = sorted([case.query["from"], case.query["to"]])
-            case.query["from"], case.query["to"] = ends
-    if isinstance(case.body, dict):
+        _make_a_list(case.query)
+    if isinstance(case.body, dict) and {"ids", "status"} & set(case.body):
+        _make_a_list(case.body)
+    elif isinstance(case.body, dict):
         for payload in case.body.get("schedules", [case.body]):
             _make_valid(payload)
+
+
+def _make_a_list(filters: dict[str, Any]) -> None:
+    filters.pop("cursor", None)  # only one that we gave out is any good
+    if filters.get("from") and filters.get("to"):
+        filters["from"], filters["to"] = sorted([filters["from"], filters["to"]])
 
 
 def _say_when_once(payload: dict[str, Any]) -> None:
