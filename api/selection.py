@@ -21,7 +21,8 @@ MAX_IDS = 1000
 
 _IDS = List(MAX_IDS)
 _TEXT: Decode[str | None] = msgspec.json.Decoder(str | None).decode
-_NUMBER: Decode[int | None] = msgspec.json.Decoder(int | None).decode
+# JSON has one kind of number: 100.0 is whole as well.
+_NUMBER: Decode[float | None] = msgspec.json.Decoder(float | None).decode
 _NO_TEXT, _NO_NUMBER = "It must be a string.", f"It must be a whole number from 1 to {MAX_IDS:,}."
 
 
@@ -48,10 +49,10 @@ def _url(text: str) -> str:
     return text
 
 
-def _limit(number: int) -> int:
-    if not 1 <= number <= MAX_IDS:
+def _limit(number: float) -> int:
+    if not 1 <= number <= MAX_IDS or number != int(number):
         raise ValueError(_NO_NUMBER)
-    return number
+    return int(number)
 
 
 _MOMENT: Schema = {"type": ["string", "null"], "format": "date-time"}

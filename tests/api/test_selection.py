@@ -37,6 +37,7 @@ BAD_SELECTIONS: list[tuple[Any, list[str]]] = [
     ({"status": "failed", "limit": 0}, ["limit"]),
     ({"status": "failed", "limit": 1001}, ["limit"]),
     ({"status": "failed", "limit": 1.5}, ["limit"]),
+    ({"status": "failed", "limit": 1e300}, ["limit"]),
     ({"status": "failed", "limit": "1"}, ["limit"]),
     ({"status": "failed", "targetUrl": 1, "from": "x", "to": 2}, ["targetUrl", "from", "to"]),
     ({"status": "failed", "from": FAR, "to": "2026-01-01T00:00:00Z"}, ["from"]),
@@ -67,6 +68,7 @@ def test_ids_are_as_they_were_given() -> None:
     [
         ({}, Selection(limit=1000)),
         (dict.fromkeys(("targetUrl", "from", "to", "limit", "cursor")), Selection(limit=1000)),
+        ({"limit": 100.0}, Selection(limit=100)),
         ({"limit": 7, "targetUrl": URL}, Selection(URL, limit=7)),
         (
             {"from": "1900-01-01T00:00:00Z", "to": FAR},
