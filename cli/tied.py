@@ -96,4 +96,5 @@ def _environment(settings: Settings) -> dict[str, str]:
         "POSTDATE_METRICS_PORT": str(settings.metrics_port),
         "POSTDATE_PROCESSES": "1",
         "POSTDATE_ALLOW_TARGETS": cidrs(settings.allow_targets) or "none",
+        "POSTDATE_DESTINATION_ERRORS": settings.destination_errors,
     }

@@ -60,9 +60,7 @@ def up_command(context: Context) -> None:
     at the ports after it, 9465 and on. POSTDATE_METRICS_PORT moves all of them, 0 turns them off.
     """
     os.umask(0o077)  # the append-only file holds headers and bodies, secrets among them
-    if is_loopback(context.settings.host) and not _targets_were_given():
-        settings = msgspec.structs.replace(context.settings, allow_targets=LOOPBACK)
-        context = msgspec.structs.replace(context, settings=settings)
+    context = msgspec.structs.replace(context, settings=_for_this_machine(context.settings))
     asyncio.run(supervise(Up(context)))
 
 
@@ -164,5 +162,18 @@ class Up:
         show({"ready": port.url}, f"Postdate is ready: {port.url}")
 
 
-def _targets_were_given() -> bool:
-    return bool(os.environ.get("POSTDATE_ALLOW_TARGETS", "").strip())
+def _for_this_machine(settings: Settings) -> Settings:
+    """Where nobody but who runs it can reach it, requests may be sent to this machine itself, and
+    errors say all; unless the environment speaks of it. Behind a proxy, which a public address
+    tells of, strangers come from a loopback address as well."""
+    if not is_loopback(settings.host) or settings.public_url is not None:
+        return settings
+    if not _was_given("ALLOW_TARGETS"):
+        settings = msgspec.structs.replace(settings, allow_targets=LOOPBACK)
+    if not _was_given("DESTINATION_ERRORS"):
+        settings = msgspec.structs.replace(settings, destination_errors="exact")
+    return settings
+
+
+def _was_given(name: str) -> bool:
+    return bool(os.environ.get(f"POSTDATE_{name}", "").strip())

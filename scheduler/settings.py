@@ -12,10 +12,19 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from scheduler.destinations import (
+    WEB_PORTS,
+    Denied,
+    Destinations,
+    Network,
+    Ports,
+    read_denied,
+    read_networks,
+    read_ports,
+)
 from scheduler.errors import SettingsError
 from scheduler.models import Plan
 
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 LOOPBACK: tuple[Network, ...] = (
     ipaddress.ip_network("127.0.0.0/8"),
     ipaddress.ip_network("::1/128"),
@@ -26,6 +35,7 @@ _CLOSE = 0.8  # of names that all begin alike
 # Where a customer's commands find a Postdate, and with which key.
 _OF_THE_COMMAND_LINE = {"POSTDATE_URL", "POSTDATE_API_KEY"}
 _RATES = {Plan.FREE: 10, Plan.PRO: 100, Plan.SCALE: 1000}
+_STORED_BYTES = {Plan.FREE: 64 * 2**20, Plan.PRO: 2**30, Plan.SCALE: 16 * 2**30}
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -44,6 +54,9 @@ class Settings(msgspec.Struct, frozen=True):
     trusted_proxies: tuple[Network, ...] = ()
     shards: int | None = None
     allow_targets: tuple[Network, ...] = ()
+    deny_targets: Denied = Denied()
+    allow_ports: Ports = WEB_PORTS
+    destination_errors: str = "same"
     concurrency: int = 4096
     max_connections_per_origin: int = 256
     held_bytes: int = 64 * 1024 * 1024
@@ -71,7 +84,12 @@ class Settings(msgspec.Struct, frozen=True):
     max_memory_bytes: int | None = None
     store_malloc: str = "auto"
     rate_limits: dict[Plan, int] = msgspec.field(default_factory=lambda: dict(_RATES))
+    stored_bytes: dict[Plan, int] = msgspec.field(default_factory=lambda: dict(_STORED_BYTES))
     log_level: str = "info"
+
+    @property
+    def destinations(self) -> Destinations:
+        return Destinations(self.allow_targets, self.deny_targets, self.allow_ports)
 
     @property
     def schedule_retention_ms(self) -> int:
@@ -99,8 +117,15 @@ def from_environment(
             name, text = "--" + field.replace("_", "-"), flags[field]
         if text is not None:
             values[field] = _value(name, text, read)
-    limits = {plan: values.pop(f"rate_{plan}", default) for plan, default in _RATES.items()}
-    return Settings(**values, rate_limits=limits)
+    return Settings(
+        **{name: value for name, value in values.items() if name not in _BY_PLAN},
+        rate_limits=_by_plan(values, "rate", _RATES),
+        stored_bytes=_by_plan(values, "stored_bytes", _STORED_BYTES),
+    )
+
+
+def _by_plan(values: Mapping[str, Any], name: str, defaults: dict[Plan, int]) -> dict[Plan, int]:
+    return {plan: values.get(f"{name}_{plan}", default) for plan, default in defaults.items()}
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
@@ -191,13 +216,6 @@ def _address(text: str) -> str:
         raise ValueError("it must be an IP address, such as 127.0.0.1 or 0.0.0.0") from None
 
 
-def _networks(text: str) -> tuple[Network, ...]:
-    if text == "none":
-        return ()
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    return tuple(ipaddress.ip_network(part) for part in parts)
-
-
 _READERS: dict[str, Callable[[str], object]] = {
     "redis_url": _redis_url,
     "data_dir": Path,
@@ -209,9 +227,12 @@ _READERS: dict[str, Callable[[str], object]] = {
     "workers": _whole(1, 256),
     "processes": _whole(1, 256),
     "public_url": _http_url,
-    "trusted_proxies": _networks,
+    "trusted_proxies": read_networks,
     "shards": _whole(1, 256),
-    "allow_targets": _networks,
+    "allow_targets": read_networks,
+    "deny_targets": read_denied,
+    "allow_ports": read_ports,
+    "destination_errors": _one_of("same", "exact"),
     "concurrency": _whole(1, 65_536),
     "max_connections_per_origin": _whole(1, 65_536),
     "held_bytes": _whole(1),
@@ -241,5 +262,9 @@ _READERS: dict[str, Callable[[str], object]] = {
     "rate_free": _whole(1),
     "rate_pro": _whole(1),
     "rate_scale": _whole(1),
+    "stored_bytes_free": _whole(1),
+    "stored_bytes_pro": _whole(1),
+    "stored_bytes_scale": _whole(1),
     "log_level": _one_of("debug", "info", "warning", "error"),
 }
+_BY_PLAN = {f"{name}_{plan}" for name in ("rate", "stored_bytes") for plan in _RATES}

@@ -22,7 +22,8 @@ from scheduler.store import Store
 from scheduler.store.claims.claims import Ack, Batch
 from worker.acks import Acks
 from worker.claimer import Claimer
-from worker.firer import NOT_SENT, Firer
+from worker.fire import NOT_SENT
+from worker.firer import Firer
 from worker.holdings import Holdings
 from worker.leases import Leases, Touch
 from worker.outcome import unsent_outcome
@@ -30,6 +31,7 @@ from worker.presence import BEAT_EVERY_S, Lateness, Presence
 from worker.sockets import fires_at_once
 from worker.tally import Tally, fires_per_s
 from worker.upkeep import Backoff, ended, keep_up
+from worker.volley import Volley
 from worker.wheel import Wheel
 
 if TYPE_CHECKING:
@@ -109,7 +111,8 @@ class Worker:
         self._firer = Firer(
             settings, still_wanted=self._unsent, resent=self._resent, unsure=self._unsure
         )
-        self._wheel = Wheel(store.clock, one_clock=not store.server.routed, fire=self._fire)
+        self._volley = Volley(self._fire)
+        self._wheel = Wheel(store.clock, one_clock=not store.server.routed, fire=self._volley.fire)
         self._presence = Presence(store, self._worker_id, self._says)
         self._leases = Leases(store, self._holdings, touch, settings.lease_ms)
         self.claimer = self._claimer = Claimer(
@@ -181,14 +184,12 @@ class Worker:
         elif batch.invocations:
             self._wheel.add(batch.invocations, batch.reading)
 
-    def _fire(self, invocations: list[Invocation]) -> None:
-        fire, ended = self._firer.fire, self._ended
-        for each in invocations:
-            unsent = self._unsent(each)
-            if unsent is None:
-                fire(each, ended)
-            else:
-                self._ended(each, unsent, NOT_SENT)
+    def _fire(self, invocation: Invocation) -> None:
+        unsent = self._unsent(invocation)
+        if unsent is None:
+            self._firer.fire(invocation, self._ended)
+        else:
+            self._ended(invocation, unsent, NOT_SENT)
 
     def _unsent(self, invocation: Invocation) -> Outcome | None:
         if invocation.attempt == 1 and invocation.request.expires_at_ms is None:
@@ -232,7 +233,7 @@ class Worker:
         if self._draining:
             await self._give_back(ours)
         else:
-            self._fire(ours)
+            self._volley.fire(ours)
 
     async def _regain(self, shard: int) -> None:
         """After a shard was away: first prolong and ack what is held of it, then claim again."""
@@ -260,7 +261,8 @@ class Worker:
         try:
             async with asyncio.timeout(limit_s):
                 await self._claimer.stop()
-                await self._give_back(self._wheel.clear() + self._firer.give_up_unbegun())
+                unbegun = self._volley.clear() + self._firer.give_up_unbegun()
+                await self._give_back(self._wheel.clear() + unbegun)
                 if self._background:
                     await asyncio.wait(self._background)
                 await self._holdings.emptied()

@@ -111,6 +111,9 @@ async def run_again(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
     viewer, form = await written(request)
     store = service_of(request).store
     before = await store.schedules.get(viewer.account_id, schedule_id)
+    if before.body_dropped:
+        refusal = Conflict("Its body was not kept when it was cancelled", before.status)
+        return await _refused(request, viewer, schedule_id, 409, refusal)
     again = msgspec.structs.replace(
         before.request, trigger_at_ms=store.clock.now_ms(), expires_at_ms=None
     )
