@@ -21,9 +21,10 @@ _PATH = "/schedule/cancel"
 async def cancel_schedules(request: HttpRequest) -> Answer:
     """Cancels up to 1,000 schedules that wait, and refunds their credits: those that are named, or
     those that a filter finds, by `triggerAt`, which `from` and `to` mean. Each is answered on its
-    own. Safe to repeat: nothing is refunded twice, and what was cancelled before is a 409 with that
-    status. Where they are large, a filter stops short of its `limit`; it goes on where `nextCursor`
-    says, to the end, where that is null."""
+    own; one between two attempts is stopped, and ends as `failed`. Safe to repeat: nothing is
+    refunded twice, and what was cancelled before is a 409 with that status. Where they are large, a
+    filter stops short of its `limit`; it goes on where `nextCursor` says, to the end, where that is
+    null."""
     call = await call_of(request)
     limit_bytes = call.service.settings.max_body_bytes
     data = await read_body(request.scope, request.receive, limit_bytes)
@@ -41,7 +42,8 @@ async def cancel_schedules(request: HttpRequest) -> Answer:
 def _item(cancelled: Cancellation) -> CancelledItemBody | UncancelledBody:
     refusal = cancelled.refusal
     if refusal is None:
-        return CancelledItemBody(cancelled.schedule_id, Status.CANCELLED)
-    status = refusal.status if isinstance(refusal, Conflict) else None
-    code = 404 if status is None else 409
-    return UncancelledBody(code, str(refusal), [], cancelled.schedule_id, status)
+        status = Status.CANCELLED if cancelled.stopped is None else Status.FAILED
+        return CancelledItemBody(cancelled.schedule_id, status)
+    now = refusal.status if isinstance(refusal, Conflict) else None
+    code = 404 if now is None else 409
+    return UncancelledBody(code, str(refusal), [], cancelled.schedule_id, now)

@@ -113,8 +113,9 @@ async def change_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> A
     status_code=200,
 )
 async def cancel_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> Answer:
-    """Cancels a schedule that still waits, and refunds its credit, once."""
+    """Cancels a schedule that still waits, and refunds its credit, once. One that was attempted and
+    waits for its next attempt is stopped: it has `failed` as the last attempt did, and nothing is
+    refunded."""
     call = await call_of(request)
-    remaining = await call.store.schedules.cancel(call.account_id, schedule_id)
-    message = "Cancelled before execution; one credit was refunded"
-    return Answer(200, CancelledBody(schedule_id, remaining, message, Status.CANCELLED))
+    cancelled = await call.store.schedules.cancel(call.account_id, schedule_id)
+    return Answer(200, CancelledBody.of(schedule_id, cancelled))

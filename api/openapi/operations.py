@@ -33,6 +33,8 @@ _WAITING = {
     **_SCHEDULE,
     "status": "scheduled",
     **dict.fromkeys(("executedAt", "statusCode", "responseTimeMs", "errorMessage")),
+    "attempts": 0,
+    "nextAttemptAt": None,
 }
 _LOG_ENTRY = {
     "invocationId": _INVOCATION_ID,
@@ -46,6 +48,8 @@ _LOG_ENTRY = {
     "statusCode": 503,
     "responseTimeMs": 41,
     "errorMessage": "Service Unavailable",
+    "attempt": 1,
+    "nextAttemptAt": None,
 }
 _REPLAY_ID = "sch_01m7td70g0fw3s9s2m2v2v2v2w"
 _REPLAY_INVOCATION_ID = "inv_01m7td70g0fw3s9s2m2v2v2v2w"

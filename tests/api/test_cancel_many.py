@@ -7,8 +7,9 @@ from typing import Any
 from api.app import create_app
 from scheduler.settings import Settings
 from scheduler.store import Store
+from scheduler.store.claims.claims import Ack
 from tests.api.conftest import CREDITS, URL, Api, client_of, past
-from tests.api.test_failed import fail
+from tests.api.test_failed import BROKEN, fail, failed
 from tests.api.test_replays import UNKNOWN
 from tests.servers import DroppingProxy, script
 
@@ -73,6 +74,22 @@ async def test_a_filter_goes_on_at_its_cursor(api: Api) -> None:
         body["cursor"] = answer["nextCursor"]
     assert seen == made
     await api.holds(credits=CREDITS, waiting=set())
+
+
+async def test_one_between_two_attempts_is_stopped_and_not_refunded(api: Api) -> None:
+    attempted = await api.create_id(triggerAt=past(), retries=3)
+    waiting = await api.create_id()
+    [held] = await api.claim()
+    now_ms = api.store.clock.now_ms()
+    again = Ack(held, BROKEN, 0, now_ms + 60_000)
+    assert await api.store.claims.ack(held.shard, [again]) == [1]
+    answer = await cancel(api, {"ids": [attempted, waiting]})
+    assert answer["schedules"] == [
+        {"scheduleId": attempted, "status": "failed"},
+        {"scheduleId": waiting, "status": "cancelled"},
+    ]
+    assert await failed(api) == [attempted]
+    await api.holds(credits=CREDITS - 1, waiting=set())
 
 
 async def test_what_failed_is_no_list_to_cancel(api: Api) -> None:
