@@ -21,6 +21,7 @@ from scheduler.store.failures import translated
 from scheduler.store.log.logs import Logs
 from scheduler.store.log.overview import Overview
 from scheduler.store.log.statistics import Statistics
+from scheduler.store.operators.address import Address
 from scheduler.store.operators.census import Census
 from scheduler.store.operators.check import broken_invariants
 from scheduler.store.operators.shards import Shards
@@ -55,13 +56,14 @@ class Store:
         self.schedules = Schedules(server, self.clock, kept)
         self.failed = Failed(server, self.clock, kept)
         self.replayer = Replayer(server, self.clock, kept, self.failed)
-        self.canceller = Canceller(server, kept)
+        self.canceller = Canceller(server, kept, self.schedules)
         self.claims = Claims(server, self.clock, kept)
         self.logs = Logs(server, self.clock, kept)
         self.stats = Statistics(server, self.clock, kept)
         self.workers = Workers(client, server, self.clock)
         self.users = Users(client, server)
         self.sessions = Sessions(client, server, self.shards)
+        self.address = Address(client)
         self.overview = Overview(server, self.clock)
         self.ledger = Ledger(server, self.clock, kept)
         self.census = Census(server, self.shards)

@@ -126,6 +126,17 @@ class Accounts:
             raise NotFound(f"There is no account {account_id}.")
         return account
 
+    async def first(self) -> str | None:
+        """The id of the account that `up` made at its first start, if it did; it may be gone."""
+        with translated():
+            noted = await self._client.hget(keys.META, "first")
+        return None if noted is None else str(noted.decode())
+
+    async def note_first(self, account_id: str) -> None:
+        """Safe to repeat: the first one that was noted stays."""
+        with translated():
+            await self._client.hsetnx(keys.META, "first", account_id)
+
     async def list_accounts(self) -> list[Account]:
         """All accounts, by shard and then by age."""
         found = []
