@@ -11,6 +11,7 @@ from scheduler.errors import EmailTaken, NameTaken, NotFound, StoreError
 from scheduler.models import Account, ApiKey, Caller, Plan, Rate
 from scheduler.store import keys
 from scheduler.store.accounts.reserved import reserve
+from scheduler.store.accounts.signing import new_secret
 from scheduler.store.accounts.users import email_is_free, reserve_email
 from scheduler.store.coalesce import Coalescer
 from scheduler.store.connection import Client
@@ -91,7 +92,7 @@ class Accounts:
             raise EmailTaken(f"{address} belongs to another account already.")
         shard, local = _parts(account_id, "acc")
         arguments: list[Argument] = [local, ids.new_operation(), name, plan, credits, address]
-        arguments += (int(operator), self._retention.log_ms)
+        arguments += (int(operator), self._retention.log_ms, *new_secret())
         made = await self._server.repeated(
             lambda: self._server.write(_CREATE, keys.shard(shard), arguments)
         )
