@@ -14,6 +14,7 @@ from api.cancel import cancel_schedules
 from api.dashboard.routes import dashboard_router
 from api.errors import on_exception
 from api.health import healthz, readyz
+from api.hosts import Hosts
 from api.methods import App, tell_methods
 from api.openapi import document
 from api.reference import browse_schema, get_asset, get_schema
@@ -26,6 +27,7 @@ from api.schedule import (
     list_schedules,
 )
 from api.service import Service
+from api.signing import get_secrets, rotate_secret
 from api.stats import get_credits, get_usage, list_logs
 from scheduler.settings import Settings
 from scheduler.store import Store
@@ -43,6 +45,8 @@ _ROUTES = [
     get_usage,
     list_logs,
     get_credits,
+    get_secrets,
+    rotate_secret,
     healthz,
     readyz,
     browse_schema,
@@ -64,6 +68,7 @@ def create_app(settings: Settings, store: Store | None = None) -> Litestar:
             dashboard_router(),
         ],
         tally=service.tally,
+        hosts=Hosts(settings),
         state=State({"service": service}),
         lifespan=[_running],
         exception_handlers={Exception: on_exception},

@@ -9,6 +9,7 @@ from __future__ import annotations
 from api.batch import MAX_ITEMS
 from api.fields import FIELDS, REQUIRED, SOON, Schema
 from api.selection import IDS_SCHEMA, filter_schema
+from scheduler import durations
 from scheduler.models import Status
 
 EXAMPLE = {
@@ -61,6 +62,20 @@ REQUESTS: dict[str, Schema] = {
     ),
     "ReplayManyRequest": _either("ScheduleIds", "FailedFilter"),
     "CancelManyRequest": _either("ScheduleIds", "WaitingFilter"),
+    "RotationRequest": {
+        "type": "object",
+        "properties": {
+            "keepFor": {
+                "type": ["string", "null"],
+                "pattern": f"^{durations.PATTERN}$",
+                "description": "How long the secrets before stay good: 0s to 7d; a day, if it is "
+                "left out.",
+                "examples": ["1d"],
+            }
+        },
+        "additionalProperties": False,
+        "examples": [{"keepFor": "1d"}],
+    },
     "BatchRequest": {
         "type": "object",
         "properties": {

@@ -13,6 +13,7 @@ from scheduler.store.accounts.changes import Changes
 from scheduler.store.accounts.deletion import Deletion
 from scheduler.store.accounts.ledger import Ledger
 from scheduler.store.accounts.sessions import Sessions
+from scheduler.store.accounts.signing import Signing
 from scheduler.store.accounts.users import Users
 from scheduler.store.claims.claims import Claims
 from scheduler.store.clock import StoreClock
@@ -65,6 +66,7 @@ class Store:
         self.sessions = Sessions(client, server, self.shards)
         self.address = Address(client)
         self.overview = Overview(server, self.clock)
+        self.signing = Signing(server, self.clock)
         self.ledger = Ledger(server, self.clock, kept)
         self.census = Census(server, self.shards)
         self.system = System(client, server, self.accounts, self.claims, self.workers, self.shards)
