@@ -102,9 +102,8 @@ async def test_nothing_secret_lies_in_the_store_in_clear(stores: Stores) -> None
     assert b"whsec_" not in held
     assert (await store.schedules.get(account_id, schedule_id)).request == REQUEST
     assert await store.signing.secrets(account_id) == rotated.secrets
-    assert [each.request for each in (await store.schedules.page(account_id)).schedules] == [
-        REQUEST
-    ]
+    [listed] = (await store.schedules.page(account_id)).schedules
+    assert listed.request == REQUEST
 
 
 async def test_whatever_is_done_with_it_stays_sealed(stores: Stores) -> None:
