@@ -77,7 +77,9 @@ def test_at_most_once_is_not_tried_again_once_a_byte_was_sent(outcome: Outcome) 
         assert found == expected
 
 
-@pytest.mark.parametrize("failure", [Failure.NO_DESTINATION, Failure.REFUSED, Failure.BAD_HANDSHAKE])
+@pytest.mark.parametrize(
+    "failure", [Failure.NO_DESTINATION, Failure.REFUSED, Failure.BAD_HANDSHAKE]
+)
 def test_at_most_once_is_tried_again_if_surely_nothing_was_sent(failure: Failure) -> None:
     careful = invocation(delivery=AT_MOST_ONCE)
     found = next_attempt_at_ms(careful, failed(failure), sent=False, now_ms=NOW_MS, chance=0)
