@@ -47,6 +47,10 @@ class EmailTaken(PostdateError):
     """An account has this e-mail address."""
 
 
+class TooMany(PostdateError):
+    """The account has as many of these as it may have; nothing was changed."""
+
+
 class KeyReused(PostdateError):
     """The Idempotency-Key came with another body before; nothing was done."""
 
@@ -106,6 +110,10 @@ class StoreRefused(StoreError):
 
 class OutcomeUnknown(StoreError):
     """The store may have done it: the reply was lost, and repeating the call did not settle it."""
+
+
+class Unreadable(StoreError):
+    """What the store has cannot be read with the keys that this process was given."""
 
 
 class StoreMisconfigured(StoreError):
