@@ -22,14 +22,24 @@ COMMANDS = {
         "cli.listen:listen_command", "Receive requests and print each, with its lateness."
     ),
     "schedule": Entry("cli.schedule:schedule_command", "Have URL called at a chosen time."),
-    "cancel": Entry(
-        "cli.cancel:cancel_command", "Cancel the waiting schedule ID, and have its credit back."
+    "batch": Entry("cli.batch:batch_command", "Store every line of FILE, a schedule in JSON."),
+    "get": Entry("cli.schedules:get_command", "Show the schedule ID, and what became of it."),
+    "list": Entry("cli.schedules:list_command", "List what waits, by its time."),
+    "change": Entry(
+        "cli.change:change_command", "Change what the waiting schedule ID asks for, or when."
     ),
+    "cancel": Entry(
+        "cli.cancel:cancel_command", "Cancel waiting schedules, and have their credits back."
+    ),
+    "replay": Entry("cli.replay:replay_command", "Replay schedules that have ended."),
     "logs": Entry(
         "cli.logs:logs_command", "Show the log: what was executed or cancelled, and what waits."
     ),
     "stats": Entry(
         "cli.stats:stats_command", "Count executions, and tell the credits that are left."
+    ),
+    "signing": Entry(
+        "cli.signing:signing_group", "Show what requests are signed with, and rotate it."
     ),
     "api": Entry("cli.roles:api_command", "Serve the HTTP API."),
     "worker": Entry("cli.roles:worker_command", "Fire what is due."),

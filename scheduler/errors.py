@@ -47,6 +47,10 @@ class EmailTaken(PostdateError):
     """An account has this e-mail address."""
 
 
+class TooMany(PostdateError):
+    """The account has as many of these as it may have; nothing was changed."""
+
+
 class KeyReused(PostdateError):
     """The Idempotency-Key came with another body before; nothing was done."""
 
@@ -68,6 +72,26 @@ class InsufficientCredits(PostdateError):
         super().__init__("Insufficient credits")
 
 
+class TooManySecrets(PostdateError):
+    """So many signing secrets are good already that there can be no more for now."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(
+            f"{most} signing secrets are good already: keep the earlier ones for a shorter time, or"
+            " wait until one has ended"
+        )
+
+
+class QuotaExceeded(PostdateError):
+    """The account has as much stored as its plan allows; nothing was changed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Storage quota exceeded: your schedules take up as much as your plan allows, those that"
+            " wait and ended ones for as long as they are kept"
+        )
+
+
 class SettingsError(PostdateError):
     """A setting has a value that cannot be used; the sentence names it."""
 
@@ -86,6 +110,10 @@ class StoreRefused(StoreError):
 
 class OutcomeUnknown(StoreError):
     """The store may have done it: the reply was lost, and repeating the call did not settle it."""
+
+
+class Unreadable(StoreError):
+    """What the store has cannot be read with the keys that this process was given."""
 
 
 class StoreMisconfigured(StoreError):

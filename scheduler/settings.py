@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -19,6 +20,7 @@ from scheduler.destinations import (
     Network,
     Ports,
     read_denied,
+    read_names,
     read_networks,
     read_ports,
 )
@@ -31,10 +33,13 @@ LOOPBACK: tuple[Network, ...] = (
 )
 
 DAY_MS = 86_400_000
+_HERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
+_SECRET_KEY_BYTES = 32
 _CLOSE = 0.8  # of names that all begin alike
 # Where a customer's commands find a Postdate, and with which key.
 _OF_THE_COMMAND_LINE = {"POSTDATE_URL", "POSTDATE_API_KEY"}
 _RATES = {Plan.FREE: 10, Plan.PRO: 100, Plan.SCALE: 1000}
+_STORED_BYTES = {Plan.FREE: 64 * 2**20, Plan.PRO: 2**30, Plan.SCALE: 16 * 2**30}
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -52,6 +57,7 @@ class Settings(msgspec.Struct, frozen=True):
     public_url: str | None = None
     trusted_proxies: tuple[Network, ...] = ()
     shards: int | None = None
+    allowed_hosts: tuple[str, ...] = ()
     allow_targets: tuple[Network, ...] = ()
     deny_targets: Denied = Denied()
     allow_ports: Ports = WEB_PORTS
@@ -83,11 +89,23 @@ class Settings(msgspec.Struct, frozen=True):
     max_memory_bytes: int | None = None
     store_malloc: str = "auto"
     rate_limits: dict[Plan, int] = msgspec.field(default_factory=lambda: dict(_RATES))
+    stored_bytes: dict[Plan, int] = msgspec.field(default_factory=lambda: dict(_STORED_BYTES))
     log_level: str = "info"
+    trace_ratio: float | None = None
+    secret_key: tuple[bytes, ...] = ()
 
     @property
     def destinations(self) -> Destinations:
         return Destinations(self.allow_targets, self.deny_targets, self.allow_ports)
+
+    @property
+    def url(self) -> str:
+        """Where the API is found: the public address if there is one, else where it listens; of one
+        that listens everywhere, on the machine itself."""
+        if self.public_url:
+            return self.public_url
+        host = _HERE.get(self.host, self.host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     @property
     def schedule_retention_ms(self) -> int:
@@ -115,8 +133,15 @@ def from_environment(
             name, text = "--" + field.replace("_", "-"), flags[field]
         if text is not None:
             values[field] = _value(name, text, read)
-    limits = {plan: values.pop(f"rate_{plan}", default) for plan, default in _RATES.items()}
-    return Settings(**values, rate_limits=limits)
+    return Settings(
+        **{name: value for name, value in values.items() if name not in _BY_PLAN},
+        rate_limits=_by_plan(values, "rate", _RATES),
+        stored_bytes=_by_plan(values, "stored_bytes", _STORED_BYTES),
+    )
+
+
+def _by_plan(values: Mapping[str, Any], name: str, defaults: dict[Plan, int]) -> dict[Plan, int]:
+    return {plan: values.get(f"{name}_{plan}", default) for plan, default in defaults.items()}
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
@@ -200,6 +225,33 @@ def _http_url(text: str) -> str:
     return text.rstrip("/")
 
 
+def _ratio(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= 1:  # nan is not either
+        raise ValueError("it must be a number from 0 to 1")
+    return found
+
+
+def _secret_keys(text: str) -> tuple[bytes, ...]:
+    found = []
+    for part in text.split(","):
+        try:
+            key = b64decode(part.strip(), validate=True)
+        except ValueError:
+            key = b""
+        if len(key) != _SECRET_KEY_BYTES:
+            # Without what was given: it may be a key all but a letter.
+            raise SettingsError(
+                "POSTDATE_SECRET_KEY must be the base64 of 32 bytes, as `openssl rand -base64 32`"
+                " prints it, or several of these with commas between, the newest first."
+            )
+        found.append(key)
+    return tuple(found)
+
+
 def _address(text: str) -> str:
     try:
         return str(ipaddress.ip_address(text))
@@ -220,6 +272,7 @@ _READERS: dict[str, Callable[[str], object]] = {
     "public_url": _http_url,
     "trusted_proxies": read_networks,
     "shards": _whole(1, 256),
+    "allowed_hosts": read_names,
     "allow_targets": read_networks,
     "deny_targets": read_denied,
     "allow_ports": read_ports,
@@ -253,5 +306,11 @@ _READERS: dict[str, Callable[[str], object]] = {
     "rate_free": _whole(1),
     "rate_pro": _whole(1),
     "rate_scale": _whole(1),
+    "stored_bytes_free": _whole(1),
+    "stored_bytes_pro": _whole(1),
+    "stored_bytes_scale": _whole(1),
+    "trace_ratio": _ratio,
+    "secret_key": _secret_keys,
     "log_level": _one_of("debug", "info", "warning", "error"),
 }
+_BY_PLAN = {f"{name}_{plan}" for name in ("rate", "stored_bytes") for plan in _RATES}

@@ -208,7 +208,7 @@ class Claimer:
         self._holdings.add(batch.invocations)
         self.claims += 1
         self.claimed += len(batch.invocations)
-        self.taken_over += sum(each.attempt > 1 for each in batch.invocations)
+        self.taken_over += sum(each.taken_over for each in batch.invocations)
         self._claimed(batch)
 
     def _next_claim_ms(self, shard: int, batch: Batch) -> float:

@@ -11,25 +11,21 @@ import ssl
 import time
 from collections.abc import Callable
 
-import msgspec
 import structlog
 
-from scheduler.models import Delivery, Invocation, Outcome
+from scheduler.models import Invocation, Outcome
 from scheduler.settings import Settings
-from scheduler.targets import DestinationNotAllowed, Origin, Target, parse_target
+from scheduler.targets import DestinationNotAllowed, Origin, parse_target
 from worker.deadlines import Deadlines
+from worker.fire import AT_MOST_ONCE, NOT_SENT, Done, Fire
 from worker.guard import Blocked, Guard, Resolve
 from worker.openings import Openings
-from worker.outcome import Failure, answered, concealed, failed, timed_out
+from worker.outcome import Failure, concealed, failed, timed_out
 from worker.pool import Pool
 from worker.race import ConnectFailed, OutOfSockets
 from worker.request import render
 from worker.resolver import SystemResolver
 from worker.wire import Wire
-
-Done = Callable[[Invocation, Outcome, float], None]
-"""Called once per fire with its outcome, and when its first byte was written: by the monotonic
-clock, in seconds, `NOT_SENT` if none was."""
 
 Unsure = Callable[[Invocation], None]
 """Called instead, with nothing sent, if the lease may have ended by the time of the first byte."""
@@ -37,8 +33,10 @@ Unsure = Callable[[Invocation], None]
 StillWanted = Callable[[Invocation], Outcome | None]
 """Asked right before the first byte: None to go on, or the outcome to end with, unsent."""
 
-NOT_SENT = -1.0
-_AT_MOST_ONCE = Delivery.AT_MOST_ONCE  # an enum's member takes a tenth of a microsecond to look up
+Sign = Callable[[Invocation], bytes | None]
+"""Asked right before the first byte: whole header lines, or None if it cannot be signed by now, and
+`Unsure` is to be called."""
+
 # A lease counts as ended so long before it does: what is sent now is not another's by the time that
 # it arrives.
 _LEASE_MARGIN_S = 0.25
@@ -46,85 +44,18 @@ _LEASE_MARGIN_S = 0.25
 _log = structlog.get_logger(__name__)
 
 
-class Fire(msgspec.Struct, eq=False):
-    """One invocation in flight: what its connection answers to, and what its deadline ends."""
-
-    firer: Firer
-    invocation: Invocation
-    target: Target
-    done: Done | None
-    started_s: float
-    deadline_s: float
-    sent_at_s: float = NOT_SENT
-    resent: bool = False
-    wire: Wire | None = None
-    steps: asyncio.Task[None] | None = None  # resolving and connecting, if it has to
-
-    def answered(self, wire: Wire, status_code: int, reason: str, reusable: bool) -> None:
-        """From the wire: the whole answer is here. The wire goes back before `done` fires anew."""
-        self.wire = None
-        try:
-            # At most once needs fresh connections: keeping its old ones would only pile them up.
-            if reusable and self.invocation.request.delivery is not _AT_MOST_ONCE:
-                self.firer.free(wire)
-            else:
-                wire.abort()
-            self.firer.end(self, answered(status_code, reason, self.elapsed_ms()))
-        except Exception:
-            self.firer.fail_internally(self)
-
-    def broke(self, wire: Wire, failure: Failure, silent: bool) -> None:
-        """From the wire: there will be no answer on it.
-
-        A kept connection that dies without one byte of answer was most likely closed by the
-        target while it was idle, so the request is sent once more, as the next attempt.
-        """
-        self.wire = None
-        if silent and wire.exchanges > 1 and not self.resent:
-            self.resent = True
-            self.invocation.attempt += 1
-            self.firer.note_resent(self.invocation)
-            self.firer.connect(self)
-        else:
-            self.firer.end(self, failed(failure, self.elapsed_ms()))
-
-    @property
-    def account_id(self) -> str:
-        return self.invocation.account_id
-
-    @property
-    def is_over(self) -> bool:
-        return self.done is None
-
-    @property
-    def needs_fresh(self) -> bool:
-        """At most once: a kept connection may die unseen, and leave open whether it was sent."""
-        return self.resent or self.invocation.request.delivery is _AT_MOST_ONCE
-
-    @property
-    def is_sent(self) -> bool:
-        """Whether the target has had all of the request."""
-        wire = self.wire
-        return self.sent_at_s != NOT_SENT and (wire is None or wire.has_sent_all)
-
-    def elapsed_ms(self) -> int:
-        """At most the limit: what was answered while this process stood still was in time, as far
-        as anybody knows."""
-        elapsed_s = time.monotonic() - self.started_s
-        return round(elapsed_s * 1000) if elapsed_s < self.firer.limit_s else self.firer.limit_ms
-
-
 class Firer:
     """Fires invocations, up to as many at once as its caller asks for.
 
     To be made inside a running loop. What may be reached, and the limits, come from the settings;
-    the rest is for tests, and for the caller's clock (`still_wanted`).
+    the rest is for tests, and for the caller's clock (`still_wanted`) and secrets (`sign`).
     """
 
     def __init__(
         self,
         settings: Settings,
         *,
+        sign: Sign | None = None,
         still_wanted: StillWanted | None = None,
         resent: Callable[[Invocation], None] | None = None,
         unsure: Unsure | None = None,
@@ -146,6 +77,9 @@ class Firer:
         self._resolver = SystemResolver()
         self._guard = Guard(self.loop, settings.destinations, resolve or self._resolver)
         self._conceals = settings.destination_errors != "exact"
+        if sign is not None and unsure is None:
+            raise ValueError("What cannot be signed has to go somewhere")
+        self._sign = sign
         self._still_wanted = still_wanted
         self._resent = resent
         self._unsure = unsure
@@ -267,7 +201,7 @@ class Firer:
         except Blocked as blocked:
             self.end(fire, self._failed(blocked.failure))
             return
-        if addresses is not None and fire.invocation.request.delivery is not _AT_MOST_ONCE:
+        if addresses is not None and fire.invocation.request.delivery is not AT_MOST_ONCE:
             wire = self.pool.take(target.origin, addresses)
         if wire is None:
             self.connect(fire)
@@ -332,15 +266,19 @@ class Firer:
         fire.wire = wire
         invocation = fire.invocation
         request = invocation.request
+        now_s = time.monotonic()
+        signed = b"" if self._sign is None else self._sign(invocation)
+        if self._unsure is not None and (
+            signed is None or now_s > invocation.lease_until_s - _LEASE_MARGIN_S
+        ):
+            self._postpone(fire, wire, self._unsure)
+            return
+        assert signed is not None
         try:
-            data = render(fire.target, request, invocation.schedule_id, invocation.attempt)
+            data = render(fire.target, request, invocation.schedule_id, invocation.attempt, signed)
         except ValueError:
             self._let_go(fire)
             self.end(fire, failed(Failure.BAD_REQUEST))
-            return
-        now_s = time.monotonic()
-        if now_s > invocation.lease_until_s - _LEASE_MARGIN_S and self._unsure is not None:
-            self._postpone(fire, wire, self._unsure)
             return
         refusal = self._still_wanted(invocation) if self._still_wanted else None
         if refusal is not None:
@@ -351,7 +289,8 @@ class Firer:
         wire.send(fire, data, request.method == "HEAD")
 
     def _postpone(self, fire: Fire, wire: Wire, unsure: Unsure) -> None:
-        """The lease may have ended. If the first attempt was sent, there is an outcome to tell."""
+        """The lease may have ended, or it cannot be signed. If the first attempt was sent, there is
+        an outcome to tell."""
         if fire.resent:
             self._give_up(fire, wire, failed(Failure.CLOSED_EARLY, fire.elapsed_ms()))
             return

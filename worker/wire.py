@@ -14,7 +14,7 @@ import httptools
 import structlog
 
 from scheduler.targets import Origin
-from worker.head import MAX_HEAD_BYTES, SMALL_BYTES, weigh
+from worker.head import ASKING, MAX_HEAD_BYTES, SMALL_BYTES, retry_after, weigh
 from worker.outcome import Failure
 from worker.ration import Ration
 
@@ -60,6 +60,7 @@ class Wire(asyncio.Protocol):
 
     `exchanges` counts those that were started here; `idle_since_s` belongs to the pool, and
     `on_idle_close` is called when the connection ends, or says something, between exchanges.
+    `retry_after` is what a 429 or 503 said so, until the next exchange.
     """
 
     __slots__ = (
@@ -91,6 +92,7 @@ class Wire(asyncio.Protocol):
         "exchanges",
         "idle_since_s",
         "on_idle_close",
+        "retry_after",
         "route",
     )
 
@@ -108,6 +110,7 @@ class Wire(asyncio.Protocol):
     _extra: bool
     _done: bool
     _is_clear: bool  # nothing of an answer has come
+    retry_after: str
 
     def __init__(
         self,
@@ -182,7 +185,7 @@ class Wire(asyncio.Protocol):
             # An answer to nothing: a 408, a TLS alert, a target that lost count.
             self._lose()
             return
-        if data == self._known and self._is_clear and self._is_in_step():
+        if data == self._known and self._is_clear and not self._head_only and self.has_sent_all:
             self._exchange = None
             exchange.answered(self, self._known_status, self._known_reason, True)
             return
@@ -267,28 +270,21 @@ class Wire(asyncio.Protocol):
         reusable = (
             self._keep_alive
             and not self._extra
-            and self._rest is None
+            and self.has_sent_all
             and self._pieces <= PIECES
             and self._status != 101
             and (not self._head_only or data.endswith(b"\r\n\r\n"))
-            and self._transport.get_write_buffer_size() == 0
         )
         reason = self._reason.decode("latin-1")
-        if reusable and not self._heard and not self._head_only:
+        if self._status in ASKING:
+            if not self._heard:
+                self.retry_after = retry_after(data, self._interims)
+        elif reusable and not self._heard and not self._head_only:
             self._known, self._known_status, self._known_reason = data, self._status, reason
         if self._head_only:
             self._parser = httptools.HttpResponseParser(self)  # this one now expects a body
         if exchange is not None:
             exchange.answered(self, self._status, reason, reusable)
-
-    def _is_in_step(self) -> bool:
-        """Whether the whole request has left, so that a whole answer leaves nothing open; that of
-        a HEAD is not what the same bytes are otherwise."""
-        return (
-            not self._head_only
-            and self._rest is None
-            and self._transport.get_write_buffer_size() == 0
-        )
 
     def _weigh(self, data: bytes) -> None:
         """Hold an answer that is not both whole and small to its caps, in bytes as they came.
@@ -334,6 +330,8 @@ class Wire(asyncio.Protocol):
             self._break(Failure.HEADERS_TOO_LARGE)
             return False
         self._framed = head.framed
+        if self._status in ASKING:
+            self.retry_after = retry_after(received, self._interims)
         self._body_bytes = len(received) - head.end
         self._head = None
         return True
@@ -371,6 +369,7 @@ class Wire(asyncio.Protocol):
 
     def _clear_answer(self) -> None:
         self._is_clear = True
+        self.retry_after = ""
         self._status = 0
         self._reason = b""
         self._head = bytearray()

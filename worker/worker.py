@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import random
 import secrets
 import socket
 from collections.abc import Callable, Coroutine
@@ -15,18 +16,21 @@ import structlog
 from metrics.pulse import Pulse
 from metrics.telling import telling
 from scheduler.collector import spare_the_collector
-from scheduler.errors import StoreError, StoreMisconfigured
+from scheduler.errors import SettingsError, StoreError, StoreMisconfigured
 from scheduler.models import Invocation, Outcome
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.claims.claims import Ack, Batch
 from worker.acks import Acks
 from worker.claimer import Claimer
-from worker.firer import NOT_SENT, Firer
+from worker.fire import NOT_SENT
+from worker.firer import Firer
 from worker.holdings import Holdings
 from worker.leases import Leases, Touch
 from worker.outcome import unsent_outcome
 from worker.presence import BEAT_EVERY_S, Lateness, Presence
+from worker.retries import next_attempt_at_ms
+from worker.signatures import READ_EVERY_S, Signatures
 from worker.sockets import fires_at_once
 from worker.tally import Tally, fires_per_s
 from worker.upkeep import Backoff, ended, keep_up
@@ -35,6 +39,7 @@ from worker.wheel import Wheel
 
 if TYPE_CHECKING:
     from worker.told import WorkerSource
+    from worker.traces import Traces
 
 # How long a drain may take beyond the longest fire: for the last acks.
 _DRAIN_EXTRA_S = 5.0
@@ -58,16 +63,32 @@ async def run_worker(
 
         return WorkerSource(pulse, lambda: worker)
 
+    traces = _traces(settings)
     async with telling(settings, source):
         store = await _reached(settings, stopping)
         if store is None:
             return
         try:
             touch = Touch(settings.lease_ms, 1000 * store.uptime_s)
-            worker = Worker(store, settings, touch)
+            worker = Worker(store, settings, touch, traces)
             await worker.run(stopping, on_ready)
         finally:
             await store.aclose()
+            if traces is not None:
+                await asyncio.to_thread(traces.close)
+
+
+def _traces(settings: Settings) -> Traces | None:
+    """Raises SettingsError if fires are to be traced and OpenTelemetry is not installed."""
+    if settings.trace_ratio is None:
+        return None
+    try:
+        from worker.traces import Traces
+    except ImportError:
+        raise SettingsError(
+            "POSTDATE_TRACE_RATIO needs OpenTelemetry: pip install 'postdate[otel]'."
+        ) from None
+    return Traces(settings.trace_ratio)
 
 
 async def _reached(settings: Settings, stopping: asyncio.Event) -> Store | None:
@@ -100,15 +121,23 @@ class Gauges(NamedTuple):
 class Worker:
     """Ties the loops together; each has a file of its own."""
 
-    def __init__(self, store: Store, settings: Settings, touch: Touch) -> None:
+    def __init__(
+        self, store: Store, settings: Settings, touch: Touch, traces: Traces | None = None
+    ) -> None:
         self.store = self._store = store
         self._settings = settings
         self._touch = touch
         self._worker_id = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         self._concurrency = fires_at_once(settings.concurrency)
         self._holdings = Holdings(self._concurrency, settings.held_bytes)
+        self._signatures = Signatures(store, self._holdings, touch)
+        self._traces, sign = traces, self._signatures.header_lines
         self._firer = Firer(
-            settings, still_wanted=self._unsent, resent=self._resent, unsure=self._unsure
+            settings,
+            sign=traces.traced(sign) if traces else sign,
+            still_wanted=self._unsent,
+            resent=self._resent,
+            unsure=self._unsure,
         )
         self._volley = Volley(self._fire)
         self._wheel = Wheel(store.clock, one_clock=not store.server.routed, fire=self._volley.fire)
@@ -141,6 +170,7 @@ class Worker:
             for name, every_s, step in (
                 ("claim", 0.0, self._claimer.step),
                 ("extend", rhythm_s, self._leases.extend_all),
+                ("sign", READ_EVERY_S, self._signatures.read_all),
                 ("heartbeat", BEAT_EVERY_S, self._presence.beat),
                 ("recover", _RECOVER_EVERY_S, self._recover),
             )
@@ -180,8 +210,26 @@ class Worker:
         all of it back unfired."""
         if self._draining:
             self._in_background(self._give_back(batch.invocations))
+        elif self._signatures.missing(batch.invocations):
+            self._in_background(self._read_and_keep(batch))
         elif batch.invocations:
             self._wheel.add(batch.invocations, batch.reading)
+
+    async def _read_and_keep(self, batch: Batch) -> None:
+        """What is claimed ahead has the time for it."""
+        invocations = await self._signatures.read_for(batch.invocations)
+        if self._draining:
+            await self._give_back(invocations)
+        else:
+            self._wheel.add(self._signable(invocations), batch.reading)
+
+    def _signable(self, invocations: list[Invocation]) -> list[Invocation]:
+        """Those whose secrets are here; the others are put off."""
+        unread = self._signatures.missing(invocations)
+        for each in invocations:
+            if each.account_id in unread:
+                self._unsure(each)
+        return [each for each in invocations if each.account_id not in unread]
 
     def _fire(self, invocation: Invocation) -> None:
         unsent = self._unsent(invocation)
@@ -193,21 +241,39 @@ class Worker:
     def _unsent(self, invocation: Invocation) -> Outcome | None:
         if invocation.attempt == 1 and invocation.request.expires_at_ms is None:
             return None
-        return unsent_outcome(invocation, self._store.clock.now_ms())
+        unsent = unsent_outcome(invocation, self._store.clock.now_ms())
+        if unsent is not None:
+            invocation.attempt -= 1  # the one that is not made
+        return unsent
 
     def _ended(self, invocation: Invocation, outcome: Outcome, sent_at_s: float) -> None:
         self._fired += 1
         late_ms = None
         if sent_at_s != NOT_SENT:
-            late_us = self._store.clock.at_us(sent_at_s) - invocation.request.trigger_at_ms * 1000
+            late_us = self._store.clock.at_us(sent_at_s) - invocation.due_at_ms * 1000
             late_ms = max(0, late_us // 1000)
             self._lateness.note(late_ms)
         self.tally.note(invocation, outcome, late_ms)
-        self._acks.add(Ack(invocation, outcome, late_ms))
+        if self._traces is not None:
+            self._traces.ended(invocation, outcome, late_ms)
+        again_ms = None
+        if invocation.request.retries:
+            again_ms = self._again_ms(invocation, outcome, sent_at_s)
+        self._acks.add(Ack(invocation, outcome, late_ms, again_ms))
+
+    def _again_ms(self, invocation: Invocation, outcome: Outcome, sent_at_s: float) -> int | None:
+        return next_attempt_at_ms(
+            invocation,
+            outcome,
+            sent=sent_at_s != NOT_SENT,
+            now_ms=self._store.clock.now_ms(),
+            chance=random.random(),  # noqa: S311  # nobody is to guess it, nor harmed who does
+        )
 
     def _unsure(self, invocation: Invocation) -> None:
-        """Nothing of it was sent, and its lease may have ended: this process stood still, or the
-        store was away. It goes on if the store says that it is ours."""
+        """Nothing of it was sent, and its lease may have ended, or what to sign it with may be
+        another by now: this process stood still, or the store was away. It goes on if the store
+        says that it is ours."""
         self._to_confirm.setdefault(invocation.shard, []).append(invocation)
 
     async def _recover(self) -> None:
@@ -229,10 +295,12 @@ class Worker:
         self._holdings.remove(lost)
         gone = set(lost)
         ours = [each for each in unsure if each not in gone]
+        if ours and not self._draining:
+            ours = await self._signatures.read_for(ours)
         if self._draining:
             await self._give_back(ours)
         else:
-            self._volley.fire(ours)
+            self._volley.fire(self._signable(ours))
 
     async def _regain(self, shard: int) -> None:
         """After a shard was away: first prolong and ack what is held of it, then claim again."""
@@ -261,7 +329,10 @@ class Worker:
             async with asyncio.timeout(limit_s):
                 await self._claimer.stop()
                 unbegun = self._volley.clear() + self._firer.give_up_unbegun()
-                await self._give_back(self._wheel.clear() + unbegun)
+                # Where it is another's by now, that one keeps it.
+                unsure = [each for some in self._to_confirm.values() for each in some]
+                self._to_confirm.clear()
+                await self._give_back(self._wheel.clear() + unbegun + unsure)
                 if self._background:
                     await asyncio.wait(self._background)
                 await self._holdings.emptied()

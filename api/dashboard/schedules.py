@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from base64 import b64encode
+from functools import partial
 from urllib.parse import urlencode
 
 import msgspec
@@ -14,10 +15,11 @@ from litestar.params import FromPath
 from api.dashboard.answer import Raw, redirect
 from api.dashboard.csrf import written
 from api.dashboard.curl import curl_of
+from api.dashboard.indent import indented
 from api.dashboard.render import page
 from api.dashboard.session import ROOT, Viewer, signed_in
 from api.masks import masked
-from api.payload import parse_change
+from api.payload import Change, parse_change
 from api.service import HttpRequest, service_of
 from scheduler.errors import Conflict, InvalidRequest, NotFound
 from scheduler.ids import invocation_id, is_schedule_id
@@ -110,14 +112,14 @@ async def run_again(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
     one."""
     viewer, form = await written(request)
     store = service_of(request).store
-    before = await store.schedules.get(viewer.account_id, schedule_id)
-    again = msgspec.structs.replace(
-        before.request, trigger_at_ms=store.clock.now_ms(), expires_at_ms=None
-    )
+    made = partial(Change({}).of_replay, now_ms=store.clock.now_ms())
     fingerprint = hashlib.sha256(schedule_id.encode()).hexdigest()
     once = Idempotency(f"dashboard {form.get('once', '')}", fingerprint)
-    created = await store.schedules.create_all(viewer.account_id, [again], once)
-    return redirect(request, _address(created.schedule_ids[0], "again"))
+    try:
+        done = await store.replayer.one(viewer.account_id, schedule_id, made, once)
+    except Conflict as conflict:
+        return await _refused(request, viewer, schedule_id, 409, conflict)
+    return redirect(request, _address(str(done.each[0].schedule_id), "again"))
 
 
 async def _refused(
@@ -164,10 +166,7 @@ def _readable(request: Request) -> str | None:
         return b64encode(request.body).decode()
     if request.body_kind is BodyKind.TEXT:
         return request.body.decode()
-    try:
-        return msgspec.json.format(request.body, indent=2).decode()
-    except msgspec.DecodeError:  # half a surrogate pair is in it, which msgspec does not take
-        return request.body.decode()
+    return indented(request.body)
 
 
 def _address(schedule_id: str, note: str = "") -> str:

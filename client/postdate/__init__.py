@@ -27,11 +27,14 @@ from postdate.results import (
     Created,
     Delivery,
     LogEntry,
+    Replayed,
     Schedule,
+    SigningSecret,
     Stats,
     Status,
     TimeRange,
 )
+from postdate.webhooks import VerificationFailed, verify
 
 __all__ = [
     "KEEP",
@@ -51,11 +54,15 @@ __all__ = [
     "Postdate",
     "PostdateError",
     "RateLimited",
+    "Replayed",
     "Schedule",
+    "SigningSecret",
     "Stats",
     "Status",
     "Suspended",
     "TimeRange",
     "Unauthorized",
     "Unavailable",
+    "VerificationFailed",
+    "verify",
 ]

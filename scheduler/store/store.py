@@ -13,6 +13,7 @@ from scheduler.store.accounts.changes import Changes
 from scheduler.store.accounts.deletion import Deletion
 from scheduler.store.accounts.ledger import Ledger
 from scheduler.store.accounts.sessions import Sessions
+from scheduler.store.accounts.signing import Signing
 from scheduler.store.accounts.users import Users
 from scheduler.store.claims.claims import Claims
 from scheduler.store.clock import StoreClock
@@ -21,6 +22,7 @@ from scheduler.store.failures import translated
 from scheduler.store.log.logs import Logs
 from scheduler.store.log.overview import Overview
 from scheduler.store.log.statistics import Statistics
+from scheduler.store.operators.address import Address
 from scheduler.store.operators.census import Census
 from scheduler.store.operators.check import broken_invariants
 from scheduler.store.operators.shards import Shards
@@ -31,6 +33,7 @@ from scheduler.store.schedules.cancellations import Canceller
 from scheduler.store.schedules.failed import Failed
 from scheduler.store.schedules.replays import Replayer
 from scheduler.store.schedules.schedules import Schedules
+from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Server
 
 _OLDEST_SERVER = (7, 0)
@@ -45,7 +48,10 @@ class Store:
         self.clock = StoreClock()
         self.uptime_s = 0  # of the server, when it was inspected
         self.server = server = Server(
-            client, wait_replicas=settings.wait_replicas, plain_lua=plain_lua
+            client,
+            wait_replicas=settings.wait_replicas,
+            plain_lua=plain_lua,
+            secrecy=Secrecy(settings.secret_key),
         )
         self._kept = kept = Retention.of(settings)
         self.shards = Shards(server, settings.shards)
@@ -55,14 +61,16 @@ class Store:
         self.schedules = Schedules(server, self.clock, kept)
         self.failed = Failed(server, self.clock, kept)
         self.replayer = Replayer(server, self.clock, kept, self.failed)
-        self.canceller = Canceller(server, kept)
+        self.canceller = Canceller(server, kept, self.schedules)
         self.claims = Claims(server, self.clock, kept)
         self.logs = Logs(server, self.clock, kept)
         self.stats = Statistics(server, self.clock, kept)
         self.workers = Workers(client, server, self.clock)
         self.users = Users(client, server)
         self.sessions = Sessions(client, server, self.shards)
+        self.address = Address(client)
         self.overview = Overview(server, self.clock)
+        self.signing = Signing(server, self.clock)
         self.ledger = Ledger(server, self.clock, kept)
         self.census = Census(server, self.shards)
         self.system = System(client, server, self.accounts, self.claims, self.workers, self.shards)
@@ -99,6 +107,7 @@ class Store:
     async def start(self) -> None:
         """Reads what must be known before the first use. Safe to repeat."""
         await self.shards.read()
+        await self.server.secrecy.agree(self.client)
         await self.tick()
 
     async def ping(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from scheduler.errors import InvalidRequest
-from scheduler.models import LogEntry, Outcome, Request, Status
+from scheduler.models import LogEntry, LogStatus, Outcome, Request, Status
 from scheduler.store.log.entries import entry as entry_of
 from scheduler.store.log.entries import pack_chunk, url_place
 from scheduler.store.log.logs import LogPage, LogQuery
@@ -37,8 +37,8 @@ async def write(scene: Scene, entries: Sequence[tuple[int, int, Status, str]]) -
 
 def moment(entry: LogEntry, cancelled_at: dict[str, int]) -> int:
     """Where an entry belongs on the timeline."""
-    if entry.status is Status.SCHEDULED:
-        return entry.scheduled_at_ms
+    if entry.status is LogStatus.SCHEDULED:
+        return entry.next_attempt_at_ms or entry.scheduled_at_ms
     return entry.executed_at_ms or cancelled_at[entry.schedule_id]
 
 
@@ -62,6 +62,9 @@ async def mixed(scene: Scene) -> dict[str, int]:
             await scene.clock.pass_ms(3)
     for n in range(12):
         await scene.create(60_000 + n // 2, url=URLS[n % 3])
+    for n in range(4):
+        await scene.create(-2000, url=URLS[n % 3])
+        assert await scene.retry([await scene.claim_one()], 60_000 + n) == [1]
     return cancelled_at
 
 
@@ -69,10 +72,10 @@ async def mixed(scene: Scene) -> dict[str, int]:
 async def test_every_filter_in_both_orders_finds_what_a_plain_search_finds(scene: Scene) -> None:
     cancelled_at = await mixed(scene)
     everything = await scene.log()
-    assert len(everything) == 36
+    assert len(everything) == 36 + 2 * 4
     moments = sorted({moment(entry, cancelled_at) for entry in everything})
     chance = random.Random(7)
-    for status in (None, *Status):
+    for status in (None, *LogStatus):
         for url in (None, URLS[1], "https://example.com/none"):
             for _ in range(3):
                 from_ms, to_ms = (
@@ -113,7 +116,7 @@ async def test_a_full_page_at_the_very_end_has_no_cursor(scene: Scene) -> None:
 
 
 async def test_an_empty_log_is_an_empty_page(scene: Scene) -> None:
-    for status in (None, *Status):
+    for status in (None, *LogStatus):
         page = await scene.store.logs.page(scene.account_id, LogQuery(status=status))
         assert page == LogPage([], None)
 
@@ -306,3 +309,26 @@ def _same_bucket(url: str) -> str:
     bucket, _ = url_place(url)
     candidates = (f"https://example.org/{n}" for n in range(100_000))
     return next(each for each in candidates if url_place(each)[0] == bucket)
+
+
+LONG = "https://example.com/hook"
+
+
+async def test_of_a_long_url_the_log_has_the_start_and_finds_it_by_the_whole(scene: Scene) -> None:
+    alike = [LONG.ljust(600, "a") + tail for tail in ("1", "2")]
+    urls = [*alike, LONG.ljust(512, "b"), LONG.ljust(513, "c")]
+    for url in urls:
+        await scene.run(url=url)
+    cancelled = await scene.create(60_000, url=alike[0])
+    await scene.store.schedules.cancel(scene.account_id, cancelled)
+    shown = [url if len(url) <= 512 else url[:511] + "…" for url in urls]
+    assert [entry.url for entry in await scene.log(descending=False)] == [*shown, shown[0]]
+    for url, is_shown, times in zip(urls, shown, (2, 1, 1, 1), strict=True):
+        assert [entry.url for entry in await scene.log(url=url)] == [is_shown] * times
+    assert await scene.log(url=LONG.ljust(600, "a") + "3") == []
+
+
+async def test_while_it_waits_a_long_url_is_told_as_it_is(scene: Scene) -> None:
+    url = LONG.ljust(2000, "a")
+    await scene.create(60_000, url=url)
+    assert [entry.url for entry in await scene.log(url=url)] == [url]

@@ -17,7 +17,7 @@ import trustme
 from scheduler.models import Delivery, Invocation, Outcome, Status
 from tests.worker.firing import OK, Fired, fired, firer_for_tests, invocation_of
 from tests.worker.scripted import Line, answer, answering, playing, until
-from worker.firer import NOT_SENT
+from worker.fire import NOT_SENT
 from worker.guard import Resolve
 from worker.pool import IDLE_LIMIT_S, system_ssl_context
 

@@ -16,6 +16,7 @@ from scheduler.errors import (
     InvalidRequest,
     KeyReused,
     NotFound,
+    QuotaExceeded,
 )
 from scheduler.models import Idempotency, Request, Schedule, Status
 from scheduler.store import keys
@@ -34,6 +35,7 @@ _REPLAY = Script("schedules/replay")
 # What the script answers; its header says it at length.
 _DONE, _ASKED_BEFORE, _NO_ACCOUNT, _KEY_REUSED = 1, 0, -1, -2
 _FOR_THE_SCRIPT = ord(" ")
+_UNTIL_DIGITS = 12
 
 Made = Callable[[Schedule], Request]
 
@@ -47,6 +49,7 @@ class Verdict(IntEnum):
     REPLAYED_BEFORE = 3
     UNPAID = 4
     CANCELLED = 5
+    NO_ROOM = 6
 
 
 SENTENCES = {
@@ -54,7 +57,8 @@ SENTENCES = {
     Verdict.NOT_ENDED: "The schedule has not ended yet",
     Verdict.REPLAYED_BEFORE: "The schedule was replayed already",
     Verdict.UNPAID: str(InsufficientCredits()),
-    Verdict.CANCELLED: "The schedule was cancelled, so what it would have sent is not kept",
+    Verdict.NO_ROOM: str(QuotaExceeded()),
+    Verdict.CANCELLED: "Its body was not kept when it was cancelled",
 }
 
 
@@ -120,16 +124,20 @@ class Replayer:
         self._clock = clock
         self._retention = retention
         self._failed = failed
+        # By this process, since it began.
+        self.created = 0
 
     async def one(
         self, account_id: str, schedule_id: str, made: Made, once: Idempotency | None = None
     ) -> Replays:
         """Replays one that has ended, whether it was replayed before or not.
 
-        Raises NotFound, Conflict, InsufficientCredits, KeyReused, StoreUnavailable (nothing was
-        changed), OutcomeUnknown, and whatever `made` raises. With `once`, safe to repeat for 24
-        hours; without, each call makes another.
+        Raises NotFound, Conflict, InsufficientCredits, QuotaExceeded, KeyReused, StoreUnavailable
+        (nothing was changed), OutcomeUnknown, and whatever `made` raises. With `once`, safe to
+        repeat for 24 hours; without, each call makes another.
         """
+        if not ids.is_schedule_id(schedule_id):
+            raise _refusal(Verdict.UNKNOWN)
         found = await self._read(account_id, [schedule_id])
         done = await self._done(account_id, _judged([schedule_id], found, made), once, again=True)
         [replay] = done.each
@@ -159,10 +167,15 @@ class Replayer:
         self, account_id: str, selected: Selection, made: Made, once: Idempotency | None = None
     ) -> Replays:
         """Replays dead letters, the oldest first; as `by_id`. They leave the list, so that a
-        repeat goes on with others."""
+        repeat goes on with others. What `next_cursor` leads on to ends with what had failed by
+        now: a replay that fails again meanwhile would have no end. Raises InvalidRequest for a bad
+        cursor."""
+        selected, until_ms = _until(selected, self._clock.now_ms())
         page = await self._failed.page(account_id, selected)
         originals = [each.schedule_id for each in page.schedules]
         asked = _judged(originals, page.schedules, made)
+        if page.next_cursor is not None:
+            page = page._replace(next_cursor=f"{page.next_cursor}{until_ms:0{_UNTIL_DIGITS}x}")
         return await self._done(account_id, asked._replace(next_cursor=page.next_cursor), once)
 
     async def before(self, account_id: str, once: Idempotency) -> Replays | None:
@@ -209,7 +222,9 @@ class Replayer:
             told = _told(text)
             # Our own ids: this call's first attempt did it, and its reply was lost.
             return told._replace(replayed=noted(text).schedule_ids[0] != new[0])
-        return _told_by(what, text.decode(), new)
+        done = _told_by(what, text.decode(), new)
+        self.created += sum(each.schedule_id is not None for each in done.each)
+        return done
 
     def _arguments(
         self,
@@ -227,10 +242,24 @@ class Replayer:
         else:
             arguments += (once_name(once), ONCE_KEPT_MS, asked(once))
             arguments += (ids.to_bytes(new[0]), what.note())
+        arguments += (len(kept.quotas) // 2, *kept.quotas)
         for original, schedule_id, request in zip(_sent(what), new, what.requests, strict=True):
             arguments += (ids.local(original), ids.local(schedule_id))
-            arguments += (request.trigger_at_ms, stored.pack_request(request))
+            arguments += (request.trigger_at_ms, stored.seal_request(request, self._server.secrecy))
         return arguments
+
+
+def _until(selected: Selection, now_ms: int) -> tuple[Selection, int]:
+    """The selection with what its cursor says of the moment at which the walk began."""
+    if selected.cursor is None:
+        return selected, now_ms
+    cursor, digits = selected.cursor[:-_UNTIL_DIGITS], selected.cursor[-_UNTIL_DIGITS:]
+    try:
+        until_ms = int(digits, 16)
+    except ValueError:
+        raise InvalidRequest([FieldError("cursor", "not a cursor from nextCursor")]) from None
+    to_ms = until_ms if selected.to_ms is None else min(selected.to_ms, until_ms)
+    return selected._replace(cursor=cursor, to_ms=to_ms), until_ms
 
 
 def _judged(originals: Sequence[str], found: Sequence[Schedule | None], made: Made) -> _Asked:
@@ -249,8 +278,7 @@ def _verdict(found: Schedule | None) -> Verdict | None:
         return Verdict.UNKNOWN
     if found.status is Status.SCHEDULED:
         return Verdict.NOT_ENDED
-    # Of these the body is not kept.
-    return Verdict.CANCELLED if found.status is Status.CANCELLED else None
+    return Verdict.CANCELLED if found.body_dropped else None
 
 
 def _sent(what: _Asked) -> list[str]:
@@ -295,4 +323,6 @@ def _refusal(verdict: Verdict) -> Exception:
             return Conflict(sentence, Status.CANCELLED)
         case Verdict.UNPAID:
             return InsufficientCredits()
+        case Verdict.NO_ROOM:
+            return QuotaExceeded()
     return NotFound(sentence)
