@@ -43,6 +43,12 @@ COMMANDS = {
         "cli.accounts:account_group", "Make accounts, list them, change them, give them credits."
     ),
     "key": Entry("cli.keys:key_group", "Make API keys, list them, deactivate them."),
+    "hold": Entry("cli.hold:hold_command", "Have no worker claim anything for a while."),
+    "resume": Entry("cli.hold:resume_command", "Have workers claim again what is due."),
+    "backup": Entry("cli.backup:backup_command", "Copy the embedded store, while it goes on."),
+    "restore": Entry(
+        "cli.restore:restore_command", "After a restore: fire again what is due, or end it unsent."
+    ),
     "check": Entry(
         "cli.check:check_command", "Read the whole store and report every broken invariant."
     ),
