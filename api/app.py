@@ -10,12 +10,15 @@ from litestar import HttpMethod, Litestar, route
 from litestar.datastructures import State
 
 from api.batch import create_schedules
+from api.cancel import cancel_schedules
 from api.dashboard.routes import dashboard_router
 from api.errors import on_exception
 from api.health import healthz, readyz
+from api.hosts import Hosts
 from api.methods import App, tell_methods
 from api.openapi import document
 from api.reference import browse_schema, get_asset, get_schema
+from api.replay import replay_schedule, replay_schedules
 from api.schedule import (
     cancel_schedule,
     change_schedule,
@@ -24,6 +27,7 @@ from api.schedule import (
     list_schedules,
 )
 from api.service import Service
+from api.signing import get_secrets, rotate_secret
 from api.stats import get_credits, get_usage, list_logs
 from scheduler.settings import Settings
 from scheduler.store import Store
@@ -35,9 +39,14 @@ _ROUTES = [
     get_schedule,
     change_schedule,
     cancel_schedule,
+    cancel_schedules,
+    replay_schedule,
+    replay_schedules,
     get_usage,
     list_logs,
     get_credits,
+    get_secrets,
+    rotate_secret,
     healthz,
     readyz,
     browse_schema,
@@ -59,6 +68,7 @@ def create_app(settings: Settings, store: Store | None = None) -> Litestar:
             dashboard_router(),
         ],
         tally=service.tally,
+        hosts=Hosts(settings),
         state=State({"service": service}),
         lifespan=[_running],
         exception_handlers={Exception: on_exception},

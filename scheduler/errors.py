@@ -47,6 +47,10 @@ class EmailTaken(PostdateError):
     """An account has this e-mail address."""
 
 
+class TooMany(PostdateError):
+    """The account has as many of these as it may have; nothing was changed."""
+
+
 class KeyReused(PostdateError):
     """The Idempotency-Key came with another body before; nothing was done."""
 
@@ -66,6 +70,16 @@ class InsufficientCredits(PostdateError):
 
     def __init__(self) -> None:
         super().__init__("Insufficient credits")
+
+
+class TooManySecrets(PostdateError):
+    """So many signing secrets are good already that there can be no more for now."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(
+            f"{most} signing secrets are good already: keep the earlier ones for a shorter time, or"
+            " wait until one has ended"
+        )
 
 
 class QuotaExceeded(PostdateError):

@@ -19,6 +19,7 @@ from scheduler.destinations import (
     Network,
     Ports,
     read_denied,
+    read_names,
     read_networks,
     read_ports,
 )
@@ -31,6 +32,7 @@ LOOPBACK: tuple[Network, ...] = (
 )
 
 DAY_MS = 86_400_000
+_HERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 _CLOSE = 0.8  # of names that all begin alike
 # Where a customer's commands find a Postdate, and with which key.
 _OF_THE_COMMAND_LINE = {"POSTDATE_URL", "POSTDATE_API_KEY"}
@@ -53,6 +55,7 @@ class Settings(msgspec.Struct, frozen=True):
     public_url: str | None = None
     trusted_proxies: tuple[Network, ...] = ()
     shards: int | None = None
+    allowed_hosts: tuple[str, ...] = ()
     allow_targets: tuple[Network, ...] = ()
     deny_targets: Denied = Denied()
     allow_ports: Ports = WEB_PORTS
@@ -90,6 +93,15 @@ class Settings(msgspec.Struct, frozen=True):
     @property
     def destinations(self) -> Destinations:
         return Destinations(self.allow_targets, self.deny_targets, self.allow_ports)
+
+    @property
+    def url(self) -> str:
+        """Where the API is found: the public address if there is one, else where it listens; of one
+        that listens everywhere, on the machine itself."""
+        if self.public_url:
+            return self.public_url
+        host = _HERE.get(self.host, self.host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     @property
     def schedule_retention_ms(self) -> int:
@@ -229,6 +241,7 @@ _READERS: dict[str, Callable[[str], object]] = {
     "public_url": _http_url,
     "trusted_proxies": read_networks,
     "shards": _whole(1, 256),
+    "allowed_hosts": read_names,
     "allow_targets": read_networks,
     "deny_targets": read_denied,
     "allow_ports": read_ports,

@@ -12,7 +12,7 @@ from api.dashboard.session import signed_in
 from api.query import moment
 from api.service import HttpRequest, service_of
 from scheduler.errors import InvalidRequest
-from scheduler.models import Status
+from scheduler.models import LogStatus
 from scheduler.store.log.logs import LogPage, LogQuery
 
 _PER_PAGE = 50
@@ -45,7 +45,7 @@ async def logs_page(request: HttpRequest) -> Raw:
         asked=asked,
         filters=filters,
         faults=faults,
-        statuses=list(Status),
+        statuses=list(LogStatus),
         cursor=cursor,
         first="?" + urlencode(filters),
         more="?" + urlencode({**filters, "cursor": found.next_cursor})
@@ -71,10 +71,10 @@ def _query(
     status = None
     if asked["status"]:
         try:
-            status = Status(asked["status"])
+            status = LogStatus(asked["status"])
         except ValueError:
             faults["status"] = "There is no such status."
-    if status is not Status.SCHEDULED and times["to"] is None:
+    if status is not LogStatus.SCHEDULED and times["to"] is None:
         times["to"] = now_ms + _CLOCK_TOLERANCE_MS
     return LogQuery(
         status=status,

@@ -23,6 +23,7 @@ from api.dashboard.render import sentence
 from api.dashboard.schedules import HANDLERS as SCHEDULES
 from api.dashboard.session import SIGN_IN, NotSignedIn, seen, signed_in
 from api.dashboard.signin import HANDLERS as SIGNIN
+from api.dashboard.signing import HANDLERS as SIGNING
 from api.dashboard.static import static_file
 from api.dashboard.system import HANDLERS as SYSTEM
 from api.reading import BodyEncoded, BodyTooLarge, ClientDisconnected
@@ -37,6 +38,7 @@ from scheduler.errors import (
     QuotaExceeded,
     StoreError,
     Suspended,
+    TooManySecrets,
 )
 
 _log = structlog.get_logger()
@@ -47,6 +49,7 @@ _TOLD: tuple[tuple[type[PostdateError], int, str], ...] = (
     (InsufficientCredits, 402, "No credits left"),
     (InvalidRequest, 400, "That is not valid"),
     (Conflict, 409, "Too late"),
+    (TooManySecrets, 409, "Not now"),
     (Forbidden, 403, "Refused"),
     (Suspended, 403, "Suspended"),
     (BodyTooLarge, 413, "Too large"),
@@ -64,7 +67,7 @@ async def no_such_page(request: HttpRequest, rest: FromPath[str]) -> Raw:
 
 
 def dashboard_router() -> Router:
-    pages = (SIGNIN, OVERVIEW, SCHEDULES, LOGS, KEYS, CREDITS, HOLDER, SYSTEM)
+    pages = (SIGNIN, OVERVIEW, SCHEDULES, LOGS, KEYS, SIGNING, CREDITS, HOLDER, SYSTEM)
     return Router(
         path="/dashboard",
         route_handlers=[*chain.from_iterable(pages), static_file, no_such_page],

@@ -14,6 +14,7 @@ from litestar.params import FromPath
 from api.dashboard.answer import Raw, redirect
 from api.dashboard.csrf import written
 from api.dashboard.curl import curl_of
+from api.dashboard.indent import indented
 from api.dashboard.render import page
 from api.dashboard.session import ROOT, Viewer, signed_in
 from api.masks import masked
@@ -167,10 +168,7 @@ def _readable(request: Request) -> str | None:
         return b64encode(request.body).decode()
     if request.body_kind is BodyKind.TEXT:
         return request.body.decode()
-    try:
-        return msgspec.json.format(request.body, indent=2).decode()
-    except msgspec.DecodeError:  # half a surrogate pair is in it, which msgspec does not take
-        return request.body.decode()
+    return indented(request.body)
 
 
 def _address(schedule_id: str, note: str = "") -> str:

@@ -26,11 +26,15 @@ _SCHEDULE = {
     "statusCode": 200,
     "responseTimeMs": 41,
     "errorMessage": "",
+    "replayOf": None,
+    "replayedAs": None,
 }
 _WAITING = {
     **_SCHEDULE,
     "status": "scheduled",
     **dict.fromkeys(("executedAt", "statusCode", "responseTimeMs", "errorMessage")),
+    "attempts": 0,
+    "nextAttemptAt": None,
 }
 _LOG_ENTRY = {
     "invocationId": _INVOCATION_ID,
@@ -44,6 +48,22 @@ _LOG_ENTRY = {
     "statusCode": 503,
     "responseTimeMs": 41,
     "errorMessage": "Service Unavailable",
+    "attempt": 1,
+    "nextAttemptAt": None,
+}
+_REPLAY_ID = "sch_01m7td70g0fw3s9s2m2v2v2v2w"
+_REPLAY_INVOCATION_ID = "inv_01m7td70g0fw3s9s2m2v2v2v2w"
+_SECRET = {
+    "secretId": "sec_q7m2x0v9k4tz",
+    "secret": "whsec_rjpTzW3AB3nWzoMb7QZ1Jn2aPyTWaYgLO1mYJ0wX4tE=",
+    "createdAt": "2026-11-19T17:21:04.512Z",
+    "expiresAt": None,
+}
+_ENDING_SECRET = {
+    "secretId": "sec_1c8h5e3d0n6w",
+    "secret": "whsec_0hX0V4XHzbQYVbR3PxvUPCbVtnUwqkkVKIbHMUo1UIs=",
+    "createdAt": "2026-10-01T08:00:00.000Z",
+    "expiresAt": "2026-11-20T17:21:04.512Z",
 }
 _URL_ERROR = {"field": "targetUrl", "message": "It must be an absolute http or https URL."}
 
@@ -56,6 +76,13 @@ _IDEMPOTENCY_KEY: Schema = {
     "body is answered as it was the first time, with `Idempotency-Replayed: true`, and costs "
     "nothing; with another body it is a 422. Only what was stored is remembered.",
     "example": "order-8412-reminder",
+}
+_IDEMPOTENCY_KEY_OF_A_ROTATION: Schema = {
+    **_IDEMPOTENCY_KEY,
+    "description": "A name of your own for this rotation. For 24 hours the same key with the same "
+    "body makes no further secret: the answer is how they stand by then, with "
+    "`Idempotency-Replayed: true`.",
+    "example": "leaked-2026-11",
 }
 _OF_ONE: Schema = {
     "name": "scheduleId",
@@ -78,6 +105,7 @@ class Operation(msgspec.Struct, frozen=True):
     parameters: tuple[Schema, ...] = ()
     query: tuple[Parameter, ...] = ()
     body: str | None = None
+    body_required: bool = True
     replays: bool = False
     public: bool = False
 
@@ -148,6 +176,66 @@ OPERATIONS = {
         errors=(404, 409),
         parameters=(_OF_ONE,),
     ),
+    "cancelSchedules": Operation(
+        "Schedules",
+        bodies.CancelledManyBody,
+        {
+            "schedules": [
+                {"scheduleId": _SCHEDULE_ID, "status": "cancelled"},
+                {
+                    "code": 409,
+                    "error": "Execution has started",
+                    "details": [],
+                    "scheduleId": _REPLAY_ID,
+                    "status": "scheduled",
+                },
+            ],
+            "creditsRemaining": 1000,
+            "nextCursor": None,
+        },
+        errors=(413, 415),
+        body="CancelManyRequest",
+    ),
+    "replaySchedule": Operation(
+        "Schedules",
+        bodies.ReplayBody,
+        {
+            "scheduleId": _REPLAY_ID,
+            "invocationId": _REPLAY_INVOCATION_ID,
+            "message": "Scheduled for 2026-11-20T08:00:00.000Z",
+            "replayOf": _SCHEDULE_ID,
+        },
+        status=201,
+        errors=(402, 404, 409, 413, 415, 422),
+        parameters=(_OF_ONE, _IDEMPOTENCY_KEY),
+        body="ReplayRequest",
+        body_required=False,
+        replays=True,
+    ),
+    "replaySchedules": Operation(
+        "Schedules",
+        bodies.ReplaysBody,
+        {
+            "schedules": [
+                {
+                    "scheduleId": _REPLAY_ID,
+                    "invocationId": _REPLAY_INVOCATION_ID,
+                    "replayOf": _SCHEDULE_ID,
+                },
+                {
+                    "code": 409,
+                    "error": "The schedule was replayed already",
+                    "details": [],
+                    "replayOf": _REPLAY_ID,
+                },
+            ],
+            "nextCursor": None,
+        },
+        errors=(413, 415, 422),
+        parameters=(_IDEMPOTENCY_KEY,),
+        body="ReplayManyRequest",
+        replays=True,
+    ),
     "getUsage": Operation(
         "Statistics",
         bodies.UsageBody,
@@ -167,6 +255,17 @@ OPERATIONS = {
         query=OF_LOGS,
     ),
     "getCredits": Operation("Statistics", bodies.CreditsBody, {"creditsRemaining": 999}),
+    "getSigningSecrets": Operation("Signing", bodies.SecretsBody, {"secrets": [_SECRET]}),
+    "rotateSigningSecret": Operation(
+        "Signing",
+        bodies.SecretsBody,
+        {"secrets": [_SECRET, _ENDING_SECRET]},
+        status=201,
+        errors=(409, 413, 415),
+        parameters=(_IDEMPOTENCY_KEY_OF_A_ROTATION,),
+        body="RotationRequest",
+        replays=True,
+    ),
     "getHealth": Operation("Health", bodies.HealthBody, {"status": "ok"}, public=True),
     "getReadiness": Operation(
         "Health", bodies.HealthBody, {"status": "ready"}, errors=(503,), public=True

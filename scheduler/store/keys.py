@@ -7,11 +7,12 @@ key, and derive from it only the names below, which they spell `K.WAITING`. Pyth
 
 Beside the shards, each in a slot of its own:
 
-    pd:meta                   HASH    number of shards, format
+    pd:meta                   HASH    number of shards, format, the account that `up` made
     pd:workers                HASH    worker -> when it was heard of, and what it said
     pd:name:<name>            STRING  an account's name, reserved -> the account's id
     pd:email:<email>          STRING  an e-mail address, reserved -> the account's id
-    pd:attempts:<whose>       STRING  sign-in attempts counted of late, by e-mail or by address
+    pd:address:<kind>         STRING  where the API is found, as its processes say every minute
+    pd:attempts:<whose>       STRING  sign-in attempts counted of late, by e-mail, address or both
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ LEAVING = "leaving"  # HASH: what `account` was, from the beginning of its delet
 KEYS = "keys"  # ZSET: key id -> created (ms)
 HOLDER = "holder"  # HASH: who signs in: argon2id of the password, epoch of the links
 SESSIONS = "sessions"  # ZSET: SHA-256 of a session -> until when it is open (ms)
-WAITING = "waiting"  # ZSET: schedule -> visible at (ms): triggerAt, or a lease's end
-HELD = "held"  # ZSET: schedule that a worker holds -> triggerAt (ms)
+WAITING = "waiting"  # ZSET: schedule -> due at (ms): triggerAt, a retry, or a lease's end
+HELD = "held"  # ZSET: schedule that a worker holds -> when it was due (ms)
 FAILED = "failed"  # ZSET: dead letter -> when it ended (ms)
 EXPIRING = "expiring"  # HASH: hour -> what those ended schedules weigh that are forgotten in it
-TRIED = "tried"  # HASH: schedule -> attempts used, of those that have had a second one
-SCHEDULE = "s:"  # <schedule>, HASH: `r` the packed request, `o` the outcome, `a` its replay
+TRIED = "tried"  # HASH: schedule -> attempts used, of those that have had more than one, or will
+SCHEDULE = "s:"  # <schedule>, HASH: `r` the request, `o` the outcome, `a` its replay, `n` a retry
 LOG = "log"  # STREAM: a chunk of entries per ack, or one per cancellation
 LOGGED = "logged"  # HASH: `n` entries it counts as, `first` the moment up to which it was trimmed
 INDEX = "index:"  # <what>, STREAM: ids of the chunks that have a status, or a hash of a URL
@@ -62,6 +63,7 @@ MINUTE = "minute:"  # <n>, HASH: its seconds' executions, n counted from the epo
 HOUR = "hour:"  # <n>, HASH: its minutes'
 DAY = "day:"  # <n>, HASH: its hours', and the ledger's movements of that day
 ONCE = "once:"  # <digest>, STRING: what was created with an Idempotency-Key
+SIGNING = "signing"  # LIST: its signing secrets, the newest first
 RATE = "rate"  # STRING: the moment (us) until which its requests are paid for
 OPERATION = "op:"  # <operation>, STRING: one that was done, for a repeat of it
 
@@ -74,6 +76,11 @@ def account_name(name: str) -> str:
 def email(address: str) -> str:
     """The index key that reserves an e-mail address; its value is the account's id."""
     return f"pd:email:{address}"
+
+
+def address(kind: str) -> str:
+    """Where the API is found: its public address, or where a process of it listens."""
+    return f"pd:address:{kind}"
 
 
 def attempts(whose: str) -> str:

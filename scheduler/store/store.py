@@ -13,6 +13,7 @@ from scheduler.store.accounts.changes import Changes
 from scheduler.store.accounts.deletion import Deletion
 from scheduler.store.accounts.ledger import Ledger
 from scheduler.store.accounts.sessions import Sessions
+from scheduler.store.accounts.signing import Signing
 from scheduler.store.accounts.users import Users
 from scheduler.store.claims.claims import Claims
 from scheduler.store.clock import StoreClock
@@ -21,6 +22,7 @@ from scheduler.store.failures import translated
 from scheduler.store.log.logs import Logs
 from scheduler.store.log.overview import Overview
 from scheduler.store.log.statistics import Statistics
+from scheduler.store.operators.address import Address
 from scheduler.store.operators.census import Census
 from scheduler.store.operators.check import broken_invariants
 from scheduler.store.operators.hold import Hold
@@ -57,14 +59,16 @@ class Store:
         self.schedules = Schedules(server, self.clock, kept)
         self.failed = Failed(server, self.clock, kept)
         self.replayer = Replayer(server, self.clock, kept, self.failed)
-        self.canceller = Canceller(server, kept)
+        self.canceller = Canceller(server, kept, self.schedules)
         self.claims = Claims(server, self.clock, kept)
         self.logs = Logs(server, self.clock, kept)
         self.stats = Statistics(server, self.clock, kept)
         self.workers = Workers(client, server, self.clock)
         self.users = Users(client, server)
         self.sessions = Sessions(client, server, self.shards)
+        self.address = Address(client)
         self.overview = Overview(server, self.clock)
+        self.signing = Signing(server, self.clock)
         self.ledger = Ledger(server, self.clock, kept)
         self.census = Census(server, self.shards)
         self.hold = Hold(server, self.clock, self.shards)

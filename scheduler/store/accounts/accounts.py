@@ -7,10 +7,11 @@ from typing import Any
 
 from scheduler import ids
 from scheduler.emails import normal_email
-from scheduler.errors import EmailTaken, NameTaken, NotFound, StoreError
+from scheduler.errors import EmailTaken, NameTaken, NotFound, StoreError, TooMany
 from scheduler.models import Account, ApiKey, Caller, Plan, Rate
 from scheduler.store import keys
 from scheduler.store.accounts.reserved import reserve
+from scheduler.store.accounts.signing import new_secret
 from scheduler.store.accounts.users import email_is_free, reserve_email
 from scheduler.store.coalesce import Coalescer
 from scheduler.store.connection import Client
@@ -28,6 +29,10 @@ _KEY_CREATE = Script("accounts/key_create")
 _KEY_DEACTIVATE = Script("accounts/key_deactivate")
 
 _LEAVING = -1
+_TOO_MANY = -1
+
+MOST_ACTIVE_KEYS = 100
+_MOST_KEYS = 300
 
 
 class Accounts:
@@ -91,7 +96,7 @@ class Accounts:
             raise EmailTaken(f"{address} belongs to another account already.")
         shard, local = _parts(account_id, "acc")
         arguments: list[Argument] = [local, ids.new_operation(), name, plan, credits, address]
-        arguments += (int(operator), self._retention.log_ms)
+        arguments += (int(operator), self._retention.log_ms, *new_secret())
         made = await self._server.repeated(
             lambda: self._server.write(_CREATE, keys.shard(shard), arguments)
         )
@@ -121,6 +126,17 @@ class Accounts:
         if account is None:
             raise NotFound(f"There is no account {account_id}.")
         return account
+
+    async def first(self) -> str | None:
+        """The id of the account that `up` made at its first start, if it did; it may be gone."""
+        with translated():
+            noted = await self._client.hget(keys.META, "first")
+        return None if noted is None else str(noted.decode())
+
+    async def note_first(self, account_id: str) -> None:
+        """Safe to repeat: the first one that was noted stays."""
+        with translated():
+            await self._client.hsetnx(keys.META, "first", account_id)
 
     async def list_accounts(self) -> list[Account]:
         """All accounts, by shard and then by age."""
@@ -160,29 +176,41 @@ class Accounts:
         return int(credits)
 
     async def grant(self, account_id: str, credits: int, operation: str | None = None) -> Account:
-        """Adds credits, exactly once even if a reply is lost. Raises NotFound.
+        """Adds credits, exactly once even if a reply is lost. Raises NotFound; TooMany if all that
+        was ever granted came to more than 2**53.
 
         With the name of an `operation`, once for all calls of that name within a day.
         """
         arguments = (operation or ids.new_operation(), credits, self._retention.log_ms)
-        if not await self._server.repeated(
+        granted = await self._server.repeated(
             lambda: self._server.write(_GRANT, keys.account(account_id), arguments)
-        ):
+        )
+        if not granted:
             raise NotFound(f"There is no account {account_id}.")
+        if granted == _TOO_MANY:
+            raise TooMany("So many credits cannot be counted.")
         return await self.get(account_id)
 
     async def create_key(self, account_id: str, name: str) -> tuple[ApiKey, str]:
-        """A new API key and its value, which is not stored and cannot be shown again."""
+        """A new API key and its value, which is not stored and cannot be shown again.
+
+        Raises NotFound, TooMany. Beyond 300 keys, the oldest inactive one is forgotten.
+        """
         shard, account = _parts(account_id, "acc")
         key_id, value = ids.new_key_id(shard), ids.new_api_key(shard)
         local = _parts(key_id, "key")[1]
         sha256 = ids.hash_api_key(value)
-        arguments = (account, local, sha256, name, ids.api_key_prefix(value))
+        begins = ids.api_key_prefix(value)
+        arguments = (account, local, sha256, name, begins, MOST_ACTIVE_KEYS, _MOST_KEYS)
         made = await self._server.repeated(
             lambda: self._server.write(_KEY_CREATE, keys.shard(shard), arguments)
         )
         if not made:
             raise NotFound(f"There is no account {account_id}.")
+        if made == _TOO_MANY:
+            raise TooMany(
+                f"The account has {MOST_ACTIVE_KEYS} active API keys; deactivate one first."
+            )
         return await self._read_key(shard, sha256), value
 
     async def list_keys(self, account_id: str) -> list[ApiKey]:

@@ -13,63 +13,37 @@
 -- ARGV[6]  how long of that as a dead letter (ms)
 -- ARGV[7]  most dead letters of an account
 -- ARGV[8…] for each account: its name, how many schedules, chunk of log entries, completed, failed,
---          total response time (ms), two lists with how many strings each has before it (buckets
---          of the histograms, by letter and number, and how many fires in each; what the index notes
---          and the digests of it), and for each schedule: schedule, token, packed outcome
+--          total response time (ms), bytes of the packed requests of those completed, of those
+--          failed (nobody changes what is held), two lists with how many strings each has before it
+--          (buckets of the histograms, by letter and number, and how many fires in each; what the
+--          index notes and the digests of it), and for each schedule: schedule, token, packed outcome
 -- Returns  {now (us), a code for each schedule}: 1 recorded, 0 had ended before, -1 another holds
 --          it, 2 not recorded because of the others: to be sent again without those
 --@include now
 --@include moment
 --@include claims/token
+--@include claims/group
 --@include log/append
+--@include log/count
 --@include schedules/failed
 --@include schedules/weight
 local prefix = KEYS[1]
-local ttl_ms, most = tonumber(ARGV[2]), tonumber(ARGV[3])
+local ttl_ms, most, seconds_ms = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local codes = {}
 
--- A code for each of an account's schedules; and whether all are held by their tokens.
-local function judge(base, schedules, first)
-  local scores = redis.call('ZMSCORE', base .. K.WAITING, unpack(schedules))
-  local found, all = {}, true
+-- Of those that have had several; retried ones are among them.
+local function forget_attempts(base, schedules)
+  local used = redis.call('HMGET', base .. K.TRIED, unpack(schedules))
   for i, schedule in ipairs(schedules) do
-    found[i] = 1
-    if not names(ARGV[first + 3 * i - 2], scores[i]) then
-      all = false
-      found[i] = redis.call('HEXISTS', base .. K.SCHEDULE .. schedule, 'o') == 1 and 0 or -1
+    if used[i] then
+      redis.call('HDEL', base .. K.SCHEDULE .. schedule, 'n')
     end
   end
-  return found, all
-end
-
--- Adds to a rollup's bucket; what is kept so long from its first use is not touched again.
-local function add(rollup, bucket, sums, kept_ms)
-  local new = false
-  for i = 1, #sums, 2 do
-    if tonumber(sums[i + 1]) > 0 then
-      local sum = redis.call('HINCRBY', rollup, bucket .. sums[i], sums[i + 1])
-      new = new or sum == tonumber(sums[i + 1])
-    end
-  end
-  if new then
-    redis.call('PEXPIRE', rollup, kept_ms)
-  end
-end
-
--- Seconds within a minute, minutes within an hour, hours within a day.
-local function count(base, at, sums, spread)
-  local second = math.floor(at / 1000)
-  local minute, hour = math.floor(second / 60), math.floor(second / 3600)
-  add(base .. K.MINUTE .. minute, second % 60, sums, ARGV[4])
-  for i = 1, #spread do
-    sums[#sums + 1] = spread[i]
-  end
-  add(base .. K.HOUR .. hour, minute % 60, sums, ttl_ms)
-  add(base .. K.DAY .. math.floor(hour / 24), hour % 24, sums, ttl_ms)
+  redis.call('HDEL', base .. K.TRIED, unpack(schedules))
 end
 
 local function record(base, schedules, first, at)
-  local key, ended_at, letters, weights = base .. K.SCHEDULE, moment(at), {}, {}
+  local key, ended_at, letters = base .. K.SCHEDULE, moment(at), {}
   for i, schedule in ipairs(schedules) do
     local outcome, kept_ms = ARGV[first + 3 * i - 1], ARGV[1]
     if has_failed(outcome) then
@@ -78,10 +52,6 @@ local function record(base, schedules, first, at)
     end
     redis.call('HSET', key .. schedule, 'o', ended_at .. outcome)
     redis.call('PEXPIRE', key .. schedule, kept_ms)
-    weights[kept_ms] = (weights[kept_ms] or 0) + stored_weight(key .. schedule)
-  end
-  for kept_ms, bytes in pairs(weights) do
-    note_expiring(base, bytes, now_ms + kept_ms)
   end
   if #letters > 0 then
     note_failed(base, letters, tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[1]))
@@ -89,39 +59,36 @@ local function record(base, schedules, first, at)
   redis.call('ZREM', base .. K.WAITING, unpack(schedules))
   redis.call('ZREM', base .. K.HELD, unpack(schedules))
   if redis.call('EXISTS', base .. K.TRIED) == 1 then
-    redis.call('HDEL', base .. K.TRIED, unpack(schedules))
+    forget_attempts(base, schedules)
   end
 end
 
--- The list whose length stands at `i`, and where what follows it begins.
-local function list(i)
-  local values = {}
-  for k = i + 1, i + ARGV[i] do
-    values[#values + 1] = ARGV[k]
+-- When what has ended is forgotten: failed ones later than completed ones.
+local function expire(base, completed, completed_bytes, failed, failed_bytes)
+  if completed > 0 then
+    note_expiring(base, weight_of(completed_bytes, completed), now_ms + ARGV[1])
   end
-  return values, i + 1 + #values
+  if failed > 0 then
+    note_expiring(base, weight_of(failed_bytes, failed), now_ms + ARGV[5])
+  end
 end
 
 local i = 8
 while i <= #ARGV do
   local base, size, chunk = prefix .. ARGV[i] .. ':', tonumber(ARGV[i + 1]), ARGV[i + 2]
   local sums = {R.COMPLETED, ARGV[i + 3], R.FAILED, ARGV[i + 4], R.RESPONSE_TIME, ARGV[i + 5]}
-  local spread, places, schedules
-  spread, i = list(i + 6)
+  local completed, failed, bytes = tonumber(ARGV[i + 3]), tonumber(ARGV[i + 4]), i + 6
+  local spread, places
+  spread, i = list(i + 8)
   places, i = list(i)
-  schedules = {}
-  for k = i, i + 3 * size - 1, 3 do
-    schedules[#schedules + 1] = ARGV[k]
-  end
-  local found, all = judge(base, schedules, i)
+  local schedules, found, all = judge(base, i, 3, size)
   if all then
     local at = append(base, chunk, size, places, ttl_ms, most)
+    expire(base, completed, ARGV[bytes], failed, ARGV[bytes + 1])
     record(base, schedules, i, at)
-    count(base, at, sums, spread)
+    count(base, at, sums, spread, ttl_ms, seconds_ms)
   end
-  for _, code in ipairs(found) do
-    codes[#codes + 1] = (code == 1 and not all) and 2 or code
-  end
+  tell(codes, found, all)
   i = i + 3 * size
 end
 return {now_us, codes}

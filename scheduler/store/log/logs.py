@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from scheduler.models import LogEntry, Schedule, Status
+from scheduler.models import LogEntry, LogStatus, Schedule
 from scheduler.rollups import kept_from
 from scheduler.store import keys
 from scheduler.store.clock import StoreClock
@@ -44,7 +44,7 @@ _PAGE = Script("log/page")
 class LogQuery(NamedTuple):
     """What to list: `from_ms` inclusive, `to_ms` exclusive, both on the log's timeline."""
 
-    status: Status | None = None
+    status: LogStatus | None = None
     url: str | None = None
     from_ms: int | None = None
     to_ms: int | None = None
@@ -52,7 +52,7 @@ class LogQuery(NamedTuple):
     descending: bool = True
     cursor: str | None = None
 
-    def wants(self, status: Status, url: str) -> bool:
+    def wants(self, status: LogStatus, url: str) -> bool:
         return self.status in (None, status) and self.url in (None, url)
 
 
@@ -77,9 +77,9 @@ class Logs:
         stretch = span(query.from_ms, query.to_ms, query.cursor, down=query.descending)
         unended = ended = Found[LogEntry]([], None)
         # First what has not ended, then the log: what ends in between is seen twice, not never.
-        if query.status in (None, Status.SCHEDULED):
+        if query.status in (None, LogStatus.SCHEDULED):
             unended = await self._read_unended(account_id, query, stretch)
-        if query.status is not Status.SCHEDULED:
+        if query.status != LogStatus.SCHEDULED:
             ended = await self._read_ended(account_id, query, stretch)
         page = merge([_without(unended, ended), ended], query.limit, stretch)
         return LogPage(page.entries, None if page.next is None else encode_cursor(page.next))
@@ -88,7 +88,7 @@ class Logs:
         self, account_id: str, query: LogQuery, stretch: Span
     ) -> Found[LogEntry]:
         def wanted(schedule: Schedule) -> bool:
-            return query.wants(schedule.status, schedule.request.url)
+            return query.wants(LogStatus.SCHEDULED, schedule.request.url)
 
         found = await self._unended.read(account_id, stretch, query.limit + 1, wanted)
         return Found(
@@ -157,6 +157,8 @@ def _entries_of(stream_id: bytes, packed: bytes, stretch: Span) -> list[tuple[Pl
 
 
 def _without(unended: Found[LogEntry], ended: Found[LogEntry]) -> Found[LogEntry]:
-    """Leaves out of what had not ended what has done so since."""
-    gone = {entry.schedule_id for _, entry in ended.entries}
+    """Leaves out of what had not ended what has done so since; what is retried has not."""
+    gone = {
+        entry.schedule_id for _, entry in ended.entries if entry.status is not LogStatus.RETRYING
+    }
     return Found([e for e in unended.entries if e[1].schedule_id not in gone], unended.reached)
