@@ -5,24 +5,19 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import click
-from redis.asyncio import Redis
+import msgspec
 
 from cli.data_dir import DataDir
 from cli.embedded import is_running
-from cli.options import Context, command
+from cli.options import Context, command, with_store
 from scheduler.errors import PostdateError
-from scheduler.store.failures import translated
+from scheduler.store import Store
 from scheduler.times import format_iso8601
 
 _FILES = "appendonlydir"
-_REWRITES = "auto-aof-rewrite-percentage"
-_PATIENCE_S = 600.0
-_LOOK_EVERY_S = 0.2
 
 
 @click.command(name="backup")
@@ -43,47 +38,23 @@ def backup_command(context: Context, directory: Path) -> None:
         directory.mkdir(mode=0o700, parents=True)
     except OSError as error:
         raise PostdateError(f"{directory} cannot be made: {error.strerror}.") from None
-    at = format_iso8601(asyncio.run(_copied(data_dir, directory)))
-    context.show(
-        {"backup": str(directory), "at": at},
-        f"{directory} is a backup of {at}.",
-    )
 
-
-async def _copied(data_dir: DataDir, to: Path) -> int:
-    """The moment (ms) from which on what was written may not be in the copy."""
-    at_ms = time.time_ns() // 1_000_000
-    if not is_running(data_dir):
-        _copy(data_dir, to)
+    async def copied(store: Store) -> int:
+        async with store.rewrites.held_back():
+            await store.tick()
+            at_ms = store.clock.now_ms()
+            await asyncio.to_thread(_copy, data_dir, directory)
         return at_ms
-    client = Redis.from_url(data_dir.url)
-    try:
-        with translated():
-            async with _no_rewrites(client):
-                seconds, micros = await client.time()
-                await asyncio.to_thread(_copy, data_dir, to)
-    finally:
-        await client.aclose()
-    return int(seconds) * 1000 + int(micros) // 1000
 
-
-@asynccontextmanager
-async def _no_rewrites(client: Redis) -> AsyncIterator[None]:
-    """Meanwhile files are only appended to, and a copy's torn end is cut off as after a crash."""
-    before = str((await client.config_get(_REWRITES))[_REWRITES])
-    await client.config_set(_REWRITES, 0)
-    try:
-        async with asyncio.timeout(_PATIENCE_S):
-            await _rewritten(client)
-        yield
-    finally:
-        await client.config_set(_REWRITES, before)
-
-
-async def _rewritten(client: Redis) -> None:
-    """Returns once no rewrite is under way."""
-    while (await client.info("persistence"))["aof_rewrite_in_progress"]:  # noqa: ASYNC110
-        await asyncio.sleep(_LOOK_EVERY_S)
+    if is_running(data_dir):
+        at_ms = with_store(
+            msgspec.structs.replace(context.settings, redis_url=data_dir.url), copied
+        )
+    else:
+        at_ms = time.time_ns() // 1_000_000
+        _copy(data_dir, directory)
+    at = format_iso8601(at_ms)
+    context.show({"backup": str(directory), "at": at}, f"{directory} is a backup of {at}.")
 
 
 def _copy(data_dir: DataDir, to: Path) -> None:

@@ -27,6 +27,7 @@ from scheduler.store.operators.census import Census
 from scheduler.store.operators.check import broken_invariants
 from scheduler.store.operators.hold import Hold
 from scheduler.store.operators.restore import Restore
+from scheduler.store.operators.rewrites import Rewrites
 from scheduler.store.operators.shards import Shards
 from scheduler.store.operators.system import System
 from scheduler.store.operators.workers import Workers
@@ -72,6 +73,7 @@ class Store:
         self.ledger = Ledger(server, self.clock, kept)
         self.census = Census(server, self.shards)
         self.hold = Hold(server, self.clock, self.shards)
+        self.rewrites = Rewrites(client)
         self.restore = Restore(client, server, self.clock, self.shards, self.claims)
         self.system = System(client, server, self.accounts, self.claims, self.workers, self.shards)
 
