@@ -41,5 +41,6 @@ class Rewrites:
 
     async def _ended(self) -> None:
         with translated():
-            while (await self._client.info("persistence"))["aof_rewrite_in_progress"]:
+            # Nobody tells us when.
+            while (await self._client.info("persistence"))["aof_rewrite_in_progress"]:  # noqa: ASYNC110
                 await asyncio.sleep(_LOOK_EVERY_S)
