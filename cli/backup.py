@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -14,8 +15,10 @@ from cli.data_dir import DataDir
 from cli.embedded import is_running
 from cli.options import Context, command, with_store
 from scheduler.errors import PostdateError
-from scheduler.store import Store
 from scheduler.times import format_iso8601
+
+if TYPE_CHECKING:
+    from scheduler.store import Store
 
 _FILES = "appendonlydir"
 
@@ -24,10 +27,11 @@ _FILES = "appendonlydir"
 @click.argument("directory", type=click.Path(path_type=Path, exists=False))
 @command()
 def backup_command(context: Context, directory: Path) -> None:
-    """Copy the data dir's store to a new DIRECTORY, which `postdate up --data-dir` can start from.
+    """Copy the data dir's store to a new DIRECTORY.
 
-    It may be running meanwhile: the copy is what was on disk at the moment that is printed, the
-    --fired-since of a later `postdate restore`. For a store elsewhere use its own tools.
+    `postdate up --data-dir DIRECTORY` can start from it. The store may be running meanwhile: the copy
+    is what was on disk at the moment that is printed, the --fired-since of a later `postdate
+    restore`. For a store elsewhere use its own tools.
     """
     if context.settings.redis_url is not None:
         raise PostdateError("The store is not this data dir's: back it up with its own tools.")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from cli.options import Context, command, with_store
 from cli.parameters import Moment
 from scheduler.errors import PostdateError
-from scheduler.store import Store
 from scheduler.times import format_iso8601, parse_iso8601
+
+if TYPE_CHECKING:
+    from scheduler.store import Store
 
 
 @click.command(name="restore")
