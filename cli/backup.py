@@ -29,8 +29,8 @@ _FILES = "appendonlydir"
 def backup_command(context: Context, directory: Path) -> None:
     """Copy the data dir's store to a new DIRECTORY.
 
-    `postdate up --data-dir DIRECTORY` can start from it. The store may be running meanwhile: the copy
-    is what was on disk at the moment that is printed, the --fired-since of a later `postdate
+    `postdate up --data-dir DIRECTORY` can start from it. The store may be running meanwhile: the
+    copy is what was on disk at the moment that is printed, the --fired-since of a later `postdate
     restore`. For a store elsewhere use its own tools.
     """
     if context.settings.redis_url is not None:

@@ -52,8 +52,7 @@ COMMANDS = {
     "resume": Entry("cli.hold:resume_command", "Have workers claim again what is due."),
     "backup": Entry("cli.backup:backup_command", "Copy the data dir's store to a new DIRECTORY."),
     "restore": Entry(
-        "cli.restore:restore_command",
-        "Decide about schedules that may have been fired before the store was restored.",
+        "cli.restore:restore_command", "Decide about what may have been fired before a restore."
     ),
     "check": Entry(
         "cli.check:check_command", "Read the whole store and report every broken invariant."

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def restore_command(
     context: Context, fired_since: str, fired_until: str | None, how: str | None
 ) -> None:
-    """Decide about schedules that may have been fired before the store was restored.
+    """Decide about what may have been fired before a restore.
 
     To be called on hold, before `postdate resume`. A backup holds what waited at its moment, though
     it was fired since: that would go out again. --expire ends all that was due by --fired-until as
