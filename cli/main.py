@@ -29,8 +29,9 @@ COMMANDS = {
         "cli.change:change_command", "Change what the waiting schedule ID asks for, or when."
     ),
     "cancel": Entry(
-        "cli.cancel:cancel_command", "Cancel the waiting schedule ID, and have its credit back."
+        "cli.cancel:cancel_command", "Cancel waiting schedules, and have their credits back."
     ),
+    "replay": Entry("cli.replay:replay_command", "Replay schedules that have ended."),
     "logs": Entry(
         "cli.logs:logs_command", "Show the log: what was executed or cancelled, and what waits."
     ),

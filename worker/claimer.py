@@ -213,7 +213,7 @@ class Claimer:
         self._holdings.add(batch.invocations)
         self.claims += 1
         self.claimed += len(batch.invocations)
-        self.taken_over += sum(each.attempt > 1 for each in batch.invocations)
+        self.taken_over += sum(each.taken_over for each in batch.invocations)
         self._claimed(batch)
 
     def _tell_hold(self, *, on_hold: bool) -> None:
