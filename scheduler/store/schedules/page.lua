@@ -3,12 +3,14 @@
 -- and id. The place need not exist any more: it is found by bisection over the ranks.
 -- KEYS[1]  the account's prefix
 -- ARGV     place: triggerAt (ms) and id ('' comes before every id), '1' to read downwards or '0',
---          most members to read of each set, most bytes of packed requests of each
+--          most members to read of each set, most bytes of packed requests of each, a part that a
+--          packed request must have, in small letters ('': any)
 -- Returns  {of those that wait, of those that a worker holds}, each {flat and in order: schedule,
---          triggerAt (ms), packed request; three for each, '1' if there may be more, else '0'}
+--          triggerAt (ms), packed request ('': not this one); three for each, '1' if there may be
+--          more, else '0'}
 local base = KEYS[1]
 local place_ms, place_id = tonumber(ARGV[1]), ARGV[2]
-local down, most = ARGV[3] == '1', tonumber(ARGV[4])
+local down, most, part = ARGV[3] == '1', tonumber(ARGV[4]), ARGV[6]
 
 -- How many members come before the place; or, `inclusive`, at it and before.
 local function rank_of_place(set, inclusive)
@@ -59,10 +61,13 @@ local function page(set, held)
       break
     end
     local shown = not elsewhere[(i + 1) / 2] and redis.call('HGET', base .. K.SCHEDULE .. found[i], 'r')
+    room_bytes = room_bytes - (shown and #shown or 0)
+    if shown and part ~= '' and not string.find(string.lower(shown), part, 1, true) then
+      shown = false
+    end
     flat[#flat + 1] = found[i]
     flat[#flat + 1] = found[i + 1]
     flat[#flat + 1] = shown or ''
-    room_bytes = room_bytes - (shown and #shown or 0)
   end
   return {flat, left and '1' or '0'}
 end

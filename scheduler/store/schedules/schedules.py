@@ -20,7 +20,7 @@ from scheduler.store import keys
 from scheduler.store.clock import StoreClock
 from scheduler.store.coalesce import Coalescer
 from scheduler.store.log.entries import entry, pack_chunk, url_place
-from scheduler.store.log.timeline import encode_cursor, merge, span
+from scheduler.store.log.timeline import encode_cursor, lowered, merge, span
 from scheduler.store.retention import Retention
 from scheduler.store.schedules import stored
 from scheduler.store.schedules.unended import Unended
@@ -156,14 +156,16 @@ class Schedules:
     ) -> SchedulePage:
         """Those that have not ended, by triggerAt and id, a page at a time. Read-only.
 
-        With `url_part`, only those with it in their URL; a page may then be short before the end.
+        With `url_part`, only those with it in their URL, in small letters or large; a page may then
+        be short before the end.
 
         Raises InvalidRequest for a bad cursor. What stays as it is meanwhile is neither skipped
         nor repeated, though thousands share a millisecond and others come and go.
         """
         stretch = span(from_ms, to_ms, cursor, down=descending)
+        part = lowered(url_part)
         found = await self._unended.read(
-            account_id, stretch, limit + 1, lambda each: url_part in each.request.url
+            account_id, stretch, limit + 1, lambda each: part in lowered(each.request.url), part
         )
         page = merge([found], limit, stretch)
         return SchedulePage(page.entries, encode_cursor(page.next) if page.next else None)

@@ -30,9 +30,17 @@ class Unended:
         self._server = server
 
     async def read(
-        self, account_id: str, span: Span, limit: int, wanted: Callable[[Schedule], bool]
+        self,
+        account_id: str,
+        span: Span,
+        limit: int,
+        wanted: Callable[[Schedule], bool],
+        part: bytes = b"",
     ) -> Found[Schedule]:
-        """At least `limit` wanted ones, if the budget reaches so far. Read-only."""
+        """At least `limit` wanted ones, if the budget reaches so far. Read-only.
+
+        Those without `part` somewhere in their request, in small letters, are left out unread.
+        """
         found: list[tuple[Place, Schedule]] = []
         reached: Place | None = span.after
         looked_at, read_bytes, most = 0, 0, min(limit, _CHUNK)
@@ -42,17 +50,20 @@ class Unended:
             and looked_at < _BUDGET
             and read_bytes < _MOST_BYTES
         ):
-            chunk, chunk_bytes = await self._chunk(account_id, span._replace(after=reached), most)
+            rest = span._replace(after=reached)
+            chunk, chunk_bytes = await self._chunk(account_id, rest, most, part)
             found += [each for each in chunk.entries if wanted(each[1])]
             looked_at, read_bytes, most = looked_at + most, read_bytes + chunk_bytes, _CHUNK
             reached = chunk.reached
         return Found(found, reached)
 
-    async def _chunk(self, account_id: str, span: Span, most: int) -> tuple[Found[Schedule], int]:
+    async def _chunk(
+        self, account_id: str, span: Span, most: int, part: bytes
+    ) -> tuple[Found[Schedule], int]:
         """The next ones of both sets, merged up to where both were read; and how many bytes."""
         after = span.after
         tie = after.tie if after.kind == WAITING else ""
-        arguments = (after.ms, tie, int(span.down), most, _CHUNK_BYTES)
+        arguments = (after.ms, tie, int(span.down), most, _CHUNK_BYTES, part)
         replies = await self._server.run(_PAGE, keys.account(account_id), arguments)
         sets = [
             _schedules(values, more == b"1", span, executing=held)
