@@ -11,7 +11,7 @@ from api.answer import note_rate
 from api.query import Parameter, read_query
 from api.reading import forget_body, header
 from api.service import HttpRequest, Service, service_of
-from scheduler.errors import OutcomeUnknown, PostdateError, StoreUnavailable
+from scheduler.errors import OutcomeUnknown, PostdateError, StoreUnavailable, Suspended
 from scheduler.models import Caller
 from scheduler.store import Store
 
@@ -60,7 +60,7 @@ async def authenticate(service: Service, scope: Scope) -> Caller:
     """The caller behind the request's API key, asked of the store each time, so that a
     deactivated key is refused on the very next request.
 
-    Raises Unauthorized, RateLimited, or StoreUnavailable.
+    Raises Unauthorized, RateLimited, Suspended, or StoreUnavailable.
     """
     key = header(scope, b"x-api-key")
     if not key:
@@ -75,6 +75,9 @@ async def authenticate(service: Service, scope: Scope) -> Caller:
         note_rate(scope, caller.rate)
         if caller.rate.wait_s > 0:
             raise RateLimited(caller.rate.wait_s)
+    if caller.suspended:
+        forget_body(scope)
+        raise Suspended
     return caller
 
 

@@ -25,6 +25,7 @@ from scheduler.errors import (
     OutcomeUnknown,
     PostdateError,
     StoreError,
+    Suspended,
 )
 
 _log = structlog.get_logger()
@@ -46,6 +47,7 @@ class Draining(PostdateError):
 # The errors of which a client is told the sentence and no more: status, further headers.
 _PLAIN: tuple[tuple[type[PostdateError], int, dict[str, str] | None], ...] = (
     (InsufficientCredits, 402, None),
+    (Suspended, 403, None),
     (NotFound, 404, None),
     (BodyTooLarge, 413, None),
     (BodyEncoded, 415, {"accept-encoding": "identity"}),
@@ -112,7 +114,7 @@ class _Unrouted(Answer):
         try:
             if header(scope, b"x-api-key"):
                 await authenticate(scope["litestar_app"].state.service, scope)
-        except (Unauthorized, RateLimited) as refusal:
+        except (Unauthorized, RateLimited, Suspended) as refusal:
             await _answer_to_our_own(refusal)(scope, receive, send)
         except StoreError:  # then there is no path like this, whoever asks
             await super().__call__(scope, receive, send)

@@ -7,7 +7,8 @@ A new field is a line in `FIELDS`, an attribute in `scheduler.models.Request`, a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from base64 import b64encode
+from collections.abc import Callable, Collection, Mapping
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from api.rules import Rules
 from scheduler import durations
 from scheduler.errors import FieldError
 from scheduler.http import METHODS, TOKEN_PATTERN, VALUE_PATTERN
-from scheduler.models import Delivery, Request
+from scheduler.models import BodyKind, Delivery, Request
 from scheduler.settings import DAY_MS
 from scheduler.targets import MAX_URL_CHARACTERS
 from scheduler.times import format_iso8601
@@ -49,10 +50,11 @@ class Field(msgspec.Struct, frozen=True):
     """All that is known of one field outside of the model.
 
     `of` is its attribute in a `Request`: fields of the same one are spellings of it, of which a
-    payload may have one. `rule` makes the value of that of one of the right type, and raises
-    ValueError with a sentence, or InvalidRequest. `default` stands for null, and for a field that
-    is left out. `schema` tells clients the rule, as far as JSON Schema can. `show` makes what
-    clients see again, if they do, and `shown` is the schema of that.
+    payload may have one; `sets` are further attributes, which tell later which one it was. `rule`
+    makes the value of that of one of the right type, and raises ValueError with a sentence, or
+    InvalidRequest. `default` stands for null, and for a field that is left out. `schema` tells
+    clients the rule, as far as JSON Schema can. `show` makes what clients see again, if they do,
+    and `shown` is the schema of that.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Field(msgspec.Struct, frozen=True):
     show: Callable[[Any], Any] | None = None
     shown: Schema = {}
     default: Any = None
+    sets: Mapping[str, Any] = {}
     required: bool = False
     changeable: bool = True
 
@@ -76,8 +79,11 @@ class Field(msgspec.Struct, frozen=True):
         return self.default
 
     def shown_of(self, request: Request) -> Any:
-        """What clients see of it."""
+        """What clients see of it: null, if it was spelled as another field."""
         assert self.show is not None
+        for name, value in self.sets.items():
+            if getattr(request, name) != value:
+                return None
         return self.show(getattr(request, self.of))
 
 
@@ -184,6 +190,7 @@ _TABLE = (
         of="body",
         kind=OBJECT,
         rule=rules.target_body,
+        sets={"body_kind": BodyKind.JSON},
         schema={
             "type": ["object", "null"],
             "additionalProperties": True,
@@ -193,6 +200,39 @@ _TABLE = (
         },
         show=lambda body: None if body is None else msgspec.Raw(body),
         shown={"type": ["object", "null"], "additionalProperties": True},
+    ),
+    Field(
+        name="targetBodyText",
+        of="body",
+        kind=TEXT,
+        rule=rules.target_body_text,
+        sets={"body_kind": BodyKind.TEXT},
+        schema={
+            "type": ["string", "null"],
+            "maxLength": rules.MAX_RAW_BODY_BYTES,
+            "description": "Instead of `targetBody`: text, sent as UTF-8, at most 192 KiB, with "
+            "Content-Type: text/plain; charset=utf-8 unless a header says otherwise.",
+            "examples": ["status=due&order=8412"],
+        },
+        show=lambda body: None if body is None else body.decode(),
+        shown={"type": ["string", "null"]},
+    ),
+    Field(
+        name="targetBodyBase64",
+        of="body",
+        kind=TEXT,
+        rule=rules.target_body_base64,
+        sets={"body_kind": BodyKind.BINARY},
+        schema={
+            "type": ["string", "null"],
+            "pattern": f"^{rules.BASE64_PATTERN}$",
+            "description": "Instead of `targetBody`: any bytes, in base64 with padding (RFC 4648), "
+            "at most 192 KiB of them, with Content-Type: application/octet-stream unless a header "
+            "says otherwise.",
+            "examples": ["AAEC/w=="],
+        },
+        show=lambda body: None if body is None else b64encode(body).decode(),
+        shown={"type": ["string", "null"]},
     ),
     Field(
         name="delivery",
@@ -251,4 +291,6 @@ def request_of(values: dict[str, Any]) -> Request:
     if values.get("method") is None:
         values["method"] = "GET" if values.get("body") is None else "POST"
         values["method_given"] = False
+    if values.get("body") is None:
+        values["body_kind"] = BodyKind.JSON
     return Request(**values)

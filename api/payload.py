@@ -122,6 +122,7 @@ def _judged(
             continue
         try:
             values[field.of] = field.judged(text, rules, now_ms)
+            values.update(field.sets)
         except InvalidRequest as refusal:
             findings.extend(refusal.details)
         except ValueError as error:

@@ -6,6 +6,8 @@ ValueError with a sentence, or InvalidRequest.
 
 from __future__ import annotations
 
+import binascii
+
 import msgspec
 
 from api.headers import read_headers
@@ -18,6 +20,11 @@ from scheduler.targets import AddressPolicy, parse_target
 from scheduler.times import parse_iso8601
 
 MAX_PAST_MS = DAY_MS
+MAX_RAW_BODY_BYTES = 192 * 1024
+# What is left over at the end of the bytes is zeroes.
+BASE64_PATTERN = (
+    "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?"
+)
 
 _END_OF_TIME_MS = parse_iso8601("9999-12-31T23:59:59.999Z") + 1
 
@@ -76,6 +83,27 @@ def target_body(text: bytes, rules: Rules, now_ms: int) -> bytes:
     if text[:1] != b"{":
         raise ValueError("It must be a JSON object or null.")
     return text
+
+
+def target_body_text(text: str, rules: Rules, now_ms: int) -> bytes:
+    return _of_a_fair_size(text.encode())
+
+
+def target_body_base64(text: str, rules: Rules, now_ms: int) -> bytes:
+    """Only as RFC 4648 writes it, so that what is shown is what came."""
+    try:
+        body = binascii.a2b_base64(text, strict_mode=True)
+    except ValueError:
+        body = b""
+    if binascii.b2a_base64(body, newline=False).decode() != text:
+        raise ValueError("It must be base64 (RFC 4648) with padding, and without line breaks.")
+    return _of_a_fair_size(body)
+
+
+def _of_a_fair_size(body: bytes) -> bytes:
+    if len(body) > MAX_RAW_BODY_BYTES:
+        raise ValueError(f"It may have at most {MAX_RAW_BODY_BYTES:,} bytes.")
+    return body
 
 
 def delivery(text: str, rules: Rules, now_ms: int) -> Delivery:

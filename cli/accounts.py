@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 import click
 
@@ -10,6 +11,7 @@ from cli.links import link_url
 from cli.options import Context, command, with_store
 from cli.parameters import Name
 from scheduler.emails import normal_email
+from scheduler.errors import NotFound
 from scheduler.models import Account, Plan
 
 if TYPE_CHECKING:
@@ -24,11 +26,12 @@ class AccountJson(TypedDict):
     name: str
     credits: int
     plan: str
+    suspended: NotRequired[bool]
 
 
 @click.group(name="account")
 def account_group() -> None:
-    """Make accounts, list them, give them credits.
+    """Make accounts, list them, change them, give them credits.
 
     One credit pays for one schedule. ACCOUNT is always a name or an id.
     """
@@ -109,6 +112,66 @@ def grant(context: Context, account: str, more: int) -> None:
     _show(context, with_store(context.settings, give))
 
 
+@account_group.command(name="plan")
+@click.argument("account")
+@click.argument("plan", type=click.Choice([plan.value for plan in Plan]))
+@command()
+def change_plan(context: Context, account: str, plan: str) -> None:
+    """Put ACCOUNT on another plan, from its next request on."""
+    _change(context, account, lambda store, found: store.changes.plan(found, Plan(plan)))
+
+
+@account_group.command(name="suspend")
+@click.argument("account")
+@command()
+def suspend(context: Context, account: str) -> None:
+    """Let nothing of ACCOUNT go on until it is resumed.
+
+    Its calls get a 403, and what is due waits: nothing is dropped. What workers have by then, from
+    a moment before its time on, is still sent.
+    """
+    _change(context, account, lambda store, found: store.changes.suspend(found))
+
+
+@account_group.command(name="resume")
+@click.argument("account")
+@command()
+def resume(context: Context, account: str) -> None:
+    """Let ACCOUNT go on.
+
+    What came due while it was suspended is sent now, late; what has expired by then is not.
+    """
+    _change(context, account, lambda store, found: store.changes.resume(found))
+
+
+@account_group.command(name="rename")
+@click.argument("account")
+@click.argument("name", type=Name())
+@command()
+def rename(context: Context, account: str, name: str) -> None:
+    """Call ACCOUNT by another NAME. Its id, keys and schedules stay."""
+    _change(context, account, lambda store, found: store.changes.rename(found, name))
+
+
+@account_group.command(name="delete")
+@click.argument("account")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@command()
+def delete(context: Context, account: str, yes: bool) -> None:
+    """Delete ACCOUNT and all that it has: schedules, log, keys, sessions.
+
+    What waits is not sent, and cannot be had back. Should it be interrupted, the same command goes
+    on with it.
+    """
+    if not yes:
+        click.confirm(_warning(context, account), abort=True, err=True)
+    gone = with_store(context.settings, lambda store: store.deletion.delete(account))
+    context.show(
+        {"accountId": gone.account_id, "name": gone.name, "cancelled": gone.unended},
+        f"{gone.account_id}  {gone.name}  deleted; {gone.unended:,} schedules were cancelled",
+    )
+
+
 @account_group.command(name="link")
 @click.argument("account")
 @click.option("--password", is_flag=True, help="A link that sets the password instead.")
@@ -132,6 +195,33 @@ def link(context: Context, account: str, password: bool) -> None:
     context.show({"accountId": found.account_id, "link": url, "purpose": purpose.value}, url)
 
 
+def _change(
+    context: Context, account: str, change: Callable[[Store, str], Awaitable[Account]]
+) -> None:
+    async def run(store: Store) -> Account:
+        found = await store.accounts.find(account)
+        return await change(store, found.account_id)
+
+    _show(context, with_store(context.settings, run))
+
+
+def _warning(context: Context, account: str) -> str:
+    """What the end of an account ends with it; one whose deletion was interrupted has none left."""
+
+    async def read(store: Store) -> str:
+        try:
+            found = await store.accounts.find(account)
+        except NotFound:
+            return f"Delete what is left of {account}?"
+        pulse = await store.overview.pulse(found.account_id)
+        return (
+            f"Delete {found.name} ({found.account_id}) with {pulse.waiting:,} waiting schedules,"
+            f" {found.credits:,} credits, its log and its keys? This cannot be undone."
+        )
+
+    return with_store(context.settings, read)
+
+
 def _email(text: str) -> str:
     """The address in its stored spelling. Raises click.BadParameter."""
     try:
@@ -145,15 +235,19 @@ def _show(context: Context, account: Account) -> None:
 
 
 def _json(account: Account) -> AccountJson:
-    return {
+    told: AccountJson = {
         "accountId": account.account_id,
         "name": account.name,
         "credits": account.credits,
         "plan": account.plan.value,
     }
+    if account.suspended:
+        told["suspended"] = True
+    return told
 
 
 def _line(account: Account) -> str:
     extras = [account.email] * bool(account.email) + ["operator"] * account.operator
+    extras += ["suspended"] * account.suspended
     told = f"{account.account_id}  {account.name}  {account.credits:,} credits  {account.plan}"
     return "  ".join([told, *extras])

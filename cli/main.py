@@ -33,7 +33,9 @@ COMMANDS = {
     ),
     "api": Entry("cli.roles:api_command", "Serve the HTTP API."),
     "worker": Entry("cli.roles:worker_command", "Fire what is due."),
-    "account": Entry("cli.accounts:account_group", "Make accounts, list them, give them credits."),
+    "account": Entry(
+        "cli.accounts:account_group", "Make accounts, list them, change them, give them credits."
+    ),
     "key": Entry("cli.keys:key_group", "Make API keys, list them, deactivate them."),
     "check": Entry(
         "cli.check:check_command", "Read the whole store and report every broken invariant."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from base64 import b64decode
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,38 @@ class JsonObject(click.ParamType[dict[str, Any]]):
         if not isinstance(found, dict):
             self.fail("it is not a JSON object.", param, ctx)
         return found
+
+
+class Bytes(click.ParamType[bytes]):
+    """Any bytes: `@FILE` reads them from a file, `@-` from standard input."""
+
+    name = "data"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> bytes:
+        if value == "@-":
+            return sys.stdin.buffer.read()
+        if not value.startswith("@"):
+            return str(value).encode()
+        try:
+            return Path(value[1:]).read_bytes()
+        except OSError as error:
+            self.fail(f"{value[1:]} cannot be read: {error.strerror}.", param, ctx)
+
+
+class Base64(click.ParamType[bytes]):
+    """Any bytes, in base64."""
+
+    name = "base64"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> bytes:
+        try:
+            return b64decode(value, validate=True)
+        except ValueError:
+            self.fail(f"{value!r} is not base64.", param, ctx)
 
 
 class Name(click.ParamType[str]):

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from cli.parameters import Duration, Header, JsonObject, Moment, local_zone
+from cli.parameters import Base64, Bytes, Duration, Header, JsonObject, Moment, local_zone
 from cli.remote import Remote, remote_command
 
 
@@ -39,6 +39,14 @@ from cli.remote import Remote, remote_command
 @click.option(
     "--body", type=JsonObject(), metavar="JSON", help="A JSON object; @FILE reads one, @- stdin."
 )
+@click.option("--text", metavar="TEXT", help="Text to send instead, as UTF-8.")
+@click.option(
+    "--data",
+    type=Bytes(),
+    metavar="DATA",
+    help="Any bytes to send instead: @FILE reads a file, @- stdin.",
+)
+@click.option("--base64", type=Base64(), metavar="BASE64", help="Such bytes in base64.")
 @click.option("--delivery", type=click.Choice(["at-least-once", "at-most-once"]))
 @click.option(
     "--expires-at",
@@ -53,6 +61,9 @@ def schedule_command(
     target: str,
     headers: tuple[tuple[str, str], ...],
     body: dict[str, Any] | None,
+    text: str | None,
+    data: bytes | None,
+    base64: bytes | None,
     **options: Any,
 ) -> None:
     """Have URL called at a chosen time. Costs one credit.
@@ -62,5 +73,14 @@ def schedule_command(
     """
     if [options["at"], options["in_"], options["delay"]].count(None) != 2:
         raise click.UsageError("Say when, with one of --in, --delay and --at.")
-    created = remote.client.schedule(target, json=body, headers=dict(headers) or None, **options)
+    if [body, text, data, base64].count(None) < 3:
+        raise click.UsageError("Give one body, with --body, --text, --data or --base64.")
+    created = remote.client.schedule(
+        target,
+        json=body,
+        text=text,
+        data=data if base64 is None else base64,
+        headers=dict(headers) or None,
+        **options,
+    )
     remote.show(created, f"{created.schedule_id}  {created.message}")

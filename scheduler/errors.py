@@ -54,6 +54,13 @@ class KeyReused(PostdateError):
         super().__init__("This Idempotency-Key was used with another body before")
 
 
+class Suspended(PostdateError):
+    """The account is suspended: an operator has to let it go on."""
+
+    def __init__(self) -> None:
+        super().__init__("This account is suspended; what is due waits until it is resumed")
+
+
 class InsufficientCredits(PostdateError):
     """The account cannot pay; nothing was deducted."""
 

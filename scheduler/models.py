@@ -27,12 +27,33 @@ class Delivery(StrEnum):
     AT_MOST_ONCE = "at-most-once"
 
 
+class BodyKind(StrEnum):
+    """How a body was given: as a JSON object, as text, or as any bytes."""
+
+    JSON = "json"
+    TEXT = "text"
+    BINARY = "binary"
+
+    @property
+    def content_type(self) -> str:
+        """What it is sent as, unless a header says otherwise."""
+        return _CONTENT_TYPES[self]
+
+
+_CONTENT_TYPES = {
+    BodyKind.JSON: "application/json",
+    BodyKind.TEXT: "text/plain; charset=utf-8",
+    BodyKind.BINARY: "application/octet-stream",
+}
+
+
 class Request(msgspec.Struct, array_like=True, frozen=True):
     """The accepted request and its time.
 
     Stored as one msgpack array: the order of the fields is the stored format, so new ones
-    go to the end, with a default. `body` is the JSON text exactly as it came in. A method that
-    was not given is the default of the body, and follows it when that changes.
+    go to the end, with a default. `body` is what is sent, of JSON the text exactly as it
+    came in. A method that was not given is the default of the body, and follows it when that
+    changes.
     """
 
     trigger_at_ms: int
@@ -43,6 +64,7 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
     delivery: Delivery = Delivery.AT_LEAST_ONCE
     expires_at_ms: int | None = None
     method_given: bool = True
+    body_kind: BodyKind = BodyKind.JSON
 
 
 class Schedule(msgspec.Struct, frozen=True):
@@ -79,7 +101,7 @@ class Invocation(msgspec.Struct, eq=False):
     had to send it again on a fresh connection.
     `token` names the lease: when it ends (us, the store's clock), or several such moments with a
     colon between if the reply to an extension was lost. `lease_until_s` is the moment of this
-    process's monotonic clock until which it surely is ours.
+    process's monotonic clock until which it surely is ours. `size_bytes`: of the request as stored.
     """
 
     shard: int
@@ -89,6 +111,7 @@ class Invocation(msgspec.Struct, eq=False):
     attempt: int
     lease_until_s: float
     request: Request
+    size_bytes: int = 0
 
 
 class LogEntry(msgspec.Struct, frozen=True):
@@ -151,6 +174,7 @@ class Account(msgspec.Struct, frozen=True):
     created_at_ms: int
     email: str = ""
     operator: bool = False
+    suspended: bool = False
 
 
 class ApiKey(msgspec.Struct, frozen=True):
@@ -178,12 +202,16 @@ class Rate(msgspec.Struct, frozen=True):
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who makes an API request: the account behind an active key; `rate` if its plan has one."""
+    """Who makes an API request: the account behind an active key; `rate` if its plan has one.
+
+    Of a suspended account no call is carried out.
+    """
 
     account_id: str
     key_id: str
     plan: Plan
     rate: Rate | None = None
+    suspended: bool = False
 
 
 class Idempotency(msgspec.Struct, frozen=True):

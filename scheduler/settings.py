@@ -42,6 +42,7 @@ class Settings(msgspec.Struct, frozen=True):
     allow_targets: tuple[Network, ...] = ()
     concurrency: int = 4096
     max_connections_per_origin: int = 256
+    held_bytes: int = 64 * 1024 * 1024
     fire_timeout_ms: int = 30_000
     lease_ms: int = 15_000
     claim_ahead_ms: int = 25
@@ -192,6 +193,7 @@ _READERS: dict[str, Callable[[str], object]] = {
     "allow_targets": _networks,
     "concurrency": _whole(1, 65_536),
     "max_connections_per_origin": _whole(1, 65_536),
+    "held_bytes": _whole(1),
     "fire_timeout_ms": _whole(1, 3_600_000),
     "lease_ms": _whole(300, 3_600_000),
     "claim_ahead_ms": _whole(0, 1000),

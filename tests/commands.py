@@ -21,15 +21,18 @@ from tests.processes import settings_environment
 from tests.waiting import DEADLINE_S
 
 
-def postdate(*arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
+def postdate(
+    *arguments: str, stdin: str = "", **settings: object
+) -> subprocess.CompletedProcess[str]:
     """Runs one command to its end, as `postdate_process` does, but not as a process of its own.
+    It finds `stdin` on its standard input.
 
     For commands only that do not serve: those want the signals of a process. What a command
     raises instead of telling it is raised here.
     """
     # In a thread, as the event loop of a test may run in this one.
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(_run, arguments, settings).result(DEADLINE_S * 2)
+        return thread.submit(_run, arguments, stdin, settings).result(DEADLINE_S * 2)
 
 
 def postdate_json(*arguments: str, **settings: object) -> Any:
@@ -40,12 +43,12 @@ def postdate_json(*arguments: str, **settings: object) -> Any:
 
 
 def _run(
-    arguments: tuple[str, ...], settings: dict[str, object]
+    arguments: tuple[str, ...], text: str, settings: dict[str, object]
 ) -> subprocess.CompletedProcess[str]:
     inherited = {name: None for name in os.environ if name.startswith("POSTDATE_")}
     runner = CliRunner(env={**inherited, **settings_environment(settings)}, catch_exceptions=False)
     with chdir(tempfile.gettempdir()), _logging_as_it_was():
-        done = runner.invoke(main, arguments, prog_name="postdate")
+        done = runner.invoke(main, arguments, prog_name="postdate", input=text)
     return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
 
 

@@ -15,8 +15,8 @@ from scheduler.store.claims.claims import Batch, Look
 from worker.holdings import Holdings
 from worker.leases import Touch
 from worker.presence import Presence
+from worker.room import Part, Room
 
-MOST_AT_ONCE = 128
 _MOST_ACCOUNTS = 16
 # What is created with an earlier time than all others is found by looking, so that no wake-up
 # message is needed.
@@ -70,7 +70,7 @@ class Claimer:
         self._rested_ms: dict[int, float] = {}
         self._backlogged: set[int] = set()
         self._claims: dict[int, asyncio.Task[None]] = {}
-        self._reserved = 0
+        self._room = Room(holdings)
         self._look_ms = self._look_abroad_ms = 0.0
         self._wake = asyncio.Event()
         self._stopping = False
@@ -172,21 +172,20 @@ class Claimer:
             if self._claim_at_ms(shard, due_ms) <= now_ms and shard not in away
         )
         for place, (_, shard) in enumerate(due):
-            free = self._holdings.free - self._reserved
-            room = min(-(-free // (len(due) - place)), MOST_AT_ONCE)
-            if room <= 0:
+            part = self._room.reserve(len(due) - place)
+            if part is None:
                 return
-            self._reserved += room
-            self._claims[shard] = asyncio.create_task(self._claim(shard, room))
+            self._claims[shard] = asyncio.create_task(self._claim(shard, part))
 
-    async def _claim(self, shard: int, room: int) -> None:
+    async def _claim(self, shard: int, part: Part) -> None:
         own = shard in self._presence.shards or shard in self._backlogged
         self._due_ms[shard] = self._now_ms() + _AFTER_AN_ERROR_MS  # unless the claim knows better
         try:
             batch = await self._store.claims.claim(
                 shard,
                 lease_ms=self._lease_ms,
-                most=room,
+                most=part.slots,
+                most_bytes=part.size_bytes,
                 most_accounts=_MOST_ACCOUNTS,
                 ahead_ms=self._ahead_ms if own else -_LATE_MS,
                 take_over_by_ms=0 if self._touch.has_grace(shard) else self._store.clock.now_ms(),
@@ -198,7 +197,7 @@ class Claimer:
         except Exception:
             _log.exception("a claim failed", shard=shard)
         finally:
-            self._reserved -= room
+            self._room.give_back(part)
             del self._claims[shard]
             self.wake()
 
@@ -222,7 +221,7 @@ class Claimer:
 
     def _next_ms(self) -> float:
         """When there is something to do again, if nothing wakes us before."""
-        if self._holdings.free - self._reserved <= 0:
+        if self._room.is_full:
             return self._now_ms() + _LOOK_EVERY_MS
         away = self._touch.lost | self._claims.keys()
         waiting = (

@@ -8,20 +8,23 @@ from collections.abc import Iterable, Sequence
 
 from scheduler.models import Invocation
 
-# An account may hold up to this many times the slots that are still free. One flood so fills
-# four fifths of a worker, two floods four ninths each, and a neighbour always finds room.
+# An account may hold up to this many times the slots, and the bytes, that are still free. One flood
+# so fills four fifths of a worker, two floods four ninths each, and a neighbour always finds room.
 # (Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998.)
 _SHARE_OF_FREE = 4
 _MOST_CROWDED = 64
 
 
 class Holdings:
-    """Invocations in the order of their claims, with a limit on all."""
+    """Invocations in the order of their claims, with a limit on all, and on what their requests
+    weigh together."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, limit_bytes: int) -> None:
         self._limit = limit
         self._held: dict[Invocation, None] = {}
         self._by_account: Counter[str] = Counter()
+        self._limit_bytes = self._free_bytes = limit_bytes
+        self._bytes_by_account: Counter[str] = Counter()
         self._changed = asyncio.Event()
 
     def __len__(self) -> int:
@@ -31,28 +34,36 @@ class Holdings:
     def free(self) -> int:
         return self._limit - len(self._held)
 
+    @property
+    def free_bytes(self) -> int:
+        """Below 0 where the last ones that were claimed weighed more than there was room for."""
+        return self._free_bytes
+
     def add(self, invocations: Sequence[Invocation]) -> None:
         self._held.update(dict.fromkeys(invocations))
         self._by_account.update([each.account_id for each in invocations])
+        for each in invocations:
+            self._free_bytes -= each.size_bytes
+            self._bytes_by_account[each.account_id] += each.size_bytes
 
     def remove(self, invocations: Iterable[Invocation]) -> None:
         """Those that are not held (any more) are passed over."""
-        accounts, held = self._by_account, self._held
+        accounts, weights, held = self._by_account, self._bytes_by_account, self._held
         for each in invocations:
             if held.pop(each, _NOT_HELD) is None:
                 accounts[each.account_id] -= 1
+                weights[each.account_id] -= each.size_bytes
+                self._free_bytes += each.size_bytes
                 if not accounts[each.account_id]:
-                    del accounts[each.account_id]
+                    del accounts[each.account_id], weights[each.account_id]
         self._changed.set()
 
     def crowding(self) -> list[str]:
         """The accounts that hold more than their share of this worker, fullest first."""
-        most = self.free * _SHARE_OF_FREE
-        if len(self._held) <= most:
-            return []
-        return [
-            account for account, held in self._by_account.most_common(_MOST_CROWDED) if held > most
-        ]
+        found = _above(self._by_account, len(self._held), self.free)
+        held_bytes = self._limit_bytes - self._free_bytes
+        found += _above(self._bytes_by_account, held_bytes, self._free_bytes)
+        return list(dict.fromkeys(found))
 
     def of(self, shard: int) -> list[Invocation]:
         return [each for each in self._held if each.shard == shard]
@@ -68,3 +79,11 @@ class Holdings:
 
 
 _NOT_HELD = object()
+
+
+def _above(held: Counter[str], in_all: int, free: int) -> list[str]:
+    """The accounts with more than their share, fullest first."""
+    most = free * _SHARE_OF_FREE
+    if in_all <= most:
+        return []
+    return [account for account, part in held.most_common(_MOST_CROWDED) if part > most]

@@ -7,7 +7,7 @@ import importlib.metadata
 
 from scheduler.http import FRAMING, LINE_BREAK, METHODS, TOKEN
 from scheduler.ids import invocation_id
-from scheduler.models import Request
+from scheduler.models import BodyKind, Request
 from scheduler.targets import Target
 from scheduler.times import format_iso8601
 
@@ -33,7 +33,8 @@ def render(target: Target, request: Request, schedule_id: str, attempt: int) -> 
     older version, or by something else. `target` is clean by its making.
     """
     body = request.body
-    start = _start(target, request.method, tuple(request.headers.items()), body is not None)
+    kind = None if body is None else request.body_kind
+    start = _start(target, request.method, tuple(request.headers.items()), kind)
     own = (
         f"{'' if body is None else f'Content-Length: {len(body)}{_EOL}'}"
         f"Postdate-Schedule-Id: {schedule_id}\r\n"
@@ -47,25 +48,25 @@ def render(target: Target, request: Request, schedule_id: str, attempt: int) -> 
 # Each may have 24 KiB of path and headers.
 @functools.lru_cache(maxsize=256)
 def _start(
-    target: Target, method: str, headers: tuple[tuple[str, str], ...], has_body: bool
+    target: Target, method: str, headers: tuple[tuple[str, str], ...], kind: BodyKind | None
 ) -> bytes:
     """All that two requests to one target mostly share: the request line and the caller's headers
     in their order, then the defaults for those that it did not set."""
     if method not in METHODS:
         raise ValueError("The method is not one that is fired.")
     start = f"{method} {target.path} HTTP/1.1\r\nHost: {target.host_header}\r\n".encode("ascii")
-    length = b"Content-Length: 0\r\n" if method in _WITH_LENGTH and not has_body else b""
-    return start + _header_lines(headers, has_body) + length
+    length = b"Content-Length: 0\r\n" if method in _WITH_LENGTH and kind is None else b""
+    return start + _header_lines(headers, kind) + length
 
 
-def _header_lines(headers: tuple[tuple[str, str], ...], has_body: bool) -> bytes:
+def _header_lines(headers: tuple[tuple[str, str], ...], kind: BodyKind | None) -> bytes:
     names = {name.lower() for name, _ in headers}
     # Refused at POST as well; here one would let a stored request smuggle a second one.
     if not names.isdisjoint(FRAMING):
         raise ValueError("A header frames the request.")
     lines = [_line(name, value) for name, value in headers]
-    if has_body and "content-type" not in names:
-        lines.append(b"Content-Type: application/json\r\n")
+    if kind is not None and "content-type" not in names:
+        lines.append(_line("Content-Type", kind.content_type))
     if "user-agent" not in names:
         lines.append(_USER_AGENT_LINE)
     if "accept" not in names:

@@ -79,7 +79,7 @@ class Worker:
         self._touch = touch
         self._worker_id = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         self._concurrency = fires_at_once(settings.concurrency)
-        self._holdings = Holdings(self._concurrency)
+        self._holdings = Holdings(self._concurrency, settings.held_bytes)
         self._firer = Firer(
             settings, still_wanted=self._unsent, resent=self._resent, unsure=self._unsure
         )

@@ -9,7 +9,7 @@ from api.dashboard.session import Viewer, base_url, signed_in
 from api.findings import invalid
 from api.reading import read_body
 from api.service import HttpRequest
-from scheduler.errors import FieldError, PostdateError
+from scheduler.errors import FieldError, PostdateError, Suspended
 
 _MAX_FORM_BYTES = 64 * 1024
 _MOST_FIELDS = 50
@@ -21,10 +21,13 @@ class Forbidden(PostdateError):
     """A write that another site may have sent, or whose page is of an earlier session."""
 
 
-async def written(request: HttpRequest) -> tuple[Viewer, Form]:
-    """Who writes, and what. Raises NotSignedIn or Forbidden."""
+async def written(request: HttpRequest, *, even_suspended: bool = False) -> tuple[Viewer, Form]:
+    """Who writes, and what. Raises NotSignedIn, Forbidden, or Suspended for what the holder of a
+    suspended account may not do either."""
     judge_origin(request)
     viewer = await signed_in(request)
+    if viewer.account.suspended and not even_suspended:
+        raise Suspended
     form = await read_form(request)
     given = form.pop("csrf", "")
     if not hmac.compare_digest(given.encode(), viewer.session.csrf.encode()):

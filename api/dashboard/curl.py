@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from base64 import b64encode
 
 from api.masks import MASK, masked
 from scheduler.models import Request
@@ -14,13 +15,25 @@ def curl_of(request: Request) -> str:
     words = ["curl", "--request", request.method, request.url]
     headers = masked(request.headers)
     if request.body is not None and not any(n.lower() == "content-type" for n in headers):
-        headers = {"Content-Type": "application/json", **headers}
+        headers = {"Content-Type": request.body_kind.content_type, **headers}
     for name, value in headers.items():
         shown = f"<{name}>" if value == MASK else value
         words += ["--header", f"{name}: {shown}"]
-    if request.body is not None:
-        words += ["--data-raw", request.body.decode()]
-    return _on_lines(words)
+    if request.body is None:
+        return _on_lines(words)
+    text = _as_an_argument(request.body)
+    if text is not None:
+        return _on_lines([*words, "--data-raw", text])
+    piped = b64encode(request.body).decode()
+    return f"echo {piped} | base64 -d |\n" + _on_lines([*words, "--data-binary", "@-"])
+
+
+def _as_an_argument(body: bytes) -> str | None:
+    """None for what no shell can hand over."""
+    try:
+        return None if b"\0" in body else body.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _on_lines(words: list[str]) -> str:

@@ -20,7 +20,7 @@ async def account_page(request: HttpRequest) -> Raw:
 @post("/account/password", include_in_schema=False)
 async def change_password(request: HttpRequest) -> Raw:
     """Signs out every other browser."""
-    viewer, form = await written(request)
+    viewer, form = await written(request, even_suspended=True)
     users = service_of(request).store.users
     holder = await users.of(viewer.account_id)
     if holder.password is not None:

@@ -35,6 +35,7 @@ from scheduler.errors import (
     OutcomeUnknown,
     PostdateError,
     StoreError,
+    Suspended,
 )
 
 _log = structlog.get_logger()
@@ -46,6 +47,7 @@ _TOLD: tuple[tuple[type[PostdateError], int, str], ...] = (
     (InvalidRequest, 400, "That is not valid"),
     (Conflict, 409, "Too late"),
     (Forbidden, 403, "Refused"),
+    (Suspended, 403, "Suspended"),
     (BodyTooLarge, 413, "Too large"),
     (BodyEncoded, 415, "Encoded"),
     (ClientDisconnected, 400, "Incomplete"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from base64 import b64encode
 from urllib.parse import urlencode
 
 import msgspec
@@ -20,7 +21,7 @@ from api.payload import parse_change
 from api.service import HttpRequest, service_of
 from scheduler.errors import Conflict, InvalidRequest, NotFound
 from scheduler.ids import invocation_id, is_schedule_id
-from scheduler.models import Idempotency, Request, Schedule
+from scheduler.models import BodyKind, Idempotency, Request, Schedule
 
 _PER_PAGE = 50
 
@@ -155,9 +156,14 @@ def _page(
 
 
 def _readable(request: Request) -> str | None:
-    """The body on many lines; its numbers and spellings stay as they came."""
+    """The body, JSON on many lines; its numbers and spellings stay as they came. Bytes that need
+    not be text are shown in base64."""
     if request.body is None:
         return None
+    if request.body_kind is BodyKind.BINARY:
+        return b64encode(request.body).decode()
+    if request.body_kind is BodyKind.TEXT:
+        return request.body.decode()
     try:
         return msgspec.json.format(request.body, indent=2).decode()
     except msgspec.DecodeError:  # half a surrogate pair is in it, which msgspec does not take

@@ -88,7 +88,7 @@ async def set_password(request: HttpRequest, secret: FromPath[str]) -> Raw:
 
 @post("/sign-out", include_in_schema=False)
 async def sign_out(request: HttpRequest) -> Raw:
-    viewer, form = await written(request)
+    viewer, form = await written(request, even_suspended=True)
     sessions = service_of(request).store.sessions
     if form.get("where") == "everywhere":
         await sessions.close_all(viewer.account_id)

@@ -32,7 +32,7 @@ _TAGS = [
     {"name": "Health", "description": "For load balancers."},
 ]
 _PUBLIC_ERRORS = (400,)
-_KEYED_ERRORS = (400, 401, 429, 500, 503)
+_KEYED_ERRORS = (400, 401, 403, 429, 500, 503)
 _RETRY: Schema = {"Retry-After": {"$ref": "#/components/headers/RetryAfter"}}
 
 
@@ -60,6 +60,11 @@ _ERRORS = {
         "There is no API key, or it is invalid or inactive.",
         "Invalid or inactive API key",
         headers={"WWW-Authenticate": {"schema": {"type": "string"}}},
+    ),
+    403: _Error(
+        "Suspended",
+        "An operator has suspended the account. Nothing was done; what is due waits.",
+        "This account is suspended; what is due waits until it is resumed",
     ),
     402: _Error("InsufficientCredits", "The account has too few credits.", "Insufficient credits"),
     404: _Error(

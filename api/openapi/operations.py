@@ -17,6 +17,8 @@ _SCHEDULE = {
     "status": "completed",
     "createdAt": "2026-11-19T17:21:04.512Z",
     **EXAMPLE,
+    "targetBodyText": None,
+    "targetBodyBase64": None,
     "triggerAt": "2026-11-20T08:00:00.000Z",
     "delivery": "at-least-once",
     "expiresAt": None,

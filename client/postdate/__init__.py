@@ -17,6 +17,7 @@ from postdate.errors import (
     NotFound,
     PostdateError,
     RateLimited,
+    Suspended,
     Unauthorized,
     Unavailable,
 )
@@ -53,6 +54,7 @@ __all__ = [
     "Schedule",
     "Stats",
     "Status",
+    "Suspended",
     "TimeRange",
     "Unauthorized",
     "Unavailable",

@@ -44,6 +44,10 @@ class Unauthorized(PostdateError):
     """The API key is missing, unknown or inactive."""
 
 
+class Suspended(PostdateError):
+    """An operator has suspended the account; what is due waits until it is resumed."""
+
+
 class InsufficientCredits(PostdateError):
     """The account has too few credits; none was taken."""
 
@@ -107,6 +111,7 @@ def error_of(
 _PLAIN: Mapping[int, type[PostdateError]] = {
     401: Unauthorized,
     402: InsufficientCredits,
+    403: Suspended,
     404: NotFound,
 }
 

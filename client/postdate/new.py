@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
@@ -31,6 +32,8 @@ class NewSchedule:
     in_: timedelta | float | None = None
     delay: timedelta | float | str | None = None
     json: Mapping[str, Any] | None = None
+    text: str | None = None
+    data: bytes | None = None
     method: str | None = None
     headers: Mapping[str, str] | None = None
     delivery: Delivery | None = None
@@ -41,13 +44,24 @@ class NewSchedule:
         fields = {
             "targetUrl": self.url,
             **when(self.at, self.in_, self.delay),
-            **changes(self.json, self.method, self.headers, self.delivery, self.expires_at),
+            **changes(
+                json=self.json,
+                text=self.text,
+                data=self.data,
+                method=self.method,
+                headers=self.headers,
+                delivery=self.delivery,
+                expires_at=self.expires_at,
+            ),
         }
         return {name: value for name, value in fields.items() if value is not None}
 
 
 def changes(
+    *,
     json: Mapping[str, Any] | Keep | None,
+    text: str | Keep | None,
+    data: bytes | Keep | None,
     method: str | Keep | None,
     headers: Mapping[str, str] | Keep | None,
     delivery: Delivery | Keep | None,
@@ -58,6 +72,8 @@ def changes(
         "targetMethod": method,
         "targetHeaders": dict(headers) if isinstance(headers, Mapping) else headers,
         "targetBody": json,
+        "targetBodyText": text,
+        "targetBodyBase64": b64encode(data).decode() if isinstance(data, bytes) else data,
         "delivery": delivery,
         "expiresAt": moment_text("expires_at", expires_at)
         if isinstance(expires_at, datetime)

@@ -43,6 +43,8 @@ class Operations(Calls):
         in_: timedelta | float | None = None,
         delay: timedelta | float | str | None = None,
         json: Mapping[str, Any] | None = None,
+        text: str | None = None,
+        data: bytes | None = None,
         method: str | None = None,
         headers: Mapping[str, str] | None = None,
         delivery: Delivery | None = None,
@@ -53,8 +55,9 @@ class Operations(Calls):
 
         `at` is that time (a datetime with a time zone, or ISO 8601 text), or `in_` how far from
         now it is by this machine's clock (a timedelta, or seconds), or `delay` how far from now by
-        the server's, whatever this one says ("10s", "1h30m", a timedelta, or seconds). The method
-        is POST with `json`, else GET.
+        the server's, whatever this one says ("10s", "1h30m", a timedelta, or seconds). The body is
+        `json` (an object), `text` or `data` (bytes), or there is none; the method is POST with one,
+        else GET.
         Repeating the call with the same `idempotency_key` within 24 hours stores nothing twice.
         """
         new = NewSchedule(
@@ -63,6 +66,8 @@ class Operations(Calls):
             in_=in_,
             delay=delay,
             json=json,
+            text=text,
+            data=data,
             method=method,
             headers=headers,
             delivery=delivery,
@@ -116,6 +121,8 @@ class Operations(Calls):
         in_: timedelta | float | None = None,
         delay: timedelta | float | str | None = None,
         json: Mapping[str, Any] | Keep | None = KEEP,
+        text: str | Keep | None = KEEP,
+        data: bytes | Keep | None = KEEP,
         method: str | Keep | None = KEEP,
         headers: Mapping[str, str] | Keep | None = KEEP,
         delivery: Delivery | Keep | None = KEEP,
@@ -126,7 +133,15 @@ class Operations(Calls):
         Raises Conflict if it no longer waits. If that follows a lost answer (`maybe_done`), the
         change may have been made in time.
         """
-        body = changes(json, method, headers, delivery, expires_at)
+        body = changes(
+            json=json,
+            text=text,
+            data=data,
+            method=method,
+            headers=headers,
+            delivery=delivery,
+            expires_at=expires_at,
+        )
         if url is not KEEP:
             body["targetUrl"] = url
         if [at, in_, delay].count(None) < 3:

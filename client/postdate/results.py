@@ -50,6 +50,8 @@ class Schedule:
     target_method: str
     target_headers: Mapping[str, str]
     target_body: Mapping[str, Any] | None = None
+    target_body_text: str | None = None
+    target_body_base64: str | None = None
     delivery: Delivery = "at-least-once"
     expires_at: datetime | None = None
     executed_at: datetime | None = None

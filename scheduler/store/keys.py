@@ -31,7 +31,7 @@ META = "pd:meta"
 WORKERS = "pd:workers"
 
 # Below a shard's prefix
-HEADS = "heads"  # ZSET: account -> when to look at it next (ms, with a fraction)
+HEADS = "heads"  # ZSET: account -> when to look at it next (ms, with a fraction); -inf: never
 BACKLOG = "backlog"  # STRING: since when due ones wait (ms), while they do
 ACCOUNTS = "accounts"  # ZSET: account -> created (ms)
 API_KEY = "apikey:"  # <sha256>, HASH: who an API key is
@@ -42,7 +42,10 @@ LINK = "link:"  # <sha256>, HASH: a one-time link: account, purpose, epoch
 WAITED = "waited"  # STRING: written before a WAIT, and means nothing
 
 # Below an account's prefix, which is the shard's, the account's local name and a colon
-ACCOUNT = "account"  # HASH: name, plan, ledger
+ACCOUNT = (
+    "account"  # HASH: name, plan, ledger; `suspended` since (ms); `also` a name besides its own
+)
+LEAVING = "leaving"  # HASH: what `account` was, from the beginning of its deletion to the end of it
 KEYS = "keys"  # ZSET: key id -> created (ms)
 HOLDER = "holder"  # HASH: who signs in: argon2id of the password, epoch of the links
 SESSIONS = "sessions"  # ZSET: SHA-256 of a session -> until when it is open (ms)

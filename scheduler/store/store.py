@@ -9,6 +9,8 @@ import structlog
 from scheduler.errors import StoreError, StoreMisconfigured
 from scheduler.settings import Settings
 from scheduler.store.accounts.accounts import Accounts
+from scheduler.store.accounts.changes import Changes
+from scheduler.store.accounts.deletion import Deletion
 from scheduler.store.accounts.ledger import Ledger
 from scheduler.store.accounts.sessions import Sessions
 from scheduler.store.accounts.users import Users
@@ -44,6 +46,8 @@ class Store:
         kept = Retention.of(settings)
         self.shards = Shards(server, settings.shards)
         self.accounts = Accounts(client, server, self.shards, kept, settings.rate_limits)
+        self.changes = Changes(client, server, self.accounts)
+        self.deletion = Deletion(client, server)
         self.schedules = Schedules(server, self.clock, kept)
         self.claims = Claims(server, self.clock, kept)
         self.logs = Logs(server, self.clock, kept)

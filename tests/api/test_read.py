@@ -53,6 +53,8 @@ async def test_a_schedule_comes_back_as_it_was_asked_for(api: Api) -> None:
         "targetMethod": "PUT",
         "targetHeaders": {"X-Order": "12"},
         "targetBody": {"n": 1.0, "é": [None]},
+        "targetBodyText": None,
+        "targetBodyBase64": None,
         "delivery": "at-most-once",
         "expiresAt": written(MOMENT + timedelta(hours=1)),
         **dict.fromkeys(OUTCOME_NAMES),

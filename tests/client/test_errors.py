@@ -14,6 +14,7 @@ from postdate import (
     NotFound,
     Postdate,
     PostdateError,
+    Suspended,
     Unauthorized,
 )
 from tests.client.both import BASE_URL, KEY, Answer, Client, Server, answer, error
@@ -25,6 +26,7 @@ from tests.client.both import BASE_URL, KEY, Answer, Client, Server, answer, err
         (400, InvalidRequest),
         (401, Unauthorized),
         (402, InsufficientCredits),
+        (403, Suspended),
         (404, NotFound),
         (409, Conflict),
         (413, InvalidRequest),

@@ -131,6 +131,17 @@ def test_a_delay_is_counted_by_the_server(
     assert server.bodies == [{"targetUrl": URL, "delay": text}, {"delay": text}]
 
 
+def test_bodies_that_are_no_json_object(client: Client, server: Server) -> None:
+    server.plays(*[answer(201, CREATED)] * 2, *[answer(200, SCHEDULE)] * 2)
+    client.schedule(URL, delay="1s", text="a")
+    client.schedule(URL, delay="1s", data=b"\x00\xff")
+    client.change("sch_1", text="b")
+    client.change("sch_1", data=None)
+    bodies = [{"targetBodyText": "a"}, {"targetBodyBase64": "AP8="}]
+    created = [{"targetUrl": URL, "delay": "1s", **body} for body in bodies]
+    assert server.bodies == [*created, {"targetBodyText": "b"}, {"targetBodyBase64": None}]
+
+
 def test_a_time_of_another_zone_is_the_same_moment(client: Client, server: Server) -> None:
     server.plays(answer(201, CREATED))
     client.schedule(URL, at=MORNING.astimezone(timezone(timedelta(hours=5.5))))

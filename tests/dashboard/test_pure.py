@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from api.dashboard import formats
 from api.dashboard.curl import curl_of
 from api.dashboard.shared import Shared
-from scheduler.models import Request
+from scheduler.models import BodyKind, Request
 from scheduler.store.operators.system import server_warnings
+
+_STAND_IN = f"""\
+#!{sys.executable}
+import os, sys
+sys.stdout.write(sys.argv[5] + chr(10))
+sys.stdout.flush()
+piped = sys.argv[6] == "--data-binary"
+os.write(1, sys.stdin.buffer.read() if piped else os.fsencode(sys.argv[7]))
+"""
 
 
 @pytest.mark.parametrize(
@@ -70,6 +83,20 @@ def test_a_curl_line_of_nothing_but_a_url_is_short() -> None:
     assert curl_of(Request(0, "GET", "https://a.example/")) == (
         "curl --request GET https://a.example/"
     )
+
+
+@pytest.mark.parametrize("body", [b"a=1\n@b 'c' $(d)", b"\x00\xff\n", b""])
+def test_a_curl_line_carries_any_bytes(tmp_path: Path, body: bytes) -> None:
+    """Run by a shell, with something in curl's place that shows what it is given."""
+    stand_in = tmp_path / "curl"
+    stand_in.write_text(_STAND_IN)
+    stand_in.chmod(0o755)
+    request = Request(0, "POST", "https://a.example/", {}, body, body_kind=BodyKind.BINARY)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", "-c", curl_of(request)], capture_output=True, check=True, env={"PATH": path}
+    )
+    assert done.stdout == b"Content-Type: application/octet-stream\n" + body
 
 
 async def test_one_read_serves_all_who_want_it() -> None:

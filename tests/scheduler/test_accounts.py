@@ -107,6 +107,7 @@ async def test_a_grant_repeated_with_its_operation_is_done_once(scene: Scene) ->
 
 async def test_an_account_made_again_with_its_operation_is_made_once(scene: Scene) -> None:
     local = ids.new_account_id(0)[-8:]
+    await scene.store.client.set(keys.account_name("x"), f"acc_00_{local}")
     made = [
         await scene.store.server.run(
             Script("accounts/create"),

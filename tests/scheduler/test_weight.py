@@ -41,7 +41,9 @@ async def test_a_claim_stops_where_it_is_over(scene: Scene, most_bytes: int) -> 
     made = await create_heavy(scene, 30, size=1000)
     heavy = len(pack_request((await scene.store.schedules.get(scene.account_id, made[0])).request))
     expected = min(30, -(-most_bytes // heavy))
-    assert ids_of(await scene.claim(most_bytes=most_bytes)) == made[:expected]
+    claimed = await scene.claim(most_bytes=most_bytes)
+    assert ids_of(claimed) == made[:expected]
+    assert {each.size_bytes for each in claimed} == {heavy}
     # Nothing of what was left is held.
     assert await scene.store.client.zcard(scene.base + "held") == expected
     await scene.assert_sound()

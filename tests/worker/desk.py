@@ -38,6 +38,7 @@ class Invocations:
         *,
         lease_until_s: float = math.inf,
         attempt: int = 1,
+        size_bytes: int = 0,
         **request: Any,
     ) -> Invocation:
         self._number += 1
@@ -45,7 +46,14 @@ class Invocations:
         schedule_id = f"sch_{self._number:026}"
         account_id = f"acc_{shard:02d}_{account}"
         return Invocation(
-            shard, account_id, schedule_id, "1", attempt, lease_until_s, Request(**fields)
+            shard,
+            account_id,
+            schedule_id,
+            "1",
+            attempt,
+            lease_until_s,
+            Request(**fields),
+            size_bytes,
         )
 
     def many(self, count: int, *place: Any, **fields: Any) -> list[Invocation]:
@@ -173,12 +181,18 @@ class Desk:
     """A claimer over scripted shards, all its own unless `own` says which; what it claims is held
     until `finish`."""
 
-    def __init__(self, due: dict[int, int], slots: int, own: Iterable[int] | None = None) -> None:
+    def __init__(
+        self,
+        due: dict[int, int],
+        slots: int,
+        own: Iterable[int] | None = None,
+        room_bytes: int = 10**9,
+    ) -> None:
         scripted = ScriptedStore(due)
         self.claims = scripted.claims
         self.clock = scripted.clock
         self.store = scripted.as_store
-        self.holdings = Holdings(slots)
+        self.holdings = Holdings(slots, room_bytes)
         self.touch = Touch(LEASE_MS, LEASE_MS)
         shards = frozenset(due if own is None else own)
         presence = cast("Presence", SimpleNamespace(shards=shards))

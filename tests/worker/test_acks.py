@@ -30,7 +30,7 @@ class Scene:
         store = ScriptedStore({0: 0, 1: 0})
         self.claims = store.claims
         self.raised = store.claims.raised["ack"]
-        self.holdings = Holdings(1000)
+        self.holdings = Holdings(1000, 10**6)
         self.touch = Touch(LEASE_MS, LEASE_MS)
         self.acked = 0
         self.acks = Acks(store.as_store, self.holdings, self.touch, self._note)

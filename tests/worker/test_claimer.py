@@ -115,6 +115,25 @@ async def test_a_worker_that_is_full_claims_nothing() -> None:
     assert desk.claims.claimed == [(0, 1)]
 
 
+async def test_claims_share_what_is_left_in_bytes_and_none_goes_out_when_nothing_is() -> None:
+    desk = Desk({0: 1, 1: 1}, slots=100, room_bytes=1000)
+    heavy = desk.claims.make.one(0, size_bytes=600)
+    desk.holdings.add([heavy])
+    await desk.turn()
+    assert [asked["most_bytes"] for asked in desk.claims.asked] == [200, 200]
+
+    heavier = desk.claims.make.one(0, size_bytes=400)
+    desk.holdings.add([heavier])
+    desk.claims.due = {0: 1, 1: 1}
+    await desk.turn()
+    await desk.turn()
+    assert len(desk.claims.asked) == 2
+    desk.holdings.remove([heavy])
+    async with asyncio.timeout(5):
+        while any(desk.claims.due.values()):
+            await desk.turn()
+
+
 @pytest.mark.parametrize(("paused_ms", "lost"), [(3000, set()), (4500, {0, 1})])
 async def test_after_a_pause_of_the_process_all_is_regained_before_it_claims(
     paused_ms: int, lost: set[int]

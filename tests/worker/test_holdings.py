@@ -9,7 +9,7 @@ from worker.holdings import Holdings
 
 
 def test_what_is_held_takes_room_until_it_is_removed_once() -> None:
-    holdings = Holdings(10)
+    holdings = Holdings(10, 1000)
     first, second = held = Invocations().many(2)
     holdings.add(held)
     assert (len(holdings), holdings.free) == (2, 8)
@@ -20,7 +20,7 @@ def test_what_is_held_takes_room_until_it_is_removed_once() -> None:
 
 
 def test_what_is_held_is_told_by_shard_in_the_order_of_the_claims() -> None:
-    holdings, make = Holdings(10), Invocations()
+    holdings, make = Holdings(10, 1000), Invocations()
     first, second, third = make.one(1), make.one(0), make.one(1)
     holdings.add([first])
     holdings.add([second, third])
@@ -31,7 +31,7 @@ def test_what_is_held_is_told_by_shard_in_the_order_of_the_claims() -> None:
 
 
 def test_an_account_is_crowding_above_four_times_what_is_free() -> None:
-    holdings, make = Holdings(100), Invocations()
+    holdings, make = Holdings(100, 1000), Invocations()
     holdings.add(make.many(80, 0, "flood"))
     assert holdings.crowding() == []
     [last] = make.many(1, 0, "flood")
@@ -42,15 +42,27 @@ def test_an_account_is_crowding_above_four_times_what_is_free() -> None:
 
 
 def test_the_fullest_is_named_first_and_a_neighbour_not_at_all() -> None:
-    holdings, make = Holdings(100), Invocations()
+    holdings, make = Holdings(100, 1000), Invocations()
     holdings.add(make.many(45, 0, "b"))
     holdings.add(make.many(46, 0, "a"))
     holdings.add(make.many(2, 0, "small"))
     assert holdings.crowding() == ["acc_00_a", "acc_00_b"]
 
 
+def test_what_is_held_takes_room_in_bytes_as_well_and_a_heavy_account_is_crowding() -> None:
+    holdings, make = Holdings(100, 1000), Invocations()
+    heavy = [make.one(0, "heavy", size_bytes=300) for _ in range(3)]
+    holdings.add([*heavy, make.one(0, "light", size_bytes=1)])
+    assert holdings.free_bytes == 99
+    assert holdings.crowding() == ["acc_00_heavy"]
+    holdings.remove(heavy[:1])
+    holdings.remove(heavy[:1])
+    assert holdings.free_bytes == 399
+    assert holdings.crowding() == []
+
+
 async def test_it_is_empty_once_the_last_is_removed() -> None:
-    holdings = Holdings(10)
+    holdings = Holdings(10, 1000)
     holdings.add(held := Invocations().many(3))
     emptied = asyncio.create_task(holdings.emptied())
     for each in held:

@@ -39,7 +39,7 @@ class Scene:
     def __init__(self) -> None:
         store = ScriptedStore({0: 0, 1: 0})
         self.claims = store.claims
-        self.holdings = Holdings(10_000)
+        self.holdings = Holdings(10_000, 10**6)
         self.touch = Touch(LEASE_MS, LEASE_MS)
         self.leases = Leases(store.as_store, self.holdings, self.touch, LEASE_MS)
 

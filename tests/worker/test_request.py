@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.models import Request
+from scheduler.models import BodyKind, Request
 from scheduler.targets import parse_target
 from worker.request import render
 
@@ -18,9 +18,10 @@ def rendered(
     body: bytes | None = None,
     url: str = "http://e.example:81/a?b=ü#c",
     attempt: int = 1,
+    body_kind: BodyKind = BodyKind.JSON,
 ) -> tuple[str, list[str], bytes]:
     """Request line, header lines, body."""
-    request = Request(TRIGGER_AT_MS, method, url, headers or {}, body)
+    request = Request(TRIGGER_AT_MS, method, url, headers or {}, body, body_kind=body_kind)
     data = render(parse_target(url), request, SCHEDULE_ID, attempt)
     head, _, rest = data.partition(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
@@ -79,6 +80,25 @@ def test_the_callers_headers_replace_the_defaults_in_any_case() -> None:
     names = [line.split(":")[0].lower() for line in lines]
     assert len(names) == len(set(names))
     assert {"content-TYPE: text/x", "USER-agent: mine", "accept: text/y"} <= set(lines)
+
+
+@pytest.mark.parametrize(
+    ("kind", "content_type"),
+    [
+        (BodyKind.JSON, "application/json"),
+        (BodyKind.TEXT, "text/plain; charset=utf-8"),
+        (BodyKind.BINARY, "application/octet-stream"),
+    ],
+)
+def test_each_kind_of_body_has_its_type_unless_the_caller_says_another(
+    kind: BodyKind, content_type: str
+) -> None:
+    _, lines, sent = rendered("POST", body=b"\x00\xff", body_kind=kind)
+    assert sent == b"\x00\xff"
+    assert [line for line in lines if "-Type" in line] == [f"Content-Type: {content_type}"]
+    _, lines, _ = rendered("POST", {"content-type": "a/b"}, b"\x00\xff", body_kind=kind)
+    told = [line for line in lines if "ontent-" in line]
+    assert told == ["content-type: a/b", "Content-Length: 2"]
 
 
 def test_values_are_latin_1_or_utf_8() -> None:

@@ -10,6 +10,7 @@ from scheduler.emails import normal_email
 from scheduler.errors import EmailTaken, NameTaken, NotFound, StoreError
 from scheduler.models import Account, ApiKey, Caller, Plan, Rate
 from scheduler.store import keys
+from scheduler.store.accounts.reserved import reserve
 from scheduler.store.accounts.users import email_is_free, reserve_email
 from scheduler.store.coalesce import Coalescer
 from scheduler.store.connection import Client
@@ -25,6 +26,8 @@ _GRANT = Script("accounts/grant")
 _ADMIT = Script("accounts/admit")
 _KEY_CREATE = Script("accounts/key_create")
 _KEY_DEACTIVATE = Script("accounts/key_deactivate")
+
+_LEAVING = -1
 
 
 class Accounts:
@@ -60,9 +63,14 @@ class Accounts:
         found = await coalescer.submit(ids.hash_api_key(api_key))
         if not found:
             return None
-        account, key, plan = (part.decode() for part in found[:3])
-        rate = Rate(*found[3:]) if len(found) > 3 else None
-        return Caller(ids.account_id(shard, account), ids.key_id(shard, key), Plan(plan), rate)
+        account, key, plan, suspended = (part.decode() for part in found[:4])
+        return Caller(
+            ids.account_id(shard, account),
+            ids.key_id(shard, key),
+            Plan(plan),
+            Rate(*found[4:]) if len(found) > 4 else None,
+            suspended == "1",
+        )
 
     async def create(
         self, name: str, *, credits: int, plan: Plan, email: str = "", operator: bool = False
@@ -87,8 +95,14 @@ class Accounts:
         made = await self._server.repeated(
             lambda: self._server.write(_CREATE, keys.shard(shard), arguments)
         )
+        if made == _LEAVING:
+            raise NameTaken(
+                f"The account called {name!r} is being deleted: postdate account delete once more"
+            )
         if not made:
             raise NameTaken(f"There is an account called {name!r} already.")
+        # Once more: where its id is one whose deletion has just ended, the name was freed.
+        await reserve(self._client, keys.account_name(name), account_id)
         return await self.get(account_id)
 
     async def find(self, name_or_id: str) -> Account:
@@ -210,10 +224,7 @@ class Accounts:
     async def _reserve(self, name: str) -> str:
         """The account id that this name stands for, reserved now or before."""
         shard = await self._emptiest_shard()
-        key = keys.account_name(name)
-        with translated():
-            await self._client.set(key, ids.new_account_id(shard), nx=True)
-            return (await self._client.get(key)).decode()  # type: ignore[no-any-return]
+        return await reserve(self._client, keys.account_name(name), ids.new_account_id(shard))
 
     async def _emptiest_shard(self) -> int:
         with translated():
@@ -255,6 +266,7 @@ def _account(account_id: str, stored: dict[bytes, bytes]) -> Account:
         created_at_ms=int(values["created"]),
         email=values["email"],
         operator=values["operator"] == "1",
+        suspended="suspended" in values,
     )
 
 

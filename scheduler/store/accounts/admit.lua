@@ -8,9 +8,9 @@
 -- ARGV[1]  how many plans have a rate
 -- ARGV[2…] for each of these: plan, requests a second
 -- ARGV[…]  SHA-256 of each key
--- Returns  for each key {account, key id, plan} or, where the plan has a rate, {account, key id,
---          plan, limit, remaining, until full (s), until allowed (s; 0: it is)};
---          {} if it is unknown or inactive
+-- Returns  for each key {account, key id, plan, '1' if the account is suspended, else ''} and, where
+--          the plan has a rate, behind it {limit, remaining, until full (s), until allowed (s; 0:
+--          it is)}; {} if it is unknown or inactive
 --@include now
 local prefix = KEYS[1]
 local rates, first = {}, 2 + 2 * ARGV[1]
@@ -43,8 +43,10 @@ for i = first, #ARGV do
   local caller = {}
   if stored[1] == '1' then
     local base = prefix .. stored[2] .. ':'
-    local plan = redis.call('HGET', base .. K.ACCOUNT, 'plan')
-    caller = {stored[2], stored[3], plan}
+    local plan, suspended = unpack(redis.call('HMGET', base .. K.ACCOUNT, 'plan', 'suspended'))
+    if plan then -- else the account is being deleted
+      caller = {stored[2], stored[3], plan, suspended and '1' or ''}
+    end
     if rates[plan] then
       for _, value in ipairs(count(base .. K.RATE, rates[plan])) do
         table.insert(caller, value)

@@ -3,13 +3,17 @@
 -- KEYS[1]  the shard's prefix
 -- ARGV     account, operation, name, plan, credits, email, operator ('1' or '0'),
 --          how long a day's rollup is kept (ms)
--- Returns  1 made (now or before, by this operation), 0 another account has this id
+-- Returns  1 made (now or before, by this operation), 0 another account has this id, -1 one that is
+--          being deleted has
 --@include now
 --@include accounts/ledger
 local base = KEYS[1] .. ARGV[1] .. ':'
 local key = base .. K.ACCOUNT
 if redis.call('EXISTS', key) == 1 then
   return redis.call('HGET', key, 'op') == ARGV[2] and 1 or 0
+end
+if redis.call('EXISTS', base .. K.LEAVING) == 1 then
+  return -1
 end
 redis.call('HSET', key, 'op', ARGV[2], 'name', ARGV[3], 'plan', ARGV[4], 'credits', ARGV[5],
   'granted', ARGV[5], 'spent', 0, 'email', ARGV[6], 'operator', ARGV[7], 'created', now_ms)

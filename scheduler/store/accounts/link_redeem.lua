@@ -21,6 +21,9 @@ if not account or link[2] ~= ARGV[2] then
 end
 local holder = prefix .. account .. ':' .. K.HOLDER
 redis.call('DEL', key)
+if redis.call('EXISTS', prefix .. account .. ':' .. K.ACCOUNT) == 0 then
+  return ''
+end
 if link[3] ~= (redis.call('HGET', holder, 'epoch') or '0') then
   return ''
 end

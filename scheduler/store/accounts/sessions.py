@@ -137,8 +137,10 @@ class Sessions:
             )
             if account is None or found.decode() != purpose:
                 return False
-            now = await self._client.hget(f"{prefix}{account.decode()}:{keys.HOLDER}", "epoch")
-        return bool(epoch == (now or b"0"))
+            base = f"{prefix}{account.decode()}:"
+            now = await self._client.hget(base + keys.HOLDER, "epoch")
+            there = await self._client.exists(base + keys.ACCOUNT)
+        return bool(there and epoch == (now or b"0"))
 
     async def redeem(self, link: str, purpose: Purpose, password: str = "") -> Opened | None:
         """Spends a link: sets the password's hash if one is given (and closes what was open), and

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from scheduler.emails import normal_email
 from scheduler.errors import NotFound
 from scheduler.store import keys
+from scheduler.store.accounts.reserved import reserve
 from scheduler.store.connection import Client
 from scheduler.store.failures import translated
 from scheduler.store.server import Script, Server
@@ -102,11 +103,7 @@ async def email_is_free(client: Client, address: str, name: str) -> bool:
 async def reserve_email(client: Client, address: str, account_id: str) -> bool:
     """Whether this address now stands for this account; safe to repeat. A crash before the account
     is made leaves an address without one, which making the account again fills."""
-    key = keys.email(address)
-    with translated():
-        await client.set(key, account_id, nx=True)
-        holder: bytes = await client.get(key)
-    return holder.decode() == account_id
+    return await reserve(client, keys.email(address), account_id) == account_id
 
 
 def _email(email: str) -> str:

@@ -141,8 +141,9 @@ local function set_head(account, served_after)
   return due
 end
 
+-- Those at -inf are suspended, and stay there: nothing moves a head to a later moment but this.
 local accounts = {}
-local due_heads = redis.call('ZRANGE', heads, '-inf', due_by, 'BYSCORE', 'LIMIT', 0,
+local due_heads = redis.call('ZRANGE', heads, '(-inf', due_by, 'BYSCORE', 'LIMIT', 0,
   most_accounts + count_passed_over)
 for _, account in ipairs(due_heads) do
   if not passed_over[account] and #accounts < most_accounts then
@@ -177,7 +178,8 @@ if late_since < now then
 end
 
 local next_look = -1
-local coming = redis.call('ZRANGE', heads, 0, count_passed_over, 'WITHSCORES')
+local coming = redis.call('ZRANGE', heads, '(-inf', '+inf', 'BYSCORE', 'LIMIT', 0,
+  count_passed_over + 1, 'WITHSCORES')
 for i = #coming - 1, 1, -2 do
   if not passed_over[coming[i]] then
     next_look = coming[i + 1]

@@ -283,7 +283,8 @@ def _looks_at(shards: tuple[int, ...], *, with_time: bool) -> Commands:
     commands: list[tuple[Argument, ...]] = []
     for shard in shards:
         prefix = keys.shard(shard)
-        commands.append(("ZRANGE", prefix + keys.HEADS, 0, 0, "WITHSCORES"))
+        heads = ("ZRANGE", prefix + keys.HEADS, "(-inf", "+inf", "BYSCORE", "LIMIT", 0, 1)
+        commands.append((*heads, "WITHSCORES"))
         commands.append(("GET", prefix + keys.BACKLOG))
     if with_time:
         commands.append(("TIME",))
@@ -306,7 +307,10 @@ def _invocations(shard: int, token: str, until_s: float, part: list[Any]) -> lis
             # be one.
             _log.error("a request cannot be read", schedule=schedule_id, error=str(error))
             continue
-        found.append(Invocation(shard, account_id, schedule_id, token, attempt, until_s, request))
+        size = len(packed)
+        found.append(
+            Invocation(shard, account_id, schedule_id, token, attempt, until_s, request, size)
+        )
     return found
 
 

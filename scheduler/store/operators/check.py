@@ -28,6 +28,14 @@ _HEAD = Script("operators/head")
 _INSPECT = Script("operators/inspect")
 
 
+class Owner(NamedTuple):
+    """An account as far as its schedules are judged by it."""
+
+    account_id: str
+    leaving: bool
+    suspended: bool
+
+
 class Stand(NamedTuple):
     """How a schedule stands: is it there, its outcome ("": none), how far in the future it is
     visible again among the waiting (ms; None: it is not there), and whether it is held."""
@@ -53,12 +61,12 @@ async def _all(client: Client, server: Server, shards: int) -> list[str]:
     """Each broken invariant once, though several ways lead to it."""
     found = [each async for each in _names(client)]
     found += [each async for each in _emails(client)]
-    owners: dict[str, str] = {}
+    owners: dict[str, Owner] = {}
     for shard in range(shards):
         for local in await client.zrange(keys.shard(shard) + keys.ACCOUNTS, 0, -1):
-            account_id = ids.account_id(shard, local.decode())
-            owners[keys.account(account_id)] = account_id
-            found += [each async for each in _account(client, server, shard, account_id)]
+            owner = await _owner(client, ids.account_id(shard, local.decode()))
+            owners[keys.account(owner.account_id)] = owner
+            found += [each async for each in _account(client, server, shard, owner)]
     found += [each async for each in _schedules(client, server, owners)]
     return list(dict.fromkeys(found))
 
@@ -67,18 +75,30 @@ async def _names(client: Client) -> AsyncIterator[str]:
     async for key in client.scan_iter(match=keys.account_name("*"), count=_SCAN_COUNT):
         account_id = (await client.get(key) or b"").decode()
         name = key.decode()[len(keys.account_name("")) :]
-        if account_id and not await client.exists(keys.account(account_id) + keys.ACCOUNT):
+        if not account_id or await _is_leaving(client, account_id):
+            continue
+        called = await client.hget(keys.account(account_id) + keys.ACCOUNT, "name")
+        if called is None:
             yield (
                 f"The name {name!r} is reserved for {account_id}, which does not exist; "
                 "creating the account again heals it"
             )
+        elif called.decode() != name:
+            yield (
+                f"The name {name!r} leads to {account_id}, which is called {called.decode()!r}; "
+                "renaming it frees the other name"
+            )
+
+
+async def _is_leaving(client: Client, account_id: str) -> bool:
+    return bool(await client.exists(keys.account(account_id) + keys.LEAVING))
 
 
 async def _emails(client: Client) -> AsyncIterator[str]:
     async for key in client.scan_iter(match=keys.email("*"), count=_SCAN_COUNT):
         account_id = (await client.get(key) or b"").decode()
         address = key.decode()[len(keys.email("")) :]
-        if not account_id:
+        if not account_id or await _is_leaving(client, account_id):
             continue
         stored = await client.hmget(keys.account(account_id) + keys.ACCOUNT, "name", "email")
         if stored[0] is None:
@@ -90,43 +110,54 @@ async def _emails(client: Client) -> AsyncIterator[str]:
             yield f"The e-mail address {address!r} is reserved for {account_id}, which has another"
 
 
-async def _account(
-    client: Client, server: Server, shard: int, account_id: str
-) -> AsyncIterator[str]:
-    base = keys.account(account_id)
-    ledger = await client.hmget(base + keys.ACCOUNT, "granted", "credits", "spent")
-    granted, credits, spent = (int(value or 0) for value in ledger)
+async def _owner(client: Client, account_id: str) -> Owner:
+    suspended = await client.hexists(keys.account(account_id) + keys.ACCOUNT, "suspended")
+    return Owner(account_id, await _is_leaving(client, account_id), bool(suspended))
+
+
+async def _account(client: Client, server: Server, shard: int, owner: Owner) -> AsyncIterator[str]:
+    account_id, base = owner.account_id, keys.account(owner.account_id)
+    if owner.leaving:
+        yield f"{account_id} is being deleted: postdate account delete {account_id} goes on with it"
+        return
+    about = await client.hmget(base + keys.ACCOUNT, "granted", "credits", "spent", "email", "name")
+    granted, credits, spent = (int(value or 0) for value in about[:3])
+    email, name = ((text or b"").decode() for text in about[3:])
     if granted != credits + spent or credits < 0:
         yield (
             f"{account_id}: the ledger does not balance: "
             f"granted {granted}, credits {credits}, spent {spent}"
         )
-    email = (await client.hget(base + keys.ACCOUNT, "email") or b"").decode()
     if email and (await client.get(keys.email(email)) or b"").decode() != account_id:
         yield f"{account_id}: its e-mail address {email!r} does not lead to it"
+    if (await client.get(keys.account_name(name)) or b"").decode() != account_id:
+        yield f"{account_id}: its name {name!r} does not lead to it"
     async for sentence in _head(server, shard, account_id):
         yield sentence
     for place in (keys.WAITING, keys.HELD):
         members = client.zscan_iter(base + place, count=_SCAN_COUNT)
         async for chunk in _chunks(member.decode() async for member, _ in members):
-            for sentence in await _inspect(server, account_id, chunk):
+            for sentence in await _inspect(server, owner, chunk):
                 yield sentence
 
 
-async def _schedules(client: Client, server: Server, owners: dict[str, str]) -> AsyncIterator[str]:
+async def _schedules(
+    client: Client, server: Server, owners: dict[str, Owner]
+) -> AsyncIterator[str]:
     """Every schedule that is stored, by one walk through the whole store."""
     names = client.scan_iter(match=keys.schedule_pattern(), count=_SCAN_COUNT)
     async for chunk in _chunks(name.decode() async for name in names):
-        by_account: dict[str, list[str]] = {}
+        by_account: dict[Owner, list[str]] = {}
         for name in chunk:
             base, _, schedule = name.rpartition(keys.SCHEDULE)
             if base in owners:
                 by_account.setdefault(owners[base], []).append(schedule)
             else:
                 yield f"sch_{schedule} belongs to no account ({name})"
-        for account_id, schedules in by_account.items():
-            for sentence in await _inspect(server, account_id, schedules):
-                yield sentence
+        for owner, schedules in by_account.items():
+            if not owner.leaving:
+                for sentence in await _inspect(server, owner, schedules):
+                    yield sentence
 
 
 async def _chunks(items: AsyncIterator[str]) -> AsyncIterator[list[str]]:
@@ -153,7 +184,8 @@ async def _head(server: Server, shard: int, account_id: str) -> AsyncIterator[st
         yield f"{account_id}: the head is later than the first schedule"
 
 
-async def _inspect(server: Server, account_id: str, schedules: list[str]) -> list[str]:
+async def _inspect(server: Server, owner: Owner, schedules: list[str]) -> list[str]:
+    account_id = owner.account_id
     now_us, values = await server.run(_INSPECT, keys.account(account_id), schedules)
     rows = zip(schedules, *(values[n::4] for n in range(4)), strict=True)
     return [
@@ -165,13 +197,15 @@ async def _inspect(server: Server, account_id: str, schedules: list[str]) -> lis
                 outcome,
                 float(visible_at_ms) - now_us / 1000 if visible_at_ms else None,
                 bool(held),
-            )
+            ),
+            suspended=owner.suspended,
         )
     ]
 
 
-def _faults(stand: Stand) -> list[str]:
-    """What is wrong with a schedule that stands so."""
+def _faults(stand: Stand, *, suspended: bool) -> list[str]:
+    """What is wrong with a schedule that stands so. What a lost worker held of a suspended account
+    waits, as all that it has."""
     there, outcome, visible_in_ms, held = stand
     waiting = visible_in_ms is not None
     if not there:
@@ -185,7 +219,7 @@ def _faults(stand: Stand) -> list[str]:
     if outcome and waiting:
         faults.append(f"has ended ({ended_status(outcome)}), but is still among the waiting")
     if held and visible_in_ms is not None:
-        if visible_in_ms < -_LONG_ENDED_MS:
+        if visible_in_ms < -_LONG_ENDED_MS and not suspended:
             faults.append("is held under a lease that ended long ago, and nobody takes it over")
         elif visible_in_ms > _LONGEST_LEASE_MS:
             faults.append("is held for longer than any lease can be")

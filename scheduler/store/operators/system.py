@@ -68,9 +68,12 @@ class System:
         looks = await self._claims.look(numbers)
         counts = await self._server.reads(
             [
-                ("ZCARD", keys.shard(number) + name)
-                for number in numbers
-                for name in (keys.ACCOUNTS, keys.HEADS)
+                command
+                for prefix in map(keys.shard, numbers)
+                for command in (
+                    ("ZCARD", prefix + keys.ACCOUNTS),
+                    ("ZCOUNT", prefix + keys.HEADS, "(-inf", "+inf"),
+                )
             ]
         )
         states = []

@@ -16,7 +16,7 @@ local base, schedule, operation = KEYS[1], ARGV[1], ARGV[2]
 local account, key = base .. K.ACCOUNT, base .. K.SCHEDULE .. schedule
 
 local stored = redis.call('HMGET', key, 'r', 'o')
-if not stored[1] then
+if not stored[1] or redis.call('EXISTS', account) == 0 then
   return {0, 0, ''}
 end
 if stored[2] then

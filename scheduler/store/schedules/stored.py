@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from scheduler import ids
-from scheduler.models import Delivery, Outcome, Request, Schedule, Status
+from scheduler.models import BodyKind, Delivery, Outcome, Request, Schedule, Status
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_request = msgspec.msgpack.Decoder(Request).decode
@@ -36,6 +36,7 @@ _decode_outcome = msgspec.msgpack.Decoder(_StoredOutcome).decode
 def pack_request(request: Request) -> bytes:
     """What most leave out is left out at the end of the array too."""
     usual = request.delivery is Delivery.AT_LEAST_ONCE and request.method_given
+    usual = usual and request.body_kind is BodyKind.JSON
     if usual and request.expires_at_ms is None:
         what = (request.trigger_at_ms, request.method, request.url, request.headers, request.body)
         return _encode(what)

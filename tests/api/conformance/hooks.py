@@ -12,6 +12,7 @@ from typing import Any
 import schemathesis
 from hypothesis import strategies as st
 
+_BODIES = ("targetBody", "targetBodyText", "targetBodyBase64")
 _NOW = datetime.now(UTC)
 _DAY_S = 86_000
 _YEAR_S = 31_536_000
@@ -67,6 +68,9 @@ def _make_valid(payload: dict[str, Any]) -> None:
     if payload.get("triggerAt") and not _SOONEST <= payload["triggerAt"] <= _LATEST:
         payload["triggerAt"] = _LATEST
     _say_when_once(payload)
+    bodies = [name for name in _BODIES if payload.get(name) is not None]
+    for name in bodies[1:]:
+        del payload[name]
     if payload.get("targetHeaders"):
         # Names that differ only in letter case are one header given twice.
         headers = payload["targetHeaders"].items()

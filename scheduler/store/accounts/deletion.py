@@ -1,0 +1,87 @@
+"""The end of an account: at once for all that it can do, bit by bit for all that it has."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from scheduler import ids
+from scheduler.errors import NotFound
+from scheduler.store import keys
+from scheduler.store.accounts.reserved import free
+from scheduler.store.connection import Client
+from scheduler.store.failures import translated
+from scheduler.store.server import Script, Server
+
+_KEYS_AT_ONCE = 100
+_SCAN_COUNT = 500
+
+_LEAVE = Script("accounts/leave")
+_FORGET_KEYS = Script("accounts/forget_keys")
+_LEFT = Script("accounts/left")
+
+
+class Deleted(NamedTuple):
+    """An account that was, and how many of its schedules had not ended."""
+
+    account_id: str
+    name: str
+    unended: int
+
+
+class Deletion:
+    """Deletes accounts."""
+
+    def __init__(self, client: Client, server: Server) -> None:
+        self._client = client
+        self._server = server
+
+    async def delete(self, name_or_id: str) -> Deleted:
+        """Removes an account and all that it has; what waits is not fired. Raises NotFound.
+
+        The first step ends all that it could do. Should one of the others fail, the same call
+        again goes on with it; until then name and e-mail address stay reserved. It reads the
+        names of all keys in the store, some hundreds at a time, and so takes a second for a
+        few hundred thousand of them.
+        """
+        account_id = await self._find(name_or_id)
+        shard, account = keys.parts(account_id)
+        prefix = keys.shard(shard)
+        found = await self._server.repeated(lambda: self._server.write(_LEAVE, prefix, [account]))
+        if not found:
+            raise NotFound(f"There is no account {account_id}.")
+        unended, (name, also, email) = found[0], (text.decode() for text in found[1:])
+        while await self._server.repeated(
+            lambda: self._server.run(_FORGET_KEYS, prefix, [account, _KEYS_AT_ONCE])
+        ):
+            pass
+        await self._remove_data(account_id)
+        if email:
+            await free(self._server, keys.email(email), account_id)
+        for each in (also, name):
+            await free(self._server, keys.account_name(each), account_id)
+        await self._server.repeated(lambda: self._server.write(_LEFT, prefix, [account]))
+        return Deleted(account_id, name, unended)
+
+    async def _find(self, name_or_id: str) -> str:
+        """As `Accounts.find`, but one that is being deleted as well."""
+        if ids.parse_sharded(name_or_id, "acc") is not None:
+            return name_or_id
+        with translated():
+            account_id = await self._client.get(keys.account_name(name_or_id))
+        if account_id is None:
+            raise NotFound(f"There is no account called {name_or_id!r}.")
+        return str(account_id.decode())
+
+    async def _remove_data(self, account_id: str) -> None:
+        """All below the account's prefix but the mark that it is being deleted."""
+        base = keys.account(account_id)
+        chunk: list[bytes] = []
+        with translated():
+            async for key in self._client.scan_iter(match=base + "*", count=_SCAN_COUNT):
+                if key != (base + keys.LEAVING).encode():
+                    chunk.append(key)
+                if len(chunk) == _SCAN_COUNT:
+                    await self._client.unlink(*chunk)
+                    chunk = []
+            if chunk:
+                await self._client.unlink(*chunk)

@@ -1,0 +1,19 @@
+#!lua flags=allow-oom
+-- Ends an account's suspension: what came due meanwhile is due now. Safe to repeat.
+-- KEYS[1]  the shard's prefix
+-- ARGV[1]  account
+-- Returns  1 it goes on (now or before), 0 no such account
+--@include now
+--@include due
+local prefix, base = KEYS[1], KEYS[1] .. ARGV[1] .. ':'
+if redis.call('EXISTS', base .. K.ACCOUNT) == 0 then
+  return 0
+end
+if redis.call('HDEL', base .. K.ACCOUNT, 'suspended') == 1 then
+  redis.call('ZREM', prefix .. K.HEADS, ARGV[1])
+  local first = redis.call('ZRANGE', base .. K.WAITING, 0, 0, 'WITHSCORES')
+  if #first > 0 then
+    look_at(prefix, ARGV[1], tonumber(first[2]))
+  end
+end
+return 1

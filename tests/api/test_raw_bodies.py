@@ -1,0 +1,170 @@
+"""`targetBodyText` and `targetBodyBase64`: bodies that are no JSON object."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.payload import parse_request
+from api.rules import MAX_RAW_BODY_BYTES, Rules
+from scheduler.errors import InvalidRequest
+from scheduler.models import BodyKind, Request
+from scheduler.store.schedules.stored import pack_request, unpack_request
+from scheduler.targets import AddressPolicy
+from tests.api.conftest import CREDITS, Api
+
+NAMES = ("targetBody", "targetBodyText", "targetBodyBase64")
+NO_BASE64 = "It must be base64 (RFC 4648) with padding, and without line breaks."
+TOO_LARGE = "It may have at most 196,608 bytes."
+
+
+async def stored(api: Api, schedule_id: str) -> Request:
+    return (await api.store.schedules.get(api.account_id, schedule_id)).request
+
+
+async def shown(api: Api, schedule_id: str) -> dict[str, Any]:
+    """The body fields that are not null."""
+    found = (await api.client.get(f"/schedule/{schedule_id}")).json()
+    return {name: found[name] for name in NAMES if found[name] is not None}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "body", "kind"),
+    [
+        ("targetBodyText", "für später\n", "für später\n".encode(), BodyKind.TEXT),
+        ("targetBodyText", "", b"", BodyKind.TEXT),
+        ("targetBodyText", "\x00{", b"\x00{", BodyKind.TEXT),
+        ("targetBodyBase64", "AAEC/w==", b"\x00\x01\x02\xff", BodyKind.BINARY),
+        ("targetBodyBase64", "", b"", BodyKind.BINARY),
+        ("targetBody", {"a": 1}, b'{"a":1}', BodyKind.JSON),
+    ],
+)
+async def test_the_field_that_was_given_is_shown_again(
+    api: Api, field: str, value: Any, body: bytes, kind: BodyKind
+) -> None:
+    others = {name: None for name in NAMES if name != field}
+    schedule_id = await api.create_id(**{field: value}, **others)
+    request = await stored(api, schedule_id)
+    assert (request.body, request.body_kind, request.method) == (body, kind, "POST")
+    assert await shown(api, schedule_id) == {field: value}
+    listed = await api.listed()
+    assert [each[field] for each in listed] == [value]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("targetBodyText", 5, "It must be a string."),
+        ("targetBodyText", {}, "It must be a string."),
+        ("targetBodyText", "x" * (MAX_RAW_BODY_BYTES + 1), TOO_LARGE),
+        ("targetBodyText", "ü" * (MAX_RAW_BODY_BYTES // 2 + 1), TOO_LARGE),
+        ("targetBodyBase64", 5, "It must be a string."),
+        ("targetBodyBase64", "AAA", NO_BASE64),
+        ("targetBodyBase64", "AAE=\n", NO_BASE64),
+        ("targetBodyBase64", "AA==AA==", NO_BASE64),
+        ("targetBodyBase64", "AAF=", NO_BASE64),  # bits left over that are not zero
+        ("targetBodyBase64", "__8=", NO_BASE64),
+        ("targetBodyBase64", "ü", NO_BASE64),
+        ("targetBodyBase64", "=", NO_BASE64),
+    ],
+)
+async def test_what_is_no_such_body_is_a_400_and_costs_nothing(
+    api: Api, field: str, value: Any, says: str
+) -> None:
+    answer = await api.create(**{field: value})
+    assert answer.status_code == 400
+    assert answer.json()["details"] == [{"field": field, "message": says}]
+    await api.holds(credits=CREDITS, waiting=set())
+
+
+async def test_the_largest_bodies_are_taken(api: Api) -> None:
+    text = "x" * MAX_RAW_BODY_BYTES
+    schedule_id = await api.create_id(targetBodyText=text)
+    assert (await stored(api, schedule_id)).body == text.encode()
+    body = b"\xff" * MAX_RAW_BODY_BYTES
+    data = b64encode(body).decode()
+    rules = Rules(AddressPolicy(), 1830)
+    payload = f'{{"targetUrl":"http://a.example","delay":"1s","targetBodyBase64":"{data}"}}'
+    assert parse_request(payload.encode(), rules, 0).body == body
+    payload = payload.replace('":"' + data, '":"AAAA' + data)
+    with pytest.raises(InvalidRequest, match=TOO_LARGE):
+        parse_request(payload.encode(), rules, 0)
+
+
+async def test_more_than_one_body_is_a_400_that_names_them(api: Api) -> None:
+    answer = await api.create(targetBody={}, targetBodyText="a", targetBodyBase64="AA==")
+    says = "Only one of targetBody and targetBodyText and targetBodyBase64 may be given."
+    assert answer.json()["details"] == [{"field": name, "message": says} for name in NAMES]
+    answer = await api.create(targetBodyText="a", targetBodyBase64="A")
+    named = [each["field"] for each in answer.json()["details"]]
+    assert named == ["targetBodyText", "targetBodyBase64", "targetBodyBase64"]
+
+
+@pytest.mark.parametrize("before", [{"targetBody": {"a": 1}}, {"targetBodyText": "a"}, {}])
+@pytest.mark.parametrize(
+    ("fields", "after"),
+    [
+        ({"targetBodyText": "b"}, {"targetBodyText": "b"}),
+        ({"targetBodyBase64": "AA=="}, {"targetBodyBase64": "AA=="}),
+        ({"targetBody": {}}, {"targetBody": {}}),
+        ({"targetBody": None, "targetBodyText": "b"}, {"targetBodyText": "b"}),
+        ({"targetBodyText": None}, {}),
+        ({"targetBody": None}, {}),
+    ],
+)
+async def test_a_change_puts_one_in_the_place_of_another(
+    api: Api, before: dict[str, Any], fields: dict[str, Any], after: dict[str, Any]
+) -> None:
+    schedule_id = await api.create_id(**before)
+    answer = await api.client.patch(f"/schedule/{schedule_id}", json=fields)
+    assert answer.status_code == 200
+    assert await shown(api, schedule_id) == after
+    request = await stored(api, schedule_id)
+    assert request.method == ("POST" if after else "GET")
+    # Without a body there is no kind of it to be kept.
+    assert request.body_kind is BodyKind.JSON or request.body is not None
+
+
+async def test_in_a_batch_each_has_its_own(api: Api) -> None:
+    items = [{"targetBodyText": "a"}, {"targetBodyBase64": "?"}, {"targetBodyBase64": "AA=="}]
+    common = {"targetUrl": "https://example.com", "delay": "1h"}
+    answer = await api.client.post(
+        "/schedule/batch", json={"schedules": [{**common, **item} for item in items]}
+    )
+    text, bad, data = answer.json()["schedules"]
+    assert bad["code"] == 400
+    assert await shown(api, text["scheduleId"]) == items[0]
+    assert await shown(api, data["scheduleId"]) == items[2]
+
+
+def test_what_has_no_raw_body_is_stored_in_no_byte_more() -> None:
+    usual = Request(1, "POST", "https://a.example", {}, b'{"a":1}')
+    # Time, method, URL, headers, body: an array of five.
+    assert pack_request(usual) == b"\x95\x01\xa4POST\xb1https://a.example\x80\xc4\x07" + b'{"a":1}'
+
+
+@given(st.binary(max_size=200), st.sampled_from(BodyKind))
+def test_whatever_is_stored_is_read_again(body: bytes, kind: BodyKind) -> None:
+    request = Request(1, "POST", "https://a.example", {}, body, body_kind=kind)
+    assert unpack_request(pack_request(request)) == request
+
+
+@given(st.binary(max_size=50) | st.text(max_size=20).map(str.encode))
+def test_base64_is_taken_exactly_where_it_is_what_we_would_write(data: bytes) -> None:
+    rules = Rules(AddressPolicy(), 1830)
+    for text in (b64encode(data).decode(), data.decode("latin-1")):
+        try:
+            canonical = b64encode(b64decode(text, validate=True)).decode() == text
+        except ValueError:
+            canonical = False
+        escaped = "".join(f"\\u{ord(each):04x}" for each in text)
+        payload = f'{{"targetUrl":"http://a.example","delay":"1s","targetBodyBase64":"{escaped}"}}'
+        try:
+            taken = parse_request(payload.encode(), rules, 0).body == b64decode(text)
+        except InvalidRequest:
+            taken = False
+        assert taken == canonical

@@ -1,0 +1,198 @@
+"""Accounts that are renamed or deleted, and what is left when that is cut off."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from scheduler.errors import InsufficientCredits, NameTaken, NotFound, StoreUnavailable
+from scheduler.models import Idempotency, Plan, Request
+from scheduler.store import Store, keys
+from scheduler.store.accounts.sessions import Purpose
+from tests.scheduler.scene import URL, Scene, settled
+
+MINUTE_MS = 60_000
+
+
+async def furnished(scene: Scene) -> tuple[str, str, str]:
+    """Something of everything; a key, a session's secret and a link's."""
+    store, account_id = scene.store, scene.account_id
+    await scene.run()
+    await scene.create(MINUTE_MS)
+    await scene.create()
+    await scene.store.schedules.cancel(account_id, await scene.create(MINUTE_MS))
+    await scene.claim_one()
+    request = Request(await scene.clock.now_ms() + MINUTE_MS, "GET", URL)
+    await store.schedules.create_all(account_id, [request], Idempotency("once", "x"))
+    _, key = await store.accounts.create_key(account_id, "key")
+    await store.users.set_password(account_id, "hash")
+    opened = await store.sessions.open(account_id)
+    await store.accounts.admit(key)
+    return key, opened.secret, await store.sessions.make_link(account_id, Purpose.SET_PASSWORD)
+
+
+async def everything(store: Store) -> set[bytes]:
+    """The names of all keys but those that are not the account's."""
+    await store.client.delete(keys.META, keys.WORKERS)
+    found: set[bytes] = set()
+    async for key in store.client.scan_iter(match="*"):
+        found.add(key)
+    return {key for key in found if b":link:" not in key}
+
+
+async def test_nothing_of_it_is_left(scene: Scene) -> None:
+    key, session, link = await furnished(scene)
+    gone = await scene.store.deletion.delete("first")
+    assert (gone.account_id, gone.name, gone.unended) == (scene.account_id, "first", 3)
+    assert await scene.store.accounts.admit(key) is None
+    assert await scene.store.sessions.find(session) is None
+    assert not await scene.store.sessions.is_good(link, Purpose.SET_PASSWORD)
+    assert await scene.store.sessions.redeem(link, Purpose.SET_PASSWORD, "hash") is None
+    assert await scene.claim() == []
+    assert await everything(scene.store) == set()
+    assert await scene.store.check() == []
+    for again in ("first", scene.account_id):
+        with pytest.raises(NotFound):
+            await scene.store.deletion.delete(again)
+
+
+async def test_its_neighbours_stay_as_they_are(scene: Scene) -> None:
+    await furnished(scene)
+    others = [await scene.account(f"other {n}") for n in range(4)]
+    for other in others:
+        await scene.create(account_id=other)
+    await scene.store.deletion.delete(scene.account_id)
+    fired = [i.account_id for shard in range(2) for i in await scene.claim(shard)]
+    assert sorted(fired) == sorted(others)
+    assert await scene.store.check() == []
+
+
+async def test_name_and_address_are_free_again(scene: Scene) -> None:
+    made = await scene.store.accounts.create(
+        "ada", credits=1, plan=Plan.FREE, email="ada@example.com"
+    )
+    await scene.store.deletion.delete("ada")
+    again = await scene.store.accounts.create(
+        "ada", credits=1, plan=Plan.FREE, email="ada@example.com"
+    )
+    assert again.account_id != made.account_id
+    assert await scene.store.check() == []
+
+
+async def test_from_the_first_step_on_it_can_do_nothing(scene: Scene) -> None:
+    key, session, link = await furnished(scene)
+    waiting = await scene.create(MINUTE_MS)
+    with cut_off(scene.store, 1), pytest.raises(StoreUnavailable):
+        await scene.store.deletion.delete("first")
+    store, account_id = scene.store, scene.account_id
+    assert await store.accounts.admit(key) is None
+    assert await store.sessions.find(session) is None
+    assert not await store.sessions.is_good(link, Purpose.SET_PASSWORD)
+    request = Request(0, "GET", URL)
+    for refused in (
+        lambda: store.accounts.find("first"),
+        lambda: store.accounts.create_key(account_id, "x"),
+        lambda: store.accounts.grant(account_id, 1),
+        lambda: store.schedules.create(account_id, request),
+        lambda: store.schedules.cancel(account_id, waiting),
+        lambda: store.sessions.open(account_id),
+        lambda: store.changes.resume(account_id),
+    ):
+        assert isinstance(await settled(refused), NotFound)
+    assert await scene.claim() == []
+    assert not isinstance(await settled(lambda: scene.account("first")), str)
+    [told] = await store.check()
+    assert f"postdate account delete {account_id}" in told
+
+
+@pytest.mark.parametrize("steps", range(6))
+async def test_what_is_cut_off_is_ended_by_the_same_call(scene: Scene, steps: int) -> None:
+    await furnished(scene)
+    before = await scene.store.accounts.create(
+        "ada", credits=5, plan=Plan.FREE, email="ada@example.com"
+    )
+    await scene.create(MINUTE_MS, account_id=before.account_id)
+    with cut_off(scene.store, steps):
+        result = await settled(lambda: scene.store.deletion.delete(before.account_id))
+        assert isinstance(result, StoreUnavailable)
+    gone = await scene.store.deletion.delete(before.account_id)
+    assert (gone.name, gone.unended) == ("ada", 1)
+    assert await scene.store.check() == []
+    assert (await scene.account("ada")) != before.account_id
+
+
+async def test_what_is_being_fired_then_is_recorded_nowhere(scene: Scene) -> None:
+    await scene.create()
+    held = await scene.claim_one()
+    await scene.store.deletion.delete("first")
+    assert await scene.ack([held]) == [-1]
+    await scene.store.claims.release(scene.shard, [held])
+    assert await everything(scene.store) == set()
+
+
+async def test_a_new_name_leads_to_it_and_the_old_one_is_free(scene: Scene) -> None:
+    renamed = await scene.store.changes.rename(scene.account_id, "second")
+    assert renamed.name == "second"
+    assert (await scene.store.accounts.find("second")).account_id == scene.account_id
+    with pytest.raises(NotFound):
+        await scene.store.accounts.find("first")
+    assert await scene.account("first") != scene.account_id
+    assert await scene.store.check() == []
+    assert await scene.store.changes.rename(scene.account_id, "second") == renamed
+
+
+async def test_a_name_that_is_taken_stays_its_owners(scene: Scene) -> None:
+    other = await scene.account("other")
+    with pytest.raises(NameTaken, match="'other'"):
+        await scene.store.changes.rename(scene.account_id, "other")
+    assert (await scene.store.accounts.find("other")).account_id == other
+    assert (await scene.store.accounts.get(scene.account_id)).name == "first"
+    assert await scene.store.check() == []
+
+
+@pytest.mark.parametrize("steps", range(4))
+@pytest.mark.parametrize("then", ["second", "third", "first"])
+async def test_a_rename_that_was_cut_off_leaves_no_name_behind(
+    scene: Scene, steps: int, then: str
+) -> None:
+    with cut_off(scene.store, steps):
+        result = await settled(lambda: scene.store.changes.rename(scene.account_id, "second"))
+        assert isinstance(result, StoreUnavailable)
+    assert (await scene.store.changes.rename(scene.account_id, then)).name == then
+    assert (await scene.store.accounts.find(then)).account_id == scene.account_id
+    for free in {"first", "second", "third"} - {then}:
+        assert await scene.store.client.get(keys.account_name(free)) is None
+    assert await scene.store.check() == []
+
+
+async def test_names_that_lead_astray_are_told(scene: Scene) -> None:
+    await scene.store.client.set(keys.account_name("alias"), scene.account_id)
+    [told] = await scene.store.check()
+    assert "'alias' leads to" in told
+    await scene.store.client.delete(keys.account_name("alias"), keys.account_name("first"))
+    [told] = await scene.store.check()
+    assert "its name 'first' does not lead to it" in told
+
+
+async def test_a_credit_is_a_new_accounts_own(scene: Scene) -> None:
+    """Nothing that the old one of this name had is the new one's."""
+    await furnished(scene)
+    await scene.store.deletion.delete("first")
+    poor = await scene.account("first", credits=0)
+    with pytest.raises(InsufficientCredits):
+        await scene.create(account_id=poor)
+
+
+def cut_off(store: Store, after: int) -> Any:
+    """Whoever speaks to the store dies after so many scripts."""
+    run, left = store.server.run, [after]
+
+    async def dying(*arguments: Any) -> Any:
+        if left[0] == 0:
+            raise StoreUnavailable("died")
+        left[0] -= 1
+        return await run(*arguments)
+
+    return patch.object(store.server, "run", dying)

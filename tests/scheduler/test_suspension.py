@@ -1,0 +1,158 @@
+"""Accounts that are suspended: nothing of theirs is fired, and nothing is lost."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from scheduler.errors import NotFound
+from scheduler.ids import new_account_id
+from scheduler.models import Outcome, Plan, Status
+from scheduler.store import keys
+from tests.scheduler.scene import LEASE_MS, Scene, ids_of
+
+MINUTE_MS = 60_000
+
+
+async def test_what_is_due_waits_and_goes_out_when_it_is_resumed(scene: Scene) -> None:
+    due, later = await scene.create(), await scene.create(MINUTE_MS)
+    account = await scene.store.changes.suspend(scene.account_id)
+    assert account.suspended
+    assert await scene.claim() == []
+    came_in = await scene.create()
+    assert await scene.claim() == []
+    await scene.assert_sound()
+    assert not (await scene.store.changes.resume(scene.account_id)).suspended
+    claimed = await scene.claim()
+    assert ids_of(claimed) == [due, came_in]
+    assert await scene.ack(claimed) == [1, 1]
+    assert await scene.status(later) == Status.SCHEDULED
+    await scene.assert_sound()
+
+
+async def test_no_worker_looks_for_it_and_none_is_kept_awake(scene: Scene) -> None:
+    await scene.create()
+    neighbour = await _neighbour(scene)
+    due_ms = await scene.clock.now_ms() + MINUTE_MS
+    await scene.create_at(due_ms, account_id=neighbour)
+    await scene.store.changes.suspend(scene.account_id)
+    looks = await scene.store.claims.look([scene.shard])
+    assert looks[scene.shard].next_look_ms == due_ms
+    batch = await scene.store.claims.claim(scene.shard, lease_ms=LEASE_MS, most=128)
+    assert (batch.invocations, batch.next_look_ms, batch.full) == ([], due_ms, False)
+    [shard] = [s for s in await scene.store.system.shards() if s.number == scene.shard]
+    assert (shard.busy_accounts, shard.next_look_ms) == (1, due_ms)
+
+
+async def test_what_is_held_ends_and_what_is_given_back_waits(scene: Scene) -> None:
+    await scene.create()
+    await scene.create()
+    ended, given_back = await scene.claim()
+    await scene.store.changes.suspend(scene.account_id)
+    assert await scene.ack([ended]) == [1]
+    await scene.store.claims.release(scene.shard, [given_back])
+    assert await scene.claim() == []
+    await scene.store.claims.realign(scene.shard)
+    assert await scene.claim() == []
+    await scene.store.changes.resume(scene.account_id)
+    assert ids_of(await scene.claim()) == [given_back.schedule_id]
+    await scene.assert_sound()
+
+
+async def test_its_schedules_can_be_changed_and_cancelled_all_the_same(scene: Scene) -> None:
+    """By whoever came in just before it: nothing of that wakes it."""
+    changed, cancelled = await scene.create(MINUTE_MS), await scene.create(MINUTE_MS)
+    await scene.store.changes.suspend(scene.account_id)
+    now_ms = await scene.clock.now_ms()
+    await scene.store.schedules.change(
+        scene.account_id, changed, lambda old: msgspec.structs.replace(old, trigger_at_ms=now_ms)
+    )
+    await scene.store.schedules.cancel(scene.account_id, cancelled)
+    assert await scene.claim() == []
+    await scene.assert_sound()
+
+
+@pytest.mark.time_passes
+async def test_what_a_lost_worker_held_waits_as_well(scene: Scene) -> None:
+    await scene.create()
+    await scene.claim_one(lease_ms=300)
+    await scene.store.changes.suspend(scene.account_id)
+    await scene.clock.pass_ms(500)
+    assert await scene.claim() == []
+    await scene.store.changes.resume(scene.account_id)
+    again = await scene.claim_one()
+    assert again.attempt == 2
+
+
+async def test_a_lease_that_ended_long_ago_is_nothing_to_tell_of(fake_scene: Scene) -> None:
+    scene = fake_scene
+    await scene.create()
+    await scene.claim_one(lease_ms=300)
+    await scene.store.changes.suspend(scene.account_id)
+    await scene.clock.pass_ms(10 * MINUTE_MS)
+    assert await scene.store.check() == []
+    await scene.store.changes.resume(scene.account_id)
+    [told] = await scene.store.check()
+    assert "ended long ago" in told
+
+
+async def test_it_is_safe_to_repeat(scene: Scene) -> None:
+    await scene.create()
+    for _ in range(2):
+        await scene.store.changes.suspend(scene.account_id)
+    assert await scene.claim() == []
+    for _ in range(2):
+        await scene.store.changes.resume(scene.account_id)
+    [claimed] = await scene.claim()
+    await scene.store.changes.resume(scene.account_id)
+    assert await scene.ack([claimed], Outcome(Status.FAILED, 500, 1, "x")) == [1]
+    await scene.store.changes.resume(scene.account_id)
+    heads = keys.shard(scene.shard) + keys.HEADS
+    assert await scene.store.client.zcount(heads, "-inf", 0) == 0
+    await scene.assert_sound()
+
+
+async def test_nobody_cannot_be_suspended(scene: Scene) -> None:
+    nobody = new_account_id(0)
+    changes = scene.store.changes
+    for call in (
+        changes.suspend(nobody),
+        changes.resume(nobody),
+        changes.plan(nobody, Plan.PRO),
+        changes.rename(nobody, "x"),
+    ):
+        with pytest.raises(NotFound):
+            await call
+    assert await scene.store.client.exists(keys.account(nobody) + keys.ACCOUNT) == 0
+
+
+async def test_its_key_says_so(scene: Scene) -> None:
+    _, value = await scene.store.accounts.create_key(scene.account_id, "x")
+    await scene.store.changes.suspend(scene.account_id)
+    caller = await scene.store.accounts.admit(value)
+    assert caller is not None
+    assert caller.suspended
+    await scene.store.changes.resume(scene.account_id)
+    caller = await scene.store.accounts.admit(value)
+    assert caller is not None
+    assert not caller.suspended
+
+
+async def test_a_plan_holds_from_the_next_request_on(scene: Scene) -> None:
+    _, value = await scene.store.accounts.create_key(scene.account_id, "x")
+    before = await scene.store.accounts.admit(value)
+    account = await scene.store.changes.plan(scene.account_id, Plan.PRO)
+    after = await scene.store.accounts.admit(value)
+    assert before is not None
+    assert before.rate is not None
+    assert after is not None
+    assert after.rate is not None
+    assert (before.rate.limit, after.rate.limit, account.plan) == (10, 100, Plan.PRO)
+
+
+async def _neighbour(scene: Scene) -> str:
+    """An account in the same shard."""
+    while True:
+        made = await scene.account(new_account_id(0))
+        if int(made.split("_")[1]) == scene.shard:
+            return made
