@@ -118,7 +118,8 @@ class LogEntry(msgspec.Struct, frozen=True):
     """One line of the execution log; `executed_at_ms` is None while waiting and if cancelled.
 
     `at_ms` is its moment on the log's timeline: of its end, or triggerAt while it waits.
-    `lateness_ms` is from triggerAt to the first byte sent; None if none was.
+    `lateness_ms` is from triggerAt to the first byte sent; None if none was. `executing`: a worker
+    holds it.
     """
 
     schedule_id: str
@@ -133,6 +134,7 @@ class LogEntry(msgspec.Struct, frozen=True):
     error_message: str = ""
     at_ms: int = 0
     lateness_ms: int | None = None
+    executing: bool = False
 
 
 class Usage(msgspec.Struct, frozen=True):

@@ -21,7 +21,7 @@ from api.dashboard.logs import HANDLERS as LOGS
 from api.dashboard.overview import HANDLERS as OVERVIEW
 from api.dashboard.render import sentence
 from api.dashboard.schedules import HANDLERS as SCHEDULES
-from api.dashboard.session import SIGN_IN, NotSignedIn, seen, signed_in
+from api.dashboard.session import SIGN_IN, NotSignedIn, back_cookie, seen, signed_in
 from api.dashboard.signin import HANDLERS as SIGNIN
 from api.dashboard.static import static_file
 from api.dashboard.system import HANDLERS as SYSTEM
@@ -77,7 +77,7 @@ def _on_exception(request: Request[Any, Any, Any], error: Exception) -> Response
 
 def _answer(request: Request[Any, Any, Any], error: Exception) -> Raw:
     if isinstance(error, NotSignedIn):
-        return redirect(request, SIGN_IN)
+        return redirect(request, SIGN_IN).with_cookie(back_cookie(request))
     if isinstance(error, HTTPException) and error.status_code < 500:
         return sentence(
             request, seen(request), error.status_code, "Not possible", f"{error.detail}."

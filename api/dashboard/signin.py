@@ -10,16 +10,17 @@ from api.dashboard.answer import Raw, redirect
 from api.dashboard.csrf import judge_origin, read_form, written
 from api.dashboard.render import page, sentence
 from api.dashboard.session import (
-    ROOT,
     SIGN_IN,
     NotSignedIn,
+    back,
     client_address,
+    no_back_cookie,
     no_cookie,
     session_cookie,
     signed_in,
 )
 from api.service import HttpRequest, service_of
-from scheduler.store.accounts.sessions import Purpose
+from scheduler.store.accounts.sessions import Opened, Purpose
 
 _SPENT = (
     "It was used already, or is older than an hour. Make a new one where Postdate runs: "
@@ -33,7 +34,7 @@ async def sign_in_page(request: HttpRequest) -> Raw:
         await signed_in(request)
     except NotSignedIn:
         return page(request, None, "sign_in.html", email="", fault=None)
-    return redirect(request, ROOT)
+    return redirect(request, back(request)).with_cookie(no_back_cookie(request))
 
 
 @post("/sign-in", include_in_schema=False)
@@ -53,7 +54,7 @@ async def sign_in(request: HttpRequest) -> Raw:
         return page(request, None, "sign_in.html", status=401, email=email, fault=fault)
     await store.users.forgive(email, address)
     opened = await store.sessions.open(holder.account_id)
-    return redirect(request, ROOT).with_cookie(session_cookie(request, opened.secret))
+    return _welcome(request, opened)
 
 
 @get("/link/{secret:str}", include_in_schema=False)
@@ -65,7 +66,7 @@ async def follow_link(request: HttpRequest, secret: FromPath[str]) -> Raw:
     opened = await sessions.redeem(secret, Purpose.SIGN_IN)
     if opened is None:
         return sentence(request, None, 410, "This link is no longer good", _SPENT)
-    return redirect(request, ROOT).with_cookie(session_cookie(request, opened.secret))
+    return _welcome(request, opened)
 
 
 @post("/link/{secret:str}", include_in_schema=False)
@@ -83,7 +84,7 @@ async def set_password(request: HttpRequest, secret: FromPath[str]) -> Raw:
     opened = await sessions.redeem(secret, Purpose.SET_PASSWORD, hashed)
     if opened is None:
         return sentence(request, None, 410, "This link is no longer good", _SPENT)
-    return redirect(request, ROOT).with_cookie(session_cookie(request, opened.secret))
+    return _welcome(request, opened)
 
 
 @post("/sign-out", include_in_schema=False)
@@ -95,6 +96,12 @@ async def sign_out(request: HttpRequest) -> Raw:
     else:
         await sessions.close(viewer.session)
     return redirect(request, SIGN_IN).with_cookie(no_cookie(request))
+
+
+def _welcome(request: HttpRequest, opened: Opened) -> Raw:
+    """To where the browser was before it had to sign in."""
+    answer = redirect(request, back(request)).with_cookie(session_cookie(request, opened.secret))
+    return answer.with_cookie(no_back_cookie(request))
 
 
 HANDLERS = [sign_in_page, sign_in, follow_link, set_password, sign_out]

@@ -94,6 +94,7 @@ def unended_entry(schedule: Schedule) -> LogEntry:
         method=schedule.request.method,
         status=Status.SCHEDULED,
         at_ms=schedule.request.trigger_at_ms,
+        executing=schedule.executing,
     )
 
 
