@@ -6,6 +6,7 @@ from collections import OrderedDict
 from typing import Protocol as Shape
 
 from api.limits import FOR_HEALTH, Limits
+from api.proxies import is_trusted
 
 # A new connection looks at so many others, at most, for one that may give way.
 _LOOKS = 256
@@ -39,6 +40,7 @@ class Connections:
     def __init__(self, limits: Limits) -> None:
         self.most = limits.connections
         self._most_per_address = limits.connections_per_address
+        self._trusted = limits.trusted_proxies
         self._all: _Line = OrderedDict()
         self._of: dict[str, _Line] = {}
         self._for_health: _Line = OrderedDict()
@@ -46,7 +48,7 @@ class Connections:
     def add(self, connection: Connection, address: str) -> bool:
         """Whether it may ask for everything; if not, only for health. Give it back by `remove`."""
         ours = self._of.get(address, _Line())
-        if self._most_per_address and len(ours) >= self._most_per_address:
+        if self._is_full(ours, address):
             admitted = self._made_room(ours)
         else:
             admitted = len(self._all) < self.most or self._made_room(self._all)
@@ -56,6 +58,11 @@ class Connections:
         else:
             self._add_for_health(connection)
         return admitted
+
+    def _is_full(self, ours: _Line, address: str) -> bool:
+        """All come from a proxy's address; whom it lets in, it has to bound itself."""
+        most = self._most_per_address
+        return 0 < most <= len(ours) and not is_trusted(address, self._trusted)
 
     def remove(self, connection: Connection, address: str) -> None:
         """Safe to repeat."""

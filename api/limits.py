@@ -6,7 +6,7 @@ import ipaddress
 
 import msgspec
 
-from scheduler.settings import Settings
+from scheduler.settings import Network, Settings
 
 # Of a request, its trailers included. No client of an API has use for more.
 MAX_HEAD_LINES = 256
@@ -35,6 +35,7 @@ class Limits(msgspec.Struct, frozen=True):
     connections: int
     connections_per_address: int
     bodies_bytes: int
+    trusted_proxies: tuple[Network, ...] = ()
 
     @classmethod
     def of(cls, settings: Settings) -> Limits:
@@ -49,6 +50,7 @@ class Limits(msgspec.Struct, frozen=True):
             connections=settings.max_connections,
             connections_per_address=settings.max_connections_per_address,
             bodies_bytes=max(settings.bodies_bytes, largest_bytes + _ONE_READ_BYTES),
+            trusted_proxies=settings.trusted_proxies,
         )
 
     def body_deadline_s(self, began_s: float, received_bytes: int) -> float:

@@ -91,7 +91,7 @@ async def ask(base_url: str, link: str, rounds: int) -> None:
     taken: dict[str, list[float]] = {name: [] for name, _, _ in PAGES}
     sizes: dict[str, int] = {}
     async with httpx.AsyncClient(base_url=base_url + "/dashboard", timeout=60) as client:
-        answer = await client.get(f"/link/{link}")
+        answer = await client.post(f"/link/{link}", headers={"origin": base_url})
         assert answer.status_code == 303, answer.status_code
         for number in range(rounds + 2):
             for name, path, is_cold in PAGES:

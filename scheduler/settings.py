@@ -38,6 +38,7 @@ class Settings(msgspec.Struct, frozen=True):
     workers: int = 1
     processes: int = 1
     public_url: str | None = None
+    trusted_proxies: tuple[Network, ...] = ()
     shards: int | None = None
     allow_targets: tuple[Network, ...] = ()
     concurrency: int = 4096
@@ -189,6 +190,7 @@ _READERS: dict[str, Callable[[str], object]] = {
     "workers": _whole(1, 256),
     "processes": _whole(1, 256),
     "public_url": _http_url,
+    "trusted_proxies": _networks,
     "shards": _whole(1, 256),
     "allow_targets": _networks,
     "concurrency": _whole(1, 65_536),

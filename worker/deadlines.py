@@ -73,7 +73,7 @@ class Deadlines(Generic[T]):
         self._timer = None
         now_s = time.monotonic()
         paused_s = now_s - self._timer_s
-        if paused_s > _PAUSE_S:
+        if paused_s > _PAUSE_S and self._entries:
             self._move(paused_s + _TICK_S)
             self._arm(now_s, at_least_s=_READ_FIRST_S)
             return

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
 
 from scheduler.models import Invocation
 
@@ -13,6 +15,7 @@ from scheduler.models import Invocation
 # (Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998.)
 _SHARE_OF_FREE = 4
 _MOST_CROWDED = 64
+_account_id = attrgetter("account_id")
 
 
 class Holdings:
@@ -41,21 +44,21 @@ class Holdings:
 
     def add(self, invocations: Sequence[Invocation]) -> None:
         self._held.update(dict.fromkeys(invocations))
-        self._by_account.update([each.account_id for each in invocations])
-        for each in invocations:
-            self._free_bytes -= each.size_bytes
-            self._bytes_by_account[each.account_id] += each.size_bytes
+        for account_id, (count, size_bytes) in _sums(invocations).items():
+            self._by_account[account_id] += count
+            self._bytes_by_account[account_id] += size_bytes
+            self._free_bytes -= size_bytes
 
     def remove(self, invocations: Iterable[Invocation]) -> None:
         """Those that are not held (any more) are passed over."""
-        accounts, weights, held = self._by_account, self._bytes_by_account, self._held
-        for each in invocations:
-            if held.pop(each, _NOT_HELD) is None:
-                accounts[each.account_id] -= 1
-                weights[each.account_id] -= each.size_bytes
-                self._free_bytes += each.size_bytes
-                if not accounts[each.account_id]:
-                    del accounts[each.account_id], weights[each.account_id]
+        held = self._held
+        gone = [each for each in invocations if held.pop(each, _NOT_HELD) is None]
+        for account_id, (count, size_bytes) in _sums(gone).items():
+            self._by_account[account_id] -= count
+            self._bytes_by_account[account_id] -= size_bytes
+            self._free_bytes += size_bytes
+            if not self._by_account[account_id]:
+                del self._by_account[account_id], self._bytes_by_account[account_id]
         self._changed.set()
 
     def crowding(self) -> list[str]:
@@ -79,6 +82,16 @@ class Holdings:
 
 
 _NOT_HELD = object()
+
+
+def _sums(invocations: Iterable[Invocation]) -> dict[str, tuple[int, int]]:
+    """By account how many they are, and what they weigh."""
+    sums: dict[str, tuple[int, int]] = {}
+    for account_id, theirs in groupby(invocations, _account_id):
+        sizes = [each.size_bytes for each in theirs]
+        count, size_bytes = sums.get(account_id, (0, 0))
+        sums[account_id] = (count + len(sizes), size_bytes + sum(sizes))
+    return sums
 
 
 def _above(held: Counter[str], in_all: int, free: int) -> list[str]:

@@ -131,7 +131,9 @@ class Openings(Generic[T]):
     def next_to_reuse(self, origin: Origin) -> T | None:
         """A used connection came free; returns who is to have it, if it is anybody's turn."""
         place = self._places.get(origin)
-        if place is None or (place.is_fresh_next and self._is_full(place)):
+        if place is None:
+            return None
+        if (place.again or place.fresh) and place.is_fresh_next and self._is_full(place):
             return None
         while place.any:
             entry = place.any.pop()

@@ -7,6 +7,7 @@ import errno
 import socket
 import ssl
 import sys
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -106,7 +107,7 @@ class Pool:
     def take(self, origin: Origin, addresses: tuple[str, ...]) -> Wire | None:
         """The kept connection to any of the addresses that was used last; None if there is none."""
         routes = self._idle.get(origin)
-        if routes is None:
+        if not routes:
             return None
         for address in addresses:
             wires = routes.get(address)
@@ -120,16 +121,14 @@ class Pool:
     def keep(self, wire: Wire) -> None:
         """Give back a connection that is ready for another exchange."""
         origin, address = wire.route
-        routes = self._idle.get(origin)
-        if routes is None:
-            routes = self._idle[origin] = {}
-        wires = routes.get(address)
-        if wires is None:
-            wires = routes[address] = {}
+        try:
+            wires = self._idle[origin][address]
+        except KeyError:
+            wires = self._idle.setdefault(origin, {}).setdefault(address, {})
         if self._closed or len(wires) >= MAX_IDLE_PER_ROUTE or self._idle_count >= MAX_IDLE:
             wire.abort()
             return
-        wire.idle_since_s = self._loop.time()
+        wire.idle_since_s = time.monotonic()
         wires[wire] = None
         self._idle_count += 1
         if self._sweeper is None:
@@ -240,7 +239,7 @@ class Pool:
     def _sweep(self) -> None:
         """Close what has been idle too long, once a second; each dict has its oldest first."""
         self._sweeper = None
-        limit = self._loop.time() - IDLE_LIMIT_S
+        limit = time.monotonic() - IDLE_LIMIT_S
         for origin, routes in list(self._idle.items()):
             for address, wires in list(routes.items()):
                 self._sweep_route(wires, limit)

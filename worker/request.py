@@ -6,13 +6,17 @@ import functools
 import importlib.metadata
 
 from scheduler.http import FRAMING, LINE_BREAK, METHODS, TOKEN
-from scheduler.ids import invocation_id
 from scheduler.models import BodyKind, Request
 from scheduler.targets import Target
 from scheduler.times import format_iso8601
 
 _WITH_LENGTH = frozenset({"POST", "PUT", "PATCH"})
-_EOL = "\r\n"
+_OWN = (
+    b"Postdate-Schedule-Id: %b\r\n"
+    b"Postdate-Invocation-Id: inv_%b\r\n"
+    b"Postdate-Attempt: %d\r\n"
+    b"Postdate-Trigger-At: %b\r\n\r\n"
+)
 
 
 def _user_agent() -> str:
@@ -35,14 +39,18 @@ def render(target: Target, request: Request, schedule_id: str, attempt: int) -> 
     body = request.body
     kind = None if body is None else request.body_kind
     start = _start(target, request.method, tuple(request.headers.items()), kind)
-    own = (
-        f"{'' if body is None else f'Content-Length: {len(body)}{_EOL}'}"
-        f"Postdate-Schedule-Id: {schedule_id}\r\n"
-        f"Postdate-Invocation-Id: {invocation_id(schedule_id)}\r\n"
-        f"Postdate-Attempt: {attempt}\r\n"
-        f"Postdate-Trigger-At: {format_iso8601(request.trigger_at_ms)}\r\n\r\n"
-    ).encode("ascii")
-    return start + own if body is None else b"%b%b%b" % (start, own, body)
+    schedule = schedule_id.encode("ascii")
+    moment = _moment(request.trigger_at_ms)
+    if body is None:
+        return b"%b%b" % (start, _OWN % (schedule, schedule[4:], attempt, moment))
+    own = _OWN % (schedule, schedule[4:], attempt, moment)
+    return b"%bContent-Length: %d\r\n%b%b" % (start, len(body), own, body)
+
+
+# What is fired together is mostly due at the same millisecond.
+@functools.lru_cache(maxsize=1024)
+def _moment(ms: int) -> bytes:
+    return format_iso8601(ms).encode("ascii")
 
 
 # Each may have 24 KiB of path and headers.

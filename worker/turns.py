@@ -39,6 +39,12 @@ class Turns(Generic[T]):
     def pop(self) -> T:
         """The same, who leaves the line; the next turn is another account's, if one waits."""
         account_id = next(iter(self._lines))
+        if len(self._lines) == 1:
+            line = self._lines[account_id]
+            entry = line.popleft()
+            if not line:
+                del self._lines[account_id]
+            return entry
         line = self._lines.pop(account_id)
         entry = line.popleft()
         if line:

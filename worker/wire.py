@@ -72,7 +72,11 @@ class Wire(asyncio.Protocol):
         "_headers_done",
         "_heard",
         "_interims",
+        "_is_clear",
         "_keep_alive",
+        "_known",
+        "_known_reason",
+        "_known_status",
         "_max_body_bytes",
         "_parser",
         "_paused",
@@ -101,6 +105,7 @@ class Wire(asyncio.Protocol):
     _keep_alive: bool
     _extra: bool
     _done: bool
+    _is_clear: bool  # nothing of an answer has come
 
     def __init__(
         self,
@@ -118,6 +123,11 @@ class Wire(asyncio.Protocol):
         self._exchange: Exchange | None = None
         self._transport: asyncio.Transport  # from connection_made on, and nobody calls before
         self._parser = httptools.HttpResponseParser(self)
+        # The last answer that came whole and left the parser as it was. Targets mostly say the same
+        # again, and what is the same byte for byte need not be parsed again.
+        self._known = b""
+        self._known_status = 0
+        self._known_reason = ""
         self._rest: memoryview | None = None
         self._paused = False
         self._head_only = False
@@ -142,7 +152,8 @@ class Wire(asyncio.Protocol):
         transport = self._transport
         self._exchange = exchange
         self._head_only = head_only
-        self._clear_answer()
+        if not self._is_clear:
+            self._clear_answer()
         self.exchanges += 1
         if transport.is_closing():
             self._break(Failure.CLOSED_EARLY)
@@ -164,14 +175,20 @@ class Wire(asyncio.Protocol):
         self._transport = transport  # type: ignore[assignment]
 
     def data_received(self, data: bytes) -> None:
-        if self._exchange is None:
+        exchange = self._exchange
+        if exchange is None:
             # An answer to nothing: a 408, a TLS alert, a target that lost count.
             self._lose()
             return
+        if data == self._known and self._is_clear and self._is_in_step():
+            self._exchange = None
+            exchange.answered(self, self._known_status, self._known_reason, True)
+            return
+        self._is_clear = False
         if len(data) > SMALL_BYTES and not self._ration.take(len(data)):
             self._heard = True
             self._transport.pause_reading()
-            self._ration.wait(self._exchange.account_id, data, self._hear_late)
+            self._ration.wait(exchange.account_id, data, self._hear_late)
             return
         try:
             self._parser.feed_data(data)
@@ -251,10 +268,22 @@ class Wire(asyncio.Protocol):
             and (not self._head_only or data.endswith(b"\r\n\r\n"))
             and self._transport.get_write_buffer_size() == 0
         )
+        reason = self._reason.decode("latin-1")
+        if reusable and not self._heard and not self._head_only:
+            self._known, self._known_status, self._known_reason = data, self._status, reason
         if self._head_only:
             self._parser = httptools.HttpResponseParser(self)  # this one now expects a body
         if exchange is not None:
-            exchange.answered(self, self._status, self._reason.decode("latin-1"), reusable)
+            exchange.answered(self, self._status, reason, reusable)
+
+    def _is_in_step(self) -> bool:
+        """Whether the whole request has left, so that a whole answer leaves nothing open; that of
+        a HEAD is not what the same bytes are otherwise."""
+        return (
+            not self._head_only
+            and self._rest is None
+            and self._transport.get_write_buffer_size() == 0
+        )
 
     def _weigh(self, data: bytes) -> None:
         """Hold an answer that is not both whole and small to its caps, in bytes as they came.
@@ -336,6 +365,7 @@ class Wire(asyncio.Protocol):
             transport.write(piece)
 
     def _clear_answer(self) -> None:
+        self._is_clear = True
         self._status = 0
         self._reason = b""
         self._head = bytearray()

@@ -135,10 +135,11 @@ class Worker:
             self._wheel.add(batch.invocations, batch.reading)
 
     def _fire(self, invocations: list[Invocation]) -> None:
+        fire, ended = self._firer.fire, self._ended
         for each in invocations:
             unsent = self._unsent(each)
             if unsent is None:
-                self._firer.fire(each, self._ended)
+                fire(each, ended)
             else:
                 self._ended(each, unsent, NOT_SENT)
 

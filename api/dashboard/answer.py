@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from litestar.types import Receive, Scope, Send
 
+from api.proxies import is_https
 from api.service import HttpRequest
 
 # Nothing inline, nothing from elsewhere, in nobody's frame; no address of a page leaves it.
@@ -22,6 +23,8 @@ SECURITY = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 ]
+# Whoever came over TLS does so from now on, for a year.
+_TLS_ONLY = (b"strict-transport-security", b"max-age=31536000")
 _NOT_KEPT = [(b"cache-control", b"no-store")]
 # What is smaller costs more to pack than to send. The level: a page of 100 KB takes a millisecond.
 _PACKED_FROM_BYTES = 1000
@@ -45,6 +48,8 @@ class Raw:
         body, coding = self._packed(scope)
         length = (b"content-length", b"%d" % len(body))
         headers = [*SECURITY, *self.headers, *coding, length]
+        if is_https(scope, scope["litestar_app"].state.service.settings):
+            headers.append(_TLS_ONLY)
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
         body = b"" if scope.get("method") == "HEAD" else body
         await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -8,7 +8,7 @@ from api.dashboard import passwords
 from api.dashboard.answer import Raw
 from api.dashboard.csrf import written
 from api.dashboard.render import page
-from api.dashboard.session import Viewer, signed_in
+from api.dashboard.session import Viewer, session_cookie, signed_in
 from api.service import HttpRequest, service_of
 
 
@@ -19,7 +19,7 @@ async def account_page(request: HttpRequest) -> Raw:
 
 @post("/account/password", include_in_schema=False)
 async def change_password(request: HttpRequest) -> Raw:
-    """Signs out every other browser."""
+    """Signs out every other browser, and gives this one a new session."""
     viewer, form = await written(request, even_suspended=True)
     users = service_of(request).store.users
     holder = await users.of(viewer.account_id)
@@ -30,12 +30,15 @@ async def change_password(request: HttpRequest) -> Raw:
         if not await passwords.matches(form.get("current", ""), holder.password):
             return await _page(request, viewer, 403, fault="That is not the current password.")
         await users.forgive(viewer.account.email, viewer.account_id)
-    fault = passwords.fault(form.get("password", ""), form.get("again", ""))
+    own = (viewer.account.email, viewer.account.name)
+    fault = await passwords.fault(form.get("password", ""), form.get("again", ""), own)
     if fault:
         return await _page(request, viewer, 400, fault=fault)
     hashed = await passwords.hashed(form["password"])
-    await users.set_password(viewer.account_id, hashed, viewer.session.sha256)
-    return await _page(request, viewer, done="The password is set; other browsers are signed out.")
+    opened = await service_of(request).store.sessions.renewed(viewer.account_id, hashed)
+    done = "The password is set; other browsers are signed out."
+    changed = await _page(request, viewer._replace(session=opened.session), done=done)
+    return changed.with_cookie(session_cookie(request, opened.secret))
 
 
 async def _page(

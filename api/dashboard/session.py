@@ -6,8 +6,10 @@ import re
 from typing import Any, NamedTuple, cast
 from urllib.parse import quote, unquote, urlsplit
 
+from api import proxies
 from api.dashboard.answer import is_for_panel
 from api.dashboard.zones import UTC, Zone, zone_named
+from api.limits import address_of
 from api.service import HttpRequest, service_of
 from scheduler.errors import NotFound, PostdateError
 from scheduler.models import Account
@@ -126,8 +128,8 @@ def _asked_for(request: HttpRequest) -> str:
 
 
 def session_cookie(request: HttpRequest, secret: str) -> str:
-    """The cookie that keeps a browser signed in. Lax, not Strict: a link that signs in may be
-    followed from a mail page, and the page that it leads to must find the cookie."""
+    """The cookie that keeps a browser signed in. Lax, not Strict: a link in a mail may lead to a
+    page of the dashboard, which must find the cookie."""
     return _cookie(request, _cookie_name(request), secret, SESSION_TTL_MS // 1000)
 
 
@@ -136,29 +138,51 @@ def no_cookie(request: HttpRequest) -> str:
     return _cookie(request, _cookie_name(request), "", 0)
 
 
+async def end_session(request: HttpRequest) -> None:
+    """Closes the session that this browser had, before it is given another one."""
+    sessions = service_of(request).store.sessions
+    secret = request.cookies.get(_cookie_name(request))
+    session = await sessions.find(secret) if secret else None
+    if session is not None:
+        await sessions.close(session)
+
+
 def _cookie(request: HttpRequest, name: str, value: str, max_age_s: int) -> str:
-    cookie = f"{name}={value}; Path={ROOT}; Max-Age={max_age_s}"
+    secure = is_https(request)
+    # Browsers take a cookie of such a name only from the host itself, over TLS, for all its paths:
+    # no other host of the domain can put one in its place.
+    path = "/" if secure else ROOT
+    cookie = f"{name}={value}; Path={path}; Max-Age={max_age_s}"
     cookie += "; HttpOnly; SameSite=Lax"
-    return cookie + "; Secure" if base_url(request).startswith("https://") else cookie
+    return cookie + "; Secure" if secure else cookie
 
 
 def _cookie_name(request: HttpRequest) -> str:
     """Browsers share cookies among the ports of a host: two Postdates on one machine must not sign
     each other out."""
+    prefix = "__Host-" if is_https(request) else ""
     port = request.headers.get("host", "").rpartition("]")[2].partition(":")[2]
-    return f"postdate_session_{port}" if port.isdigit() else "postdate_session"
+    return f"{prefix}postdate_session_{port}" if port.isdigit() else f"{prefix}postdate_session"
 
 
 def base_url(request: HttpRequest) -> str:
     """Where clients find this API."""
-    public_url = service_of(request).settings.public_url
-    return public_url or f"{request.scope['scheme']}://{request.headers.get('host', 'localhost')}"
+    settings = service_of(request).settings
+    if settings.public_url:
+        return settings.public_url
+    scheme = proxies.scheme(request.scope, settings.trusted_proxies)
+    return f"{scheme}://{request.headers.get('host', 'localhost')}"
+
+
+def is_https(request: HttpRequest) -> bool:
+    """Whether browsers come over TLS, to us or to a proxy before us."""
+    return proxies.is_https(request.scope, service_of(request).settings)
 
 
 def client_address(request: HttpRequest) -> str:
     """Whose attempts to sign in are counted together."""
-    client = request.scope.get("client")
-    return client[0] if client else "unknown"
+    trusted = service_of(request).settings.trusted_proxies
+    return address_of(proxies.client_address(request.scope, trusted))
 
 
 def is_htmx(request: HttpRequest) -> bool:

@@ -1,4 +1,7 @@
-"""Signing in, by a one-time link or with e-mail and password; setting a password; signing out."""
+"""Signing in, by a one-time link or with e-mail and password; setting a password; signing out.
+
+A link is shown by GET and redeemed by POST: mail scanners follow links before their reader does.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from api.dashboard.session import (
     NotSignedIn,
     back,
     client_address,
+    end_session,
     no_back_cookie,
     no_cookie,
     session_cookie,
@@ -53,38 +57,49 @@ async def sign_in(request: HttpRequest) -> Raw:
         fault = "E-mail and password do not match."
         return page(request, None, "sign_in.html", status=401, email=email, fault=fault)
     await store.users.forgive(email, address)
-    opened = await store.sessions.open(holder.account_id)
-    return _welcome(request, opened)
+    return await _let_in(request, await store.sessions.open(holder.account_id))
 
 
 @get("/link/{secret:str}", include_in_schema=False)
-async def follow_link(request: HttpRequest, secret: FromPath[str]) -> Raw:
-    """A link that signs in does so, once. One that sets a password shows where."""
-    sessions = service_of(request).store.sessions
-    if await sessions.is_good(secret, Purpose.SET_PASSWORD):
+async def show_link(request: HttpRequest, secret: FromPath[str]) -> Raw:
+    """A page with a button, or with a form where the link sets a password. Changes nothing."""
+    store = service_of(request).store
+    if await store.sessions.is_good(secret, Purpose.SET_PASSWORD):
         return page(request, None, "set_password.html", secret=secret, fault=None)
-    opened = await sessions.redeem(secret, Purpose.SIGN_IN)
-    if opened is None:
+    account_id = await store.sessions.leads_to(secret, Purpose.SIGN_IN)
+    if account_id is None:
         return sentence(request, None, 410, "This link is no longer good", _SPENT)
-    return _welcome(request, opened)
+    account = await store.accounts.get(account_id)
+    return page(request, None, "follow_link.html", secret=secret, account=account)
 
 
 @post("/link/{secret:str}", include_in_schema=False)
-async def set_password(request: HttpRequest, secret: FromPath[str]) -> Raw:
+async def redeem_link(request: HttpRequest, secret: FromPath[str]) -> Raw:
+    """Signs in, once; and first sets the password that the link may be for."""
     judge_origin(request)
     form = await read_form(request)
-    sessions = service_of(request).store.sessions
-    if not await sessions.is_good(secret, Purpose.SET_PASSWORD):
-        return sentence(request, None, 410, "This link is no longer good", _SPENT)
-    password = form.get("password", "")
-    fault = passwords.fault(password, form.get("again", ""))
-    if fault:
-        return page(request, None, "set_password.html", status=400, secret=secret, fault=fault)
-    hashed = await passwords.hashed(password)
-    opened = await sessions.redeem(secret, Purpose.SET_PASSWORD, hashed)
+    store = service_of(request).store
+    account_id = await store.sessions.leads_to(secret, Purpose.SET_PASSWORD)
+    if account_id is None:
+        opened = await store.sessions.redeem(secret, Purpose.SIGN_IN)
+    else:
+        password, account = form.get("password", ""), await store.accounts.get(account_id)
+        own = (account.email, account.name)
+        fault = await passwords.fault(password, form.get("again", ""), own)
+        if fault:
+            return page(request, None, "set_password.html", status=400, secret=secret, fault=fault)
+        hashed = await passwords.hashed(password)
+        opened = await store.sessions.redeem(secret, Purpose.SET_PASSWORD, hashed)
     if opened is None:
         return sentence(request, None, 410, "This link is no longer good", _SPENT)
-    return _welcome(request, opened)
+    return await _let_in(request, opened)
+
+
+async def _let_in(request: HttpRequest, opened: Opened) -> Raw:
+    """To where the browser was before it had to sign in, with a session that nobody had before."""
+    await end_session(request)
+    answer = redirect(request, back(request)).with_cookie(session_cookie(request, opened.secret))
+    return answer.with_cookie(no_back_cookie(request))
 
 
 @post("/sign-out", include_in_schema=False)
@@ -98,10 +113,4 @@ async def sign_out(request: HttpRequest) -> Raw:
     return redirect(request, SIGN_IN).with_cookie(no_cookie(request))
 
 
-def _welcome(request: HttpRequest, opened: Opened) -> Raw:
-    """To where the browser was before it had to sign in."""
-    answer = redirect(request, back(request)).with_cookie(session_cookie(request, opened.secret))
-    return answer.with_cookie(no_back_cookie(request))
-
-
-HANDLERS = [sign_in_page, sign_in, follow_link, set_password, sign_out]
+HANDLERS = [sign_in_page, sign_in, show_link, redeem_link, sign_out]

@@ -23,6 +23,13 @@ def sign_in_link(up: PostdateProcess) -> str:
     return match[0]
 
 
+def follow(page: playwright.Page, link: str) -> None:
+    """A one-time link that signs in, to the overview that it leads to."""
+    page.goto(link)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/dashboard")
+
+
 class Watched:
     """A page, and all that must not happen on it."""
 

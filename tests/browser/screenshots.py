@@ -20,6 +20,7 @@ from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.accounts.sessions import Purpose
 from tests.browser.chromium import chromium
+from tests.browser.conftest import follow
 from tests.processes import ROOT
 from tests.servers import Answer, Customer, PostdateProcess, Receiver, until
 
@@ -112,8 +113,7 @@ def fire_some(customer: Customer, receiver: Receiver) -> None:
 def look(browser: Browser, base_url: str, secret: str, name: str, **options: object) -> None:
     context = browser.new_context(**options)  # type: ignore[arg-type]
     page = context.new_page()
-    page.goto(f"{base_url}/dashboard/link/{secret}")
-    page.goto(f"{base_url}/dashboard")
+    follow(page, f"{base_url}/dashboard/link/{secret}")
     page.locator("[data-chart=coming] canvas").wait_for()
     _take(page, f"overview-{name}", 1400)
     for where in _PAGES if name == "light" else ():

@@ -7,7 +7,7 @@ import re
 import httpx
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.browser.conftest import Watched, sign_in_link
+from tests.browser.conftest import Watched, follow, sign_in_link
 from tests.servers import Customer, PostdateProcess, Receiver, in_days, postdate_json
 
 PAGES = ("", "/schedules", "/logs", "/keys", "/credits", "/account", "/system")
@@ -61,7 +61,7 @@ def test_an_afternoon(
     watched: Watched, context: BrowserContext, postdate_up: PostdateProcess, receiver: Receiver
 ) -> None:
     page = watched.page
-    page.goto(sign_in_link(postdate_up))
+    follow(page, sign_in_link(postdate_up))
     expect(page).to_have_url(f"{postdate_up.base_url}/dashboard")
     expect(page.locator(".empty")).to_contain_text(f"curl {postdate_up.base_url}/schedule")
     before = int(tile(page, "credits").replace(",", ""))
@@ -145,7 +145,7 @@ def test_a_waiting_schedule_is_moved_to_another_time(
     watched: Watched, postdate_up: PostdateProcess, receiver: Receiver
 ) -> None:
     page, day = watched.page, f"{in_days(70):%Y-%m-%d}"
-    page.goto(fresh_link(postdate_up))
+    follow(page, fresh_link(postdate_up))
     with Customer(postdate_up.base_url, postdate_up.api_key) as customer:
         waiting = customer.schedule(f"{receiver.url}/moved", _HOUR_S)
     watched.go(f"/schedules/{waiting}")
@@ -197,7 +197,7 @@ def test_without_scripts_all_can_be_read_and_written(
 ) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
-    page.goto(fresh_link(postdate_up))
+    follow(page, fresh_link(postdate_up))
     page.get_by_role("link", name="API keys").first.click()
     key = make_key(page, "no scripts")
     answer = httpx.get(
@@ -216,7 +216,7 @@ def test_it_is_usable_on_a_narrow_screen_and_in_the_dark(
     context = browser.new_context(viewport={"width": 380, "height": 800}, color_scheme="dark")
     watched = Watched(context.new_page(), postdate_up.base_url)
     page = watched.page
-    page.goto(fresh_link(postdate_up))
+    follow(page, fresh_link(postdate_up))
     for path in PAGES:
         watched.go(path)
         page.wait_for_load_state("networkidle")
@@ -230,7 +230,7 @@ def test_it_is_usable_on_a_narrow_screen_and_in_the_dark(
 def test_it_is_usable_by_keyboard(watched: Watched, postdate_up: PostdateProcess) -> None:
     """The first Tab offers to skip the menu; what has the focus is seen to have it."""
     page = watched.page
-    page.goto(fresh_link(postdate_up))
+    follow(page, fresh_link(postdate_up))
     page.keyboard.press("Tab")
     focused = page.locator(":focus")
     expect(focused).to_have_text("Skip to the content")

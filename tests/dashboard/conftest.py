@@ -27,8 +27,8 @@ _CSRF = re.compile(r'name="csrf" value="([^"]+)"')
 class Browser:
     """What one browser does; `follow` makes it go where it is sent."""
 
-    def __init__(self, app: Litestar) -> None:
-        transport = httpx.ASGITransport(app)  # type: ignore[arg-type]
+    def __init__(self, app: Litestar, address: str = "127.0.0.1") -> None:
+        transport = httpx.ASGITransport(app, client=(address, 4711))  # type: ignore[arg-type]
         self.client = httpx.AsyncClient(transport=transport, base_url=ORIGIN)
 
     async def get(self, path: str, **query: Any) -> httpx.Response:
@@ -59,8 +59,8 @@ class Dashboard:
         self.store = store
         self.browsers: list[Browser] = []
 
-    def browser(self) -> Browser:
-        self.browsers.append(Browser(self.app))
+    def browser(self, address: str = "127.0.0.1") -> Browser:
+        self.browsers.append(Browser(self.app, address))
         return self.browsers[-1]
 
     async def account(self, name: str, **fields: Any) -> Account:
@@ -68,10 +68,10 @@ class Dashboard:
         return await self.store.accounts.create(name, **given)
 
     async def signed_in(self, account: Account) -> Browser:
-        """A browser that followed a link of this account."""
+        """A browser that followed a link of this account, and pressed its button."""
         link = await self.store.sessions.make_link(account.account_id, Purpose.SIGN_IN)
         browser = self.browser()
-        assert (await browser.get(f"/link/{link}")).status_code == 303
+        assert (await browser.post(f"/link/{link}")).status_code == 303
         return browser
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from api.dashboard import passwords
 from scheduler.models import Account
 from scheduler.store.accounts.sessions import Purpose
-from scheduler.store.accounts.users import ATTEMPTS_PER_EMAIL
+from scheduler.store.accounts.users import ATTEMPTS_PER_BOTH
 from tests.dashboard.conftest import ORIGIN, PASSWORD, Browser, Dashboard
 
 EMAIL = "ada@example.com"
@@ -31,40 +33,74 @@ async def test_without_a_session_every_page_leads_to_the_sign_in(dashboard: Dash
 async def test_a_link_signs_in_once(dashboard: Dashboard, ada: Account) -> None:
     link = await dashboard.store.sessions.make_link(ada.account_id, Purpose.SIGN_IN)
     browser = dashboard.browser()
-    answer = await browser.get(f"/link/{link}")
+    answer = await browser.post(f"/link/{link}")
     assert (answer.status_code, answer.headers["location"]) == (303, "/dashboard")
     cookie = answer.headers["set-cookie"]
     assert re.fullmatch(
         r"postdate_session=\d\d_[\w-]{43}; Path=/dashboard; Max-Age=604800; HttpOnly; SameSite=Lax",
         cookie,
     )
+    assert "strict-transport-security" not in answer.headers
     assert (await browser.get("")).status_code == 200
     for other in (browser, dashboard.browser()):
+        assert (await other.post(f"/link/{link}")).status_code == 410
         assert (await other.get(f"/link/{link}")).status_code == 410
 
 
 async def test_a_look_ahead_does_not_use_a_link_up(dashboard: Dashboard, ada: Account) -> None:
     link = await dashboard.store.sessions.make_link(ada.account_id, Purpose.SIGN_IN)
-    browser = dashboard.browser()
-    assert (await browser.client.head(f"/dashboard/link/{link}")).status_code == 405
-    assert (await browser.get(f"/link/{link}")).status_code == 303
+    scanner = dashboard.browser()
+    for _ in range(3):
+        shown = await scanner.get(f"/link/{link}")
+        assert (shown.status_code, "<strong>ada</strong>" in shown.text) == (200, True)
+        assert "set-cookie" not in shown.headers
+    assert (await scanner.get("")).status_code == 303
+    assert (await dashboard.browser().post(f"/link/{link}")).status_code == 303
 
 
-async def test_the_cookie_is_secure_where_the_service_is(
-    dashboard: Dashboard, ada: Account
-) -> None:
+async def test_another_site_cannot_redeem_a_link(dashboard: Dashboard, ada: Account) -> None:
+    """Its visitors would be signed in to an account of its choice."""
+    link = await dashboard.store.sessions.make_link(ada.account_id, Purpose.SIGN_IN)
+    for headers in ({"origin": "http://evil.example"}, {}):
+        assert (await dashboard.browser().post(f"/link/{link}", headers)).status_code == 403
+    assert (await dashboard.browser().post(f"/link/{link}")).status_code == 303
+
+
+async def test_signing_in_anew_ends_the_session_before(dashboard: Dashboard, ada: Account) -> None:
+    browser = await dashboard.signed_in(ada)
+    [(_, before)] = browser.client.cookies.items()
+    link = await dashboard.store.sessions.make_link(ada.account_id, Purpose.SIGN_IN)
+    assert (await browser.post(f"/link/{link}")).status_code == 303
+    [(_, after)] = browser.client.cookies.items()
+    assert before != after
+    assert await dashboard.store.sessions.find(before) is None
+    assert await dashboard.store.sessions.count(ada.account_id) == 1
+
+
+async def test_over_tls_the_cookie_is_the_hosts_alone(dashboard: Dashboard, ada: Account) -> None:
+    origin = "https://postdate.test"
     link = await dashboard.store.sessions.make_link(ada.account_id, Purpose.SIGN_IN)
     browser = dashboard.browser()
-    answer = await browser.client.get(f"https://postdate.test/dashboard/link/{link}")
-    assert answer.headers["set-cookie"].endswith("; Secure")
+    answer = await browser.client.post(
+        f"{origin}/dashboard/link/{link}", headers={"origin": origin}
+    )
+    assert re.fullmatch(
+        r"__Host-postdate_session=[\w-]{46}; Path=/; "
+        r"Max-Age=604800; HttpOnly; SameSite=Lax; Secure",
+        answer.headers["set-cookie"],
+    )
+    page = await browser.client.get(f"{origin}/dashboard")
+    assert page.status_code == 200
+    assert page.headers["strict-transport-security"] == "max-age=31536000"
 
 
 async def test_two_postdates_on_one_host_keep_their_sessions_apart(
     dashboard: Dashboard, ada: Account
 ) -> None:
     link = await dashboard.store.sessions.make_link(ada.account_id, Purpose.SIGN_IN)
+    here = "http://127.0.0.1:8001"
     browser = dashboard.browser()
-    answer = await browser.client.get(f"http://127.0.0.1:8001/dashboard/link/{link}")
+    answer = await browser.client.post(f"{here}/dashboard/link/{link}", headers={"origin": here})
     assert answer.headers["set-cookie"].startswith("postdate_session_8001=")
 
 
@@ -110,15 +146,52 @@ async def test_an_account_without_a_password_lets_nobody_in(
         assert answer.status_code == 401
 
 
-async def test_guessing_is_limited(dashboard: Dashboard, ada: Account) -> None:
+async def test_guessing_is_limited_and_locks_nobody_else_out(
+    dashboard: Dashboard, ada: Account
+) -> None:
     await with_password(dashboard, ada)
-    browser = dashboard.browser()
-    for _ in range(ATTEMPTS_PER_EMAIL):
-        answer = await browser.post("/sign-in", email=EMAIL, password="wrong")
+    stranger, holder = dashboard.browser(), dashboard.browser("192.0.2.7")
+    for _ in range(ATTEMPTS_PER_BOTH):
+        answer = await stranger.post("/sign-in", email=EMAIL, password="wrong")
         assert answer.status_code == 401
-    answer = await browser.post("/sign-in", email=EMAIL, password=PASSWORD)
+    answer = await stranger.post("/sign-in", email=EMAIL, password=PASSWORD)
     assert (answer.status_code, "Too many attempts" in answer.text) == (429, True)
     assert "set-cookie" not in answer.headers
+    answer = await holder.post("/sign-in", email=EMAIL, password=PASSWORD)
+    assert answer.status_code == 303
+
+
+async def test_a_network_of_ipv6_is_one_place(dashboard: Dashboard, ada: Account) -> None:
+    await with_password(dashboard, ada)
+    for number in range(ATTEMPTS_PER_BOTH + 1):
+        browser = dashboard.browser(f"2001:db8:1:2:{number:x}::1")
+        answer = await browser.post("/sign-in", email=EMAIL, password="wrong")
+    assert answer.status_code == 429
+    elsewhere = dashboard.browser("2001:db8:1:3::1")
+    assert (await elsewhere.post("/sign-in", email=EMAIL, password=PASSWORD)).status_code == 303
+
+
+@pytest.mark.parametrize(
+    ("password", "why"),
+    [
+        ("password12", "common"),
+        ("qwertyuiop", "common"),
+        ("1234567890", "common"),
+        ("ada@example.com1", "too easy"),
+        ("aaaaaaaaaaaa", "Repeats"),
+    ],
+)
+async def test_a_password_that_many_have_is_refused(
+    dashboard: Dashboard, ada: Account, browser: Browser, password: str, why: str
+) -> None:
+    link = await dashboard.store.sessions.make_link(ada.account_id, Purpose.SET_PASSWORD)
+    for answer in (
+        await dashboard.browser().post(f"/link/{link}", password=password, again=password),
+        await browser.write("/account/password", password=password, again=password),
+    ):
+        assert (answer.status_code, "too easy to guess" in answer.text) == (400, True)
+        assert why in answer.text
+    assert (await dashboard.store.users.of(ada.account_id)).password is None
 
 
 async def test_another_site_cannot_sign_its_visitors_in(dashboard: Dashboard, ada: Account) -> None:
@@ -161,11 +234,18 @@ async def test_a_password_is_changed_by_who_knows_it(
 ) -> None:
     await with_password(dashboard, ada)
     browser, other = await dashboard.signed_in(ada), await dashboard.signed_in(ada)
+    [(_, before)] = browser.client.cookies.items()
     new = {"password": "another quiet morning", "again": "another quiet morning"}
     answer = await browser.write("/account/password", current="wrong", **new)
     assert (answer.status_code, "not the current" in answer.text) == (403, True)
     answer = await browser.write("/account/password", current=PASSWORD, **new)
     assert (answer.status_code, "is set" in answer.text) == (200, True)
+    # Whoever had the secret of the session before has nothing.
+    [(_, after)] = browser.client.cookies.items()
+    assert before != after
+    assert await dashboard.store.sessions.find(before) is None
+    [csrf] = set(re.findall(r'name="csrf" value="([^"]+)"', answer.text))
+    assert (await browser.post("/keys", csrf=csrf, name="still signed in")).status_code == 200
     assert (await browser.get("")).status_code == 200
     assert (await other.get("")).status_code == 303
     signed_in = await dashboard.browser().post(

@@ -45,6 +45,12 @@ def test_other_variables_are_none_of_our_business() -> None:
         ("POSTDATE_WORKERS", "4", "workers", 4),
         ("POSTDATE_PROCESSES", "4", "processes", 4),
         ("POSTDATE_STORE_MALLOC", "libc", "store_malloc", "libc"),
+        (
+            "POSTDATE_TRUSTED_PROXIES",
+            "10.0.0.0/8, fd00::/8",
+            "trusted_proxies",
+            (ipaddress.ip_network("10.0.0.0/8"), ipaddress.ip_network("fd00::/8")),
+        ),
         ("POSTDATE_PUBLIC_URL", "https://p.example/", "public_url", "https://p.example"),
         ("POSTDATE_SHARDS", "32", "shards", 32),
         ("POSTDATE_ALLOW_TARGETS", "none", "allow_targets", ()),

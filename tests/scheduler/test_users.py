@@ -8,7 +8,11 @@ from scheduler.emails import normal_email
 from scheduler.errors import EmailTaken, NotFound
 from scheduler.models import Plan
 from scheduler.store import Store, keys
-from scheduler.store.accounts.users import ATTEMPTS_PER_ADDRESS, ATTEMPTS_PER_EMAIL
+from scheduler.store.accounts.users import (
+    ATTEMPTS_PER_ADDRESS,
+    ATTEMPTS_PER_BOTH,
+    ATTEMPTS_PER_EMAIL,
+)
 
 
 async def make(store: Store, name: str, email: str = "") -> str:
@@ -69,13 +73,17 @@ async def test_check_sees_an_address_that_leads_elsewhere(store: Store) -> None:
     assert any(each.startswith(account_id) for each in told)
 
 
-async def test_a_password_is_stored_as_it_comes_and_closes_other_sessions(store: Store) -> None:
+async def test_a_password_is_stored_as_it_comes_and_closes_all_sessions(store: Store) -> None:
     account_id = await make(store, "ada", "ada@example.com")
-    kept, other = [await store.sessions.open(account_id) for _ in range(2)]
-    await store.users.set_password(account_id, "$argon2id$…", kept.session.sha256)
+    before = [await store.sessions.open(account_id) for _ in range(2)]
+    opened = await store.sessions.renewed(account_id, "$argon2id$…")
     assert (await store.users.of(account_id)).password == "$argon2id$…"
-    assert await store.sessions.find(kept.secret) == kept.session
-    assert await store.sessions.find(other.secret) is None
+    assert [await store.sessions.find(each.secret) for each in before] == [None, None]
+    assert await store.sessions.find(opened.secret) == opened.session
+    await store.users.set_password(account_id, "$argon2id$2")
+    assert await store.sessions.find(opened.secret) is None
+    with pytest.raises(NotFound):
+        await store.sessions.renewed("acc_00_00000000", "hash")
 
 
 async def test_an_unknown_account_gets_no_password(store: Store) -> None:
@@ -83,12 +91,27 @@ async def test_an_unknown_account_gets_no_password(store: Store) -> None:
         await store.users.set_password("acc_00_00000000", "hash")
 
 
-async def test_attempts_on_one_address_are_limited_wherever_they_come_from(store: Store) -> None:
-    for number in range(ATTEMPTS_PER_EMAIL):
-        assert await store.users.attempt("ada@example.com", f"10.0.0.{number}") == 0
-    wait_s = await store.users.attempt("ADA@example.com", "10.0.1.1")
-    assert 0 < wait_s <= 15 * 60
-    assert await store.users.attempt("bob@example.com", "10.0.1.1") == 0
+async def test_a_strangers_attempts_do_not_lock_the_holder_out(store: Store) -> None:
+    for _ in range(ATTEMPTS_PER_BOTH):
+        assert await store.users.attempt("ada@example.com", "10.0.0.1") == 0
+    assert 0 < await store.users.attempt("ADA@example.com", "10.0.0.1") <= 15 * 60
+    assert await store.users.attempt("ada@example.com", "10.0.0.2") == 0
+    assert await store.users.attempt("bob@example.com", "10.0.0.1") == 0
+
+
+async def test_a_crowd_of_strangers_is_limited_and_the_holder_is_known(store: Store) -> None:
+    at_home = ("ada@example.com", "192.0.2.1")
+    assert await store.users.attempt(*at_home) == 0
+    await store.users.forgive(*at_home)
+    key = keys.attempts("email:ada@example.com")
+    await store.client.set(key, ATTEMPTS_PER_EMAIL, px=60_000)
+    assert await store.users.attempt("ada@example.com", "10.0.0.1") > 0
+    assert await store.users.attempt(*at_home) == 0
+    for _ in range(ATTEMPTS_PER_BOTH - 1):
+        assert await store.users.attempt(*at_home) == 0
+    assert await store.users.attempt(*at_home) > 0
+    known = keys.attempts("known email:ada@example.com address:192.0.2.1")
+    assert await store.client.pttl(known) > 0
 
 
 async def test_attempts_from_one_place_are_limited_whomever_they_mean(store: Store) -> None:

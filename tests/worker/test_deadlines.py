@@ -153,6 +153,15 @@ def test_what_is_answered_right_after_a_pause_has_not_expired(still: Standstill)
     assert watch.expired == []
 
 
+def test_a_pause_with_nothing_in_flight_is_nothing(still: Standstill) -> None:
+    watch = Watch(still)
+    watch.deadlines.discard(watch.add(still.now_s + 2.0, is_sent=True))
+    still.stand_still(60.0)
+    late = watch.add(still.now_s + 2.0, is_sent=True)
+    still.run_for(2.1)
+    assert watch.expired == [late]
+
+
 def test_after_a_pause_each_has_its_own_deadline_whatever_the_order_was(still: Standstill) -> None:
     watch = Watch(still)
     unsent = watch.add(still.now_s + 1.0, is_sent=False)

@@ -94,6 +94,21 @@ async def test_an_answer_is_understood(corner: str) -> None:
         assert firer.pool.idle_count == kept
 
 
+@pytest.mark.parametrize("corner", [corner for corner in CORNERS if CORNERS[corner][3]])
+async def test_what_an_answer_means_does_not_depend_on_those_before_it(corner: str) -> None:
+    """The same again, and then any other: what is known of the first is not taken for the next."""
+    before = CORNERS[corner]
+    for then in CORNERS.values():
+        said = (before[0], before[0], then[0])
+        async with playing(answering(*said)) as target, firer_for_tests() as firer:
+            for _, method, expected, kept in (before, before, then):
+                body = b"{}" if method == "POST" else None
+                result = await fired(firer, invocation_of(target.url(), method, body))
+                assert result.brief == expected
+                assert firer.pool.idle_count == kept
+            assert target.accepted == 1
+
+
 @pytest.mark.parametrize("corner", ["with a length", "chunked", "1xx first", "own reason phrase"])
 async def test_an_answer_that_drips_byte_by_byte_is_understood_alike(corner: str) -> None:
     said, method, expected, kept = CORNERS[corner]

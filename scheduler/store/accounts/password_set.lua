@@ -1,13 +1,20 @@
 #!lua flags=allow-oom
--- Sets the password of an account's holder and closes all sessions but one. Safe to repeat.
+-- Sets the password of an account's holder, closes all sessions, and opens a new one for who did it.
+-- Safe to repeat with the same session.
 -- KEYS[1]  the shard's prefix
--- ARGV     account, argon2id of the password, SHA-256 of the session that stays ('': none)
+-- ARGV     account, argon2id of the password, SHA-256 of the new session's secret ('': none, and
+--          nothing follows), its CSRF token, how long it is open (ms), most sessions of an account
 -- Returns  1 set, 0 no such account
+--@include now
 --@include accounts/session
-local base = KEYS[1] .. ARGV[1] .. ':'
+local prefix, account, session = KEYS[1], ARGV[1], ARGV[3]
+local base = prefix .. account .. ':'
 if redis.call('EXISTS', base .. K.ACCOUNT) == 0 then
   return 0
 end
 redis.call('HSET', base .. K.HOLDER, 'password', ARGV[2])
-close_sessions(KEYS[1], ARGV[1], ARGV[3])
+close_sessions(prefix, account, session)
+if session ~= '' and redis.call('EXISTS', prefix .. K.SESSION .. session) == 0 then
+  open_session(prefix, account, session, ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]))
+end
 return 1

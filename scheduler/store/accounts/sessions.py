@@ -27,6 +27,7 @@ _OPEN = Script("accounts/session_open")
 _SAY = Script("accounts/session_say")
 _HEAR = Script("accounts/session_hear")
 _CLOSE = Script("accounts/session_close")
+_PASSWORD_SET = Script("accounts/password_set")
 _LINK_MAKE = Script("accounts/link_make")
 _LINK_REDEEM = Script("accounts/link_redeem")
 
@@ -68,6 +69,15 @@ class Sessions:
         opened = _new(account_id)
         what = (opened.session.sha256, opened.session.csrf, SESSION_TTL_MS, _MOST_SESSIONS)
         if not await self._written(_OPEN, account_id, *what):
+            raise NotFound(f"There is no account {account_id}.")
+        return opened
+
+    async def renewed(self, account_id: str, password: str) -> Opened:
+        """Stores the hash of a new password, closes every session of the account, and opens one for
+        who changed it; links that were not used are void. Raises NotFound."""
+        opened = _new(account_id)
+        what = (opened.session.sha256, opened.session.csrf, SESSION_TTL_MS, _MOST_SESSIONS)
+        if not await self._written(_PASSWORD_SET, account_id, password, *what):
             raise NotFound(f"There is no account {account_id}.")
         return opened
 
@@ -127,20 +137,25 @@ class Sessions:
 
     async def is_good(self, link: str, purpose: Purpose) -> bool:
         """Whether a link could be redeemed now. Read-only."""
+        return await self.leads_to(link, purpose) is not None
+
+    async def leads_to(self, link: str, purpose: Purpose) -> str | None:
+        """The account of a link that could be redeemed now; None if it could not. Read-only."""
         shard = await self._shard(link)
         if shard is None:
-            return False
+            return None
         prefix = keys.shard(shard)
         with translated():
             account, found, epoch = await self._client.hmget(
                 prefix + keys.LINK + ids.hash_secret(link), "account", "purpose", "epoch"
             )
             if account is None or found.decode() != purpose:
-                return False
+                return None
             base = f"{prefix}{account.decode()}:"
             now = await self._client.hget(base + keys.HOLDER, "epoch")
             there = await self._client.exists(base + keys.ACCOUNT)
-        return bool(there and epoch == (now or b"0"))
+        good = there and epoch == (now or b"0")
+        return ids.account_id(shard, account.decode()) if good else None
 
     async def redeem(self, link: str, purpose: Purpose, password: str = "") -> Opened | None:
         """Spends a link: sets the password's hash if one is given (and closes what was open), and

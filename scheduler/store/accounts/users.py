@@ -15,11 +15,15 @@ from scheduler.store.connection import Client
 from scheduler.store.failures import translated
 from scheduler.store.server import Script, Server
 
-# Attempts that fail within a quarter of an hour. Of one address there may be more than of one
-# e-mail address: an office, or a proxy, shares it.
+# Attempts that fail within a quarter of an hour. From one place so many may be made at one e-mail
+# address, and more at all of them together: an office shares a place. A stranger's attempts at an
+# e-mail address do not count against its holder, who is elsewhere. Only where they come by the
+# hundred, from places without number, is nobody let in but from where somebody signed in before.
 ATTEMPTS_WINDOW_MS = 15 * 60_000
-ATTEMPTS_PER_EMAIL = 10
+ATTEMPTS_PER_BOTH = 10
 ATTEMPTS_PER_ADDRESS = 100
+ATTEMPTS_PER_EMAIL = 1000
+KNOWN_FOR_MS = 90 * 24 * 3_600_000
 
 _PASSWORD_SET = Script("accounts/password_set")
 _ATTEMPT = Script("accounts/attempt")
@@ -61,35 +65,45 @@ class Users:
             password = await self._client.hget(keys.account(account_id) + keys.HOLDER, "password")
         return Holder(account_id, password.decode() if password else None)
 
-    async def set_password(self, account_id: str, password: str, keep_session: str = "") -> None:
-        """Stores a hash, and closes every session but the one whose hash is given; links that were
-        not used are void. Raises NotFound. Safe to repeat."""
+    async def set_password(self, account_id: str, password: str) -> None:
+        """Stores a hash, and closes every session; links that were not used are void. Raises
+        NotFound. Safe to repeat."""
         shard, account = keys.parts(account_id)
-        arguments = (account, password, keep_session)
         if not await self._server.repeated(
-            lambda: self._server.write(_PASSWORD_SET, keys.shard(shard), arguments)
+            lambda: self._server.write(_PASSWORD_SET, keys.shard(shard), (account, password, ""))
         ):
             raise NotFound(f"There is no account {account_id}.")
 
     async def attempt(self, email: str, address: str) -> int:
         """Counts an attempt to sign in, before it is made; returns 0 if it may be made, else for
         how many seconds none may."""
-        # By network address first: who has used that up makes no more counters by e-mail address.
-        limits = ((_address(address), ATTEMPTS_PER_ADDRESS), (_email(email), ATTEMPTS_PER_EMAIL))
-        for whose, most in limits:
+        who, where = _email(email), _address(address)
+        both = f"{who} {where}"
+        # By network address first: who has used that up makes no more counters.
+        for whose, most in (
+            (where, ATTEMPTS_PER_ADDRESS),
+            (both, ATTEMPTS_PER_BOTH),
+            (who, ATTEMPTS_PER_EMAIL),
+        ):
             count, left_ms = await self._server.run(
                 _ATTEMPT, keys.attempts(whose), [ATTEMPTS_WINDOW_MS]
             )
-            if count > most:
+            if count > most and not (whose == who and await self._is_known(both)):
                 return max(1, int(-(-left_ms // 1000)))
         return 0
 
     async def forgive(self, email: str, address: str) -> None:
-        """After a success: the e-mail address begins anew, and this attempt was none of those that
-        count against the network address."""
+        """After a success: who signs in begins anew here, and is known here for a while; and this
+        attempt was none of those that count against the network address."""
+        both = f"{_email(email)} {_address(address)}"
         with translated():
-            await self._client.delete(keys.attempts(_email(email)))
+            await self._client.delete(keys.attempts(both))
             await self._client.decr(keys.attempts(_address(address)))
+            await self._client.set(keys.attempts(f"known {both}"), "", px=KNOWN_FOR_MS)
+
+    async def _is_known(self, both: str) -> bool:
+        with translated():
+            return bool(await self._client.exists(keys.attempts(f"known {both}")))
 
 
 async def email_is_free(client: Client, address: str, name: str) -> bool:

@@ -180,10 +180,11 @@ class Claims:
             found |= await self._ack(shard, list(left.values()))
             left = {each: ack for each, ack in left.items() if found[each] == _NOT_THEN}
         codes = []
-        for invocation, *_ in acks:
-            codes.append(found[invocation])
-            # Who comes twice was recorded once, and had ended before the second time.
-            found[invocation] = min(found[invocation], 0)
+        for ack in acks:
+            code = found[ack.invocation]
+            codes.append(code)
+            if code > 0:  # who comes twice was recorded once, and had ended before the second time
+                found[ack.invocation] = 0
         return codes
 
     async def _ack(self, shard: int, acks: Sequence[Ack]) -> dict[Invocation, int]:

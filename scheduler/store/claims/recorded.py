@@ -5,18 +5,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from scheduler import ids
 from scheduler.models import Invocation, Outcome, Status
-from scheduler.rollups import LATENESS, RESPONSE, lateness_bucket, response_bucket
+from scheduler.rollups import (
+    LATENESS,
+    LATENESS_BOUNDS_MS,
+    RESPONSE,
+    RESPONSE_BOUNDS_MS,
+    lateness_bucket,
+    response_bucket,
+)
 from scheduler.store import keys
 from scheduler.store.line import Argument
 from scheduler.store.log.entries import entry, pack_chunk, url_places
 from scheduler.store.schedules.stored import pack_outcome
 
+# The buckets of the two histograms, by the names that a rollup has them by.
+_RESPONSES = tuple(f"{RESPONSE}{bucket}" for bucket in range(len(RESPONSE_BOUNDS_MS) + 1))
+_LATENESSES = tuple(f"{LATENESS}{bucket}" for bucket in range(len(LATENESS_BOUNDS_MS) + 1))
 
-class Ack(NamedTuple):
+
+class Ack(msgspec.Struct, frozen=True):
     """An invocation's end. `lateness_ms` is from triggerAt to the first byte sent; None if none
     was: a target that could not be reached says nothing of how late we are."""
 
@@ -37,16 +49,19 @@ def arguments_of(acks: Sequence[Ack]) -> list[Argument]:
     entries = []
     ends: list[Argument] = []
     completed = response_ms = 0
-    spread: Counter[str] = Counter()
-    for invocation, outcome, lateness_ms in acks:
+    buckets: list[str] = []
+    for ack in acks:
+        invocation, outcome, lateness_ms = ack.invocation, ack.outcome, ack.lateness_ms
         entries.append(entry(invocation.schedule_id, invocation.request, outcome, lateness_ms))
         packed = pack_outcome(outcome, lateness_ms)
         ends += (ids.local(invocation.schedule_id), invocation.token, packed)
-        completed += outcome.status is Status.COMPLETED
+        if outcome.status is Status.COMPLETED:
+            completed += 1
         response_ms += outcome.response_time_ms
-        spread[f"{RESPONSE}{response_bucket(outcome.response_time_ms)}"] += 1
+        buckets.append(_RESPONSES[response_bucket(outcome.response_time_ms)])
         if lateness_ms is not None:
-            spread[f"{LATENESS}{lateness_bucket(lateness_ms)}"] += 1
+            buckets.append(_LATENESSES[lateness_bucket(lateness_ms)])
+    spread = Counter(buckets)
     places = _places(acks, completed)
     account = keys.parts(acks[0].invocation.account_id).local
     return [
