@@ -19,10 +19,30 @@ MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 _TOP = 14
 _BOTTOM = 20
 _LEAST_PIXELS = 2.0
+# What a label needs for itself.
+_LABEL_PIXELS = 15
 _MOST_LABELS = 7
 _LABEL_STEPS_MS = tuple(
     minutes * MINUTE_MS
-    for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360, 720, 1440, 2880, 7200, 10_080, 14_400)
+    for minutes in (
+        1,
+        2,
+        5,
+        10,
+        15,
+        30,
+        60,
+        120,
+        180,
+        240,
+        360,
+        720,
+        1440,
+        2880,
+        7200,
+        10_080,
+        14_400,
+    )
 )
 _DURATION_TICKS_MS = (1, 10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000)
 
@@ -79,12 +99,12 @@ class Axis(NamedTuple):
 
     from_ms: int
     step_ms: int
-    count: int
+    columns: int
     zone: Zone
 
     @property
     def to_ms(self) -> int:
-        return self.from_ms + self.count * self.step_ms
+        return self.from_ms + self.columns * self.step_ms
 
     def part(self, ms: float) -> float:
         """How far a moment is along it, in percent."""
@@ -103,7 +123,7 @@ class Axis(NamedTuple):
         wanted = (step for step in _LABEL_STEPS_MS if span_ms / step <= _MOST_LABELS)
         step_ms = next(wanted, _LABEL_STEPS_MS[-1])
         found = []
-        for index in range(self.count):
+        for index in range(self.columns):
             ms = self.from_ms + index * self.step_ms
             if self._is_round(ms, step_ms):
                 found.append(self._tick(ms, step_ms))
@@ -136,13 +156,15 @@ def stacked(
     name: str, title: str, height: int, axis: Axis, kinds: Sequence[Kind], now_ms: float
 ) -> Chart:
     """Figures on top of one another, the first at the bottom."""
-    totals = [sum(kind.values[i] for kind in kinds) for i in range(axis.count)]
+    totals = [sum(kind.values[i] for kind in kinds) for i in range(axis.columns)]
     ceiling, lines = _counts(max(totals, default=0), height)
     columns = []
-    for index in range(axis.count):
+    for index in range(axis.columns):
         values = [kind.values[index] for kind in kinds]
         parts = _stack(kinds, values, height, ceiling)
-        words = ", ".join(f"{value:,} {kind.label}" for kind, value in zip(kinds, values, strict=True) if value)
+        words = ", ".join(
+            f"{value:,} {kind.label}" for kind, value in zip(kinds, values, strict=True) if value
+        )
         columns.append(_column(axis, index, parts, words or "nothing", [f"{v:,}" for v in values]))
     headings = [kind.label for kind in kinds]
     now = axis.part(now_ms) if axis.from_ms <= now_ms < axis.to_ms else None
@@ -181,17 +203,18 @@ def ranges(
             cells = [words(low), words(high)]
             told = ", ".join(f"{label} {cell}" for label, cell in zip(labels, cells, strict=True))
         columns.append(_column(axis, index, parts, told, cells))
-    lines = [
-        Line(y(tick), formats.duration(tick))
-        for tick in _DURATION_TICKS_MS
-        if tick <= top_ms and (tick > 1 or top_ms <= 100)
-    ]
+    lines: list[Line] = []
+    for tick in reversed([tick for tick in _DURATION_TICKS_MS if tick <= top_ms]):
+        at = y(tick)
+        apart = at - (lines[-1].y if lines else -_BOTTOM)
+        if apart >= _LABEL_PIXELS and height - _BOTTOM - at >= _LABEL_PIXELS:
+            lines.append(Line(at, formats.duration(tick)))
     floor = float(height - _BOTTOM)
     return Chart(name, title, height, floor, columns, lines, axis.ticks(), list(labels))
 
 
 def _column(axis: Axis, index: int, parts: list[Part], words: str, cells: list[str]) -> Column:
-    each = 100 / axis.count
+    each = 100 / axis.columns
     at_ms = axis.from_ms + index * axis.step_ms
     return Column(
         x=round(index * each, 3),
@@ -204,9 +227,7 @@ def _column(axis: Axis, index: int, parts: list[Part], words: str, cells: list[s
     )
 
 
-def _stack(
-    kinds: Sequence[Kind], values: Sequence[int], height: int, ceiling: int
-) -> list[Part]:
+def _stack(kinds: Sequence[Kind], values: Sequence[int], height: int, ceiling: int) -> list[Part]:
     """Something is seen of whatever there is."""
     parts, y = [], float(height - _BOTTOM)
     for kind, value in zip(kinds, values, strict=True):

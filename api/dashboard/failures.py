@@ -24,7 +24,7 @@ class Group(NamedTuple):
     host: str
     answer: str
     status_code: int
-    count: int
+    fires: int
     at_ms: int
     address: str
 
@@ -39,9 +39,7 @@ class Failures(NamedTuple):
     is_all: bool
 
 
-async def failures_of(
-    request: HttpRequest, viewer: Viewer, from_ms: int, to_ms: int
-) -> Failures:
+async def failures_of(request: HttpRequest, viewer: Viewer, from_ms: int, to_ms: int) -> Failures:
     """The latest failures of a period. The address of a group leads to its requests."""
     store, account_id = service_of(request).store, viewer.account_id
     period = (from_ms // 60_000, to_ms // 60_000)
@@ -74,9 +72,9 @@ def grouped(entries: Iterable[LogEntry], *, is_all: bool) -> Failures:
         Group(*key, len(moments), moments[0], _address(key[0], key[1] or str(key[2])))
         for key, moments in found.items()
     ]
-    groups.sort(key=lambda group: (-group.count, -group.at_ms))
-    total = sum(group.count for group in groups)
-    others = sum(group.count for group in groups[_MOST_GROUPS:])
+    groups.sort(key=lambda group: (-group.fires, -group.at_ms))
+    total = sum(group.fires for group in groups)
+    others = sum(group.fires for group in groups[_MOST_GROUPS:])
     return Failures(groups[:_MOST_GROUPS], total, others, is_all)
 
 

@@ -11,6 +11,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from api.dashboard.zones import Zone
+from api.masks import masked_url
 from scheduler.times import format_iso8601
 
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
@@ -106,6 +107,12 @@ def until(ms: float, now_ms: float) -> str:
     return f"in {duration(whole_ms)}" if left_ms > 0 else f"{duration(whole_ms)} ago"
 
 
+def soon(ms: float, now_ms: float) -> str:
+    """The same in one unit, for a narrow column: `in 4 min`."""
+    left = until(ms, now_ms).split(" ")
+    return " ".join(left[:3]) if left[0] == "in" else " ".join([*left[:2], *left[-1:]])
+
+
 def share(part: int, whole: int) -> str:
     """A percentage that says 100 % only if it is all of it."""
     if not whole:
@@ -130,8 +137,9 @@ def dot(value: str) -> str:
     """The same where there are many: what is as it should be is quiet."""
     if value == "failed":
         return status(value)
-    template = '<span class="dot {0}" title="{0}"><span class="unseen">{0}</span></span>'
-    return Markup(template).format(escape(value))
+    return Markup(
+        '<span class="dot {0}" title="{0}"><span class="unseen">{0}</span></span>'
+    ).format(escape(value))
 
 
 def _in_zone(render: Callable[..., str]) -> Any:
@@ -154,10 +162,12 @@ FILTERS: dict[str, Any] = {
     "late": late,
     "ago": ago,
     "dot": dot,
+    "masked_url": masked_url,
     "number": number,
     "signed": signed,
     "duration": duration,
     "until": until,
+    "soon": soon,
     "share": share,
     "size": size,
     "status": status,

@@ -10,7 +10,7 @@ from litestar import get
 from api.dashboard.answer import Raw
 from api.dashboard.failures import Failures, failures_of
 from api.dashboard.render import page
-from api.dashboard.session import Viewer, is_htmx, signed_in, zone_of
+from api.dashboard.session import Viewer, asks_for_news, signed_in, zone_of
 from api.dashboard.shared import shared_by
 from api.dashboard.timeline import Picture, picture_of
 from api.dashboard.windows import FIRST, WINDOWS, stretch_of
@@ -66,7 +66,7 @@ async def overview_page(request: HttpRequest) -> Raw:
     return page(
         request,
         viewer,
-        "overview_live.html" if is_htmx(request) else "overview.html",
+        "overview_live.html" if asks_for_news(request) else "overview.html",
         glance=glance,
         pulse=glance.hour.pulse,
         now_ms=glance.hour.pulse.now_ms,

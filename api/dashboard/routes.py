@@ -15,16 +15,20 @@ from litestar.params import FromPath
 from api.dashboard.answer import Raw, redirect
 from api.dashboard.credits import HANDLERS as CREDITS
 from api.dashboard.csrf import Forbidden
+from api.dashboard.echo import HANDLERS as ECHO
 from api.dashboard.holder import HANDLERS as HOLDER
 from api.dashboard.keys import HANDLERS as KEYS
-from api.dashboard.logs import HANDLERS as LOGS
+from api.dashboard.moved import HANDLERS as MOVED
 from api.dashboard.overview import HANDLERS as OVERVIEW
 from api.dashboard.render import sentence
-from api.dashboard.schedules import HANDLERS as SCHEDULES
+from api.dashboard.requests.actions import HANDLERS as ACTIONS
+from api.dashboard.requests.entry import HANDLERS as ENTRY
+from api.dashboard.requests.list import HANDLERS as LIST
 from api.dashboard.session import SIGN_IN, NotSignedIn, back_cookie, seen, signed_in
 from api.dashboard.signin import HANDLERS as SIGNIN
 from api.dashboard.static import static_file
 from api.dashboard.system import HANDLERS as SYSTEM
+from api.dashboard.zone import HANDLERS as ZONE
 from api.reading import BodyEncoded, BodyTooLarge, ClientDisconnected
 from api.service import HttpRequest
 from scheduler.errors import (
@@ -62,7 +66,20 @@ async def no_such_page(request: HttpRequest, rest: FromPath[str]) -> Raw:
 
 
 def dashboard_router() -> Router:
-    pages = (SIGNIN, OVERVIEW, SCHEDULES, LOGS, KEYS, CREDITS, HOLDER, SYSTEM)
+    pages = (
+        SIGNIN,
+        OVERVIEW,
+        LIST,
+        ENTRY,
+        ACTIONS,
+        KEYS,
+        CREDITS,
+        HOLDER,
+        SYSTEM,
+        ZONE,
+        ECHO,
+        MOVED,
+    )
     return Router(
         path="/dashboard",
         route_handlers=[*chain.from_iterable(pages), static_file, no_such_page],

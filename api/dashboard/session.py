@@ -64,10 +64,7 @@ async def signed_in(request: HttpRequest) -> Viewer:
 
 def _is_shown(request: HttpRequest) -> bool:
     """Whether a page comes of this, or a panel: what only asks for news says nothing."""
-    if request.method != "GET":
-        return False
-    boosted = request.headers.get("hx-boosted") == "true"
-    return not is_htmx(request) or boosted or is_for_panel(request)
+    return request.method == "GET" and not asks_for_news(request)
 
 
 def seen(request: HttpRequest) -> Viewer | None:
@@ -89,7 +86,7 @@ def judged_operator(viewer: Viewer) -> Viewer:
 
 def zone_of(request: HttpRequest) -> Zone:
     """The time zone that this browser is shown times in."""
-    return zone_named(unquote(request.cookies.get("postdate_zone", ""))) or UTC
+    return zone_named(request.cookies.get("postdate_zone", "")) or UTC
 
 
 def zone_cookie(request: HttpRequest, zone: Zone) -> str:
@@ -111,9 +108,13 @@ def no_back_cookie(request: HttpRequest) -> str:
     return _cookie(request, "postdate_back", "", 0)
 
 
+def has_back(request: HttpRequest) -> bool:
+    return "postdate_back" in request.cookies
+
+
 def back(request: HttpRequest) -> str:
     """Where somebody who signs in was before."""
-    return our_page(unquote(request.cookies.get("postdate_back", ""))) or ROOT
+    return our_page(request.cookies.get("postdate_back", "")) or ROOT
 
 
 def _asked_for(request: HttpRequest) -> str:
@@ -183,6 +184,12 @@ def client_address(request: HttpRequest) -> str:
     """Whose attempts to sign in are counted together."""
     trusted = service_of(request).settings.trusted_proxies
     return address_of(proxies.client_address(request.scope, trusted))
+
+
+def asks_for_news(request: HttpRequest) -> bool:
+    """Whether a page asks what has changed on it, and not for another page."""
+    boosted = request.headers.get("hx-boosted") == "true"
+    return is_htmx(request) and not boosted and not is_for_panel(request)
 
 
 def is_htmx(request: HttpRequest) -> bool:

@@ -18,6 +18,7 @@ from api.dashboard.session import (
     back,
     client_address,
     end_session,
+    has_back,
     no_back_cookie,
     no_cookie,
     session_cookie,
@@ -38,7 +39,7 @@ async def sign_in_page(request: HttpRequest) -> Raw:
         await signed_in(request)
     except NotSignedIn:
         return page(request, None, "sign_in.html", email="", fault=None)
-    return redirect(request, back(request)).with_cookie(no_back_cookie(request))
+    return _to_where_one_was(request)
 
 
 @post("/sign-in", include_in_schema=False)
@@ -98,8 +99,12 @@ async def redeem_link(request: HttpRequest, secret: FromPath[str]) -> Raw:
 async def _let_in(request: HttpRequest, opened: Opened) -> Raw:
     """To where the browser was before it had to sign in, with a session that nobody had before."""
     await end_session(request)
-    answer = redirect(request, back(request)).with_cookie(session_cookie(request, opened.secret))
-    return answer.with_cookie(no_back_cookie(request))
+    return _to_where_one_was(request).with_cookie(session_cookie(request, opened.secret))
+
+
+def _to_where_one_was(request: HttpRequest) -> Raw:
+    answer = redirect(request, back(request))
+    return answer.with_cookie(no_back_cookie(request)) if has_back(request) else answer
 
 
 @post("/sign-out", include_in_schema=False)

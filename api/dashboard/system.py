@@ -36,8 +36,11 @@ async def grant(request: HttpRequest) -> Raw:
     if not known or not whole or not 1 <= int(credits) <= _MOST_CREDITS:
         fault = "Credits are granted in whole numbers from 1 on."
         return await _page(request, viewer, 400, fault)
-    await service_of(request).store.accounts.grant(account_id, int(credits), once)
-    return redirect(request, f"{ROOT}/system#accounts")
+    store = service_of(request).store
+    account = await store.accounts.grant(account_id, int(credits), once)
+    words = f"{int(credits):,} credits granted to {account.name}: {account.credits:,} are left."
+    await store.sessions.say(viewer.session, words)
+    return redirect(request, f"{ROOT}/system")
 
 
 async def _page(

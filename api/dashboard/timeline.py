@@ -83,9 +83,7 @@ async def picture_of(request: HttpRequest, viewer: Viewer, stretch: Stretch) -> 
     good_for_s = 1.0 if stretch.step_ms <= MINUTE_MS else 4.0
     shared = shared_by(request)
     (series, due), pulse = await asyncio.gather(
-        shared.get(
-            (account_id, stretch), good_for_s, lambda: _read(store, account_id, stretch)
-        ),
+        shared.get((account_id, stretch), good_for_s, lambda: _read(store, account_id, stretch)),
         pulse_of(request, viewer),
     )
     return Picture(stretch, series, due, pulse)

@@ -58,7 +58,9 @@ def fitted(from_ms: int, to_ms: int, least_step_ms: int = MINUTE_MS) -> Stretch:
     """Columns that cover a period, as many as a chart has room for."""
     to_ms = min(max(to_ms, from_ms + MINUTE_MS), from_ms + _LONGEST_MS)
     for step_ms in (step for step in _STEPS_MS if step >= least_step_ms):
-        first_ms = from_ms // step_ms * step_ms if step_ms < HOUR_MS else from_ms // HOUR_MS * HOUR_MS
+        first_ms = (
+            from_ms // step_ms * step_ms if step_ms < HOUR_MS else from_ms // HOUR_MS * HOUR_MS
+        )
         points = -(-(to_ms - first_ms) // step_ms)
         if points <= _MOST_COLUMNS:
             return Stretch(first_ms, step_ms, points)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from api.dashboard import formats
-from api.dashboard.curl import curl_of
+from api.dashboard.requests.curl import curl_of
 from api.dashboard.shared import Shared
 from scheduler.models import BodyKind, Request
 from scheduler.store.operators.system import server_warnings

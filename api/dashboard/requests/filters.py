@@ -109,9 +109,7 @@ class Filter(NamedTuple):
         )
 
 
-def read_filter(
-    given: Mapping[str, str], zone: Zone, now_ms: int
-) -> tuple[Filter, dict[str, str]]:
+def read_filter(given: Mapping[str, str], zone: Zone, now_ms: int) -> tuple[Filter, dict[str, str]]:
     """What an address asks for; what cannot be read is named, and left out."""
     texts = {name: value.strip()[:_LONGEST_TEXT] for name, value in given.items()}
     faults: dict[str, str] = {}

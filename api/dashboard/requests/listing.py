@@ -52,7 +52,8 @@ async def listing(store: Store, account_id: str, wanted: Filter, now_ms: int) ->
         past = wanted.query(now_ms)._replace(to_ms=edge_ms, limit=PER_PAGE - _COMING)
         # What ends while we read moves from the future to the past: it is looked for there last.
         coming = await coming_rows(store, account_id, wanted, edge_ms)
-        return Listing(await searched(store, account_id, past), coming)
+        found = await searched(store, account_id, past)
+        return Listing(found._replace(before=None), coming)
     found = await searched(store, account_id, wanted.query(now_ms))
     if wanted.back:
         turned = Rows(found.entries[::-1], next=found.before, before=found.next)

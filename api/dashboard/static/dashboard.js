@@ -14,7 +14,7 @@
   Idiomorph.defaults.ignoreActiveValue = true;
   Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) => !(KEPT[name] && node.matches(KEPT[name]));
   // What a page keeps to itself, as the readout of a chart, is not emptied by news.
-  Idiomorph.defaults.callbacks.beforeNodeMorphed = (node) => !(node.matches && node.matches("output"));
+  Idiomorph.defaults.callbacks.beforeNodeMorphed = (node) => !(node.matches && node.matches(".readout"));
 
   // --- Contact: how fresh what is shown is ------------------------------------------------------
 

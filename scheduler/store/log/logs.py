@@ -104,9 +104,9 @@ class Logs:
         page = merge([_without(unended, ended), ended], query.limit, stretch)
         return LogPage(
             page.entries,
-            page.next and encode_cursor(page.next),
-            page.first and encode_cursor(page.first),
-            page.next and page.next.ms,
+            None if page.next is None else encode_cursor(page.next),
+            None if page.first is None else encode_cursor(page.first),
+            None if page.next is None else page.next.ms,
         )
 
     async def find(self, account_id: str, schedule_id: str, at_ms: int) -> LogEntry:
@@ -130,9 +130,8 @@ class Logs:
 
         part = lowered(query.url_part)
         found = await self._unended.read(account_id, stretch, query.limit + 1, wanted, part)
-        return found._replace(
-            entries=[(place, unended_entry(schedule)) for place, schedule in found.entries]
-        )
+        entries = [(place, unended_entry(schedule)) for place, schedule in found.entries]
+        return Found(entries, found.reached)
 
     async def _read_ended(self, account_id: str, query: LogQuery, stretch: Span) -> Found[LogEntry]:
         stream = await self._shortest(keys.account(account_id), query)
