@@ -60,6 +60,7 @@ def create_app(settings: Settings, store: Store | None = None) -> Litestar:
             *_ROUTES,
             dashboard_router(),
         ],
+        tally=service.tally,
         state=State({"service": service}),
         lifespan=[_running],
         exception_handlers={Exception: on_exception},

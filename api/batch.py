@@ -18,11 +18,13 @@ from api.payload import parse_request
 from api.reading import read_body
 from api.rules import Rules
 from api.service import HttpRequest
+from api.tally import Tally
 from api.verdicts import pack_verdicts, unpack_verdicts
 from scheduler.errors import FieldError, InsufficientCredits, InvalidRequest
 from scheduler.ids import invocation_id
 from scheduler.models import Idempotency, Request
-from scheduler.store.schedules.schedules import Created, Schedules
+from scheduler.store.schedules.once import Created
+from scheduler.store.schedules.schedules import Schedules
 
 MAX_ITEMS = 1000
 
@@ -58,8 +60,18 @@ async def create_schedules(request: HttpRequest) -> Answer:
     if created.replayed:
         # By another call, and maybe while this one was judging.
         refusals = await _refused_before(items, service.rules, created.note)
+    else:
+        _count(service.tally, refusals, created)
     body = BatchBody(list(_answers(refusals, created.schedule_ids)))
     return Answer(200, body, REPLAYED if created.replayed else None)
+
+
+def _count(tally: Tally, refusals: Sequence[InvalidRequest | None], created: Created) -> None:
+    invalid_items = sum(refusal is not None for refusal in refusals)
+    unpaid_items = len(refusals) - invalid_items - len(created.schedule_ids)
+    for reason, count in (("invalid", invalid_items), ("credits", unpaid_items)):
+        if count:
+            tally.refuse(reason, count)
 
 
 def parse_batch(data: bytes) -> list[bytes]:

@@ -45,6 +45,9 @@ class Connections:
         self._of: dict[str, _Line] = {}
         self._for_health: _Line = OrderedDict()
 
+    def __len__(self) -> int:
+        return len(self._all) + len(self._for_health)
+
     def add(self, connection: Connection, address: str) -> bool:
         """Whether it may ask for everything; if not, only for health. Give it back by `remove`."""
         ours = self._of.get(address, _Line())

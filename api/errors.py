@@ -106,6 +106,25 @@ def _answer_to_the_frameworks(error: HTTPException) -> Answer:
             return Answer(status, DetailedErrorBody(error.detail, [detail]))
 
 
+# Why something was refused, in a word; what is not named here refuses nothing that was asked for.
+_REASONS: tuple[tuple[type[PostdateError], str], ...] = (
+    (InvalidRequest, "invalid"),
+    (Unauthorized, "key"),
+    (RateLimited, "rate"),
+    (InsufficientCredits, "credits"),
+    (NotFound, "unknown"),
+    (Conflict, "conflict"),
+    (KeyReused, "key_reused"),
+    (BodyTooLarge, "too_large"),
+    (StoreError, "store"),
+)
+
+
+def reason_of(error: Exception) -> str | None:
+    """Why a request was refused, for those who count; None if it was not. Pure."""
+    return next((reason for kind, reason in _REASONS if isinstance(error, kind)), None)
+
+
 class _Unrouted(Answer):
     """The answer where no handler has asked yet who the caller is: it may have a rate to be told
     of. Without a key there is nothing to ask."""
@@ -125,6 +144,9 @@ class _Unrouted(Answer):
 def on_exception(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
     """Litestar's hook for everything that a handler, or the routing, raises."""
     answer = answer_to(error, request.method)
+    reason = reason_of(error)
+    if reason is not None:
+        request.app.state.service.tally.refuse(reason)
     if answer.status == 500:
         # As text: a log that shows the variables of every frame would show the API key.
         trace = "".join(traceback.format_exception(error))

@@ -6,7 +6,8 @@ import ipaddress
 
 import msgspec
 
-from scheduler.settings import Network, Settings
+from scheduler.destinations import Network
+from scheduler.settings import Settings
 
 # Of a request, its trailers included. No client of an API has use for more.
 MAX_HEAD_LINES = 256

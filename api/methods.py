@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Awaitable, Iterable
 from typing import Any, cast
 
 from litestar import Litestar
@@ -17,6 +18,7 @@ from litestar.types import (
 )
 
 from api.service import HttpRequest
+from api.tally import Tally
 
 
 def allow(methods: Iterable[str]) -> str:
@@ -44,11 +46,15 @@ async def tell_methods(request: HttpRequest) -> Options:
 
 
 class App(Litestar):
-    """Litestar, where HEAD is answered as GET is, without the body.
+    """Litestar, where HEAD is answered as GET is, without the body; and each request is counted.
 
     Not so on the dashboard: there the GET of a one-time link uses it up, and what looks ahead by
     HEAD must not.
     """
+
+    def __init__(self, *args: Any, tally: Tally, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._tally = tally
 
     async def __call__(
         self,
@@ -57,10 +63,25 @@ class App(Litestar):
         send: Send | LifeSpanSend,
     ) -> None:
         asked = cast("dict[str, Any]", scope)
-        if asked.get("method") == "HEAD" and not asked["path"].startswith("/dashboard"):
-            scope = cast("Scope", {**scope, "method": "GET"})
+        if asked["type"] != "http":
+            await super().__call__(scope, receive, send)
+            return
+        method, status, began_s = asked["method"], 0, time.perf_counter()
+        if method == "HEAD" and not asked["path"].startswith("/dashboard"):
+            asked = {**scope, "method": "GET"}
             send = _without_body(cast("Send", send))
-        await super().__call__(scope, receive, send)
+
+        def noted(event: Message) -> Awaitable[None]:
+            nonlocal status
+            if event["type"] == "http.response.start":
+                status = event["status"]
+            return cast("Send", send)(event)
+
+        try:
+            await super().__call__(cast("Scope", asked), receive, cast("Send", noted))
+        finally:
+            took_s = time.perf_counter() - began_s
+            self._tally.note(asked.get("path_template", "none"), method, status, took_s)
 
 
 def _without_body(send: Send) -> Send:

@@ -42,6 +42,7 @@ class Guard:
         self.limits = limits
         self.connections = Connections(limits)
         self.bodies = Budget(limits.bodies_bytes)
+        self.rejected: dict[int, int] = {}  # by the status of the answer
 
 
 class _Part(Enum):
@@ -292,6 +293,8 @@ class Protocol(HttpToolsProtocol):
     def _reject(self, rejection: Rejection) -> None:
         """Says why and closes; or only closes, where an answer to something else is under way."""
         self._rejection = rejection
+        rejected = self._guard.rejected
+        rejected[rejection.status] = rejected.get(rejection.status, 0) + 1
         if self._may_speak():
             self.transport.write(rejection.response)
             self.transport.write_eof()

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 
 from litestar.types import Scope
 
-from scheduler.settings import Network, Settings
+from scheduler.destinations import Network
+from scheduler.settings import Settings
 
 Trusted = tuple[Network, ...]
 

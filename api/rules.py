@@ -12,11 +12,12 @@ import msgspec
 
 from api.headers import read_headers
 from api.masks import has_mask
+from scheduler.destinations import Destinations
 from scheduler.durations import parse_duration
 from scheduler.http import METHODS
 from scheduler.models import Delivery
 from scheduler.settings import DAY_MS, Settings
-from scheduler.targets import AddressPolicy, parse_target
+from scheduler.targets import parse_target
 from scheduler.times import parse_iso8601
 
 MAX_PAST_MS = DAY_MS
@@ -32,21 +33,20 @@ _END_OF_TIME_MS = parse_iso8601("9999-12-31T23:59:59.999Z") + 1
 class Rules(msgspec.Struct, frozen=True):
     """What the rules depend on beside the payload."""
 
-    policy: AddressPolicy
+    destinations: Destinations
     max_horizon_days: int
     max_body_bytes: int = Settings().max_body_bytes
 
     @classmethod
     def of(cls, settings: Settings) -> Rules:
-        policy = AddressPolicy(settings.allow_targets)
-        return cls(policy, settings.max_horizon_days, settings.max_body_bytes)
+        return cls(settings.destinations, settings.max_horizon_days, settings.max_body_bytes)
 
 
 def target_url(url: str, rules: Rules, now_ms: int) -> str:
     target = parse_target(url)
     if has_mask(url):
         raise ValueError("It has the mask that stands for a secret; give the value itself.")
-    rules.policy.judge(target)
+    rules.destinations.judge(target)
     return url
 
 

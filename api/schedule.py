@@ -17,7 +17,7 @@ from api.reading import read_body
 from api.service import HttpRequest
 from scheduler.ids import invocation_id
 from scheduler.models import Status
-from scheduler.store.schedules.schedules import Created
+from scheduler.store.schedules.once import Created
 from scheduler.times import format_iso8601
 
 _MOMENT_BYTES = 8

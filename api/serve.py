@@ -12,6 +12,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 import uvicorn
@@ -20,9 +21,14 @@ from api.app import create_app
 from api.limits import Limits, fitting
 from api.protocol import Guard, Protocol
 from api.service import Service
+from metrics.pulse import Pulse
+from metrics.telling import telling
 from scheduler.collector import spare_the_collector
 from scheduler.errors import SettingsError, StoreMisconfigured
 from scheduler.settings import Settings
+
+if TYPE_CHECKING:
+    from api.told import ApiSource
 
 _log = structlog.get_logger()
 
@@ -52,7 +58,9 @@ def serve(
     listeners = list(listeners) or _listen(settings.host, settings.port)
     app = create_app(settings)
     guard = Guard(Limits.of(settings))
-    server = _Server(uvicorn_config(app, guard), app.state.service, guard, parent_fd, on_ready)
+    server = _Server(
+        uvicorn_config(app, guard), app.state.service, guard, parent_fd, on_ready, settings
+    )
     with contextlib.ExitStack() as stack:
         for listener in listeners:
             stack.enter_context(listener)
@@ -132,8 +140,10 @@ class _Server(uvicorn.Server):
         guard: Guard,
         parent_fd: int | None,
         on_ready: Callable[[], None],
+        settings: Settings,
     ) -> None:
         super().__init__(config)
+        self._settings = settings
         self.misconfigured: StoreMisconfigured | None = None
         self._service = service
         self._guard = guard
@@ -146,7 +156,8 @@ class _Server(uvicorn.Server):
             os.set_blocking(self._parent_fd, False)
             loop = asyncio.get_running_loop()
             loop.add_reader(self._parent_fd, self._watch_parent, self._parent_fd)
-        await super().serve(sockets)
+        async with telling(self._settings, self._source):
+            await super().serve(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         _fit_open_files(self._guard)
@@ -154,6 +165,11 @@ class _Server(uvicorn.Server):
         spare_the_collector()
         if self.started:
             self._on_ready()
+
+    def _source(self, pulse: Pulse) -> ApiSource:
+        from api.told import ApiSource
+
+        return ApiSource(self._service, self._guard, pulse)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

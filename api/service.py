@@ -13,6 +13,7 @@ from litestar.datastructures import State
 
 from api.refusals import Refusals
 from api.rules import Rules
+from api.tally import Tally
 from scheduler.errors import StoreError, StoreMisconfigured, StoreUnavailable
 from scheduler.settings import Settings
 from scheduler.store import Store
@@ -39,9 +40,15 @@ class Service:
         self.settings = settings
         self.rules = Rules.of(settings)
         self.refusals = Refusals()
+        self.tally = Tally()
         self.draining = False
         self.on_misconfigured: Callable[[StoreMisconfigured], None] = _ignore
         self._store = store
+
+    @property
+    def opened(self) -> Store | None:
+        """The store, if it is open."""
+        return self._store
 
     @property
     def store(self) -> Store:

@@ -22,6 +22,12 @@ COMMANDS = {
         "cli.listen:listen_command", "Receive requests and print each, with its lateness."
     ),
     "schedule": Entry("cli.schedule:schedule_command", "Have URL called at a chosen time."),
+    "batch": Entry("cli.batch:batch_command", "Store every line of FILE, a schedule in JSON."),
+    "get": Entry("cli.schedules:get_command", "Show the schedule ID, and what became of it."),
+    "list": Entry("cli.schedules:list_command", "List what waits, by its time."),
+    "change": Entry(
+        "cli.change:change_command", "Change what the waiting schedule ID asks for, or when."
+    ),
     "cancel": Entry(
         "cli.cancel:cancel_command", "Cancel the waiting schedule ID, and have its credit back."
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 import click
@@ -14,8 +15,19 @@ def show(answer: object, text: str, *, as_json: bool) -> None:
     click.echo(json.dumps(answer, ensure_ascii=False) if as_json else text)
 
 
-def fail(sentence: str, *, as_json: bool) -> NoReturn:
-    """One sentence on stderr, exit status 1."""
+def fail(
+    sentence: str,
+    *,
+    as_json: bool,
+    status: int | None = None,
+    details: Sequence[Mapping[str, str]] = (),
+) -> NoReturn:
+    """One sentence on stderr, exit status 1.
+
+    For machines, too, with the status that an API answered (null: none did) and each bad field, as
+    `{field, message}`.
+    """
     sentence = sentence.rstrip(".") + "."
-    click.echo(json.dumps({"error": sentence}) if as_json else sentence, err=True)
+    told = {"error": sentence, "status": status, "details": list(details)}
+    click.echo(json.dumps(told, ensure_ascii=False) if as_json else sentence, err=True)
     sys.exit(1)

@@ -10,6 +10,7 @@ import asyncio
 import msgspec
 
 from cli.children import Children
+from cli.metrics_ports import with_metrics_port
 from cli.options import Context, locate_store, open_store
 from cli.port import Port, reserve
 from cli.supervise import ORPHAN_PATIENCE_S, supervise
@@ -45,7 +46,11 @@ class Processes:
         if self._port is not None:
             settings = msgspec.structs.replace(settings, port=self._port.number)
         children = [
-            self._child(number, settings, quiet=findings_told or number > 1)
+            self._child(
+                number,
+                with_metrics_port(settings, number - 1),
+                quiet=findings_told or number > 1,
+            )
             for number in range(1, settings.processes + 1)
         ]
         self._children = (

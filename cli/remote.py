@@ -7,7 +7,9 @@ import sys
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from urllib.parse import urlsplit
 
 import click
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 # For people: whoever waits at a terminal would rather be told.
 _RETRY_FOR_S = 3.0
+
+_NOT_ALLOWED = "Destination not allowed"
 
 # How the client begins where an answer has not the shape of an answer of Postdate.
 _NOT_OURS = ("The server answered ", "The answer is none of Postdate's")
@@ -34,14 +38,30 @@ class Remote(NamedTuple):
 
     client: Postdate
     as_json: bool
+    base_url: str
 
     def show(self, answer: object, text: str) -> None:
         """Prints a result of the client: for machines as the API has it, for people as text."""
         show(as_api(answer), text, as_json=self.as_json)
 
 
-def remote_command(function: Callable[..., None]) -> Callable[..., None]:
-    """Makes a function a command with the common options; it is called with a `Remote` first."""
+@overload
+def remote_command(function: Callable[..., None]) -> Callable[..., None]: ...
+
+
+@overload
+def remote_command(
+    *, retry_for_s: float
+) -> Callable[[Callable[..., None]], Callable[..., None]]: ...
+
+
+def remote_command(
+    function: Callable[..., None] | None = None, *, retry_for_s: float = _RETRY_FOR_S
+) -> Callable[..., Any]:
+    """Makes a function a command with the common options; it is called with a `Remote` first.
+    What may pass by itself is waited for so long."""
+    if function is None:
+        return functools.partial(remote_command, retry_for_s=retry_for_s)
 
     @click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")
     @click.option(
@@ -69,10 +89,13 @@ def remote_command(function: Callable[..., None]) -> Callable[..., None]:
         if not api_key:
             fail(_NO_KEY, as_json=as_json)
         try:
-            with Postdate(base_url, api_key.strip(), retry_for=_RETRY_FOR_S) as client:
-                function(Remote(client, as_json), *args, **options)
+            with Postdate(base_url, api_key.strip(), retry_for=retry_for_s) as client:
+                function(Remote(client, as_json, base_url), *args, **options)
         except PostdateError as error:
-            fail(_as_a_stranger(error, base_url) or sentence_of(error), as_json=as_json)
+            told = with_hint(sentence_of(error), base_url)
+            stranger = _as_a_stranger(error, base_url)
+            status, details = error.status_code, _details(error)
+            fail(stranger or told, as_json=as_json, status=status, details=details)
         except ValueError as error:  # an argument that the client refuses by itself
             fail(str(error), as_json=as_json)
 
@@ -96,6 +119,35 @@ def sentence_of(error: PostdateError) -> str:
     if isinstance(error, InvalidRequest) and len(error.details) > 1:
         return "; ".join(f"{each.field}: {each.message.rstrip('.')}" for each in error.details)
     return str(error)
+
+
+def error_json(sentence: str, error: PostdateError | None) -> dict[str, object]:
+    """What a command fails with, for machines, as one of many answers; None: nobody was asked."""
+    status = error.status_code if error else None
+    return {"error": f"{sentence.rstrip('.')}.", "status": status, "details": _details(error)}
+
+
+def _details(error: PostdateError | None) -> list[dict[str, str]]:
+    found = getattr(error, "details", ())
+    return [{"field": each.field, "message": each.message} for each in found]
+
+
+def with_hint(sentence: str, base_url: str) -> str:
+    """Whoever asks the Postdate of this machine can most likely change what it allows."""
+    host = urlsplit(base_url).hostname or ""
+    if _NOT_ALLOWED not in sentence or not (host == "localhost" or _is_loopback(host)):
+        return sentence
+    return (
+        f"{sentence.rstrip('.')}; POSTDATE_ALLOW_TARGETS, where this Postdate is started, names"
+        " what it may reach besides public addresses"
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _as_a_stranger(error: PostdateError, base_url: str) -> str | None:

@@ -51,7 +51,9 @@ def api_command(
 
     With --processes there are several behind one port, and one that dies is started again. Put a
     load balancer before many machines and let it ask /readyz. SIGTERM finishes the requests in
-    flight, then exits. Every other setting is an environment variable: see docs/settings.md.
+    flight, then exits. Metrics are at port 9464 of this machine (POSTDATE_METRICS_PORT), those of
+    further processes at the ports after it. Every other setting is an environment variable: see
+    docs/settings.md.
     """
     if context.settings.processes > 1:
         _run_processes("api", context)
@@ -81,8 +83,10 @@ def worker_command(context: Context, parent_fd: int | None, quiet_store: bool) -
 
     With --processes there are several on this machine, and one that dies is started again. SIGTERM
     drains: what is in flight is finished and recorded, the rest is given back to the other
-    workers. A worker that is lost has its schedules fired by another within 25 seconds. Every
-    other setting is an environment variable: see docs/settings.md.
+    workers. A worker that is lost has its schedules fired by another within 25 seconds. Metrics,
+    /healthz and /readyz are at port 9464 of this machine (POSTDATE_METRICS_PORT), those of further
+    processes at the ports after it. Every other setting is an environment variable: see
+    docs/settings.md.
     """
     if context.settings.processes > 1:
         _run_processes("worker", context)

@@ -92,6 +92,9 @@ def _environment(settings: Settings) -> dict[str, str]:
         "POSTDATE_DATA_DIR": os.fspath(settings.data_dir),
         "POSTDATE_HOST": settings.host,
         "POSTDATE_PORT": str(settings.port),
+        "POSTDATE_METRICS_HOST": settings.metrics_host,
+        "POSTDATE_METRICS_PORT": str(settings.metrics_port),
         "POSTDATE_PROCESSES": "1",
         "POSTDATE_ALLOW_TARGETS": cidrs(settings.allow_targets) or "none",
+        "POSTDATE_DESTINATION_ERRORS": settings.destination_errors,
     }

@@ -19,6 +19,7 @@ from cli.children import Children
 from cli.data_dir import DataDir, take_lock
 from cli.embedded import EmbeddedValkey
 from cli.links import link_url
+from cli.metrics_ports import with_metrics_port
 from cli.options import Context, command
 from cli.port import Port, is_loopback, reserve
 from cli.ready import until_served
@@ -54,11 +55,12 @@ def up_command(context: Context) -> None:
     prints a link that signs in to its dashboard. The last line says that requests are served.
     Ctrl-C stops it all in order, and what was scheduled is there after the next start; a second
     Ctrl-C does not wait for requests in flight.
+
+    Metrics for Prometheus and health: the API's are at http://127.0.0.1:9464/metrics, the workers'
+    at the ports after it, 9465 and on. POSTDATE_METRICS_PORT moves all of them, 0 turns them off.
     """
     os.umask(0o077)  # the append-only file holds headers and bodies, secrets among them
-    if is_loopback(context.settings.host) and not _targets_were_given():
-        settings = msgspec.structs.replace(context.settings, allow_targets=LOOPBACK)
-        context = msgspec.structs.replace(context, settings=settings)
+    context = msgspec.structs.replace(context, settings=_for_this_machine(context.settings))
     asyncio.run(supervise(Up(context)))
 
 
@@ -117,7 +119,7 @@ class Up:
     async def _start_children(self, settings: Settings, port: Port) -> None:
         settings = msgspec.structs.replace(settings, host=port.address, port=port.number)
         workers = [
-            self._child(f"worker {number}", "worker", settings)
+            self._child(f"worker {number}", "worker", with_metrics_port(settings, number))
             for number in range(1, settings.workers + 1)
         ]
         api = self._child("API", "api", settings, port)
@@ -160,5 +162,18 @@ class Up:
         show({"ready": port.url}, f"Postdate is ready: {port.url}")
 
 
-def _targets_were_given() -> bool:
-    return bool(os.environ.get("POSTDATE_ALLOW_TARGETS", "").strip())
+def _for_this_machine(settings: Settings) -> Settings:
+    """Where nobody but who runs it can reach it, requests may be sent to this machine itself, and
+    errors say all; unless the environment speaks of it. Behind a proxy, which a public address
+    tells of, strangers come from a loopback address as well."""
+    if not is_loopback(settings.host) or settings.public_url is not None:
+        return settings
+    if not _was_given("ALLOW_TARGETS"):
+        settings = msgspec.structs.replace(settings, allow_targets=LOOPBACK)
+    if not _was_given("DESTINATION_ERRORS"):
+        settings = msgspec.structs.replace(settings, destination_errors="exact")
+    return settings
+
+
+def _was_given(name: str) -> bool:
+    return bool(os.environ.get(f"POSTDATE_{name}", "").strip())

@@ -53,7 +53,7 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
     Stored as one msgpack array: the order of the fields is the stored format, so new ones
     go to the end, with a default. `body` is what is sent, of JSON the text exactly as it
     came in. A method that was not given is the default of the body, and follows it when that
-    changes.
+    changes. `replay_of` is the schedule that this is a replay of.
     """
 
     trigger_at_ms: int
@@ -65,6 +65,7 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
     expires_at_ms: int | None = None
     method_given: bool = True
     body_kind: BodyKind = BodyKind.JSON
+    replay_of: str | None = None
 
 
 class Schedule(msgspec.Struct, frozen=True):
@@ -72,7 +73,7 @@ class Schedule(msgspec.Struct, frozen=True):
 
     `executing` is true while a worker holds it; `outcome` and `ended_at_ms` are None until
     it has ended (a cancelled one has no outcome). `lateness_ms` is from triggerAt to the first
-    byte sent; None if none was.
+    byte sent; None if none was. `replayed_as` is the last replay made of it.
     """
 
     schedule_id: str
@@ -83,6 +84,7 @@ class Schedule(msgspec.Struct, frozen=True):
     outcome: Outcome | None = None
     ended_at_ms: int | None = None
     lateness_ms: int | None = None
+    replayed_as: str | None = None
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -12,10 +12,19 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from scheduler.destinations import (
+    WEB_PORTS,
+    Denied,
+    Destinations,
+    Network,
+    Ports,
+    read_denied,
+    read_networks,
+    read_ports,
+)
 from scheduler.errors import SettingsError
 from scheduler.models import Plan
 
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 LOOPBACK: tuple[Network, ...] = (
     ipaddress.ip_network("127.0.0.0/8"),
     ipaddress.ip_network("::1/128"),
@@ -35,12 +44,18 @@ class Settings(msgspec.Struct, frozen=True):
     data_dir: Path = Path(".postdate")
     host: str = "127.0.0.1"
     port: int = 8000
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int = 9464
+    fires_per_worker: int = 2000
     workers: int = 1
     processes: int = 1
     public_url: str | None = None
     trusted_proxies: tuple[Network, ...] = ()
     shards: int | None = None
     allow_targets: tuple[Network, ...] = ()
+    deny_targets: Denied = Denied()
+    allow_ports: Ports = WEB_PORTS
+    destination_errors: str = "same"
     concurrency: int = 4096
     max_connections_per_origin: int = 256
     held_bytes: int = 64 * 1024 * 1024
@@ -60,6 +75,8 @@ class Settings(msgspec.Struct, frozen=True):
     max_connections_per_address: int = 1024
     max_horizon_days: int = 5 * 366
     schedule_retention_hours: int = 24
+    failed_retention_hours: int = 168
+    failed_max: int = 100_000
     log_retention_days: int = 30
     log_max_entries: int = 1_000_000
     wait_replicas: int = 0
@@ -69,8 +86,16 @@ class Settings(msgspec.Struct, frozen=True):
     log_level: str = "info"
 
     @property
+    def destinations(self) -> Destinations:
+        return Destinations(self.allow_targets, self.deny_targets, self.allow_ports)
+
+    @property
     def schedule_retention_ms(self) -> int:
         return self.schedule_retention_hours * 3_600_000
+
+    @property
+    def failed_retention_ms(self) -> int:
+        return self.failed_retention_hours * 3_600_000
 
     @property
     def log_retention_ms(self) -> int:
@@ -175,11 +200,11 @@ def _http_url(text: str) -> str:
     return text.rstrip("/")
 
 
-def _networks(text: str) -> tuple[Network, ...]:
-    if text == "none":
-        return ()
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    return tuple(ipaddress.ip_network(part) for part in parts)
+def _address(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        raise ValueError("it must be an IP address, such as 127.0.0.1 or 0.0.0.0") from None
 
 
 _READERS: dict[str, Callable[[str], object]] = {
@@ -187,12 +212,18 @@ _READERS: dict[str, Callable[[str], object]] = {
     "data_dir": Path,
     "host": str,
     "port": _whole(0, 65535),
+    "metrics_host": _address,
+    "metrics_port": _whole(0, 65535),
+    "fires_per_worker": _whole(1, 1_000_000),
     "workers": _whole(1, 256),
     "processes": _whole(1, 256),
     "public_url": _http_url,
-    "trusted_proxies": _networks,
+    "trusted_proxies": read_networks,
     "shards": _whole(1, 256),
-    "allow_targets": _networks,
+    "allow_targets": read_networks,
+    "deny_targets": read_denied,
+    "allow_ports": read_ports,
+    "destination_errors": _one_of("same", "exact"),
     "concurrency": _whole(1, 65_536),
     "max_connections_per_origin": _whole(1, 65_536),
     "held_bytes": _whole(1),
@@ -212,6 +243,8 @@ _READERS: dict[str, Callable[[str], object]] = {
     "max_connections_per_address": _whole(0, 1_000_000),
     "max_horizon_days": _whole(1, 36_500),
     "schedule_retention_hours": _whole(0, 87_600),
+    "failed_retention_hours": _whole(1, 87_600),
+    "failed_max": _whole(1, 10_000_000),
     "log_retention_days": _whole(1, 3_650),
     "log_max_entries": _whole(100),
     "wait_replicas": _whole(0, 64),

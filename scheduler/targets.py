@@ -1,4 +1,4 @@
-"""Targets: what a targetUrl names, and which addresses may be reached. Pure, no look-ups.
+"""Targets: what a targetUrl names. Pure, no look-ups.
 
 The URL is taken apart here and nowhere else, so that what was judged is what is connected to.
 `urlsplit` will not do: it drops CR, LF and tabs in silence, and lets backslashes pass.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import ipaddress
 import re
-from collections.abc import Iterable
 from urllib.parse import quote
 
 import idna
@@ -18,7 +17,6 @@ import msgspec
 from scheduler.http import CONTROL
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 MAX_URL_CHARACTERS = 8192
 MAX_NAME_CHARACTERS = 253
@@ -73,7 +71,7 @@ def parse_target(url: str) -> Target:
     """Take a targetUrl apart. Raises ValueError with a sentence that says which rule it breaks,
     DestinationNotAllowed if its host is an odd spelling of an address.
 
-    Whether a literal address may be reached is for `AddressPolicy.judge` to say; a name is
+    Whether it may be reached is for `Destinations.judge` to say; the addresses of a name are
     judged when it is connected to. Cached, as schedules are many and targets few; but not the
     long ones, of which a cache would hold hundreds of MB.
     """
@@ -178,66 +176,3 @@ def _to_ascii(text: str) -> str:
 def _request_target(rest: str) -> str:
     path = rest if rest.startswith("/") else "/" + rest
     return quote(path, safe=_KEPT)
-
-
-_DENIED_IPV4 = tuple(
-    ipaddress.IPv4Network(text)
-    for text in (
-        "0.0.0.0/8",
-        "10.0.0.0/8",
-        "100.64.0.0/10",
-        "127.0.0.0/8",
-        "169.254.0.0/16",
-        "172.16.0.0/12",
-        "192.0.0.0/24",
-        "192.0.2.0/24",
-        "192.31.196.0/24",
-        "192.52.193.0/24",
-        "192.88.99.0/24",
-        "192.168.0.0/16",
-        "192.175.48.0/24",
-        "198.18.0.0/15",
-        "198.51.100.0/24",
-        "203.0.113.0/24",
-        "224.0.0.0/4",
-        "240.0.0.0/4",
-        "168.63.129.16/32",  # the metadata and health address of one large cloud
-    )
-)
-_PUBLIC_IPV6 = ipaddress.IPv6Network("2000::/3")
-_DENIED_IPV6 = tuple(
-    ipaddress.IPv6Network(text)
-    for text in ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20")
-)
-
-
-class AddressPolicy:
-    """Which addresses may be reached: public ones, and those of the `allow_targets` networks.
-
-    The lists are our own: `is_global` of Python 3.11 calls NAT64, 6to4, `::127.0.0.1`,
-    `fec0::/10`, `192.0.0.8` and multicast global.
-    """
-
-    def __init__(self, allow_targets: Iterable[Network] = ()) -> None:
-        self._allowed = tuple(allow_targets)
-
-    def allows(self, address: Address) -> bool:
-        """Whether a connection to this address may be opened."""
-        if isinstance(address, ipaddress.IPv4Address):
-            return self._is_listed(address) or not any(address in net for net in _DENIED_IPV4)
-        if address.scope_id is not None:
-            return False
-        if self._is_listed(address):
-            return True
-        if address.ipv4_mapped is not None:
-            # The kernel connects to the IPv4 address in it, so that may be allowed as well.
-            return self._is_listed(address.ipv4_mapped)
-        return address in _PUBLIC_IPV6 and not any(address in net for net in _DENIED_IPV6)
-
-    def judge(self, target: Target) -> None:
-        """Raises DestinationNotAllowed for a literal address that may not be reached."""
-        if target.literal is not None and not self.allows(target.literal):
-            raise DestinationNotAllowed
-
-    def _is_listed(self, address: Address) -> bool:
-        return any(address in net for net in self._allowed)

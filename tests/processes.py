@@ -31,7 +31,9 @@ def environment(**settings: object) -> dict[str, str]:
     """A clean environment with these settings: `port=1` is POSTDATE_PORT=1."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith("POSTDATE_")}
     path = f"{ROOT}{os.pathsep}{ROOT / 'client'}"
-    return {**kept, "PYTHONPATH": path, **settings_environment(settings)}
+    # Many run side by side here, and one of them would have the port.
+    of_its_own = {"POSTDATE_METRICS_PORT": "0", **settings_environment(settings)}
+    return {**kept, "PYTHONPATH": path, **of_its_own}
 
 
 def settings_environment(settings: dict[str, object]) -> dict[str, str]:

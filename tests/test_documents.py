@@ -12,6 +12,7 @@ import pytest
 from api.fields import FIELDS
 from cli.main import main
 from scheduler.settings import Settings, from_environment, unknown_variables
+from tests.metrics import catalogue
 
 _ROOT = Path(__file__).parent.parent
 DOCUMENTS = [
@@ -86,3 +87,12 @@ def commands(group: click.Group, before: str) -> Iterator[str]:
 def test_every_field_of_a_schedule_is_told() -> None:
     told = (_ROOT / "docs/api.md").read_text()
     assert [name for name in FIELDS if f"| `{name}` |" not in told] == []
+
+
+def test_every_metric_is_told_of_and_no_other() -> None:
+    listed = re.findall(r"`(postdate_\w+)(?:\{[\w,]+\})?`", (_ROOT / "docs/metrics.md").read_text())
+    wanted = {
+        name + ("_total" if kind == "counter" else "")
+        for name, kind in catalogue.families().items()
+    }
+    assert set(listed) == wanted

@@ -76,6 +76,7 @@ class Claimer:
         self._stopping = False
         self._clock_steps = -1
         self._slept_ms = math.inf
+        self.claims = self.claimed = self.taken_over = 0
 
     def wake(self) -> None:
         """Something changed: slots came free, or it is time to stop."""
@@ -205,6 +206,9 @@ class Claimer:
         self._due_ms[shard] = self._next_claim_ms(shard, batch)
         self._rested_ms[shard] = 0.0 if batch.full else self._now_ms() + self._rest_ms
         self._holdings.add(batch.invocations)
+        self.claims += 1
+        self.claimed += len(batch.invocations)
+        self.taken_over += sum(each.attempt > 1 for each in batch.invocations)
         self._claimed(batch)
 
     def _next_claim_ms(self, shard: int, batch: Batch) -> float:

@@ -11,25 +11,21 @@ import ssl
 import time
 from collections.abc import Callable
 
-import msgspec
 import structlog
 
-from scheduler.models import Delivery, Invocation, Outcome
+from scheduler.models import Invocation, Outcome
 from scheduler.settings import Settings
-from scheduler.targets import AddressPolicy, DestinationNotAllowed, Origin, Target, parse_target
+from scheduler.targets import DestinationNotAllowed, Origin, parse_target
 from worker.deadlines import Deadlines
+from worker.fire import AT_MOST_ONCE, NOT_SENT, Done, Fire
 from worker.guard import Blocked, Guard, Resolve
 from worker.openings import Openings
-from worker.outcome import Failure, answered, failed, timed_out
+from worker.outcome import Failure, concealed, failed, timed_out
 from worker.pool import Pool
 from worker.race import ConnectFailed, OutOfSockets
 from worker.request import render
 from worker.resolver import SystemResolver
 from worker.wire import Wire
-
-Done = Callable[[Invocation, Outcome, float], None]
-"""Called once per fire with its outcome, and when its first byte was written: by the monotonic
-clock, in seconds, `NOT_SENT` if none was."""
 
 Unsure = Callable[[Invocation], None]
 """Called instead, with nothing sent, if the lease may have ended by the time of the first byte."""
@@ -37,8 +33,6 @@ Unsure = Callable[[Invocation], None]
 StillWanted = Callable[[Invocation], Outcome | None]
 """Asked right before the first byte: None to go on, or the outcome to end with, unsent."""
 
-NOT_SENT = -1.0
-_AT_MOST_ONCE = Delivery.AT_MOST_ONCE  # an enum's member takes a tenth of a microsecond to look up
 # A lease counts as ended so long before it does: what is sent now is not another's by the time that
 # it arrives.
 _LEASE_MARGIN_S = 0.25
@@ -46,80 +40,11 @@ _LEASE_MARGIN_S = 0.25
 _log = structlog.get_logger(__name__)
 
 
-class Fire(msgspec.Struct, eq=False):
-    """One invocation in flight: what its connection answers to, and what its deadline ends."""
-
-    firer: Firer
-    invocation: Invocation
-    target: Target
-    done: Done | None
-    started_s: float
-    deadline_s: float
-    sent_at_s: float = NOT_SENT
-    resent: bool = False
-    wire: Wire | None = None
-    steps: asyncio.Task[None] | None = None  # resolving and connecting, if it has to
-
-    def answered(self, wire: Wire, status_code: int, reason: str, reusable: bool) -> None:
-        """From the wire: the whole answer is here. The wire goes back before `done` fires anew."""
-        self.wire = None
-        try:
-            # At most once needs fresh connections: keeping its old ones would only pile them up.
-            if reusable and self.invocation.request.delivery is not _AT_MOST_ONCE:
-                self.firer.free(wire)
-            else:
-                wire.abort()
-            self.firer.end(self, answered(status_code, reason, self.elapsed_ms()))
-        except Exception:
-            self.firer.fail_internally(self)
-
-    def broke(self, wire: Wire, failure: Failure, silent: bool) -> None:
-        """From the wire: there will be no answer on it.
-
-        A kept connection that dies without one byte of answer was most likely closed by the
-        target while it was idle, so the request is sent once more, as the next attempt.
-        """
-        self.wire = None
-        if silent and wire.exchanges > 1 and not self.resent:
-            self.resent = True
-            self.invocation.attempt += 1
-            self.firer.note_resent(self.invocation)
-            self.firer.connect(self)
-        else:
-            self.firer.end(self, failed(failure, self.elapsed_ms()))
-
-    @property
-    def account_id(self) -> str:
-        return self.invocation.account_id
-
-    @property
-    def is_over(self) -> bool:
-        return self.done is None
-
-    @property
-    def needs_fresh(self) -> bool:
-        """At most once: a kept connection may die unseen, and leave open whether it was sent."""
-        return self.resent or self.invocation.request.delivery is _AT_MOST_ONCE
-
-    @property
-    def is_sent(self) -> bool:
-        """Whether the target has had all of the request."""
-        wire = self.wire
-        return self.sent_at_s != NOT_SENT and (wire is None or wire.has_sent_all)
-
-    def elapsed_ms(self) -> int:
-        """At most the limit: what was answered while this process stood still was in time, as far
-        as anybody knows."""
-        elapsed_s = time.monotonic() - self.started_s
-        return round(elapsed_s * 1000) if elapsed_s < self.firer.limit_s else self.firer.limit_ms
-
-
 class Firer:
     """Fires invocations, up to as many at once as its caller asks for.
 
-    To be made inside a running loop. `allow_targets`, `fire_timeout_ms` and
-    `max_response_bytes` come from the settings; the rest is for tests, and for the caller's
-    clock (`still_wanted`).
+    To be made inside a running loop. What may be reached, and the limits, come from the settings;
+    the rest is for tests, and for the caller's clock (`still_wanted`).
     """
 
     def __init__(
@@ -129,7 +54,6 @@ class Firer:
         still_wanted: StillWanted | None = None,
         resent: Callable[[Invocation], None] | None = None,
         unsure: Unsure | None = None,
-        policy: AddressPolicy | None = None,
         resolve: Resolve | None = None,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
@@ -146,11 +70,8 @@ class Firer:
             closed=self._on_closed,
         )
         self._resolver = SystemResolver()
-        self._guard = Guard(
-            self.loop,
-            policy or AddressPolicy(settings.allow_targets),
-            resolve or self._resolver,
-        )
+        self._guard = Guard(self.loop, settings.destinations, resolve or self._resolver)
+        self._conceals = settings.destination_errors != "exact"
         self._still_wanted = still_wanted
         self._resent = resent
         self._unsure = unsure
@@ -171,7 +92,7 @@ class Firer:
         try:
             target = parse_target(invocation.request.url)
         except DestinationNotAllowed:
-            _report(done, invocation, failed(Failure.NOT_ALLOWED))
+            _report(done, invocation, self._failed(Failure.NOT_ALLOWED))
         except ValueError:  # it passed at POST, under rules that have changed since
             _report(done, invocation, failed(Failure.BAD_REQUEST))
         except Exception:
@@ -254,6 +175,9 @@ class Firer:
         self._deadlines.discard(fire)
         _report(done, fire.invocation, outcome, fire.sent_at_s)
 
+    def _failed(self, failure: Failure, response_time_ms: int = 0) -> Outcome:
+        return failed(concealed(failure) if self._conceals else failure, response_time_ms)
+
     def fail_internally(self, fire: Fire) -> None:
         """An exception that nobody foresaw, being handled right now: it ends this one fire."""
         _log.exception("Internal error", schedule=fire.invocation.schedule_id)
@@ -267,9 +191,9 @@ class Firer:
         try:
             addresses = self._guard.known(target)
         except Blocked as blocked:
-            self.end(fire, failed(blocked.failure))
+            self.end(fire, self._failed(blocked.failure))
             return
-        if addresses is not None and fire.invocation.request.delivery is not _AT_MOST_ONCE:
+        if addresses is not None and fire.invocation.request.delivery is not AT_MOST_ONCE:
             wire = self.pool.take(target.origin, addresses)
         if wire is None:
             self.connect(fire)
@@ -322,7 +246,7 @@ class Firer:
             else:
                 self.end(fire, failed(Failure.CLOSED_EARLY, fire.elapsed_ms()))
         except (Blocked, ConnectFailed) as reason:
-            self.end(fire, failed(reason.failure, fire.elapsed_ms()))
+            self.end(fire, self._failed(reason.failure, fire.elapsed_ms()))
         except OutOfSockets:
             fire.steps = None
             self._put_off(fire)

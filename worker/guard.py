@@ -14,9 +14,11 @@ from typing import NamedTuple
 
 import structlog
 
-from scheduler.targets import AddressPolicy, Target
+from scheduler.destinations import Destinations
+from scheduler.targets import Address, Target
 from worker.lookups import Lookups
 from worker.outcome import Failure
+from worker.own import is_own_address
 
 FRESH_S = 5.0
 USABLE_S = 30.0
@@ -71,12 +73,14 @@ class Guard:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        policy: AddressPolicy,
+        destinations: Destinations,
         resolve: Resolve,
+        is_own: Callable[[str], bool] = is_own_address,
     ) -> None:
         self._loop = loop
-        self._policy = policy
+        self._destinations = destinations
         self._resolve = resolve
+        self._is_own = is_own
         self._answers: dict[str, _Answer] = {}
         self._lookups: Lookups[_Answer] = Lookups(loop, self._ask)
 
@@ -85,13 +89,15 @@ class Guard:
 
         Raises Blocked if it is known that there are none to go to.
         """
+        if not self._destinations.allows_port(target.port):
+            raise Blocked(Failure.NOT_ALLOWED)
         host = target.host
         answer = self._answers.get(host)
         now = self._loop.time()
         if answer is None or now >= answer.usable_until_s:
             if target.literal is None:
                 return None
-            answer = self._remember(host, "", self._judge([host]), now)
+            answer = self._remember(host, "", self._judged_literal(host), now)
         elif now >= answer.fresh_until_s and target.literal is None:
             self._lookups.refresh(host, answer.account_id)
         if answer.failure is not None:
@@ -116,6 +122,8 @@ class Guard:
         return self._remember(host, account_id, found, self._loop.time())
 
     async def _found(self, host: str) -> _Found:
+        if not self._destinations.allows_name(host):
+            return _none(Failure.NOT_ALLOWED)
         try:
             async with asyncio.timeout(LOOKUP_LIMIT_S):
                 return self._judge(await self._resolve(host))
@@ -125,13 +133,29 @@ class Guard:
             _log.exception("Internal error", host=host)
             return _none(Failure.INTERNAL)
 
+    def _judged_literal(self, host: str) -> _Found:
+        try:
+            return self._judge([host])
+        except OSError:  # nobody could be asked whose it is
+            return _none(Failure.UNRESOLVED)
+
     def _judge(self, texts: list[str]) -> _Found:
-        """All or nothing: one private address among public ones is how a rebinding looks."""
+        """All or nothing: one private address among public ones is how a rebinding looks. Raises
+        OSError if the system could not be asked."""
         if not texts:
             return _none(Failure.UNRESOLVED)
-        if not all(self._policy.allows(ipaddress.ip_address(text)) for text in texts):
+        addresses = {text: ipaddress.ip_address(text) for text in texts}
+        if not all(map(self._destinations.allows, addresses.values())):
             return _none(Failure.NOT_ALLOWED)
-        return _Found(_by_turns(texts)[:MAX_ADDRESSES], None)
+        chosen = _by_turns(texts)[:MAX_ADDRESSES]
+        if any(self._is_closed(text, addresses[text]) for text in chosen):
+            return _none(Failure.NOT_ALLOWED)
+        return _Found(chosen, None)
+
+    def _is_closed(self, text: str, address: Address) -> bool:
+        """Whether it is this machine's own, and nobody has opened it. Only of those that would be
+        connected to: it takes a system call."""
+        return not self._destinations.opens(address) and self._is_own(text)
 
     def _remember(self, host: str, account_id: str, found: _Found, now: float) -> _Answer:
         old = self._answers.pop(host, None)

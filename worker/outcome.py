@@ -21,6 +21,8 @@ class Failure(StrEnum):
     REFUSED = "Connection refused"
     UNRESOLVED = "Could not resolve host"
     NOT_ALLOWED = "Destination not allowed"
+    # For both of these, where a customer is not to learn which names there are inside.
+    NO_DESTINATION = "Host not found, or destination not allowed"
     UNREACHABLE = "Network is unreachable"
     CONNECT_TIMEOUT = "Connection attempt timed out"
     NO_CONNECTION = "Could not connect"
@@ -47,6 +49,12 @@ def answered(status_code: int, reason: str, response_time_ms: int) -> Outcome:
 def failed(failure: Failure, response_time_ms: int = 0) -> Outcome:
     """The outcome of a fire that got no answer."""
     return Outcome(Status.FAILED, 0, response_time_ms, failure.value)
+
+
+def concealed(failure: Failure) -> Failure:
+    """What a customer is told who is not to learn which names there are inside."""
+    hidden = (Failure.UNRESOLVED, Failure.NOT_ALLOWED)
+    return Failure.NO_DESTINATION if failure in hidden else failure
 
 
 def timed_out(limit_ms: int) -> Outcome:

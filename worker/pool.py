@@ -104,6 +104,11 @@ class Pool:
     def idle_count(self) -> int:
         return self._idle_count
 
+    @property
+    def sockets(self) -> int:
+        """Of connections, and of attempts at one."""
+        return self._sockets
+
     def take(self, origin: Origin, addresses: tuple[str, ...]) -> Wire | None:
         """The kept connection to any of the addresses that was used last; None if there is none."""
         routes = self._idle.get(origin)

@@ -180,7 +180,7 @@ class Wire(asyncio.Protocol):
             # An answer to nothing: a 408, a TLS alert, a target that lost count.
             self._lose()
             return
-        if data == self._known and self._is_clear and self._is_in_step():
+        if data == self._known and self._is_clear and not self._head_only and self.has_sent_all:
             self._exchange = None
             exchange.answered(self, self._known_status, self._known_reason, True)
             return
@@ -262,11 +262,10 @@ class Wire(asyncio.Protocol):
         reusable = (
             self._keep_alive
             and not self._extra
-            and self._rest is None
+            and self.has_sent_all
             and self._pieces <= PIECES
             and self._status != 101
             and (not self._head_only or data.endswith(b"\r\n\r\n"))
-            and self._transport.get_write_buffer_size() == 0
         )
         reason = self._reason.decode("latin-1")
         if reusable and not self._heard and not self._head_only:
@@ -275,15 +274,6 @@ class Wire(asyncio.Protocol):
             self._parser = httptools.HttpResponseParser(self)  # this one now expects a body
         if exchange is not None:
             exchange.answered(self, self._status, reason, reusable)
-
-    def _is_in_step(self) -> bool:
-        """Whether the whole request has left, so that a whole answer leaves nothing open; that of
-        a HEAD is not what the same bytes are otherwise."""
-        return (
-            not self._head_only
-            and self._rest is None
-            and self._transport.get_write_buffer_size() == 0
-        )
 
     def _weigh(self, data: bytes) -> None:
         """Hold an answer that is not both whole and small to its caps, in bytes as they came.

@@ -8,10 +8,12 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 
+from metrics.pulse import Pulse
+from metrics.telling import telling
 from scheduler.collector import spare_the_collector
 from scheduler.errors import StoreError, StoreMisconfigured
 from scheduler.models import Invocation, Outcome
@@ -20,14 +22,20 @@ from scheduler.store import Store
 from scheduler.store.claims.claims import Ack, Batch
 from worker.acks import Acks
 from worker.claimer import Claimer
-from worker.firer import NOT_SENT, Firer
+from worker.fire import NOT_SENT
+from worker.firer import Firer
 from worker.holdings import Holdings
 from worker.leases import Leases, Touch
 from worker.outcome import unsent_outcome
 from worker.presence import BEAT_EVERY_S, Lateness, Presence
 from worker.sockets import fires_at_once
+from worker.tally import Tally, fires_per_s
 from worker.upkeep import Backoff, ended, keep_up
+from worker.volley import Volley
 from worker.wheel import Wheel
+
+if TYPE_CHECKING:
+    from worker.told import WorkerSource
 
 # How long a drain may take beyond the longest fire: for the last acks.
 _DRAIN_EXTRA_S = 5.0
@@ -44,14 +52,23 @@ async def run_worker(
 
     A store that cannot be reached is waited for, at the start as later.
     """
-    store = await _reached(settings, stopping)
-    if store is None:
-        return
-    try:
-        touch = Touch(settings.lease_ms, 1000 * store.uptime_s)
-        await Worker(store, settings, touch).run(stopping, on_ready)
-    finally:
-        await store.aclose()
+    worker: Worker | None = None
+
+    def source(pulse: Pulse) -> WorkerSource:
+        from worker.told import WorkerSource
+
+        return WorkerSource(pulse, lambda: worker)
+
+    async with telling(settings, source):
+        store = await _reached(settings, stopping)
+        if store is None:
+            return
+        try:
+            touch = Touch(settings.lease_ms, 1000 * store.uptime_s)
+            worker = Worker(store, settings, touch)
+            await worker.run(stopping, on_ready)
+        finally:
+            await store.aclose()
 
 
 async def _reached(settings: Settings, stopping: asyncio.Event) -> Store | None:
@@ -70,11 +87,22 @@ async def _reached(settings: Settings, stopping: asyncio.Event) -> Store | None:
     return None
 
 
+class Gauges(NamedTuple):
+    """How a worker stands right now."""
+
+    in_flight: int
+    held: int
+    slots: int
+    connections: int
+    idle: int
+    shards_away: int
+
+
 class Worker:
     """Ties the loops together; each has a file of its own."""
 
     def __init__(self, store: Store, settings: Settings, touch: Touch) -> None:
-        self._store = store
+        self.store = self._store = store
         self._settings = settings
         self._touch = touch
         self._worker_id = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
@@ -83,10 +111,11 @@ class Worker:
         self._firer = Firer(
             settings, still_wanted=self._unsent, resent=self._resent, unsure=self._unsure
         )
-        self._wheel = Wheel(store.clock, one_clock=not store.server.routed, fire=self._fire)
+        self._volley = Volley(self._fire)
+        self._wheel = Wheel(store.clock, one_clock=not store.server.routed, fire=self._volley.fire)
         self._presence = Presence(store, self._worker_id, self._says)
         self._leases = Leases(store, self._holdings, touch, settings.lease_ms)
-        self._claimer = Claimer(
+        self.claimer = self._claimer = Claimer(
             store,
             self._holdings,
             self._presence,
@@ -98,6 +127,7 @@ class Worker:
         )
         self._acks = Acks(store, self._holdings, touch, self._claimer.wake)
         self._fired = 0
+        self.tally = Tally()
         self._lateness = Lateness()
         self._draining = False
         self._background: set[asyncio.Task[None]] = set()
@@ -126,6 +156,26 @@ class Worker:
             self._wheel.close()
             await self._firer.aclose()
 
+    @property
+    def unready(self) -> str | None:
+        """Why this worker fires nothing, as a sentence; None if it does. Asks nobody."""
+        if self._draining:
+            return "This worker is about to end."
+        if len(self._touch.lost) == self._store.shards.count:
+            return "The store cannot be reached."
+        return None
+
+    def gauges(self) -> Gauges:
+        pool = self._firer.pool
+        return Gauges(
+            in_flight=self._firer.in_flight,
+            held=len(self._holdings),
+            slots=self._concurrency,
+            connections=pool.sockets,
+            idle=pool.idle_count,
+            shards_away=len(self._touch.lost),
+        )
+
     def _claimed(self, batch: Batch) -> None:
         """Fires what is due and keeps the rest for its moment; a drain that began meanwhile gives
         all of it back unfired."""
@@ -134,14 +184,12 @@ class Worker:
         elif batch.invocations:
             self._wheel.add(batch.invocations, batch.reading)
 
-    def _fire(self, invocations: list[Invocation]) -> None:
-        fire, ended = self._firer.fire, self._ended
-        for each in invocations:
-            unsent = self._unsent(each)
-            if unsent is None:
-                fire(each, ended)
-            else:
-                self._ended(each, unsent, NOT_SENT)
+    def _fire(self, invocation: Invocation) -> None:
+        unsent = self._unsent(invocation)
+        if unsent is None:
+            self._firer.fire(invocation, self._ended)
+        else:
+            self._ended(invocation, unsent, NOT_SENT)
 
     def _unsent(self, invocation: Invocation) -> Outcome | None:
         if invocation.attempt == 1 and invocation.request.expires_at_ms is None:
@@ -155,6 +203,7 @@ class Worker:
             late_us = self._store.clock.at_us(sent_at_s) - invocation.request.trigger_at_ms * 1000
             late_ms = max(0, late_us // 1000)
             self._lateness.note(late_ms)
+        self.tally.note(invocation, outcome, late_ms)
         self._acks.add(Ack(invocation, outcome, late_ms))
 
     def _unsure(self, invocation: Invocation) -> None:
@@ -184,7 +233,7 @@ class Worker:
         if self._draining:
             await self._give_back(ours)
         else:
-            self._fire(ours)
+            self._volley.fire(ours)
 
     async def _regain(self, shard: int) -> None:
         """After a shard was away: first prolong and ack what is held of it, then claim again."""
@@ -212,7 +261,8 @@ class Worker:
         try:
             async with asyncio.timeout(limit_s):
                 await self._claimer.stop()
-                await self._give_back(self._wheel.clear() + self._firer.give_up_unbegun())
+                unbegun = self._volley.clear() + self._firer.give_up_unbegun()
+                await self._give_back(self._wheel.clear() + unbegun)
                 if self._background:
                     await asyncio.wait(self._background)
                 await self._holdings.emptied()
@@ -238,6 +288,10 @@ class Worker:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
+    def _fires_per_s(self) -> int:
+        most_per_s = self._settings.fires_per_worker
+        return round(fires_per_s(most_per_s, self._concurrency, self.tally.recent_mean_s()))
+
     def _says(self) -> dict[str, Any]:
         return {
             "host": socket.gethostname(),
@@ -245,5 +299,6 @@ class Worker:
             "inFlight": len(self._holdings),
             "concurrency": self._concurrency,
             "fired": self._fired,
+            "firesPerS": self._fires_per_s(),
             "worstLatenessMs": self._lateness.worst_ms(),
         }

@@ -81,16 +81,18 @@ class Operations(Calls):
 
     @operation
     async def schedule_batch(
-        self, new: Iterable[NewSchedule], *, idempotency_key: str | None = None
+        self, new: Iterable[NewSchedule | bytes], *, idempotency_key: str | None = None
     ) -> tuple[Created | PostdateError, ...]:
-        """Schedules 1 to 1,000 at once.
+        """Schedules 1 to 1,000 at once: each a NewSchedule, or a JSON object as the API takes it,
+        as bytes that are sent as they are.
 
         Returns one result for each, in order: what `schedule` would have returned, or the error
         that it would have raised (InvalidRequest, or InsufficientCredits for those that the
         credits do not reach).
         """
         key = _key_of(idempotency_key)
-        return await self._create_all([as_json(each.payload()) for each in new], key)
+        items = [each if isinstance(each, bytes) else as_json(each.payload()) for each in new]
+        return await self._create_all(items, key)
 
     @operation
     async def get(self, schedule_id: str) -> Schedule:

@@ -38,11 +38,15 @@ class Apart:
 
     async def run(self, script: Script, arguments: Sequence[Argument]) -> Any:
         """A script's reply. Raises OutcomeUnknown if the reply was lost: it may have run."""
+        script.calls += 1
         source, sha1 = script.source_and_sha1()
         try:
             [reply] = await self._replies([("EVALSHA", sha1, 1, self._key, *arguments)])
         except exceptions.NoScriptError:
             [reply] = await self._replies([("EVAL", source, 1, self._key, *arguments)])
+        except StoreError:
+            script.errors += 1
+            raise
         return reply
 
     async def enough_replicas(self) -> None:

@@ -11,7 +11,8 @@ from scheduler.settings import Settings
 class Retention(NamedTuple):
     """As the scripts are told: a day longer than promised, and reads are clipped to the promise.
 
-    An ended schedule is kept a minute at least, so that a repeated create finds it.
+    An ended schedule is kept a minute at least, so that a repeated create finds it. A failed one is
+    a dead letter for `failed_ms`, and never forgotten earlier than others are.
     """
 
     schedule_ms: int
@@ -19,13 +20,20 @@ class Retention(NamedTuple):
     log_entries: int
     seconds_ms: int
     promised_log_ms: int
+    failed_ms: int
+    failed_kept_ms: int
+    failed_most: int
 
     @classmethod
     def of(cls, settings: Settings) -> Retention:
+        schedule_ms = max(settings.schedule_retention_ms, MINUTE_MS)
         return cls(
-            schedule_ms=max(settings.schedule_retention_ms, MINUTE_MS),
+            schedule_ms=schedule_ms,
             log_ms=settings.log_retention_ms + DAY_MS,
             log_entries=settings.log_max_entries,
             seconds_ms=SECONDS_KEPT_MS + HOUR_MS,
             promised_log_ms=settings.log_retention_ms,
+            failed_ms=settings.failed_retention_ms,
+            failed_kept_ms=max(settings.failed_retention_ms, schedule_ms),
+            failed_most=settings.failed_max,
         )

@@ -1,8 +1,8 @@
 """A script: declared beside the noun that it belongs to, and spelt out before it is sent.
 
 `_CLAIM = Script("claims/claim")` stands for `claims/claim.lua`. In a script `--@include x` stands
-for `x.inc.lua`, and `K.WAITING` for that constant of `keys.py` (`R.` for `rollups.py`), so that a
-name is spelt in one place.
+for `x.inc.lua`, and `K.WAITING` for that constant of `keys.py` (`R.` for `rollups.py`, `S.` for
+`schedules/stored.py`), so that a name is spelt in one place.
 """
 
 from __future__ import annotations
@@ -12,24 +12,32 @@ import re
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import ClassVar
 
 from scheduler import rollups
 from scheduler.store import keys
+from scheduler.store.schedules import stored
 
 __all__ = ["Script"]
 
 _FOLDER = Path(__file__).parent
 _INCLUDE = re.compile(r"^--@include (\S+)\n", re.MULTILINE)
-_CONSTANT = re.compile(r"\b([KR])\.([A-Z_]+)\b")
-_MODULES: dict[str, ModuleType] = {"K": keys, "R": rollups}
+_CONSTANT = re.compile(r"\b([KRS])\.([A-Z_]+)\b")
+_MODULES: dict[str, ModuleType] = {"K": keys, "R": rollups, "S": stored}
 _SHEBANG = re.compile(r"\A#!lua[^\n]*\n")
 
 
 class Script:
-    """A Lua file by its path below this folder, without `.lua`."""
+    """A Lua file by its path below this folder, without `.lua`; how often this process has run it,
+    and how often that failed."""
+
+    all: ClassVar[list[Script]] = []
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self.calls = 0
+        self.errors = 0
+        self.all.append(self)
 
     def source_and_sha1(self, *, plain_lua: bool = False) -> tuple[str, str]:
         """As the server gets it; `plain_lua` leaves out the `#!lua` line."""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import structlog
 from redis import exceptions
 
-from scheduler.errors import OutcomeUnknown, StoreUnavailable
+from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from scheduler.store.apart import Apart
 from scheduler.store.connection import Client
 from scheduler.store.failures import never_sent, translated
@@ -45,6 +45,8 @@ class Server:
         self._client = client
         self.wait_replicas = wait_replicas
         self._refusing = False
+        self.reads_made = 0
+        self.reads_failed = 0
         self._enough_until_s: dict[object, float] = {}
         self._plain_lua = plain_lua
         self._routes: Routes | None = client.routes if isinstance(client, Cluster) else None
@@ -60,11 +62,15 @@ class Server:
 
         Raises OutcomeUnknown if the reply was lost: it may have run.
         """
+        script.calls += 1
         source, sha1 = script.source_and_sha1(plain_lua=self._plain_lua)
         try:
             return await self._one(key, ("EVALSHA", sha1, 1, key, *arguments))
         except exceptions.NoScriptError:
             return await self._one(key, ("EVAL", source, 1, key, *arguments))
+        except StoreError:
+            script.errors += 1
+            raise
 
     async def write(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
         """Runs a script whose effect the caller will rely on, so that replicas must have it.
@@ -106,13 +112,18 @@ class Server:
         """The replies of commands that only read, in one round trip; asked again if one is lost."""
         if not commands:
             return []
+        self.reads_made += 1
         began_s = time.monotonic()
         try:
             return await self._read(commands)
         except OutcomeUnknown:
+            self.reads_failed += 1
             if time.monotonic() - began_s > _PATIENCE_S:
                 raise
             return await self._read(commands)
+        except StoreError:
+            self.reads_failed += 1
+            raise
 
     async def _read(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
         with translated():

@@ -21,11 +21,15 @@ from scheduler.store.failures import translated
 from scheduler.store.log.logs import Logs
 from scheduler.store.log.overview import Overview
 from scheduler.store.log.statistics import Statistics
+from scheduler.store.operators.census import Census
 from scheduler.store.operators.check import broken_invariants
 from scheduler.store.operators.shards import Shards
 from scheduler.store.operators.system import System
 from scheduler.store.operators.workers import Workers
 from scheduler.store.retention import Retention
+from scheduler.store.schedules.cancellations import Canceller
+from scheduler.store.schedules.failed import Failed
+from scheduler.store.schedules.replays import Replayer
 from scheduler.store.schedules.schedules import Schedules
 from scheduler.store.server import Server
 
@@ -43,12 +47,15 @@ class Store:
         self.server = server = Server(
             client, wait_replicas=settings.wait_replicas, plain_lua=plain_lua
         )
-        kept = Retention.of(settings)
+        self._kept = kept = Retention.of(settings)
         self.shards = Shards(server, settings.shards)
         self.accounts = Accounts(client, server, self.shards, kept, settings.rate_limits)
         self.changes = Changes(client, server, self.accounts)
         self.deletion = Deletion(client, server)
         self.schedules = Schedules(server, self.clock, kept)
+        self.failed = Failed(server, self.clock, kept)
+        self.replayer = Replayer(server, self.clock, kept, self.failed)
+        self.canceller = Canceller(server, kept)
         self.claims = Claims(server, self.clock, kept)
         self.logs = Logs(server, self.clock, kept)
         self.stats = Statistics(server, self.clock, kept)
@@ -57,6 +64,7 @@ class Store:
         self.sessions = Sessions(client, server, self.shards)
         self.overview = Overview(server, self.clock)
         self.ledger = Ledger(server, self.clock, kept)
+        self.census = Census(server, self.shards)
         self.system = System(client, server, self.accounts, self.claims, self.workers, self.shards)
 
     @classmethod
@@ -105,7 +113,7 @@ class Store:
 
     async def check(self) -> list[str]:
         """Every broken invariant, as a sentence."""
-        return await broken_invariants(self.client, self.server, self.shards.count)
+        return await broken_invariants(self.client, self.server, self.shards.count, self._kept)
 
     async def aclose(self) -> None:
         self.server.close()

@@ -179,7 +179,8 @@ SECRETS = {"Authorization": "Bearer x", "X-Order": "12", "X-Auth": "y"}
 
 
 @pytest.mark.parametrize(
-    "url", ["https://other.example/hook", "http://example.com/hook", "https://example.com:444/hook"]
+    "url",
+    ["https://other.example/hook", "http://example.com/hook", "https://example.com:8443/hook"],
 )
 async def test_a_new_origin_gets_no_secrets_of_the_one_before(api: Api, url: str) -> None:
     schedule_id = await api.create_id(targetHeaders=SECRETS)

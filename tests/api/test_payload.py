@@ -19,14 +19,14 @@ from api.fields import FIELDS
 from api.masks import MASK
 from api.payload import parse_change, parse_request
 from api.rules import Rules
+from scheduler.destinations import Destinations
 from scheduler.errors import InvalidRequest
 from scheduler.models import Delivery, Request
-from scheduler.targets import AddressPolicy
 from scheduler.times import format_iso8601
 
 NOW_MS = 1_795_161_600_000  # 2026-11-20T08:00:00Z
 HOUR_MS = 3_600_000
-RULES = Rules(AddressPolicy(), max_horizon_days=1830)
+RULES = Rules(Destinations(), max_horizon_days=1830)
 URL = "https://example.com/hook"
 AT = "2026-11-20T09:00:00Z"
 
@@ -197,7 +197,7 @@ def test_a_destination_that_is_not_allowed_is_the_whole_sentence(host: str) -> N
 
 
 def test_an_allowed_network_may_be_reached() -> None:
-    rules = Rules(AddressPolicy([ipaddress.ip_network("127.0.0.0/8")]), 1830)
+    rules = Rules(Destinations([ipaddress.ip_network("127.0.0.0/8")]), 1830)
     body = json.dumps(payload(targetUrl="http://127.0.0.1:9000/")).encode()
     assert parse_request(body, rules, NOW_MS).url == "http://127.0.0.1:9000/"
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from api.payload import parse_request
 from api.rules import MAX_RAW_BODY_BYTES, Rules
+from scheduler.destinations import Destinations
 from scheduler.errors import InvalidRequest
 from scheduler.models import BodyKind, Request
 from scheduler.store.schedules.stored import pack_request, unpack_request
-from scheduler.targets import AddressPolicy
 from tests.api.conftest import CREDITS, Api
 
 NAMES = ("targetBody", "targetBodyText", "targetBodyBase64")
@@ -87,7 +87,7 @@ async def test_the_largest_bodies_are_taken(api: Api) -> None:
     assert (await stored(api, schedule_id)).body == text.encode()
     body = b"\xff" * MAX_RAW_BODY_BYTES
     data = b64encode(body).decode()
-    rules = Rules(AddressPolicy(), 1830)
+    rules = Rules(Destinations(), 1830)
     payload = f'{{"targetUrl":"http://a.example","delay":"1s","targetBodyBase64":"{data}"}}'
     assert parse_request(payload.encode(), rules, 0).body == body
     payload = payload.replace('":"' + data, '":"AAAA' + data)
@@ -155,7 +155,7 @@ def test_whatever_is_stored_is_read_again(body: bytes, kind: BodyKind) -> None:
 
 @given(st.binary(max_size=50) | st.text(max_size=20).map(str.encode))
 def test_base64_is_taken_exactly_where_it_is_what_we_would_write(data: bytes) -> None:
-    rules = Rules(AddressPolicy(), 1830)
+    rules = Rules(Destinations(), 1830)
     for text in (b64encode(data).decode(), data.decode("latin-1")):
         try:
             canonical = b64encode(b64decode(text, validate=True)).decode() == text

@@ -83,7 +83,8 @@ def test_what_cannot_be_done_is_one_sentence(url: str, arguments: tuple[str, ...
     assert re.match(r"[A-Z][^\n]*\.\n$", plain.stderr)
     as_json = postdate(*arguments, "--json", redis_url=url)
     assert (as_json.returncode, as_json.stdout) == (1, "")
-    assert json.loads(as_json.stderr) == {"error": plain.stderr.strip()}
+    told = {"error": plain.stderr.strip(), "status": None, "details": []}
+    assert json.loads(as_json.stderr) == told
 
 
 @pytest.mark.parametrize("amount", ["0", "-1", "x", "99999999999999999999"])

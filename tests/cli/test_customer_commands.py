@@ -69,7 +69,7 @@ def test_a_body_may_come_from_a_file(
 
 def test_at_and_the_same_key_twice(settings: dict[str, str]) -> None:
     day = f"{in_days(40):%Y-%m-%d}"
-    arguments = ("http://127.0.0.1:9/", "--at", f"{day}T00:00Z", "--idempotency-key", "k")
+    arguments = ("http://127.0.0.1:9999/", "--at", f"{day}T00:00Z", "--idempotency-key", "k")
     first = postdate_json("schedule", *arguments, **settings)
     again = postdate_json("schedule", *arguments, **settings)
     assert first["message"] == f"Scheduled for {day}T00:00:00.000Z"
@@ -78,7 +78,7 @@ def test_at_and_the_same_key_twice(settings: dict[str, str]) -> None:
 
 
 def test_a_delay_is_told_to_the_server_as_one(settings: dict[str, str]) -> None:
-    arguments = ("http://127.0.0.1:9/", "--delay", "40d", "--idempotency-key", "delayed")
+    arguments = ("http://127.0.0.1:9999/", "--delay", "40d", "--idempotency-key", "delayed")
     first = postdate_json("schedule", *arguments, **settings)
     assert first["message"].startswith(f"Scheduled for {in_days(40):%Y-%m-%d}")
     # By a time of this machine's making it would be another request, under the same key.
@@ -212,7 +212,9 @@ def test_a_refusal_is_one_sentence(
     assert re.fullmatch(r"[^\n]+\.\n", done.stderr)
     as_json = postdate(*arguments, "--json", **settings)
     assert (as_json.returncode, as_json.stdout) == (1, "")
-    assert json.loads(as_json.stderr) == {"error": done.stderr.strip()}
+    told = json.loads(as_json.stderr)
+    assert told["error"] == done.stderr.strip()
+    assert set(told) == {"error", "status", "details"}
 
 
 def test_without_a_key_it_says_how_to_get_one() -> None:
@@ -317,10 +319,10 @@ def test_moments_in_the_local_zone_reach_the_api(
         return json.loads(postdate_process(*arguments, "--json", **settings).stdout)
 
     monkeypatch.setenv("TZ", "Asia/Tokyo")
-    made = told("schedule", "http://127.0.0.1:9/tz", "--at", "2027-01-01 18:00")
+    made = told("schedule", "http://127.0.0.1:9999/tz", "--at", "2027-01-01 18:00")
     assert made["message"] == "Scheduled for 2027-01-01T09:00:00.000Z"
     period = ("--from", "2027-01-01 17:59", "--to", "2027-01-01T09:00:01Z")
-    [found] = told("logs", "--target", "http://127.0.0.1:9/tz", *period)
+    [found] = told("logs", "--target", "http://127.0.0.1:9999/tz", *period)
     assert found["scheduleId"] == made["scheduleId"]
     counted = told("stats", "--from", "2026-11-01")
     assert counted["timeRange"]["from"] == "2026-10-31T15:00:00.000Z"

@@ -53,7 +53,7 @@ def test_a_customers_help_imports_nothing_else_either(words: str) -> None:
     assert not imported_by(*words.split()) & (SERVER | MORE | {"msgspec"})
 
 
-@pytest.mark.parametrize("words", ["logs", "stats", "schedule http://127.0.0.1:9/ --in 1d"])
+@pytest.mark.parametrize("words", ["logs", "stats", "schedule http://127.0.0.1:9999/ --in 1d"])
 def test_a_customers_command_imports_only_the_client(
     postdate_up: PostdateProcess, words: str
 ) -> None:

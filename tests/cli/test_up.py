@@ -17,6 +17,7 @@ import pytest
 from redis import Redis
 
 from tests.servers import (
+    Customer,
     PostdateProcess,
     Receiver,
     ValkeyProcess,
@@ -43,6 +44,17 @@ def guarded_up() -> Iterator[PostdateProcess]:
     """A first start that was told what targets are allowed."""
     with PostdateProcess(allow_targets="none") as process:
         yield process
+
+
+def test_behind_a_proxy_nobody_is_let_to_this_machine() -> None:
+    """Whoever comes through it comes from a loopback address too."""
+    with PostdateProcess(public_url="https://postdate.example") as process:
+        assert "may be sent to this machine" not in process.stdout
+        with Customer(process.base_url, process.api_key) as customer:
+            answer = customer.post("http://127.0.0.1:9000/")
+            assert (answer.status_code, answer.json()["error"]) == (400, "Destination not allowed")
+            entry = customer.outcome(customer.schedule("http://localhost:9000/"))
+            assert entry["errorMessage"] == "Host not found, or destination not allowed"
 
 
 def test_a_first_start_prints_one_key_and_the_ready_line_last(
@@ -213,7 +225,7 @@ def test_a_store_that_cannot_be_reached_is_one_sentence_and_nothing_falls_back(
 
 def test_what_it_writes_is_for_its_owner_alone(up: PostdateProcess) -> None:
     up.start()
-    schedule(up, "http://127.0.0.1:9/", targetHeaders={"Authorization": "secret"})
+    schedule(up, "http://127.0.0.1:9999/", targetHeaders={"Authorization": "secret"})
     files = [path for path in up.data_dir.rglob("*") if path.is_file() or path.is_dir()]
     assert any(path.suffix == ".aof" for path in files)
     assert [path for path in files if path.stat().st_mode & 0o077] == []

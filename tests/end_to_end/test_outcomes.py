@@ -142,6 +142,6 @@ def test_a_name_of_a_private_address_is_refused_when_it_is_connected_to(
 ) -> None:
     customer = guarded.customer(credits=5)
     entry = fire(customer, f"http://localhost:{receiver.port}/hook")
-    assert told(entry) == ("failed", 0, "Destination not allowed")
+    assert told(entry) == ("failed", 0, "Host not found, or destination not allowed")
     assert receiver.requests == []
     assert (customer.credits(), customer.counts()) == (4, (0, 1))

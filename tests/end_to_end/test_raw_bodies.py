@@ -41,7 +41,7 @@ def test_text_and_any_bytes_arrive_as_they_were_given(
 
 
 def test_one_body_is_enough(settings: dict[str, str], tmp_path: Path) -> None:
-    arguments = ("schedule", "http://127.0.0.1:9/", "--in", "1d", "--text", "a")
+    arguments = ("schedule", "http://127.0.0.1:9999/", "--in", "1d", "--text", "a")
     for more, says in (
         (("--base64", "AA=="), "Give one body"),
         (("--data", f"@{tmp_path}/none"), "cannot be read: No such file"),

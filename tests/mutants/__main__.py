@@ -21,7 +21,7 @@ import click
 from tests.mutants.mutants import MUTANTS, Mutant
 
 _ROOT = Path(__file__).resolve().parents[2]
-_ROOMS = ("scheduler", "api", "worker", "cli", "client", "tests", "pyproject.toml")
+_ROOMS = ("scheduler", "metrics", "api", "worker", "cli", "client", "tests", "pyproject.toml")
 _PASSED, _FAILED = 0, 1
 # A mutant that lets a test wait for ever has been noticed as well.
 _PYTEST = ("-m", "pytest", "-q", "-x", "--timeout=60", "-p", "no:cacheprovider")

@@ -277,8 +277,8 @@ MUTANTS = (
     Mutant(
         "a drain leaves what lies in the wheel",
         "worker/worker.py",
-        "await self._give_back(self._wheel.clear())",
-        "self._holdings.remove(self._wheel.clear())",
+        "self._give_back(self._wheel.clear() + ",
+        "self._give_back(",
         ("tests/worker/test_worker.py",),
     ),
     Mutant(
@@ -384,15 +384,29 @@ MUTANTS = (
     Mutant(
         "a wire with an unsent rest is used again",
         "worker/wire.py",
-        "            and self._rest is None\n",
-        "",
+        "return self._rest is None and ",
+        "return ",
         ("tests/worker/test_wire_bytes.py",),
     ),
     Mutant(
         "a wire with a full buffer is used again",
         "worker/wire.py",
-        "            and self._transport.get_write_buffer_size() == 0\n",
-        "",
+        " and self._transport.get_write_buffer_size() == 0\n",
+        "\n",
+        ("tests/worker/test_wire_bytes.py",),
+    ),
+    Mutant(
+        "a known answer is taken for one to a request that is still going out",
+        "worker/wire.py",
+        " and not self._head_only and self.has_sent_all:\n",
+        " and not self._head_only:\n",
+        ("tests/worker/test_wire_bytes.py",),
+    ),
+    Mutant(
+        "the middle of an answer is taken for a known one",
+        "worker/wire.py",
+        "if data == self._known and self._is_clear and ",
+        "if data == self._known and ",
         ("tests/worker/test_wire_bytes.py",),
     ),
     Mutant(
@@ -404,7 +418,7 @@ MUTANTS = (
     ),
     Mutant(
         "an attempt is sent before it is told",
-        "worker/firer.py",
+        "worker/fire.py",
         "            self.firer.note_resent(self.invocation)\n"
         "            self.firer.connect(self)\n",
         "            self.firer.connect(self)\n"

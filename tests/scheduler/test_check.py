@@ -11,7 +11,7 @@ from scheduler import ids
 from scheduler.rollups import HOUR_MS, MINUTE_MS
 from scheduler.store import keys
 from scheduler.store.schedules.stored import pack_outcome
-from tests.scheduler.scene import FAILED, Scene, new_id, settled
+from tests.scheduler.scene import COMPLETED, FAILED, Scene, new_id, settled
 
 Breakage = Callable[[Scene], Awaitable[object]]
 
@@ -75,6 +75,41 @@ async def name_without_account(scene: Scene) -> object:
     return await scene.store.client.set(keys.account_name("ghost"), ids.new_account_id(0))
 
 
+async def unlisted(scene: Scene) -> object:
+    """A dead letter that the index has lost, and an older one that it has."""
+    await scene.run(FAILED)
+    await scene.clock.pass_ms(2)
+    lost = await scene.run(FAILED)
+    return await scene.store.client.zrem(scene.base + keys.FAILED, lost[4:])
+
+
+async def all_unlisted(scene: Scene) -> object:
+    await scene.run(FAILED)
+    return await scene.store.client.delete(scene.base + keys.FAILED)
+
+
+async def listed_though_completed(scene: Scene) -> object:
+    completed = await scene.run(COMPLETED)
+    return await scene.store.client.zadd(scene.base + keys.FAILED, {completed[4:]: 1})
+
+
+async def listed_though_replayed(scene: Scene) -> object:
+    failed = await scene.run(FAILED)
+    return await scene.store.client.hset(f"{scene.base}s:{failed[4:]}", "a", new_id()[4:])
+
+
+async def listed_at_another_moment(scene: Scene) -> object:
+    failed = await scene.run(FAILED)
+    return await scene.store.client.zadd(scene.base + keys.FAILED, {failed[4:]: 1})
+
+
+async def letter_gone(scene: Scene) -> object:
+    await scene.run(FAILED)
+    await scene.clock.pass_ms(2)
+    gone = await scene.run(FAILED)
+    return await scene.store.client.delete(f"{scene.base}s:{gone[4:]}")
+
+
 async def a_schedule(scene: Scene) -> str:
     """The key of the first that waits."""
     [first] = await scene.store.client.zrange(scene.base + "waiting", 0, 0)
@@ -94,6 +129,12 @@ async def a_schedule(scene: Scene) -> str:
         (abandoned, "is held under a lease that ended long ago, and nobody takes it over"),
         (held_for_ever, "is held for longer than any lease can be"),
         (held_astray, "is held, but not among the waiting"),
+        (unlisted, "has failed, but is no dead letter"),
+        (all_unlisted, "has failed, but is no dead letter"),
+        (listed_though_completed, "is a dead letter, but has not failed"),
+        (listed_though_replayed, "is a dead letter, but was replayed"),
+        (listed_at_another_moment, "is a dead letter of another moment than that of its end"),
+        (letter_gone, "is a dead letter, but its request is gone"),
         (name_without_account, "The name 'ghost' is reserved for acc_00_"),
     ],
 )

@@ -8,11 +8,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from scheduler.errors import OutcomeUnknown, StoreError
-from scheduler.models import Plan
+from scheduler.models import Idempotency, Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.accounts.sessions import Purpose
+from scheduler.store.schedules.replays import Verdict
 from tests.scheduler.clocks import ServerClock
+from tests.scheduler.letters import complete_all, fail, letter_ids, replay, verdicts
 from tests.scheduler.scene import CREDITS, Holdings, Scene, settled
 from tests.servers import DroppingProxy, script
 
@@ -92,6 +94,66 @@ async def test_a_cancellation_refunds_once(scene: Scene, proxy: DroppingProxy, l
     assert await scene.store.schedules.cancel(scene.account_id, schedule_id) == CREDITS
     assert proxy.dropped == lost
     assert await scene.holdings() == Holdings(CREDITS, 0, 0, 0, {"cancelled": 2})
+    await scene.assert_sound()
+
+
+@pytest.mark.parametrize("lost", [1, 3])
+async def test_a_bulk_cancel_refunds_once(scene: Scene, proxy: DroppingProxy, lost: int) -> None:
+    canceller = scene.store.canceller
+    await canceller.by_id(scene.account_id, [await scene.create(60_000)])
+    made = [await scene.create(60_000) for _ in range(5)]
+    await scene.store.schedules.cancel(scene.account_id, made[2])
+    proxy.drop_reply(script("schedules/cancel_all"), times=lost)
+    done = await canceller.by_id(scene.account_id, made)
+    assert proxy.dropped == lost
+    refused = [each.schedule_id for each in done.each if each.refusal]
+    assert refused == [made[2]]
+    assert await scene.holdings() == Holdings(CREDITS, 0, 0, 0, {"cancelled": 7})
+    await scene.assert_sound()
+
+
+@pytest.mark.parametrize("lost", [1, 3])
+@pytest.mark.parametrize("once", [None, Idempotency("key", "fingerprint")])
+async def test_a_replay_is_made_once(
+    scene: Scene, proxy: DroppingProxy, once: Idempotency | None, lost: int
+) -> None:
+    await replay(scene, await fail(scene))
+    await complete_all(scene)
+    failed = await fail(scene, 4)
+    await replay(scene, failed[:1])
+    proxy.drop_reply(script("schedules/replay"), times=lost)
+    done = await replay(scene, failed, once)
+    assert proxy.dropped == lost
+    assert verdicts(done) == [Verdict.REPLAYED_BEFORE, *[Verdict.REPLAYED] * 3]
+    assert not done.replayed
+    assert len(await complete_all(scene)) == 4
+    assert (await scene.holdings()).credits == CREDITS - 10
+    await scene.assert_sound()
+
+
+async def test_the_last_credit_pays_for_a_replay_once(scene: Scene, proxy: DroppingProxy) -> None:
+    await replay(scene, await fail(scene))
+    await complete_all(scene)
+    failed = await fail(scene, 2)
+    for _ in range(CREDITS - 5):
+        await scene.create(60_000)
+    proxy.drop_reply(script("schedules/replay"))
+    assert verdicts(await replay(scene, failed)) == [Verdict.REPLAYED, Verdict.UNPAID]
+    assert proxy.dropped == 1
+    await scene.assert_sound()
+
+
+@pytest.mark.parametrize("read", ["schedules/failed_page", "schedules/read"])
+async def test_reading_dead_letters_is_repeated(
+    scene: Scene, proxy: DroppingProxy, read: str
+) -> None:
+    failed = await fail(scene, 2)
+    await replay(scene, failed[:1])
+    assert await letter_ids(scene) == failed[1:]
+    proxy.drop_reply(script(read), times=2)
+    assert await letter_ids(scene) == failed[1:]
+    assert verdicts(await replay(scene, failed)) == [Verdict.REPLAYED_BEFORE, Verdict.REPLAYED]
+    assert proxy.dropped == 2
     await scene.assert_sound()
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.destinations import Denied
 from scheduler.errors import SettingsError
 from scheduler.models import Plan
 from scheduler.settings import (
@@ -61,6 +62,9 @@ def test_other_variables_are_none_of_our_business() -> None:
             "allow_targets",
             (ipaddress.ip_network("10.0.0.7/32"),),
         ),
+        ("POSTDATE_DENY_TARGETS", "*.x", "deny_targets", Denied(names=("*.x",))),
+        ("POSTDATE_ALLOW_PORTS", "443", "allow_ports", ((443, 443),)),
+        ("POSTDATE_DESTINATION_ERRORS", "exact", "destination_errors", "exact"),
         ("POSTDATE_CONCURRENCY", "1", "concurrency", 1),
         ("POSTDATE_MAX_CONNECTIONS_PER_ORIGIN", "1", "max_connections_per_origin", 1),
         ("POSTDATE_FIRE_TIMEOUT_MS", "500", "fire_timeout_ms", 500),
@@ -123,6 +127,9 @@ def test_rates_are_set_plan_by_plan() -> None:
         ("POSTDATE_PUBLIC_URL", "https://p.example/#a", "without user, query and fragment"),
         ("POSTDATE_ALLOW_TARGETS", "10.0.0.1/8", "10.0.0.1/8 has host bits set"),
         ("POSTDATE_ALLOW_TARGETS", "localhost", "does not appear to be an IPv4 or IPv6 network"),
+        ("POSTDATE_DENY_TARGETS", "10.1", "does not appear to be an IPv4 or IPv6 network"),
+        ("POSTDATE_ALLOW_PORTS", "80, https", "'https' is no port"),
+        ("POSTDATE_DESTINATION_ERRORS", "both", "it must be one of same, exact"),
         ("POSTDATE_LOG_LEVEL", "loud", "it must be one of debug, info, warning, error"),
         ("POSTDATE_LEASE_MS", "299", "it must be a whole number from 300 to 3600000"),
     ],

@@ -45,11 +45,15 @@ def invocation_of(
 
 @contextlib.asynccontextmanager
 async def firer_for_tests(
-    limit_ms: int = 5_000, ceiling: int = 256, **options: Any
+    limit_ms: int = 5_000,
+    ceiling: int = 256,
+    destination_errors: str = "exact",
+    **options: Any,
 ) -> AsyncIterator[Firer]:
     """A firer whose every fire is known to have ended when the test does."""
     settings = Settings(
         allow_targets=LOOPBACK,
+        destination_errors=destination_errors,
         fire_timeout_ms=limit_ms,
         max_response_bytes=100_000,
         max_connections_per_origin=ceiling,

@@ -17,7 +17,7 @@ import trustme
 from scheduler.models import Delivery, Invocation, Outcome, Status
 from tests.worker.firing import OK, Fired, fired, firer_for_tests, invocation_of
 from tests.worker.scripted import Line, answer, answering, playing, until
-from worker.firer import NOT_SENT
+from worker.fire import NOT_SENT
 from worker.guard import Resolve
 from worker.pool import IDLE_LIMIT_S, system_ssl_context
 
@@ -63,12 +63,32 @@ async def test_an_unknown_host() -> None:
         "http://[::ffff:10.0.0.1]/",
         "http://2130706433/",
         "http://inner.example/",
+        "http://8.8.8.8:22/",
     ],
 )
 async def test_a_destination_that_is_not_allowed(url: str) -> None:
     async with firer_for_tests(resolve=always(["93.184.216.34", "10.0.0.1"])) as firer:
         result = await fired(firer, invocation_of(url))
         assert result.brief == ("failed", 0, "Destination not allowed")
+
+
+@pytest.mark.parametrize(
+    ("url", "resolve"),
+    [
+        ("http://inner.example/", always(["10.0.0.1"])),
+        ("http://inner.example:22/", always(["93.184.216.34"])),
+        ("http://10.0.0.1/", no_such_name),
+        ("http://2130706433/", no_such_name),
+        ("http://nowhere.example/", no_such_name),
+    ],
+)
+async def test_a_customer_does_not_learn_which_names_there_are_inside(
+    url: str, resolve: Resolve
+) -> None:
+    async with firer_for_tests(destination_errors="same", resolve=resolve) as firer:
+        for _ in range(2):  # the second from memory
+            result = await fired(firer, invocation_of(url))
+            assert result.brief == ("failed", 0, "Host not found, or destination not allowed")
 
 
 async def test_a_name_is_connected_to_at_its_judged_address_and_named_in_host() -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
+from collections.abc import Callable
 
 import pytest
 
-from scheduler.targets import AddressPolicy, Target, parse_target
+from scheduler.destinations import Destinations, read_denied, read_networks
+from scheduler.targets import Target, parse_target
 from tests.worker.scripted import until
 from worker.guard import FAILURE_S, FRESH_S, USABLE_S, Blocked, Guard, Resolve
 from worker.outcome import Failure
@@ -43,9 +47,13 @@ class MovedLoop:
         return self.now
 
 
-def guard_with(resolver: Resolve) -> tuple[Guard, MovedLoop]:
+def guard_with(
+    resolver: Resolve,
+    destinations: Destinations | None = None,
+    is_own: Callable[[str], bool] = lambda _: False,
+) -> tuple[Guard, MovedLoop]:
     clock = MovedLoop()
-    return Guard(clock, AddressPolicy(), resolver), clock  # type: ignore[arg-type]
+    return Guard(clock, destinations or Destinations(), resolver, is_own), clock  # type: ignore[arg-type]
 
 
 async def blocked_by(guard: Guard, target: Target) -> Failure:
@@ -86,6 +94,42 @@ async def test_of_many_addresses_eight_are_tried_of_both_families_by_turns() -> 
 async def test_one_that_may_not_be_reached_blocks_a_name_although_it_would_not_be_tried() -> None:
     guard, _ = guard_with(Resolver(*[f"8.8.8.{n}" for n in range(60)], "10.0.0.1"))
     assert await blocked_by(guard, NAME) is Failure.NOT_ALLOWED
+
+
+async def test_an_address_of_this_machine_is_not_gone_to() -> None:
+    """Public as it may be: what goes there goes over loopback, past the firewall."""
+    guard, _ = guard_with(Resolver("8.8.8.8", "8.8.4.4"), is_own={"8.8.4.4"}.__contains__)
+    assert await blocked_by(guard, NAME) is Failure.NOT_ALLOWED
+    assert await blocked_by(guard, parse_target("http://8.8.4.4/")) is Failure.NOT_ALLOWED
+    assert guard.known(parse_target("http://8.8.8.8/")) == ("8.8.8.8",)
+
+
+async def test_an_address_of_this_machine_that_is_opened_is_gone_to() -> None:
+    opened = Destinations(read_networks("8.8.4.0/24"))
+    guard, _ = guard_with(Resolver("8.8.4.4"), opened, is_own={"8.8.4.4"}.__contains__)
+    assert await guard.addresses(NAME, "a") == ("8.8.4.4",)
+
+
+async def test_nothing_is_gone_to_of_which_the_system_cannot_say_whose_it_is() -> None:
+    def cannot_say(_: str) -> bool:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    guard, _ = guard_with(Resolver("8.8.8.8"), is_own=cannot_say)
+    assert await blocked_by(guard, NAME) is Failure.UNRESOLVED
+    assert await blocked_by(guard, parse_target("http://8.8.8.8/")) is Failure.UNRESOLVED
+
+
+async def test_a_denied_name_is_not_even_looked_up() -> None:
+    resolver = Resolver("8.8.8.8")
+    guard, _ = guard_with(resolver, Destinations(denied=read_denied("*.example")))
+    assert await blocked_by(guard, NAME) is Failure.NOT_ALLOWED
+    assert resolver.asked == []
+
+
+async def test_a_port_is_judged_each_time_though_the_host_is_known() -> None:
+    guard, _ = guard_with(Resolver("8.8.8.8"))
+    assert await guard.addresses(NAME, "a") == ("8.8.8.8",)
+    assert await blocked_by(guard, parse_target("http://hooks.example:25/")) is Failure.NOT_ALLOWED
 
 
 async def test_a_literal_is_judged_without_asking_anybody() -> None:

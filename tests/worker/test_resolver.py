@@ -72,6 +72,24 @@ async def test_it_finds_addresses_of_both_families_and_each_once() -> None:
         assert sorted(found) == ["2606:4700::1", "8.8.4.4", "8.8.8.8"]
 
 
+async def test_a_family_that_this_machine_has_no_way_to_comes_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    records = {"hooks.example": ["8.8.8.8", "::1", "8.8.4.4"]}
+    async with resolving(records) as (resolver, _):
+        monkeypatch.setattr("worker.resolver._has_way", lambda address: False)
+        assert (await resolver("hooks.example"))[2] == "::1"
+        monkeypatch.setattr("worker.resolver._has_way", lambda address: True)
+        assert (await resolver("hooks.example"))[0] == "::1"
+
+
+async def test_addresses_stay_in_the_name_servers_order() -> None:
+    """c-ares would sort them, and connect a socket to each for that."""
+    many = [f"{n}.8.0.8" for n in (9, 127, 8, 10, 1)]
+    async with resolving({"many.example": many}) as (resolver, _):
+        assert await resolver("many.example") == many
+
+
 async def test_a_name_that_does_not_exist_and_one_without_addresses_are_errors() -> None:
     async with resolving({"empty.example": []}) as (resolver, _):
         for name in ("nowhere.example", "empty.example", "a..b"):

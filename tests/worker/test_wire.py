@@ -16,7 +16,7 @@ from tests.worker.scripted import (
     playing,
     until,
 )
-from worker.firer import NOT_SENT, Fire
+from worker.fire import NOT_SENT, Fire
 from worker.wire import PIECES
 
 OK = ("completed", 200, "")

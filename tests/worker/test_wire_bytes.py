@@ -167,20 +167,46 @@ def test_a_wire_with_an_unsent_rest_is_not_used_again_though_its_answer_is_whole
     transport = FullTransport(wire)
     wire.connection_made(cast("asyncio.Transport", transport))
     ends = Ends()
+    wire.send(ends, b"request", False)
+    wire.data_received(WHOLE)  # by now it is known what this means
+    wire.resume_writing()
     wire.send(ends, REQUEST, False)
-    assert (transport.written, wire.has_sent_all) == (SLICE_BYTES, False)
+    assert (transport.written, wire.has_sent_all) == (len(b"request") + SLICE_BYTES, False)
     wire.data_received(WHOLE)
-    assert ends.noted == [(200, "OK", False)]
+    assert ends.noted == [(200, "OK", True), (200, "OK", False)]
 
 
 def test_a_wire_whose_bytes_lie_in_the_transport_is_not_used_again() -> None:
     wire, transport = wired()
     ends = Ends()
     wire.send(ends, b"request", False)
+    wire.data_received(WHOLE)  # by now it is known what this means
+    wire.send(ends, b"request", False)
     transport.buffered = 1
     assert not wire.has_sent_all
     wire.data_received(WHOLE)
-    assert ends.noted == [(200, "OK", False)]
+    assert ends.noted == [(200, "OK", True), (200, "OK", False)]
+
+
+def test_what_is_known_of_a_whole_answer_is_not_taken_for_a_part_of_one() -> None:
+    wire, _ = wired()
+    ends = Ends()
+    wire.send(ends, b"request", False)
+    wire.data_received(WHOLE)
+    assert ends.noted.pop() == (200, "OK", True)
+    # The body of an answer may look like one, and so does the answer to a HEAD.
+    wire.send(ends, b"request", False)
+    wire.data_received(b"HTTP/1.1 500 Oh\r\nContent-Length: %d\r\n\r\n" % len(WHOLE))
+    assert ends.noted == []
+    wire.data_received(WHOLE)
+    assert ends.noted.pop() == (500, "Oh", True)
+    body_less = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"
+    wire.send(ends, b"request", True)
+    wire.data_received(body_less)
+    assert ends.noted.pop() == (200, "OK", True)
+    wire.send(ends, b"request", False)
+    wire.data_received(body_less)
+    assert ends.noted == []
 
 
 def test_the_rest_goes_out_as_the_transport_takes_it_and_then_the_wire_is_used_again() -> None:

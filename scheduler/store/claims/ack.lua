@@ -9,7 +9,10 @@
 -- ARGV[2]  how long log and statistics are kept (ms)
 -- ARGV[3]  most log entries of an account
 -- ARGV[4]  how long single seconds are kept (ms)
--- ARGV[5…] for each account: its name, how many schedules, chunk of log entries, completed, failed,
+-- ARGV[5]  how long a failed schedule is kept (ms)
+-- ARGV[6]  how long of that as a dead letter (ms)
+-- ARGV[7]  most dead letters of an account
+-- ARGV[8…] for each account: its name, how many schedules, chunk of log entries, completed, failed,
 --          total response time (ms), two lists with how many strings each has before it (buckets
 --          of the histograms, by letter and number, and how many fires in each; what the index notes
 --          and the digests of it), and for each schedule: schedule, token, packed outcome
@@ -19,6 +22,7 @@
 --@include moment
 --@include claims/token
 --@include log/append
+--@include schedules/failed
 local prefix = KEYS[1]
 local ttl_ms, most = tonumber(ARGV[2]), tonumber(ARGV[3])
 local codes = {}
@@ -64,10 +68,18 @@ local function count(base, at, sums, spread)
 end
 
 local function record(base, schedules, first, at)
-  local key, ended_at = base .. K.SCHEDULE, moment(at)
+  local key, ended_at, letters = base .. K.SCHEDULE, moment(at), {}
   for i, schedule in ipairs(schedules) do
-    redis.call('HSET', key .. schedule, 'o', ended_at .. ARGV[first + 3 * i - 1])
-    redis.call('PEXPIRE', key .. schedule, ARGV[1])
+    local outcome, kept_ms = ARGV[first + 3 * i - 1], ARGV[1]
+    if has_failed(outcome) then
+      letters[#letters + 1], letters[#letters + 2] = at, schedule
+      kept_ms = ARGV[5]
+    end
+    redis.call('HSET', key .. schedule, 'o', ended_at .. outcome)
+    redis.call('PEXPIRE', key .. schedule, kept_ms)
+  end
+  if #letters > 0 then
+    note_failed(base, letters, tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[1]))
   end
   redis.call('ZREM', base .. K.WAITING, unpack(schedules))
   redis.call('ZREM', base .. K.HELD, unpack(schedules))
@@ -85,7 +97,7 @@ local function list(i)
   return values, i + 1 + #values
 end
 
-local i = 5
+local i = 8
 while i <= #ARGV do
   local base, size, chunk = prefix .. ARGV[i] .. ':', tonumber(ARGV[i + 1]), ARGV[i + 2]
   local sums = {R.COMPLETED, ARGV[i + 3], R.FAILED, ARGV[i + 4], R.RESPONSE_TIME, ARGV[i + 5]}

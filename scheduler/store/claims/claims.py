@@ -192,6 +192,7 @@ class Claims:
         groups = by_account(acks)
         arguments: list[Argument] = [kept.schedule_ms, kept.log_ms]
         arguments += [kept.log_entries, kept.seconds_ms]
+        arguments += [kept.failed_kept_ms, kept.failed_ms, kept.failed_most]
         for group in groups:
             arguments += arguments_of(group)
         now_us, codes = await self._server.run(_ACK, keys.shard(shard), arguments)

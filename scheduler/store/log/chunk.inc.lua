@@ -1,3 +1,12 @@
+-- A chunk of packed entries, as msgpack has an array.
+local function packed_chunk(entries)
+  local head = string.char(0x90 + #entries % 16)
+  if #entries > 15 then
+    head = string.char(0xdc, math.floor(#entries / 256), #entries % 256)
+  end
+  return head .. table.concat(entries)
+end
+
 -- How many entries a chunk of the log has: the length of a msgpack array.
 local function entries_in(chunk)
   local head, high, low = string.byte(chunk, 1, 3)

@@ -48,6 +48,11 @@ def entry(
     return (*what, status, code, outcome.response_time_ms, outcome.error_message, lateness_ms)
 
 
+def pack_entry(entry: tuple[Any, ...]) -> bytes:
+    """One entry, for a script that makes a chunk of those that it records."""
+    return _encode(entry)
+
+
 def pack_chunk(entries: list[tuple[Any, ...]]) -> bytes:
     return _encode(entries)
 

@@ -11,10 +11,12 @@ from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 from scheduler import ids
+from scheduler.models import Status
 from scheduler.store import keys
 from scheduler.store.connection import Client
 from scheduler.store.failures import translated
-from scheduler.store.schedules.stored import ended_status
+from scheduler.store.retention import Retention
+from scheduler.store.schedules.stored import ended_at_ms, ended_status
 from scheduler.store.server import Script, Server
 
 _LOOK_AGAIN_S = 0.3
@@ -23,6 +25,8 @@ _CHUNK = 200
 # Leases end and are taken over within seconds; the longest that can be set is an hour.
 _LONG_ENDED_MS = 5 * 60_000
 _LONGEST_LEASE_MS = 2 * 3_600_000
+# Between an end and the command that says how long it is kept.
+_SLACK_MS = 1000
 
 _HEAD = Script("operators/head")
 _INSPECT = Script("operators/inspect")
@@ -38,26 +42,50 @@ class Owner(NamedTuple):
 
 class Stand(NamedTuple):
     """How a schedule stands: is it there, its outcome ("": none), how far in the future it is
-    visible again among the waiting (ms; None: it is not there), and whether it is held."""
+    visible again among the waiting (ms; None: it is not there), whether it is held, and whether it
+    was replayed; since when it is a dead letter (None: it is none), and when it will be forgotten.
+    """
 
     there: bool
     outcome: bytes
     visible_in_ms: float | None
     held: bool
+    replayed: bool
+    letter_ms: float | None
+    forgotten_ms: int
 
 
-async def broken_invariants(client: Client, server: Server, shards: int) -> list[str]:
+class Letters(NamedTuple):
+    """An account's dead letters at one moment: since when the oldest is one, and how long they are
+    kept."""
+
+    oldest_ms: float | None
+    kept: Retention
+
+    def should_have(self, stand: Stand) -> bool:
+        """Whether one that has failed ought to be among them: only older ones are ever dropped,
+        and what is none is kept for a shorter time."""
+        ended_ms = ended_at_ms(stand.outcome)
+        if self.oldest_ms is not None and ended_ms > self.oldest_ms:
+            return True
+        kept_ms, others_ms = self.kept.failed_kept_ms, self.kept.schedule_ms
+        return kept_ms > others_ms and abs(stand.forgotten_ms - ended_ms - kept_ms) < _SLACK_MS
+
+
+async def broken_invariants(
+    client: Client, server: Server, shards: int, kept: Retention
+) -> list[str]:
     """A sentence for each broken invariant. Read-only; walks the whole store."""
     with translated():
-        first = await _all(client, server, shards)
+        first = await _all(client, server, shards, kept)
         if not first:
             return []
         await asyncio.sleep(_LOOK_AGAIN_S)
-        second = set(await _all(client, server, shards))
+        second = set(await _all(client, server, shards, kept))
     return [sentence for sentence in first if sentence in second]
 
 
-async def _all(client: Client, server: Server, shards: int) -> list[str]:
+async def _all(client: Client, server: Server, shards: int, kept: Retention) -> list[str]:
     """Each broken invariant once, though several ways lead to it."""
     found = [each async for each in _names(client)]
     found += [each async for each in _emails(client)]
@@ -66,8 +94,8 @@ async def _all(client: Client, server: Server, shards: int) -> list[str]:
         for local in await client.zrange(keys.shard(shard) + keys.ACCOUNTS, 0, -1):
             owner = await _owner(client, ids.account_id(shard, local.decode()))
             owners[keys.account(owner.account_id)] = owner
-            found += [each async for each in _account(client, server, shard, owner)]
-    found += [each async for each in _schedules(client, server, owners)]
+            found += [each async for each in _account(client, server, shard, owner, kept)]
+    found += [each async for each in _schedules(client, server, owners, kept)]
     return list(dict.fromkeys(found))
 
 
@@ -115,7 +143,9 @@ async def _owner(client: Client, account_id: str) -> Owner:
     return Owner(account_id, await _is_leaving(client, account_id), bool(suspended))
 
 
-async def _account(client: Client, server: Server, shard: int, owner: Owner) -> AsyncIterator[str]:
+async def _account(
+    client: Client, server: Server, shard: int, owner: Owner, kept: Retention
+) -> AsyncIterator[str]:
     account_id, base = owner.account_id, keys.account(owner.account_id)
     if owner.leaving:
         yield f"{account_id} is being deleted: postdate account delete {account_id} goes on with it"
@@ -134,15 +164,36 @@ async def _account(client: Client, server: Server, shard: int, owner: Owner) -> 
         yield f"{account_id}: its name {name!r} does not lead to it"
     async for sentence in _head(server, shard, account_id):
         yield sentence
-    for place in (keys.WAITING, keys.HELD):
+    for place in (keys.WAITING, keys.HELD, keys.FAILED):
         members = client.zscan_iter(base + place, count=_SCAN_COUNT)
         async for chunk in _chunks(member.decode() async for member, _ in members):
-            for sentence in await _inspect(server, owner, chunk):
+            for sentence in await _inspect(server, owner, chunk, kept):
                 yield sentence
+    async for sentence in _letters(client, server, account_id):
+        yield sentence
+
+
+async def _letters(client: Client, server: Server, account_id: str) -> AsyncIterator[str]:
+    """Dead letters that are gone although older ones are there: those are forgotten first."""
+    base = keys.account(account_id)
+    found, place, older_are_there = [b""], 0, False
+    while found:
+        found = await client.zrange(base + keys.FAILED, place, place + _CHUNK - 1)
+        there = await server.reads(
+            [("EXISTS", f"{base}{keys.SCHEDULE}{each.decode()}") for each in found]
+        )
+        for schedule, is_there in zip(found, there, strict=True):
+            if older_are_there and not is_there:
+                yield (
+                    f"{account_id}: {ids.schedule_id(schedule.decode())} is a dead letter, but its"
+                    " request is gone"
+                )
+            older_are_there = older_are_there or bool(is_there)
+        place += len(found)
 
 
 async def _schedules(
-    client: Client, server: Server, owners: dict[str, Owner]
+    client: Client, server: Server, owners: dict[str, Owner], kept: Retention
 ) -> AsyncIterator[str]:
     """Every schedule that is stored, by one walk through the whole store."""
     names = client.scan_iter(match=keys.schedule_pattern(), count=_SCAN_COUNT)
@@ -156,7 +207,7 @@ async def _schedules(
                 yield f"sch_{schedule} belongs to no account ({name})"
         for owner, schedules in by_account.items():
             if not owner.leaving:
-                for sentence in await _inspect(server, owner, schedules):
+                for sentence in await _inspect(server, owner, schedules, kept):
                     yield sentence
 
 
@@ -184,34 +235,41 @@ async def _head(server: Server, shard: int, account_id: str) -> AsyncIterator[st
         yield f"{account_id}: the head is later than the first schedule"
 
 
-async def _inspect(server: Server, owner: Owner, schedules: list[str]) -> list[str]:
+async def _inspect(
+    server: Server, owner: Owner, schedules: list[str], kept: Retention
+) -> list[str]:
     account_id = owner.account_id
-    now_us, values = await server.run(_INSPECT, keys.account(account_id), schedules)
-    rows = zip(schedules, *(values[n::4] for n in range(4)), strict=True)
+    now_us, oldest, values = await server.run(_INSPECT, keys.account(account_id), schedules)
+    rows = zip(schedules, *(values[n::7] for n in range(7)), strict=True)
+    letters = Letters(float(oldest) if oldest else None, kept)
     return [
         f"{account_id}: {ids.schedule_id(schedule)} {fault}"
-        for schedule, there, outcome, visible_at_ms, held in rows
+        for schedule, there, outcome, visible_at_ms, held, replay, letter_ms, forgotten_ms in rows
         for fault in _faults(
             Stand(
                 bool(there),
                 outcome,
                 float(visible_at_ms) - now_us / 1000 if visible_at_ms else None,
                 bool(held),
+                bool(replay),
+                float(letter_ms) if letter_ms else None,
+                forgotten_ms,
             ),
+            letters,
             suspended=owner.suspended,
         )
     ]
 
 
-def _faults(stand: Stand, *, suspended: bool) -> list[str]:
+def _faults(stand: Stand, letters: Letters, *, suspended: bool) -> list[str]:
     """What is wrong with a schedule that stands so. What a lost worker held of a suspended account
     waits, as all that it has."""
-    there, outcome, visible_in_ms, held = stand
+    there, outcome, visible_in_ms, held, *_ = stand
     waiting = visible_in_ms is not None
     if not there:
         missing = ["is waiting, but its request is gone"] * waiting
         return missing or ["is held, but not among the waiting"] * held
-    faults = []
+    faults = _letter_faults(stand, letters)
     if held and not waiting:
         faults.append("is held, but not among the waiting")
     if not outcome and not waiting:
@@ -224,3 +282,18 @@ def _faults(stand: Stand, *, suspended: bool) -> list[str]:
         elif visible_in_ms > _LONGEST_LEASE_MS:
             faults.append("is held for longer than any lease can be")
     return faults
+
+
+def _letter_faults(stand: Stand, letters: Letters) -> list[str]:
+    """What is wrong with a schedule as a dead letter, or because it is none."""
+    failed = bool(stand.outcome) and ended_status(stand.outcome) is Status.FAILED
+    if stand.letter_ms is None:
+        missed = failed and not stand.replayed and letters.should_have(stand)
+        return ["has failed, but is no dead letter"] * missed
+    if not failed:
+        return ["is a dead letter, but has not failed"]
+    if stand.replayed:
+        return ["is a dead letter, but was replayed"]
+    if stand.letter_ms != ended_at_ms(stand.outcome):
+        return ["is a dead letter of another moment than that of its end"]
+    return []

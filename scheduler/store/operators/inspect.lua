@@ -2,18 +2,24 @@
 -- How schedules of an account stand, each in all the places at one moment.
 -- KEYS[1]  the account's prefix
 -- ARGV     the schedules
--- Returns  {now (us), for each: whether it is there, its outcome ('': not ended), when it is visible
---          among the waiting (ms; '': it is not there), whether it is among the held; four values,
---          flat}
+-- Returns  {now (us), since when the oldest dead letter is one (ms; '': there is none), for each:
+--          whether it is there, its outcome ('': not ended), when it is visible among the waiting
+--          (ms; '': it is not there), whether it is among the held, the schedule that it was
+--          replayed as (''), since when it is a dead letter (ms; '': it is none), when it will be
+--          forgotten (ms; below 0: never); seven values, flat}
 --@include now
 local base = KEYS[1]
 local found = {}
 for _, schedule in ipairs(ARGV) do
-  local stored = redis.call('HMGET', base .. K.SCHEDULE .. schedule, 'r', 'o')
+  local stored = redis.call('HMGET', base .. K.SCHEDULE .. schedule, 'r', 'o', 'a')
   local n = #found
   found[n + 1] = stored[1] and 1 or 0
   found[n + 2] = stored[2] or ''
   found[n + 3] = redis.call('ZSCORE', base .. K.WAITING, schedule) or ''
   found[n + 4] = redis.call('ZSCORE', base .. K.HELD, schedule) and 1 or 0
+  found[n + 5] = stored[3] or ''
+  found[n + 6] = redis.call('ZSCORE', base .. K.FAILED, schedule) or ''
+  found[n + 7] = redis.call('PEXPIRETIME', base .. K.SCHEDULE .. schedule)
 end
-return {now_us, found}
+local oldest = redis.call('ZRANGE', base .. K.FAILED, 0, 0, 'WITHSCORES')
+return {now_us, oldest[2] or '', found}

@@ -17,6 +17,13 @@ from scheduler.store.operators.shards import Shards
 from scheduler.store.operators.workers import Worker, Workers
 from scheduler.store.server import Server as StoreServer
 
+# What keeps the data, and where the server tells whether it went well the last time.
+PERSISTENCE = {
+    "aof_write": "aof_last_write_status",
+    "aof_rewrite": "aof_last_bgrewrite_status",
+    "snapshot": "rdb_last_bgsave_status",
+}
+
 
 class ShardState(NamedTuple):
     """`next_look_ms`, `backlog_since_ms`: by the server's clock; None if there is nothing."""
@@ -29,7 +36,8 @@ class ShardState(NamedTuple):
 
 
 class Server(NamedTuple):
-    """One Redis or Valkey. `most_bytes` is 0 if it has no limit."""
+    """One Redis or Valkey. `most_bytes` is 0 if it has no limit; `saved_at_s` is when its last
+    snapshot was written; `failed` names what of its persistence failed the last time."""
 
     name: str
     version: str
@@ -38,6 +46,8 @@ class Server(NamedTuple):
     most_bytes: int
     keys: int
     clients: int
+    saved_at_s: int
+    failed: list[str]
     warnings: list[str]
 
 
@@ -109,6 +119,8 @@ def _server(name: str, info: dict[str, Any]) -> Server:
         most_bytes=int(info.get("maxmemory", 0)),
         keys=sum(int(value["keys"]) for value in databases if isinstance(value, dict)),
         clients=int(info.get("connected_clients", 0)),
+        saved_at_s=int(info.get("rdb_last_save_time", 0)),
+        failed=[name for name, field in PERSISTENCE.items() if info.get(field, "ok") != "ok"],
         warnings=server_warnings(info),
     )
 

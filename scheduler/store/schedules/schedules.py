@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -20,9 +18,19 @@ from scheduler.store import keys
 from scheduler.store.clock import StoreClock
 from scheduler.store.coalesce import Coalescer
 from scheduler.store.log.entries import entry, pack_chunk, url_place
-from scheduler.store.log.timeline import encode_cursor, lowered, merge, span
+from scheduler.store.log.timeline import lowered, span
 from scheduler.store.retention import Retention
 from scheduler.store.schedules import stored
+from scheduler.store.schedules.listing import SchedulePage
+from scheduler.store.schedules.once import (
+    COUNT_BYTES,
+    DIGEST_BYTES,
+    NO_SCHEDULE,
+    ONCE_KEPT_MS,
+    Created,
+    kept_with,
+    noted,
+)
 from scheduler.store.schedules.unended import Unended
 from scheduler.store.server import Argument, Script, Server
 
@@ -31,10 +39,6 @@ from scheduler.store.server import Argument, Script, Server
 _MOST_AT_ONCE = 500
 _BYTES_LIKE_ONE_MORE = 2048
 _MOST_CHANGES_MET = 20
-_ONCE_KEPT_MS = 24 * 3_600_000
-_DIGEST_BYTES = 16
-_COUNT_BYTES = 2
-_NO_SCHEDULE = ids.from_bytes(bytes(16))
 
 _CREATE = Script("schedules/create")
 _CANCEL = Script("schedules/cancel")
@@ -43,23 +47,6 @@ _CHANGE = Script("schedules/change")
 # What the scripts answer; their headers say it at length.
 _NO_ACCOUNT, _KEY_REUSED = -1, -2
 _DONE, _NO_SUCH, _ENDED, _HELD = 1, 0, -1, -2
-
-
-class Created(NamedTuple):
-    """The ids of what is stored, in order: all that was asked for, or the first ones if the
-    credits did not reach. `replayed`: they were stored by an earlier call with the same key.
-    `note` is what came with the call that stored them."""
-
-    schedule_ids: list[str]
-    replayed: bool = False
-    note: bytes = b""
-
-
-class SchedulePage(NamedTuple):
-    """`next_cursor` is None at the end."""
-
-    schedules: list[Schedule]
-    next_cursor: str | None
 
 
 class _Group(NamedTuple):
@@ -78,6 +65,8 @@ class Schedules:
         self._retention = retention
         self._unended = Unended(server)
         self._creating: dict[int, Coalescer[_Group, Any]] = {}
+        # By this process, since it began.
+        self.created = self.cancelled = 0
 
     async def create(self, account_id: str, request: Request) -> str:
         """Stores a schedule, takes its credit, and returns its new id.
@@ -107,7 +96,7 @@ class Schedules:
         shard, account = keys.parts(account_id)
         created_ms = self._clock.now_ms() if now_ms is None else now_ms
         new = ids.new_schedule_ids(len(requests), created_ms)
-        arguments: list[Argument] = [account, *_once(once, new[0]), len(requests)]
+        arguments: list[Argument] = [account, *kept_with(once, new[0]), len(requests)]
         weight = len(requests)
         for schedule_id, each in zip(new, requests, strict=True):
             packed = stored.pack_request(each)
@@ -115,33 +104,36 @@ class Schedules:
             weight += len(packed) // _BYTES_LIKE_ONE_MORE
         reply = await self._creator(shard).submit(_Group(arguments, weight))
         if isinstance(reply, list):
-            before = _noted(*reply)
+            count, kept = reply
+            before = noted(count.to_bytes(COUNT_BYTES, "big") + kept)
             # Our own ids: this call's first attempt did it, and its reply was lost.
-            return before._replace(replayed=before.schedule_ids[0] != new[0])
+            replayed = before.schedule_ids[0] != new[0]
+            self.created += 0 if replayed else len(before.schedule_ids)
+            return before._replace(replayed=replayed)
         if reply == _KEY_REUSED:
             raise KeyReused
         if reply == _NO_ACCOUNT:
             raise NotFound(f"There is no account {account_id}.")
         if reply == 0:
             raise InsufficientCredits
+        self.created += reply
         return Created(new[:reply], note=b"" if once is None else once.note)
 
     async def created_before(self, account_id: str, once: Idempotency) -> Created | None:
         """What an earlier call with this key stored, or None. Raises KeyReused. Read-only."""
-        key, keep = _once(once, _NO_SCHEDULE)
+        key, keep = kept_with(once, NO_SCHEDULE)
         [kept] = await self._server.reads([("GET", f"{keys.account(account_id)}{keys.ONCE}{key}")])
         if kept is None:
             return None
-        if kept[:_DIGEST_BYTES] != keep[:_DIGEST_BYTES]:
+        if kept[:DIGEST_BYTES] != keep[:DIGEST_BYTES]:
             raise KeyReused
-        note = _DIGEST_BYTES + _COUNT_BYTES
-        return _noted(int.from_bytes(kept[_DIGEST_BYTES:note], "big"), kept[note:])
+        return noted(kept[DIGEST_BYTES:])
 
     async def get(self, account_id: str, schedule_id: str) -> Schedule:
         """The schedule as it stands. Raises NotFound for an unknown one or another account's."""
-        packed, outcome, held = await self._stored(account_id, schedule_id)
+        packed, outcome, replay, held = await self._stored(account_id, schedule_id)
         request = stored.unpack_request(packed)
-        return stored.schedule(schedule_id, request, outcome, executing=held)
+        return stored.schedule(schedule_id, request, outcome, replay, executing=held)
 
     async def page(
         self,
@@ -167,8 +159,7 @@ class Schedules:
         found = await self._unended.read(
             account_id, stretch, limit + 1, lambda each: part in lowered(each.request.url), part
         )
-        page = merge([found], limit, stretch)
-        return SchedulePage(page.entries, encode_cursor(page.next) if page.next else None)
+        return SchedulePage.of(found, limit, stretch)
 
     async def change(
         self, account_id: str, schedule_id: str, changed: Callable[[Request], Request]
@@ -203,13 +194,14 @@ class Schedules:
             packed, *_ended = await self._stored(account_id, schedule_id)
             request = stored.unpack_request(packed)
             arguments: list[Argument] = [ids.local(schedule_id), operation, packed]
-            arguments += (stored.CANCELLED, kept.schedule_ms, kept.log_ms, kept.log_entries)
+            arguments += (stored.CANCELLATION, kept.schedule_ms, kept.log_ms, kept.log_entries)
             arguments.append(pack_chunk([entry(schedule_id, request, None)]))
             arguments += url_place(request.url)
             code, credits, outcome = await self._written(
                 _CANCEL, keys.account(account_id), arguments
             )
             if code == _DONE:
+                self.cancelled += 1
                 return int(credits)
             _refuse(code, outcome)
         raise StoreUnavailable("The schedule keeps changing; try again")
@@ -217,17 +209,19 @@ class Schedules:
     async def _written(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
         return await self._server.repeated(lambda: self._server.write(script, key, arguments))
 
-    async def _stored(self, account_id: str, schedule_id: str) -> tuple[bytes, bytes | None, bool]:
-        """Packed request, outcome, and whether a worker holds it. Raises NotFound."""
+    async def _stored(
+        self, account_id: str, schedule_id: str
+    ) -> tuple[bytes, bytes | None, bytes | None, bool]:
+        """Packed request, outcome, its replay, and whether a worker holds it. Raises NotFound."""
         if not ids.is_schedule_id(schedule_id):
             raise _unknown()
         key, held = keys.schedule(account_id, schedule_id), keys.account(account_id) + keys.HELD
-        (packed, outcome), since = await self._server.reads(
-            [("HMGET", key, "r", "o"), ("ZSCORE", held, ids.local(schedule_id))]
+        (packed, outcome, replay), since = await self._server.reads(
+            [("HMGET", key, "r", "o", "a"), ("ZSCORE", held, ids.local(schedule_id))]
         )
         if packed is None:
             raise _unknown()
-        return packed, outcome, since is not None
+        return packed, outcome, replay, since is not None
 
     def _creator(self, shard: int) -> Coalescer[_Group, Any]:
         creator = self._creating.get(shard)
@@ -241,33 +235,12 @@ class Schedules:
         return creator
 
     async def _create(self, shard: int, groups: list[_Group]) -> list[Any]:
-        arguments: list[Argument] = [self._retention.log_ms, _ONCE_KEPT_MS]
+        arguments: list[Argument] = [self._retention.log_ms, ONCE_KEPT_MS]
         for group in groups:
             arguments += group.arguments
         now_us, replies = await self._written(_CREATE, keys.shard(shard), arguments)
         self._clock.observe(now_us)
         return list(replies)
-
-
-def _once(once: Idempotency | None, first: str) -> tuple[str, bytes]:
-    """The name of a once-key, and what is kept with it: a digest of what was asked, the first
-    schedule's number, the caller's note."""
-    if once is None:
-        return "", b""
-    return (
-        base64.urlsafe_b64encode(_digest(once.key)).rstrip(b"=").decode(),
-        _digest(once.fingerprint) + ids.to_bytes(first) + once.note,
-    )
-
-
-def _noted(count: int, kept: bytes) -> Created:
-    """What was stored under a once-key, from what was kept with it."""
-    schedule_ids = ids.schedule_ids_from(int.from_bytes(kept[:16], "big"), count)
-    return Created(schedule_ids, replayed=True, note=kept[16:])
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.sha256(text.encode()).digest()[:_DIGEST_BYTES]
 
 
 def _refuse(code: int, outcome: bytes) -> None:

@@ -1,7 +1,8 @@
-"""How a schedule looks in the store: msgpack, opaque to the scripts.
+"""How a schedule looks in the store: msgpack, opaque to the scripts but for its status.
 
 `r` is the request. `o`, once it has ended, is the moment (six bytes, ms, by the server) and then
-the outcome. Its creation is not stored: its id tells it.
+the outcome; `a`, once it was replayed, the schedule that was made of it. Its creation is not
+stored: its id tells it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ _decode_request = msgspec.msgpack.Decoder(Request).decode
 # Statuses by number. The order is the stored format.
 STATUSES = (Status.SCHEDULED, Status.COMPLETED, Status.FAILED, Status.CANCELLED)
 NUMBERS = {status: number for number, status in enumerate(STATUSES)}
-CANCELLED = _encode([NUMBERS[Status.CANCELLED]])
+# What the scripts know of a packed outcome: its second byte is the number of its status.
+FAILED, CANCELLED = NUMBERS[Status.FAILED], NUMBERS[Status.CANCELLED]
+CANCELLATION = _encode([CANCELLED])
 
 _MOMENT_BYTES = 6
 
@@ -36,7 +39,7 @@ _decode_outcome = msgspec.msgpack.Decoder(_StoredOutcome).decode
 def pack_request(request: Request) -> bytes:
     """What most leave out is left out at the end of the array too."""
     usual = request.delivery is Delivery.AT_LEAST_ONCE and request.method_given
-    usual = usual and request.body_kind is BodyKind.JSON
+    usual = usual and request.body_kind is BodyKind.JSON and request.replay_of is None
     if usual and request.expires_at_ms is None:
         what = (request.trigger_at_ms, request.method, request.url, request.headers, request.body)
         return _encode(what)
@@ -53,15 +56,25 @@ def pack_outcome(outcome: Outcome, lateness_ms: int | None = None) -> bytes:
     return _encode((status, code, outcome.response_time_ms, outcome.error_message, lateness_ms))
 
 
+def ended_at_ms(outcome: bytes) -> int:
+    """The moment in an `o` field."""
+    return int.from_bytes(outcome[:_MOMENT_BYTES], "big")
+
+
 def ended_status(outcome: bytes) -> Status:
     """The status in an `o` field."""
     return STATUSES[_decode_outcome(outcome[_MOMENT_BYTES:]).status]
 
 
 def schedule(
-    schedule_id: str, request: Request, outcome: bytes | None = None, *, executing: bool = False
+    schedule_id: str,
+    request: Request,
+    outcome: bytes | None = None,
+    replay: bytes | None = None,
+    *,
+    executing: bool = False,
 ) -> Schedule:
-    """What the fields of a stored schedule mean."""
+    """What the fields of a stored schedule mean; `replay` is `a`."""
     waiting = Schedule(
         schedule_id=schedule_id,
         created_at_ms=ids.created_at_ms(schedule_id),
@@ -71,7 +84,6 @@ def schedule(
     )
     if outcome is None:
         return waiting
-    at_ms = int.from_bytes(outcome[:_MOMENT_BYTES], "big")
     end = _decode_outcome(outcome[_MOMENT_BYTES:])
     status = STATUSES[end.status]
     return msgspec.structs.replace(
@@ -81,6 +93,7 @@ def schedule(
         outcome=None
         if status is Status.CANCELLED
         else Outcome(status, end.status_code, end.response_time_ms, end.error_message),
-        ended_at_ms=at_ms,
+        ended_at_ms=ended_at_ms(outcome),
         lateness_ms=end.lateness_ms,
+        replayed_as=None if replay is None else ids.schedule_id(replay.decode()),
     )

@@ -10,14 +10,9 @@ from scheduler.models import Schedule
 from scheduler.store import keys
 from scheduler.store.log.timeline import WAITING, Found, Place, Span
 from scheduler.store.schedules import stored
+from scheduler.store.schedules.reading import CHUNK_BYTES, read_on
 from scheduler.store.server import Script, Server
 
-# How many members one page may look at, and how many one round trip brings; and how many bytes of
-# requests. A page that is over one of these is short.
-_BUDGET = 2000
-_CHUNK = 200
-_CHUNK_BYTES = 1024 * 1024
-_MOST_BYTES = 4 * 1024 * 1024
 _FIELDS_PER_ROW = 3
 
 _PAGE = Script("schedules/page")
@@ -41,21 +36,11 @@ class Unended:
 
         Those without `part` somewhere in their request, in small letters, are left out unread.
         """
-        found: list[tuple[Place, Schedule]] = []
-        reached: Place | None = span.after
-        looked_at, read_bytes, most = 0, 0, min(limit, _CHUNK)
-        while (
-            reached is not None
-            and len(found) < limit
-            and looked_at < _BUDGET
-            and read_bytes < _MOST_BYTES
-        ):
-            rest = span._replace(after=reached)
-            chunk, chunk_bytes = await self._chunk(account_id, rest, most, part)
-            found += [each for each in chunk.entries if wanted(each[1])]
-            looked_at, read_bytes, most = looked_at + most, read_bytes + chunk_bytes, _CHUNK
-            reached = chunk.reached
-        return Found(found, reached)
+
+        async def chunk(rest: Span, most: int) -> tuple[Found[Schedule], int]:
+            return await self._chunk(account_id, rest, most, part)
+
+        return await read_on(chunk, span, limit, wanted)
 
     async def _chunk(
         self, account_id: str, span: Span, most: int, part: bytes
@@ -63,7 +48,7 @@ class Unended:
         """The next ones of both sets, merged up to where both were read; and how many bytes."""
         after = span.after
         tie = after.tie if after.kind == WAITING else ""
-        arguments = (after.ms, tie, int(span.down), most, _CHUNK_BYTES, part)
+        arguments = (after.ms, tie, int(span.down), most, CHUNK_BYTES, part)
         replies = await self._server.run(_PAGE, keys.account(account_id), arguments)
         sets = [
             _schedules(values, more == b"1", span, executing=held)

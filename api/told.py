@@ -1,0 +1,204 @@
+"""What an API process tells on its metrics port: of itself, and of the whole store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+from api.protocol import Guard
+from api.service import Service
+from api.store_wide import Seen, StoreWide
+from api.wanted import workers_wanted
+from metrics.common import common
+from metrics.families import Metric, counter, gauge, histogram
+from metrics.pulse import Pulse
+from scheduler.errors import StoreError
+from scheduler.store.operators.census import WINDOW_MS, WINDOWS
+from scheduler.store.operators.system import PERSISTENCE, Server
+
+_PATIENCE_S = 2.0
+
+
+class ApiSource:
+    """Of one process."""
+
+    def __init__(self, service: Service, guard: Guard, pulse: Pulse) -> None:
+        self._service = service
+        self._guard = guard
+        self._pulse = pulse
+        self._wide = StoreWide(lambda: service.store)
+
+    async def look(self) -> None:
+        await self._wide.look()
+
+    async def unready(self) -> str | None:
+        if self._service.draining:
+            return "This process is about to end."
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await self._service.store.ping()
+        except (StoreError, TimeoutError):
+            return "The store cannot be reached."
+        return None
+
+    def families(self) -> Iterator[Metric]:
+        opened = self._service.opened
+        yield from common("api", self._pulse, opened)
+        yield from self._requests()
+        yield gauge(
+            "postdate_api_connections", "Connections of clients.", len(self._guard.connections)
+        )
+        schedules = opened.schedules if opened else None
+        yield counter(
+            "postdate_created", "Schedules that were stored.", schedules.created if schedules else 0
+        )
+        yield counter(
+            "postdate_cancelled",
+            "Schedules that were cancelled.",
+            schedules.cancelled if schedules else 0,
+        )
+        seen = self._wide.seen
+        yield gauge(
+            "postdate_store_up", "Whether the store can be read: 1, or 0.", float(seen is not None)
+        )
+        if seen is not None:
+            yield from _of_shards(seen)
+            yield from _of_workers(seen, self._service.settings.fires_per_worker)
+            yield from _of_ledgers(seen)
+            yield from _of_servers(seen.servers)
+
+    def _requests(self) -> Iterator[Metric]:
+        tally = self._service.tally
+        yield counter(
+            "postdate_api_requests",
+            "Requests that were answered; code 0: the client went away before.",
+            {
+                (route, method, str(status)): count
+                for (route, method, status), count in tally.requests.items()
+            },
+            ("route", "method", "code"),
+        )
+        yield histogram(
+            "postdate_api_request_duration_seconds",
+            "From a request's head to the end of its answer.",
+            {(route,): counted for route, counted in tally.durations_s.items()},
+            ("route",),
+        )
+        yield counter(
+            "postdate_refused",
+            "What was refused, items of a batch each by itself.",
+            {(reason,): count for reason, count in tally.refused.items()},
+            ("reason",),
+        )
+        yield counter(
+            "postdate_api_rejected",
+            "What never became a request: refused at the connection, by the code of the answer.",
+            {(str(code),): count for code, count in self._guard.rejected.items()},
+            ("code",),
+        )
+
+
+def _of_shards(seen: Seen) -> Iterator[Metric]:
+    due = seen.figures.due
+    yield gauge(
+        "postdate_overdue",
+        "Schedules that are due and held by no worker, by shard.",
+        {(str(shard),): each.overdue for shard, each in due.items()},
+        ("shard",),
+    )
+    yield gauge(
+        "postdate_oldest_due_age_seconds",
+        "For how long the oldest of those has been due, by shard.",
+        {(str(shard),): each.oldest_ms / 1000 for shard, each in due.items()},
+        ("shard",),
+    )
+    yield gauge(
+        "postdate_coming",
+        f"Schedules that come due within {WINDOWS * WINDOW_MS // 1000} seconds, by shard.",
+        {(str(shard),): sum(each.coming) for shard, each in due.items()},
+        ("shard",),
+    )
+    for place, (name, told) in enumerate(
+        (
+            ("postdate_waiting", "Schedules that wait, by shard."),
+            ("postdate_leased", "Schedules that workers hold, by shard."),
+        )
+    ):
+        counted = seen.figures.waiting
+        yield gauge(
+            name,
+            told,
+            {(str(shard),): float(each[place]) for shard, each in counted.items()},
+            ("shard",),
+        )
+
+
+def _of_workers(seen: Seen, most_per_s: int) -> Iterator[Metric]:
+    due = seen.figures.due.values()
+    coming = [sum(each.coming[place] for each in due) for place in range(WINDOWS)]
+    able = [float(each.says.get("firesPerS", most_per_s)) for each in seen.workers]
+    per_s = sum(able) / len(able) if able else float(most_per_s)
+    wanted = workers_wanted(sum(each.overdue for each in due), coming, WINDOW_MS / 1000, per_s)
+    yield gauge("postdate_workers", "Workers that were heard of of late.", len(seen.workers))
+    yield gauge(
+        "postdate_workers_wanted",
+        "Workers that what is overdue, and what comes within three minutes, needs; at least 1.",
+        wanted,
+    )
+    yield gauge(
+        "postdate_worker_fires_per_second", "What a worker can fire, as they say themselves.", per_s
+    )
+
+
+def _of_ledgers(seen: Seen) -> Iterator[Metric]:
+    """Of all shards together, and only once all of them have been walked through."""
+    figures = seen.figures
+    if figures.ledgers.keys() != figures.due.keys():
+        return
+    accounts, broken, remaining, spent = map(sum, zip(*figures.ledgers.values(), strict=True))
+    yield gauge("postdate_accounts", "Accounts that there are.", accounts)
+    yield gauge(
+        "postdate_ledgers_broken",
+        "Accounts whose ledger does not balance: granted is not remaining and spent.",
+        broken,
+    )
+    yield gauge(
+        "postdate_credits",
+        "Credits of all accounts together.",
+        {("remaining",): remaining, ("spent",): spent},
+        ("state",),
+    )
+
+
+def _of_servers(servers: list[Server]) -> Iterator[Metric]:
+    """Numbered in the order of their names: what they are called is nobody's business here."""
+    by_node = {(str(place),): server for place, server in enumerate(servers)}
+    node = ("node",)
+    yield gauge(
+        "postdate_store_memory_bytes",
+        "Memory that the store's servers use.",
+        {of: each.used_bytes for of, each in by_node.items()},
+        node,
+    )
+    yield gauge(
+        "postdate_store_memory_limit_bytes",
+        "Where they refuse new schedules; missing where there is no limit.",
+        {of: each.most_bytes for of, each in by_node.items() if each.most_bytes},
+        node,
+    )
+    yield gauge(
+        "postdate_store_last_save_timestamp_seconds",
+        "When they wrote their last snapshot.",
+        {of: each.saved_at_s for of, each in by_node.items()},
+        node,
+    )
+    yield gauge(
+        "postdate_store_persistence_ok",
+        "Whether it went well the last time: 1, or 0.",
+        {
+            (*of, what): float(what not in each.failed)
+            for of, each in by_node.items()
+            for what in PERSISTENCE
+        },
+        ("node", "what"),
+    )

@@ -1,0 +1,225 @@
+"""`postdate batch`: a file full of schedules, as fast as the API takes them."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from cli.remote import Remote, error_json, remote_command, sentence_of, with_hint
+
+if TYPE_CHECKING:
+    from postdate import Created, Postdate, PostdateError
+
+# What one call carries: as many as the API takes, and no more bytes than it judges in a moment, so
+# that nobody has to wait behind it.
+_MOST_AT_ONCE = 1000
+_MOST_BYTES = 1024 * 1024
+# The API says when to come back; it may be restarted, or be out of its rate, for so long.
+_RETRY_FOR_S = 120.0
+_LONGEST_KEY = 200
+_SHOWN_REFUSALS = 20
+_TOO_LARGE = 413
+
+
+class Line(NamedTuple):
+    """One of the file, which begins with 1; `fault` says why it is sent to nobody."""
+
+    number: int
+    text: bytes
+    fault: str | None
+
+
+class Report:
+    """Says what became of each line, and counts."""
+
+    def __init__(self, remote: Remote, bar: _Quiet) -> None:
+        self._remote = remote
+        self._bar = bar
+        self.stored = 0
+        self.refused = 0
+        self.credits_ended = False
+
+    def created(self, line: Line, created: Created) -> None:
+        self.stored += 1
+        if self._remote.as_json:
+            told = {"scheduleId": created.schedule_id, "invocationId": created.invocation_id}
+            click.echo(json.dumps({"line": line.number, **told}))
+
+    def refuse(self, line: Line, error: PostdateError | None) -> None:
+        """With the API's error, or with the line's own fault. Of those that the credits do not
+        reach the first is told, and the rest is like it."""
+        from postdate import InsufficientCredits
+
+        self.refused += 1
+        sentence = line.fault or ""
+        if error is not None:
+            sentence = with_hint(sentence_of(error), self._remote.base_url)
+        if self._remote.as_json:
+            told = {"line": line.number, **error_json(sentence, error)}
+            click.echo(json.dumps(told, ensure_ascii=False))
+        elif not self.credits_ended and self.refused <= _SHOWN_REFUSALS:
+            self._bar.say(f"Line {line.number:,}: {sentence.rstrip('.')}.")
+            if self.refused == _SHOWN_REFUSALS:
+                self._bar.say("Further ones are only counted; --json tells all of them.")
+        if isinstance(error, InsufficientCredits) and not self.credits_ended:
+            self.credits_ended = True
+            self._say("The credits have ended: what follows is not sent.")
+
+    def interrupted(self, line: Line, key: str) -> None:
+        self._say(
+            f"Stopped at line {line.number:,}, with {self.stored:,} scheduled before it. To go on,"
+            f" give the same file and --idempotency-key {key}: nothing is stored twice."
+        )
+
+    def _say(self, sentence: str) -> None:
+        if not self._remote.as_json:
+            self._bar.say(sentence)
+
+
+@click.command(name="batch")
+@click.argument("file", type=click.File("rb"))
+@click.option(
+    "--idempotency-key",
+    metavar="KEY",
+    help="Repeating the same file with it within a day stores nothing twice.",
+)
+@remote_command(retry_for_s=_RETRY_FOR_S)
+def batch_command(remote: Remote, file: IO[bytes], idempotency_key: str | None) -> None:
+    """Store every line of FILE, a schedule in JSON as the API takes it; - reads standard input.
+
+    It sends a thousand at a time and waits where the API asks it to. One that is refused keeps back
+    none of the others; the exit status is 1 then. With --json it prints an object a line.
+
+    \b
+    {"targetUrl": "https://example.com/hook", "triggerAt": "2026-12-24T18:00:00Z"}
+    """
+    key = idempotency_key or uuid.uuid4().hex
+    if len(key) > _LONGEST_KEY:
+        raise click.UsageError(f"--idempotency-key has at most {_LONGEST_KEY} characters here.")
+    with _progress(file, shown=not remote.as_json) as bar:
+        report = Report(remote, bar)
+        for chunk in chunks(file):
+            _store(remote, chunk, key, report)
+            bar.update(sum(len(line.text) for line in chunk))
+            if report.credits_ended:
+                break
+    if not remote.as_json:
+        click.echo(f"{report.stored:,} scheduled, {report.refused:,} refused")
+    if report.refused:
+        sys.exit(1)
+
+
+def chunks(lines: IO[bytes]) -> Iterator[list[Line]]:
+    """What goes in one call. The same file always falls into the same ones, whoever sends it, so
+    that a repeat of it repeats each call."""
+    chunk: list[Line] = []
+    chunk_bytes = 0
+    for number, text in enumerate(lines, 1):
+        if not text.strip():
+            continue
+        if len(chunk) == _MOST_AT_ONCE or (chunk and chunk_bytes + len(text) > _MOST_BYTES):
+            yield chunk
+            chunk, chunk_bytes = [], 0
+        chunk.append(Line(number, text, _fault(text)))
+        chunk_bytes += len(text)
+    if chunk:
+        yield chunk
+
+
+def _fault(text: bytes) -> str | None:
+    """What is no JSON object would spoil the call that it is sent in."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return "It is not JSON"
+    return None if isinstance(found, dict) else "It is not a JSON object"
+
+
+def _store(remote: Remote, chunk: list[Line], key: str, report: Report) -> None:
+    """Raises PostdateError where it is not about one of the lines."""
+    from postdate import Created, PostdateError
+
+    good = [line for line in chunk if line.fault is None]
+    try:
+        found = _sent(remote.client, good, key)
+    except (PostdateError, KeyboardInterrupt):
+        report.interrupted(chunk[0], key)
+        raise
+    results = dict(zip((line.number for line in good), found, strict=True))
+    for line in chunk:
+        result = results.get(line.number)
+        if isinstance(result, Created):
+            report.created(line, result)
+        else:
+            report.refuse(line, result)
+
+
+def _sent(client: Postdate, lines: list[Line], key: str) -> list[Created | PostdateError]:
+    """An answer for each line. What is more than the API takes at a time goes in halves."""
+    from postdate import InvalidRequest
+
+    if not lines:
+        return []
+    try:
+        items = [line.text.strip() for line in lines]
+        return [*client.schedule_batch(items, idempotency_key=f"{key}-{lines[0].number}")]
+    except InvalidRequest as error:
+        if error.status_code != _TOO_LARGE:
+            raise
+        if len(lines) == 1:
+            return [error]
+    half = len(lines) // 2
+    # The first half has another key than the whole had, whose body was another one.
+    return _sent(client, lines[:half], f"{key}.{half}") + _sent(client, lines[half:], key)
+
+
+class _Quiet(AbstractContextManager["_Quiet"]):
+    """Where nobody looks, or nobody knows how long the file is."""
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is open."""
+
+    def update(self, read_bytes: int) -> None:
+        """Nothing to show."""
+
+    def say(self, sentence: str) -> None:
+        click.echo(sentence, err=True)
+
+
+class _Bar(_Quiet):
+    """How much of the file has been stored."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self._bar: Any = click.progressbar(length=size_bytes, label="Scheduling", file=sys.stderr)
+
+    def __enter__(self) -> _Bar:
+        self._bar.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.__exit__(*error)
+
+    def update(self, read_bytes: int) -> None:
+        self._bar.update(read_bytes)
+
+    def say(self, sentence: str) -> None:
+        click.echo(f"\r\x1b[K{sentence}", err=True)
+        self._bar.render_progress()
+
+
+def _progress(file: IO[bytes], *, shown: bool) -> _Quiet:
+    try:
+        found = os.fstat(file.fileno())
+    except (OSError, ValueError):
+        return _Quiet()
+    if not shown or not sys.stderr.isatty() or not stat.S_ISREG(found.st_mode):
+        return _Quiet()
+    return _Bar(found.st_size)

@@ -1,0 +1,73 @@
+"""`postdate get` and `postdate list`: schedules as they stand."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from cli.parameters import Moment, local_zone
+from cli.remote import Remote, as_api, remote_command, when
+
+if TYPE_CHECKING:
+    from postdate import Schedule
+
+
+@click.command(name="get")
+@click.argument("schedule_id", metavar="ID")
+@remote_command
+def get_command(remote: Remote, schedule_id: str) -> None:
+    """Show the schedule ID, and what became of it.
+
+    It is kept for a day after its end. What looks like a secret is masked.
+    """
+    found = remote.client.get(schedule_id)
+    remote.show(found, details_of(found))
+
+
+@click.command(name="list")
+@click.option(
+    "--from",
+    "from_",
+    type=Moment(),
+    metavar="TIME",
+    help="2026-12-24, '2026-12-24 18:00', 2026-12-24T18:00Z; without a zone it is this machine's"
+    f" ({local_zone()}).",
+)
+@click.option("--to", type=Moment(), metavar="TIME", help="As --from; no longer in it.")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
+@click.option("--order", type=click.Choice(["asc", "desc"]), help="[default: asc, the next first]")
+@remote_command
+def list_command(
+    remote: Remote,
+    from_: str | None,
+    to: str | None,
+    limit: int,
+    order: Literal["asc", "desc"] | None,
+) -> None:
+    """List what waits, by its time."""
+    # One more than is shown tells whether there are more.
+    found = list(remote.client.list(from_=from_, to=to, limit=limit + 1, order=order))
+    shown = list(islice(found, limit))
+    lines = [_line(schedule) for schedule in shown]
+    if len(found) > limit:
+        lines.append(f"There are more: --limit {limit * 5} shows them.")
+    remote.show(shown, "\n".join(lines) or "Nothing waits.")
+
+
+def details_of(schedule: Schedule) -> str:
+    """A line for each field that says something."""
+    told = as_api(schedule)
+    assert isinstance(told, dict)
+    return "\n".join(
+        f"{name:16} {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        for name, value in told.items()
+        if value not in (None, {}, "")
+    )
+
+
+def _line(schedule: Schedule) -> str:
+    told = (when(schedule.trigger_at), f"{schedule.target_method} {schedule.target_url}")
+    return "  ".join((*told, schedule.schedule_id))

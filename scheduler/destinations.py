@@ -1,0 +1,188 @@
+"""Destinations: which targets may be reached. Pure, no look-ups.
+
+Public addresses, and those that the operator opens; never what he closes; and ports on which web
+servers listen, so that nobody makes us speak to a mail server or a printer.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable
+from fnmatch import translate
+from typing import NamedTuple
+
+from scheduler.targets import Address, DestinationNotAllowed, Target
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Ports = tuple[tuple[int, int], ...]
+"""Ranges, from and to, both included."""
+
+WEB_PORTS: Ports = ((80, 80), (443, 443), (1024, 65535))
+
+_PATTERN = re.compile(r"[a-z0-9*_-]+(?:\.[a-z0-9*_-]+)*")
+# What is meant for an address, and would never be a name's.
+_NUMERIC = re.compile(r"(?=.*[0-9])[0-9.*]+|(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
+_RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
+
+
+class Denied(NamedTuple):
+    """What may not be reached whatever else is allowed: networks, and host names in which `*`
+    stands for any characters, dots too."""
+
+    networks: tuple[Network, ...] = ()
+    names: tuple[str, ...] = ()
+
+
+_DENIED_IPV4 = tuple(
+    ipaddress.IPv4Network(text)
+    for text in (
+        "0.0.0.0/8",
+        "10.0.0.0/8",
+        "100.64.0.0/10",
+        "127.0.0.0/8",
+        "169.254.0.0/16",
+        "172.16.0.0/12",
+        "192.0.0.0/24",
+        "192.0.2.0/24",
+        "192.31.196.0/24",
+        "192.52.193.0/24",
+        "192.88.99.0/24",
+        "192.168.0.0/16",
+        "192.175.48.0/24",
+        "198.18.0.0/15",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "224.0.0.0/4",
+        "240.0.0.0/4",
+        "168.63.129.16/32",  # the metadata and health address of one large cloud
+    )
+)
+_PUBLIC_IPV6 = ipaddress.IPv6Network("2000::/3")
+_DENIED_IPV6 = tuple(
+    ipaddress.IPv6Network(text)
+    for text in ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20")
+)
+
+
+_NOTHING = Denied()
+
+
+class Destinations:
+    """Which targets may be reached: public addresses and those of the `allowed` networks, without
+    those that are `denied`, on these ports.
+
+    The lists are our own: `is_global` of Python 3.11 calls NAT64, 6to4, `::127.0.0.1`,
+    `fec0::/10`, `192.0.0.8` and multicast global.
+    """
+
+    def __init__(
+        self,
+        allowed: Iterable[Network] = (),
+        denied: Denied = _NOTHING,
+        ports: Ports = WEB_PORTS,
+    ) -> None:
+        self._allowed = tuple(allowed)
+        self._denied = denied.networks
+        self._denied_name = _any_of(denied.names)
+        self._ports = ports
+
+    def judge(self, target: Target) -> None:
+        """What is known without a look-up. Raises DestinationNotAllowed for a name that is denied
+        or a literal address that may not be reached, ValueError with a sentence for a port."""
+        if not self.allows_port(target.port):
+            raise ValueError(f"Its port may not be reached, only {ranges(self._ports)} may.")
+        if target.literal is None:
+            allowed = self.allows_name(target.host)
+        else:
+            allowed = self.allows(target.literal)
+        if not allowed:
+            raise DestinationNotAllowed
+
+    def allows_port(self, port: int) -> bool:
+        return any(low <= port <= high for low, high in self._ports)
+
+    def allows_name(self, host: str) -> bool:
+        """As far as the name itself tells: its addresses are judged as well."""
+        return self._denied_name is None or self._denied_name.fullmatch(host) is None
+
+    def opens(self, address: Address) -> bool:
+        """Whether the operator has opened this very address, whatever it is."""
+        mapped = getattr(address, "ipv4_mapped", None)
+        return self._is_listed(address) or (mapped is not None and self._is_listed(mapped))
+
+    def allows(self, address: Address) -> bool:
+        """Whether a connection to this address may be opened."""
+        return not _lies_in(address, self._denied) and self._is_allowed(address)
+
+    def _is_allowed(self, address: Address) -> bool:
+        if isinstance(address, ipaddress.IPv4Address):
+            return self._is_listed(address) or not any(address in net for net in _DENIED_IPV4)
+        if address.scope_id is not None:
+            return False
+        if self._is_listed(address):
+            return True
+        if address.ipv4_mapped is not None:
+            # The kernel connects to the IPv4 address in it, so that may be allowed as well.
+            return self._is_listed(address.ipv4_mapped)
+        return address in _PUBLIC_IPV6 and not any(address in net for net in _DENIED_IPV6)
+
+    def _is_listed(self, address: Address) -> bool:
+        return any(address in net for net in self._allowed)
+
+
+def read_networks(text: str) -> tuple[Network, ...]:
+    """A list of CIDRs, with commas; `none` for none. Raises ValueError with a sentence."""
+    return () if text == "none" else tuple(ipaddress.ip_network(each) for each in _parts(text))
+
+
+def read_denied(text: str) -> Denied:
+    """A list of CIDRs and host names, with commas. Raises ValueError with a sentence."""
+    networks: list[Network] = []
+    names: list[str] = []
+    for part in _parts(text.lower()):
+        name = part.removesuffix(".")
+        if _PATTERN.fullmatch(name) and not _NUMERIC.fullmatch(name):
+            names.append(name)
+        elif part.isascii():
+            networks.append(ipaddress.ip_network(part))
+        else:
+            raise ValueError(f"{part!r} must be written as DNS has it, xn--…")
+    return Denied(tuple(networks), tuple(names))
+
+
+def read_ports(text: str) -> Ports:
+    """A list of ports and ranges of them, as `80,443,1024-65535`. Raises ValueError with a
+    sentence."""
+    return tuple(_read_range(part) for part in _parts(text))
+
+
+def ranges(ports: Ports) -> str:
+    """As `read_ports` reads them."""
+    return ",".join(f"{low}" if low == high else f"{low}-{high}" for low, high in ports)
+
+
+def _read_range(text: str) -> tuple[int, int]:
+    match = _RANGE.fullmatch(text)
+    if match is not None:
+        low, high = int(match[1]), int(match[2] or match[1])
+        if 1 <= low <= high <= 65535:
+            return low, high
+    raise ValueError(f"{text!r} is no port, and no range of them as 1024-65535 is")
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _any_of(names: tuple[str, ...]) -> re.Pattern[str] | None:
+    # `?` and brackets, of which translate would make something, are not in any.
+    return re.compile("|".join(translate(name) for name in names)) if names else None
+
+
+def _lies_in(address: Address, networks: tuple[Network, ...]) -> bool:
+    """The kernel connects to the IPv4 address that lies in an IPv6 one, so that counts too."""
+    if not networks:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return any(address in net or (mapped is not None and mapped in net) for net in networks)

@@ -1,0 +1,13 @@
+#!lua flags=no-writes
+-- How many schedules wait in a shard, of some accounts that have any: a step of a walk.
+-- KEYS[1]  the shard's prefix
+-- ARGV     where the walk stands ('0': at its beginning), about how many accounts to look at
+-- Returns  {where it stands now ('0': at its end), waiting, held by workers}
+local page = redis.call('ZSCAN', KEYS[1] .. K.HEADS, ARGV[1], 'COUNT', ARGV[2])
+local all, held = 0, 0
+for i = 1, #page[2], 2 do
+  local base = KEYS[1] .. page[2][i] .. ':'
+  all = all + redis.call('ZCARD', base .. K.WAITING)
+  held = held + redis.call('ZCARD', base .. K.HELD)
+end
+return {page[1], math.max(0, all - held), held}

@@ -1,0 +1,78 @@
+#!lua flags=allow-oom
+-- Cancels waiting schedules and gives their credits back, in one step; one that cannot be cancelled
+-- keeps no other from it. Safe to repeat with the same operation for an hour.
+-- KEYS[1]  the account's prefix
+-- ARGV[1]  operation
+-- ARGV[2]  packed outcome
+-- ARGV[3]  how long an ended schedule is kept (ms)
+-- ARGV[4]  how long the log is kept (ms)
+-- ARGV[5]  most log entries
+-- ARGV[6…] for each, none of them twice: schedule, the packed request as the caller read it, its packed log entry, URL
+--          bucket, URL digest
+-- Returns  a character for each: 'c' cancelled, '0' no such schedule, '1' to '3' it has ended (the
+--          number of its status), 'h' a worker holds it, 'r' it was changed since the caller read it
+--@include now
+--@include members
+--@include moment
+--@include accounts/ledger
+--@include log/append
+local base, operation = KEYS[1], KEYS[1] .. K.OPERATION .. ARGV[1]
+local account, key = base .. K.ACCOUNT, base .. K.SCHEDULE
+
+if redis.call('EXISTS', account) == 0 then
+  return string.rep('0', (#ARGV - 5) / 5)
+end
+local done = redis.call('GET', operation)
+if done then
+  return done
+end
+
+local function judged(schedule, request)
+  local stored = redis.call('HMGET', key .. schedule, 'r', 'o')
+  if not stored[1] then
+    return '0'
+  elseif stored[2] then
+    return tostring(string.byte(stored[2], 8))
+  elseif redis.call('ZSCORE', base .. K.HELD, schedule) then
+    return 'h'
+  end
+  return stored[1] == request and 'c' or 'r'
+end
+
+local codes, cancelled, entries = {}, {}, {}
+local urls, digests = {}, {} -- which URLs there are, and their digests by the bucket of the index
+for i = 6, #ARGV, 5 do
+  local schedule = ARGV[i]
+  local code = judged(schedule, ARGV[i + 1])
+  codes[#codes + 1] = code
+  if code == 'c' then
+    cancelled[#cancelled + 1], entries[#entries + 1] = schedule, ARGV[i + 2]
+    local bucket, digest = ARGV[i + 3], ARGV[i + 4]
+    if not urls[bucket .. digest] then
+      urls[bucket .. digest] = true
+      digests[bucket] = (digests[bucket] or '') .. digest
+    end
+  end
+end
+
+if #cancelled > 0 then
+  local places = {'cancelled', ''}
+  for bucket, digest in pairs(digests) do
+    places[#places + 1], places[#places + 2] = bucket, digest
+  end
+  local ttl_ms, most = tonumber(ARGV[4]), tonumber(ARGV[5])
+  local at = append(base, packed_chunk(entries), #entries, places, ttl_ms, most)
+  local outcome = moment(at) .. ARGV[2]
+  for _, schedule in ipairs(cancelled) do
+    redis.call('HSET', key .. schedule, 'o', outcome)
+    redis.call('PEXPIRE', key .. schedule, ARGV[3])
+  end
+  each_thousand('ZREM', base .. K.WAITING, cancelled)
+  each_thousand('HDEL', base .. K.TRIED, cancelled)
+  redis.call('HINCRBY', account, 'spent', -#cancelled)
+  move_credits(base, 'refunded', #cancelled, ARGV[4])
+  redis.call('HINCRBY', account, 'credits', #cancelled)
+end
+local text = table.concat(codes)
+redis.call('SET', operation, text, 'PX', 3600000)
+return text

@@ -1,0 +1,135 @@
+"""Cancelling many at once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import NamedTuple
+
+from scheduler import ids
+from scheduler.errors import Conflict, NotFound, PostdateError
+from scheduler.models import Status
+from scheduler.store import keys
+from scheduler.store.line import Argument
+from scheduler.store.log.entries import entry, pack_entry, url_place
+from scheduler.store.log.timeline import span
+from scheduler.store.retention import Retention
+from scheduler.store.schedules import stored
+from scheduler.store.schedules.listing import SchedulePage, Selection
+from scheduler.store.schedules.reading import Stored, read_by_id
+from scheduler.store.schedules.unended import Unended
+from scheduler.store.server import Script, Server
+
+_MOST_CHANGES_MET = 20
+
+_CANCEL_ALL = Script("schedules/cancel_all")
+
+# What the script answers of each; its header says it at length. A digit is a status.
+_CANCELLED, _CHANGED, _HELD, _UNKNOWN = "c", "r", "h", "0"
+
+
+class Cancellation(NamedTuple):
+    """What came of one of them: it was cancelled, unless there is a refusal."""
+
+    schedule_id: str
+    refusal: PostdateError | None = None
+
+
+class Cancellations(NamedTuple):
+    """What came of each, in order, and the credits then left. `next_cursor`: where the list goes
+    on that they were taken from."""
+
+    each: list[Cancellation]
+    credits: int
+    next_cursor: str | None = None
+
+
+class Canceller:
+    """Cancels many that wait, and gives their credits back."""
+
+    def __init__(self, server: Server, retention: Retention) -> None:
+        self._server = server
+        self._retention = retention
+        self._unended = Unended(server)
+
+    async def by_id(self, account_id: str, schedule_ids: Sequence[str]) -> Cancellations:
+        """Cancels those that still wait, each once, a bounded group of them in one step, with which
+        the group's credits come back. Safe to repeat: nothing is refunded twice, and what was
+        cancelled before is told to be. Raises StoreUnavailable or OutcomeUnknown: groups before
+        that one may have been done."""
+        done: list[Cancellation] = []
+        async for group in self._read(account_id, list(dict.fromkeys(schedule_ids))):
+            codes = await self._cancelled(account_id, group)
+            done += (Cancellation(name, _refusal(codes[name])) for name, _ in group)
+        return Cancellations(done, await self._credits(account_id))
+
+    async def waiting(self, account_id: str, selected: Selection) -> Cancellations:
+        """Cancels those that wait, by triggerAt; as `by_id`. They leave the list, so that a repeat
+        goes on with others. Raises InvalidRequest for a bad cursor."""
+        stretch = span(selected.from_ms, selected.to_ms, selected.cursor, down=False)
+        found = await self._unended.read(
+            account_id,
+            stretch,
+            selected.limit + 1,
+            lambda each: not each.executing and selected.wants(each),
+        )
+        page = SchedulePage.of(found, selected.limit, stretch)
+        done = await self.by_id(account_id, [each.schedule_id for each in page.schedules])
+        return done._replace(next_cursor=page.next_cursor)
+
+    async def _read(
+        self, account_id: str, schedule_ids: Sequence[str]
+    ) -> AsyncIterator[list[tuple[str, Stored | None]]]:
+        read = 0
+        async for chunk in read_by_id(self._server, account_id, schedule_ids):
+            yield list(zip(schedule_ids[read:], chunk, strict=False))
+            read += len(chunk)
+
+    async def _cancelled(
+        self, account_id: str, group: list[tuple[str, Stored | None]]
+    ) -> dict[str, str]:
+        """What came of each in a group; those that were changed meanwhile are tried again."""
+        codes: dict[str, str] = {}
+        for _ in range(_MOST_CHANGES_MET):
+            there = {name: each for name, each in group if each is not None}
+            codes |= {name: _UNKNOWN for name, each in group if each is None}
+            if there:
+                codes |= await self._step(account_id, list(there.values()))
+            again = [name for name, _ in group if codes[name] == _CHANGED]
+            if not again:
+                break
+            group = [pair async for chunk in self._read(account_id, again) for pair in chunk]
+        return codes
+
+    async def _step(self, account_id: str, group: Sequence[Stored]) -> dict[str, str]:
+        kept = self._retention
+        arguments: list[Argument] = [ids.new_operation(), stored.CANCELLATION, kept.schedule_ms]
+        arguments += (kept.log_ms, kept.log_entries)
+        for schedule, packed in group:
+            name, request = schedule.schedule_id, schedule.request
+            logged = pack_entry(entry(name, request, None))
+            arguments += (ids.local(name), packed, logged, *url_place(request.url))
+        account = keys.account(account_id)
+        codes = await self._server.repeated(
+            lambda: self._server.write(_CANCEL_ALL, account, arguments)
+        )
+        names = (schedule.schedule_id for schedule, _ in group)
+        return dict(zip(names, codes.decode(), strict=True))
+
+    async def _credits(self, account_id: str) -> int:
+        account = keys.account(account_id) + keys.ACCOUNT
+        [credits] = await self._server.reads([("HGET", account, "credits")])
+        return int(credits or 0)
+
+
+def _refusal(code: str) -> PostdateError | None:
+    match code:
+        case "c":
+            return None
+        case "0":
+            return NotFound("There is no such schedule")
+        case "h":
+            return Conflict("Execution has started", Status.SCHEDULED)
+        case "r":
+            return Conflict("The schedule keeps changing; try again", Status.SCHEDULED)
+    ended = stored.STATUSES[int(code)]
+    return Conflict(f"The schedule is {ended} already", ended)

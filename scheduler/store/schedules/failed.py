@@ -1,0 +1,80 @@
+"""Dead letters: schedules that ended as failed, in the order of their end and id, as long as they
+are kept and until they are replayed."""
+
+from __future__ import annotations
+
+from scheduler import ids
+from scheduler.models import Schedule
+from scheduler.store import keys
+from scheduler.store.clock import StoreClock
+from scheduler.store.log.timeline import WAITING, Found, Place, Span, span
+from scheduler.store.retention import Retention
+from scheduler.store.schedules import stored
+from scheduler.store.schedules.listing import SchedulePage, Selection
+from scheduler.store.schedules.reading import CHUNK_BYTES, read_on
+from scheduler.store.server import Script, Server
+
+_FIELDS_PER_ROW = 4
+
+_PAGE = Script("schedules/failed_page")
+
+
+class Failed:
+    """Reads an account's dead letters."""
+
+    def __init__(self, server: Server, clock: StoreClock, retention: Retention) -> None:
+        self._server = server
+        self._clock = clock
+        self._kept_ms = retention.failed_ms
+
+    async def page(
+        self, account_id: str, selected: Selection, *, descending: bool = False
+    ) -> SchedulePage:
+        """A page of them, by their end; it may be short before the list is over. Read-only.
+
+        Raises InvalidRequest for a bad cursor. What stays as it is meanwhile is neither skipped
+        nor repeated.
+        """
+        asked = span(selected.from_ms, selected.to_ms, selected.cursor, down=descending)
+        stretch = self._kept(asked)
+
+        async def chunk(rest: Span, most: int) -> tuple[Found[Schedule], int]:
+            return await self._chunk(account_id, rest, most)
+
+        found = await read_on(chunk, stretch, selected.limit + 1, selected.wants)
+        return SchedulePage.of(found, selected.limit, stretch)
+
+    def _kept(self, stretch: Span) -> Span:
+        """The part of it that is promised to be kept; what is older goes as others come."""
+        oldest_ms = self._clock.now_ms() - self._kept_ms
+        if stretch.down:
+            return stretch._replace(end_ms=max(stretch.end_ms, oldest_ms))
+        return stretch._replace(after=max(stretch.after, Place(oldest_ms)))
+
+    async def _chunk(
+        self, account_id: str, stretch: Span, most: int
+    ) -> tuple[Found[Schedule], int]:
+        """The next ones, and how many bytes of requests were read."""
+        after = stretch.after
+        tie = after.tie if after.kind == WAITING else ""
+        arguments = (after.ms, tie, int(stretch.down), most, CHUNK_BYTES)
+        values, more = await self._server.repeated(
+            lambda: self._server.run(_PAGE, keys.account(account_id), arguments)
+        )
+        read_bytes = sum(map(len, values[2::_FIELDS_PER_ROW]))
+        return _schedules(values, more == b"1", stretch), read_bytes
+
+
+def _schedules(values: list[bytes], more: bool, stretch: Span) -> Found[Schedule]:
+    """A reply, cut where the stretch ends."""
+    entries: list[tuple[Place, Schedule]] = []
+    place = stretch.after
+    for name, score, packed, outcome in zip(*[iter(values)] * _FIELDS_PER_ROW, strict=True):
+        place = Place(int(float(score)), WAITING, name.decode())
+        if stretch.past_end(place.ms):
+            return Found(entries, None)
+        if packed:
+            request = stored.unpack_request(packed)
+            schedule_id = ids.schedule_id(place.tie)
+            entries.append((place, stored.schedule(schedule_id, request, outcome)))
+    return Found(entries, place if more else None)

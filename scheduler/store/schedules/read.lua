@@ -1,0 +1,19 @@
+#!lua flags=no-writes
+-- Reads schedules of an account, as many as are within the bytes; the first of them whatever it
+-- weighs.
+-- KEYS[1]  the account's prefix
+-- ARGV[1]  most bytes of packed requests
+-- ARGV[2…] schedules
+-- Returns  flat, for each that was read: packed request (nil: there is none), outcome (nil: it has
+--          not ended), the schedule that it was replayed as (nil: none)
+local key, room_bytes, flat = KEYS[1] .. K.SCHEDULE, tonumber(ARGV[1]), {}
+for i = 2, #ARGV do
+  if room_bytes <= 0 then
+    break
+  end
+  local stored, n = redis.call('HMGET', key .. ARGV[i], 'r', 'o', 'a'), #flat
+  -- A hole would end the reply: false is nil to those who get it.
+  flat[n + 1], flat[n + 2], flat[n + 3] = stored[1], stored[2], stored[3]
+  room_bytes = room_bytes - #(stored[1] or '')
+end
+return flat

@@ -1,0 +1,79 @@
+"""Reading many schedules: in a few round trips, and within bounds of number and bytes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from scheduler import ids
+from scheduler.models import Schedule
+from scheduler.store import keys
+from scheduler.store.log.timeline import Found, Place, Span
+from scheduler.store.schedules import stored
+from scheduler.store.server import Argument, Script, Server
+
+# How many members one page may look at, and how many one round trip brings; and how many bytes of
+# requests. A page that is over one of these is short.
+CHUNK_BYTES = 1024 * 1024
+_BUDGET = 2000
+_CHUNK = 200
+_MOST_BYTES = 4 * 1024 * 1024
+_FIELDS = 3
+
+_READ = Script("schedules/read")
+
+# The next ones of a stretch, of which at most so many are looked at; and how many bytes were read.
+Chunk = Callable[[Span, int], Awaitable[tuple[Found[Schedule], int]]]
+
+
+class Stored(NamedTuple):
+    """A schedule, and its request as it is packed in the store."""
+
+    schedule: Schedule
+    packed: bytes
+
+
+async def read_on(
+    chunk: Chunk, stretch: Span, limit: int, wanted: Callable[[Schedule], bool]
+) -> Found[Schedule]:
+    """At least `limit` wanted ones, if the budget reaches so far. Read-only."""
+    found: list[tuple[Place, Schedule]] = []
+    reached: Place | None = stretch.after
+    looked_at, read_bytes, most = 0, 0, min(limit, _CHUNK)
+    while (
+        reached is not None
+        and len(found) < limit
+        and looked_at < _BUDGET
+        and read_bytes < _MOST_BYTES
+    ):
+        chunk_found, chunk_bytes = await chunk(stretch._replace(after=reached), most)
+        found += [each for each in chunk_found.entries if wanted(each[1])]
+        looked_at, read_bytes, most = looked_at + most, read_bytes + chunk_bytes, _CHUNK
+        reached = chunk_found.reached
+    return Found(found, reached)
+
+
+async def read_by_id(
+    server: Server, account_id: str, schedule_ids: Sequence[str]
+) -> AsyncIterator[list[Stored | None]]:
+    """Schedules in the order of their ids, None for unknown ones; as many at a time as are within
+    the bytes of a chunk. Read-only."""
+    account, read = keys.account(account_id), 0
+    while read < len(schedule_ids):
+        wanted = [ids.local(each) for each in schedule_ids[read : read + _CHUNK]]
+        arguments: list[Argument] = [CHUNK_BYTES, *wanted]
+        flat = await server.repeated(partial(server.run, _READ, account, arguments))
+        rows = zip(schedule_ids[read:], *(flat[n::_FIELDS] for n in range(_FIELDS)), strict=False)
+        found = [_stored(*row) for row in rows]
+        read += len(found)
+        yield found
+
+
+def _stored(
+    schedule_id: str, packed: bytes | None, outcome: bytes | None, replay: bytes | None
+) -> Stored | None:
+    if packed is None:
+        return None
+    request = stored.unpack_request(packed)
+    return Stored(stored.schedule(schedule_id, request, outcome, replay), packed)

@@ -1,0 +1,87 @@
+#!lua
+-- Makes new schedules of ones that have ended, and takes a credit for each, in one step. The ended
+-- ones are told what became of them, and are dead letters no more. Safe to repeat: what is there
+-- already is not made again. With a once-key it is done once in the key's life, and a later call
+-- with the same key is told what came of the first one.
+-- KEYS[1]  the shard's prefix
+-- ARGV[1]  account
+-- ARGV[2]  how long a day's rollup is kept (ms)
+-- ARGV[3]  how long an ended schedule is kept that is no dead letter (ms)
+-- ARGV[4]  '1': what was replayed before is replayed again; '0': it is not
+-- ARGV[5]  once-key ('': none)
+-- ARGV[6]  how long it is kept (ms)
+-- ARGV[7]  16 bytes that tell what was asked
+-- ARGV[8]  the first new schedule, in 16 bytes
+-- ARGV[9]  what else to keep with the key
+-- ARGV[10…] for each: ended schedule, new schedule, triggerAt (ms), packed request
+-- Returns  {now (us), code, text}: code 1: a digit for each in the text: 1 replayed, 0 it is not
+--          kept any more, 2 it has not ended, 3 it was replayed before, 4 there is no credit for it;
+--          0: the same was asked before, and the text is what was kept: how many there were (2
+--          bytes), the first new schedule (16), the digits, what else was to be kept; -1: no such
+--          account; -2: something else was asked with this key before
+--@include now
+--@include due
+--@include members
+--@include accounts/ledger
+local prefix, account, ttl_ms, again = KEYS[1], ARGV[1], ARGV[2], ARGV[4] == '1'
+local base = prefix .. account .. ':'
+local key, once = base .. K.SCHEDULE, ARGV[5] ~= '' and base .. K.ONCE .. ARGV[5]
+
+local left = tonumber(redis.call('HGET', base .. K.ACCOUNT, 'credits') or '-1')
+if left == -1 then
+  return {now_us, -1, ''}
+end
+local known = once and redis.call('GET', once)
+if known then
+  if string.sub(known, 1, 16) ~= ARGV[7] then
+    return {now_us, -2, ''}
+  end
+  return {now_us, 0, string.sub(known, 17)}
+end
+
+-- What speaks against making `new` of `ended`; nil if nothing does. That it is there already, made
+-- by this very call before, counts for more.
+local function fault(ended, new)
+  local stored, found = redis.call('HMGET', key .. ended, 'o', 'a'), nil
+  if not stored[1] then
+    found = redis.call('EXISTS', key .. ended) == 1 and '2' or '0'
+  elseif stored[2] and not again then
+    found = '3'
+  elseif left < 1 then
+    found = '4'
+  end
+  if found and redis.call('EXISTS', key .. new) == 1 then
+    return nil
+  end
+  return found
+end
+
+local codes, new, gone, earliest = {}, {}, {}, math.huge
+for i = 10, #ARGV, 4 do
+  local ended, made = ARGV[i], ARGV[i + 1]
+  local found = fault(ended, made)
+  if not found and redis.call('HSETNX', key .. made, 'r', ARGV[i + 3]) == 1 then
+    left = left - 1
+    new[#new + 1], new[#new + 2] = ARGV[i + 2], made
+    earliest = math.min(earliest, tonumber(ARGV[i + 2]))
+    redis.call('HSET', key .. ended, 'a', made)
+    redis.call('PEXPIRE', key .. ended, ARGV[3], 'LT')
+    gone[#gone + 1] = ended
+  end
+  codes[#codes + 1] = found or '1'
+end
+
+local text, made = table.concat(codes), #gone
+if made > 0 then
+  each_thousand('ZADD', base .. K.WAITING, new)
+  each_thousand('ZREM', base .. K.FAILED, gone)
+  look_at(prefix, account, earliest)
+  redis.call('HINCRBY', base .. K.ACCOUNT, 'credits', -made)
+  redis.call('HINCRBY', base .. K.ACCOUNT, 'spent', made)
+  move_credits(base, 'spent', made, ttl_ms)
+end
+if once and string.find(text, '1', 1, true) then
+  local count = string.char(math.floor(#text / 256), #text % 256)
+  redis.call('SET', once, ARGV[7] .. count .. ARGV[8] .. text .. ARGV[9], 'PX', ARGV[6])
+end
+return {now_us, 1, text}

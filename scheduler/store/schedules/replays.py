@@ -1,0 +1,298 @@
+"""Replays: new schedules made of ones that have ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+import msgspec
+
+from scheduler import ids
+from scheduler.errors import (
+    Conflict,
+    FieldError,
+    InsufficientCredits,
+    InvalidRequest,
+    KeyReused,
+    NotFound,
+)
+from scheduler.models import Idempotency, Request, Schedule, Status
+from scheduler.store import keys
+from scheduler.store.clock import StoreClock
+from scheduler.store.line import Argument
+from scheduler.store.retention import Retention
+from scheduler.store.schedules import stored
+from scheduler.store.schedules.failed import Failed
+from scheduler.store.schedules.listing import Selection
+from scheduler.store.schedules.once import ONCE_KEPT_MS, asked, noted, once_name
+from scheduler.store.schedules.reading import read_by_id
+from scheduler.store.server import Script, Server
+
+_REPLAY = Script("schedules/replay")
+
+# What the script answers; its header says it at length.
+_DONE, _ASKED_BEFORE, _NO_ACCOUNT, _KEY_REUSED = 1, 0, -1, -2
+_FOR_THE_SCRIPT = ord(" ")
+
+Made = Callable[[Schedule], Request]
+
+
+class Verdict(IntEnum):
+    """What came of one schedule that was to be replayed. The numbers are the stored format."""
+
+    UNKNOWN = 0
+    REPLAYED = 1
+    NOT_ENDED = 2
+    REPLAYED_BEFORE = 3
+    UNPAID = 4
+    CANCELLED = 5
+
+
+SENTENCES = {
+    Verdict.UNKNOWN: "There is no such schedule",
+    Verdict.NOT_ENDED: "The schedule has not ended yet",
+    Verdict.REPLAYED_BEFORE: "The schedule was replayed already",
+    Verdict.UNPAID: str(InsufficientCredits()),
+    Verdict.CANCELLED: "The schedule was cancelled, so what it would have sent is not kept",
+}
+
+
+class Replay(NamedTuple):
+    """What came of one of them; `schedule_id` is the new one, if there is one."""
+
+    original: str
+    verdict: Verdict
+    schedule_id: str | None = None
+
+
+class Replays(NamedTuple):
+    """What came of each, in order. `trigger_at_ms` is of the first new one. `replayed`: an earlier
+    call with the same key did it. `next_cursor`: where the list goes on that they were taken from.
+    """
+
+    each: list[Replay]
+    trigger_at_ms: int = 0
+    replayed: bool = False
+    next_cursor: str | None = None
+
+
+class _Note(msgspec.Struct, array_like=True):
+    """What is kept with a once-key: the ids, 16 bytes each; for each the number of the verdict
+    that was given before the script was asked, or a space; and what else is answered."""
+
+    originals: bytes
+    verdicts: bytes
+    trigger_at_ms: int
+    next_cursor: str | None
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Note).decode
+
+
+class _Asked(NamedTuple):
+    """One call: which schedules, what became of them by reading alone (None: ask the script), and
+    for the others what is to be made of them."""
+
+    originals: Sequence[str]
+    verdicts: list[Verdict | None]
+    requests: list[Request]
+    next_cursor: str | None = None
+
+    def note(self) -> bytes:
+        originals = b"".join(map(ids.to_bytes, self.originals))
+        verdicts = bytes(_FOR_THE_SCRIPT if each is None else each for each in self.verdicts)
+        due_ms = self.requests[0].trigger_at_ms if self.requests else 0
+        return _encode(_Note(originals, verdicts, due_ms, self.next_cursor))
+
+
+class Replayer:
+    """Replays what has ended: each costs a credit, as a new one does.
+
+    `made` makes the request of a replay from what it is a replay of.
+    """
+
+    def __init__(
+        self, server: Server, clock: StoreClock, retention: Retention, failed: Failed
+    ) -> None:
+        self._server = server
+        self._clock = clock
+        self._retention = retention
+        self._failed = failed
+
+    async def one(
+        self, account_id: str, schedule_id: str, made: Made, once: Idempotency | None = None
+    ) -> Replays:
+        """Replays one that has ended, whether it was replayed before or not.
+
+        Raises NotFound, Conflict, InsufficientCredits, KeyReused, StoreUnavailable (nothing was
+        changed), OutcomeUnknown, and whatever `made` raises. With `once`, safe to repeat for 24
+        hours; without, each call makes another.
+        """
+        found = await self._read(account_id, [schedule_id])
+        done = await self._done(account_id, _judged([schedule_id], found, made), once, again=True)
+        [replay] = done.each
+        if replay.verdict is not Verdict.REPLAYED:
+            raise _refusal(replay.verdict)
+        return done
+
+    async def by_id(
+        self,
+        account_id: str,
+        schedule_ids: Sequence[str],
+        made: Made,
+        once: Idempotency | None = None,
+        *,
+        most_bytes: int,
+    ) -> Replays:
+        """Replays those of them that can be, each at most once, in one step and with one debit;
+        as many as the credits reach for.
+
+        Safe to repeat: what was replayed before is told to be. Raises KeyReused, StoreUnavailable
+        (nothing was changed), OutcomeUnknown; InvalidRequest if they are larger than `most_bytes`.
+        """
+        found = await self._read(account_id, schedule_ids, most_bytes)
+        return await self._done(account_id, _judged(schedule_ids, found, made), once)
+
+    async def failed(
+        self, account_id: str, selected: Selection, made: Made, once: Idempotency | None = None
+    ) -> Replays:
+        """Replays dead letters, the oldest first; as `by_id`. They leave the list, so that a
+        repeat goes on with others."""
+        page = await self._failed.page(account_id, selected)
+        originals = [each.schedule_id for each in page.schedules]
+        asked = _judged(originals, page.schedules, made)
+        return await self._done(account_id, asked._replace(next_cursor=page.next_cursor), once)
+
+    async def before(self, account_id: str, once: Idempotency) -> Replays | None:
+        """What an earlier call with this key did, or None. Raises KeyReused. Read-only."""
+        key = f"{keys.account(account_id)}{keys.ONCE}{once_name(once)}"
+        [kept] = await self._server.reads([("GET", key)])
+        if kept is None:
+            return None
+        digest = asked(once)
+        if not kept.startswith(digest):
+            raise KeyReused
+        return _told(kept[len(digest) :])
+
+    async def _read(
+        self, account_id: str, schedule_ids: Sequence[str], most_bytes: int | None = None
+    ) -> list[Schedule | None]:
+        found: list[Schedule | None] = []
+        read_bytes = 0
+        async for chunk in read_by_id(self._server, account_id, schedule_ids):
+            found += [None if each is None else each.schedule for each in chunk]
+            read_bytes += sum(len(each.packed) for each in chunk if each is not None)
+            if most_bytes is not None and read_bytes > most_bytes:
+                message = f"Together they are larger than {most_bytes:,} bytes; name fewer."
+                raise InvalidRequest([FieldError("ids", message)])
+        return found
+
+    async def _done(
+        self, account_id: str, what: _Asked, once: Idempotency | None, *, again: bool = False
+    ) -> Replays:
+        if not what.requests:
+            return _told_by(what, "", ids.schedule_ids_from(0, 0))
+        new = ids.new_schedule_ids(len(what.requests), self._clock.now_ms())
+        shard, _ = keys.parts(account_id)
+        arguments = self._arguments(account_id, what, new, once, again=again)
+        now_us, code, text = await self._server.repeated(
+            lambda: self._server.write(_REPLAY, keys.shard(shard), arguments)
+        )
+        self._clock.observe(now_us)
+        if code == _NO_ACCOUNT:
+            raise NotFound(f"There is no account {account_id}.")
+        if code == _KEY_REUSED:
+            raise KeyReused
+        if code == _ASKED_BEFORE:
+            told = _told(text)
+            # Our own ids: this call's first attempt did it, and its reply was lost.
+            return told._replace(replayed=noted(text).schedule_ids[0] != new[0])
+        return _told_by(what, text.decode(), new)
+
+    def _arguments(
+        self,
+        account_id: str,
+        what: _Asked,
+        new: Sequence[str],
+        once: Idempotency | None,
+        *,
+        again: bool,
+    ) -> list[Argument]:
+        kept, account = self._retention, keys.parts(account_id).local
+        arguments: list[Argument] = [account, kept.log_ms, kept.schedule_ms, int(again)]
+        if once is None:
+            arguments += ("", ONCE_KEPT_MS, "", "", "")
+        else:
+            arguments += (once_name(once), ONCE_KEPT_MS, asked(once))
+            arguments += (ids.to_bytes(new[0]), what.note())
+        for original, schedule_id, request in zip(_sent(what), new, what.requests, strict=True):
+            arguments += (ids.local(original), ids.local(schedule_id))
+            arguments += (request.trigger_at_ms, stored.pack_request(request))
+        return arguments
+
+
+def _judged(originals: Sequence[str], found: Sequence[Schedule | None], made: Made) -> _Asked:
+    verdicts = [_verdict(each) for each in found]
+    requests = [
+        made(each)
+        for each, verdict in zip(found, verdicts, strict=True)
+        if each is not None and verdict is None
+    ]
+    return _Asked(originals, verdicts, requests)
+
+
+def _verdict(found: Schedule | None) -> Verdict | None:
+    """What reading alone tells; None if nothing speaks against a replay."""
+    if found is None:
+        return Verdict.UNKNOWN
+    if found.status is Status.SCHEDULED:
+        return Verdict.NOT_ENDED
+    # Of these the body is not kept.
+    return Verdict.CANCELLED if found.status is Status.CANCELLED else None
+
+
+def _sent(what: _Asked) -> list[str]:
+    pairs = zip(what.originals, what.verdicts, strict=True)
+    return [original for original, verdict in pairs if verdict is None]
+
+
+def _told_by(what: _Asked, digits: str, new: Sequence[str]) -> Replays:
+    """What came of a call, by the digits that the script gave for those that it was asked for."""
+    replays, answers = [], zip(digits, new, strict=True)
+    for original, verdict in zip(what.originals, what.verdicts, strict=True):
+        schedule_id = None
+        if verdict is None:
+            digit, schedule_id = next(answers)
+            verdict = Verdict(int(digit))
+        done = verdict is Verdict.REPLAYED
+        replays.append(Replay(original, verdict, schedule_id if done else None))
+    due_ms = what.requests[0].trigger_at_ms if what.requests else 0
+    return Replays(replays, due_ms, next_cursor=what.next_cursor)
+
+
+def _told(kept: bytes) -> Replays:
+    """What came of an earlier call, by what is kept behind the digest with its once-key."""
+    made = noted(kept)
+    count = len(made.schedule_ids)
+    note = _decode(made.note[count:])
+    originals = [
+        ids.from_bytes(note.originals[at : at + 16]) for at in range(0, len(note.originals), 16)
+    ]
+    verdicts = [None if each == _FOR_THE_SCRIPT else Verdict(each) for each in note.verdicts]
+    what = _Asked(originals, verdicts, [], note.next_cursor)
+    told = _told_by(what, made.note[:count].decode(), made.schedule_ids)
+    return told._replace(trigger_at_ms=note.trigger_at_ms, replayed=True)
+
+
+def _refusal(verdict: Verdict) -> Exception:
+    sentence = SENTENCES[verdict]
+    match verdict:
+        case Verdict.NOT_ENDED:
+            return Conflict(sentence, Status.SCHEDULED)
+        case Verdict.CANCELLED:
+            return Conflict(sentence, Status.CANCELLED)
+        case Verdict.UNPAID:
+            return InsufficientCredits()
+    return NotFound(sentence)

@@ -1,0 +1,72 @@
+"""What requests are counted as."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from api.tally import Tally
+from tests.api.conftest import Api, payload
+
+
+def tally_of(api: Api) -> Tally:
+    tally: Tally = api.app.state.service.tally
+    return tally
+
+
+async def test_a_request_is_counted_by_route_method_and_code(api: Api) -> None:
+    schedule_id = await api.create_id()
+    await api.client.get(f"/schedule/{schedule_id}")
+    await api.client.head(f"/schedule/{schedule_id}")
+    await api.client.get("/schedule/sch_none")
+    await api.client.get(f"/no/such/path/{schedule_id}")
+    await api.client.request("BREW", "/schedule")
+    one = "/schedule/{schedule_id}"
+    assert tally_of(api).requests == {
+        ("/schedule", "POST", 201): 1,
+        (one, "GET", 200): 1,
+        (one, "HEAD", 200): 1,
+        (one, "GET", 404): 1,
+        ("none", "GET", 404): 1,
+        ("none", "other", 405): 1,
+    }
+    assert {of: each.count for of, each in tally_of(api).durations_s.items()} == {
+        "/schedule": 1,
+        one: 3,
+        "none": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "headers", "reason"),
+    [
+        ({"targetUrl": "nonsense"}, {}, "invalid"),
+        ({}, {"x-api-key": "pd_00_wrong"}, "key"),
+        ({"targetBody": {"x": "x" * 300_000}}, {}, "too_large"),
+    ],
+)
+async def test_a_refusal_is_counted_by_its_reason(
+    api: Api, fields: dict[str, Any], headers: dict[str, str], reason: str
+) -> None:
+    await api.client.post("/schedule", json=payload(**fields), headers=headers)
+    assert tally_of(api).refused == {reason: 1}
+    assert api.store.schedules.created == 0
+
+
+async def test_a_change_too_late_is_a_conflict(api: Api) -> None:
+    schedule_id = await api.create_id()
+    for _ in range(2):
+        await api.client.delete(f"/schedule/{schedule_id}")
+    assert tally_of(api).refused == {"conflict": 1}
+    assert (api.store.schedules.created, api.store.schedules.cancelled) == (1, 1)
+
+
+async def test_items_of_a_batch_count_each_by_itself_and_a_replay_not_again(api: Api) -> None:
+    items = [payload(), payload(targetUrl="nonsense"), payload(), payload(triggerAt="never")]
+    for _ in range(2):
+        await api.client.post(
+            "/schedule/batch", json={"schedules": items}, headers={"idempotency-key": "once"}
+        )
+    assert tally_of(api).refused == {"invalid": 2}
+    assert api.store.schedules.created == 2

@@ -1,0 +1,113 @@
+"""What real processes tell of themselves."""
+
+from __future__ import annotations
+
+import socket
+
+from tests.metrics import catalogue
+from tests.scrape import free_ports, is_told, scrape, told
+from tests.servers import (
+    Customer,
+    Deployment,
+    PostdateProcess,
+    Receiver,
+    free_port,
+    until,
+)
+
+
+def test_up_tells_of_api_and_workers() -> None:
+    first = free_ports(3)
+    with (
+        PostdateProcess(metrics_port=first, workers=2) as up,
+        Receiver() as receiver,
+        Customer(up.base_url, up.api_key) as customer,
+    ):
+        created = customer.schedule(receiver.url)
+        cancelled = customer.schedule(receiver.url, 3600)
+        customer.cancel(cancelled)
+        customer.schedule(receiver.url, 100)
+        customer.outcome(created)
+        api = scrape(first)
+        workers = [scrape(first + place) for place in (1, 2)]
+        assert api["postdate_created_total"] == 3
+        assert api["postdate_cancelled_total"] == 1
+        assert api['postdate_api_requests_total{code="201",method="POST",route="/schedule"}'] == 3
+        fired = 'postdate_attempts_total{outcome="completed"}'
+        assert sum(each[fired] for each in workers) == 1
+        assert sum(each["postdate_lateness_seconds_count"] for each in workers) == 1
+        assert sum(each["postdate_claimed_total"] for each in workers) == 1
+        until(lambda: scrape(first)["postdate_workers"] == 2)
+        wide = scrape(first)
+        assert wide["postdate_store_up"] == 1
+        assert wide["postdate_workers_wanted"] == 1
+        waiting = [value for name, value in wide.items() if name.startswith("postdate_waiting{")]
+        assert sum(waiting) == 1
+        assert wide["postdate_ledgers_broken"] == 0
+        for scraped in (wide, *workers):
+            ours = {name.partition("{")[0] for name in scraped if name.startswith("postdate_")}
+            assert ours <= catalogue.series()
+        for place in range(3):
+            assert told(first + place, "/healthz")[0] == told(first + place, "/readyz")[0] == 200
+
+
+def test_nothing_that_is_told_names_an_account_a_url_or_an_id() -> None:
+    first = free_ports(2)
+    with (
+        PostdateProcess(metrics_port=first) as up,
+        Receiver() as receiver,
+        Customer(up.base_url, up.api_key) as customer,
+    ):
+        schedule_id = customer.schedule(f"{receiver.url}/secret-path")
+        customer.outcome(schedule_id)
+        customer.get(f"/no/such/{schedule_id}")
+        everything = told(first, "/metrics")[1] + told(first + 1, "/metrics")[1]
+    assert schedule_id[4:] not in everything
+    assert "secret-path" not in everything
+    assert "acc_" not in everything
+    assert receiver.url.rpartition(":")[2] not in everything
+
+
+def test_a_store_that_is_away_makes_nobody_unhealthy() -> None:
+    api_port, worker_port = free_port(), free_port()
+    with Deployment() as deployment:
+        deployment.api(metrics_port=api_port)
+        deployment.worker(metrics_port=worker_port)
+        assert scrape(api_port)["postdate_store_up"] == 1
+        deployment.valkey.kill()  # type: ignore[union-attr]
+        for port in (api_port, worker_port):
+            until(lambda port=port: told(port, "/readyz")[0] == 503, "not ready")
+            assert told(port, "/healthz")[0] == 200
+        until(lambda: scrape(api_port)["postdate_store_up"] == 0)
+        assert scrape(worker_port)["postdate_shards_away"] > 0
+        errors = [v for n, v in scrape(worker_port).items() if n.startswith("postdate_store_err")]
+        assert sum(errors) > 0
+
+
+def test_a_worker_that_waits_for_its_store_is_alive_and_not_ready() -> None:
+    port = free_port()
+    with Deployment() as deployment:
+        away = f"redis://127.0.0.1:{free_port()}"
+        deployment.spawn("worker", metrics_port=port, redis_url=away)
+        until(lambda: is_told(port), "health")
+        assert told(port, "/readyz") == (503, "The store has not been reached yet.\n")
+        assert scrape(port)['postdate_build_info{role="worker",version="0.1.0"}'] == 1
+
+
+def test_processes_of_one_role_have_ports_of_their_own() -> None:
+    first = free_ports(2)
+    with Deployment() as deployment:
+        deployment.worker(metrics_port=first, processes=2)
+        started = [scrape(port)["process_start_time_seconds"] for port in (first, first + 1)]
+        assert len(set(started)) == 2
+
+
+def test_a_worker_whose_metrics_port_is_taken_works_and_says_so() -> None:
+    with socket.socket() as other, Deployment() as deployment:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        worker = deployment.worker(metrics_port=port)
+        until(lambda: f"Port {port} on 127.0.0.1 is taken" in worker.stderr)
+        other.close()
+        until(lambda: is_told(port), "the port, once it is free")

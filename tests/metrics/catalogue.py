@@ -1,0 +1,27 @@
+"""Every series that can be told, by name, as the code says it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+_FILES = ("metrics/common.py", "worker/told.py", "api/told.py")
+_MADE = re.compile(r"\b(counter|gauge|histogram)\(\s*\"(postdate_\w+)\"")
+_LISTED = re.compile(r"^ +\(\"(postdate_\w+)\", ", re.MULTILINE)
+_SUFFIXES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_sum", "_count")}
+
+
+def families() -> dict[str, str]:
+    """The type of each family, by its name without a suffix."""
+    found = {}
+    for file in _FILES:
+        source = (ROOT / file).read_text()
+        found |= {name: kind for kind, name in _MADE.findall(source)}
+        found |= dict.fromkeys(_LISTED.findall(source), "gauge")
+    return found
+
+
+def series() -> set[str]:
+    """The names of all series."""
+    return {name + suffix for name, kind in families().items() for suffix in _SUFFIXES[kind]}

@@ -1,0 +1,47 @@
+"""Plain ints become what Prometheus reads: read back by its own parser."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from metrics.families import Metric, counter, gauge, histogram, text
+from metrics.histogram import Histogram
+
+
+def samples(family: Metric) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    [read] = text_string_to_metric_families(text(family).decode())
+    return {(each.name, tuple(sorted(each.labels.items()))): each.value for each in read.samples}
+
+
+@pytest.mark.parametrize(
+    ("value", "place"), [(0, 0), (1, 0), (1.5, 1), (10, 1), (10.1, 2), (10**9, 2)]
+)
+def test_a_value_that_is_a_bound_belongs_below_it(value: float, place: int) -> None:
+    counted = Histogram((1, 10))
+    counted.note(value)
+    assert counted.counts == [int(place == n) for n in range(3)]
+    assert (counted.count, counted.total) == (1, value)
+
+
+def test_a_histogram_is_cumulative_and_in_the_unit_of_its_name() -> None:
+    counted = Histogram((1, 10))
+    for value_ms in (1, 5, 5, 70):
+        counted.note(value_ms)
+    found = samples(histogram("x_seconds", "told", {("a",): counted}, ("of",), scale=0.001))
+    assert found == {
+        ("x_seconds_bucket", (("le", "0.001"), ("of", "a"))): 1,
+        ("x_seconds_bucket", (("le", "0.01"), ("of", "a"))): 3,
+        ("x_seconds_bucket", (("le", "+Inf"), ("of", "a"))): 4,
+        ("x_seconds_count", (("of", "a"),)): 4,
+        ("x_seconds_sum", (("of", "a"),)): pytest.approx(0.081),
+    }
+
+
+def test_counters_and_gauges_with_labels_and_without() -> None:
+    assert samples(counter("x", "told", 3)) == {("x_total", ()): 3}
+    by_label = gauge("x", "told", {("a", "b"): 1, ("a", 'c"\n'): 2}, ("one", "two"))
+    assert samples(by_label) == {
+        ("x", (("one", "a"), ("two", "b"))): 1,
+        ("x", (("one", "a"), ("two", 'c"\n'))): 2,
+    }

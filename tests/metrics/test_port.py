@@ -1,0 +1,239 @@
+"""The metrics port, as whoever comes to it finds it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import structlog
+
+from metrics import exchange, port, pulse
+from metrics.families import Metric, gauge
+from metrics.port import MetricsPort
+from metrics.pulse import Pulse
+from tests.servers import free_port, until_async
+
+HOST = "127.0.0.1"
+
+
+class ScriptedSource:
+    """Tells what it was told to; `looks` counts how often it had to."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self.reason: str | None = None
+        self.error: Exception | None = None
+        self.going = asyncio.Event()
+        self.going.set()
+
+    async def look(self) -> None:
+        self.looks += 1
+        await self.going.wait()
+
+    def families(self) -> Iterator[Metric]:
+        if self.error:
+            raise self.error
+        yield gauge("first", "told", 1)
+        yield gauge("second", "told", 2)
+
+    async def unready(self) -> str | None:
+        return self.reason
+
+
+class Ported:
+    """A port with its source, and requests to it."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.source = ScriptedSource()
+        self.pulse = Pulse()
+        self.port = MetricsPort(HOST, number, self.source, self.pulse)
+
+    async def send(self, head: str, *, eof: bool = False) -> str:
+        reader, writer = await asyncio.open_connection(HOST, self.number)
+        try:
+            writer.write(head.encode())
+            if eof:
+                writer.write_eof()
+            return (await reader.read()).decode()
+        finally:
+            writer.close()
+
+    async def get(self, path: str, method: str = "GET") -> str:
+        return await self.send(f"{method} {path} HTTP/1.1\r\nHost: x\r\n\r\n")
+
+    async def status(self, path: str, method: str = "GET") -> int:
+        return int((await self.get(path, method)).split()[1])
+
+
+@pytest.fixture
+async def ported() -> AsyncIterator[Ported]:
+    made = Ported(free_port())
+    made.port.start()
+    yield made
+    await made.port.aclose()
+    made.pulse.close()
+
+
+async def test_metrics_are_told_whole(ported: Ported) -> None:
+    answer = await ported.get("/metrics?name[]=x")
+    head, _, body = answer.partition("\r\n\r\n")
+    assert head.startswith("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4")
+    assert f"Content-Length: {len(body)}" in head
+    assert body.splitlines() == [
+        "# HELP first told",
+        "# TYPE first gauge",
+        "first 1.0",
+        "# HELP second told",
+        "# TYPE second gauge",
+        "second 2.0",
+    ]
+    assert (await ported.get("/metrics", "HEAD")) == head + "\r\n\r\n"
+
+
+async def test_one_answer_is_made_for_all_who_ask_within_a_second(ported: Ported) -> None:
+    ported.source.going.clear()
+    asked = [asyncio.create_task(ported.get("/metrics")) for _ in range(10)]
+    await until_async(lambda: ported.source.looks)
+    ported.source.going.set()
+    assert len(set(await asyncio.gather(*asked))) == 1
+    await ported.get("/metrics")
+    assert ported.source.looks == 1
+
+
+async def test_it_is_made_anew_after_that(ported: Ported, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(port, "_KEPT_S", -1.0)
+    await ported.get("/metrics")
+    await ported.get("/metrics")
+    assert ported.source.looks == 2
+
+
+async def test_who_goes_before_the_answer_takes_it_from_nobody(ported: Ported) -> None:
+    ported.source.going.clear()
+    _, writer = await asyncio.open_connection(HOST, ported.number)
+    writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+    await until_async(lambda: ported.source.looks)
+    other = asyncio.create_task(ported.get("/metrics"))
+    writer.close()
+    ported.source.going.set()
+    assert "second 2.0" in await other
+
+
+async def test_readiness_is_the_sources_and_says_why(ported: Ported) -> None:
+    ported.source.reason = "Not yet."
+    answer = await ported.get("/readyz")
+    assert answer.startswith("HTTP/1.1 503 ")
+    assert answer.endswith("\r\n\r\nNot yet.\n")
+
+
+async def test_ready(ported: Ported) -> None:
+    assert await ported.status("/readyz") == 200
+
+
+async def test_health_is_the_loops_whatever_the_source_says(ported: Ported) -> None:
+    ported.source.reason, ported.source.error = "Not yet.", RuntimeError("broken")
+    assert await ported.status("/healthz") == 200
+    assert ported.source.looks == 0
+
+
+async def test_a_loop_that_has_stood_still_is_not_healthy(
+    ported: Ported, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pulse, "HUNG_AFTER_S", 0.0)
+    assert await ported.status("/healthz") == 503
+
+
+async def test_a_lag_of_the_loop_is_counted() -> None:
+    beating = Pulse()
+    before = beating.lag_s.count
+    await until_async(lambda: beating.lag_s.count > before)
+    beating.close()
+    assert 0 <= beating.lag_s.total < 30
+
+
+async def test_what_fails_is_a_500_that_tells_nothing(ported: Ported) -> None:
+    ported.source.error = RuntimeError("secret")
+    with structlog.testing.capture_logs() as logs:
+        answer = await ported.get("/metrics")
+    assert answer.startswith("HTTP/1.1 500 ")
+    assert "secret" not in answer
+    assert [each["event"] for each in logs] == ["metrics cannot be told"]
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        ("GET / HTTP/1.1\r\n\r\n", 404),
+        ("POST /metrics HTTP/1.1\r\nContent-Length: 5\r\n\r\n", 405),
+        ("GET /metrics HTTP/1.1\r\nX: " + "x" * 2 * exchange.MAX_HEAD_BYTES, 431),
+        ("nonsense\r\n\r\n", 400),
+        ("GET /healthz HTTP/1.1\r\n\r\nGET /metrics HTTP/1.1\r\n\r\n", 200),
+    ],
+)
+async def test_odd_requests(ported: Ported, head: str, status: int) -> None:
+    answer = await ported.send(head)
+    assert answer.startswith(f"HTTP/1.1 {status} ")
+    assert answer.count("HTTP/1.1") == 1
+    assert ported.source.looks == 0
+
+
+async def test_who_says_nothing_is_cut_off(ported: Ported, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "LIMIT_S", 0.05)
+    reader, writer = await asyncio.open_connection(HOST, ported.number)
+    writer.write(b"GET /met")
+    assert await reader.read() == b""
+    writer.close()
+
+
+async def test_who_opens_many_connections_keeps_nobody_out(
+    ported: Ported, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(port, "_MOST_AT_ONCE", 3)
+    held = [await asyncio.open_connection(HOST, ported.number) for _ in range(4)]
+    await until_async(lambda: len(ported.port._exchanges) == 3)
+    assert await ported.status("/healthz") == 200
+    for _, writer in held:
+        writer.close()
+
+
+async def test_only_so_many_are_let_in_a_second(
+    ported: Ported, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(port, "_MOST_PER_SECOND", 2)
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    for _ in range(5):
+        assert await ported.status("/healthz") == 200
+    assert loop.time() - began_s > 1  # the fifth comes in the third second
+
+
+async def test_a_port_that_is_taken_is_told_once_and_had_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(port, "_TRY_AGAIN_S", 0.01)
+    with socket.socket() as other:
+        other.bind((HOST, 0))
+        other.listen()
+        ported = Ported(other.getsockname()[1])
+        with structlog.testing.capture_logs() as logs:
+            ported.port.start()
+            await asyncio.sleep(0.05)
+    [told] = logs
+    assert f"Port {ported.number} on 127.0.0.1 is taken by another program" in told["event"]
+    assert "POSTDATE_METRICS_PORT" in told["event"]
+    await until_async(lambda: ported.port._listener)
+    assert await ported.status("/healthz") == 200
+    await ported.port.aclose()
+    ported.pulse.close()
+
+
+async def test_an_address_that_is_not_ours_is_told() -> None:
+    source, beating = ScriptedSource(), Pulse()
+    elsewhere = MetricsPort("192.0.2.1", 9464, source, beating)
+    with structlog.testing.capture_logs() as logs:
+        elsewhere.start()
+    assert "cannot be listened on" in logs[0]["event"]
+    await elsewhere.aclose()
+    beating.close()

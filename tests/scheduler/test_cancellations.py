@@ -1,0 +1,208 @@
+"""Cancelling many at once: each that still waits, and every credit back once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from scheduler.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
+from scheduler.models import Status
+from scheduler.store import keys
+from scheduler.store.schedules.cancellations import Cancellations
+from scheduler.store.schedules.listing import Selection
+from tests.scheduler.letters import fail, replay
+from tests.scheduler.scene import COMPLETED, CREDITS, URL, Holdings, Scene, new_id
+
+
+def refusals(done: Cancellations) -> list[str]:
+    return [str(each.refusal or "") for each in done.each]
+
+
+async def test_all_that_wait_are_cancelled_and_refunded(scene: Scene) -> None:
+    made = [await scene.create(60_000) for _ in range(30)]
+    done = await scene.store.canceller.by_id(scene.account_id, made)
+    assert [each.schedule_id for each in done.each] == made
+    assert refusals(done) == [""] * 30
+    assert done.credits == CREDITS
+    assert await scene.holdings() == Holdings(CREDITS, 0, 0, 0, {"cancelled": 30})
+    assert {await scene.status(each) for each in made} == {Status.CANCELLED}
+    await scene.assert_sound()
+
+
+@pytest.mark.parametrize("count", [1, 15, 16, 17, 450])
+async def test_the_log_has_an_entry_of_each(scene: Scene, count: int) -> None:
+    await scene.store.accounts.grant(scene.account_id, count)
+    made = [await scene.create(60_000, url=f"{URL}?{n % 20}") for n in range(count)]
+    await scene.store.canceller.by_id(scene.account_id, made)
+    assert sorted(each.schedule_id for each in await scene.log(status="cancelled")) == sorted(made)
+    of_one = await scene.log(url=f"{URL}?0")
+    assert {each.schedule_id for each in of_one} == set(made[::20])
+    assert {each.url for each in of_one} == {f"{URL}?0"}
+    await scene.assert_sound()
+
+
+async def test_each_is_answered_on_its_own_and_in_order(scene: Scene) -> None:
+    [failed] = await fail(scene)
+    completed = await scene.run(COMPLETED)
+    held = await scene.create()
+    await scene.claim_one()
+    waiting, cancelled, last = [await scene.create(60_000) for _ in range(3)]
+    await scene.store.schedules.cancel(scene.account_id, cancelled)
+    unknown = new_id()
+    ids = [unknown, waiting, failed, completed, held, cancelled, last]
+    done = await scene.store.canceller.by_id(scene.account_id, ids)
+    assert [each.schedule_id for each in done.each] == ids
+    assert refusals(done) == [
+        "There is no such schedule",
+        "",
+        "The schedule is failed already",
+        "The schedule is completed already",
+        "Execution has started",
+        "The schedule is cancelled already",
+        "",
+    ]
+    assert isinstance(done.each[0].refusal, NotFound)
+    statuses = [each.refusal.status for each in done.each if isinstance(each.refusal, Conflict)]
+    assert statuses == [Status.FAILED, Status.COMPLETED, Status.SCHEDULED, Status.CANCELLED]
+    assert done.credits == CREDITS - 3
+    await scene.assert_sound()
+
+
+async def test_one_that_is_named_twice_is_refunded_once(scene: Scene) -> None:
+    made = await scene.create(60_000)
+    done = await scene.store.canceller.by_id(scene.account_id, [made, made])
+    assert [each.schedule_id for each in done.each] == [made]
+    assert done.credits == CREDITS
+    await scene.assert_sound()
+
+
+async def test_another_accounts_are_unknown(scene: Scene) -> None:
+    theirs = await scene.create(60_000, account_id=await scene.account("other"))
+    done = await scene.store.canceller.by_id(scene.account_id, [theirs])
+    assert refusals(done) == ["There is no such schedule"]
+    await scene.assert_sound()
+
+
+async def test_a_second_time_refunds_nothing(scene: Scene) -> None:
+    made = [await scene.create(60_000) for _ in range(3)]
+    await scene.store.canceller.by_id(scene.account_id, made)
+    before = await scene.holdings()
+    done = await scene.store.canceller.by_id(scene.account_id, made)
+    assert refusals(done) == ["The schedule is cancelled already"] * 3
+    assert await scene.holdings() == before
+
+
+async def test_a_selection_is_by_url_and_trigger_at(scene: Scene) -> None:
+    now_ms = await scene.clock.now_ms()
+    made = [await scene.create_at(now_ms + 60_000 + n, url=f"{URL}?{n % 2}") for n in range(10)]
+    wanted = Selection(f"{URL}?1", now_ms + 60_002, now_ms + 60_008, 100)
+    done = await scene.store.canceller.waiting(scene.account_id, wanted)
+    assert [each.schedule_id for each in done.each] == [made[3], made[5], made[7]]
+    assert done.next_cursor is None
+    assert (await scene.holdings()).waiting == 7
+    await scene.assert_sound()
+
+
+async def test_the_cursor_of_a_selection_goes_on(scene: Scene) -> None:
+    now_ms = await scene.clock.now_ms()
+    made = [await scene.create_at(now_ms + 60_000 + n) for n in range(7)]
+    seen, wanted = [], Selection(limit=3)
+    while True:
+        done = await scene.store.canceller.waiting(scene.account_id, wanted)
+        seen += [each.schedule_id for each in done.each]
+        if done.next_cursor is None:
+            break
+        wanted = wanted._replace(cursor=done.next_cursor)
+    assert seen == made
+    with pytest.raises(InvalidRequest):
+        await scene.store.canceller.waiting(scene.account_id, Selection(cursor="x"))
+    await scene.assert_sound()
+
+
+async def test_what_a_worker_holds_is_in_no_selection(scene: Scene) -> None:
+    await scene.create()
+    await scene.claim_one()
+    done = await scene.store.canceller.waiting(scene.account_id, Selection())
+    assert done.each == []
+
+
+async def test_one_that_changes_meanwhile_is_cancelled_as_it_then_is(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import msgspec
+
+    made = [await scene.create(60_000) for _ in range(3)]
+    canceller, real = scene.store.canceller, scene.store.canceller._step
+
+    async def after_a_change(account_id, group):  # type: ignore[no-untyped-def]
+        if len(group) == 3:
+            await scene.store.schedules.change(
+                account_id, made[1], lambda old: msgspec.structs.replace(old, url=f"{URL}/new")
+            )
+        return await real(account_id, group)
+
+    monkeypatch.setattr(canceller, "_step", after_a_change)
+    done = await canceller.by_id(scene.account_id, made)
+    assert refusals(done) == [""] * 3
+    assert {each.schedule_id: each.url for each in await scene.log()} == {
+        made[0]: URL,
+        made[1]: f"{URL}/new",
+        made[2]: URL,
+    }
+    await scene.assert_sound()
+
+
+async def test_racing_claims_each_has_one_winner(scene: Scene) -> None:
+    await scene.store.accounts.grant(scene.account_id, 400)
+    made = [await scene.create(-1) for _ in range(400)]
+
+    async def claim() -> list[str]:
+        found = []
+        for _ in range(20):
+            claimed = await scene.claim(most=10)
+            found += [each.schedule_id for each in claimed]
+            await scene.ack(claimed)
+        return found
+
+    async def cancel() -> list[str]:
+        done = [
+            await scene.store.canceller.by_id(scene.account_id, made[n : n + 40])
+            for n in reversed(range(0, 400, 40))
+        ]
+        return [each.schedule_id for part in done for each in part.each if not each.refusal]
+
+    claimed, cancelled = await asyncio.gather(claim(), cancel())
+    assert set(claimed).isdisjoint(cancelled)
+    found = await scene.holdings()
+    assert found.credits == CREDITS + 400 - len(claimed)
+    assert found.waiting == 400 - len(claimed) - len(cancelled)
+    assert cancelled
+    assert claimed
+    await scene.assert_sound()
+
+
+async def test_one_refund_is_noted_for_a_group(scene: Scene) -> None:
+    made = [await scene.create(60_000) for _ in range(5)]
+    await scene.store.canceller.by_id(scene.account_id, made)
+    [day] = [k async for k in scene.store.client.scan_iter(match=scene.base + keys.DAY + "*")]
+    assert await scene.store.client.hget(day, "refunded") == b"5"
+
+
+async def test_of_an_account_that_is_being_deleted_nothing_is_cancelled_or_replayed(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(_: str) -> None:
+        """Dies before the data is removed."""
+        raise StoreUnavailable("dead")
+
+    [failed] = await fail(scene)
+    made = await scene.create(60_000)
+    monkeypatch.setattr(scene.store.deletion, "_remove_data", nothing)
+    with pytest.raises(StoreUnavailable):
+        await scene.store.deletion.delete(scene.account_id)
+    done = await scene.store.canceller.by_id(scene.account_id, [made])
+    assert refusals(done) == ["There is no such schedule"]
+    with pytest.raises(NotFound):
+        await replay(scene, [failed])
+    assert not await scene.store.client.exists(scene.base + "account", scene.base + "waiting")

@@ -1,0 +1,173 @@
+"""Destinations: which targets may be reached, and how an operator says so."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import pytest
+
+from scheduler.destinations import (
+    WEB_PORTS,
+    Denied,
+    Destinations,
+    ranges,
+    read_denied,
+    read_networks,
+    read_ports,
+)
+from scheduler.targets import DestinationNotAllowed, parse_target
+
+PUBLIC = Destinations()
+DENIED = """
+0.0.0.0 0.1.2.3 10.0.0.1 100.64.0.1 100.127.255.255 127.0.0.1 127.255.255.255 169.254.169.254
+172.16.0.1 172.31.255.255 192.0.0.8 192.0.0.170 192.0.2.1 192.31.196.1 192.52.193.1 192.88.99.1
+192.168.1.1 192.175.48.1 198.18.0.1 198.19.255.255 198.51.100.1 203.0.113.1 224.0.0.1
+239.255.255.255 240.0.0.1 255.255.255.255 168.63.129.16 :: ::1 ::127.0.0.1 ::ffff:127.0.0.1
+::ffff:8.8.8.8 64:ff9b::7f00:1 64:ff9b:1::1 100::1 2001::1 2001:1ff::1 2001:db8::1 2002:7f00:1::1
+2620:4f:8000::1 3fff::1 4000::1 5f00::1 fc00::1 fd00::1 fe80::1 fe80::1%1 fec0::1 ff02::1
+""".split()  # noqa: SIM905 - shorter
+ALLOWED = """
+1.1.1.1 8.8.8.8 9.255.255.255 11.0.0.0 100.63.255.255 100.128.0.0 126.255.255.255 128.0.0.0
+172.15.255.255 172.32.0.0 192.0.1.1 198.17.255.255 198.20.0.0 223.255.255.255 168.63.129.17
+2000::1 2001:200::1 2606:4700::1111 2a00:1450::1 3ffe::1 2620:4f:8001::1
+""".split()  # noqa: SIM905 - shorter
+
+
+@pytest.mark.parametrize("text", DENIED)
+def test_addresses_that_are_not_public_are_denied(text: str) -> None:
+    assert not PUBLIC.allows(ipaddress.ip_address(text))
+
+
+@pytest.mark.parametrize("text", ALLOWED)
+def test_public_addresses_are_allowed(text: str) -> None:
+    assert PUBLIC.allows(ipaddress.ip_address(text))
+
+
+@pytest.mark.parametrize(
+    ("network", "address", "allowed"),
+    [
+        ("127.0.0.0/8", "127.0.0.1", True),
+        ("127.0.0.0/8", "::ffff:127.0.0.1", True),
+        ("127.0.0.0/8", "::ffff:10.0.0.1", False),
+        ("::ffff:10.0.0.0/104", "::ffff:10.0.0.1", True),
+        ("127.0.0.0/8", "::1", False),
+        ("127.0.0.0/8", "10.0.0.1", False),
+        ("::1/128", "::1", True),
+        ("fe80::/10", "fe80::1%1", False),
+        ("10.1.0.0/16", "8.8.8.8", True),
+    ],
+)
+def test_allowed_networks_open_what_they_contain(network: str, address: str, allowed: bool) -> None:
+    destinations = Destinations([ipaddress.ip_network(network)])
+    assert destinations.allows(ipaddress.ip_address(address)) is allowed
+
+
+def test_a_literal_is_judged_and_a_name_is_not() -> None:
+    PUBLIC.judge(parse_target("http://8.8.8.8/"))
+    PUBLIC.judge(parse_target("http://localhost/"))
+    for url in ("http://127.0.0.1/", "http://[::1]/", "http://[::ffff:7f00:1]/"):
+        with pytest.raises(DestinationNotAllowed):
+            PUBLIC.judge(parse_target(url))
+
+
+@pytest.mark.parametrize(
+    ("denied", "address", "allowed"),
+    [
+        ("8.8.8.0/24", "8.8.8.8", False),
+        ("8.8.8.0/24", "8.8.4.4", True),
+        ("8.8.8.0/24,2606:4700::/32", "2606:4700::1", False),
+        ("10.0.0.0/24", "10.0.0.1", False),
+        ("10.0.0.0/24", "::ffff:10.0.0.1", False),
+        ("10.0.0.0/24", "10.0.1.1", True),
+    ],
+)
+def test_a_denied_network_is_closed_whatever_is_open(
+    denied: str, address: str, allowed: bool
+) -> None:
+    destinations = Destinations(read_networks("10.0.0.0/8"), read_denied(denied))
+    assert destinations.allows(ipaddress.ip_address(address)) is allowed
+
+
+@pytest.mark.parametrize(
+    ("denied", "host", "allowed"),
+    [
+        ("db.example", "db.example", False),
+        ("DB.Example.", "db.example", False),
+        ("db.example", "www.db.example", True),
+        ("db.example", "db-example", True),
+        ("*.corp.example", "db.corp.example", False),
+        ("*.corp.example", "a.b.corp.example", False),
+        ("*.corp.example", "corp.example", True),
+        ("*.corp.example", "corp.example.org", True),
+        ("db-*", "db-1", False),
+        ("a.example, *.internal", "metadata.google.internal", False),
+        ("localhost", "localhost", False),
+        ("*", "anything.example", False),
+    ],
+)
+def test_a_denied_name_is_refused_before_it_is_looked_up(
+    denied: str, host: str, allowed: bool
+) -> None:
+    destinations = Destinations(denied=read_denied(denied))
+    assert destinations.allows_name(host) is allowed
+    if allowed:
+        destinations.judge(parse_target(f"http://{host}/"))
+    else:
+        with pytest.raises(DestinationNotAllowed):
+            destinations.judge(parse_target(f"http://{host.upper()}./"))
+
+
+@pytest.mark.parametrize(
+    ("url", "allowed"),
+    [
+        ("http://a.example/", True),
+        ("https://a.example/", True),
+        ("https://a.example:80/", True),
+        ("http://a.example:1024/", True),
+        ("http://a.example:65535/", True),
+        ("http://a.example:25/", False),
+        ("http://a.example:1023/", False),
+        ("http://8.8.8.8:22/", False),
+    ],
+)
+def test_without_a_setting_web_ports_and_high_ones_may_be_reached(url: str, allowed: bool) -> None:
+    if allowed:
+        Destinations().judge(parse_target(url))
+    else:
+        with pytest.raises(ValueError, match=r"only 80,443,1024-65535 may\.$"):
+            Destinations().judge(parse_target(url))
+
+
+def test_only_the_ports_that_are_named_may_be_reached() -> None:
+    destinations = Destinations(ports=read_ports("443, 8000-8001"))
+    allowed = {port for port in range(1, 65536) if destinations.allows_port(port)}
+    assert allowed == {443, 8000, 8001}
+
+
+@pytest.mark.parametrize("text", ["80,443,1024-65535", "1-65535", "8443"])
+def test_ports_are_shown_as_they_are_read(text: str) -> None:
+    assert ranges(read_ports(text)) == text
+    assert ranges(WEB_PORTS) == "80,443,1024-65535"
+
+
+@pytest.mark.parametrize("text", ["0", "65536", "https", "9-8", "1-", "-1", "1-2-3", "80;443"])
+def test_what_is_no_range_of_ports_is_a_sentence(text: str) -> None:
+    with pytest.raises(ValueError, match="is no port"):
+        read_ports(text)
+
+
+def test_networks_and_names_are_told_apart() -> None:
+    denied = read_denied("10.0.0.0/8, db.example, 8.8.8.8, fd00::/8, *.x, a1.example")
+    networks = ("10.0.0.0/8", "8.8.8.8/32", "fd00::/8")
+    assert denied == Denied(
+        tuple(ipaddress.ip_network(each) for each in networks), ("db.example", "*.x", "a1.example")
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["10.0.0.1/8", "10.1", "10.*", "2130706433", "0x7f.1", "a b", "http://a", "a/b", "b\u00fc.x"],
+)
+def test_what_would_deny_nothing_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        read_denied(text)

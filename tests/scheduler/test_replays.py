@@ -1,0 +1,402 @@
+"""Replays: new schedules of ended ones, each paid for once, and nothing lost on the way."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+
+from scheduler.errors import (
+    Conflict,
+    InsufficientCredits,
+    InvalidRequest,
+    KeyReused,
+    NotFound,
+)
+from scheduler.models import Delivery, Idempotency, Outcome, Request, Schedule, Status
+from scheduler.rollups import HOUR_MS
+from scheduler.store.schedules.listing import Selection
+from scheduler.store.schedules.replays import Verdict
+from tests.scheduler.letters import (
+    complete_all,
+    due_at,
+    fail,
+    letter_ids,
+    new_ids,
+    replay,
+    verdicts,
+)
+from tests.scheduler.scene import COMPLETED, CREDITS, FAILED, Scene, new_id
+
+DONE = Verdict.REPLAYED
+ONCE = Idempotency("key", "fingerprint")
+DAY_S = 24 * 3600
+MANY, AT_ONCE = 10_000, 1000
+
+
+async def replay_one(scene: Scene, schedule_id: str, once: Idempotency | None = None) -> str:
+    now_ms = await scene.clock.now_ms()
+    done = await scene.store.replayer.one(scene.account_id, schedule_id, due_at(now_ms), once)
+    [made] = new_ids(done)
+    return made
+
+
+async def test_a_replay_is_a_new_schedule_of_the_same_request(scene: Scene) -> None:
+    body = bytes(range(256)) * 3
+    [failed] = await fail(
+        scene,
+        url="http://example.com/a?b=%20",
+        headers={"X-B": "2", "Authorization": "Bearer secret", "x-a": "1"},
+        body=body,
+        delivery=Delivery.AT_MOST_ONCE,
+        expires_at_ms=2**42,
+        method_given=False,
+    )
+    before = (await scene.store.schedules.get(scene.account_id, failed)).request
+    made = await replay_one(scene, failed)
+    [request] = await complete_all(scene)
+    replayed = await scene.store.schedules.get(scene.account_id, made)
+    assert replayed.request == request
+    assert request.replay_of == failed
+    asked = msgspec.structs.replace(request, trigger_at_ms=before.trigger_at_ms, replay_of=None)
+    assert asked == before
+    assert list(request.headers) == list(before.headers)
+    assert replayed.created_at_ms > 0
+    assert made != failed
+    await scene.assert_sound()
+
+
+async def test_the_original_says_what_became_of_it_and_leaves_the_list(scene: Scene) -> None:
+    first, second = await fail(scene, 2)
+    made = await replay_one(scene, first)
+    original = await scene.store.schedules.get(scene.account_id, first)
+    assert (original.status, original.replayed_as) == (Status.FAILED, made)
+    assert await letter_ids(scene) == [second]
+    assert (await scene.holdings()).credits == CREDITS - 3
+    await scene.assert_sound()
+
+
+async def test_whatever_has_ended_can_be_replayed(scene: Scene) -> None:
+    completed = await scene.run(COMPLETED)
+    made = await replay_one(scene, completed)
+    assert await scene.status(made) is Status.SCHEDULED
+    assert (await scene.store.schedules.get(scene.account_id, completed)).replayed_as == made
+    await scene.assert_sound()
+
+
+async def test_a_replay_that_failed_is_a_dead_letter_itself(scene: Scene) -> None:
+    [failed] = await fail(scene)
+    made = await replay_one(scene, failed)
+    await scene.ack([await scene.claim_one()], FAILED)
+    assert await letter_ids(scene) == [made]
+    again = await replay_one(scene, made)
+    await complete_all(scene)
+    chain = await scene.store.schedules.get(scene.account_id, again)
+    assert chain.request.replay_of == made
+    assert await letter_ids(scene) == []
+    await scene.assert_sound()
+
+
+async def test_one_by_one_it_can_be_replayed_again(scene: Scene) -> None:
+    [failed] = await fail(scene)
+    first, second = await replay_one(scene, failed), await replay_one(scene, failed)
+    assert first != second
+    assert (await scene.store.schedules.get(scene.account_id, failed)).replayed_as == second
+    assert len(await complete_all(scene)) == 2
+    await scene.assert_sound()
+
+
+async def test_what_has_not_ended_is_refused(scene: Scene) -> None:
+    waiting, held = await scene.create(60_000), await scene.create()
+    await scene.claim_one()
+    before = await scene.holdings()
+    for schedule_id in (waiting, held):
+        with pytest.raises(Conflict, match="has not ended yet") as refused:
+            await replay_one(scene, schedule_id)
+        assert refused.value.status is Status.SCHEDULED
+    assert await scene.holdings() == before
+
+
+async def test_what_was_cancelled_is_refused(scene: Scene) -> None:
+    cancelled = await scene.create(60_000)
+    await scene.store.schedules.cancel(scene.account_id, cancelled)
+    with pytest.raises(Conflict, match="was cancelled, so what it would have sent is not kept"):
+        await replay_one(scene, cancelled)
+    assert (await scene.holdings()).credits == CREDITS
+
+
+async def test_what_is_unknown_or_anothers_is_not_found(scene: Scene) -> None:
+    other = Scene(scene.store, scene.clock, await scene.account("other"))
+    [theirs] = await fail(other)
+    before = await scene.holdings()
+    for schedule_id in (new_id(), theirs):
+        with pytest.raises(NotFound):
+            await replay_one(scene, schedule_id)
+    assert verdicts(await replay(scene, [theirs, new_id()])) == [Verdict.UNKNOWN] * 2
+    assert await scene.holdings() == before
+    assert await letter_ids(other) == [theirs]
+
+
+async def test_without_credits_nothing_is_replayed(scene: Scene) -> None:
+    [failed] = await fail(scene)
+    await scene.create_many(0, 1)
+    for _ in range(CREDITS - 1):
+        await scene.create(60_000)
+    with pytest.raises(InsufficientCredits):
+        await replay_one(scene, failed)
+    assert await letter_ids(scene) == [failed]
+    assert (await scene.store.schedules.get(scene.account_id, failed)).replayed_as is None
+    await scene.assert_sound()
+
+
+async def test_credits_that_reach_for_some_replay_the_first(scene: Scene) -> None:
+    failed = await fail(scene, 5)
+    for _ in range(CREDITS - 7):
+        await scene.create(60_000)
+    done = await replay(scene, failed)
+    assert verdicts(done) == [DONE, DONE, *[Verdict.UNPAID] * 3]
+    assert await letter_ids(scene) == failed[2:]
+    assert (await scene.holdings()).credits == 0
+    await scene.assert_sound()
+
+
+async def test_each_is_answered_on_its_own_and_in_order(scene: Scene) -> None:
+    failed = await fail(scene, 3)
+    completed = await scene.run(COMPLETED)
+    waiting, cancelled = await scene.create(60_000), await scene.create(60_000)
+    await scene.store.schedules.cancel(scene.account_id, cancelled)
+    await replay_one(scene, failed[1])
+    ids = [failed[0], new_id(), failed[1], waiting, completed, cancelled, failed[2]]
+    done = await replay(scene, ids)
+    assert verdicts(done) == [
+        DONE,
+        Verdict.UNKNOWN,
+        Verdict.REPLAYED_BEFORE,
+        Verdict.NOT_ENDED,
+        DONE,
+        Verdict.CANCELLED,
+        DONE,
+    ]
+    assert [each.original for each in done.each] == ids
+    for each in done.each:
+        if each.schedule_id is not None:
+            made = await scene.store.schedules.get(scene.account_id, each.schedule_id)
+            assert made.request.replay_of == each.original
+    await scene.assert_sound()
+
+
+async def test_in_bulk_each_is_replayed_once(scene: Scene) -> None:
+    failed = await fail(scene, 4)
+    first = await replay(scene, failed)
+    before = await scene.holdings()
+    assert verdicts(await replay(scene, failed)) == [Verdict.REPLAYED_BEFORE] * 4
+    assert await scene.holdings() == before
+    assert len(new_ids(first)) == 4
+
+
+async def test_one_that_is_named_twice_is_replayed_once(scene: Scene) -> None:
+    [failed] = await fail(scene)
+    done = await replay(scene, [failed, failed])
+    assert verdicts(done) == [DONE, Verdict.REPLAYED_BEFORE]
+    await scene.assert_sound()
+
+
+async def test_a_key_makes_a_repeat_harmless(scene: Scene) -> None:
+    [failed] = await fail(scene)
+    now_ms = await scene.clock.now_ms()
+    first = await scene.store.replayer.one(scene.account_id, failed, due_at(now_ms), ONCE)
+    again = await scene.store.replayer.one(scene.account_id, failed, due_at(now_ms + 99), ONCE)
+    assert not first.replayed
+    assert again == first._replace(replayed=True)
+    assert await scene.store.replayer.before(scene.account_id, ONCE) == again
+    assert (await scene.holdings()).credits == CREDITS - 2
+    await scene.assert_sound()
+
+
+async def test_a_key_tells_all_verdicts_again(scene: Scene) -> None:
+    failed = await fail(scene, 3)
+    waiting = await scene.create(60_000)
+    await replay_one(scene, failed[1])
+    ids = [waiting, *failed, new_id()]
+    first = await replay(scene, ids, ONCE)
+    assert verdicts(first) == [
+        Verdict.NOT_ENDED, DONE, Verdict.REPLAYED_BEFORE, DONE, Verdict.UNKNOWN,
+    ]  # fmt: skip
+    before = await scene.holdings()
+    assert await replay(scene, ids, ONCE) == first._replace(replayed=True)
+    assert await scene.store.replayer.before(scene.account_id, ONCE) == first._replace(
+        replayed=True
+    )
+    assert await scene.holdings() == before
+
+
+async def test_a_key_of_another_request_is_refused(scene: Scene) -> None:
+    failed = await fail(scene, 2)
+    await replay(scene, failed[:1], ONCE)
+    other = Idempotency("key", "another")
+    with pytest.raises(KeyReused):
+        await replay(scene, failed[1:], other)
+    with pytest.raises(KeyReused):
+        await scene.store.replayer.before(scene.account_id, other)
+    request = Request(1, "GET", "http://example.com")
+    with pytest.raises(KeyReused):
+        await scene.store.schedules.create_all(scene.account_id, [request], other)
+    assert await letter_ids(scene) == failed[1:]
+
+
+async def test_a_key_under_which_nothing_was_stored_is_free(scene: Scene) -> None:
+    waiting = await scene.create(60_000)
+    await replay(scene, [waiting, new_id()], ONCE)
+    assert await scene.store.replayer.before(scene.account_id, ONCE) is None
+    [failed] = await fail(scene)
+    assert verdicts(await replay(scene, [failed], ONCE)) == [DONE]
+
+
+async def test_at_once_with_one_key_only_one_happens(scene: Scene) -> None:
+    failed = await fail(scene, 5)
+    done = await asyncio.gather(*(replay(scene, failed, ONCE) for _ in range(4)))
+    assert len({tuple(new_ids(each)) for each in done}) == 1
+    assert sorted(each.replayed for each in done) == [False, True, True, True]
+    assert len(await complete_all(scene)) == 5
+    await scene.assert_sound()
+
+
+async def test_at_once_without_a_key_each_is_replayed_once(scene: Scene) -> None:
+    failed = await fail(scene, 20)
+    done = await asyncio.gather(*(replay(scene, failed) for _ in range(4)))
+    made = [name for each in done for name in new_ids(each)]
+    assert len(made) == len(set(made)) == 20
+    assert len(await complete_all(scene)) == 20
+    await scene.assert_sound()
+
+
+async def test_the_oldest_of_a_selection_are_replayed_and_the_cursor_goes_on(
+    scene: Scene,
+) -> None:
+    failed = await fail(scene, 7)
+    seen, wanted = [], Selection(limit=3)
+    while True:
+        done = await scene.store.replayer.failed(scene.account_id, wanted, due_at(1))
+        seen += [each.original for each in done.each]
+        if done.next_cursor is None:
+            break
+        wanted = wanted._replace(cursor=done.next_cursor)
+    assert seen == failed
+    assert await letter_ids(scene) == []
+    await scene.assert_sound()
+
+
+async def test_a_selection_is_by_url_and_period(scene: Scene) -> None:
+    first = await fail(scene, 3, url="http://example.com/1")
+    await scene.clock.pass_ms(2)
+    second = await fail(scene, 3, url="http://example.com/2")
+    replayer, account = scene.store.replayer, scene.account_id
+    ended = (await scene.store.schedules.get(account, second[0])).ended_at_ms
+    nothing = Selection(url="http://example.com/2", to_ms=ended)
+    assert (await replayer.failed(account, nothing, due_at(1))).each == []
+    done = await replayer.failed(account, Selection(url="http://example.com/2"), due_at(1))
+    assert [each.original for each in done.each] == second
+    assert await letter_ids(scene) == first
+
+
+async def test_a_selection_with_a_key_tells_which_they_were(scene: Scene) -> None:
+    failed = await fail(scene, 4)
+    replayer = scene.store.replayer
+    first = await replayer.failed(scene.account_id, Selection(limit=2), due_at(1), ONCE)
+    again = await replayer.failed(scene.account_id, Selection(limit=2), due_at(1), ONCE)
+    assert first.next_cursor is not None
+    assert again == first._replace(replayed=True)
+    assert await letter_ids(scene) == failed[2:]
+
+
+async def test_more_than_the_bytes_are_refused_and_nothing_is_done(scene: Scene) -> None:
+    failed = await fail(scene, 4, body=b'"' + b"x" * 1000 + b'"')
+    before = await scene.holdings()
+    with pytest.raises(InvalidRequest, match="larger than 3,000 bytes"):
+        await scene.store.replayer.by_id(scene.account_id, failed, due_at(1), most_bytes=3000)
+    assert await scene.holdings() == before
+    assert await letter_ids(scene) == failed
+
+
+async def test_a_replay_of_what_is_forgotten_meanwhile_is_not_found(fake_scene: Scene) -> None:
+    """It was there when it was read, and is not when the script comes."""
+    scene = fake_scene
+    failed = await fail(scene, 2)
+    before = await scene.holdings()
+    made = due_at(1)
+
+    def late(original: Schedule) -> Request:
+        scene.clock.ms += 168 * HOUR_MS + 1  # type: ignore[attr-defined]
+        return made(original)
+
+    with pytest.raises(NotFound):
+        await scene.store.replayer.one(scene.account_id, failed[0], late)
+    after = await scene.holdings()
+    assert (after.credits, after.waiting) == (before.credits, before.waiting)
+    await scene.assert_sound()
+
+
+async def test_a_replay_in_the_last_moment_is_whole(fake_scene: Scene) -> None:
+    scene = fake_scene
+    [failed] = await fail(scene, body=b'{"a": 1}')
+    await scene.clock.pass_ms(168 * HOUR_MS - 1)
+    made = await replay_one(scene, failed)
+    await scene.clock.pass_ms(5)
+    with pytest.raises(NotFound):
+        await scene.status(failed)
+    [request] = await complete_all(scene)
+    assert (request.body, request.replay_of) == (b'{"a": 1}', failed)
+    assert await scene.status(made) is Status.COMPLETED
+    await scene.assert_sound()
+
+
+async def test_what_was_replayed_is_kept_as_any_other_that_ended(fake_scene: Scene) -> None:
+    scene = fake_scene
+    [failed] = await fail(scene)
+    made = await replay_one(scene, failed)
+    await scene.clock.pass_ms(24 * HOUR_MS - 5)
+    found = await scene.store.schedules.get(scene.account_id, failed)
+    assert found.replayed_as == made
+    await scene.clock.pass_ms(10)
+    with pytest.raises(NotFound):
+        await scene.status(failed)
+    await scene.assert_sound()
+
+
+async def test_ten_thousand_are_replayed_while_new_ones_come(scene: Scene) -> None:
+    """None is lost and none doubled: each original has one replay, and all are fired."""
+    old = Outcome(Status.FAILED, 500, 1, "Internal Server Error")
+
+    async def fail_many(count: int) -> None:
+        await scene.create_many(count, 1)
+        while claimed := await scene.claim(most=500):
+            await scene.ack(claimed, old)
+
+    await fail_many(MANY)
+    due_ms = await scene.clock.now_ms() + 3_600_000
+    originals: list[str] = []
+
+    async def replay_all() -> None:
+        wanted = Selection(limit=AT_ONCE)
+        while True:
+            done = await scene.store.replayer.failed(scene.account_id, wanted, due_at(due_ms))
+            assert set(verdicts(done)) <= {DONE}
+            originals.extend(each.original for each in done.each)
+            if not done.each and done.next_cursor is None:
+                return
+            wanted = Selection(limit=AT_ONCE, cursor=done.next_cursor)
+
+    async def come() -> None:
+        for _ in range(5):
+            await fail_many(100)
+
+    await scene.store.accounts.grant(scene.account_id, MANY + 500)
+    await asyncio.gather(replay_all(), come())
+    await replay_all()
+    assert len(originals) == len(set(originals)) == MANY + 500
+    assert await letter_ids(scene) == []
+    waiting = await scene.store.client.zcard(scene.base + "waiting")
+    assert waiting == MANY + 500
+    assert (await scene.holdings()).credits == CREDITS
+    assert await scene.store.check() == []

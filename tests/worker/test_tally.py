@@ -1,0 +1,106 @@
+"""What a worker's fires are counted as."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler import ids
+from scheduler.models import Invocation, Outcome, Request, Status
+from worker.outcome import Failure, answered, failed, timed_out
+from worker.tally import NO_ANSWER, Tally, fires_per_s
+
+NOW_MS = 1_800_000_000_000
+COMPLETED = Outcome(Status.COMPLETED, 200, 7, "")
+
+
+def invocation(*, attempt: int = 1, due_in_ms: int = 0) -> Invocation:
+    """Of a schedule that was made at `NOW_MS`."""
+    [schedule_id] = ids.new_schedule_ids(1, NOW_MS)
+    request = Request(NOW_MS + due_in_ms, "GET", "http://example.com/")
+    return Invocation(0, "acc_00_x", schedule_id, "1", attempt, 0.0, request)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code"),
+    [
+        (answered(204, "", 3), 2),
+        (answered(101, "", 3), 1),
+        (answered(404, "", 3), 4),
+        (answered(599, "", 3), 5),
+        (answered(999, "", 3), 5),
+        (timed_out(30_000), NO_ANSWER),
+        (failed(Failure.REFUSED, 3), NO_ANSWER),
+    ],
+)
+def test_a_duration_is_counted_by_its_class(outcome: Outcome, code: int) -> None:
+    tally = Tally()
+    tally.note(invocation(), outcome, 0)
+    assert [of for of, each in tally.durations_ms.items() if each.count] == [code]
+    assert tally.durations_ms[code].total == outcome.response_time_ms
+
+
+@pytest.mark.parametrize(
+    ("outcome", "name"),
+    [
+        (timed_out(30_000), "timeout"),
+        *((failed(each), each.name.lower()) for each in Failure),
+        (Outcome(Status.FAILED, 0, 0, "whatever an account could make up"), "other"),
+    ],
+)
+def test_what_had_no_answer_is_counted_by_a_name_of_ours(outcome: Outcome, name: str) -> None:
+    tally = Tally()
+    tally.note(invocation(), outcome, None)
+    assert tally.failures == {name: 1}
+
+
+@pytest.mark.parametrize("failure", [Failure.EXPIRED, Failure.LOST])
+def test_what_was_not_tried_took_no_time(failure: Failure) -> None:
+    tally = Tally()
+    tally.note(invocation(), failed(failure), None)
+    assert tally.durations_ms[NO_ANSWER].count == 0
+
+
+@pytest.mark.parametrize(
+    ("attempt", "late_ms", "counted"), [(1, 3, [3]), (2, 3, []), (1, None, [])]
+)
+def test_lateness_is_of_first_attempts_that_were_sent(
+    attempt: int, late_ms: int | None, counted: list[int]
+) -> None:
+    tally = Tally()
+    tally.note(invocation(attempt=attempt), COMPLETED, late_ms)
+    assert tally.lateness_ms.count == len(counted)
+    assert tally.lateness_ms.total == sum(counted)
+
+
+@pytest.mark.parametrize(
+    ("due_in_ms", "late_ms", "ours_ms"),
+    [
+        (-3_600_000, 3_600_020, 20),  # it came an hour late
+        (-3_600_000, 3_605_000, 5_000),
+        (60_000, 5_000, 5_000),
+        (-3_600_000, 3_599_000, 0),  # clocks that differ
+    ],
+)
+def test_what_came_late_is_late_from_then_on(due_in_ms: int, late_ms: int, ours_ms: int) -> None:
+    tally = Tally()
+    tally.note(invocation(due_in_ms=due_in_ms), COMPLETED, late_ms)
+    assert tally.lateness_ms.total == ours_ms
+
+
+def test_the_mean_is_of_the_last_minute() -> None:
+    tally = Tally()
+    assert tally.recent_mean_s() == 0
+    for _ in range(10):
+        tally.note(invocation(), Outcome(Status.COMPLETED, 200, 500, ""), 0)
+    assert tally.recent_mean_s() == 0.5
+    for _ in range(59):
+        tally.recent_mean_s()
+    assert tally.recent_mean_s() == 0
+    tally.note(invocation(), Outcome(Status.COMPLETED, 200, 100, ""), 0)
+    assert tally.recent_mean_s() == pytest.approx(0.1)
+
+
+def test_slow_targets_let_a_worker_fire_less() -> None:
+    assert fires_per_s(2000, 4096, 0.0) == 2000
+    assert fires_per_s(2000, 4096, 0.5) == 2000
+    assert fires_per_s(2000, 4096, 10.0) == 409.6

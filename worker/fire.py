@@ -1,0 +1,112 @@
+"""A fire: one invocation in flight, from its claim to its outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from scheduler.models import Delivery, Invocation, Outcome
+from scheduler.targets import Target
+from worker.outcome import Failure, answered, failed
+from worker.wire import Wire
+
+Done = Callable[[Invocation, Outcome, float], None]
+"""Called once per fire with its outcome, and when its first byte was written: by the monotonic
+clock, in seconds, `NOT_SENT` if none was."""
+
+NOT_SENT = -1.0
+AT_MOST_ONCE = Delivery.AT_MOST_ONCE  # an enum's member takes a tenth of a microsecond to look up
+
+
+class Owner(Protocol):
+    """Whoever makes fires, as a fire knows it."""
+
+    limit_ms: int
+    limit_s: float
+
+    def free(self, wire: Wire) -> None:
+        """A connection is ready for another exchange."""
+
+    def connect(self, fire: Fire) -> None:
+        """The fire needs a connection that nothing went over yet, or is to wait for one."""
+
+    def end(self, fire: Fire, outcome: Outcome) -> None:
+        """It has its outcome, the first of which counts."""
+
+    def fail_internally(self, fire: Fire) -> None:
+        """It ends with the exception that is being handled right now."""
+
+    def note_resent(self, invocation: Invocation) -> None:
+        """An attempt was used up here that the store has not heard of."""
+
+
+class Fire(msgspec.Struct, eq=False):
+    """One invocation in flight: what its connection answers to, and what its deadline ends."""
+
+    firer: Owner
+    invocation: Invocation
+    target: Target
+    done: Done | None
+    started_s: float
+    deadline_s: float
+    sent_at_s: float = NOT_SENT
+    resent: bool = False
+    wire: Wire | None = None
+    steps: asyncio.Task[None] | None = None  # resolving and connecting, if it has to
+
+    def answered(self, wire: Wire, status_code: int, reason: str, reusable: bool) -> None:
+        """From the wire: the whole answer is here. The wire goes back before `done` fires anew."""
+        self.wire = None
+        try:
+            # At most once needs fresh connections: keeping its old ones would only pile them up.
+            if reusable and self.invocation.request.delivery is not AT_MOST_ONCE:
+                self.firer.free(wire)
+            else:
+                wire.abort()
+            self.firer.end(self, answered(status_code, reason, self.elapsed_ms()))
+        except Exception:
+            self.firer.fail_internally(self)
+
+    def broke(self, wire: Wire, failure: Failure, silent: bool) -> None:
+        """From the wire: there will be no answer on it.
+
+        A kept connection that dies without one byte of answer was most likely closed by the
+        target while it was idle, so the request is sent once more, as the next attempt.
+        """
+        self.wire = None
+        if silent and wire.exchanges > 1 and not self.resent:
+            self.resent = True
+            self.invocation.attempt += 1
+            self.firer.note_resent(self.invocation)
+            self.firer.connect(self)
+        else:
+            self.firer.end(self, failed(failure, self.elapsed_ms()))
+
+    @property
+    def account_id(self) -> str:
+        return self.invocation.account_id
+
+    @property
+    def is_over(self) -> bool:
+        return self.done is None
+
+    @property
+    def needs_fresh(self) -> bool:
+        """At most once: a kept connection may die unseen, and leave open whether it was sent."""
+        return self.resent or self.invocation.request.delivery is AT_MOST_ONCE
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether the target has had all of the request."""
+        wire = self.wire
+        return self.sent_at_s != NOT_SENT and (wire is None or wire.has_sent_all)
+
+    def elapsed_ms(self) -> int:
+        """At most the limit: what was answered while this process stood still was in time, as far
+        as anybody knows."""
+        elapsed_s = time.monotonic() - self.started_s
+        return round(elapsed_s * 1000) if elapsed_s < self.firer.limit_s else self.firer.limit_ms

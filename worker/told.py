@@ -1,0 +1,100 @@
+"""What a worker tells on its metrics port."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from metrics.common import common
+from metrics.families import Metric, counter, gauge, histogram
+from metrics.pulse import Pulse
+from worker.tally import NO_ANSWER
+
+if TYPE_CHECKING:
+    from worker.worker import Worker
+
+_MS = 0.001
+
+
+class WorkerSource:
+    """Of one process; `worker` gives None until its store was reached."""
+
+    def __init__(self, pulse: Pulse, worker: Callable[[], Worker | None]) -> None:
+        self._pulse = pulse
+        self._worker = worker
+
+    async def look(self) -> None:
+        """Nothing to ask for: a worker tells of itself alone."""
+
+    async def unready(self) -> str | None:
+        worker = self._worker()
+        if worker is None:
+            return "The store has not been reached yet."
+        return worker.unready
+
+    def families(self) -> Iterator[Metric]:
+        worker = self._worker()
+        yield from common("worker", self._pulse, worker.store if worker else None)
+        if worker is not None:
+            yield from _fires(worker)
+            yield from _claims(worker)
+
+
+def _fires(worker: Worker) -> Iterator[Metric]:
+    tally = worker.tally
+    attempts: dict[tuple[str, ...], float] = {("completed",): 0}
+    for code, counted in tally.durations_ms.items():
+        if code != NO_ANSWER:
+            attempts["completed" if code == 2 else f"answered_{code}xx",] = counted.count
+    for name, count in tally.failures.items():
+        attempts[name,] = count
+    yield counter(
+        "postdate_attempts",
+        "Fires that ended, by what came of them.",
+        attempts,
+        ("outcome",),
+    )
+    yield histogram(
+        "postdate_lateness_seconds",
+        "How long after it was due a request went out; first attempts only, and not the time before"
+        " a schedule was made.",
+        tally.lateness_ms,
+        scale=_MS,
+    )
+    yield histogram(
+        "postdate_target_duration_seconds",
+        "How long exchanges with targets took, by class of status code; none: without an answer.",
+        {
+            (f"{code}xx" if code != NO_ANSWER else "none",): counted
+            for code, counted in tally.durations_ms.items()
+        },
+        ("code",),
+        scale=_MS,
+    )
+
+
+def _claims(worker: Worker) -> Iterator[Metric]:
+    claimer, now = worker.claimer, worker.gauges()
+    yield gauge("postdate_in_flight", "Fires that are under way.", now.in_flight)
+    yield gauge(
+        "postdate_held", "Schedules that were claimed and have not been recorded.", now.held
+    )
+    yield gauge("postdate_slots", "Schedules that this worker may hold at a time.", now.slots)
+    yield gauge(
+        "postdate_connections",
+        "Connections to targets.",
+        {("busy",): now.connections - now.idle, ("idle",): now.idle},
+        ("state",),
+    )
+    yield gauge(
+        "postdate_shards_away",
+        "Shards of the store that this worker is out of touch with.",
+        now.shards_away,
+    )
+    yield counter("postdate_claims", "Claims that were answered.", claimer.claims)
+    yield counter("postdate_claimed", "Schedules that claims brought.", claimer.claimed)
+    yield counter(
+        "postdate_taken_over",
+        "Claimed schedules that another worker had held, which was lost or cut off.",
+        claimer.taken_over,
+    )
