@@ -17,9 +17,12 @@ MAX_OPENINGS = 64
 
 
 class Waiting(OfAccount, Protocol):
-    """What stands in line. `is_over`: it no longer wants a connection. `needs_fresh`: it may
-    not be given one that was used before. `resent`: its turn had come once before."""
+    """What stands in line, since `started_s` by the monotonic clock. `is_over`: it no longer
+    wants a connection. `needs_fresh`: it may not be given one that was used before. `resent`:
+    its turn had come once before."""
 
+    @property
+    def started_s(self) -> float: ...
     @property
     def is_over(self) -> bool: ...
     @property
@@ -157,7 +160,11 @@ class Openings(Generic[T]):
         place = self._places.get(origin)
         if place is None or place.open or place.opened_s > since_s:
             return []
-        gone = place.fresh.pop_until(since_s) + place.any.pop_until(since_s)
+
+        def is_gone(entry: T) -> bool:
+            return entry.started_s <= since_s
+
+        gone = place.fresh.pop_while(is_gone) + place.any.pop_while(is_gone)
         self.in_line -= len(gone)
         self._forget_empty(origin, place)
         return gone
@@ -171,7 +178,7 @@ class Openings(Generic[T]):
         """All those leave their lines."""
         left: list[T] = []
         for origin, place in list(self._places.items()):
-            left += place.fresh.pop_until(math.inf) + place.any.pop_until(math.inf)
+            left += place.fresh.pop_all() + place.any.pop_all()
             self._forget_empty(origin, place)
         self.in_line -= len(left)
         return left

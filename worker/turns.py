@@ -8,12 +8,10 @@ from typing import Generic, Protocol, TypeVar
 
 
 class OfAccount(Protocol):
-    """What stands in the line, since `started_s` by the monotonic clock."""
+    """What stands in the line."""
 
     @property
     def account_id(self) -> str: ...
-    @property
-    def started_s(self) -> float: ...
 
 
 T = TypeVar("T", bound=OfAccount)
@@ -30,7 +28,10 @@ class Turns(Generic[T]):
         return bool(self._lines)
 
     def add(self, entry: T) -> None:
-        self._lines.setdefault(entry.account_id, deque()).append(entry)
+        line = self._lines.get(entry.account_id)
+        if line is None:
+            line = self._lines[entry.account_id] = deque()
+        line.append(entry)
 
     def first(self) -> T:
         """Whose turn it is. Raises StopIteration if nobody waits."""
@@ -62,12 +63,18 @@ class Turns(Generic[T]):
                 return entry
         return None
 
-    def pop_until(self, moment_s: float) -> list[T]:
-        """All who came by a moment leave the line."""
+    def pop_while(self, is_gone: Callable[[T], bool]) -> list[T]:
+        """Of each account the first ones that are gone, up to one that is not, leave the line."""
         gone: list[T] = []
         for account_id, line in list(self._lines.items()):
-            while line and line[0].started_s <= moment_s:
+            while line and is_gone(line[0]):
                 gone.append(line.popleft())
             if not line:
                 del self._lines[account_id]
         return gone
+
+    def pop_all(self) -> list[T]:
+        """Nobody is left in the line."""
+        left = [entry for line in self._lines.values() for entry in line]
+        self._lines.clear()
+        return left
