@@ -24,6 +24,7 @@ from scheduler.errors import (
     NotFound,
     OutcomeUnknown,
     PostdateError,
+    QuotaExceeded,
     StoreError,
     Suspended,
 )
@@ -50,6 +51,7 @@ _PLAIN: tuple[tuple[type[PostdateError], int, dict[str, str] | None], ...] = (
     (Suspended, 403, None),
     (NotFound, 404, None),
     (BodyTooLarge, 413, None),
+    (QuotaExceeded, 413, None),
     (BodyEncoded, 415, {"accept-encoding": "identity"}),
     (KeyReused, 422, None),
     (Draining, 503, _RETRY),

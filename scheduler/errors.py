@@ -68,6 +68,16 @@ class InsufficientCredits(PostdateError):
         super().__init__("Insufficient credits")
 
 
+class QuotaExceeded(PostdateError):
+    """The account has as much stored as its plan allows; nothing was changed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Storage quota exceeded: your schedules take up as much as your plan allows, those that"
+            " wait and ended ones for as long as they are kept"
+        )
+
+
 class SettingsError(PostdateError):
     """A setting has a value that cannot be used; the sentence names it."""
 

@@ -73,7 +73,8 @@ class Schedule(msgspec.Struct, frozen=True):
 
     `executing` is true while a worker holds it; `outcome` and `ended_at_ms` are None until
     it has ended (a cancelled one has no outcome). `lateness_ms` is from triggerAt to the first
-    byte sent; None if none was. `replayed_as` is the last replay made of it.
+    byte sent; None if none was. `replayed_as` is the last replay made of it. `body_dropped`: it
+    had a body, which was not kept when it was cancelled.
     """
 
     schedule_id: str
@@ -85,6 +86,7 @@ class Schedule(msgspec.Struct, frozen=True):
     ended_at_ms: int | None = None
     lateness_ms: int | None = None
     replayed_as: str | None = None
+    body_dropped: bool = False
 
 
 class Outcome(msgspec.Struct, frozen=True):

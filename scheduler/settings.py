@@ -35,6 +35,7 @@ _CLOSE = 0.8  # of names that all begin alike
 # Where a customer's commands find a Postdate, and with which key.
 _OF_THE_COMMAND_LINE = {"POSTDATE_URL", "POSTDATE_API_KEY"}
 _RATES = {Plan.FREE: 10, Plan.PRO: 100, Plan.SCALE: 1000}
+_STORED_BYTES = {Plan.FREE: 64 * 2**20, Plan.PRO: 2**30, Plan.SCALE: 16 * 2**30}
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -83,6 +84,7 @@ class Settings(msgspec.Struct, frozen=True):
     max_memory_bytes: int | None = None
     store_malloc: str = "auto"
     rate_limits: dict[Plan, int] = msgspec.field(default_factory=lambda: dict(_RATES))
+    stored_bytes: dict[Plan, int] = msgspec.field(default_factory=lambda: dict(_STORED_BYTES))
     log_level: str = "info"
 
     @property
@@ -115,8 +117,15 @@ def from_environment(
             name, text = "--" + field.replace("_", "-"), flags[field]
         if text is not None:
             values[field] = _value(name, text, read)
-    limits = {plan: values.pop(f"rate_{plan}", default) for plan, default in _RATES.items()}
-    return Settings(**values, rate_limits=limits)
+    return Settings(
+        **{name: value for name, value in values.items() if name not in _BY_PLAN},
+        rate_limits=_by_plan(values, "rate", _RATES),
+        stored_bytes=_by_plan(values, "stored_bytes", _STORED_BYTES),
+    )
+
+
+def _by_plan(values: Mapping[str, Any], name: str, defaults: dict[Plan, int]) -> dict[Plan, int]:
+    return {plan: values.get(f"{name}_{plan}", default) for plan, default in defaults.items()}
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
@@ -253,5 +262,9 @@ _READERS: dict[str, Callable[[str], object]] = {
     "rate_free": _whole(1),
     "rate_pro": _whole(1),
     "rate_scale": _whole(1),
+    "stored_bytes_free": _whole(1),
+    "stored_bytes_pro": _whole(1),
+    "stored_bytes_scale": _whole(1),
     "log_level": _one_of("debug", "info", "warning", "error"),
 }
+_BY_PLAN = {f"{name}_{plan}" for name in ("rate", "stored_bytes") for plan in _RATES}

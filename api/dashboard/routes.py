@@ -38,6 +38,7 @@ from scheduler.errors import (
     NotFound,
     OutcomeUnknown,
     PostdateError,
+    QuotaExceeded,
     StoreError,
     Suspended,
 )
@@ -53,6 +54,7 @@ _TOLD: tuple[tuple[type[PostdateError], int, str], ...] = (
     (Forbidden, 403, "Refused"),
     (Suspended, 403, "Suspended"),
     (BodyTooLarge, 413, "Too large"),
+    (QuotaExceeded, 413, "No room left"),
     (BodyEncoded, 415, "Encoded"),
     (ClientDisconnected, 400, "Incomplete"),
 )

@@ -81,7 +81,7 @@ _ERRORS = {
     ),
     413: _Error(
         "TooLarge",
-        "The body is larger than allowed.",
+        "The body is larger than allowed, or the account has as much stored as its plan allows.",
         "The request body is larger than 262,144 bytes",
     ),
     415: _Error(

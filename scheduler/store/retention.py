@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from scheduler.models import Plan
 from scheduler.rollups import DAY_MS, HOUR_MS, MINUTE_MS, SECONDS_KEPT_MS
 from scheduler.settings import Settings
 
 
 class Retention(NamedTuple):
     """As the scripts are told: a day longer than promised, and reads are clipped to the promise.
+    `quotas`: plan, and what its schedules may weigh (bytes), by turns.
 
     An ended schedule is kept a minute at least, so that a repeated create finds it. A failed one is
     a dead letter for `failed_ms`, and never forgotten earlier than others are.
@@ -23,6 +25,7 @@ class Retention(NamedTuple):
     failed_ms: int
     failed_kept_ms: int
     failed_most: int
+    quotas: tuple[str | int, ...]
 
     @classmethod
     def of(cls, settings: Settings) -> Retention:
@@ -36,4 +39,9 @@ class Retention(NamedTuple):
             failed_ms=settings.failed_retention_ms,
             failed_kept_ms=max(settings.failed_retention_ms, schedule_ms),
             failed_most=settings.failed_max,
+            quotas=_flat(settings.stored_bytes),
         )
+
+
+def _flat(stored_bytes: dict[Plan, int]) -> tuple[str | int, ...]:
+    return tuple(each for quota in stored_bytes.items() for each in quota)

@@ -443,3 +443,16 @@ async def test_a_form_that_cannot_be_read_is_refused(browser: Browser) -> None:
         "/dashboard/keys", content=b"x" * 70_000, headers={"origin": ORIGIN}
     )
     assert answer.status_code == 413
+
+
+async def test_what_was_cancelled_with_a_body_cannot_be_run_again(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    cancelled = await schedule(dashboard, ada)
+    await dashboard.store.schedules.cancel(ada.account_id, cancelled)
+    page = await browser.get(f"/schedules/{cancelled}")
+    assert "Its body was not kept when it was cancelled." in page.text
+    assert "Run again" not in page.text
+    answer = await browser.write(f"/schedules/{cancelled}/again", once="x")
+    assert answer.status_code == 409
+    assert 'role="alert">Its body was not kept' in answer.text

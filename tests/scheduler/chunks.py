@@ -60,8 +60,10 @@ async def chunks(scene: Scene, sizes: Sequence[int]) -> list[str]:
 async def logged(scene: Scene) -> list[int]:
     """How many entries each chunk has, the oldest first; the count beside them agrees."""
     stream = await scene.store.client.xrange(scene.base + "log")
-    sizes = [len(unpack_chunk(fields[b"e"])) for _, fields in stream]
-    assert int(await scene.store.client.hget(scene.base + "logged", "n") or 0) == sum(sizes)
+    packed = [fields[b"e"] for _, fields in stream]
+    sizes = [len(unpack_chunk(each)) for each in packed]
+    counted = sum(max(size, -(-len(each) // 512)) for size, each in zip(sizes, packed, strict=True))
+    assert int(await scene.store.client.hget(scene.base + "logged", "n") or 0) == counted
     return sizes
 
 

@@ -84,6 +84,8 @@ async def test_what_was_changed_since_it_was_read_is_read_again(
         if reads == 1:
             key = f"{scene.base}s:{schedule_id[4:]}"
             await scene.store.client.hset(key, "r", pack_request(changed))
+            more = len(pack_request(changed)) - len(pack_request(old))
+            await scene.store.client.hincrby(scene.base + "account", "bytes", more)
         return found
 
     monkeypatch.setattr(schedules, "_stored", slowly)

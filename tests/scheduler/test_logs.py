@@ -361,3 +361,26 @@ async def test_the_page_before_a_page_is_found_from_its_first_entry(scene: Scene
     back = LogQuery(limit=3, descending=False, cursor=second.first_cursor)
     before = await read(scene.account_id, back)
     assert before.entries[::-1] == first.entries
+
+
+LONG = "https://example.com/hook"
+
+
+async def test_of_a_long_url_the_log_has_the_start_and_finds_it_by_the_whole(scene: Scene) -> None:
+    alike = [LONG.ljust(600, "a") + tail for tail in ("1", "2")]
+    urls = [*alike, LONG.ljust(512, "b"), LONG.ljust(513, "c")]
+    for url in urls:
+        await scene.run(url=url)
+    cancelled = await scene.create(60_000, url=alike[0])
+    await scene.store.schedules.cancel(scene.account_id, cancelled)
+    shown = [url if len(url) <= 512 else url[:511] + "…" for url in urls]
+    assert [entry.url for entry in await scene.log(descending=False)] == [*shown, shown[0]]
+    for url, is_shown, times in zip(urls, shown, (2, 1, 1, 1), strict=True):
+        assert [entry.url for entry in await scene.log(url=url)] == [is_shown] * times
+    assert await scene.log(url=LONG.ljust(600, "a") + "3") == []
+
+
+async def test_while_it_waits_a_long_url_is_told_as_it_is(scene: Scene) -> None:
+    url = LONG.ljust(2000, "a")
+    await scene.create(60_000, url=url)
+    assert [entry.url for entry in await scene.log(url=url)] == [url]

@@ -99,7 +99,8 @@ async def test_what_waits_is_never_forgotten(fake_scene: Scene) -> None:
 
 
 async def test_all_that_is_kept_for_a_time_has_an_end(scene: Scene) -> None:
-    """Of an account, only what it is and what it still waits for stays for ever."""
+    """Of an account, only what it is, what it still waits for, and what its next create has to take
+    off its count stays for ever."""
     await scene.run()
     cancelled = await scene.create()
     await scene.store.schedules.cancel(scene.account_id, cancelled)
@@ -109,15 +110,17 @@ async def test_all_that_is_kept_for_a_time_has_an_end(scene: Scene) -> None:
     async for key in scene.store.client.scan_iter(match=scene.base + "*"):
         if await scene.store.client.pttl(key) == -1:
             endless.add(key.decode()[len(scene.base) :].split(":")[0])
-    assert endless == {"account", "waiting", "s"}
+    assert endless == {"account", "expiring", "waiting", "s"}
 
 
 async def test_an_idle_accounts_log_and_rollups_expire(fake_scene: Scene) -> None:
     scene = fake_scene
     await scene.run()
     await scene.clock.pass_ms(31 * DAY_MS + 1)
-    names = [key async for key in scene.store.client.scan_iter(match=scene.base + "*")]
-    assert names == [f"{scene.base}account".encode()]
+    names = {key async for key in scene.store.client.scan_iter(match=scene.base + "*")}
+    assert names == {f"{scene.base}{each}".encode() for each in ("account", "expiring")}
+    await scene.create()
+    assert not await scene.store.client.exists(scene.base + "expiring")
 
 
 async def test_old_entries_go_when_new_ones_come(fake_scene: Scene) -> None:

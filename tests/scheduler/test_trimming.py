@@ -125,3 +125,12 @@ async def test_a_log_that_was_cut_says_from_when_on_it_is_whole(
         assert before.executed + after.executed == len(moments)
         if cut_ms >= whole_ms:
             assert after.executed == sum(cut_ms <= ms for ms in moments)
+
+
+async def test_long_urls_make_no_longer_log_than_short_ones(small_log: Scene) -> None:
+    """Each counts as an entry for each 512 bytes: two of them."""
+    scene = small_log
+    await scene.store.accounts.grant(scene.account_id, KEPT_ENTRIES)
+    for _ in range(KEPT_ENTRIES):
+        await scene.run(url="https://example.com/".ljust(2000, "a"))
+    assert len(await logged(scene)) == KEPT_ENTRIES // 2

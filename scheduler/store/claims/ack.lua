@@ -23,6 +23,7 @@
 --@include claims/token
 --@include log/append
 --@include schedules/failed
+--@include schedules/weight
 local prefix = KEYS[1]
 local ttl_ms, most = tonumber(ARGV[2]), tonumber(ARGV[3])
 local codes = {}
@@ -68,7 +69,7 @@ local function count(base, at, sums, spread)
 end
 
 local function record(base, schedules, first, at)
-  local key, ended_at, letters = base .. K.SCHEDULE, moment(at), {}
+  local key, ended_at, letters, weights = base .. K.SCHEDULE, moment(at), {}, {}
   for i, schedule in ipairs(schedules) do
     local outcome, kept_ms = ARGV[first + 3 * i - 1], ARGV[1]
     if has_failed(outcome) then
@@ -77,6 +78,10 @@ local function record(base, schedules, first, at)
     end
     redis.call('HSET', key .. schedule, 'o', ended_at .. outcome)
     redis.call('PEXPIRE', key .. schedule, kept_ms)
+    weights[kept_ms] = (weights[kept_ms] or 0) + stored_weight(key .. schedule)
+  end
+  for kept_ms, bytes in pairs(weights) do
+    note_expiring(base, bytes, now_ms + kept_ms)
   end
   if #letters > 0 then
     note_failed(base, letters, tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[1]))

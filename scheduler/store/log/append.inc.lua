@@ -17,7 +17,8 @@ local function trim(log, logged, oldest_ms, over, id, count)
       if kept then
         break
       end
-      removed, last = removed + entries_in(chunk[2][2]), chunk[1]
+      removed = removed + counted_entries(entries_in(chunk[2][2]), chunk[2][2])
+      last = chunk[1]
     end
     looks = looks + 1
   until kept or #old < 2 or looks == 64 or removed >= math.max(over, 2 * count)
@@ -34,6 +35,7 @@ end
 local function append(base, chunk, count, places, ttl_ms, most)
   local log, logged = base .. K.LOG, base .. K.LOGGED
   local oldest_ms = math.max(0, now_ms - ttl_ms)
+  count = counted_entries(count, chunk)
   local id = redis.call('XADD', log, '*', 'e', chunk)
   local entries = redis.call('HINCRBY', logged, 'n', count)
   trim(log, logged, oldest_ms, entries - most, id, count)

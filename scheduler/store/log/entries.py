@@ -20,6 +20,8 @@ from scheduler.store.schedules.stored import NUMBERS, STATUSES
 _encode = msgspec.msgpack.Encoder().encode
 # Longer URLs are not kept from one look to the next: the cache is bounded in bytes as well.
 _LONGEST_KEPT = 256
+# Of a longer URL the log has the start: it is kept for a month, and a cancellation costs nothing.
+LOGGED_URL_CHARACTERS = 512
 
 
 class StoredEntry(msgspec.Struct, array_like=True):
@@ -41,7 +43,8 @@ def entry(
     schedule_id: str, request: Request, outcome: Outcome | None, lateness_ms: int | None = None
 ) -> tuple[Any, ...]:
     """What the log keeps of an execution; of a cancellation, if there is no outcome."""
-    what = (ids.local(schedule_id), request.trigger_at_ms, request.url, request.method)
+    url = logged_url(request.url)
+    what = (ids.local(schedule_id), request.trigger_at_ms, url, request.method)
     if outcome is None:
         return (*what, NUMBERS[Status.CANCELLED])
     status, code = NUMBERS[outcome.status], outcome.status_code
@@ -51,6 +54,13 @@ def entry(
 def pack_entry(entry: tuple[Any, ...]) -> bytes:
     """One entry, for a script that makes a chunk of those that it records."""
     return _encode(entry)
+
+
+def logged_url(url: str) -> str:
+    """As the log has it. Which one a longer URL was, the index still knows, by its hash."""
+    if len(url) <= LOGGED_URL_CHARACTERS:
+        return url
+    return url[: LOGGED_URL_CHARACTERS - 1] + "…"
 
 
 def pack_chunk(entries: list[tuple[Any, ...]]) -> bytes:

@@ -11,6 +11,7 @@ from scheduler.store import keys
 from scheduler.store.clock import StoreClock
 from scheduler.store.log.entries import (
     log_entry,
+    logged_url,
     unended_entry,
     unpack_chunk,
     url_place,
@@ -135,6 +136,7 @@ class Logs:
 
     async def _read_ended(self, account_id: str, query: LogQuery, stretch: Span) -> Found[LogEntry]:
         stream = await self._shortest(keys.account(account_id), query)
+        wanted = query._replace(url=query.url and logged_url(query.url))
         found: list[tuple[Place, LogEntry]] = []
         reached: Place | None = stretch.after
         looked_at = 0
@@ -144,7 +146,7 @@ class Logs:
             for stream_id, packed in chunks:
                 entries = _entries_of(stream_id, packed, rest)
                 looked_at += max(1, len(entries))
-                found += [each for each in entries if query.wants_entry(each[1])]
+                found += [each for each in entries if wanted.wants_entry(each[1])]
             looked_at += _CHUNKS if len(chunks) == 0 else 0
             reached = stream_place(end, last=not stretch.down) if end else None
         return Found(found, reached)

@@ -15,6 +15,7 @@ from scheduler.models import Status
 from scheduler.store import keys
 from scheduler.store.connection import Client
 from scheduler.store.failures import translated
+from scheduler.store.operators.weights import Weights
 from scheduler.store.retention import Retention
 from scheduler.store.schedules.stored import ended_at_ms, ended_status
 from scheduler.store.server import Script, Server
@@ -90,12 +91,16 @@ async def _all(client: Client, server: Server, shards: int, kept: Retention) -> 
     found = [each async for each in _names(client)]
     found += [each async for each in _emails(client)]
     owners: dict[str, Owner] = {}
+    weights = Weights(client, server)
     for shard in range(shards):
         for local in await client.zrange(keys.shard(shard) + keys.ACCOUNTS, 0, -1):
             owner = await _owner(client, ids.account_id(shard, local.decode()))
             owners[keys.account(owner.account_id)] = owner
+            if not owner.leaving:
+                await weights.begin(owner.account_id)
             found += [each async for each in _account(client, server, shard, owner, kept)]
-    found += [each async for each in _schedules(client, server, owners, kept)]
+    found += [each async for each in _schedules(client, server, owners, kept, weights)]
+    found += await weights.faults()
     return list(dict.fromkeys(found))
 
 
@@ -193,7 +198,7 @@ async def _letters(client: Client, server: Server, account_id: str) -> AsyncIter
 
 
 async def _schedules(
-    client: Client, server: Server, owners: dict[str, Owner], kept: Retention
+    client: Client, server: Server, owners: dict[str, Owner], kept: Retention, weights: Weights
 ) -> AsyncIterator[str]:
     """Every schedule that is stored, by one walk through the whole store."""
     names = client.scan_iter(match=keys.schedule_pattern(), count=_SCAN_COUNT)
@@ -207,6 +212,7 @@ async def _schedules(
                 yield f"sch_{schedule} belongs to no account ({name})"
         for owner, schedules in by_account.items():
             if not owner.leaving:
+                await weights.add(owner.account_id, schedules)
                 for sentence in await _inspect(server, owner, schedules, kept):
                     yield sentence
 

@@ -1,10 +1,12 @@
 #!lua flags=allow-oom
--- Cancels a waiting schedule and gives its credit back, in one step. Safe to repeat with the same
+-- Cancels a waiting schedule and gives its credit back, in one step; of its request only a part is
+-- kept. Safe to repeat with the same
 -- operation for an hour.
 -- KEYS[1]  the account's prefix
 -- ARGV     schedule, operation, the packed request as the caller read it, packed outcome,
 --          how long the ended schedule is kept (ms), how long the log is kept (ms), most log
---          entries, chunk of one log entry, URL bucket, URL digest
+--          entries, chunk of one log entry, URL bucket, URL digest, what is kept of the
+--          request, packed
 -- Returns  {code, credits, outcome}: 1 cancelled, 0 no such schedule, -1 it has ended (the outcome
 --          says how), -2 a worker holds it, -3 it was changed since the caller read it
 --@include now
@@ -12,6 +14,7 @@
 --@include moment
 --@include accounts/ledger
 --@include log/append
+--@include schedules/weight
 local base, schedule, operation = KEYS[1], ARGV[1], ARGV[2]
 local account, key = base .. K.ACCOUNT, base .. K.SCHEDULE .. schedule
 
@@ -33,11 +36,13 @@ end
 local places = {'cancelled', '', ARGV[9], ARGV[10]}
 local at = append(base, ARGV[8], 1, places, tonumber(ARGV[6]), tonumber(ARGV[7]))
 local outcome = moment(at) .. ARGV[4]
-redis.call('HSET', key, 'o', outcome)
+redis.call('HSET', key, 'r', ARGV[11], 'o', outcome)
 redis.call('PEXPIRE', key, ARGV[5])
+note_expiring(base, weight_of(#ARGV[11]), now_ms + ARGV[5])
 redis.call('ZREM', base .. K.WAITING, schedule)
 redis.call('HDEL', base .. K.TRIED, schedule)
 redis.call('HINCRBY', account, 'spent', -1)
+redis.call('HINCRBY', account, 'bytes', #ARGV[11] - #stored[1])
 move_credits(base, 'refunded', 1, ARGV[6])
 note_done(base, operation, 3600000)
 return {1, redis.call('HINCRBY', account, 'credits', 1), outcome}

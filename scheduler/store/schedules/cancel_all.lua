@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
--- Cancels waiting schedules and gives their credits back, in one step; one that cannot be cancelled
+-- Cancels waiting schedules and gives their credits back, in one step; of their requests only a part
+-- is kept. One that cannot be cancelled
 -- keeps no other from it. Safe to repeat with the same operation for an hour.
 -- KEYS[1]  the account's prefix
 -- ARGV[1]  operation
--- ARGV[2]  packed outcome
--- ARGV[3]  how long an ended schedule is kept (ms)
--- ARGV[4]  how long the log is kept (ms)
--- ARGV[5]  most log entries
--- ARGV[6…] for each, none of them twice: schedule, the packed request as the caller read it, its packed log entry, URL
---          bucket, URL digest
+-- ARGV[2]  how long an ended schedule is kept (ms)
+-- ARGV[3]  how long the log is kept (ms)
+-- ARGV[4]  most log entries
+-- ARGV[5…] for each, none of them twice: schedule, the packed request as the caller read it, packed
+--          outcome, what is kept of the request, packed, its packed log entry, URL bucket, URL digest
 -- Returns  a character for each: 'c' cancelled, '0' no such schedule, '1' to '3' it has ended (the
 --          number of its status), 'h' a worker holds it, 'r' it was changed since the caller read it
 --@include now
@@ -16,11 +16,12 @@
 --@include moment
 --@include accounts/ledger
 --@include log/append
+--@include schedules/weight
 local base, operation = KEYS[1], KEYS[1] .. K.OPERATION .. ARGV[1]
 local account, key = base .. K.ACCOUNT, base .. K.SCHEDULE
 
 if redis.call('EXISTS', account) == 0 then
-  return string.rep('0', (#ARGV - 5) / 5)
+  return string.rep('0', (#ARGV - 4) / 7)
 end
 local done = redis.call('GET', operation)
 if done then
@@ -40,14 +41,17 @@ local function judged(schedule, request)
 end
 
 local codes, cancelled, entries = {}, {}, {}
+local kept, weight, less = {}, 0, 0 -- flat, outcome and request of each; what these weigh
 local urls, digests = {}, {} -- which URLs there are, and their digests by the bucket of the index
-for i = 6, #ARGV, 5 do
+for i = 5, #ARGV, 7 do
   local schedule = ARGV[i]
   local code = judged(schedule, ARGV[i + 1])
   codes[#codes + 1] = code
   if code == 'c' then
-    cancelled[#cancelled + 1], entries[#entries + 1] = schedule, ARGV[i + 2]
-    local bucket, digest = ARGV[i + 3], ARGV[i + 4]
+    cancelled[#cancelled + 1], entries[#entries + 1] = schedule, ARGV[i + 4]
+    kept[#kept + 1], kept[#kept + 2] = ARGV[i + 2], ARGV[i + 3]
+    weight, less = weight + weight_of(#ARGV[i + 3]), less + #ARGV[i + 1] - #ARGV[i + 3]
+    local bucket, digest = ARGV[i + 5], ARGV[i + 6]
     if not urls[bucket .. digest] then
       urls[bucket .. digest] = true
       digests[bucket] = (digests[bucket] or '') .. digest
@@ -60,17 +64,18 @@ if #cancelled > 0 then
   for bucket, digest in pairs(digests) do
     places[#places + 1], places[#places + 2] = bucket, digest
   end
-  local ttl_ms, most = tonumber(ARGV[4]), tonumber(ARGV[5])
+  local ttl_ms, most = tonumber(ARGV[3]), tonumber(ARGV[4])
   local at = append(base, packed_chunk(entries), #entries, places, ttl_ms, most)
-  local outcome = moment(at) .. ARGV[2]
-  for _, schedule in ipairs(cancelled) do
-    redis.call('HSET', key .. schedule, 'o', outcome)
-    redis.call('PEXPIRE', key .. schedule, ARGV[3])
+  for n, schedule in ipairs(cancelled) do
+    redis.call('HSET', key .. schedule, 'r', kept[2 * n], 'o', moment(at) .. kept[2 * n - 1])
+    redis.call('PEXPIRE', key .. schedule, ARGV[2])
   end
+  note_expiring(base, weight, now_ms + ARGV[2])
   each_thousand('ZREM', base .. K.WAITING, cancelled)
   each_thousand('HDEL', base .. K.TRIED, cancelled)
   redis.call('HINCRBY', account, 'spent', -#cancelled)
-  move_credits(base, 'refunded', #cancelled, ARGV[4])
+  redis.call('HINCRBY', account, 'bytes', -less)
+  move_credits(base, 'refunded', #cancelled, ARGV[3])
   redis.call('HINCRBY', account, 'credits', #cancelled)
 end
 local text = table.concat(codes)

@@ -102,12 +102,13 @@ class Canceller:
 
     async def _step(self, account_id: str, group: Sequence[Stored]) -> dict[str, str]:
         kept = self._retention
-        arguments: list[Argument] = [ids.new_operation(), stored.CANCELLATION, kept.schedule_ms]
+        arguments: list[Argument] = [ids.new_operation(), kept.schedule_ms]
         arguments += (kept.log_ms, kept.log_entries)
         for schedule, packed in group:
             name, request = schedule.schedule_id, schedule.request
             logged = pack_entry(entry(name, request, None))
-            arguments += (ids.local(name), packed, logged, *url_place(request.url))
+            arguments += (ids.local(name), packed, *stored.pack_cancelled(request))
+            arguments += (logged, *url_place(request.url))
         account = keys.account(account_id)
         codes = await self._server.repeated(
             lambda: self._server.write(_CANCEL_ALL, account, arguments)

@@ -2,6 +2,7 @@
 -- grows, by age and by number, so that no janitor is needed; an idle account's expires as a whole.
 
 --@include members
+--@include schedules/weight
 -- Whether a packed outcome is that of a failure: the status is the first in its array.
 local function has_failed(outcome)
   return string.byte(outcome, 2) == S.FAILED
@@ -19,7 +20,7 @@ local function trim_failed(base, count, oldest_ms, most, schedule_ms)
       if #gone >= over then
         break
       end
-      redis.call('PEXPIREAT', base .. K.SCHEDULE .. oldest[i], ended_ms + schedule_ms, 'LT')
+      forget_earlier(base, oldest[i], ended_ms + schedule_ms)
     end
     gone[#gone + 1] = oldest[i]
   end

@@ -13,9 +13,12 @@
 -- ARGV[7]  16 bytes that tell what was asked
 -- ARGV[8]  the first new schedule, in 16 bytes
 -- ARGV[9]  what else to keep with the key
--- ARGV[10…] for each: ended schedule, new schedule, triggerAt (ms), packed request
+-- ARGV[10] how many plans have a quota
+-- ARGV[11…] for each of these: plan, what its schedules may weigh (bytes)
+-- ARGV[…]  for each: ended schedule, new schedule, triggerAt (ms), packed request
 -- Returns  {now (us), code, text}: code 1: a digit for each in the text: 1 replayed, 0 it is not
---          kept any more, 2 it has not ended, 3 it was replayed before, 4 there is no credit for it;
+--          kept any more, 2 it has not ended, 3 it was replayed before, 4 there is no credit for it, 6 it would take the
+--          account over its quota;
 --          0: the same was asked before, and the text is what was kept: how many there were (2
 --          bytes), the first new schedule (16), the digits, what else was to be kept; -1: no such
 --          account; -2: something else was asked with this key before
@@ -23,11 +26,19 @@
 --@include due
 --@include members
 --@include accounts/ledger
+--@include schedules/weight
 local prefix, account, ttl_ms, again = KEYS[1], ARGV[1], ARGV[2], ARGV[4] == '1'
 local base = prefix .. account .. ':'
 local key, once = base .. K.SCHEDULE, ARGV[5] ~= '' and base .. K.ONCE .. ARGV[5]
 
-local left = tonumber(redis.call('HGET', base .. K.ACCOUNT, 'credits') or '-1')
+local about = redis.call('HMGET', base .. K.ACCOUNT, 'credits', 'plan', 'bytes', 'settled')
+local left, quota, first = tonumber(about[1] or '-1'), math.huge, 11 + 2 * ARGV[10]
+local bytes = stored_bytes(base, about[3], about[4])
+for i = 11, first - 1, 2 do
+  if ARGV[i] == about[2] then
+    quota = tonumber(ARGV[i + 1])
+  end
+end
 if left == -1 then
   return {now_us, -1, ''}
 end
@@ -41,7 +52,7 @@ end
 
 -- What speaks against making `new` of `ended`; nil if nothing does. That it is there already, made
 -- by this very call before, counts for more.
-local function fault(ended, new)
+local function fault(ended, new, weight)
   local stored, found = redis.call('HMGET', key .. ended, 'o', 'a'), nil
   if not stored[1] then
     found = redis.call('EXISTS', key .. ended) == 1 and '2' or '0'
@@ -49,6 +60,8 @@ local function fault(ended, new)
     found = '3'
   elseif left < 1 then
     found = '4'
+  elseif bytes + weight > quota then
+    found = '6'
   end
   if found and redis.call('EXISTS', key .. new) == 1 then
     return nil
@@ -56,16 +69,16 @@ local function fault(ended, new)
   return found
 end
 
-local codes, new, gone, earliest = {}, {}, {}, math.huge
-for i = 10, #ARGV, 4 do
-  local ended, made = ARGV[i], ARGV[i + 1]
-  local found = fault(ended, made)
+local codes, new, gone, earliest, more = {}, {}, {}, math.huge, 0
+for i = first, #ARGV, 4 do
+  local ended, made, weight = ARGV[i], ARGV[i + 1], weight_of(#ARGV[i + 3])
+  local found = fault(ended, made, weight)
   if not found and redis.call('HSETNX', key .. made, 'r', ARGV[i + 3]) == 1 then
-    left = left - 1
+    left, bytes, more = left - 1, bytes + weight, more + weight
     new[#new + 1], new[#new + 2] = ARGV[i + 2], made
     earliest = math.min(earliest, tonumber(ARGV[i + 2]))
     redis.call('HSET', key .. ended, 'a', made)
-    redis.call('PEXPIRE', key .. ended, ARGV[3], 'LT')
+    forget_earlier(base, ended, now_ms + ARGV[3])
     gone[#gone + 1] = ended
   end
   codes[#codes + 1] = found or '1'
@@ -78,6 +91,7 @@ if made > 0 then
   look_at(prefix, account, earliest)
   redis.call('HINCRBY', base .. K.ACCOUNT, 'credits', -made)
   redis.call('HINCRBY', base .. K.ACCOUNT, 'spent', made)
+  redis.call('HINCRBY', base .. K.ACCOUNT, 'bytes', more)
   move_credits(base, 'spent', made, ttl_ms)
 end
 if once and string.find(text, '1', 1, true) then

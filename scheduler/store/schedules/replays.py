@@ -16,6 +16,7 @@ from scheduler.errors import (
     InvalidRequest,
     KeyReused,
     NotFound,
+    QuotaExceeded,
 )
 from scheduler.models import Idempotency, Request, Schedule, Status
 from scheduler.store import keys
@@ -47,6 +48,7 @@ class Verdict(IntEnum):
     REPLAYED_BEFORE = 3
     UNPAID = 4
     CANCELLED = 5
+    NO_ROOM = 6
 
 
 SENTENCES = {
@@ -54,6 +56,7 @@ SENTENCES = {
     Verdict.NOT_ENDED: "The schedule has not ended yet",
     Verdict.REPLAYED_BEFORE: "The schedule was replayed already",
     Verdict.UNPAID: str(InsufficientCredits()),
+    Verdict.NO_ROOM: str(QuotaExceeded()),
     Verdict.CANCELLED: "The schedule was cancelled, so what it would have sent is not kept",
 }
 
@@ -126,9 +129,9 @@ class Replayer:
     ) -> Replays:
         """Replays one that has ended, whether it was replayed before or not.
 
-        Raises NotFound, Conflict, InsufficientCredits, KeyReused, StoreUnavailable (nothing was
-        changed), OutcomeUnknown, and whatever `made` raises. With `once`, safe to repeat for 24
-        hours; without, each call makes another.
+        Raises NotFound, Conflict, InsufficientCredits, QuotaExceeded, KeyReused, StoreUnavailable
+        (nothing was changed), OutcomeUnknown, and whatever `made` raises. With `once`, safe to
+        repeat for 24 hours; without, each call makes another.
         """
         found = await self._read(account_id, [schedule_id])
         done = await self._done(account_id, _judged([schedule_id], found, made), once, again=True)
@@ -227,6 +230,7 @@ class Replayer:
         else:
             arguments += (once_name(once), ONCE_KEPT_MS, asked(once))
             arguments += (ids.to_bytes(new[0]), what.note())
+        arguments += (len(kept.quotas) // 2, *kept.quotas)
         for original, schedule_id, request in zip(_sent(what), new, what.requests, strict=True):
             arguments += (ids.local(original), ids.local(schedule_id))
             arguments += (request.trigger_at_ms, stored.pack_request(request))
@@ -295,4 +299,6 @@ def _refusal(verdict: Verdict) -> Exception:
             return Conflict(sentence, Status.CANCELLED)
         case Verdict.UNPAID:
             return InsufficientCredits()
+        case Verdict.NO_ROOM:
+            return QuotaExceeded()
     return NotFound(sentence)

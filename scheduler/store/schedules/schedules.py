@@ -11,6 +11,7 @@ from scheduler.errors import (
     InsufficientCredits,
     KeyReused,
     NotFound,
+    QuotaExceeded,
     StoreUnavailable,
 )
 from scheduler.models import Idempotency, Request, Schedule, Status
@@ -45,8 +46,8 @@ _CANCEL = Script("schedules/cancel")
 _CHANGE = Script("schedules/change")
 
 # What the scripts answer; their headers say it at length.
-_NO_ACCOUNT, _KEY_REUSED = -1, -2
-_DONE, _NO_SUCH, _ENDED, _HELD = 1, 0, -1, -2
+_NO_ACCOUNT, _KEY_REUSED, _TOO_MUCH = -1, -2, -3
+_DONE, _NO_SUCH, _ENDED, _HELD, _GROWN_TOO_MUCH = 1, 0, -1, -2, -4
 
 
 class _Group(NamedTuple):
@@ -71,9 +72,9 @@ class Schedules:
     async def create(self, account_id: str, request: Request) -> str:
         """Stores a schedule, takes its credit, and returns its new id.
 
-        Raises InsufficientCredits, NotFound (the account), StoreUnavailable (nothing was
-        changed) or OutcomeUnknown. Each call makes another schedule; within one call, repeats
-        after a lost reply do not.
+        Raises InsufficientCredits, QuotaExceeded, NotFound (the account), StoreUnavailable
+        (nothing was changed) or OutcomeUnknown. Each call makes another schedule; within one call,
+        repeats after a lost reply do not.
         """
         created = await self.create_all(account_id, [request])
         return created.schedule_ids[0]
@@ -89,7 +90,8 @@ class Schedules:
 
         With `once`, safe to repeat for 24 hours: a later call with the same key is answered with
         what the first one stored. Raises as `create` does, and KeyReused if the key came with
-        another fingerprint. InsufficientCredits only if not even one could be stored.
+        another fingerprint. InsufficientCredits only if not even one could be stored;
+        QuotaExceeded if those that the credits reach for would be too much together.
 
         `now_ms` is when they were asked for, if that was decided before: they are created then.
         """
@@ -114,6 +116,8 @@ class Schedules:
             raise KeyReused
         if reply == _NO_ACCOUNT:
             raise NotFound(f"There is no account {account_id}.")
+        if reply == _TOO_MUCH:
+            raise QuotaExceeded
         if reply == 0:
             raise InsufficientCredits
         self.created += reply
@@ -166,9 +170,9 @@ class Schedules:
     ) -> Schedule:
         """Replaces what a waiting schedule asks for; `changed` makes the new request of the old.
 
-        Raises NotFound, Conflict if it has ended or a worker holds it, and whatever `changed`
-        raises; then nothing was changed. Two changes are applied one after the other. Safe to
-        repeat after a lost reply.
+        Raises NotFound, Conflict if it has ended or a worker holds it, QuotaExceeded, and whatever
+        `changed` raises; then nothing was changed. Two changes are applied one after the other.
+        Safe to repeat after a lost reply.
         """
         operation = ids.new_operation()
         shard, account = keys.parts(account_id)
@@ -177,6 +181,7 @@ class Schedules:
             request = changed(stored.unpack_request(packed))
             arguments: list[Argument] = [account, ids.local(schedule_id), operation, packed]
             arguments += (stored.pack_request(request), request.trigger_at_ms)
+            arguments += self._retention.quotas
             code, outcome = await self._written(_CHANGE, keys.shard(shard), arguments)
             if code == _DONE:
                 return stored.schedule(schedule_id, request)
@@ -194,9 +199,10 @@ class Schedules:
             packed, *_ended = await self._stored(account_id, schedule_id)
             request = stored.unpack_request(packed)
             arguments: list[Argument] = [ids.local(schedule_id), operation, packed]
-            arguments += (stored.CANCELLATION, kept.schedule_ms, kept.log_ms, kept.log_entries)
+            outcome_then, packed_then = stored.pack_cancelled(request)
+            arguments += (outcome_then, kept.schedule_ms, kept.log_ms, kept.log_entries)
             arguments.append(pack_chunk([entry(schedule_id, request, None)]))
-            arguments += url_place(request.url)
+            arguments += (*url_place(request.url), packed_then)
             code, credits, outcome = await self._written(
                 _CANCEL, keys.account(account_id), arguments
             )
@@ -235,7 +241,9 @@ class Schedules:
         return creator
 
     async def _create(self, shard: int, groups: list[_Group]) -> list[Any]:
-        arguments: list[Argument] = [self._retention.log_ms, ONCE_KEPT_MS]
+        quotas = self._retention.quotas
+        arguments: list[Argument] = [self._retention.log_ms, ONCE_KEPT_MS, len(quotas) // 2]
+        arguments += quotas
         for group in groups:
             arguments += group.arguments
         now_us, replies = await self._written(_CREATE, keys.shard(shard), arguments)
@@ -252,6 +260,8 @@ def _refuse(code: int, outcome: bytes) -> None:
         raise Conflict(f"The schedule is {ended} already", ended)
     if code == _HELD:
         raise Conflict("Execution has started", Status.SCHEDULED)
+    if code == _GROWN_TOO_MUCH:
+        raise QuotaExceeded
 
 
 def _unknown() -> NotFound:

@@ -1,0 +1,16 @@
+#!lua flags=no-writes
+-- What schedules of an account weigh.
+-- KEYS[1]  the account's prefix
+-- ARGV     the schedules
+-- Returns  {now (us), for each: its weight (bytes; 0: it is gone), when it is forgotten (ms; below 0:
+--          that is not known yet); two values, flat}
+--@include now
+--@include schedules/weight
+local found = {}
+for _, schedule in ipairs(ARGV) do
+  local key = KEYS[1] .. K.SCHEDULE .. schedule
+  local there = redis.call('EXISTS', key) == 1
+  found[#found + 1] = there and stored_weight(key) or 0
+  found[#found + 1] = redis.call('PEXPIRETIME', key)
+end
+return {now_us, found}

@@ -1,0 +1,84 @@
+"""Whether the bytes that are counted of an account are those that its schedules weigh."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from scheduler.store import keys
+from scheduler.store.connection import Client
+from scheduler.store.server import Script, Server
+
+_HOUR_MS = 3_600_000
+_WEIGH = Script("operators/weigh")
+
+
+class _Counted(NamedTuple):
+    """What an account says of itself."""
+
+    ledger: list[bytes | None]
+    bytes: int
+    expiring: Counter[int]
+
+
+class Weights:
+    """Adds up what a walk through the whole store finds, and compares.
+
+    That takes a while, and nothing stands still for it: of an account in which anything was
+    created, changed or ended meanwhile, nothing is said.
+    """
+
+    def __init__(self, client: Client, server: Server) -> None:
+        self._client = client
+        self._server = server
+        self._now_ms = 0
+        self._before: dict[str, _Counted] = {}
+        self._unended: Counter[str] = Counter()
+        self._ended: dict[str, Counter[int]] = {}
+
+    async def begin(self, account_id: str) -> None:
+        """Before the walk."""
+        self._before[account_id] = await self._counted(account_id)
+        await self.add(account_id, [])
+
+    async def add(self, account_id: str, schedules: Sequence[str]) -> None:
+        now_us, found = await self._server.run(_WEIGH, keys.account(account_id), schedules)
+        self._now_ms = now_us // 1000
+        for weight, forgotten_ms in zip(found[::2], found[1::2], strict=True):
+            if forgotten_ms < 0:
+                self._unended[account_id] += weight
+            else:
+                hours = self._ended.setdefault(account_id, Counter())
+                hours[forgotten_ms // _HOUR_MS] += weight
+
+    async def faults(self) -> list[str]:
+        """A sentence for each account whose count is wrong."""
+        found = []
+        for account_id, before in self._before.items():
+            if await self._counted(account_id) == before:
+                found += [f"{account_id}: {fault}" for fault in self._faults(account_id)]
+        return found
+
+    def _faults(self, account_id: str) -> Iterator[str]:
+        counted = self._before[account_id]
+        unended = counted.bytes - counted.expiring.total()
+        if unended != self._unended[account_id]:
+            yield (
+                f"its unended schedules are counted as {unended} bytes, "
+                f"and weigh {self._unended[account_id]}"
+            )
+        ended = self._ended.get(account_id, Counter())
+        # What is forgotten in the present hour may be gone already.
+        for hour in sorted(ended.keys() | counted.expiring.keys()):
+            if hour > self._now_ms // _HOUR_MS and ended[hour] != counted.expiring[hour]:
+                told = f"counted as {counted.expiring[hour]} bytes, and weighs {ended[hour]}"
+                yield f"what is forgotten in hour {hour} is {told}"
+
+    async def _counted(self, account_id: str) -> _Counted:
+        base = keys.account(account_id)
+        names = ("granted", "credits", "spent", "bytes")
+        *ledger, weight = await self._client.hmget(base + keys.ACCOUNT, *names)
+        expiring = await self._client.hgetall(base + keys.EXPIRING)
+        hours = Counter({int(hour): int(bytes_) for hour, bytes_ in expiring.items()})
+        return _Counted(ledger, int(weight or 0), hours)

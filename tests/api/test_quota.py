@@ -1,0 +1,59 @@
+"""What an account may have stored, as its customers meet it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+
+from api.app import create_app
+from scheduler.models import Plan
+from scheduler.settings import Settings
+from scheduler.store import Store
+from tests.api.conftest import CREDITS, Api, client_of, payload
+
+FULL = {
+    "error": "Storage quota exceeded: your schedules take up as much as your plan allows, those"
+    " that wait and ended ones for as long as they are kept"
+}
+
+
+@pytest.fixture
+async def bounded(settings: Settings) -> AsyncIterator[Api]:
+    """An account that may have 10,000 bytes stored."""
+    settings = msgspec.structs.replace(settings, stored_bytes={Plan.FREE: 10_000})
+    settings = msgspec.structs.replace(settings, rate_limits={})
+    store = await Store.open(settings)
+    account = await store.accounts.create("first", credits=CREDITS, plan=Plan.FREE)
+    _, key = await store.accounts.create_key(account.account_id, "test")
+    app = create_app(settings, store)
+    async with client_of(app, key) as client:
+        yield Api(app, store, account, key, client)
+    await store.aclose()
+
+
+def large(size: int = 9000) -> dict[str, object]:
+    return payload(targetBody={"text": "x" * size})
+
+
+async def test_what_is_over_the_quota_is_a_413_and_costs_nothing(bounded: Api) -> None:
+    first = await bounded.create_id(**large())
+    headers = {"Idempotency-Key": "k"}
+    for path, body in (("", large()), ("/batch", {"schedules": [large(), payload()]})):
+        answer = await bounded.client.post(f"/schedule{path}", json=body, headers=headers)
+        assert (answer.status_code, answer.json()) == (413, FULL)
+    answer = await bounded.client.patch(
+        f"/schedule/{first}", json={"targetBody": {"a": "x" * 9990}}
+    )
+    assert (answer.status_code, answer.json()) == (413, FULL)
+    await bounded.holds(credits=CREDITS - 1, waiting={first})
+
+
+async def test_a_cancellation_makes_room_and_keeps_no_body(bounded: Api) -> None:
+    first = await bounded.create_id(**large())
+    assert (await bounded.client.delete(f"/schedule/{first}")).status_code == 200
+    told = (await bounded.client.get(f"/schedule/{first}")).json()
+    assert (told["status"], told["targetMethod"], told["targetBody"]) == ("cancelled", "POST", None)
+    second = await bounded.create_id(**large())
+    await bounded.holds(credits=CREDITS - 1, waiting={second})
