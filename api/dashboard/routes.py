@@ -22,6 +22,8 @@ from api.dashboard.moved import HANDLERS as MOVED
 from api.dashboard.overview import HANDLERS as OVERVIEW
 from api.dashboard.render import sentence
 from api.dashboard.requests.actions import HANDLERS as ACTIONS
+from api.dashboard.requests.bulk import HANDLERS as BULK
+from api.dashboard.requests.composer import HANDLERS as COMPOSER
 from api.dashboard.requests.entry import HANDLERS as ENTRY
 from api.dashboard.requests.list import HANDLERS as LIST
 from api.dashboard.session import SIGN_IN, NotSignedIn, back_cookie, seen, signed_in
@@ -72,6 +74,8 @@ def dashboard_router() -> Router:
         SIGNIN,
         OVERVIEW,
         LIST,
+        COMPOSER,
+        BULK,
         ENTRY,
         ACTIONS,
         KEYS,

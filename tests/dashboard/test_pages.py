@@ -34,9 +34,9 @@ async def schedule(
     return await dashboard.store.schedules.create(account.account_id, request)
 
 
-async def execute(dashboard: Dashboard, account: Account, status: int = 200) -> str:
+async def execute(dashboard: Dashboard, account: Account, status: int = 200, url: str = URL) -> str:
     """A schedule that was due, and was answered so."""
-    schedule_id = await schedule(dashboard, account, -1000)
+    schedule_id = await schedule(dashboard, account, -1000, url)
     shard = int(account.account_id.split("_")[1])
     batch = await dashboard.store.claims.claim(shard, lease_ms=15_000, most=10)
     kind = Status.COMPLETED if status == 200 else Status.FAILED

@@ -16,7 +16,7 @@ from api.dashboard.session import Viewer, zone_of
 from api.payload import parse_change
 from api.service import HttpRequest, service_of
 from scheduler.errors import Conflict, InvalidRequest
-from scheduler.models import Idempotency, Status
+from scheduler.models import Idempotency, Request, Schedule, Status
 from scheduler.times import format_iso8601
 
 
@@ -55,15 +55,21 @@ async def run_again(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
     one."""
     viewer, form = await written(request)
     store = service_of(request).store
-    before = await store.schedules.get(viewer.account_id, schedule_id)
-    again = msgspec.structs.replace(
-        before.request, trigger_at_ms=store.clock.now_ms(), expires_at_ms=None
-    )
     fingerprint = hashlib.sha256(schedule_id.encode()).hexdigest()
     once = Idempotency(f"dashboard {form.get('once', '')}", fingerprint)
-    created = await store.schedules.create_all(viewer.account_id, [again], once)
+    try:
+        done = await store.replayer.one(
+            viewer.account_id, schedule_id, lambda each: again(each, store.clock.now_ms()), once
+        )
+    except Conflict as conflict:
+        return await _refused(request, viewer, schedule_id, 409, conflict)
     words = "This is a new schedule of the same request; it took one credit."
-    return await _done(request, viewer, created.schedule_ids[0], words)
+    return await _done(request, viewer, done.each[0].schedule_id or schedule_id, words)
+
+
+def again(schedule: Schedule, now_ms: int) -> Request:
+    """The request of a replay: due now, without expiry."""
+    return msgspec.structs.replace(schedule.request, trigger_at_ms=now_ms, expires_at_ms=None)
 
 
 def utc_text(request: HttpRequest, text: str) -> str:
