@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from api.fields import SHOWN, moment
 from scheduler.errors import FieldError
 from scheduler.ids import invocation_id
-from scheduler.models import LogEntry, Schedule, Status, Usage
+from scheduler.models import LogEntry, LogStatus, Schedule, Status, Usage
+from scheduler.store.schedules.cancelling import Cancelled
 from scheduler.times import format_iso8601
 
 # What is said of them in the OpenAPI document; nothing is judged by it.
@@ -75,28 +77,36 @@ ScheduleBody = msgspec.defstruct(
         ("statusCode", int | None),
         ("responseTimeMs", int | None),
         ("errorMessage", str | None),
+        ("attempts", int),
+        ("nextAttemptAt", Moment | None),
     ],
     frozen=True,
 )
 ScheduleBody.__doc__ = (
     "A schedule as it was asked for, and how it stands. What is known of its outcome is null until "
-    "it has been executed."
+    "it has been executed, or an attempt has failed that is made again: then it is that attempt's, "
+    "and nextAttemptAt says when the next one is."
 )
 
 
 def schedule_body(schedule: Schedule) -> msgspec.Struct:
     """Of a cancelled one there is no outcome; a mask stands for what is secret."""
-    request, outcome = schedule.request, schedule.outcome
+    request, retry = schedule.request, schedule.retry
+    outcome, at_ms = schedule.outcome, schedule.ended_at_ms
+    if retry is not None:
+        outcome, at_ms = retry.outcome, retry.failed_at_ms
     return ScheduleBody(
         scheduleId=schedule.schedule_id,
         invocationId=invocation_id(schedule.schedule_id),
         status=schedule.status,
         createdAt=format_iso8601(schedule.created_at_ms),
         **{field.name: field.shown_of(request) for field in SHOWN},
-        executedAt=moment(schedule.ended_at_ms) if outcome else None,
+        executedAt=moment(at_ms) if outcome else None,
         statusCode=outcome.status_code if outcome else None,
         responseTimeMs=outcome.response_time_ms if outcome else None,
         errorMessage=outcome.error_message if outcome else None,
+        attempts=schedule.attempts,
+        nextAttemptAt=moment(retry.due_at_ms) if retry else None,
     )
 
 
@@ -106,10 +116,35 @@ class SchedulesBody(Body, frozen=True):
 
 
 class CancelledBody(Body, frozen=True):
+    """`cancelled`; or `failed`, with what the last attempt came to, if there was one."""
+
     schedule_id: ScheduleId
     credits_remaining: int
     message: str
     status: Status
+    status_code: int | UnsetType = UNSET
+    response_time_ms: int | UnsetType = UNSET
+    error_message: str | UnsetType = UNSET
+    attempts: int | UnsetType = UNSET
+
+    @classmethod
+    def of(cls, schedule_id: str, cancelled: Cancelled) -> CancelledBody:
+        left, stopped = cancelled
+        if stopped is None:
+            message = "Cancelled before execution; one credit was refunded"
+            return cls(schedule_id, left, message, Status.CANCELLED)
+        made = "1 attempt" if stopped.attempts == 1 else f"{stopped.attempts:,} attempts"
+        outcome = stopped.outcome
+        return cls(
+            schedule_id=schedule_id,
+            credits_remaining=left,
+            message=f"Stopped after {made}; no credit was refunded",
+            status=outcome.status,
+            status_code=outcome.status_code,
+            response_time_ms=outcome.response_time_ms,
+            error_message=outcome.error_message,
+            attempts=stopped.attempts,
+        )
 
 
 class CreditsBody(Body, frozen=True):
@@ -153,10 +188,12 @@ class LogEntryBody(Body, frozen=True):
     executed_at: Moment | None
     target_url: str
     target_method: str
-    status: Status
+    status: LogStatus
     status_code: int
     response_time_ms: int
     error_message: str
+    attempt: int
+    next_attempt_at: Moment | None
 
     @classmethod
     def of(cls, entry: LogEntry) -> LogEntryBody:
@@ -172,6 +209,8 @@ class LogEntryBody(Body, frozen=True):
             status_code=entry.status_code,
             response_time_ms=entry.response_time_ms,
             error_message=entry.error_message,
+            attempt=entry.attempt,
+            next_attempt_at=moment(entry.next_attempt_at_ms),
         )
 
 

@@ -11,7 +11,7 @@ from api.fields import Schema
 from api.findings import Findings, invalid, shown
 from api.rules import timestamp
 from scheduler.errors import FieldError, InvalidRequest
-from scheduler.models import Status
+from scheduler.models import LogStatus
 from scheduler.targets import MAX_URL_CHARACTERS
 
 DEFAULT_LIMIT = 50
@@ -147,7 +147,10 @@ _PAGE = (
 OF_SCHEDULES = (*PERIOD, _order("asc"), *_PAGE)
 OF_LOGS = (
     Parameter(
-        "status", one_of(*Status), {"type": "string", "enum": [*Status]}, "Only what stands so."
+        "status",
+        one_of(*LogStatus),
+        {"type": "string", "enum": [*LogStatus]},
+        "Only what stands so; `retrying` are attempts that failed and are made again.",
     ),
     Parameter(
         "targetUrl",

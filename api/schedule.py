@@ -16,7 +16,6 @@ from api.query import DEFAULT_LIMIT, OF_SCHEDULES
 from api.reading import read_body
 from api.service import HttpRequest
 from scheduler.ids import invocation_id
-from scheduler.models import Status
 from scheduler.store.schedules.once import Created
 from scheduler.times import format_iso8601
 
@@ -105,8 +104,9 @@ async def change_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> A
     status_code=200,
 )
 async def cancel_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> Answer:
-    """Cancels a schedule that still waits, and refunds its credit, once."""
+    """Cancels a schedule that still waits, and refunds its credit, once. One that was attempted and
+    waits for its next attempt is stopped: it has `failed` as the last attempt did, and nothing is
+    refunded."""
     call = await call_of(request)
-    remaining = await call.store.schedules.cancel(call.account_id, schedule_id)
-    message = "Cancelled before execution; one credit was refunded"
-    return Answer(200, CancelledBody(schedule_id, remaining, message, Status.CANCELLED))
+    cancelled = await call.store.schedules.cancel(call.account_id, schedule_id)
+    return Answer(200, CancelledBody.of(schedule_id, cancelled))

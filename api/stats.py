@@ -13,7 +13,7 @@ from api.bodies import CreditsBody, LogEntryBody, LogsBody, UsageBody
 from api.cursors import Walk
 from api.query import DEFAULT_LIMIT, OF_LOGS, PERIOD, bad_parameter
 from api.service import HttpRequest
-from scheduler.models import Status
+from scheduler.models import LogStatus
 from scheduler.settings import DAY_MS
 from scheduler.store.log.logs import LogQuery
 
@@ -71,7 +71,7 @@ def period(query: Mapping[str, int | None], now_ms: int) -> tuple[int, int]:
 def log_query(query: Mapping[str, Any]) -> LogQuery:
     """The page of the log that is asked for."""
     return LogQuery(
-        status=query["status"] and Status(query["status"]),
+        status=query["status"] and LogStatus(query["status"]),
         url=query["targetUrl"],
         from_ms=query["from"],
         to_ms=query["to"],

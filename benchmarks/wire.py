@@ -19,6 +19,7 @@ import cProfile
 import importlib
 import importlib.util
 import ipaddress
+import math
 import pstats
 import re
 import statistics
@@ -71,7 +72,7 @@ class _Burst:
     def start_one(self) -> None:
         if self.left_to_start:
             self.left_to_start -= 1
-            invocation = Invocation(0, "acc_00_x", SCHEDULE_ID, 0, "t", 1, 0, self.request)
+            invocation = Invocation(0, "acc_00_x", SCHEDULE_ID, "1", 1, math.inf, self.request, 0)
             self.firer.fire(invocation, self.ended)
 
     def ended(self, invocation: Invocation, outcome: Outcome, sent_at_s: float) -> None:

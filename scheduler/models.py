@@ -20,6 +20,17 @@ EXECUTED = frozenset({Status.COMPLETED, Status.FAILED})
 ENDED = EXECUTED | {Status.CANCELLED}
 
 
+class LogStatus(StrEnum):
+    """What an entry of the log tells: how a schedule stands, or (`RETRYING`) of an attempt that
+    failed and is made again."""
+
+    SCHEDULED = "scheduled"
+    RETRYING = "retrying"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
 class Delivery(StrEnum):
     """What happens to an invocation whose worker was lost: fired again, or given up."""
 
@@ -53,7 +64,8 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
     Stored as one msgpack array: the order of the fields is the stored format, so new ones
     go to the end, with a default. `body` is what is sent, of JSON the text exactly as it
     came in. A method that was not given is the default of the body, and follows it when that
-    changes. `replay_of` is the schedule that this is a replay of.
+    changes. `replay_of` is the schedule that this is a replay of. Of the delays between attempts
+    the last one repeats; None stands for the usual ones.
     """
 
     trigger_at_ms: int
@@ -66,15 +78,18 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
     method_given: bool = True
     body_kind: BodyKind = BodyKind.JSON
     replay_of: str | None = None
+    retries: int = 0
+    retry_delays_ms: tuple[int, ...] | None = None
 
 
 class Schedule(msgspec.Struct, frozen=True):
     """A schedule as it stands in the store.
 
     `executing` is true while a worker holds it; `outcome` and `ended_at_ms` are None until
-    it has ended (a cancelled one has no outcome). `lateness_ms` is from triggerAt to the first
-    byte sent; None if none was. `replayed_as` is the last replay made of it. `body_dropped`: it
-    had a body, which was not kept when it was cancelled.
+    it has ended (a cancelled one has no outcome). `retry` is what it waits for, or is at, after an
+    attempt that failed. `attempts` have been made, those of lost workers included. `lateness_ms` is
+    from when it was due to the first byte sent; None if none was. `replayed_as` is the last replay
+    made of it. `body_dropped`: it had a body, which was not kept when it was cancelled.
     """
 
     schedule_id: str
@@ -85,24 +100,49 @@ class Schedule(msgspec.Struct, frozen=True):
     outcome: Outcome | None = None
     ended_at_ms: int | None = None
     lateness_ms: int | None = None
+    attempts: int = 0
+    retry: Retry | None = None
     replayed_as: str | None = None
     body_dropped: bool = False
 
+    @property
+    def due_at_ms(self) -> int:
+        """When it goes out next: at triggerAt, or at the next attempt."""
+        return self.retry.due_at_ms if self.retry else self.request.trigger_at_ms
+
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How an execution ended. `status_code` is 0 and `error_message` says why if no answer came."""
+    """How an execution ended. `status_code` is 0 and `error_message` says why if no answer came.
+
+    `retry_after` is when the target wants to be asked again, in its own words; it is not stored.
+    """
 
     status: Status
     status_code: int
     response_time_ms: int
     error_message: str
+    retry_after: str = ""
+
+
+class Retry(msgspec.Struct, frozen=True):
+    """An attempt after one that failed: which retry it is, from 1, and when it is due; how many
+    attempts there were before, what the last of them came to, recorded at `failed_at_ms`, and how
+    late its first byte was."""
+
+    number: int
+    due_at_ms: int
+    attempts: int
+    outcome: Outcome
+    failed_at_ms: int
+    lateness_ms: int | None = None
 
 
 class Invocation(msgspec.Struct, eq=False):
     """One firing of one schedule, as the worker that claimed it holds it.
 
-    `attempt` counts from 1; 2 or more means that a worker which held it was lost, or that this one
-    had to send it again on a fresh connection.
+    `attempt` counts every sending, from 1; 2 or more means that it is a `retry`, that a worker
+    which held it was lost, or that this one had to send it again on a fresh connection. It is due
+    at triggerAt, or when the retry is.
     `token` names the lease: when it ends (us, the store's clock), or several such moments with a
     colon between if the reply to an extension was lost. `lease_until_s` is the moment of this
     process's monotonic clock until which it surely is ours. `size_bytes`: of the request as stored.
@@ -115,15 +155,18 @@ class Invocation(msgspec.Struct, eq=False):
     attempt: int
     lease_until_s: float
     request: Request
+    due_at_ms: int
     size_bytes: int = 0
+    retry: Retry | None = None
 
 
 class LogEntry(msgspec.Struct, frozen=True):
     """One line of the execution log; `executed_at_ms` is None while waiting and if cancelled.
 
-    `at_ms` is its moment on the log's timeline: of its end, or triggerAt while it waits.
-    `lateness_ms` is from triggerAt to the first byte sent; None if none was. `executing`: a worker
-    holds it.
+    `at_ms` is its moment on the log's timeline: when it was recorded, or is due while it waits.
+    `lateness_ms` is from when it was due to the first byte sent; None if none was. `attempt` says
+    which one it was, 0 if there was none; `next_attempt_at_ms` is when another is made.
+    `executing`: a worker holds it.
     """
 
     schedule_id: str
@@ -132,12 +175,14 @@ class LogEntry(msgspec.Struct, frozen=True):
     executed_at_ms: int | None
     url: str
     method: str
-    status: Status
+    status: LogStatus
     status_code: int = 0
     response_time_ms: int = 0
     error_message: str = ""
     at_ms: int = 0
     lateness_ms: int | None = None
+    attempt: int = 0
+    next_attempt_at_ms: int | None = None
     executing: bool = False
 
 

@@ -36,6 +36,11 @@ RESPONSE_BOUNDS_MS = (
 )
 
 
+# The buckets of the two histograms, by the names that a rollup has them by.
+_RESPONSES = tuple(f"{RESPONSE}{bucket}" for bucket in range(len(RESPONSE_BOUNDS_MS) + 1))
+_LATENESSES = tuple(f"{LATENESS}{bucket}" for bucket in range(len(LATENESS_BOUNDS_MS) + 1))
+
+
 class Range(NamedTuple):
     """Buckets `first` to `last` of one rollup, such as `hour:495412`."""
 
@@ -149,6 +154,14 @@ def lateness_bucket(lateness_ms: int) -> int:
 def response_bucket(response_ms: int) -> int:
     """Which bucket of the histogram an answer that took so long counts in."""
     return bisect_left(RESPONSE_BOUNDS_MS, response_ms)
+
+
+def buckets_of(response_ms: int, lateness_ms: int | None) -> list[str]:
+    """What an execution counts in of both histograms, by the names in a rollup."""
+    names = [_RESPONSES[response_bucket(response_ms)]]
+    if lateness_ms is not None:
+        names.append(_LATENESSES[lateness_bucket(lateness_ms)])
+    return names
 
 
 def kept_from(now_ms: int, retention_ms: int) -> int:

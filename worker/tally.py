@@ -65,7 +65,7 @@ class Tally:
 def since_created_ms(invocation: Invocation, late_ms: int) -> int:
     """The part of a lateness in which the schedule was there to be fired. Pure."""
     created_ms = ids.created_at_ms(invocation.schedule_id)
-    return max(0, min(late_ms, late_ms + invocation.request.trigger_at_ms - created_ms))
+    return max(0, min(late_ms, late_ms + invocation.due_at_ms - created_ms))
 
 
 def fires_per_s(most_per_s: int, slots: int, mean_s: float) -> float:

@@ -32,12 +32,12 @@ class _Turn:
 
     def first_us(self) -> int:
         """When its first is due, by the monotonic clock: never before it is by the server's."""
-        return self.invocations[0].request.trigger_at_ms * 1000 - self.ahead_us
+        return self.invocations[0].due_at_ms * 1000 - self.ahead_us
 
     def pop_due(self, now_us: int) -> list[Invocation]:
         due = []
         server_ms = (now_us + self.ahead_us) // 1000
-        while self.invocations and self.invocations[0].request.trigger_at_ms <= server_ms:
+        while self.invocations and self.invocations[0].due_at_ms <= server_ms:
             due.append(self.invocations.popleft())
         return due
 
@@ -107,7 +107,7 @@ class Wheel:
 
 
 def _due_ms(invocation: Invocation) -> int:
-    return invocation.request.trigger_at_ms
+    return invocation.due_at_ms
 
 
 def _now_us() -> int:

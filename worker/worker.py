@@ -200,7 +200,7 @@ class Worker:
         self._fired += 1
         late_ms = None
         if sent_at_s != NOT_SENT:
-            late_us = self._store.clock.at_us(sent_at_s) - invocation.request.trigger_at_ms * 1000
+            late_us = self._store.clock.at_us(sent_at_s) - invocation.due_at_ms * 1000
             late_ms = max(0, late_us // 1000)
             self._lateness.note(late_ms)
         self.tally.note(invocation, outcome, late_ms)

@@ -9,7 +9,7 @@ from urllib.parse import urlencode, urlsplit
 from api.dashboard.session import ROOT, Viewer
 from api.dashboard.shared import shared_by
 from api.service import HttpRequest, service_of
-from scheduler.models import LogEntry, Status
+from scheduler.models import LogEntry, LogStatus
 from scheduler.store import Store
 from scheduler.store.log.logs import LogQuery
 
@@ -51,7 +51,7 @@ async def failures_of(request: HttpRequest, viewer: Viewer, from_ms: int, to_ms:
 
 
 async def _read(store: Store, account_id: str, from_ms: int, to_ms: int) -> Failures:
-    query = LogQuery(status=Status.FAILED, from_ms=from_ms, to_ms=to_ms, limit=_PER_PAGE)
+    query = LogQuery(status=LogStatus.FAILED, from_ms=from_ms, to_ms=to_ms, limit=_PER_PAGE)
     entries: list[LogEntry] = []
     for _ in range(_PAGES):
         page = await store.logs.page(account_id, query)
@@ -79,5 +79,5 @@ def grouped(entries: Iterable[LogEntry], *, is_all: bool) -> Failures:
 
 
 def _address(host: str, answer: str) -> str:
-    query = {"status": Status.FAILED.value, "q": host, "answer": answer}
+    query = {"status": LogStatus.FAILED.value, "q": host, "answer": answer}
     return f"{ROOT}/requests?{urlencode(query)}"

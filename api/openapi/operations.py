@@ -31,6 +31,8 @@ _WAITING = {
     **_SCHEDULE,
     "status": "scheduled",
     **dict.fromkeys(("executedAt", "statusCode", "responseTimeMs", "errorMessage")),
+    "attempts": 0,
+    "nextAttemptAt": None,
 }
 _LOG_ENTRY = {
     "invocationId": _INVOCATION_ID,
@@ -44,6 +46,8 @@ _LOG_ENTRY = {
     "statusCode": 503,
     "responseTimeMs": 41,
     "errorMessage": "Service Unavailable",
+    "attempt": 1,
+    "nextAttemptAt": None,
 }
 _URL_ERROR = {"field": "targetUrl", "message": "It must be an absolute http or https URL."}
 

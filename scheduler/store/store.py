@@ -55,7 +55,7 @@ class Store:
         self.schedules = Schedules(server, self.clock, kept)
         self.failed = Failed(server, self.clock, kept)
         self.replayer = Replayer(server, self.clock, kept, self.failed)
-        self.canceller = Canceller(server, kept)
+        self.canceller = Canceller(server, kept, self.schedules)
         self.claims = Claims(server, self.clock, kept)
         self.logs = Logs(server, self.clock, kept)
         self.stats = Statistics(server, self.clock, kept)

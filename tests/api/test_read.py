@@ -58,6 +58,8 @@ async def test_a_schedule_comes_back_as_it_was_asked_for(api: Api) -> None:
         "delivery": "at-most-once",
         "expiresAt": written(MOMENT + timedelta(hours=1)),
         **dict.fromkeys(OUTCOME_NAMES),
+        "attempts": 0,
+        "nextAttemptAt": None,
     }
 
 

@@ -23,6 +23,7 @@ EXECUTED = LogEntry(
     status_code=404,
     response_time_ms=12,
     error_message="Not Found",
+    attempt=1,
 )
 
 
@@ -54,6 +55,8 @@ async def test_a_waiting_schedule_is_in_the_log_with_zeros(api: Api) -> None:
         "statusCode": 0,
         "responseTimeMs": 0,
         "errorMessage": "",
+        "attempt": 0,
+        "nextAttemptAt": None,
     }
 
 
@@ -91,6 +94,8 @@ async def test_an_executed_entry_goes_out_in_the_names_of_the_contract(
                 "statusCode": 404,
                 "responseTimeMs": 12,
                 "errorMessage": "Not Found",
+                "attempt": 1,
+                "nextAttemptAt": None,
             }
         ],
         "nextCursor": walk.given_out("def"),

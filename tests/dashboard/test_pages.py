@@ -450,9 +450,9 @@ async def test_what_was_cancelled_with_a_body_cannot_be_run_again(
 ) -> None:
     cancelled = await schedule(dashboard, ada)
     await dashboard.store.schedules.cancel(ada.account_id, cancelled)
-    page = await browser.get(f"/schedules/{cancelled}")
+    page = await browser.get(f"/requests/{cancelled}")
     assert "Its body was not kept when it was cancelled." in page.text
-    assert "Run again" not in page.text
-    answer = await browser.write(f"/schedules/{cancelled}/again", once="x")
+    assert "/again" not in page.text
+    answer = await browser.write(f"/requests/{cancelled}/again", once="x")
     assert answer.status_code == 409
-    assert 'role="alert">Its body was not kept' in answer.text
+    assert "what it would have sent is not kept" in answer.text

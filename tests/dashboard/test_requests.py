@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 
+import httpx
 import pytest
 
 from scheduler.models import Account, Request, Status
@@ -110,7 +111,8 @@ async def test_a_search_goes_on_by_itself_and_can_be_stopped(
     dashboard: Dashboard, ada: Account, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("api.dashboard.requests.listing._STEP_S", 0.0)
-    monkeypatch.setattr("scheduler.store.log.logs._BUDGET", 5)
+    monkeypatch.setattr("scheduler.store.log.logs._BUDGET", 1)
+    monkeypatch.setattr("scheduler.store.log.logs._CHUNKS", 4)
     wanted = await execute(dashboard, ada, url="https://example.com/rare")
     for _ in range(12):
         await execute(dashboard, ada)
@@ -214,10 +216,18 @@ async def test_many_are_moved_by_so_much_or_to_one_time(
     assert after == [each + 5_400_000 for each in before]
 
 
-async def post_many(browser: Browser, action: str, ids: list[str], **fields: str):  # type: ignore[no-untyped-def]
+async def post_many(browser: Browser, action: str, ids: list[str], **fields: str) -> httpx.Response:
     data = {"csrf": await browser.csrf(), "action": action, "id": ids, **fields}
     return await browser.client.post(
         "/dashboard/requests/bulk", data=data, headers={"origin": ORIGIN}
+    )
+
+
+async def composed(browser: Browser, **fields: str) -> httpx.Response:
+    return await browser.client.post(
+        "/dashboard/requests/new",
+        data={"csrf": await browser.csrf(), **fields},
+        headers={"origin": ORIGIN},
     )
 
 
@@ -236,7 +246,7 @@ async def test_a_request_is_composed_and_judged_as_the_api_does(
         "body": '{"n": 1.50}',
     }
     for _ in range(2):  # a form that is sent twice
-        made = await browser.write("/requests/new", **given)
+        made = await composed(browser, **given)
         assert made.status_code == 303
     assert await dashboard.store.accounts.credits(ada.account_id) == 99
     schedule_id = made.headers["location"].rpartition("/")[2]
@@ -246,14 +256,12 @@ async def test_a_request_is_composed_and_judged_as_the_api_does(
     assert "Scheduled, for one credit" in (await browser.client.get(made.headers["location"])).text
     again = html.unescape((await browser.get("/requests/new", like=schedule_id)).text)
     assert "X-Order: 8412" in again
-    refused = await browser.write(
-        "/requests/new", **given | {"url": "ftp://x", "headers": "Host: a"}
-    )
+    refused = await browser.write(**given | {"url": "ftp://x", "headers": "Host: a"})
     assert refused.status_code == 400
     assert "targetUrl" in refused.text
     assert "X-Order" not in refused.text
     assert "Host: a" in refused.text, "what was typed is kept"
-    plain = await browser.write("/requests/new", **given | {"body": "a=1", "once": "x"})
+    plain = await composed(browser, **given | {"body": "a=1", "once": "x"})
     schedule_id = plain.headers["location"].rpartition("/")[2]
     asked = (await dashboard.store.schedules.get(ada.account_id, schedule_id)).request
     assert asked.body == b"a=1"

@@ -14,7 +14,7 @@ from api.dashboard.requests.filters import Filter, read_filter
 from api.dashboard.session import our_page
 from api.dashboard.windows import WINDOWS, fitted, stretch_of
 from api.dashboard.zones import UTC, Zone, zone_named
-from scheduler.models import LogEntry, Status
+from scheduler.models import LogEntry, LogStatus
 from scheduler.times import format_iso8601, parse_iso8601
 
 NOW_MS = parse_iso8601("2026-11-21T16:38:05.123Z")
@@ -93,9 +93,9 @@ def test_an_address_says_all_of_a_filter_and_is_read_back() -> None:
 
 def test_a_list_has_the_latest_first_but_of_what_is_to_come_the_soonest() -> None:
     assert Filter().descends(NOW_MS)
-    assert not Filter(status=Status.SCHEDULED).descends(NOW_MS)
+    assert not Filter(status=LogStatus.SCHEDULED).descends(NOW_MS)
     assert not Filter(from_ms=NOW_MS + 1).descends(NOW_MS)
-    assert Filter(status=Status.SCHEDULED, order="desc").descends(NOW_MS)
+    assert Filter(status=LogStatus.SCHEDULED, order="desc").descends(NOW_MS)
     assert Filter().is_around_now(NOW_MS)
     assert not Filter(to_ms=NOW_MS - 1).is_around_now(NOW_MS)
 
@@ -147,7 +147,9 @@ def test_times_on_an_axis_are_round_where_its_viewer_is() -> None:
 
 def test_failures_are_grouped_by_host_and_answer() -> None:
     def entry(n: int, url: str, message: str) -> LogEntry:
-        return LogEntry("sch", 0, 0, n, url, "GET", Status.FAILED, error_message=message, at_ms=n)
+        return LogEntry(
+            "sch", 0, 0, n, url, "GET", LogStatus.FAILED, error_message=message, at_ms=n
+        )
 
     found = grouped(
         [

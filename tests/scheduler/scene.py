@@ -101,6 +101,14 @@ class Scene:
         acks = [Ack(each, outcome, late_ms) for each in invocations]
         return await self.store.claims.ack(self.shard, acks)
 
+    async def retry(
+        self, invocations: Sequence[Invocation], wait_ms: int, outcome: Outcome = FAILED
+    ) -> list[int]:
+        """Their attempts have failed, and the next ones are so much later than now."""
+        due_ms = await self.clock.now_ms() + wait_ms
+        acks = [Ack(each, outcome, 0, due_ms) for each in invocations]
+        return await self.store.claims.ack(self.shard, acks)
+
     async def run(self, outcome: Outcome = COMPLETED, **fields: Any) -> str:
         """A schedule created, claimed and acked; nothing else may be due."""
         schedule_id = await self.create(**fields)

@@ -55,7 +55,7 @@ async def test_a_release_puts_back_what_is_not_due_yet(scene: Scene) -> None:
     assert {await scene.visible_at_ms(each.schedule_id) for each in claimed} == {due_ms}
     assert await scene.claim() == []
     schedules = scene.store.schedules
-    assert await schedules.cancel(scene.account_id, cancelled) == CREDITS - 2
+    assert (await schedules.cancel(scene.account_id, cancelled)).credits == CREDITS - 2
     await schedules.change(scene.account_id, changed, _later)
     await scene.clock.pass_ms(max(0, due_ms - await scene.clock.now_ms()))
     invocation = await scene.claim_one()

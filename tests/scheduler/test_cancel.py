@@ -9,6 +9,7 @@ import pytest
 from scheduler import ids
 from scheduler.errors import Conflict, NotFound
 from scheduler.models import Request, Status
+from scheduler.store.schedules.cancelling import Cancelled
 from scheduler.store.schedules.stored import pack_request
 from tests.scheduler.scene import CREDITS, FAILED, URL, Holdings, Scene, new_id, settled
 
@@ -18,7 +19,7 @@ RACES_AT_ONCE = 50
 
 async def test_a_cancellation_gives_the_credit_back(scene: Scene) -> None:
     schedule_id = await scene.create(60_000)
-    assert await scene.store.schedules.cancel(scene.account_id, schedule_id) == CREDITS
+    assert (await scene.store.schedules.cancel(scene.account_id, schedule_id)).credits == CREDITS
     stored = await scene.store.schedules.get(scene.account_id, schedule_id)
     assert (stored.status, stored.executing, stored.outcome) == (Status.CANCELLED, False, None)
     [entry] = await scene.log()
@@ -48,7 +49,7 @@ async def test_of_parallel_cancellations_one_wins(scene: Scene) -> None:
             for _ in range(50)
         )
     )
-    assert sorted(type(each).__name__ for each in results) == ["Conflict"] * 49 + ["int"]
+    assert sorted(type(each).__name__ for each in results) == ["Cancelled"] + ["Conflict"] * 49
     assert await scene.holdings() == Holdings(CREDITS, 0, 0, 0, {"cancelled": 1})
     await scene.assert_sound()
 
@@ -62,7 +63,7 @@ async def test_a_cancellation_repeated_with_its_operation_is_done_once(
         monkeypatch.setattr(ids, "new_operation", lambda: operation)  # noqa: B023
         cancel = scene.store.schedules.cancel
         found.append(await settled(lambda: cancel(scene.account_id, schedule_id)))  # noqa: B023
-    assert found[:2] == found[3:] * 2 == [CREDITS] * 2
+    assert found[:2] == found[3:] * 2 == [Cancelled(CREDITS)] * 2
     assert isinstance(found[2], Conflict)
     assert await scene.holdings() == Holdings(CREDITS, 0, 0, 0, {"cancelled": 1})
     await scene.assert_sound()
@@ -120,7 +121,7 @@ async def test_what_a_lost_worker_held_cannot_be_cancelled_either(scene: Scene) 
 async def test_what_was_given_back_can_be_cancelled(scene: Scene) -> None:
     schedule_id = await scene.create()
     await scene.store.claims.release(scene.shard, [await scene.claim_one()])
-    assert await scene.store.schedules.cancel(scene.account_id, schedule_id) == CREDITS
+    assert (await scene.store.schedules.cancel(scene.account_id, schedule_id)).credits == CREDITS
     assert await scene.claim() == []
     await scene.assert_sound()
 
@@ -159,8 +160,8 @@ async def test_a_cancellation_racing_a_claim_has_exactly_one_winner(scene: Scene
             result = await settled(
                 lambda: scene.store.schedules.cancel(scene.account_id, schedule_id)
             )
-            assert isinstance(result, int | Conflict), result
-            if isinstance(result, int):
+            assert isinstance(result, Cancelled | Conflict), result
+            if isinstance(result, Cancelled):
                 cancelled.append(schedule_id)
 
         async def claim_and_ack(most: int) -> None:

@@ -155,7 +155,7 @@ async def test_statistics_begin_and_end_at_a_chunks_millisecond(scene: Scene) ->
             usage = await scene.store.stats.usage(scene.account_id, from_ms, to_ms)
             those = [entry for entry in entries if from_ms <= entry.at_ms < to_ms]
             assert usage.executed == len(those)
-            assert usage.failed == sum(entry.status is Status.FAILED for entry in those)
+            assert usage.failed == sum(entry.status == Status.FAILED for entry in those)
             assert usage.total_response_time_ms == sum(e.response_time_ms for e in those)
 
 

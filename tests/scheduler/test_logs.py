@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from scheduler.errors import InvalidRequest, NotFound
-from scheduler.models import LogEntry, Outcome, Request, Status
+from scheduler.models import LogEntry, LogStatus, Outcome, Request, Status
 from scheduler.store.log.entries import entry as entry_of
 from scheduler.store.log.entries import pack_chunk, url_place
 from scheduler.store.log.logs import LogPage, LogQuery
@@ -37,8 +37,8 @@ async def write(scene: Scene, entries: Sequence[tuple[int, int, Status, str]]) -
 
 def moment(entry: LogEntry, cancelled_at: dict[str, int]) -> int:
     """Where an entry belongs on the timeline."""
-    if entry.status is Status.SCHEDULED:
-        return entry.scheduled_at_ms
+    if entry.status is LogStatus.SCHEDULED:
+        return entry.next_attempt_at_ms or entry.scheduled_at_ms
     return entry.executed_at_ms or cancelled_at[entry.schedule_id]
 
 
@@ -62,6 +62,9 @@ async def mixed(scene: Scene) -> dict[str, int]:
             await scene.clock.pass_ms(3)
     for n in range(12):
         await scene.create(60_000 + n // 2, url=URLS[n % 3])
+    for n in range(4):
+        await scene.create(-2000, url=URLS[n % 3])
+        assert await scene.retry([await scene.claim_one()], 60_000 + n) == [1]
     return cancelled_at
 
 
@@ -69,10 +72,10 @@ async def mixed(scene: Scene) -> dict[str, int]:
 async def test_every_filter_in_both_orders_finds_what_a_plain_search_finds(scene: Scene) -> None:
     cancelled_at = await mixed(scene)
     everything = await scene.log()
-    assert len(everything) == 36
+    assert len(everything) == 36 + 2 * 4
     moments = sorted({moment(entry, cancelled_at) for entry in everything})
     chance = random.Random(7)
-    for status in (None, *Status):
+    for status in (None, *LogStatus):
         for url in (None, URLS[1], "https://example.com/none"):
             for _ in range(3):
                 from_ms, to_ms = (
@@ -113,7 +116,7 @@ async def test_a_full_page_at_the_very_end_has_no_cursor(scene: Scene) -> None:
 
 
 async def test_an_empty_log_is_an_empty_page(scene: Scene) -> None:
-    for status in (None, *Status):
+    for status in (None, *LogStatus):
         page = await scene.store.logs.page(scene.account_id, LogQuery(status=status))
         assert page == LogPage([], None)
 
@@ -321,9 +324,9 @@ async def test_a_part_of_the_url_is_found_among_what_ended_and_what_waits(scene:
     assert [each.url.lower().count("invoices") for each in found] == [1, 1, 1]
     assert found[0].schedule_id == waiting
     assert found[-1].schedule_id == wanted[0]
-    assert await scene.log(url_part="invoices", status=Status.FAILED) == []
-    [failed] = await scene.log(url_part="EXAMPLE.com/rep", status=Status.FAILED)
-    assert failed.status is Status.FAILED
+    assert await scene.log(url_part="invoices", status=LogStatus.FAILED) == []
+    [failed] = await scene.log(url_part="EXAMPLE.com/rep", status=LogStatus.FAILED)
+    assert failed.status is LogStatus.FAILED
 
 
 async def test_the_log_is_filtered_by_how_it_ended(scene: Scene) -> None:

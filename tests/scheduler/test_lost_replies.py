@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 
 from scheduler.errors import OutcomeUnknown, StoreError
-from scheduler.models import Idempotency, Plan
+from scheduler.models import Idempotency, Plan, Request
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.accounts.sessions import Purpose
@@ -91,7 +92,7 @@ async def test_a_create_that_never_arrived_changes_nothing(
 async def test_a_cancellation_refunds_once(scene: Scene, proxy: DroppingProxy, lost: int) -> None:
     schedule_id = await scene.create(60_000)
     proxy.drop_reply(script("schedules/cancel"), times=lost)
-    assert await scene.store.schedules.cancel(scene.account_id, schedule_id) == CREDITS
+    assert (await scene.store.schedules.cancel(scene.account_id, schedule_id)).credits == CREDITS
     assert proxy.dropped == lost
     assert await scene.holdings() == Holdings(CREDITS, 0, 0, 0, {"cancelled": 2})
     await scene.assert_sound()
@@ -199,6 +200,84 @@ async def test_an_ack_is_counted_once(
     assert await scene.ack(claimed) == [0, 0, 0]
     log = {"cancelled": 1, "completed": 3}
     assert await scene.holdings() == Holdings(CREDITS - 3, 3, 0, 0, log)
+    await scene.assert_sound()
+
+
+@pytest.mark.parametrize(("nth", "codes"), [(1, [0, 1, 1]), (2, [0, 0, 0])])
+async def test_an_attempt_that_is_made_again_is_recorded_once(
+    scene: Scene, proxy: DroppingProxy, nth: int, codes: list[int]
+) -> None:
+    """As above: one of three is recorded already, so that two calls are needed for the others."""
+    for _ in range(3):
+        await scene.create()
+    claimed = await scene.claim()
+    assert await scene.retry(claimed[:1], 60_000) == [1]
+    proxy.drop_reply(script("claims/retry"), nth=nth)
+    with pytest.raises(OutcomeUnknown):
+        await scene.retry(claimed, 60_000)
+    assert await scene.retry(claimed, 60_000) == codes
+    assert await scene.retry(claimed, 60_000) == [0, 0, 0]
+    log = {"cancelled": 1, "retrying": 3, "scheduled": 3}
+    assert await scene.holdings() == Holdings(CREDITS - 3, 3, 3, 0, log)
+    await scene.assert_sound()
+
+
+async def test_a_retry_whose_reply_was_lost_may_be_claimed_before_it_is_repeated(
+    scene: Scene, proxy: DroppingProxy
+) -> None:
+    await scene.create()
+    first = await scene.claim_one()
+    assert await scene.retry([], 0) == []
+    await scene.retry([first], 0)
+    second = await scene.claim_one()
+    proxy.drop_reply(script("claims/retry"))
+    with pytest.raises(OutcomeUnknown):
+        await scene.retry([second], 0)
+    third = await scene.claim_one()
+    assert await scene.retry([second], 0) == [0]
+    assert await scene.ack([third]) == [1]
+    log = {"cancelled": 1, "retrying": 2, "completed": 1}
+    assert await scene.holdings() == Holdings(CREDITS - 1, 1, 0, 0, log)
+    await scene.assert_sound()
+
+
+@pytest.mark.parametrize("lost", [1, 3])
+async def test_what_is_stopped_between_attempts_is_counted_once(
+    scene: Scene, proxy: DroppingProxy, lost: int
+) -> None:
+    other = await scene.create()
+    await scene.retry([await scene.claim_one()], 60_000)
+    await scene.store.schedules.cancel(scene.account_id, other)  # so that the script is known
+    schedule_id = await scene.create()
+    await scene.retry([await scene.claim_one()], 60_000)
+    proxy.drop_reply(script("schedules/stop"), times=lost)
+    stopped = await scene.store.schedules.cancel(scene.account_id, schedule_id)
+    assert (proxy.dropped, stopped.credits, stopped.stopped is not None) == (
+        lost,
+        CREDITS - 2,
+        True,
+    )
+    log = {"cancelled": 1, "retrying": 2, "failed": 2}
+    assert await scene.holdings() == Holdings(CREDITS - 2, 2, 0, 0, log)
+    await scene.assert_sound()
+
+
+async def test_a_next_attempt_is_moved_once(scene: Scene, proxy: DroppingProxy) -> None:
+    schedule_id = await scene.create()
+    await scene.retry([await scene.claim_one()], 60_000)
+    due_ms = await scene.clock.now_ms()
+
+    def moved(request: Request) -> Request:
+        return msgspec.structs.replace(request, trigger_at_ms=due_ms)
+
+    schedules = scene.store.schedules
+    await schedules.change(scene.account_id, await scene.create(60_000), lambda r: r)
+    proxy.drop_reply(script("schedules/change"), times=2)
+    changed = await schedules.change(scene.account_id, schedule_id, moved)
+    assert proxy.dropped == 2
+    assert changed == await schedules.get(scene.account_id, schedule_id)
+    assert changed.due_at_ms == due_ms
+    assert (await scene.claim_one()).attempt == 2
     await scene.assert_sound()
 
 

@@ -1,5 +1,5 @@
-"""Any order of creates, claims, acks, releases, extensions, cancellations and time: the store does
-what a model of a few lines does."""
+"""Any order of creates, claims, acks, retries, releases, extensions, changes, cancellations and
+time: the store does what a model of a few lines does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 )
 
 from scheduler.errors import Conflict, InsufficientCredits, OutcomeUnknown
-from scheduler.models import Invocation, Outcome, Plan, Status
+from scheduler.models import Invocation, Outcome, Plan, Request, Status
 from scheduler.settings import Settings
 from tests.scheduler.clocks import FakeClock, fakeredis_time
 from tests.scheduler.conftest import open_fake
@@ -43,14 +43,18 @@ LOOKS = 8
 
 
 class Modelled(msgspec.Struct):
-    """A schedule as it should be; `visible_at_us` is its lease's end while a worker holds it."""
+    """A schedule as it should be; `visible_at_us` is its lease's end while a worker holds it.
+    `recorded` are its attempts that failed and were made again: which retry came after each, how
+    many attempts there had been, how long the answer took."""
 
     account: int
-    trigger_at_ms: int
+    due_at_ms: int
     visible_at_us: int
     held: bool = False
     attempts: int = 0
     status: Status = Status.SCHEDULED
+    recorded: list[tuple[int, int, int]] = []
+    ended_ms: int = 0
 
     def is_held_by(self, invocation: Invocation) -> bool:
         tokens = map(int, invocation.token.split(":"))
@@ -125,6 +129,9 @@ class StoreMachine(RuleBasedStateMachine):
             assert each.attempt == modelled.attempts
             assert each.token == str(self.clock.us + lease_ms * 1000)
             modelled.held, modelled.visible_at_us = True, int(each.token)
+            assert each.due_at_ms == modelled.due_at_ms
+            before = each.retry and (each.retry.number, each.retry.attempts)
+            assert before == (modelled.recorded[-1][:2] if modelled.recorded else None)
         return multiple(*claimed)
 
     def due(self, by_ms: int | None, ahead_ms: int) -> set[str]:
@@ -173,6 +180,7 @@ class StoreMachine(RuleBasedStateMachine):
         for each in recorded:
             self.model[each.schedule_id].status = status
             self.model[each.schedule_id].held = False
+            self.model[each.schedule_id].ended_ms = ms
         outcome = Outcome(status, 200, ms, "")
         with losing(self.store, lost):
             codes = self.run(settled(lambda: self.scenes[0].ack(batch, outcome)))
@@ -181,6 +189,62 @@ class StoreMachine(RuleBasedStateMachine):
             codes = self.run(self.scenes[0].ack(batch, outcome))
             expected = [min(code, now) for code, now in zip(expected, codes, strict=True)]
         assert codes == expected
+
+    @rule(
+        batch=st.lists(invocations, min_size=1, max_size=6),
+        wait_ms=st.integers(-20, 100),
+        ms=st.integers(0, 99),
+        lost=losses,
+    )
+    def retry(self, batch: list[Invocation], wait_ms: int, ms: int, lost: str) -> None:
+        """Those that are held by their tokens wait once more; what was recorded before is known."""
+        recorded: list[Invocation] = []
+        expected = []
+        for each in batch:
+            modelled = self.model[each.schedule_id]
+            told = ((each.retry.number if each.retry else 0) + 1, each.attempt, ms)
+            known = modelled.recorded[-1:] == [told] and not modelled.is_held_by(each)
+            if each in recorded or known or modelled.status is not Status.SCHEDULED:
+                expected.append(0)
+            elif modelled.is_held_by(each):
+                expected.append(1)
+                recorded.append(each)
+            else:
+                expected.append(-1)
+        for each in recorded:
+            modelled = self.model[each.schedule_id]
+            modelled.held, modelled.due_at_ms = False, self.clock.ms + wait_ms
+            modelled.visible_at_us = modelled.due_at_ms * 1000
+            modelled.recorded.append((len(modelled.recorded) + 1, each.attempt, ms))
+        outcome = Outcome(Status.FAILED, 503, ms, "")
+        with losing(self.store, lost):
+            codes = self.run(settled(lambda: self.scenes[0].retry(batch, wait_ms, outcome)))
+        if lost != "nothing":
+            assert isinstance(codes, OutcomeUnknown)
+            codes = self.run(self.scenes[0].retry(batch, wait_ms, outcome))
+            expected = [min(code, now) for code, now in zip(expected, codes, strict=True)]
+        assert codes == expected
+
+    @rule(schedule_id=schedules, due_in_ms=st.integers(-50, 100))
+    def change(self, schedule_id: str, due_in_ms: int) -> None:
+        """A new triggerAt moves the next attempt, whichever it is; any other change does not."""
+        modelled, due_ms = self.model[schedule_id], self.clock.ms + due_in_ms
+        account_id = self.scenes[modelled.account].account_id
+        before = self.run(self.store.schedules.get(account_id, schedule_id))
+
+        def changed(request: Request) -> Request:
+            return msgspec.structs.replace(request, trigger_at_ms=due_ms, method="PUT")
+
+        result = self.run(
+            settled(lambda: self.store.schedules.change(account_id, schedule_id, changed))
+        )
+        if modelled.status is not Status.SCHEDULED or modelled.held:
+            assert isinstance(result, Conflict)
+            return
+        if due_ms != before.request.trigger_at_ms:
+            modelled.due_at_ms, modelled.visible_at_us = due_ms, due_ms * 1000
+        assert result == self.run(self.store.schedules.get(account_id, schedule_id))
+        assert (result.due_at_ms, result.request.method) == (modelled.due_at_ms, "PUT")
 
     @rule(invocation=invocations, lease_ms=leases, lost=losses)
     def extend(self, invocation: Invocation, lease_ms: int, lost: str) -> None:
@@ -208,7 +272,7 @@ class StoreMachine(RuleBasedStateMachine):
         if holds:
             modelled.held = False
             modelled.attempts -= 1
-            modelled.visible_at_us = modelled.trigger_at_ms * 1000
+            modelled.visible_at_us = modelled.due_at_ms * 1000
 
     @rule(schedule_id=schedules)
     def cancel(self, schedule_id: str) -> None:
@@ -219,10 +283,14 @@ class StoreMachine(RuleBasedStateMachine):
             assert isinstance(result, Conflict)
             assert result.status == modelled.status
             return
-        self.credits[modelled.account] += 1
-        self.spent[modelled.account] -= 1
-        assert result == self.credits[modelled.account]
-        modelled.status = Status.CANCELLED
+        if modelled.recorded:
+            modelled.status, modelled.ended_ms = Status.FAILED, modelled.recorded[-1][2]
+            assert result.stopped.number == len(modelled.recorded)
+        else:
+            self.credits[modelled.account] += 1
+            self.spent[modelled.account] -= 1
+            modelled.status = Status.CANCELLED
+        assert result.credits == self.credits[modelled.account]
 
     @rule(ms=st.integers(1, 60))
     def time_passes(self, ms: int) -> None:
@@ -235,7 +303,7 @@ class StoreMachine(RuleBasedStateMachine):
             open_ = {n: m for n, m in mine.items() if m.status is Status.SCHEDULED}
             waiting, held, ledger = self.run(self.read(scene))
             assert waiting == {n: m.visible_at_us / 1000 for n, m in open_.items()}
-            assert held == {n: m.trigger_at_ms for n, m in open_.items() if m.held}
+            assert held == {n: m.due_at_ms for n, m in open_.items() if m.held}
             assert ledger == [self.credits[number], self.spent[number]]
 
     async def read(self, scene: Scene) -> tuple[dict[str, float], dict[str, float], list[int]]:
@@ -260,10 +328,15 @@ class StoreMachine(RuleBasedStateMachine):
 
     def compare_logs(self) -> None:
         for number, scene in enumerate(self.scenes):
-            expected = {n: m.status for n, m in self.model.items() if m.account == number}
+            mine = {n: m for n, m in self.model.items() if m.account == number}
             listed = self.run(scene.log())
-            assert {entry.schedule_id: entry.status for entry in listed} == expected
-            assert len(listed) == len(expected)
+            retried = [(e.schedule_id, e.attempt) for e in listed if e.status == "retrying"]
+            attempts = [(name, made) for name, m in mine.items() for _, made, _ in m.recorded]
+            assert sorted(retried) == sorted(attempts)
+            final = [(e.schedule_id, e.status) for e in listed if e.status != "retrying"]
+            assert sorted(final) == sorted((name, m.status) for name, m in mine.items())
+            usage = self.run(scene.store.stats.usage(scene.account_id, 0, self.clock.ms + 1))
+            assert usage.total_response_time_ms == sum(m.ended_ms for m in mine.values())
             self.run(scene.assert_sound())
 
 

@@ -71,7 +71,7 @@ def forget_replicas(server: Server) -> None:
 
 async def test_a_replica_that_is_there_confirms(careful: Scene) -> None:
     cancelled = await careful.create(60_000)
-    assert await careful.store.schedules.cancel(careful.account_id, cancelled) == CREDITS
+    assert (await careful.store.schedules.cancel(careful.account_id, cancelled)).credits == CREDITS
     schedule_id = await careful.create(delivery=Delivery.AT_MOST_ONCE)
     claimed = await careful.claim()
     assert ids_of(claimed) == [schedule_id]

@@ -22,8 +22,8 @@ def counted(entries: Sequence[LogEntry], from_ms: int, to_ms: int) -> Usage:
         if entry.status in EXECUTED and from_ms <= (entry.executed_at_ms or 0) < to_ms
     ]
     return Usage(
-        sum(entry.status is Status.COMPLETED for entry in those),
-        sum(entry.status is Status.FAILED for entry in those),
+        sum(entry.status == Status.COMPLETED for entry in those),
+        sum(entry.status == Status.FAILED for entry in those),
         sum(entry.response_time_ms for entry in those),
         from_ms,
         to_ms,
@@ -54,7 +54,7 @@ async def executions_over(
         if cancelled not in [each.schedule_id for each in batch] and chance.random() < 0.3:
             await scene.store.schedules.cancel(scene.account_id, cancelled)
     await scene.store.tick()
-    return [entry for entry in await scene.log() if entry.status is not Status.SCHEDULED]
+    return [entry for entry in await scene.log() if entry.status != Status.SCHEDULED]
 
 
 async def test_any_period_of_five_days_equals_the_log(fake_scene: Scene) -> None:

@@ -44,7 +44,7 @@ async def test_a_log_is_cut_by_number_exact_to_a_chunk(small_log: Scene) -> None
         assert names(await scene.log(descending=False)) == made[-sum(sizes) :]
         await scene.clock.pass_ms(3)
     for status in (Status.COMPLETED, Status.FAILED):
-        expected = [entry for entry in await scene.log() if entry.status is status]
+        expected = [entry for entry in await scene.log() if entry.status == status]
         assert await scene.log(status=status) == expected
 
 

@@ -45,6 +45,7 @@ class Invocations:
         fields = {"trigger_at_ms": 0, "method": "GET", "url": "http://example.com/"} | request
         schedule_id = f"sch_{self._number:026}"
         account_id = f"acc_{shard:02d}_{account}"
+        wanted = Request(**fields)
         return Invocation(
             shard,
             account_id,
@@ -52,7 +53,8 @@ class Invocations:
             "1",
             attempt,
             lease_until_s,
-            Request(**fields),
+            wanted,
+            wanted.trigger_at_ms,
             size_bytes,
         )
 

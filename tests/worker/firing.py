@@ -40,7 +40,7 @@ def invocation_of(
     account_id: str = "acc_00_a",
 ) -> Invocation:
     request = Request(0, method, url, headers or {}, body, delivery, expires_at_ms)
-    return Invocation(0, account_id, SCHEDULE_ID, "1", 1, math.inf, request)
+    return Invocation(0, account_id, SCHEDULE_ID, "1", 1, math.inf, request, 0)
 
 
 @contextlib.asynccontextmanager

@@ -17,7 +17,7 @@ def invocation(*, attempt: int = 1, due_in_ms: int = 0) -> Invocation:
     """Of a schedule that was made at `NOW_MS`."""
     [schedule_id] = ids.new_schedule_ids(1, NOW_MS)
     request = Request(NOW_MS + due_in_ms, "GET", "http://example.com/")
-    return Invocation(0, "acc_00_x", schedule_id, "1", attempt, 0.0, request)
+    return Invocation(0, "acc_00_x", schedule_id, "1", attempt, 0.0, request, request.trigger_at_ms)
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ async def wheel(clock: StoreClock, fired: Fired) -> AsyncIterator[Wheel]:
 
 def due_at(ms: int) -> Invocation:
     request = Request(ms, "GET", "http://example.com/")
-    return Invocation(0, "acc_00_x", "sch_x", "1", 1, math.inf, request)
+    return Invocation(0, "acc_00_x", "sch_x", "1", 1, math.inf, request, request.trigger_at_ms)
 
 
 def due_in(server: Server, *delays_ms: int) -> list[Invocation]:

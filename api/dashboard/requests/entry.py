@@ -21,7 +21,7 @@ from api.masks import masked, masked_url
 from api.service import HttpRequest, service_of
 from scheduler.errors import NotFound
 from scheduler.ids import created_at_ms, invocation_id, is_schedule_id
-from scheduler.models import BodyKind, LogEntry, Request, Schedule, Status
+from scheduler.models import BodyKind, LogEntry, LogStatus, Request, Schedule
 from scheduler.store import Store
 
 
@@ -33,35 +33,40 @@ class Entry(NamedTuple):
     url: str
     method: str
     due_ms: int
-    status: Status
+    status: LogStatus
     executing: bool
     ended_ms: int | None
     status_code: int
     response_time_ms: int
     error_message: str
     lateness_ms: int | None
+    attempts: int
     schedule: Schedule | None
 
     @property
     def state(self) -> str:
         """What a page that shows it can see change."""
-        return "executing" if self.executing else self.status.value
+        word = "executing" if self.executing else self.status.value
+        return f"{word}-{self.attempts}"
 
     @property
     def waits(self) -> bool:
-        return self.status is Status.SCHEDULED and not self.executing
+        return self.status is LogStatus.SCHEDULED and not self.executing
 
     @property
     def has_ended(self) -> bool:
-        return self.status is not Status.SCHEDULED
+        return self.status is not LogStatus.SCHEDULED
 
     @property
     def was_executed(self) -> bool:
-        return self.status in (Status.COMPLETED, Status.FAILED)
+        return self.status in (LogStatus.COMPLETED, LogStatus.FAILED, LogStatus.RETRYING)
 
     @property
     def sent_ms(self) -> int | None:
-        return None if self.lateness_ms is None else self.due_ms + self.lateness_ms
+        """Of a later attempt only how late it was is kept."""
+        if self.lateness_ms is None or self.attempts > 1:
+            return None
+        return self.due_ms + self.lateness_ms
 
     @property
     def host(self) -> str:
@@ -82,14 +87,15 @@ def entry_of(schedule: Schedule) -> Entry:
         schedule_id=schedule.schedule_id,
         url=request.url,
         method=request.method,
-        due_ms=request.trigger_at_ms,
-        status=schedule.status,
+        due_ms=schedule.due_at_ms,
+        status=LogStatus(schedule.status.value),
         executing=schedule.executing,
         ended_ms=schedule.ended_at_ms,
         status_code=outcome.status_code if outcome else 0,
         response_time_ms=outcome.response_time_ms if outcome else 0,
         error_message=outcome.error_message if outcome else "",
         lateness_ms=schedule.lateness_ms,
+        attempts=schedule.attempts,
         schedule=schedule,
     )
 
@@ -107,6 +113,7 @@ def entry_of_log(logged: LogEntry) -> Entry:
         response_time_ms=logged.response_time_ms,
         error_message=logged.error_message,
         lateness_ms=logged.lateness_ms,
+        attempts=logged.attempt,
         schedule=None,
     )
 

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from api.dashboard.session import ROOT
 from api.dashboard.windows import WINDOWS, fitted, stretch_of
 from api.dashboard.zones import Zone, zone_named
-from scheduler.models import Status
+from scheduler.models import LogStatus
 from scheduler.store.log.logs import LogQuery
 from scheduler.store.log.overview import Stretch
 from scheduler.times import format_iso8601
@@ -25,7 +25,7 @@ class Filter(NamedTuple):
     window, else `from_ms` and `to_ms` bound the list, where they are given. `back`: the page is the
     one before the cursor."""
 
-    status: Status | None = None
+    status: LogStatus | None = None
     q: str = ""
     answer: str = ""
     when: str = ""
@@ -92,7 +92,7 @@ class Filter(NamedTuple):
         if self.order:
             return self.order == "desc"
         coming = self.from_ms is not None and self.from_ms > now_ms
-        return not coming and self.status is not Status.SCHEDULED
+        return not coming and self.status is not LogStatus.SCHEDULED
 
     def query(self, now_ms: int) -> LogQuery:
         """The page that the address asks for. One that is read backwards is upside down."""
@@ -132,9 +132,9 @@ def read_filter(given: Mapping[str, str], zone: Zone, now_ms: int) -> tuple[Filt
     ), faults
 
 
-def _status(text: str, faults: dict[str, str]) -> Status | None:
+def _status(text: str, faults: dict[str, str]) -> LogStatus | None:
     try:
-        return Status(text) if text else None
+        return LogStatus(text) if text else None
     except ValueError:
         faults["status"] = "There is no such status."
         return None

@@ -18,7 +18,7 @@ from api.dashboard.windows import WINDOWS
 from api.service import HttpRequest, service_of
 from scheduler.errors import InvalidRequest
 from scheduler.ids import is_schedule_id
-from scheduler.models import Status, Usage
+from scheduler.models import LogStatus, Usage
 
 _HEIGHT = 120
 _COUNTS_GOOD_FOR_S = 4.0
@@ -109,7 +109,7 @@ def list_page(request: HttpRequest, viewer: Viewer, shown: Shown, **panel: Any) 
         pulse=shown.picture.pulse,
         activity=shown.picture.activity(zone, _HEIGHT),
         counts=shown.counts,
-        statuses=list(Status),
+        statuses=list(LogStatus),
         periods=_PERIODS,
         windows=WINDOWS,
         **({"entry": None, "now_ms": service_of(request).store.clock.now_ms()} | panel),

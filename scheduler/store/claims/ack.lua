@@ -21,51 +21,24 @@
 --@include now
 --@include moment
 --@include claims/token
+--@include claims/group
 --@include log/append
+--@include log/count
 --@include schedules/failed
 --@include schedules/weight
 local prefix = KEYS[1]
-local ttl_ms, most = tonumber(ARGV[2]), tonumber(ARGV[3])
+local ttl_ms, most, seconds_ms = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local codes = {}
 
--- A code for each of an account's schedules; and whether all are held by their tokens.
-local function judge(base, schedules, first)
-  local scores = redis.call('ZMSCORE', base .. K.WAITING, unpack(schedules))
-  local found, all = {}, true
+-- Of those that have had several; retried ones are among them.
+local function forget_attempts(base, schedules)
+  local used = redis.call('HMGET', base .. K.TRIED, unpack(schedules))
   for i, schedule in ipairs(schedules) do
-    found[i] = 1
-    if not names(ARGV[first + 3 * i - 2], scores[i]) then
-      all = false
-      found[i] = redis.call('HEXISTS', base .. K.SCHEDULE .. schedule, 'o') == 1 and 0 or -1
+    if used[i] then
+      redis.call('HDEL', base .. K.SCHEDULE .. schedule, 'n')
     end
   end
-  return found, all
-end
-
--- Adds to a rollup's bucket; what is kept so long from its first use is not touched again.
-local function add(rollup, bucket, sums, kept_ms)
-  local new = false
-  for i = 1, #sums, 2 do
-    if tonumber(sums[i + 1]) > 0 then
-      local sum = redis.call('HINCRBY', rollup, bucket .. sums[i], sums[i + 1])
-      new = new or sum == tonumber(sums[i + 1])
-    end
-  end
-  if new then
-    redis.call('PEXPIRE', rollup, kept_ms)
-  end
-end
-
--- Seconds within a minute, minutes within an hour, hours within a day.
-local function count(base, at, sums, spread)
-  local second = math.floor(at / 1000)
-  local minute, hour = math.floor(second / 60), math.floor(second / 3600)
-  add(base .. K.MINUTE .. minute, second % 60, sums, ARGV[4])
-  for i = 1, #spread do
-    sums[#sums + 1] = spread[i]
-  end
-  add(base .. K.HOUR .. hour, minute % 60, sums, ttl_ms)
-  add(base .. K.DAY .. math.floor(hour / 24), hour % 24, sums, ttl_ms)
+  redis.call('HDEL', base .. K.TRIED, unpack(schedules))
 end
 
 local function record(base, schedules, first, at)
@@ -89,39 +62,24 @@ local function record(base, schedules, first, at)
   redis.call('ZREM', base .. K.WAITING, unpack(schedules))
   redis.call('ZREM', base .. K.HELD, unpack(schedules))
   if redis.call('EXISTS', base .. K.TRIED) == 1 then
-    redis.call('HDEL', base .. K.TRIED, unpack(schedules))
+    forget_attempts(base, schedules)
   end
-end
-
--- The list whose length stands at `i`, and where what follows it begins.
-local function list(i)
-  local values = {}
-  for k = i + 1, i + ARGV[i] do
-    values[#values + 1] = ARGV[k]
-  end
-  return values, i + 1 + #values
 end
 
 local i = 8
 while i <= #ARGV do
   local base, size, chunk = prefix .. ARGV[i] .. ':', tonumber(ARGV[i + 1]), ARGV[i + 2]
   local sums = {R.COMPLETED, ARGV[i + 3], R.FAILED, ARGV[i + 4], R.RESPONSE_TIME, ARGV[i + 5]}
-  local spread, places, schedules
+  local spread, places
   spread, i = list(i + 6)
   places, i = list(i)
-  schedules = {}
-  for k = i, i + 3 * size - 1, 3 do
-    schedules[#schedules + 1] = ARGV[k]
-  end
-  local found, all = judge(base, schedules, i)
+  local schedules, found, all = judge(base, i, 3, size)
   if all then
     local at = append(base, chunk, size, places, ttl_ms, most)
     record(base, schedules, i, at)
-    count(base, at, sums, spread)
+    count(base, at, sums, spread, ttl_ms, seconds_ms)
   end
-  for _, code in ipairs(found) do
-    codes[#codes + 1] = (code == 1 and not all) and 2 or code
-  end
+  tell(codes, found, all)
   i = i + 3 * size
 end
 return {now_us, codes}

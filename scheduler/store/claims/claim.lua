@@ -17,8 +17,8 @@
 -- Writes   <prefix>backlog for a second, if due ones are left: since when (ms). It calls workers to
 --          help for whom the shard is not their own.
 -- Returns  {now (us), when to look next (ms; -1: nothing waits), token (us), for each account:
---          {account, {schedule, packed request, …}, {place among these, attempt, …}}}; the last for
---          those that are not at their first attempt
+--          {account, {schedule, packed request, …}, {place among these, attempt, the attempt before
+--          if it is retried, else '', …}}}; the last for those that are not at their first attempt
 --@include now
 --@include members
 local prefix = KEYS[1]
@@ -48,7 +48,7 @@ local function part_of(account)
   return claimed[account][2], claimed[account][3]
 end
 
--- Attempts used before by those that were released or lost.
+-- Attempts used before by those that are retried, were released or lost.
 local function attempts_used(base, schedules)
   if redis.call('EXISTS', base .. K.TRIED) == 0 then
     return {}
@@ -92,7 +92,8 @@ local function take_from(account, first, most)
         rows[n + 1], rows[n + 2] = schedule, request
         local attempt = (tonumber(used[i] or '') or (held_since[i] and 1 or 0)) + 1
         if attempt > 1 then
-          later[#later + 1], later[#later + 2] = n / 2, attempt
+          local before = used[i] and redis.call('HGET', key .. schedule, 'n') or ''
+          later[#later + 1], later[#later + 2], later[#later + 3] = n / 2, attempt, before
           tried[#tried + 1], tried[#tried + 2] = schedule, attempt
         end
         if not held_since[i] then

@@ -17,11 +17,16 @@ from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from scheduler.models import Delivery, Invocation
 from scheduler.store import keys
 from scheduler.store.apart import Apart
-from scheduler.store.claims.recorded import Ack, arguments_of, by_account
+from scheduler.store.claims.recorded import (
+    Ack,
+    arguments_of,
+    by_account,
+    retry_arguments_of,
+)
 from scheduler.store.clock import StoreClock
 from scheduler.store.line import Argument, Commands
 from scheduler.store.retention import Retention
-from scheduler.store.schedules.stored import unpack_request
+from scheduler.store.schedules.stored import unpack_attempt, unpack_request
 from scheduler.store.server import Script, Server
 
 _REALIGNED_AT_ONCE = 500
@@ -30,11 +35,14 @@ _LOOK_ALONE_S = 0.5
 # the server's reply can bear.
 _MOST_BYTES = 4 * 1024 * 1024
 _NOT_THEN = 2
+# Of what is claimed for the first time: its attempt, and what came before.
+_FIRST = (1, b"")
 
 _CLAIM = Script("claims/claim")
 _EXTEND = Script("claims/extend")
 _RELEASE = Script("claims/release")
 _ACK = Script("claims/ack")
+_RETRY = Script("claims/retry")
 _REALIGN = Script("claims/realign")
 
 __all__ = ["Ack", "Batch", "Claims", "Look"]
@@ -157,18 +165,19 @@ class Claims:
         return lost
 
     async def release(self, shard: int, invocations: Sequence[Invocation]) -> None:
-        """Gives back what was not started: due at its triggerAt, the attempt not used up.
+        """Gives back what was not started: due as it was, the attempt not used up.
 
         Safe to repeat; what another worker holds by now stays with it.
         """
         arguments: list[Argument] = []
         for each in invocations:
-            arguments += (*_held(each), each.request.trigger_at_ms, each.attempt - 1)
+            arguments += (*_held(each), each.due_at_ms, each.attempt - 1)
         now_us, _ = await self._server.run(_RELEASE, keys.shard(shard), arguments)
         self._clock.observe(now_us)
 
     async def ack(self, shard: int, acks: Sequence[Ack]) -> list[int]:
-        """Records outcomes, with log and statistics. Safe to repeat.
+        """Records outcomes, with log and statistics; of those that are to be tried again, the
+        attempt and when the next one is due. Safe to repeat.
 
         A code for each: 1 recorded, 0 had ended before, -1 another worker holds it now.
         """
@@ -188,6 +197,14 @@ class Claims:
         return codes
 
     async def _ack(self, shard: int, acks: Sequence[Ack]) -> dict[Invocation, int]:
+        ends = [ack for ack in acks if ack.next_attempt_at_ms is None]
+        found = await self._end(shard, ends) if ends else {}
+        if len(ends) < len(acks):
+            again = [ack for ack in acks if ack.next_attempt_at_ms is not None]
+            found |= await self._retry(shard, again)
+        return found
+
+    async def _end(self, shard: int, acks: Sequence[Ack]) -> dict[Invocation, int]:
         kept = self._retention
         groups = by_account(acks)
         arguments: list[Argument] = [kept.schedule_ms, kept.log_ms]
@@ -195,7 +212,19 @@ class Claims:
         arguments += [kept.failed_kept_ms, kept.failed_ms, kept.failed_most]
         for group in groups:
             arguments += arguments_of(group)
-        now_us, codes = await self._server.run(_ACK, keys.shard(shard), arguments)
+        return await self._settle(_ACK, shard, groups, arguments)
+
+    async def _retry(self, shard: int, acks: Sequence[Ack]) -> dict[Invocation, int]:
+        groups = by_account(acks)
+        arguments: list[Argument] = [self._retention.log_ms, self._retention.log_entries]
+        for group in groups:
+            arguments += retry_arguments_of(group)
+        return await self._settle(_RETRY, shard, groups, arguments)
+
+    async def _settle(
+        self, script: Script, shard: int, groups: list[list[Ack]], arguments: list[Argument]
+    ) -> dict[Invocation, int]:
+        now_us, codes = await self._server.run(script, keys.shard(shard), arguments)
         self._clock.observe(now_us)
         sent = (ack.invocation for group in groups for ack in group)
         return dict(zip(sent, codes, strict=True))
@@ -297,22 +326,22 @@ def _invocations(shard: int, token: str, until_s: float, part: list[Any]) -> lis
     """What was claimed of one account."""
     account, rows, later = part
     account_id = ids.account_id(shard, account.decode())
-    attempts = dict(zip(later[::2], later[1::2], strict=True)) if later else {}
+    attempts = {later[n]: (int(later[n + 1]), later[n + 2]) for n in range(0, len(later), 3)}
     found = []
     for place in range(0, len(rows), 2):
         schedule_id, packed = "sch_" + rows[place].decode(), rows[place + 1]
-        attempt = int(attempts.get(place // 2, 1))
+        attempt, before = attempts.get(place // 2, _FIRST)
         try:
             request = unpack_request(packed)
+            retry = unpack_attempt(before) if before else None
         except msgspec.MsgspecError as error:
             # It stays under its lease, for a worker that can read it: during an upgrade there may
             # be one.
             _log.error("a request cannot be read", schedule=schedule_id, error=str(error))
             continue
-        size = len(packed)
-        found.append(
-            Invocation(shard, account_id, schedule_id, token, attempt, until_s, request, size)
-        )
+        due_ms = retry.due_at_ms if retry else request.trigger_at_ms
+        what = (schedule_id, token, attempt, until_s, request, due_ms, len(packed), retry)
+        found.append(Invocation(shard, account_id, *what))
     return found
 
 

@@ -20,7 +20,7 @@ local codes, accounts = {}, {}
 for i = 3, #ARGV, 4 do
   local base = prefix .. ARGV[i] .. ':'
   local waiting = base .. K.WAITING
-  -- One that was given back stands at its triggerAt, which no token names.
+  -- One that waits again stands at a whole millisecond, which no token names.
   local held = names(ARGV[i + 2], redis.call('ZSCORE', waiting, ARGV[i + 1]))
   if held then
     redis.call('ZADD', waiting, lease_end, ARGV[i + 1])

@@ -9,32 +9,23 @@ from collections.abc import Sequence
 import msgspec
 
 from scheduler import ids
-from scheduler.models import Invocation, Outcome, Status
-from scheduler.rollups import (
-    LATENESS,
-    LATENESS_BOUNDS_MS,
-    RESPONSE,
-    RESPONSE_BOUNDS_MS,
-    lateness_bucket,
-    response_bucket,
-)
+from scheduler.models import Invocation, LogStatus, Outcome, Status
+from scheduler.rollups import buckets_of
 from scheduler.store import keys
 from scheduler.store.line import Argument
 from scheduler.store.log.entries import entry, pack_chunk, url_places
-from scheduler.store.schedules.stored import pack_outcome
-
-# The buckets of the two histograms, by the names that a rollup has them by.
-_RESPONSES = tuple(f"{RESPONSE}{bucket}" for bucket in range(len(RESPONSE_BOUNDS_MS) + 1))
-_LATENESSES = tuple(f"{LATENESS}{bucket}" for bucket in range(len(LATENESS_BOUNDS_MS) + 1))
+from scheduler.store.schedules.stored import pack_attempt, pack_outcome
 
 
 class Ack(msgspec.Struct, frozen=True):
-    """An invocation's end. `lateness_ms` is from triggerAt to the first byte sent; None if none
-    was: a target that could not be reached says nothing of how late we are."""
+    """An invocation's end; or, with `next_attempt_at_ms`, the end of an attempt that failed and is
+    made again. `lateness_ms` is from when it was due to the first byte sent; None if none was: a
+    target that could not be reached says nothing of how late we are."""
 
     invocation: Invocation
     outcome: Outcome
     lateness_ms: int | None
+    next_attempt_at_ms: int | None = None
 
 
 def by_account(acks: Sequence[Ack]) -> list[list[Ack]]:
@@ -52,15 +43,14 @@ def arguments_of(acks: Sequence[Ack]) -> list[Argument]:
     buckets: list[str] = []
     for ack in acks:
         invocation, outcome, lateness_ms = ack.invocation, ack.outcome, ack.lateness_ms
-        entries.append(entry(invocation.schedule_id, invocation.request, outcome, lateness_ms))
-        packed = pack_outcome(outcome, lateness_ms)
-        ends += (ids.local(invocation.schedule_id), invocation.token, packed)
+        schedule_id, made = invocation.schedule_id, invocation.attempt
+        entries.append(entry(schedule_id, invocation.request, outcome, lateness_ms, made))
+        packed = pack_outcome(outcome, lateness_ms, made)
+        ends += (ids.local(schedule_id), invocation.token, packed)
         if outcome.status is Status.COMPLETED:
             completed += 1
         response_ms += outcome.response_time_ms
-        buckets.append(_RESPONSES[response_bucket(outcome.response_time_ms)])
-        if lateness_ms is not None:
-            buckets.append(_LATENESSES[lateness_bucket(lateness_ms)])
+        buckets += buckets_of(outcome.response_time_ms, lateness_ms)
     spread = Counter(buckets)
     places = _places(acks, completed)
     account = keys.parts(acks[0].invocation.account_id).local
@@ -79,6 +69,24 @@ def arguments_of(acks: Sequence[Ack]) -> list[Argument]:
     ]
 
 
+def retry_arguments_of(acks: Sequence[Ack]) -> list[Argument]:
+    """What the script is told of an account's attempts that failed and are made again; `retry.lua`
+    says in which order."""
+    entries = []
+    rows: list[Argument] = []
+    for ack in acks:
+        invocation, outcome, due_at_ms = ack.invocation, ack.outcome, ack.next_attempt_at_ms
+        schedule_id, made = invocation.schedule_id, invocation.attempt
+        number = (invocation.retry.number if invocation.retry else 0) + 1
+        what = entry(schedule_id, invocation.request, outcome, ack.lateness_ms, made, due_at_ms)
+        entries.append(what)
+        rows += (ids.local(schedule_id), invocation.token, due_at_ms or 0, made)
+        rows.append(pack_attempt(number, made, outcome, ack.lateness_ms))
+    places: list[Argument] = [LogStatus.RETRYING.value, b"", *_url_places(acks)]
+    account = keys.parts(acks[0].invocation.account_id).local
+    return [account, len(entries), pack_chunk(entries), len(places), *places, *rows]
+
+
 def _places(acks: Sequence[Ack], completed: int) -> list[Argument]:
     """What the index notes: each status and each bucket of URLs that occurs, once."""
     places: list[Argument] = []
@@ -86,6 +94,11 @@ def _places(acks: Sequence[Ack], completed: int) -> list[Argument]:
         places += (Status.COMPLETED.value, b"")
     if completed < len(acks):
         places += (Status.FAILED.value, b"")
+    return places + _url_places(acks)
+
+
+def _url_places(acks: Sequence[Ack]) -> list[Argument]:
+    places: list[Argument] = []
     for pair in url_places({ack.invocation.request.url for ack in acks}).items():
         places += pair
     return places

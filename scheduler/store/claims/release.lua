@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Gives back what was claimed and not started: due at its triggerAt again, the attempt not used.
+-- Gives back what was claimed and not started: due as it was before, the attempt not used.
 -- Safe to repeat: the first time takes the lease away.
 -- KEYS[1]  the shard's prefix
--- ARGV     for each schedule: account, schedule, token, triggerAt (ms), attempts used before
+-- ARGV     for each schedule: account, schedule, token, when it is due (ms), attempts used before
 -- Returns  {now (us), a code for each}: 1 given back, 0 no longer held by this token
 --@include now
 --@include due

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from scheduler import ids
-from scheduler.models import LogEntry, Outcome, Request, Schedule, Status
+from scheduler.models import LogEntry, LogStatus, Outcome, Request, Schedule, Status
 from scheduler.store.schedules.stored import NUMBERS, STATUSES
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -34,21 +34,35 @@ class StoredEntry(msgspec.Struct, array_like=True):
     response_time_ms: int = 0
     error_message: str = ""
     lateness_ms: int | None = None
+    attempt: int = 1
+    next_attempt_at_ms: int | None = None
 
 
 _decode = msgspec.msgpack.Decoder(list[StoredEntry]).decode
 
 
 def entry(
-    schedule_id: str, request: Request, outcome: Outcome | None, lateness_ms: int | None = None
+    schedule_id: str,
+    request: Request,
+    outcome: Outcome | None,
+    lateness_ms: int | None = None,
+    attempt: int = 1,
+    next_attempt_at_ms: int | None = None,
 ) -> tuple[Any, ...]:
-    """What the log keeps of an execution; of a cancellation, if there is no outcome."""
+    """What the log keeps of an execution, or of an attempt before the next one; of a cancellation,
+    if there is no outcome."""
     url = logged_url(request.url)
     what = (ids.local(schedule_id), request.trigger_at_ms, url, request.method)
     if outcome is None:
         return (*what, NUMBERS[Status.CANCELLED])
     status, code = NUMBERS[outcome.status], outcome.status_code
-    return (*what, status, code, outcome.response_time_ms, outcome.error_message, lateness_ms)
+    retrying = next_attempt_at_ms is not None
+    if retrying:
+        status = NUMBERS[LogStatus.RETRYING]
+    told = (status, code, outcome.response_time_ms, outcome.error_message, lateness_ms)
+    if not retrying and attempt == 1:
+        return (*what, *told)
+    return (*what, *told, attempt, next_attempt_at_ms)
 
 
 def pack_entry(entry: tuple[Any, ...]) -> bytes:
@@ -86,7 +100,7 @@ def log_entry(stored: StoredEntry, at_ms: int) -> LogEntry:
         schedule_id=schedule_id,
         created_at_ms=ids.created_at_ms(schedule_id),
         scheduled_at_ms=stored.scheduled_at_ms,
-        executed_at_ms=None if status is Status.CANCELLED else at_ms,
+        executed_at_ms=None if status is LogStatus.CANCELLED else at_ms,
         url=stored.url,
         method=stored.method,
         status=status,
@@ -95,6 +109,8 @@ def log_entry(stored: StoredEntry, at_ms: int) -> LogEntry:
         error_message=stored.error_message,
         lateness_ms=stored.lateness_ms,
         at_ms=at_ms,
+        attempt=0 if status is LogStatus.CANCELLED else stored.attempt,
+        next_attempt_at_ms=stored.next_attempt_at_ms,
     )
 
 
@@ -107,8 +123,10 @@ def unended_entry(schedule: Schedule) -> LogEntry:
         executed_at_ms=None,
         url=schedule.request.url,
         method=schedule.request.method,
-        status=Status.SCHEDULED,
-        at_ms=schedule.request.trigger_at_ms,
+        status=LogStatus.SCHEDULED,
+        at_ms=schedule.due_at_ms,
+        attempt=schedule.attempts,
+        next_attempt_at_ms=schedule.retry.due_at_ms if schedule.retry else None,
         executing=schedule.executing,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from scheduler.errors import NotFound
-from scheduler.models import LogEntry, Schedule, Status
+from scheduler.models import LogEntry, LogStatus, Schedule
 from scheduler.rollups import kept_from
 from scheduler.store import keys
 from scheduler.store.clock import StoreClock
@@ -52,7 +52,7 @@ class LogQuery(NamedTuple):
     status code, or the whole of an error message.
     """
 
-    status: Status | None = None
+    status: LogStatus | None = None
     url: str | None = None
     from_ms: int | None = None
     to_ms: int | None = None
@@ -62,7 +62,7 @@ class LogQuery(NamedTuple):
     url_part: str = ""
     answer: str = ""
 
-    def wants(self, status: Status, url: str) -> bool:
+    def wants(self, status: LogStatus, url: str) -> bool:
         if self.status not in (None, status) or self.url not in (None, url):
             return False
         return not self.url_part or lowered(self.url_part) in lowered(url)
@@ -98,9 +98,9 @@ class Logs:
         stretch = span(query.from_ms, query.to_ms, query.cursor, down=query.descending)
         unended = ended = Found[LogEntry]([], None)
         # First what has not ended, then the log: what ends in between is seen twice, not never.
-        if query.status in (None, Status.SCHEDULED) and not query.answer:
+        if query.status in (None, LogStatus.SCHEDULED) and not query.answer:
             unended = await self._read_unended(account_id, query, stretch)
-        if query.status is not Status.SCHEDULED:
+        if query.status != LogStatus.SCHEDULED:
             ended = await self._read_ended(account_id, query, stretch)
         page = merge([_without(unended, ended), ended], query.limit, stretch)
         return LogPage(
@@ -116,7 +116,7 @@ class Logs:
         for _ in range(_MOST_PAGES_OF_A_MOMENT):
             page = await self.page(account_id, query)
             for each in page.entries:
-                if each.schedule_id == schedule_id and each.status is not Status.SCHEDULED:
+                if each.schedule_id == schedule_id and each.status is not LogStatus.SCHEDULED:
                     return each
             if page.next_cursor is None:
                 break
@@ -127,7 +127,7 @@ class Logs:
         self, account_id: str, query: LogQuery, stretch: Span
     ) -> Found[LogEntry]:
         def wanted(schedule: Schedule) -> bool:
-            return query.wants(schedule.status, schedule.request.url)
+            return query.wants(LogStatus.SCHEDULED, schedule.request.url)
 
         part = lowered(query.url_part)
         found = await self._unended.read(account_id, stretch, query.limit + 1, wanted, part)
@@ -196,7 +196,9 @@ def _entries_of(stream_id: bytes, packed: bytes, stretch: Span) -> list[tuple[Pl
 
 
 def _without(unended: Found[LogEntry], ended: Found[LogEntry]) -> Found[LogEntry]:
-    """Leaves out of what had not ended what has done so since."""
-    gone = {entry.schedule_id for _, entry in ended.entries}
+    """Leaves out of what had not ended what has done so since; what is retried has not."""
+    gone = {
+        entry.schedule_id for _, entry in ended.entries if entry.status is not LogStatus.RETRYING
+    }
     left = [e for e in unended.entries if e[1].schedule_id not in gone]
     return unended._replace(entries=left)

@@ -88,7 +88,8 @@ class Statistics:
                 for entry in unpack_chunk(packed):
                     completed += entry.status == _COMPLETED
                     failed += entry.status == _FAILED
-                    total_ms += entry.response_time_ms
+                    if entry.status in (_COMPLETED, _FAILED):  # not an attempt that is retried
+                        total_ms += entry.response_time_ms
             if len(page) < _PAGE:
                 return _Sums(completed, failed, total_ms)
             position = "(" + page[-1][0].decode()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scheduler import ids
 from scheduler.models import Status
@@ -17,7 +17,7 @@ from scheduler.store.connection import Client
 from scheduler.store.failures import translated
 from scheduler.store.operators.weights import Weights
 from scheduler.store.retention import Retention
-from scheduler.store.schedules.stored import ended_at_ms, ended_status
+from scheduler.store.schedules.stored import ended_at_ms, ended_status, unpack_attempt
 from scheduler.store.server import Script, Server
 
 _LOOK_AGAIN_S = 0.3
@@ -29,6 +29,7 @@ _LONGEST_LEASE_MS = 2 * 3_600_000
 # Between an end and the command that says how long it is kept.
 _SLACK_MS = 1000
 
+_PLACES = (keys.WAITING, keys.HELD, keys.FAILED)
 _HEAD = Script("operators/head")
 _INSPECT = Script("operators/inspect")
 
@@ -44,16 +45,21 @@ class Owner(NamedTuple):
 class Stand(NamedTuple):
     """How a schedule stands: is it there, its outcome ("": none), how far in the future it is
     visible again among the waiting (ms; None: it is not there), whether it is held, and whether it
-    was replayed; since when it is a dead letter (None: it is none), and when it will be forgotten.
+    was replayed; since when it is a dead letter (None: it is none), and when it will be forgotten;
+    of one that is retried, how far its next attempt is in the future, and how many attempts there
+    were before (None: it is not retried); how many are noted beside it.
     """
 
     there: bool
     outcome: bytes
     visible_in_ms: float | None
     held: bool
-    replayed: bool
-    letter_ms: float | None
-    forgotten_ms: int
+    replayed: bool = False
+    letter_ms: float | None = None
+    forgotten_ms: int = -1
+    next_attempt_in_ms: float | None = None
+    attempts: int | None = None
+    noted_attempts: int | None = None
 
 
 class Letters(NamedTuple):
@@ -169,8 +175,10 @@ async def _account(
         yield f"{account_id}: its name {name!r} does not lead to it"
     async for sentence in _head(server, shard, account_id):
         yield sentence
-    for place in (keys.WAITING, keys.HELD, keys.FAILED):
-        members = client.zscan_iter(base + place, count=_SCAN_COUNT)
+    for members in (
+        *(client.zscan_iter(base + place, count=_SCAN_COUNT) for place in _PLACES),
+        client.hscan_iter(base + keys.TRIED, count=_SCAN_COUNT),
+    ):
         async for chunk in _chunks(member.decode() async for member, _ in members):
             for sentence in await _inspect(server, owner, chunk, kept):
                 yield sentence
@@ -246,25 +254,30 @@ async def _inspect(
 ) -> list[str]:
     account_id = owner.account_id
     now_us, oldest, values = await server.run(_INSPECT, keys.account(account_id), schedules)
-    rows = zip(schedules, *(values[n::7] for n in range(7)), strict=True)
+    rows = zip(schedules, *(values[n::9] for n in range(9)), strict=True)
     letters = Letters(float(oldest) if oldest else None, kept)
     return [
         f"{account_id}: {ids.schedule_id(schedule)} {fault}"
-        for schedule, there, outcome, visible_at_ms, held, replay, letter_ms, forgotten_ms in rows
-        for fault in _faults(
-            Stand(
-                bool(there),
-                outcome,
-                float(visible_at_ms) - now_us / 1000 if visible_at_ms else None,
-                bool(held),
-                bool(replay),
-                float(letter_ms) if letter_ms else None,
-                forgotten_ms,
-            ),
-            letters,
-            suspended=owner.suspended,
-        )
+        for schedule, *row in rows
+        for fault in _faults(_stand(row, now_us / 1000), letters, suspended=owner.suspended)
     ]
+
+
+def _stand(row: list[Any], now_ms: float) -> Stand:
+    there, outcome, visible_at_ms, held, replay, letter_ms, forgotten_ms, attempt, noted = row
+    retry = unpack_attempt(attempt) if attempt else None
+    return Stand(
+        there=bool(there),
+        outcome=outcome,
+        visible_in_ms=float(visible_at_ms) - now_ms if visible_at_ms else None,
+        held=bool(held),
+        replayed=bool(replay),
+        letter_ms=float(letter_ms) if letter_ms else None,
+        forgotten_ms=forgotten_ms,
+        next_attempt_in_ms=retry.due_at_ms - now_ms if retry else None,
+        attempts=retry.attempts if retry else None,
+        noted_attempts=int(noted) if noted else None,
+    )
 
 
 def _faults(stand: Stand, letters: Letters, *, suspended: bool) -> list[str]:
@@ -274,7 +287,7 @@ def _faults(stand: Stand, letters: Letters, *, suspended: bool) -> list[str]:
     waiting = visible_in_ms is not None
     if not there:
         missing = ["is waiting, but its request is gone"] * waiting
-        return missing or ["is held, but not among the waiting"] * held
+        return missing or ["is held, but not among the waiting"] * held or _retry_faults(stand)
     faults = _letter_faults(stand, letters)
     if held and not waiting:
         faults.append("is held, but not among the waiting")
@@ -287,6 +300,22 @@ def _faults(stand: Stand, letters: Letters, *, suspended: bool) -> list[str]:
             faults.append("is held under a lease that ended long ago, and nobody takes it over")
         elif visible_in_ms > _LONGEST_LEASE_MS:
             faults.append("is held for longer than any lease can be")
+    return faults + _retry_faults(stand)
+
+
+def _retry_faults(stand: Stand) -> list[str]:
+    """What is wrong with its attempts."""
+    faults = []
+    waiting, retried = stand.visible_in_ms is not None, stand.attempts is not None
+    if stand.noted_attempts is not None and not waiting:
+        faults.append("is not among the waiting, but its attempts are still noted")
+    if stand.outcome and retried:
+        faults.append("has ended, but is still to be retried")
+    elif stand.attempts is not None:
+        if (stand.noted_attempts or 0) < stand.attempts:
+            faults.append("is retried, but not all of its attempts are noted")
+        if waiting and not stand.held and stand.visible_in_ms != stand.next_attempt_in_ms:
+            faults.append("does not wait for the moment that its next attempt is to be at")
     return faults
 
 

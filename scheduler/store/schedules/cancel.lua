@@ -1,14 +1,13 @@
 #!lua flags=allow-oom
--- Cancels a waiting schedule and gives its credit back, in one step; of its request only a part is
--- kept. Safe to repeat with the same
--- operation for an hour.
+-- Cancels a schedule that waits for its first attempt and gives its credit back, in one step; of its
+-- request only a part is kept. Safe to repeat with the same operation for an hour.
 -- KEYS[1]  the account's prefix
 -- ARGV     schedule, operation, the packed request as the caller read it, packed outcome,
 --          how long the ended schedule is kept (ms), how long the log is kept (ms), most log
 --          entries, chunk of one log entry, URL bucket, URL digest, what is kept of the
 --          request, packed
 -- Returns  {code, credits, outcome}: 1 cancelled, 0 no such schedule, -1 it has ended (the outcome
---          says how), -2 a worker holds it, -3 it was changed since the caller read it
+--          says how), -2 a worker holds it, -3 it was changed or attempted since the caller read it
 --@include now
 --@include operation
 --@include moment
@@ -18,7 +17,7 @@
 local base, schedule, operation = KEYS[1], ARGV[1], ARGV[2]
 local account, key = base .. K.ACCOUNT, base .. K.SCHEDULE .. schedule
 
-local stored = redis.call('HMGET', key, 'r', 'o')
+local stored = redis.call('HMGET', key, 'r', 'o', 'n')
 if not stored[1] or redis.call('EXISTS', account) == 0 then
   return {0, 0, ''}
 end
@@ -29,7 +28,7 @@ end
 if redis.call('ZSCORE', base .. K.HELD, schedule) then
   return {-2, 0, ''}
 end
-if stored[1] ~= ARGV[3] then
+if stored[1] ~= ARGV[3] or stored[3] then
   return {-3, 0, ''}
 end
 

@@ -10,7 +10,8 @@
 -- ARGV[5…] for each, none of them twice: schedule, the packed request as the caller read it, packed
 --          outcome, what is kept of the request, packed, its packed log entry, URL bucket, URL digest
 -- Returns  a character for each: 'c' cancelled, '0' no such schedule, '1' to '3' it has ended (the
---          number of its status), 'h' a worker holds it, 'r' it was changed since the caller read it
+--          number of its status), 'h' a worker holds it, 'a' it was attempted and waits for its next
+--          attempt: to be cancelled by itself, 'r' it was changed since the caller read it
 --@include now
 --@include members
 --@include moment
@@ -29,13 +30,15 @@ if done then
 end
 
 local function judged(schedule, request)
-  local stored = redis.call('HMGET', key .. schedule, 'r', 'o')
+  local stored = redis.call('HMGET', key .. schedule, 'r', 'o', 'n')
   if not stored[1] then
     return '0'
   elseif stored[2] then
     return tostring(string.byte(stored[2], 8))
   elseif redis.call('ZSCORE', base .. K.HELD, schedule) then
     return 'h'
+  elseif stored[3] then
+    return 'a'
   end
   return stored[1] == request and 'c' or 'r'
 end

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from scheduler import ids
 from scheduler.errors import Conflict, NotFound, PostdateError
-from scheduler.models import Status
+from scheduler.models import Retry, Status
 from scheduler.store import keys
 from scheduler.store.line import Argument
 from scheduler.store.log.entries import entry, pack_entry, url_place
@@ -16,6 +16,7 @@ from scheduler.store.retention import Retention
 from scheduler.store.schedules import stored
 from scheduler.store.schedules.listing import SchedulePage, Selection
 from scheduler.store.schedules.reading import Stored, read_by_id
+from scheduler.store.schedules.schedules import Schedules
 from scheduler.store.schedules.unended import Unended
 from scheduler.store.server import Script, Server
 
@@ -24,14 +25,16 @@ _MOST_CHANGES_MET = 20
 _CANCEL_ALL = Script("schedules/cancel_all")
 
 # What the script answers of each; its header says it at length. A digit is a status.
-_CANCELLED, _CHANGED, _HELD, _UNKNOWN = "c", "r", "h", "0"
+_CANCELLED, _CHANGED, _HELD, _UNKNOWN, _ATTEMPTED = "c", "r", "h", "0", "a"
 
 
 class Cancellation(NamedTuple):
-    """What came of one of them: it was cancelled, unless there is a refusal."""
+    """What came of one of them: it was cancelled, unless there is a refusal, or stopped after an
+    attempt."""
 
     schedule_id: str
     refusal: PostdateError | None = None
+    stopped: Retry | None = None
 
 
 class Cancellations(NamedTuple):
@@ -46,9 +49,10 @@ class Cancellations(NamedTuple):
 class Canceller:
     """Cancels many that wait, and gives their credits back."""
 
-    def __init__(self, server: Server, retention: Retention) -> None:
+    def __init__(self, server: Server, retention: Retention, schedules: Schedules) -> None:
         self._server = server
         self._retention = retention
+        self._schedules = schedules
         self._unended = Unended(server)
 
     async def by_id(self, account_id: str, schedule_ids: Sequence[str]) -> Cancellations:
@@ -59,7 +63,7 @@ class Canceller:
         done: list[Cancellation] = []
         async for group in self._read(account_id, list(dict.fromkeys(schedule_ids))):
             codes = await self._cancelled(account_id, group)
-            done += (Cancellation(name, _refusal(codes[name])) for name, _ in group)
+            done += [await self._told(account_id, name, codes[name]) for name, _ in group]
         return Cancellations(done, await self._credits(account_id))
 
     async def waiting(self, account_id: str, selected: Selection) -> Cancellations:
@@ -116,6 +120,16 @@ class Canceller:
         names = (schedule.schedule_id for schedule, _ in group)
         return dict(zip(names, codes.decode(), strict=True))
 
+    async def _told(self, account_id: str, schedule_id: str, code: str) -> Cancellation:
+        """What came of one. Between two attempts no credit moves, and it ends by itself."""
+        if code != _ATTEMPTED:
+            return Cancellation(schedule_id, _refusal(code))
+        try:
+            done = await self._schedules.cancel(account_id, schedule_id)
+        except (NotFound, Conflict) as refusal:
+            return Cancellation(schedule_id, refusal)
+        return Cancellation(schedule_id, stopped=done.stopped)
+
     async def _credits(self, account_id: str) -> int:
         account = keys.account(account_id) + keys.ACCOUNT
         [credits] = await self._server.reads([("HGET", account, "credits")])
@@ -132,5 +146,5 @@ def _refusal(code: str) -> PostdateError | None:
             return Conflict("Execution has started", Status.SCHEDULED)
         case "r":
             return Conflict("The schedule keeps changing; try again", Status.SCHEDULED)
-    ended = stored.STATUSES[int(code)]
+    ended = Status(stored.STATUSES[int(code)])
     return Conflict(f"The schedule is {ended} already", ended)

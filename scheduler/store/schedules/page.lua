@@ -1,13 +1,13 @@
 #!lua flags=no-writes
--- Reads on in an account's schedules that have not ended, from a place in the order of triggerAt
--- and id.
+-- Reads on in an account's schedules that have not ended, from a place in the order of when they are
+-- due (triggerAt, or the next attempt) and id.
 -- KEYS[1]  the account's prefix
--- ARGV     place: triggerAt (ms) and id ('' comes before every id), '1' to read downwards or '0',
+-- ARGV     place: when due (ms) and id ('' comes before every id), '1' to read downwards or '0',
 --          most members to read of each set, most bytes of packed requests of each, a part that a
 --          packed request must have, in small letters ('': any)
 -- Returns  {of those that wait, of those that a worker holds}, each {flat and in order: schedule,
---          triggerAt (ms), packed request ('': not this one); three for each, '1' if there may be
---          more, else '0'}
+--          when it is due (ms), packed request ('': not this one), its attempt before if it is
+--          retried, else ''; four for each, '1' if there may be more, else '0'}
 --@include schedules/stretch
 local base = KEYS[1]
 local place = {ms = tonumber(ARGV[1]), id = ARGV[2], down = ARGV[3] == '1'}
@@ -31,7 +31,10 @@ local function page(set, held)
       left = true
       break
     end
-    local shown = not elsewhere[(i + 1) / 2] and redis.call('HGET', base .. K.SCHEDULE .. found[i], 'r')
+    local shown, attempt = false, false
+    if not elsewhere[(i + 1) / 2] then
+      shown, attempt = unpack(redis.call('HMGET', base .. K.SCHEDULE .. found[i], 'r', 'n'))
+    end
     room_bytes = room_bytes - (shown and #shown or 0)
     if shown and part ~= '' and not string.find(string.lower(shown), part, 1, true) then
       shown = false
@@ -39,6 +42,7 @@ local function page(set, held)
     flat[#flat + 1] = found[i]
     flat[#flat + 1] = found[i + 1]
     flat[#flat + 1] = shown or ''
+    flat[#flat + 1] = attempt or ''
   end
   return {flat, left and '1' or '0'}
 end

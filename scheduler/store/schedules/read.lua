@@ -5,15 +5,18 @@
 -- ARGV[1]  most bytes of packed requests
 -- ARGV[2…] schedules
 -- Returns  flat, for each that was read: packed request (nil: there is none), outcome (nil: it has
---          not ended), the schedule that it was replayed as (nil: none)
+--          not ended), the schedule that it was replayed as (nil: none), its attempt before if it is
+--          retried (nil: it is not)
 local key, room_bytes, flat = KEYS[1] .. K.SCHEDULE, tonumber(ARGV[1]), {}
 for i = 2, #ARGV do
   if room_bytes <= 0 then
     break
   end
-  local stored, n = redis.call('HMGET', key .. ARGV[i], 'r', 'o', 'a'), #flat
+  local stored, n = redis.call('HMGET', key .. ARGV[i], 'r', 'o', 'a', 'n'), #flat
   -- A hole would end the reply: false is nil to those who get it.
-  flat[n + 1], flat[n + 2], flat[n + 3] = stored[1], stored[2], stored[3]
+  for i = 1, 4 do
+    flat[n + i] = stored[i]
+  end
   room_bytes = room_bytes - #(stored[1] or '')
 end
 return flat

@@ -19,7 +19,7 @@ CHUNK_BYTES = 1024 * 1024
 _BUDGET = 2000
 _CHUNK = 200
 _MOST_BYTES = 4 * 1024 * 1024
-_FIELDS = 3
+_FIELDS = 4
 
 _READ = Script("schedules/read")
 
@@ -71,9 +71,14 @@ async def read_by_id(
 
 
 def _stored(
-    schedule_id: str, packed: bytes | None, outcome: bytes | None, replay: bytes | None
+    schedule_id: str,
+    packed: bytes | None,
+    outcome: bytes | None,
+    replay: bytes | None,
+    attempt: bytes | None,
 ) -> Stored | None:
     if packed is None:
         return None
     request = stored.unpack_request(packed)
-    return Stored(stored.schedule(schedule_id, request, outcome, replay), packed)
+    found = stored.schedule(schedule_id, request, outcome, replay, attempt=attempt)
+    return Stored(found, packed)

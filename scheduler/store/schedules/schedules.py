@@ -18,10 +18,10 @@ from scheduler.models import Idempotency, Request, Schedule, Status
 from scheduler.store import keys
 from scheduler.store.clock import StoreClock
 from scheduler.store.coalesce import Coalescer
-from scheduler.store.log.entries import entry, pack_chunk, url_place
 from scheduler.store.log.timeline import lowered, span
 from scheduler.store.retention import Retention
 from scheduler.store.schedules import stored
+from scheduler.store.schedules.cancelling import Cancelled, cancelling
 from scheduler.store.schedules.listing import SchedulePage
 from scheduler.store.schedules.once import (
     COUNT_BYTES,
@@ -43,6 +43,7 @@ _MOST_CHANGES_MET = 20
 
 _CREATE = Script("schedules/create")
 _CANCEL = Script("schedules/cancel")
+_STOP = Script("schedules/stop")
 _CHANGE = Script("schedules/change")
 
 # What the scripts answer; their headers say it at length.
@@ -135,9 +136,15 @@ class Schedules:
 
     async def get(self, account_id: str, schedule_id: str) -> Schedule:
         """The schedule as it stands. Raises NotFound for an unknown one or another account's."""
-        packed, outcome, replay, held = await self._stored(account_id, schedule_id)
-        request = stored.unpack_request(packed)
-        return stored.schedule(schedule_id, request, outcome, replay, executing=held)
+        found = await self._stored(account_id, schedule_id)
+        return stored.schedule(
+            schedule_id,
+            stored.unpack_request(found.packed),
+            found.outcome,
+            found.replay,
+            attempt=found.attempt,
+            executing=found.held,
+        )
 
     async def page(
         self,
@@ -169,6 +176,7 @@ class Schedules:
         self, account_id: str, schedule_id: str, changed: Callable[[Request], Request]
     ) -> Schedule:
         """Replaces what a waiting schedule asks for; `changed` makes the new request of the old.
+        Between two attempts a new triggerAt moves the next one.
 
         Raises NotFound, Conflict if it has ended or a worker holds it, QuotaExceeded, and whatever
         `changed` raises; then nothing was changed. Two changes are applied one after the other.
@@ -177,57 +185,55 @@ class Schedules:
         operation = ids.new_operation()
         shard, account = keys.parts(account_id)
         for _ in range(_MOST_CHANGES_MET):
-            packed, *_ended = await self._stored(account_id, schedule_id)
-            request = changed(stored.unpack_request(packed))
+            packed = (await self._stored(account_id, schedule_id)).packed
+            before = stored.unpack_request(packed)
+            request = changed(before)
+            moved = request.trigger_at_ms != before.trigger_at_ms
             arguments: list[Argument] = [account, ids.local(schedule_id), operation, packed]
-            arguments += (stored.pack_request(request), request.trigger_at_ms)
+            arguments += (stored.pack_request(request), request.trigger_at_ms if moved else "")
             arguments += self._retention.quotas
-            code, outcome = await self._written(_CHANGE, keys.shard(shard), arguments)
+            code, said = await self._written(_CHANGE, keys.shard(shard), arguments)
             if code == _DONE:
-                return stored.schedule(schedule_id, request)
-            _refuse(code, outcome)
+                return stored.schedule(schedule_id, request, attempt=said)
+            _refuse(code, said)
         raise StoreUnavailable("The schedule keeps changing; try again")
 
-    async def cancel(self, account_id: str, schedule_id: str) -> int:
-        """Cancels a waiting schedule, gives its credit back, and returns the credits then left.
+    async def cancel(self, account_id: str, schedule_id: str) -> Cancelled:
+        """Cancels a schedule before its first attempt and gives its credit back; between two
+        attempts it stops the rest, and the schedule has failed as the last one did.
 
         Raises NotFound, or Conflict if it has ended or a worker holds it. Refunds once, however
         often it is called or a reply is lost.
         """
-        operation, kept = ids.new_operation(), self._retention
+        operation = ids.new_operation()
         for _ in range(_MOST_CHANGES_MET):
-            packed, *_ended = await self._stored(account_id, schedule_id)
-            request = stored.unpack_request(packed)
-            arguments: list[Argument] = [ids.local(schedule_id), operation, packed]
-            outcome_then, packed_then = stored.pack_cancelled(request)
-            arguments += (outcome_then, kept.schedule_ms, kept.log_ms, kept.log_entries)
-            arguments.append(pack_chunk([entry(schedule_id, request, None)]))
-            arguments += (*url_place(request.url), packed_then)
+            found = await self._stored(account_id, schedule_id)
+            script = _STOP if found.attempt else _CANCEL
+            arguments = cancelling(schedule_id, operation, found, self._retention)
             code, credits, outcome = await self._written(
-                _CANCEL, keys.account(account_id), arguments
+                script, keys.account(account_id), arguments
             )
             if code == _DONE:
-                self.cancelled += 1
-                return int(credits)
+                done = Cancelled.of(found, int(credits))
+                self.cancelled += done.stopped is None
+                return done
             _refuse(code, outcome)
         raise StoreUnavailable("The schedule keeps changing; try again")
 
     async def _written(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
         return await self._server.repeated(lambda: self._server.write(script, key, arguments))
 
-    async def _stored(
-        self, account_id: str, schedule_id: str
-    ) -> tuple[bytes, bytes | None, bytes | None, bool]:
-        """Packed request, outcome, its replay, and whether a worker holds it. Raises NotFound."""
+    async def _stored(self, account_id: str, schedule_id: str) -> stored.Fields:
+        """Raises NotFound."""
         if not ids.is_schedule_id(schedule_id):
             raise _unknown()
         key, held = keys.schedule(account_id, schedule_id), keys.account(account_id) + keys.HELD
-        (packed, outcome, replay), since = await self._server.reads(
-            [("HMGET", key, "r", "o", "a"), ("ZSCORE", held, ids.local(schedule_id))]
+        (packed, outcome, replay, attempt), since = await self._server.reads(
+            [("HMGET", key, "r", "o", "a", "n"), ("ZSCORE", held, ids.local(schedule_id))]
         )
         if packed is None:
             raise _unknown()
-        return packed, outcome, replay, since is not None
+        return stored.Fields(packed, outcome, replay, attempt, since is not None)
 
     def _creator(self, shard: int) -> Coalescer[_Group, Any]:
         creator = self._creating.get(shard)

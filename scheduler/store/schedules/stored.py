@@ -1,23 +1,41 @@
 """How a schedule looks in the store: msgpack, opaque to the scripts but for its status.
 
 `r` is the request. `o`, once it has ended, is the moment (six bytes, ms, by the server) and then
-the outcome; `a`, once it was replayed, the schedule that was made of it. Its creation is not
-stored: its id tells it.
+the outcome; `a`, once it was replayed, the schedule that was made of it. `n`, from an attempt that
+is to be made again until it ends, is that attempt: the moment in the same way, when the next one is
+due in six bytes more, and then what it came to. When it was created is not stored: its id tells it.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from scheduler import ids
-from scheduler.models import BodyKind, Delivery, Outcome, Request, Schedule, Status
+from scheduler.models import (
+    BodyKind,
+    Delivery,
+    LogStatus,
+    Outcome,
+    Request,
+    Retry,
+    Schedule,
+    Status,
+)
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_request = msgspec.msgpack.Decoder(Request).decode
 
-# Statuses by number. The order is the stored format.
-STATUSES = (Status.SCHEDULED, Status.COMPLETED, Status.FAILED, Status.CANCELLED)
-NUMBERS = {status: number for number, status in enumerate(STATUSES)}
+# Statuses by number. The order is the stored format; the last one is of log entries only.
+STATUSES = (
+    LogStatus.SCHEDULED,
+    LogStatus.COMPLETED,
+    LogStatus.FAILED,
+    LogStatus.CANCELLED,
+    LogStatus.RETRYING,
+)
+NUMBERS: dict[str, int] = {status: number for number, status in enumerate(STATUSES)}
 # What the scripts know of a packed outcome: its second byte is the number of its status.
 FAILED, CANCELLED = NUMBERS[Status.FAILED], NUMBERS[Status.CANCELLED]
 # The place of the status code says whether there was a body, which is not kept.
@@ -27,25 +45,53 @@ CANCELLATION_WITH_BODY = _encode([CANCELLED, 1])
 _MOMENT_BYTES = 6
 
 
+class Fields(NamedTuple):
+    """A schedule's fields, and whether a worker holds it."""
+
+    packed: bytes
+    outcome: bytes | None
+    replay: bytes | None
+    attempt: bytes | None
+    held: bool
+
+
 class _StoredOutcome(msgspec.Struct, array_like=True):
     status: int
     status_code: int = 0
     response_time_ms: int = 0
     error_message: str = ""
     lateness_ms: int | None = None
+    attempts: int = 1
+
+
+class _StoredAttempt(msgspec.Struct, array_like=True):
+    retry: int
+    attempts: int
+    status_code: int
+    response_time_ms: int
+    error_message: str
+    lateness_ms: int | None = None
 
 
 _decode_outcome = msgspec.msgpack.Decoder(_StoredOutcome).decode
+_decode_attempt = msgspec.msgpack.Decoder(_StoredAttempt).decode
+_DEFAULTS = Request.__struct_defaults__
 
 
 def pack_request(request: Request) -> bytes:
-    """What most leave out is left out at the end of the array too."""
+    """What is left out at the end is left out of the array too."""
     usual = request.delivery is Delivery.AT_LEAST_ONCE and request.method_given
     usual = usual and request.body_kind is BodyKind.JSON and request.replay_of is None
-    if usual and request.expires_at_ms is None:
+    plain = not request.retries and request.retry_delays_ms is None
+    if usual and plain and request.expires_at_ms is None:
         what = (request.trigger_at_ms, request.method, request.url, request.headers, request.body)
         return _encode(what)
-    return _encode(request)
+    values = list(msgspec.structs.astuple(request))
+    optional = len(_DEFAULTS)
+    while optional and values[-1] == _DEFAULTS[optional - 1]:
+        values.pop()
+        optional -= 1
+    return _encode(values)
 
 
 def pack_cancelled(request: Request) -> tuple[bytes, bytes]:
@@ -61,20 +107,44 @@ def unpack_request(packed: bytes) -> Request:
     return _decode_request(packed)
 
 
-def pack_outcome(outcome: Outcome, lateness_ms: int | None = None) -> bytes:
+def pack_outcome(outcome: Outcome, lateness_ms: int | None = None, attempts: int = 1) -> bytes:
     """The moment is not in it: the server puts it before."""
     status, code = NUMBERS[outcome.status], outcome.status_code
-    return _encode((status, code, outcome.response_time_ms, outcome.error_message, lateness_ms))
+    what = (status, code, outcome.response_time_ms, outcome.error_message, lateness_ms)
+    return _encode(what if attempts == 1 else (*what, attempts))
+
+
+def pack_attempt(
+    retry: int, attempts: int, outcome: Outcome, lateness_ms: int | None = None
+) -> bytes:
+    """An attempt that failed, the last of so many, and which retry comes after it. The moments are
+    not in it: the server puts them before."""
+    told = (outcome.status_code, outcome.response_time_ms, outcome.error_message, lateness_ms)
+    return _encode((retry, attempts, *told))
+
+
+def unpack_attempt(packed: bytes) -> Retry:
+    """What an `a` field says of the attempt that comes next."""
+    told = _decode_attempt(packed[2 * _MOMENT_BYTES :])
+    code, response_ms, message = told.status_code, told.response_time_ms, told.error_message
+    return Retry(
+        number=told.retry,
+        due_at_ms=_moment(packed[_MOMENT_BYTES:]),
+        attempts=told.attempts,
+        outcome=Outcome(Status.FAILED, code, response_ms, message),
+        failed_at_ms=_moment(packed),
+        lateness_ms=told.lateness_ms,
+    )
 
 
 def ended_at_ms(outcome: bytes) -> int:
     """The moment in an `o` field."""
-    return int.from_bytes(outcome[:_MOMENT_BYTES], "big")
+    return _moment(outcome)
 
 
 def ended_status(outcome: bytes) -> Status:
     """The status in an `o` field."""
-    return STATUSES[_decode_outcome(outcome[_MOMENT_BYTES:]).status]
+    return Status(STATUSES[_decode_outcome(outcome[_MOMENT_BYTES:]).status])
 
 
 def schedule(
@@ -83,29 +153,47 @@ def schedule(
     outcome: bytes | None = None,
     replay: bytes | None = None,
     *,
+    attempt: bytes | None = None,
     executing: bool = False,
 ) -> Schedule:
-    """What the fields of a stored schedule mean; `replay` is `a`."""
-    waiting = Schedule(
+    """What the fields of a stored schedule mean; `replay` is its `a`, `attempt` its `n`."""
+    created_at_ms = ids.created_at_ms(schedule_id)
+    if outcome is not None:
+        return _ended(schedule_id, created_at_ms, request, outcome, replay)
+    retry = unpack_attempt(attempt) if attempt else None
+    return Schedule(
         schedule_id=schedule_id,
-        created_at_ms=ids.created_at_ms(schedule_id),
+        created_at_ms=created_at_ms,
         request=request,
         status=Status.SCHEDULED,
         executing=executing,
+        attempts=retry.attempts if retry else 0,
+        retry=retry,
     )
-    if outcome is None:
-        return waiting
+
+
+def _ended(
+    schedule_id: str, created_at_ms: int, request: Request, outcome: bytes, replay: bytes | None
+) -> Schedule:
     end = _decode_outcome(outcome[_MOMENT_BYTES:])
-    status = STATUSES[end.status]
-    return msgspec.structs.replace(
-        waiting,
+    status = Status(STATUSES[end.status])
+    cancelled = status is Status.CANCELLED
+    return Schedule(
+        schedule_id=schedule_id,
+        created_at_ms=created_at_ms,
+        request=request,
         status=status,
-        executing=False,
         outcome=None
-        if status is Status.CANCELLED
+        if cancelled
         else Outcome(status, end.status_code, end.response_time_ms, end.error_message),
-        ended_at_ms=ended_at_ms(outcome),
+        ended_at_ms=_moment(outcome),
         lateness_ms=end.lateness_ms,
+        attempts=0 if cancelled else end.attempts,
         replayed_as=None if replay is None else ids.schedule_id(replay.decode()),
         body_dropped=status is Status.CANCELLED and end.status_code == 1,
     )
+
+
+def _moment(packed: bytes) -> int:
+    """The one (ms) that a field begins with."""
+    return int.from_bytes(packed[:_MOMENT_BYTES], "big")

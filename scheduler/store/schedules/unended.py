@@ -1,5 +1,5 @@
-"""Schedules that have not ended, in the order of triggerAt and id: waiting ones and, among them,
-those that a worker holds."""
+"""Schedules that have not ended, in the order of when they are due (triggerAt, or the next attempt)
+and id: waiting ones and, among them, those that a worker holds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scheduler.store.schedules import stored
 from scheduler.store.schedules.reading import CHUNK_BYTES, read_on
 from scheduler.store.server import Script, Server
 
-_FIELDS_PER_ROW = 3
+_FIELDS_PER_ROW = 4
 
 _PAGE = Script("schedules/page")
 
@@ -57,21 +57,23 @@ class Unended:
         stop = span.nearest(each.reached for each in sets)
         entries = [entry for each in sets for entry in each.entries]
         entries.sort(key=lambda entry: entry[0], reverse=span.down)
-        read_bytes = sum(len(packed) for values, _ in replies for packed in values[2::3])
+        packed = [each for values, _ in replies for each in values[2::_FIELDS_PER_ROW]]
         entries = [e for e in entries if stop is None or not span.past(e[0], stop)]
-        return Found(entries, stop), read_bytes
+        return Found(entries, stop), sum(map(len, packed))
 
 
 def _schedules(values: list[bytes], more: bool, span: Span, *, executing: bool) -> Found[Schedule]:
     """One set's reply, cut where the span ends."""
     entries: list[tuple[Place, Schedule]] = []
     place = span.after
-    for name, score, packed in zip(*[iter(values)] * _FIELDS_PER_ROW, strict=True):
+    for name, score, packed, attempt in zip(*[iter(values)] * _FIELDS_PER_ROW, strict=True):
         place = Place(int(float(score)), WAITING, name.decode())
         if span.past_end(place.ms):
             return Found(entries, None)
         if packed:
             request = stored.unpack_request(packed)
-            schedule = stored.schedule(ids.schedule_id(place.tie), request, executing=executing)
+            schedule = stored.schedule(
+                ids.schedule_id(place.tie), request, attempt=attempt, executing=executing
+            )
             entries.append((place, schedule))
     return Found(entries, place if more else None)

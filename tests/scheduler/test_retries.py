@@ -1,0 +1,432 @@
+"""A schedule between two attempts: where it stands, what may happen to it, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from scheduler.errors import Conflict
+from scheduler.models import LogStatus, Outcome, Request, Schedule, Status
+from scheduler.store.claims.claims import Ack
+from scheduler.store.schedules.replays import Verdict
+from scheduler.store.schedules.stored import pack_request
+from tests.scheduler.letters import letter_ids, replay, verdicts
+from tests.scheduler.scene import COMPLETED, CREDITS, FAILED, Holdings, Scene, new_id, settled
+
+WAIT_MS = 40
+ENDED = Outcome(Status.FAILED, 500, 7, "Internal Server Error")
+
+
+async def retried(scene: Scene, wait_ms: int = 60_000, times: int = 1) -> str:
+    """A schedule whose first attempts have failed, and that waits for its next one."""
+    schedule_id = await scene.create()
+    for n in range(times):
+        wait = wait_ms if n == times - 1 else 0
+        assert await scene.retry([await scene.claim_one()], wait) == [1]
+    return schedule_id
+
+
+async def shown(scene: Scene, schedule_id: str) -> Schedule:
+    return await scene.store.schedules.get(scene.account_id, schedule_id)
+
+
+async def fields(scene: Scene, schedule_id: str) -> set[bytes]:
+    return set(await scene.store.client.hkeys(f"{scene.base}s:{schedule_id[4:]}"))
+
+
+@pytest.mark.time_passes
+async def test_after_an_attempt_that_failed_it_waits_for_the_next_one(scene: Scene) -> None:
+    schedule_id = await scene.create()
+    before = await shown(scene, schedule_id)
+    assert (before.attempts, before.retry) == (0, None)
+    failed_ms = await scene.clock.now_ms()
+    assert await scene.retry([await scene.claim_one()], WAIT_MS) == [1]
+    found = await shown(scene, schedule_id)
+    assert (found.status, found.executing, found.outcome) == (Status.SCHEDULED, False, None)
+    assert found.attempts == 1
+    retry = found.retry
+    assert retry is not None
+    assert (retry.number, retry.attempts, retry.outcome) == (1, 1, FAILED)
+    assert failed_ms <= retry.failed_at_ms <= await scene.clock.now_ms()
+    assert failed_ms <= retry.due_at_ms - WAIT_MS <= await scene.clock.now_ms()
+    assert await scene.visible_at_ms(schedule_id) == retry.due_at_ms
+    assert await scene.claim() == []
+    await scene.clock.pass_ms(WAIT_MS + 1)
+    again = await scene.claim_one()
+    assert (again.schedule_id, again.attempt, again.retry) == (schedule_id, 2, retry)
+    assert again.due_at_ms == retry.due_at_ms
+    await scene.assert_sound()
+
+
+async def test_its_end_leaves_nothing_of_its_attempts_but_their_number(scene: Scene) -> None:
+    for outcome in (COMPLETED, ENDED):
+        schedule_id = await retried(scene, 0, times=2)
+        assert await scene.ack([await scene.claim_one()], outcome) == [1]
+        found = await shown(scene, schedule_id)
+        assert (found.status, found.outcome) == (outcome.status, outcome)
+        assert (found.attempts, found.retry) == (3, None)
+        assert await fields(scene, schedule_id) == {b"r", b"o"}
+    assert not await scene.store.client.exists(scene.base + "tried")
+    usage = await scene.store.stats.usage(scene.account_id, 0, 2**52)
+    assert (usage.completed, usage.failed, usage.total_response_time_ms) == (1, 1, 12 + 7)
+    assert (await scene.holdings()).spent == 2
+    await scene.assert_sound()
+
+
+async def test_the_log_tells_each_attempt_and_statistics_the_last(scene: Scene) -> None:
+    schedule_id = await retried(scene, 0, times=2)
+    assert await scene.ack([await scene.claim_one()], ENDED) == [1]
+    final, second, first = await scene.log()
+    assert [each.status for each in (first, second, final)] == ["retrying", "retrying", "failed"]
+    assert [each.attempt for each in (first, second, final)] == [1, 2, 3]
+    assert first.next_attempt_at_ms is not None
+    assert second.next_attempt_at_ms is not None
+    assert final.next_attempt_at_ms is None
+    assert first.executed_at_ms is not None
+    assert (first.status_code, first.response_time_ms) == (503, 30)
+    assert first.error_message == "Service Unavailable"
+    assert await scene.log(status=LogStatus.RETRYING) == [second, first]
+    assert await scene.log(status=LogStatus.FAILED) == [final]
+    assert {each.schedule_id for each in await scene.log(url=final.url)} == {schedule_id}
+    await scene.store.tick()
+    # By rollups, and by reading the log where a bound cuts a second.
+    at_ms = final.at_ms
+    for from_ms, to_ms in ((0, at_ms + 60_000), (0, at_ms + 1), (first.at_ms, at_ms + 1)):
+        usage = await scene.store.stats.usage(scene.account_id, from_ms, to_ms)
+        assert (usage.completed, usage.failed, usage.total_response_time_ms) == (0, 1, 7)
+    assert (await scene.store.stats.usage(scene.account_id, 0, at_ms)).executed == 0
+
+
+async def test_between_attempts_the_log_lists_it_at_its_next_one(scene: Scene) -> None:
+    schedule_id = await retried(scene)
+    waiting, attempt = await scene.log()
+    assert (waiting.status, attempt.status) == (LogStatus.SCHEDULED, LogStatus.RETRYING)
+    assert waiting.schedule_id == attempt.schedule_id == schedule_id
+    assert (waiting.attempt, attempt.attempt) == (1, 1)
+    assert waiting.at_ms == waiting.next_attempt_at_ms == attempt.next_attempt_at_ms
+    assert waiting.executed_at_ms is None
+    assert await scene.log(status=LogStatus.SCHEDULED) == [waiting]
+    assert await scene.log(from_ms=waiting.at_ms, to_ms=waiting.at_ms + 1) == [waiting]
+
+
+async def test_lists_are_in_the_order_of_when_each_goes_out_next(scene: Scene) -> None:
+    late = await retried(scene, 50_000)
+    soon, later = await scene.create(30_000), await scene.create(70_000)
+    page = await scene.store.schedules.page(scene.account_id)
+    assert [each.schedule_id for each in page.schedules] == [soon, late, later]
+    assert page.schedules[1] == await shown(scene, late)
+    assert [each.attempts for each in page.schedules] == [0, 1, 0]
+
+
+@pytest.mark.time_passes
+async def test_a_lost_worker_counts_as_an_attempt_and_not_as_a_retry(scene: Scene) -> None:
+    schedule_id = await retried(scene, 0)
+    due_ms = (await scene.claim_one(lease_ms=10)).due_at_ms
+    await scene.clock.pass_ms(11)
+    taken = await scene.claim_one(lease_ms=10)
+    assert taken.retry is not None
+    assert (taken.attempt, taken.retry.number, taken.retry.attempts) == (3, 1, 1)
+    assert taken.due_at_ms == due_ms
+    await scene.clock.pass_ms(11)
+    taken = await scene.claim_one()
+    assert await scene.retry([taken], 0) == [1]
+    found = await shown(scene, schedule_id)
+    assert found.retry is not None
+    assert (found.retry.number, found.retry.attempts, found.attempts) == (2, 4, 4)
+    assert (await scene.claim_one()).attempt == 5
+    await scene.assert_sound()
+
+
+async def test_what_is_given_back_waits_for_the_same_moment_with_the_same_number(
+    scene: Scene,
+) -> None:
+    await retried(scene, 20)
+    first = await scene.claim_one(ahead_ms=1000)
+    await scene.store.claims.release(scene.shard, [first])
+    assert await scene.visible_at_ms(first.schedule_id) == first.due_at_ms
+    again = await scene.claim_one(ahead_ms=1000)
+    assert (again.attempt, again.retry, again.due_at_ms) == (2, first.retry, first.due_at_ms)
+    await scene.assert_sound()
+
+
+async def test_an_attempt_of_a_worker_that_lost_its_lease_is_not_recorded(scene: Scene) -> None:
+    """Nor is that of its neighbours in the same step, until it is left out."""
+    await scene.create()
+    gone = await scene.claim_one(lease_ms=1)
+    await scene.clock.pass_ms(5)
+    mine = await scene.claim_one()
+    await scene.create()
+    neighbour = await scene.claim_one()
+    assert await scene.retry([gone, neighbour], 0) == [-1, 1]
+    [entry] = await scene.log(status=LogStatus.RETRYING)
+    assert entry.schedule_id == neighbour.schedule_id
+    assert await scene.ack([mine]) == [1]
+    assert await scene.retry([mine], 0) == [0]
+    await scene.assert_sound()
+
+
+async def test_ends_and_retries_of_one_call_are_both_recorded(scene: Scene) -> None:
+    made = [await scene.create() for _ in range(4)]
+    claimed = await scene.claim()
+    due_ms = await scene.clock.now_ms() + 60_000
+    acks = [
+        Ack(each, FAILED, 0, due_ms) if n % 2 else Ack(each, COMPLETED, 0)
+        for n, each in enumerate(claimed)
+    ]
+    assert await scene.store.claims.ack(scene.shard, acks) == [1] * 4
+    assert await scene.store.claims.ack(scene.shard, acks) == [0] * 4
+    statuses = [await scene.status(each.schedule_id) for each in claimed]
+    assert statuses == ["completed", "scheduled"] * 2
+    assert {each.schedule_id for each in claimed} == set(made)
+    await scene.assert_sound()
+
+
+async def test_a_cancellation_between_attempts_stops_the_rest_and_refunds_nothing(
+    scene: Scene,
+) -> None:
+    schedule_id = await retried(scene, times=2)
+    cancelled = await scene.store.schedules.cancel(scene.account_id, schedule_id)
+    assert cancelled.credits == CREDITS - 1
+    assert cancelled.stopped is not None
+    assert (cancelled.stopped.attempts, cancelled.stopped.outcome) == (2, FAILED)
+    found = await shown(scene, schedule_id)
+    assert (found.status, found.outcome, found.attempts) == (Status.FAILED, FAILED, 2)
+    assert await fields(scene, schedule_id) == {b"r", b"o"}
+    final = (await scene.log())[0]
+    assert (final.status, final.status_code, final.attempt) == (LogStatus.FAILED, 503, 2)
+    assert final.executed_at_ms == found.ended_at_ms
+    log = {"failed": 1, "retrying": 2}
+    assert await scene.holdings() == Holdings(CREDITS - 1, 1, 0, 0, log)
+    usage = await scene.store.stats.usage(scene.account_id, 0, 2**52)
+    assert (usage.failed, usage.total_response_time_ms) == (1, 30)
+    assert await scene.claim() == []
+    with pytest.raises(Conflict) as refused:
+        await scene.store.schedules.cancel(scene.account_id, schedule_id)
+    assert refused.value.status == Status.FAILED
+    await scene.assert_sound()
+
+
+async def test_while_a_later_attempt_is_made_it_can_neither_be_stopped_nor_changed(
+    scene: Scene,
+) -> None:
+    schedule_id = await retried(scene, 0)
+    await scene.claim_one()
+    schedules = scene.store.schedules
+    for call in (
+        lambda: schedules.cancel(scene.account_id, schedule_id),
+        lambda: schedules.change(scene.account_id, schedule_id, lambda request: request),
+    ):
+        refused = await settled(call)
+        assert isinstance(refused, Conflict)
+        assert refused.status == Status.SCHEDULED
+    assert (await shown(scene, schedule_id)).executing
+
+
+async def test_a_cancellation_that_read_it_before_its_attempt_refunds_nothing(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has read a schedule that was not attempted; by the time that it writes, it was."""
+    schedule_id = await scene.create()
+    schedules, read = scene.store.schedules, []
+    stored = schedules._stored
+
+    async def slow(account_id: str, schedule_id: str) -> object:
+        found = await stored(account_id, schedule_id)
+        if not read:
+            read.append(found)
+            assert await scene.retry([await scene.claim_one()], 60_000) == [1]
+        return found
+
+    monkeypatch.setattr(schedules, "_stored", slow)
+    cancelled = await schedules.cancel(scene.account_id, schedule_id)
+    assert cancelled.credits == CREDITS - 1
+    assert cancelled.stopped is not None
+    await scene.assert_sound()
+
+
+async def test_cancellations_that_race_retries_have_one_winner_each(scene: Scene) -> None:
+    """Whoever wins, what is stopped was attempted and paid for, and what is cancelled was not."""
+    rounds = 200
+    await scene.store.accounts.grant(scene.account_id, rounds)
+    stopped = cancelled = 0
+    for n in range(rounds):
+        schedule_id = await scene.create()
+
+        async def attempt() -> None:
+            for each in await scene.claim():
+                assert await scene.retry([each], 60_000) == [1]
+
+        async def cancel(schedule_id: str = schedule_id, n: int = n) -> None:
+            nonlocal stopped, cancelled
+            for _ in range(n % 7):
+                await asyncio.sleep(0)
+            while True:
+                result = await settled(
+                    lambda: scene.store.schedules.cancel(scene.account_id, schedule_id)
+                )
+                if isinstance(result, Conflict):
+                    assert result.status == Status.SCHEDULED  # it is being attempted
+                    await asyncio.sleep(0)
+                    continue
+                stopped += result.stopped is not None
+                cancelled += result.stopped is None
+                return
+
+        await asyncio.gather(attempt(), cancel())
+        assert await scene.claim() == []
+    assert stopped
+    assert stopped + cancelled == rounds
+    found = await scene.holdings()
+    assert (found.spent, found.waiting) == (stopped, 0)
+    assert found.log.get("cancelled", 0) == cancelled
+    await scene.assert_sound()
+
+
+def moved(to_ms: int, **what: Any) -> Callable[[Request], Request]:
+    return lambda request: msgspec.structs.replace(request, trigger_at_ms=to_ms, **what)
+
+
+async def test_a_new_trigger_time_moves_the_next_attempt(scene: Scene) -> None:
+    schedule_id = await retried(scene)
+    to_ms = await scene.clock.now_ms() - 5
+    before = await shown(scene, schedule_id)
+    schedules = scene.store.schedules
+    changed = await schedules.change(scene.account_id, schedule_id, moved(to_ms))
+    assert changed == await shown(scene, schedule_id)
+    assert changed.retry is not None
+    assert before.retry is not None
+    assert changed.retry == msgspec.structs.replace(before.retry, due_at_ms=to_ms)
+    assert changed.request.trigger_at_ms == to_ms
+    claimed = await scene.claim_one()
+    assert (claimed.attempt, claimed.due_at_ms, claimed.retry) == (2, to_ms, changed.retry)
+    await scene.assert_sound()
+
+
+async def test_another_change_leaves_the_next_attempt_where_it_is(scene: Scene) -> None:
+    schedule_id = await retried(scene)
+    before = await shown(scene, schedule_id)
+    schedules = scene.store.schedules
+    same_ms = before.request.trigger_at_ms
+    changed = await schedules.change(
+        scene.account_id, schedule_id, moved(same_ms, method="PUT", retries=7)
+    )
+    assert changed.retry == before.retry
+    assert (changed.request.method, changed.request.retries) == ("PUT", 7)
+    assert await scene.claim() == []
+    await scene.assert_sound()
+
+
+async def test_a_schedule_that_asks_for_no_retries_is_stored_in_the_same_bytes(
+    scene: Scene,
+) -> None:
+    plain = Request(1, "POST", "https://example.com/")
+    careful = Request(1, "POST", "https://example.com/", expires_at_ms=5, method_given=False)
+    assert pack_request(plain) == msgspec.msgpack.encode((1, "POST", plain.url, {}, None))
+    assert pack_request(careful) == msgspec.msgpack.encode(
+        (1, "POST", plain.url, {}, None, "at-least-once", 5, False)
+    )
+    await scene.run()
+    [stream] = await scene.store.client.xrange(scene.base + "log")
+    [[*entry]] = msgspec.msgpack.decode(stream[1][b"e"])
+    assert len(entry) == 9
+    assert not await scene.store.client.exists(scene.base + "tried")
+
+
+async def test_delays_are_stored_though_no_retries_are_asked_for(scene: Scene) -> None:
+    schedule_id = await scene.create(60_000, retry_delays_ms=(1000, 60_000))
+    request = (await shown(scene, schedule_id)).request
+    assert (request.retries, request.retry_delays_ms) == (0, (1000, 60_000))
+
+
+async def test_an_account_whose_next_attempt_comes_first_is_looked_at_in_time(
+    scene: Scene,
+) -> None:
+    await scene.create(3_600_000)
+    await retried(scene, 1000)
+    batch = await scene.store.claims.claim(scene.shard, lease_ms=1000, most=10)
+    due_ms = (await scene.log(status=LogStatus.RETRYING))[0].next_attempt_at_ms
+    assert batch.next_look_ms == due_ms
+    await scene.assert_sound()
+
+
+async def moved_alone(scene: Scene, member: str) -> None:
+    await scene.store.client.zincrby(scene.base + "waiting", -1, member)
+
+
+async def attempts_forgotten(scene: Scene, member: str) -> None:
+    await scene.store.client.delete(scene.base + "tried")
+
+
+async def attempts_of_nobody(scene: Scene, member: str) -> None:
+    await scene.store.client.hset(scene.base + "tried", new_id()[4:], 2)
+
+
+async def ended_and_retried(scene: Scene, member: str) -> None:
+    key = f"{scene.base}s:{member}"
+    attempt = await scene.store.client.hget(key, "n")
+    await scene.store.schedules.cancel(scene.account_id, "sch_" + member)
+    await scene.store.client.hset(key, "n", attempt)
+
+
+@pytest.mark.parametrize(
+    ("breakage", "sentence"),
+    [
+        (moved_alone, "does not wait for the moment that its next attempt is to be at"),
+        (attempts_forgotten, "is retried, but not all of its attempts are noted"),
+        (attempts_of_nobody, "is not among the waiting, but its attempts are still noted"),
+        (ended_and_retried, "has ended, but is still to be retried"),
+    ],
+)
+async def test_the_check_tells_what_is_wrong_with_a_retry(
+    scene: Scene,
+    breakage: Callable[[Scene, str], Awaitable[None]],
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("scheduler.store.operators.check._LOOK_AGAIN_S", 0.01)
+    schedule_id = await retried(scene)
+    assert await scene.store.check() == []
+    await breakage(scene, schedule_id[4:])
+    [told] = await scene.store.check()
+    assert told.endswith(sentence)
+
+
+async def test_many_cancellations_stop_what_was_attempted_and_refund_the_others(
+    scene: Scene,
+) -> None:
+    attempted, waiting = await retried(scene), await scene.create(60_000)
+    done = await scene.store.canceller.by_id(scene.account_id, [attempted, waiting])
+    first, second = done.each
+    assert (first.schedule_id, first.refusal) == (attempted, None)
+    assert first.stopped is not None
+    assert first.stopped.outcome == FAILED
+    assert (second.schedule_id, second.refusal, second.stopped) == (waiting, None, None)
+    assert done.credits == CREDITS - 1
+    again = await scene.store.canceller.by_id(scene.account_id, [attempted, waiting])
+    assert [str(each.refusal) for each in again.each] == [
+        "The schedule is failed already",
+        "The schedule is cancelled already",
+    ]
+    log = {"retrying": 1, "failed": 1, "cancelled": 1}
+    assert await scene.holdings() == Holdings(CREDITS - 1, 1, 0, 0, log)
+    await scene.assert_sound()
+
+
+async def test_what_is_stopped_is_a_dead_letter_and_can_be_replayed(scene: Scene) -> None:
+    stopped = await retried(scene)
+    await scene.store.schedules.cancel(scene.account_id, stopped)
+    assert await letter_ids(scene) == [stopped]
+    done = await replay(scene, [stopped])
+    assert verdicts(done) == [Verdict.REPLAYED]
+    assert await letter_ids(scene) == []
+    await scene.assert_sound()
+
+
+async def test_between_attempts_there_is_nothing_to_replay(scene: Scene) -> None:
+    waiting = await retried(scene)
+    assert await letter_ids(scene) == []
+    assert verdicts(await replay(scene, [waiting])) == [Verdict.NOT_ENDED]
