@@ -25,6 +25,7 @@ from api.schedule import (
     list_schedules,
 )
 from api.service import Service
+from api.signing import get_secrets, rotate_secret
 from api.stats import get_credits, get_usage, list_logs
 from scheduler.settings import Settings
 from scheduler.store import Store
@@ -40,6 +41,8 @@ _ROUTES = [
     get_usage,
     list_logs,
     get_credits,
+    get_secrets,
+    rotate_secret,
     healthz,
     readyz,
     browse_schema,

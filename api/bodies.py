@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 from api.fields import SHOWN, moment
 from scheduler.errors import FieldError
 from scheduler.ids import invocation_id
-from scheduler.models import LogEntry, LogStatus, Schedule, Status, Usage
+from scheduler.models import LogEntry, LogStatus, Schedule, SigningSecret, Status, Usage
 from scheduler.store.schedules.cancelling import Cancelled
 from scheduler.times import format_iso8601
 
@@ -149,6 +149,28 @@ class CancelledBody(Body, frozen=True):
 
 class CreditsBody(Body, frozen=True):
     credits_remaining: int
+
+
+class SecretBody(Body, frozen=True):
+    """A signing secret; `expires_at` is null while nothing has been put in its place."""
+
+    secret_id: str
+    secret: str
+    created_at: Moment
+    expires_at: Moment | None
+
+    @classmethod
+    def of(cls, secret: SigningSecret) -> SecretBody:
+        return cls(
+            secret_id=secret.secret_id,
+            secret=secret.secret,
+            created_at=format_iso8601(secret.created_at_ms),
+            expires_at=moment(secret.expires_at_ms),
+        )
+
+
+class SecretsBody(Body, frozen=True):
+    secrets: list[SecretBody]
 
 
 class HealthBody(Body, frozen=True):

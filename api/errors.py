@@ -27,6 +27,7 @@ from scheduler.errors import (
     QuotaExceeded,
     StoreError,
     Suspended,
+    TooManySecrets,
 )
 
 _log = structlog.get_logger()
@@ -53,6 +54,7 @@ _PLAIN: tuple[tuple[type[PostdateError], int, dict[str, str] | None], ...] = (
     (BodyTooLarge, 413, None),
     (QuotaExceeded, 413, None),
     (BodyEncoded, 415, {"accept-encoding": "identity"}),
+    (TooManySecrets, 409, None),
     (KeyReused, 422, None),
     (Draining, 503, _RETRY),
 )

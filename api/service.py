@@ -66,13 +66,18 @@ class Service:
         if self._store is not None:
             yield
             return
-        opening = None if await self._opened() else asyncio.create_task(self._keep_opening())
+        at_work = asyncio.create_task(self._open_and_tell(opened=await self._opened()))
         try:
             yield
         finally:
-            if opening is not None:
-                await _stop(opening)
+            await _stop(at_work)
             await self._close()
+
+    async def _open_and_tell(self, *, opened: bool) -> None:
+        """Opens the store if it is not, and tells it where this API is found from then on."""
+        if not opened:
+            await self._keep_opening()
+        await self.store.address.keep_telling(self.settings)
 
     async def _close(self) -> None:
         if self._store is not None:
@@ -98,12 +103,12 @@ class Service:
         _log.info("the store is open")
 
 
-async def _stop(opening: asyncio.Task[None]) -> None:
+async def _stop(at_work: asyncio.Task[None]) -> None:
     """Asks more than once: a cancellation that meets the client in closing a connection gets lost
     in there."""
-    while not opening.done():
-        opening.cancel()
-        await asyncio.wait([opening], timeout=_FIRST_PAUSE_S)
+    while not at_work.done():
+        at_work.cancel()
+        await asyncio.wait([at_work], timeout=_FIRST_PAUSE_S)
 
 
 def service_of(request: HttpRequest) -> Service:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 import click
 
-from cli.links import link_url
+from cli.links import known_link
 from cli.options import Context, command, with_store
 from cli.parameters import Name
 from scheduler.emails import normal_email
@@ -79,7 +79,7 @@ def create(
         from scheduler.store.accounts.sessions import Purpose
 
         secret = await store.sessions.make_link(account.account_id, Purpose.SET_PASSWORD)
-        return account, link_url(context.settings, secret)
+        return account, await known_link(context.settings, store, secret)
 
     account, link = with_store(context.settings, make)
     if link is None:
@@ -179,8 +179,8 @@ def delete(context: Context, account: str, yes: bool) -> None:
 def link(context: Context, account: str, password: bool) -> None:
     """Print a link that signs in to ACCOUNT's dashboard.
 
-    It is good once, and for an hour. Where the dashboard is: POSTDATE_PUBLIC_URL, or else
-    POSTDATE_HOST and POSTDATE_PORT.
+    It is good once, and for an hour. Where the dashboard is: POSTDATE_PUBLIC_URL, or where a
+    running API says that it is, or else POSTDATE_HOST and POSTDATE_PORT.
     """
     from scheduler.store.accounts.sessions import Purpose
 
@@ -188,10 +188,10 @@ def link(context: Context, account: str, password: bool) -> None:
 
     async def make(store: Store) -> tuple[Account, str]:
         found = await store.accounts.find(account)
-        return found, await store.sessions.make_link(found.account_id, purpose)
+        secret = await store.sessions.make_link(found.account_id, purpose)
+        return found, await known_link(context.settings, store, secret)
 
-    found, secret = with_store(context.settings, make)
-    url = link_url(context.settings, secret)
+    found, url = with_store(context.settings, make)
     context.show({"accountId": found.account_id, "link": url, "purpose": purpose.value}, url)
 
 

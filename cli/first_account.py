@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import NamedTuple
 
 from cli.options import open_store
 from scheduler.errors import NameTaken, NotFound
@@ -15,35 +16,54 @@ FIRST_ACCOUNT = "default"
 FIRST_CREDITS = 1_000_000
 
 
-async def first_key(settings: Settings) -> str | None:
-    """A key for the account `default` if it has none: at the first start, or if the first start
-    was cut off between making the account and its key."""
+class First(NamedTuple):
+    """The first account as it is now, and a key of it if it had none until now."""
+
+    name: str
+    credits: int
+    key: str | None
+
+
+async def first_account(settings: Settings) -> First | None:
+    """Makes it and its key at the first start, or what of that the first start was cut off before.
+    None if it was deleted since: it is not made again."""
     store = await open_store(settings)
     try:
         account = await _first_account(store)
-        if await store.accounts.list_keys(account.account_id):
+        if account is None:
             return None
+        if await store.accounts.list_keys(account.account_id):
+            return First(account.name, account.credits, None)
         _, value = await store.accounts.create_key(account.account_id, "first key")
-        return value
+        return First(account.name, account.credits, value)
     finally:
         await store.aclose()
 
 
 async def sign_in_link(settings: Settings) -> str:
+    """The secret of one, for the first account. Raises NotFound."""
     store = await open_store(settings)
     try:
         account = await _first_account(store)
+        if account is None:
+            raise NotFound("The first account was deleted.")
         return await store.sessions.make_link(account.account_id, Purpose.SIGN_IN)
     finally:
         await store.aclose()
 
 
-async def _first_account(store: Store) -> Account:
-    try:
-        return await store.accounts.find(FIRST_ACCOUNT)
-    except NotFound:
-        with suppress(NameTaken):  # by another `up` on the same store, just now
-            await store.accounts.create(
-                FIRST_ACCOUNT, credits=FIRST_CREDITS, plan=Plan.UNLIMITED, operator=True
-            )
-        return await store.accounts.find(FIRST_ACCOUNT)
+async def _first_account(store: Store) -> Account | None:
+    """It is noted by its id: it may be called otherwise by now."""
+    noted = await store.accounts.first()
+    if noted is not None:
+        try:
+            return await store.accounts.get(noted)
+        except NotFound:
+            return None
+    with suppress(NameTaken):  # before it was noted, or by another `up` on the same store, just now
+        await store.accounts.create(
+            FIRST_ACCOUNT, credits=FIRST_CREDITS, plan=Plan.UNLIMITED, operator=True
+        )
+    account = await store.accounts.find(FIRST_ACCOUNT)
+    await store.accounts.note_first(account.account_id)
+    return account

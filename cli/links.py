@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from scheduler.settings import Settings
+
+if TYPE_CHECKING:
+    from scheduler.store import Store
+
+
+async def known_link(settings: Settings, store: Store, secret: str) -> str:
+    """Where the link leads: under our own public URL, or where a running API says that it is, or
+    else where one of these settings would listen."""
+    known = None if settings.public_url else await store.address.known()
+    return link_url(settings, secret, base_url=known)
 
 
 def link_url(settings: Settings, secret: str, *, base_url: str | None = None) -> str:
-    """Where the link leads: under the public URL, or `base_url`, or else where the API listens."""
-    base = settings.public_url or base_url or f"http://{_host(settings.host)}:{settings.port}"
+    """Under the public URL, or `base_url`, or else where the API listens."""
+    base = settings.public_url or base_url or settings.url
     return f"{base}/dashboard/link/{secret}"
-
-
-def _host(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

@@ -37,6 +37,9 @@ COMMANDS = {
     "stats": Entry(
         "cli.stats:stats_command", "Count executions, and tell the credits that are left."
     ),
+    "signing": Entry(
+        "cli.signing:signing_group", "Show what requests are signed with, and rotate it."
+    ),
     "api": Entry("cli.roles:api_command", "Serve the HTTP API."),
     "worker": Entry("cli.roles:worker_command", "Fire what is due."),
     "account": Entry(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -26,6 +27,9 @@ from cli.ready import until_served
 from cli.supervise import ORPHAN_PATIENCE_S, supervise
 from cli.tied import TiedChild
 from scheduler.settings import LOOPBACK, Settings, cidrs
+
+if TYPE_CHECKING:
+    from cli.first_account import First
 
 _log = structlog.get_logger()
 
@@ -76,7 +80,7 @@ class Up:
 
     async def start(self) -> None:
         """Returns once requests are served and that was said. Raises PostdateError."""
-        from cli.first_account import first_key, sign_in_link  # and with it the store's client
+        from cli.first_account import first_account, sign_in_link  # and with it the store's client
 
         settings = self._settings
         if settings.redis_url is not None:
@@ -90,10 +94,10 @@ class Up:
             port = await self._reserve_port(_ABANDONED_PATIENCE_S if lock.abandoned else 0.0)
             await self._start_valkey(data_dir)
             settings = msgspec.structs.replace(settings, redis_url=data_dir.url)
-        key = await first_key(settings)
+        first = await first_account(settings)
         await self._start_children(settings, port)
-        link = link_url(settings, await sign_in_link(settings), base_url=port.url)
-        self._announce(port, key, link)
+        secret = "" if first is None else await sign_in_link(settings)
+        self._announce(port, first, link_url(settings, secret, base_url=port.url))
 
     async def stop(self) -> list[str]:
         """API, workers (drained), Valkey (saved); returns once all are gone."""
@@ -137,16 +141,14 @@ class Up:
         arguments = ["--quiet-store"] + ["--json"] * self._context.as_json
         return TiedChild(name, role, settings, arguments=arguments, port=port)
 
-    def _announce(self, port: Port, key: str | None, link: str) -> None:
+    def _announce(self, port: Port, first: First | None, link: str) -> None:
         """The ready line is the last one: whoever waits for it has everything by then."""
-        from cli.first_account import FIRST_ACCOUNT, FIRST_CREDITS
-
         show, settings = self._context.show, self._settings
-        if key is not None:
+        if first is not None and first.key is not None:
             show(
-                {"account": FIRST_ACCOUNT, "apiKey": key},
-                f'Account "{FIRST_ACCOUNT}" has {FIRST_CREDITS:,} credits.'
-                f" Its API key, shown only this once:\n\n    {key}\n",
+                {"account": first.name, "apiKey": first.key},
+                f'Account "{first.name}" has {first.credits:,} credits.'
+                f" Its API key, shown only this once:\n\n    {first.key}\n",
             )
         if settings.allow_targets == LOOPBACK:
             show(
@@ -154,11 +156,12 @@ class Up:
                 f"Requests may be sent to this machine itself ({cidrs(settings.allow_targets)});"
                 " POSTDATE_ALLOW_TARGETS=none forbids it.",
             )
-        show(
-            {"account": FIRST_ACCOUNT, "signIn": link},
-            f'The dashboard of "{FIRST_ACCOUNT}"; this link signs in once, within an hour:'
-            f"\n\n    {link}\n",
-        )
+        if first is not None:
+            show(
+                {"account": first.name, "signIn": link},
+                f'The dashboard of "{first.name}"; this link signs in once, within an hour:'
+                f"\n\n    {link}\n",
+            )
         show({"ready": port.url}, f"Postdate is ready: {port.url}")
 
 

@@ -68,6 +68,16 @@ class InsufficientCredits(PostdateError):
         super().__init__("Insufficient credits")
 
 
+class TooManySecrets(PostdateError):
+    """So many signing secrets are good already that there can be no more for now."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(
+            f"{most} signing secrets are good already: keep the earlier ones for a shorter time, or"
+            " wait until one has ended"
+        )
+
+
 class QuotaExceeded(PostdateError):
     """The account has as much stored as its plan allows; nothing was changed."""
 

@@ -14,7 +14,7 @@ METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 FRAMING = frozenset({"host", "content-length", "transfer-encoding", "connection"})
 # What belongs to the connection, and so to the worker alone; in lower case.
 RESERVED = FRAMING | {"keep-alive", "te", "trailer", "upgrade", "expect"}
-RESERVED_PREFIXES = ("proxy-", "postdate-")
+RESERVED_PREFIXES = ("proxy-", "postdate-", "webhook-")
 
 TOKEN_PATTERN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"  # noqa: S105  # the grammar's word
 TOKEN = re.compile(TOKEN_PATTERN)

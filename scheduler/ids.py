@@ -99,6 +99,10 @@ def key_id(shard: int, local: str) -> str:
     return f"key_{shard:02d}_{local}"
 
 
+def new_signing_secret_id() -> str:
+    return "sec_" + _random(12)
+
+
 def parse_sharded(text: str, prefix: str) -> Sharded | None:
     """Shard and local part of an `acc_…` or `key_…` id; None if it is not one."""
     match = _SHARDED.fullmatch(text)

@@ -240,6 +240,19 @@ class ApiKey(msgspec.Struct, frozen=True):
     last_used_at_ms: int | None = None
 
 
+class SigningSecret(msgspec.Struct, frozen=True):
+    """What an account's requests are signed with: `whsec_` and 32 bytes in base64. It is good until
+    `expires_at_ms`; None: until it is rotated."""
+
+    secret_id: str
+    secret: str
+    created_at_ms: int
+    expires_at_ms: int | None = None
+
+    def is_good_at(self, moment_ms: int) -> bool:
+        return self.expires_at_ms is None or self.expires_at_ms > moment_ms
+
+
 class Rate(msgspec.Struct, frozen=True):
     """Where an account stands with its plan's rate: `limit` requests a second, as a burst too.
 

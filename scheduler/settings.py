@@ -31,6 +31,7 @@ LOOPBACK: tuple[Network, ...] = (
 )
 
 DAY_MS = 86_400_000
+_HERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 _CLOSE = 0.8  # of names that all begin alike
 # Where a customer's commands find a Postdate, and with which key.
 _OF_THE_COMMAND_LINE = {"POSTDATE_URL", "POSTDATE_API_KEY"}
@@ -90,6 +91,15 @@ class Settings(msgspec.Struct, frozen=True):
     @property
     def destinations(self) -> Destinations:
         return Destinations(self.allow_targets, self.deny_targets, self.allow_ports)
+
+    @property
+    def url(self) -> str:
+        """Where the API is found: the public address if there is one, else where it listens; of one
+        that listens everywhere, on the machine itself."""
+        if self.public_url:
+            return self.public_url
+        host = _HERE.get(self.host, self.host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     @property
     def schedule_retention_ms(self) -> int:

@@ -33,6 +33,10 @@ Unsure = Callable[[Invocation], None]
 StillWanted = Callable[[Invocation], Outcome | None]
 """Asked right before the first byte: None to go on, or the outcome to end with, unsent."""
 
+Sign = Callable[[Invocation], bytes | None]
+"""Asked right before the first byte: whole header lines, or None if it cannot be signed by now, and
+`Unsure` is to be called."""
+
 # A lease counts as ended so long before it does: what is sent now is not another's by the time that
 # it arrives.
 _LEASE_MARGIN_S = 0.25
@@ -44,13 +48,14 @@ class Firer:
     """Fires invocations, up to as many at once as its caller asks for.
 
     To be made inside a running loop. What may be reached, and the limits, come from the settings;
-    the rest is for tests, and for the caller's clock (`still_wanted`).
+    the rest is for tests, and for the caller's clock (`still_wanted`) and secrets (`sign`).
     """
 
     def __init__(
         self,
         settings: Settings,
         *,
+        sign: Sign | None = None,
         still_wanted: StillWanted | None = None,
         resent: Callable[[Invocation], None] | None = None,
         unsure: Unsure | None = None,
@@ -72,6 +77,9 @@ class Firer:
         self._resolver = SystemResolver()
         self._guard = Guard(self.loop, settings.destinations, resolve or self._resolver)
         self._conceals = settings.destination_errors != "exact"
+        if sign is not None and unsure is None:
+            raise ValueError("What cannot be signed has to go somewhere")
+        self._sign = sign
         self._still_wanted = still_wanted
         self._resent = resent
         self._unsure = unsure
@@ -258,15 +266,19 @@ class Firer:
         fire.wire = wire
         invocation = fire.invocation
         request = invocation.request
+        now_s = time.monotonic()
+        signed = b"" if self._sign is None else self._sign(invocation)
+        if self._unsure is not None and (
+            signed is None or now_s > invocation.lease_until_s - _LEASE_MARGIN_S
+        ):
+            self._postpone(fire, wire, self._unsure)
+            return
+        assert signed is not None
         try:
-            data = render(fire.target, request, invocation.schedule_id, invocation.attempt)
+            data = render(fire.target, request, invocation.schedule_id, invocation.attempt, signed)
         except ValueError:
             self._let_go(fire)
             self.end(fire, failed(Failure.BAD_REQUEST))
-            return
-        now_s = time.monotonic()
-        if now_s > invocation.lease_until_s - _LEASE_MARGIN_S and self._unsure is not None:
-            self._postpone(fire, wire, self._unsure)
             return
         refusal = self._still_wanted(invocation) if self._still_wanted else None
         if refusal is not None:
@@ -277,7 +289,8 @@ class Firer:
         wire.send(fire, data, request.method == "HEAD")
 
     def _postpone(self, fire: Fire, wire: Wire, unsure: Unsure) -> None:
-        """The lease may have ended. If the first attempt was sent, there is an outcome to tell."""
+        """The lease may have ended, or it cannot be signed. If the first attempt was sent, there is
+        an outcome to tell."""
         if fire.resent:
             self._give_up(fire, wire, failed(Failure.CLOSED_EARLY, fire.elapsed_ms()))
             return

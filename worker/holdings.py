@@ -68,6 +68,10 @@ class Holdings:
         found += _above(self._bytes_by_account, held_bytes, self._free_bytes)
         return list(dict.fromkeys(found))
 
+    def accounts(self) -> list[str]:
+        """Those of which something is held."""
+        return list(self._by_account)
+
     def of(self, shard: int) -> list[Invocation]:
         return [each for each in self._held if each.shard == shard]
 

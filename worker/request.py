@@ -29,8 +29,10 @@ def _user_agent() -> str:
 _USER_AGENT_LINE = f"User-Agent: {_user_agent()}\r\n".encode()
 
 
-def render(target: Target, request: Request, schedule_id: str, attempt: int) -> bytes:
-    """The HTTP/1.1 request, whole, head and body.
+def render(
+    target: Target, request: Request, schedule_id: str, attempt: int, signed: bytes = b""
+) -> bytes:
+    """The HTTP/1.1 request, whole, head and body. `signed` are the lines of its signature.
 
     Raises ValueError if a header could end its line early (CR, LF, NUL) or frames the request,
     or if the method is none of ours: what was checked at POST may have been stored by an
@@ -41,10 +43,10 @@ def render(target: Target, request: Request, schedule_id: str, attempt: int) -> 
     start = _start(target, request.method, tuple(request.headers.items()), kind)
     schedule = schedule_id.encode("ascii")
     moment = _moment(request.trigger_at_ms)
-    if body is None:
-        return b"%b%b" % (start, _OWN % (schedule, schedule[4:], attempt, moment))
     own = _OWN % (schedule, schedule[4:], attempt, moment)
-    return b"%bContent-Length: %d\r\n%b%b" % (start, len(body), own, body)
+    if body is None:
+        return b"%b%b%b" % (start, signed, own)
+    return b"%bContent-Length: %d\r\n%b%b%b" % (start, len(body), signed, own, body)
 
 
 # What is fired together is mostly due at the same millisecond.
@@ -72,7 +74,10 @@ def _header_lines(headers: tuple[tuple[str, str], ...], kind: BodyKind | None) -
     # Refused at POST as well; here one would let a stored request smuggle a second one.
     if not names.isdisjoint(FRAMING):
         raise ValueError("A header frames the request.")
-    lines = [_line(name, value) for name, value in headers]
+    # Of a signature there can be one only; what was stored before there were any may have another.
+    lines = [
+        _line(name, value) for name, value in headers if not name.lower().startswith("webhook-")
+    ]
     if kind is not None and "content-type" not in names:
         lines.append(_line("Content-Type", kind.content_type))
     if "user-agent" not in names:

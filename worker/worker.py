@@ -28,6 +28,7 @@ from worker.holdings import Holdings
 from worker.leases import Leases, Touch
 from worker.outcome import unsent_outcome
 from worker.presence import BEAT_EVERY_S, Lateness, Presence
+from worker.signatures import READ_EVERY_S, Signatures
 from worker.sockets import fires_at_once
 from worker.tally import Tally, fires_per_s
 from worker.upkeep import Backoff, ended, keep_up
@@ -108,8 +109,13 @@ class Worker:
         self._worker_id = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         self._concurrency = fires_at_once(settings.concurrency)
         self._holdings = Holdings(self._concurrency, settings.held_bytes)
+        self._signatures = Signatures(store, self._holdings, touch)
         self._firer = Firer(
-            settings, still_wanted=self._unsent, resent=self._resent, unsure=self._unsure
+            settings,
+            sign=self._signatures.header_lines,
+            still_wanted=self._unsent,
+            resent=self._resent,
+            unsure=self._unsure,
         )
         self._volley = Volley(self._fire)
         self._wheel = Wheel(store.clock, one_clock=not store.server.routed, fire=self._volley.fire)
@@ -142,6 +148,7 @@ class Worker:
             for name, every_s, step in (
                 ("claim", 0.0, self._claimer.step),
                 ("extend", rhythm_s, self._leases.extend_all),
+                ("sign", READ_EVERY_S, self._signatures.read_all),
                 ("heartbeat", BEAT_EVERY_S, self._presence.beat),
                 ("recover", _RECOVER_EVERY_S, self._recover),
             )
@@ -181,8 +188,26 @@ class Worker:
         all of it back unfired."""
         if self._draining:
             self._in_background(self._give_back(batch.invocations))
+        elif self._signatures.missing(batch.invocations):
+            self._in_background(self._read_and_keep(batch))
         elif batch.invocations:
             self._wheel.add(batch.invocations, batch.reading)
+
+    async def _read_and_keep(self, batch: Batch) -> None:
+        """What is claimed ahead has the time for it."""
+        invocations = await self._signatures.read_for(batch.invocations)
+        if self._draining:
+            await self._give_back(invocations)
+        else:
+            self._wheel.add(self._signable(invocations), batch.reading)
+
+    def _signable(self, invocations: list[Invocation]) -> list[Invocation]:
+        """Those whose secrets are here; the others are put off."""
+        unread = self._signatures.missing(invocations)
+        for each in invocations:
+            if each.account_id in unread:
+                self._unsure(each)
+        return [each for each in invocations if each.account_id not in unread]
 
     def _fire(self, invocation: Invocation) -> None:
         unsent = self._unsent(invocation)
@@ -207,8 +232,9 @@ class Worker:
         self._acks.add(Ack(invocation, outcome, late_ms))
 
     def _unsure(self, invocation: Invocation) -> None:
-        """Nothing of it was sent, and its lease may have ended: this process stood still, or the
-        store was away. It goes on if the store says that it is ours."""
+        """Nothing of it was sent, and its lease may have ended, or what to sign it with may be
+        another by now: this process stood still, or the store was away. It goes on if the store
+        says that it is ours."""
         self._to_confirm.setdefault(invocation.shard, []).append(invocation)
 
     async def _recover(self) -> None:
@@ -230,10 +256,12 @@ class Worker:
         self._holdings.remove(lost)
         gone = set(lost)
         ours = [each for each in unsure if each not in gone]
+        if ours and not self._draining:
+            ours = await self._signatures.read_for(ours)
         if self._draining:
             await self._give_back(ours)
         else:
-            self._volley.fire(ours)
+            self._volley.fire(self._signable(ours))
 
     async def _regain(self, shard: int) -> None:
         """After a shard was away: first prolong and ack what is held of it, then claim again."""
@@ -262,7 +290,10 @@ class Worker:
             async with asyncio.timeout(limit_s):
                 await self._claimer.stop()
                 unbegun = self._volley.clear() + self._firer.give_up_unbegun()
-                await self._give_back(self._wheel.clear() + unbegun)
+                # Where it is another's by now, that one keeps it.
+                unsure = [each for some in self._to_confirm.values() for each in some]
+                self._to_confirm.clear()
+                await self._give_back(self._wheel.clear() + unbegun + unsure)
                 if self._background:
                     await asyncio.wait(self._background)
                 await self._holdings.emptied()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+
 from litestar import get, post
 from litestar.params import FromPath
 
@@ -79,6 +81,8 @@ async def _page(
         fault=fault,
         made=made,
         value=value,
+        secrets=await store.signing.secrets(viewer.account_id),
+        rotation=secrets.token_urlsafe(12),
         now_ms=store.clock.now_ms(),
     )
 

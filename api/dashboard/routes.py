@@ -28,6 +28,7 @@ from api.dashboard.requests.entry import HANDLERS as ENTRY
 from api.dashboard.requests.list import HANDLERS as LIST
 from api.dashboard.session import SIGN_IN, NotSignedIn, back_cookie, seen, signed_in
 from api.dashboard.signin import HANDLERS as SIGNIN
+from api.dashboard.signing import HANDLERS as SIGNING
 from api.dashboard.static import static_file
 from api.dashboard.system import HANDLERS as SYSTEM
 from api.dashboard.zone import HANDLERS as ZONE
@@ -43,6 +44,7 @@ from scheduler.errors import (
     QuotaExceeded,
     StoreError,
     Suspended,
+    TooManySecrets,
 )
 
 _log = structlog.get_logger()
@@ -53,6 +55,7 @@ _TOLD: tuple[tuple[type[PostdateError], int, str], ...] = (
     (InsufficientCredits, 402, "No credits left"),
     (InvalidRequest, 400, "That is not valid"),
     (Conflict, 409, "Too late"),
+    (TooManySecrets, 409, "Not now"),
     (Forbidden, 403, "Refused"),
     (Suspended, 403, "Suspended"),
     (BodyTooLarge, 413, "Too large"),
@@ -79,6 +82,7 @@ def dashboard_router() -> Router:
         ENTRY,
         ACTIONS,
         KEYS,
+        SIGNING,
         CREDITS,
         HOLDER,
         SYSTEM,

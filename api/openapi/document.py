@@ -29,6 +29,7 @@ error is `{"error": "<one readable sentence>"}`; a 400 also has `details`, with 
 _TAGS = [
     {"name": "Schedules", "description": "Requests that wait for their time."},
     {"name": "Statistics", "description": "What was executed, what it came to, what is left."},
+    {"name": "Signing", "description": "What tells a target that a request is ours."},
     {"name": "Health", "description": "For load balancers."},
 ]
 _PUBLIC_ERRORS = (400,)
@@ -108,6 +109,16 @@ _ERRORS = {
         headers=_RETRY,
     ),
 }
+# Where a status means something else than elsewhere.
+_OWN_ERRORS = {
+    ("rotateSigningSecret", 409): _Error(
+        "TooManySecrets",
+        "Three secrets are good already, and a shorter `keepFor` would end one of them.",
+        "3 signing secrets are good already: keep the earlier ones for a shorter time, or wait "
+        "until one has ended",
+    ),
+}
+_ALL_ERRORS = (*_ERRORS.values(), *_OWN_ERRORS.values())
 _HEADERS: dict[str, Schema] = {
     "RateLimitLimit": {
         "description": "Requests a second that the account's plan allows, if it has a limit.",
@@ -156,7 +167,7 @@ def document(routes: Iterable[object], version: str) -> Schema:
         "paths": paths,
         "components": {
             "schemas": _schemas(),
-            "responses": {error.name: _error_response(error) for error in _ERRORS.values()},
+            "responses": {error.name: _error_response(error) for error in _ALL_ERRORS},
             "headers": _HEADERS,
             "securitySchemes": {"ApiKey": {"type": "apiKey", "in": "header", "name": "x-api-key"}},
         },
@@ -192,9 +203,13 @@ def _operation(handler: HTTPRouteHandler) -> Schema:
     errors = operation.errors + (_PUBLIC_ERRORS if operation.public else _KEYED_ERRORS)
     for status in sorted(errors):
         described["responses"][str(status)] = {
-            "$ref": f"#/components/responses/{_ERRORS[status].name}"
+            "$ref": f"#/components/responses/{_error(handler, status).name}"
         }
     return described
+
+
+def _error(handler: HTTPRouteHandler, status: int) -> _Error:
+    return _OWN_ERRORS.get((str(handler.operation_id), status), _ERRORS[status])
 
 
 def _query_parameter(parameter: Parameter) -> Schema:
@@ -234,7 +249,7 @@ def _ref(name: str) -> Schema:
 
 def _schemas() -> Schema:
     answers = {operation.answer for operation in OPERATIONS.values()}
-    errors = {error.body for error in _ERRORS.values()}
+    errors = {error.body for error in _ALL_ERRORS}
     items = [bodies.AcceptedBody, bodies.RefusedBody]
     described = sorted(answers | errors | {*items}, key=lambda body: body.__name__)
     _, found = msgspec.json.schema_components(described, ref_template=_REF)

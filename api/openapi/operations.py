@@ -49,6 +49,18 @@ _LOG_ENTRY = {
     "attempt": 1,
     "nextAttemptAt": None,
 }
+_SECRET = {
+    "secretId": "sec_q7m2x0v9k4tz",
+    "secret": "whsec_rjpTzW3AB3nWzoMb7QZ1Jn2aPyTWaYgLO1mYJ0wX4tE=",
+    "createdAt": "2026-11-19T17:21:04.512Z",
+    "expiresAt": None,
+}
+_ENDING_SECRET = {
+    "secretId": "sec_1c8h5e3d0n6w",
+    "secret": "whsec_0hX0V4XHzbQYVbR3PxvUPCbVtnUwqkkVKIbHMUo1UIs=",
+    "createdAt": "2026-10-01T08:00:00.000Z",
+    "expiresAt": "2026-11-20T17:21:04.512Z",
+}
 _URL_ERROR = {"field": "targetUrl", "message": "It must be an absolute http or https URL."}
 
 
@@ -60,6 +72,13 @@ _IDEMPOTENCY_KEY: Schema = {
     "body is answered as it was the first time, with `Idempotency-Replayed: true`, and costs "
     "nothing; with another body it is a 422. Only what was stored is remembered.",
     "example": "order-8412-reminder",
+}
+_IDEMPOTENCY_KEY_OF_A_ROTATION: Schema = {
+    **_IDEMPOTENCY_KEY,
+    "description": "A name of your own for this rotation. For 24 hours the same key with the same "
+    "body makes no further secret: the answer is how they stand by then, with "
+    "`Idempotency-Replayed: true`.",
+    "example": "leaked-2026-11",
 }
 _OF_ONE: Schema = {
     "name": "scheduleId",
@@ -171,6 +190,17 @@ OPERATIONS = {
         query=OF_LOGS,
     ),
     "getCredits": Operation("Statistics", bodies.CreditsBody, {"creditsRemaining": 999}),
+    "getSigningSecrets": Operation("Signing", bodies.SecretsBody, {"secrets": [_SECRET]}),
+    "rotateSigningSecret": Operation(
+        "Signing",
+        bodies.SecretsBody,
+        {"secrets": [_SECRET, _ENDING_SECRET]},
+        status=201,
+        errors=(409, 413, 415),
+        parameters=(_IDEMPOTENCY_KEY_OF_A_ROTATION,),
+        body="RotationRequest",
+        replays=True,
+    ),
     "getHealth": Operation("Health", bodies.HealthBody, {"status": "ok"}, public=True),
     "getReadiness": Operation(
         "Health", bodies.HealthBody, {"status": "ready"}, errors=(503,), public=True

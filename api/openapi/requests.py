@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from api.batch import MAX_ITEMS
 from api.fields import FIELDS, REQUIRED, SOON, Schema
+from scheduler import durations
 
 EXAMPLE = {
     "targetUrl": "https://example.com/webhooks/orders",
@@ -36,6 +37,20 @@ REQUESTS: dict[str, Schema] = {
         "minProperties": 1,
         "additionalProperties": False,
         "examples": [{"triggerAt": SOON, "expiresAt": None}],
+    },
+    "RotationRequest": {
+        "type": "object",
+        "properties": {
+            "keepFor": {
+                "type": ["string", "null"],
+                "pattern": f"^{durations.PATTERN}$",
+                "description": "How long the secrets before stay good: 0s to 7d; a day, if it is "
+                "left out.",
+                "examples": ["1d"],
+            }
+        },
+        "additionalProperties": False,
+        "examples": [{"keepFor": "1d"}],
     },
     "BatchRequest": {
         "type": "object",

@@ -28,10 +28,12 @@ from postdate.results import (
     Delivery,
     LogEntry,
     Schedule,
+    SigningSecret,
     Stats,
     Status,
     TimeRange,
 )
+from postdate.webhooks import VerificationFailed, verify
 
 __all__ = [
     "KEEP",
@@ -52,10 +54,13 @@ __all__ = [
     "PostdateError",
     "RateLimited",
     "Schedule",
+    "SigningSecret",
     "Stats",
     "Status",
     "Suspended",
     "TimeRange",
     "Unauthorized",
     "Unavailable",
+    "VerificationFailed",
+    "verify",
 ]

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from postdate.calls import Calls, as_json, checked_key
 from postdate.errors import Conflict, PostdateError, error_of
 from postdate.modes import listing, operation
-from postdate.moments import moment_text, when
+from postdate.moments import duration_text, moment_text, when
 from postdate.new import KEEP, Keep, NewSchedule, changes
 from postdate.results import (
     Cancelled,
@@ -20,6 +20,7 @@ from postdate.results import (
     Delivery,
     LogEntry,
     Schedule,
+    SigningSecret,
     Stats,
     Status,
     TimeRange,
@@ -200,6 +201,31 @@ class Operations(Calls):
         """How many credits are left."""
         return await self._credits()
 
+    @operation
+    async def signing(self) -> tuple[SigningSecret, ...]:
+        """What requests are signed with, the newest first."""
+        return (await self._call("GET", "/signing")).read_as(_secrets)
+
+    @operation
+    async def rotate_signing(
+        self,
+        *,
+        keep_for: timedelta | float | str | None = None,
+        idempotency_key: str | None = None,
+    ) -> tuple[SigningSecret, ...]:
+        """Makes a new signing secret; those before stay good for `keep_for` ("1d", a timedelta, or
+        seconds; at most seven days, and a day unless you say), so that targets can follow. Returns
+        all, the newest first. Repeating the call with the same `idempotency_key` within 24 hours
+        makes no further one."""
+        body = {} if keep_for is None else {"keepFor": duration_text(keep_for)}
+        answer = await self._call(
+            "POST",
+            "/signing/rotate",
+            body=as_json(body),
+            idempotency_key=_key_of(idempotency_key),
+        )
+        return answer.read_as(_secrets)
+
     async def _create_all(
         self, items: Sequence[bytes], idempotency_key: str
     ) -> tuple[Created | PostdateError, ...]:
@@ -260,6 +286,10 @@ def _bound(name: str, moment: datetime | str | None) -> str | None:
 
 def _stats(body: Mapping[str, Any]) -> Stats:
     return read(Stats, {**body, "timeRange": read(TimeRange, body["timeRange"])})
+
+
+def _secrets(body: Mapping[str, Any]) -> tuple[SigningSecret, ...]:
+    return tuple(read(SigningSecret, each) for each in body["secrets"])
 
 
 def _batch_result(item: Mapping[str, Any], replayed: bool) -> Created | PostdateError:

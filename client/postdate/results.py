@@ -61,6 +61,17 @@ class Schedule:
 
 
 @dataclass(frozen=True, slots=True)
+class SigningSecret:
+    """What requests are signed with, for `verify`. It is good until `expires_at`; None: until it is
+    rotated."""
+
+    secret_id: str
+    secret: str
+    created_at: datetime
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LogEntry:
     """One line of the log. `executed_at` is None while it waits, and if it was cancelled."""
 

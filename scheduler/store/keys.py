@@ -7,11 +7,12 @@ key, and derive from it only the names below, which they spell `K.WAITING`. Pyth
 
 Beside the shards, each in a slot of its own:
 
-    pd:meta                   HASH    number of shards, format
+    pd:meta                   HASH    number of shards, format, the account that `up` made
     pd:workers                HASH    worker -> when it was heard of, and what it said
     pd:name:<name>            STRING  an account's name, reserved -> the account's id
     pd:email:<email>          STRING  an e-mail address, reserved -> the account's id
-    pd:attempts:<whose>       STRING  sign-in attempts counted of late, by e-mail or by address
+    pd:address:<kind>         STRING  where the API is found, as its processes say every minute
+    pd:attempts:<whose>       STRING  sign-in attempts counted of late, by e-mail, address or both
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ MINUTE = "minute:"  # <n>, HASH: its seconds' executions, n counted from the epo
 HOUR = "hour:"  # <n>, HASH: its minutes'
 DAY = "day:"  # <n>, HASH: its hours', and the ledger's movements of that day
 ONCE = "once:"  # <digest>, STRING: what was created with an Idempotency-Key
+SIGNING = "signing"  # LIST: its signing secrets, the newest first
 RATE = "rate"  # STRING: the moment (us) until which its requests are paid for
 OPERATION = "op:"  # <operation>, STRING: one that was done, for a repeat of it
 
@@ -74,6 +76,11 @@ def account_name(name: str) -> str:
 def email(address: str) -> str:
     """The index key that reserves an e-mail address; its value is the account's id."""
     return f"pd:email:{address}"
+
+
+def address(kind: str) -> str:
+    """Where the API is found: its public address, or where a process of it listens."""
+    return f"pd:address:{kind}"
 
 
 def attempts(whose: str) -> str:

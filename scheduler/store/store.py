@@ -13,6 +13,7 @@ from scheduler.store.accounts.changes import Changes
 from scheduler.store.accounts.deletion import Deletion
 from scheduler.store.accounts.ledger import Ledger
 from scheduler.store.accounts.sessions import Sessions
+from scheduler.store.accounts.signing import Signing
 from scheduler.store.accounts.users import Users
 from scheduler.store.claims.claims import Claims
 from scheduler.store.clock import StoreClock
@@ -21,6 +22,7 @@ from scheduler.store.failures import translated
 from scheduler.store.log.logs import Logs
 from scheduler.store.log.overview import Overview
 from scheduler.store.log.statistics import Statistics
+from scheduler.store.operators.address import Address
 from scheduler.store.operators.census import Census
 from scheduler.store.operators.check import broken_invariants
 from scheduler.store.operators.shards import Shards
@@ -62,7 +64,9 @@ class Store:
         self.workers = Workers(client, server, self.clock)
         self.users = Users(client, server)
         self.sessions = Sessions(client, server, self.shards)
+        self.address = Address(client)
         self.overview = Overview(server, self.clock)
+        self.signing = Signing(server, self.clock)
         self.ledger = Ledger(server, self.clock, kept)
         self.census = Census(server, self.shards)
         self.system = System(client, server, self.accounts, self.claims, self.workers, self.shards)

@@ -7,6 +7,7 @@ import urllib.error
 import urllib.request
 
 import pytest
+from redis import Redis
 
 from cli.links import link_url
 from scheduler.settings import Settings
@@ -75,11 +76,44 @@ def test_a_new_link_is_made_for_a_name_or_an_id(url: str) -> None:
     [
         (Settings(), "http://127.0.0.1:8000"),
         (Settings(host="::1", port=80), "http://[::1]:80"),
+        (Settings(host="0.0.0.0", port=80), "http://127.0.0.1:80"),
+        (Settings(host="::", port=80), "http://[::1]:80"),
         (Settings(public_url="https://postdate.example/x"), "https://postdate.example/x"),
     ],
 )
 def test_a_link_leads_to_where_the_dashboard_is(settings: Settings, base: str) -> None:
     assert link_url(settings, "00_secret") == f"{base}/dashboard/link/00_secret"
+
+
+def test_links_lead_to_where_the_running_api_is(url: str) -> None:
+    """Whatever the environment of the command says of a port; and nowhere once it is gone."""
+    made = ("account", "create", "ada", "--email", "ada@example.com")
+    assert postdate_json(*made, redis_url=url)["link"].startswith("http://127.0.0.1:8000/")
+    with PostdateProcess(redis_url=url) as up:
+        for link in (
+            postdate_json("account", "link", "ada", redis_url=url)["link"],
+            postdate_json("account", "create", "bob", "--email", "b@c", redis_url=url)["link"],
+        ):
+            assert link.startswith(up.base_url + "/")
+        assert _status(postdate_json("account", "link", "default", redis_url=url)["link"]) == 200
+        up.kill()
+    with Redis.from_url(url) as redis:
+        assert 0 < redis.pttl("pd:address:local") <= 60_000
+        redis.delete("pd:address:local")
+    assert postdate_json("account", "link", "ada", redis_url=url, port=8080)["link"].startswith(
+        "http://127.0.0.1:8080/"
+    )
+
+
+def test_a_public_address_is_preferred_whoever_tells_it(url: str) -> None:
+    postdate_json("account", "create", "ada", redis_url=url)
+    with Redis.from_url(url) as redis:
+        redis.set("pd:address:local", "http://127.0.0.1:1")
+        redis.set("pd:address:public", "https://postdate.example")
+    link = postdate_json("account", "link", "ada", redis_url=url)["link"]
+    assert link.startswith("https://postdate.example/dashboard/link/")
+    own = postdate_json("account", "link", "ada", redis_url=url, public_url="https://own.example")
+    assert own["link"].startswith("https://own.example/")
 
 
 def test_every_start_prints_a_link_that_signs_in_before_the_ready_line() -> None:
@@ -113,3 +147,22 @@ def _status(link: str) -> int:
     except urllib.error.HTTPError as error:
         with error:
             return error.code
+
+
+def test_the_first_account_is_not_made_again_under_another_name_or_once_it_is_gone(
+    url: str,
+) -> None:
+    with PostdateProcess(redis_url=url) as up:
+        assert up.api_key
+        postdate_json("account", "rename", "default", "mine", redis_url=url)
+        up.stop()
+        up.start()
+        assert 'The dashboard of "mine"' in up.stdout
+        [account] = postdate_json("account", "list", redis_url=url)
+        assert account["name"] == "mine"
+        postdate_json("account", "delete", "mine", "--yes", redis_url=url)
+        up.stop()
+        up.start()
+        assert up.stdout.splitlines()[-1] == f"Postdate is ready: {up.base_url}"
+        assert "link" not in up.stdout
+        assert postdate_json("account", "list", redis_url=url) == []

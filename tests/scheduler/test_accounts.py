@@ -112,7 +112,7 @@ async def test_an_account_made_again_with_its_operation_is_made_once(scene: Scen
         await scene.store.server.run(
             Script("accounts/create"),
             keys.shard(0),
-            (local, operation, "x", "free", 9, "", 0, DAY_MS),
+            (local, operation, "x", "free", 9, "", 0, DAY_MS, "sec_1", "whsec_"),
         )
         for operation in ("one", "one", "two")
     ]

@@ -27,7 +27,13 @@ from tests.servers import ValkeyProcess, free_port, until_async
 SLOTS = 16_384
 SHARDS = 4
 # They are given a key of its own, not the prefix of many.
-_OF_ONE_KEY = {"touch", "accounts/attempt", "operators/heartbeat", "operators/raise_shards"}
+_OF_ONE_KEY = {
+    "touch",
+    "accounts/attempt",
+    "accounts/free",
+    "operators/heartbeat",
+    "operators/raise_shards",
+}
 SCRIPTS = sorted(
     str(path.relative_to(Path(server.__file__).parent).with_suffix(""))
     for path in Path(server.__file__).parent.rglob("*.lua")

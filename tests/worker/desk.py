@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from base64 import b64encode
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
 from scheduler.errors import StoreUnavailable
-from scheduler.models import Invocation, Outcome, Request, Status
+from scheduler.models import Invocation, Outcome, Request, SigningSecret, Status
 from scheduler.store import Store
 from scheduler.store.claims.claims import Ack, Batch, Look
 from scheduler.store.clock import StoreClock
@@ -144,6 +145,31 @@ class ScriptedClaims:
             raise error or AWAY
 
 
+class ScriptedSigning:
+    """Every account has one secret, but those that are `gone`; those in `broken` have something
+    that is none. Shards that are away for claims are away here; `asked` notes what was read."""
+
+    def __init__(self, claims: ScriptedClaims) -> None:
+        self.claims = claims
+        self.secret = "whsec_" + b64encode(b"k" * 32).decode()
+        self.gone: set[str] = set()
+        self.broken: set[str] = set()
+        self.asked: list[list[str]] = []
+        self.reading: Callable[[], None] = lambda: None
+
+    async def secrets_of(self, account_ids: Collection[str]) -> dict[str, list[SigningSecret]]:
+        await asyncio.sleep(0)
+        self.asked.append(sorted(account_ids))
+        self.reading()
+        if any(int(each.split("_")[1]) in self.claims.away for each in account_ids):
+            raise AWAY
+        return {
+            each: [SigningSecret("sec_1", "whsec_!" if each in self.broken else self.secret, 0)]
+            for each in account_ids
+            if each not in self.gone
+        }
+
+
 class ScriptedStore:
     """As much of a store as a worker uses."""
 
@@ -151,6 +177,7 @@ class ScriptedStore:
         self.clock = StoreClock()
         self.clock.observe(1_795_161_600_000_000)
         self.claims = ScriptedClaims(self.clock, due)
+        self.signing = ScriptedSigning(self.claims)
         self.server = SimpleNamespace(routed=False)
         self.shards = self
         self.workers = self

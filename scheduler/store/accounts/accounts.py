@@ -11,6 +11,7 @@ from scheduler.errors import EmailTaken, NameTaken, NotFound, StoreError
 from scheduler.models import Account, ApiKey, Caller, Plan, Rate
 from scheduler.store import keys
 from scheduler.store.accounts.reserved import reserve
+from scheduler.store.accounts.signing import new_secret
 from scheduler.store.accounts.users import email_is_free, reserve_email
 from scheduler.store.coalesce import Coalescer
 from scheduler.store.connection import Client
@@ -91,7 +92,7 @@ class Accounts:
             raise EmailTaken(f"{address} belongs to another account already.")
         shard, local = _parts(account_id, "acc")
         arguments: list[Argument] = [local, ids.new_operation(), name, plan, credits, address]
-        arguments += (int(operator), self._retention.log_ms)
+        arguments += (int(operator), self._retention.log_ms, *new_secret())
         made = await self._server.repeated(
             lambda: self._server.write(_CREATE, keys.shard(shard), arguments)
         )
@@ -121,6 +122,17 @@ class Accounts:
         if account is None:
             raise NotFound(f"There is no account {account_id}.")
         return account
+
+    async def first(self) -> str | None:
+        """The id of the account that `up` made at its first start, if it did; it may be gone."""
+        with translated():
+            noted = await self._client.hget(keys.META, "first")
+        return None if noted is None else str(noted.decode())
+
+    async def note_first(self, account_id: str) -> None:
+        """Safe to repeat: the first one that was noted stays."""
+        with translated():
+            await self._client.hsetnx(keys.META, "first", account_id)
 
     async def list_accounts(self) -> list[Account]:
         """All accounts, by shard and then by age."""

@@ -2,11 +2,12 @@
 -- Makes an account. Safe to repeat with the same operation.
 -- KEYS[1]  the shard's prefix
 -- ARGV     account, operation, name, plan, credits, email, operator ('1' or '0'),
---          how long a day's rollup is kept (ms)
+--          how long a day's rollup is kept (ms), the id of its signing secret, that secret
 -- Returns  1 made (now or before, by this operation), 0 another account has this id, -1 one that is
 --          being deleted has
 --@include now
 --@include accounts/ledger
+--@include accounts/signing
 local base = KEYS[1] .. ARGV[1] .. ':'
 local key = base .. K.ACCOUNT
 if redis.call('EXISTS', key) == 1 then
@@ -18,6 +19,7 @@ end
 redis.call('HSET', key, 'op', ARGV[2], 'name', ARGV[3], 'plan', ARGV[4], 'credits', ARGV[5],
   'granted', ARGV[5], 'spent', 0, 'email', ARGV[6], 'operator', ARGV[7], 'created', now_ms)
 redis.call('ZADD', KEYS[1] .. K.ACCOUNTS, now_ms, ARGV[1])
+redis.call('RPUSH', base .. K.SIGNING, secret_entry(ARGV[9], now_ms, 0, ARGV[10]))
 if tonumber(ARGV[5]) > 0 then
   move_credits(base, 'granted', ARGV[5], ARGV[8])
 end

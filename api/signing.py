@@ -1,0 +1,76 @@
+"""/signing: what an account's requests are signed with, to see and to rotate."""
+
+from __future__ import annotations
+
+import hashlib
+
+from litestar import get, post
+
+from api.answer import Answer
+from api.auth import call_of
+from api.bodies import SecretBody, SecretsBody
+from api.fields import TEXT
+from api.findings import Findings, shown
+from api.json_text import Object, read
+from api.once import REPLAYED, idempotency
+from api.reading import read_body
+from api.rules import duration
+from api.service import HttpRequest
+from scheduler.models import Idempotency, SigningSecret
+from scheduler.settings import DAY_MS
+from scheduler.store.accounts.signing import LONGEST_KEEP_MS
+
+_KEEP_MS = DAY_MS
+_ROTATION = Object(["keepFor"])
+
+
+@get("/signing", operation_id="getSigningSecrets", summary="Read the signing secrets")
+async def get_secrets(request: HttpRequest) -> Answer:
+    """What requests are signed with, newest first: each carries one signature for each of these."""
+    call = await call_of(request)
+    secrets = await call.store.signing.secrets(call.account_id)
+    return Answer(200, _body(secrets))
+
+
+@post("/signing/rotate", operation_id="rotateSigningSecret", summary="Make a new signing secret")
+async def rotate_secret(request: HttpRequest) -> Answer:
+    """Makes a new secret, and ends those before after `keepFor`; until then requests are signed
+    with each of them. It holds everywhere within 5 seconds. At most three are good at a time."""
+    call, scope = await call_of(request), request.scope
+    data = await read_body(scope, request.receive, call.service.settings.max_body_bytes)
+    once = idempotency(scope, data)
+    rotated = await call.store.signing.rotate(call.account_id, parse_rotation(data), _name(once))
+    return Answer(201, _body(rotated.secrets), REPLAYED if rotated.replayed else None)
+
+
+def parse_rotation(data: bytes) -> int:
+    """How long the secrets before are to stay good (ms). Raises InvalidRequest."""
+    findings = Findings()
+    keep_ms = _KEEP_MS
+    for name, text in _ROTATION.members(data).items():
+        try:
+            if name != "keepFor":
+                raise ValueError("There is no such field.")
+            keep_ms = _kept(read(text, TEXT.decode, TEXT.fault))
+        except ValueError as error:
+            findings.add(shown(name), str(error))
+    findings.refuse_if_any()
+    return keep_ms
+
+
+def _kept(text: str | None) -> int:
+    keep_ms = _KEEP_MS if text is None else duration(text)
+    if keep_ms > LONGEST_KEEP_MS:
+        raise ValueError(f"It may be at most {LONGEST_KEEP_MS // DAY_MS} days.")
+    return keep_ms
+
+
+def _name(once: Idempotency | None) -> str | None:
+    """The name of a rotation that is repeated under its key, which is to be done once."""
+    if once is None:
+        return None
+    return hashlib.sha256(f"rotate {once.key} {once.fingerprint}".encode()).hexdigest()
+
+
+def _body(secrets: list[SigningSecret]) -> SecretsBody:
+    return SecretsBody([SecretBody.of(each) for each in secrets])

@@ -1,0 +1,110 @@
+"""Signing secrets: what an account's requests are signed with, so that targets know them for ours.
+
+An account has one from its creation, and for a while after a rotation several: those before are
+good until then. One that was made before there were secrets gets its first when it is asked for.
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from collections.abc import Collection
+from typing import NamedTuple
+
+from scheduler import ids
+from scheduler.errors import NotFound, TooManySecrets
+from scheduler.models import SigningSecret
+from scheduler.store import keys
+from scheduler.store.clock import StoreClock
+from scheduler.store.server import Script, Server
+
+MOST_LIVE = 3
+LONGEST_KEEP_MS = 7 * 86_400_000
+
+_ENSURE = Script("accounts/signing_ensure")
+_ROTATE = Script("accounts/signing_rotate")
+_SECRET_BYTES = 32
+# What the scripts answer; their headers say it at length.
+_DONE_BEFORE, _NO_ACCOUNT, _TOO_MANY = 2, 0, -1
+
+
+class Rotated(NamedTuple):
+    """The secrets as they are after a rotation; `replayed`: that had been done before."""
+
+    secrets: list[SigningSecret]
+    replayed: bool
+
+
+class Signing:
+    """Reads and rotates signing secrets."""
+
+    def __init__(self, server: Server, clock: StoreClock) -> None:
+        self._server = server
+        self._clock = clock
+
+    async def secrets(self, account_id: str) -> list[SigningSecret]:
+        """Those that are good at this moment, the newest first. Raises NotFound."""
+        found = await self.secrets_of([account_id])
+        if account_id not in found:
+            raise NotFound(f"There is no account {account_id}.")
+        return self._live(found[account_id])
+
+    async def secrets_of(self, account_ids: Collection[str]) -> dict[str, list[SigningSecret]]:
+        """All secrets of these accounts, the newest first, in one round trip; what has ended may be
+        among them. Accounts that are not there have none and are left out."""
+        commands = [("LRANGE", keys.account(each) + keys.SIGNING, 0, -1) for each in account_ids]
+        replies = await self._server.reads(commands)
+        found = {}
+        for account_id, entries in zip(account_ids, replies, strict=True):
+            stored = entries or await self._ensured(account_id)
+            if stored:
+                found[account_id] = [_secret(each) for each in stored]
+        return found
+
+    async def rotate(self, account_id: str, keep_ms: int, operation: str | None = None) -> Rotated:
+        """Makes a new secret; those before are good for `keep_ms` more, and no longer than they
+        were. With the name of an `operation`, once for all calls of that name within a day.
+
+        Raises NotFound, or TooManySecrets if more than `MOST_LIVE` would be good at a time.
+        """
+        arguments = (
+            operation or ids.new_operation(),
+            *new_secret(),
+            keep_ms,
+            MOST_LIVE,
+        )
+        code, stored = await self._server.repeated(
+            lambda: self._server.write(_ROTATE, keys.account(account_id), arguments)
+        )
+        if code == _NO_ACCOUNT:
+            raise NotFound(f"There is no account {account_id}.")
+        if code == _TOO_MANY:
+            raise TooManySecrets(MOST_LIVE)
+        return Rotated(self._live([_secret(each) for each in stored]), code == _DONE_BEFORE)
+
+    def _live(self, found: list[SigningSecret]) -> list[SigningSecret]:
+        now_ms = self._clock.now_ms()
+        return [each for each in found if each.is_good_at(now_ms)]
+
+    async def _ensured(self, account_id: str) -> list[bytes]:
+        arguments = new_secret()
+        stored: list[bytes] = await self._server.repeated(
+            lambda: self._server.write(_ENSURE, keys.account(account_id), arguments)
+        )
+        return stored
+
+
+def new_secret() -> tuple[str, bytes]:
+    """The id of a new secret, and the secret as it is stored."""
+    secret = base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
+    return ids.new_signing_secret_id(), f"whsec_{secret}".encode()
+
+
+def _secret(entry: bytes) -> SigningSecret:
+    secret_id, created, until, secret = entry.split(b" ", 3)
+    return SigningSecret(
+        secret_id=secret_id.decode(),
+        secret=secret.decode(),
+        created_at_ms=int(created),
+        expires_at_ms=int(until) or None,
+    )

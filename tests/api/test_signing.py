@@ -1,0 +1,115 @@
+"""GET /signing and POST /signing/rotate."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from scheduler.times import parse_iso8601
+from tests.api.conftest import Api
+
+DAY_MS = 86_400_000
+
+
+async def secrets(api: Api) -> list[dict[str, Any]]:
+    answer = await api.client.get("/signing")
+    assert answer.status_code == 200
+    found: list[dict[str, Any]] = answer.json()["secrets"]
+    return found
+
+
+async def test_an_account_has_one_that_does_not_end(api: Api) -> None:
+    [found] = await secrets(api)
+    assert list(found) == ["secretId", "secret", "createdAt", "expiresAt"]
+    assert found["secret"].startswith("whsec_")
+    assert found["expiresAt"] is None
+
+
+@pytest.mark.parametrize(
+    ("body", "kept_ms"),
+    [
+        ({"keepFor": "1d"}, DAY_MS),
+        ({"keepFor": "7d"}, 7 * DAY_MS),
+        ({"keepFor": "1h30m"}, 5_400_000),
+        ({"keepFor": None}, DAY_MS),
+        ({}, DAY_MS),
+    ],
+)
+async def test_a_rotation_keeps_the_one_before_for_so_long(
+    api: Api, body: dict[str, Any], kept_ms: int
+) -> None:
+    [before] = await secrets(api)
+    answer = await api.client.post("/signing/rotate", json=body)
+    assert answer.status_code == 201
+    new, kept = answer.json()["secrets"]
+    assert kept == {**before, "expiresAt": kept["expiresAt"]}
+    since_ms = parse_iso8601(new["createdAt"])
+    assert parse_iso8601(kept["expiresAt"]) == since_ms + kept_ms
+    assert new["expiresAt"] is None
+    assert await secrets(api) == [new, kept]
+
+
+async def test_one_that_leaked_can_be_ended_at_once(api: Api) -> None:
+    [before] = await secrets(api)
+    for _ in range(2):
+        await api.client.post("/signing/rotate", json={"keepFor": "7d"})
+    answer = await api.client.post("/signing/rotate", json={"keepFor": "1d"})
+    assert answer.status_code == 409
+    assert answer.json() == {
+        "error": "3 signing secrets are good already: keep the earlier ones for a shorter time, or"
+        " wait until one has ended"
+    }
+    answer = await api.client.post("/signing/rotate", json={"keepFor": "0s"})
+    [new] = answer.json()["secrets"]
+    assert new["secret"] != before["secret"]
+
+
+@pytest.mark.parametrize(
+    ("content", "field", "says"),
+    [
+        (b'{"keepFor":5}', "keepFor", "It must be a string."),
+        (b'{"keepFor":"a day"}', "keepFor", "It must be a duration such as 250ms"),
+        (b'{"keepFor":"7d1ms"}', "keepFor", "It may be at most 7 days."),
+        (b'{"keep":"1d"}', "keep", "There is no such field."),
+        (b"[]", "body", "It must be a JSON object."),
+        (b"", "body", "It is not valid JSON"),
+    ],
+)
+async def test_what_is_no_rotation_changes_nothing(
+    api: Api, content: bytes, field: str, says: str
+) -> None:
+    before = await secrets(api)
+    answer = await api.client.post("/signing/rotate", content=content)
+    assert answer.status_code == 400
+    [detail] = answer.json()["details"]
+    assert detail["field"] == field
+    assert detail["message"].startswith(says)
+    assert await secrets(api) == before
+
+
+async def test_under_a_key_it_is_done_once(api: Api) -> None:
+    key = {"idempotency-key": "k"}
+    answers = await asyncio.gather(
+        *(api.client.post("/signing/rotate", json={}, headers=key) for _ in range(4))
+    )
+    assert {answer.status_code for answer in answers} == {201}
+    assert len({answer.text for answer in answers}) == 1
+    replayed = [answer.headers.get("idempotency-replayed") for answer in answers]
+    assert sorted(replayed, key=str) == [None, "true", "true", "true"]
+    assert len(await secrets(api)) == 2
+
+
+@pytest.mark.parametrize("name", ["webhook-id", "Webhook-Signature", "WEBHOOK-x"])
+async def test_its_headers_are_not_for_callers_to_give(api: Api, name: str) -> None:
+    answer = await api.create(targetHeaders={name: "1", "X-Webhook": "1"})
+    assert answer.status_code == 400
+    says = "This header is set by Postdate and cannot be given."
+    assert answer.json()["details"] == [{"field": f"targetHeaders.{name}", "message": says}]
+
+
+async def test_it_is_for_who_has_a_key(api: Api) -> None:
+    for method, path in (("GET", "/signing"), ("POST", "/signing/rotate")):
+        answer = await api.client.request(method, path, headers={"x-api-key": "pd_00_none"})
+        assert answer.status_code == 401

@@ -1,0 +1,156 @@
+"""The Helm chart, rendered as helm does it, and what it must say."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from scheduler.settings import Settings, unknown_variables
+from tests.metrics.catalogue import ROOT, series
+
+CHART = ROOT / "ops/chart"
+SPRIG = Path("/usr/share/gocode/src/github.com/Masterminds/sprig")
+HAS_GO = shutil.which("go") is not None and SPRIG.exists()
+KUBERNETES = "1.30"
+# Kinds that clusters learn from others: no schema of theirs is in the package.
+OF_OTHERS = {"ScaledObject", "PodMonitor", "PrometheusRule"}
+ALL_ON = {
+    "redis": {"existingSecret": "store"},
+    "env": {"POSTDATE_LEASE_MS": "15000"},
+    "keda": {"enabled": True, "minReplicas": 0},
+    "monitoring": {"podMonitor": True, "rules": True, "dashboard": True, "labels": {"x": "y"}},
+    "podAnnotations": {"a": "b"},
+    "nodeSelector": {"disk": "ssd"},
+    "tolerations": [{"key": "x", "operator": "Exists"}],
+    "imagePullSecrets": [{"name": "pull"}],
+}
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("helm") is None and not HAS_GO,
+    reason="neither helm nor Debian's Go with sprig is here to render the chart",
+)
+
+
+def rendered(folder: Path, **values: Any) -> subprocess.CompletedProcess[str]:
+    given = folder / "values.yaml"
+    given.write_text(yaml.safe_dump(values))
+    if shutil.which("helm"):
+        words = ["helm", "template", "mine", str(CHART), "--namespace", "here", "-f", str(given)]
+    else:
+        words = ["go", "run", str(ROOT / "tests/ops/render/main.go"), str(CHART), str(given)]
+    environ = {**os.environ, "GO111MODULE": "off", "GOPATH": "/usr/share/gocode"}
+    environ["GOFLAGS"] = ""
+    return subprocess.run(
+        words, capture_output=True, text=True, timeout=280, check=False, env=environ
+    )
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    done = rendered(tmp_path_factory.mktemp("chart"), **ALL_ON)
+    assert done.returncode == 0, done.stderr
+    return [each for each in yaml.safe_load_all(done.stdout) if each]
+
+
+def of(objects: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
+    [found] = [
+        each for each in objects if each["kind"] == kind and each["metadata"]["name"] == name
+    ]
+    return found
+
+
+def test_kubernetes_takes_all_of_it(everything: list[dict[str, Any]]) -> None:
+    kinds = [each["kind"] for each in everything]
+    assert sorted(kinds) == [
+        "ConfigMap",
+        *["Deployment"] * 2,
+        *["PodDisruptionBudget"] * 2,
+        "PodMonitor",
+        "PrometheusRule",
+        "ScaledObject",
+        *["Service"] * 2,
+    ]
+    for each in everything:
+        if each["kind"] not in OF_OTHERS:
+            kubernetes_validate.validate(each, KUBERNETES, strict=True)
+
+
+def test_a_worker_has_the_time_to_drain_and_all_the_cpu_it_can_get(
+    everything: list[dict[str, Any]],
+) -> None:
+    spec = of(everything, "Deployment", "mine-worker")["spec"]
+    pod = spec["template"]["spec"]
+    [worker] = pod["containers"]
+    assert pod["terminationGracePeriodSeconds"] == 45
+    assert 1000 * (pod["terminationGracePeriodSeconds"] - 5) > Settings().fire_timeout_ms
+    assert "cpu" not in worker["resources"]["limits"]
+    assert "lifecycle" not in worker
+    assert "replicas" not in spec  # the autoscaler's to say
+
+
+def test_the_api_leaves_the_service_before_it_ends(everything: list[dict[str, Any]]) -> None:
+    pod = of(everything, "Deployment", "mine-api")["spec"]["template"]["spec"]
+    [api] = pod["containers"]
+    assert api["lifecycle"]["preStop"]["exec"]["command"] == ["sleep", "5"]
+    # That, ten seconds for requests in flight, and some.
+    assert pod["terminationGracePeriodSeconds"] > 5 + 10
+
+
+@pytest.mark.parametrize("role", ["api", "worker"])
+def test_a_pod_can_write_nowhere_and_is_nobody(everything: list[dict[str, Any]], role: str) -> None:
+    pod = of(everything, "Deployment", f"mine-{role}")["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert f"USER {pod['securityContext']['runAsUser']}" in (ROOT / "ops/Dockerfile").read_text()
+    for probe in ("startupProbe", "livenessProbe"):
+        assert container[probe]["httpGet"] == {"path": "/healthz", "port": "metrics"}
+    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+    assert ports["metrics"] == Settings().metrics_port
+    assert ports.get("http", Settings().port) == Settings().port
+    assert unknown_variables({each["name"]: "" for each in container["env"]}) == []
+
+
+def test_workers_are_scaled_by_what_is_wanted_and_never_to_none(
+    everything: list[dict[str, Any]],
+) -> None:
+    spec = of(everything, "ScaledObject", "mine-worker")["spec"]
+    assert spec["minReplicaCount"] == 1  # though the values said 0
+    [trigger] = spec["triggers"]
+    assert trigger["type"] == "metrics-api"
+    assert trigger["metadata"]["valueLocation"] in series()
+    service = of(everything, "Service", "mine-metrics")
+    assert f"//{service['metadata']['name']}.here.svc:9464/" in trigger["metadata"]["url"]
+    labels = of(everything, "Deployment", "mine-api")["spec"]["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= labels.items()
+
+
+def test_rules_and_dashboard_are_the_very_ones(everything: list[dict[str, Any]]) -> None:
+    rules = yaml.safe_load((ROOT / "ops/prometheus/postdate.rules.yml").read_text())
+    assert of(everything, "PrometheusRule", "mine")["spec"] == rules
+    dashboard = of(everything, "ConfigMap", "mine-dashboard")["data"]["postdate.json"]
+    assert dashboard.strip() == (ROOT / "ops/grafana/postdate.json").read_text().strip()
+
+
+def test_without_a_store_it_says_what_is_missing(tmp_path: Path) -> None:
+    done = rendered(tmp_path)
+    assert done.returncode != 0
+    assert "redis.existingSecret or redis.url" in done.stderr
+
+
+def test_a_plain_one_has_no_kind_that_a_cluster_may_not_know(tmp_path: Path) -> None:
+    done = rendered(tmp_path, redis={"url": "redis://store:6379/0"})
+    assert done.returncode == 0, done.stderr
+    objects = [each for each in yaml.safe_load_all(done.stdout) if each]
+    assert not {each["kind"] for each in objects} & OF_OTHERS
+    worker = of(objects, "Deployment", "mine-worker")
+    assert worker["spec"]["replicas"] == 2

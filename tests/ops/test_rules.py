@@ -1,0 +1,93 @@
+"""What the rules and the dashboard ask for is there, and alerts fire when they should."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.metrics.catalogue import ROOT, series
+
+RULES = ROOT / "ops/prometheus/postdate.rules.yml"
+TESTS = ROOT / "ops/prometheus/postdate.tests.yml"
+DASHBOARD = ROOT / "ops/grafana/postdate.json"
+PROMTOOL = shutil.which("promtool")
+# What no exporter of ours makes: every process has these from Prometheus' own client.
+OF_THE_CLIENT = {"process_cpu_seconds_total"}
+_NAME = re.compile(r"\b(?:postdate|process)(?:_[a-z0-9]+)+\b|\bpostdate:[a-z0-9_:]+")
+
+
+def load(path: Path) -> Any:
+    return yaml.safe_load(path.read_text())
+
+
+def rules() -> list[dict[str, Any]]:
+    return [rule for group in load(RULES)["groups"] for rule in group["rules"]]
+
+
+def alerts() -> dict[str, dict[str, Any]]:
+    return {rule["alert"]: rule for rule in rules() if "alert" in rule}
+
+
+def dashboard_expressions() -> Iterator[str]:
+    for panel in json.loads(DASHBOARD.read_text())["panels"]:
+        yield from (target["expr"] for target in panel.get("targets", []))
+
+
+def test_every_metric_that_a_rule_or_the_dashboard_names_exists() -> None:
+    recorded = {rule["record"] for rule in rules() if "record" in rule}
+    named = {
+        name
+        for expression in (*(rule["expr"] for rule in rules()), *dashboard_expressions())
+        for name in _NAME.findall(expression)
+    }
+    assert len(named) > 20
+    assert named - recorded - OF_THE_CLIENT <= series()
+    assert recorded <= named, "recorded, and asked for by nobody"
+
+
+def test_every_alert_leads_to_its_runbook_and_every_runbook_has_an_alert() -> None:
+    headings = re.findall(r"^## (\w+)$", (ROOT / "docs/runbooks.md").read_text(), re.MULTILINE)
+    assert headings == [name for name in alerts() if name in headings]
+    assert set(headings) == set(alerts())
+    for name, rule in alerts().items():
+        assert rule["annotations"]["runbook"] == f"docs/runbooks.md#{name.lower()}"
+        assert rule["labels"]["severity"] in ("page", "ticket")
+
+
+def test_every_alert_is_shown_to_fire_and_to_be_silent() -> None:
+    cases = [each for test in load(TESTS)["tests"] for each in test["alert_rule_test"]]
+    assert {each["alertname"] for each in cases if each["exp_alerts"]} == set(alerts())
+    silent = {each["alertname"] for each in cases if not each["exp_alerts"]}
+    # A slow burn is silent where a slower one fires; that alone has nobody below it.
+    assert silent == set(alerts()) - {"PostdateLateSlow"}
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="promtool, of Debian's package prometheus, is missing")
+@pytest.mark.parametrize("words", [("check", "rules", RULES), ("test", "rules", TESTS)])
+def test_promtool_is_content(words: tuple[object, ...]) -> None:
+    done = subprocess.run(
+        [str(PROMTOOL), *map(str, words)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "SUCCESS" in done.stdout
+
+
+def test_panels_do_not_overlap_and_name_what_they_show() -> None:
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    taken: set[tuple[int, int]] = set()
+    for panel in panels:
+        at = panel["gridPos"]
+        cells = {(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])}
+        assert not cells & taken
+        assert at["x"] + at["w"] <= 24
+        taken |= cells
+        assert panel["title"]
+    assert len({panel["id"] for panel in panels}) == len(panels)

@@ -1,0 +1,268 @@
+"""Signatures: what is signed, by what, and what becomes of what cannot be."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import json
+import time
+from base64 import b64decode, b64encode
+from datetime import UTC, datetime
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from standardwebhooks.webhooks import Webhook, WebhookVerificationError
+from structlog.testing import capture_logs
+
+from postdate import VerificationFailed, verify
+from scheduler.errors import StoreUnavailable
+from scheduler.models import SigningSecret
+from tests.worker.desk import LEASE_MS, ScriptedStore
+from tests.worker.scripted import answer, answering, playing, until
+from tests.worker.test_worker import Scene, scene
+from worker.holdings import Holdings
+from worker.leases import Touch
+from worker.signatures import GOOD_FOR_S, READ_EVERY_S, Hmac, Signatures, Signer
+
+__all__ = ["scene"]  # the fixture
+NOW_MS = 1_795_161_600_123
+ACCOUNT = "acc_00_x"
+BODIES = [None, b"", b'{"n":1.50}', "für später".encode(), bytes(range(256)), b"x" * 200_000]
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("worker.worker._RECOVER_EVERY_S", 0.001)
+    monkeypatch.setattr("worker.worker.spare_the_collector", lambda: None)
+
+
+def secret(letter: str, expires_at_ms: int | None = None) -> SigningSecret:
+    value = "whsec_" + b64encode(letter.encode() * 32).decode()
+    return SigningSecret(f"sec_{letter}", value, 0, expires_at_ms)
+
+
+def headers_of(lines: bytes) -> dict[str, str]:
+    assert lines.endswith(b"\r\n")
+    return dict(line.split(": ", 1) for line in lines.decode().splitlines())
+
+
+@given(st.binary(max_size=200), st.binary(max_size=300), st.none() | st.binary(max_size=300))
+def test_it_is_the_hmac_of_the_standard_library(key: bytes, before: bytes, text: Any) -> None:
+    """Twice: the first one leaves nothing behind."""
+    ours = Hmac(key)
+    expected = b64encode(hmac.digest(key, before + (text or b""), "sha256"))
+    assert [ours.base64(before, text) for _ in range(2)] == [expected] * 2
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_every_live_secret_signs_the_newest_first(body: bytes | None) -> None:
+    live = [secret("c"), secret("b", NOW_MS + 1)]
+    ended = secret("a", NOW_MS)
+    lines = Signer([*live, ended], 0.0).header_lines("inv_1", NOW_MS, body)
+    headers = headers_of(lines)
+    assert headers["webhook-id"] == "inv_1"
+    assert headers["webhook-timestamp"] == str(NOW_MS // 1000)
+    assert len(headers["webhook-signature"].split(" ")) == 2
+    text = f"inv_1.{NOW_MS // 1000}.".encode() + (body or b"")
+    for each, signature in zip(live, headers["webhook-signature"].split(" "), strict=True):
+        key = each.secret.encode()
+        assert signature == "v1," + b64encode(hmac.digest(_decoded(key), text, "sha256")).decode()
+        verify(headers, body or b"", each.secret, now=NOW_MS / 1000)
+    with pytest.raises(VerificationFailed):
+        verify(headers, body or b"", ended.secret, now=NOW_MS / 1000)
+
+
+def _decoded(secret: bytes) -> bytes:
+    return b64decode(secret.removeprefix(b"whsec_"))
+
+
+@pytest.mark.parametrize("body", [b'{"n":1.50}', "für später".encode(), b"[]", b"5"])
+def test_the_package_of_the_standard_verifies_it(body: bytes) -> None:
+    """Of what it can: it decodes every body as UTF-8 before it looks at the signature."""
+    moment_ms = time.time_ns() // 1_000_000
+    headers = headers_of(Signer([secret("a")], 0.0).header_lines("inv_1", moment_ms, body))
+    _verify_by_the_package(body, headers, secret("a").secret)
+    for wrong in (body + b" ", body[:-1]):
+        with pytest.raises(WebhookVerificationError):
+            _verify_by_the_package(wrong, headers, secret("a").secret)
+    signed = Webhook(secret("a").secret).sign(
+        "inv_1", datetime.fromtimestamp(moment_ms // 1000, UTC), body.decode()
+    )
+    assert headers["webhook-signature"] == signed
+
+
+def _verify_by_the_package(body: bytes, headers: dict[str, str], key: str) -> None:
+    """It parses JSON after it has verified: what is none was verified all the same."""
+    with contextlib.suppress(json.JSONDecodeError):
+        Webhook(key).verify(body, headers)
+
+
+class Read:
+    """Signatures over a scripted store, with a clock of their own."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.store = ScriptedStore({0: 0, 1: 0})
+        self.signing = self.store.signing
+        self.holdings = Holdings(100, 10**9)
+        self.touch = Touch(LEASE_MS, LEASE_MS)
+        self.signatures = Signatures(self.store.as_store, self.holdings, self.touch)
+        self.now_s = 1000.0
+        monkeypatch.setattr("worker.signatures.time.monotonic", lambda: self.now_s)
+
+    def invocation(self, shard: int = 0, account: str = "x") -> Any:
+        return self.store.claims.make.one(shard, account, body=b"{}")
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> Read:
+    return Read(monkeypatch)
+
+
+async def test_what_was_read_is_good_for_a_while_and_no_longer(read: Read) -> None:
+    invocation, signatures = read.invocation(), read.signatures
+    assert signatures.header_lines(invocation) is None
+    assert signatures.missing([invocation]) == {ACCOUNT}
+    assert await signatures.read({ACCOUNT}) == set()
+    headers = headers_of(signatures.header_lines(invocation) or b"")
+    now_s = read.store.clock.now_ms() / 1000
+    verify(headers, b"{}", read.signing.secret, now=now_s)
+    read.now_s += READ_EVERY_S + 0.01
+    # It is read again, and good meanwhile.
+    assert signatures.missing([invocation]) == {ACCOUNT}
+    assert signatures.header_lines(invocation) is not None
+    read.now_s = 1000 + GOOD_FOR_S + 0.01
+    assert signatures.header_lines(invocation) is None
+
+
+async def test_it_counts_from_the_question_and_not_from_the_answer(read: Read) -> None:
+    """What was asked before a rotation may be told after it."""
+
+    def slow() -> None:
+        read.now_s += GOOD_FOR_S + 1
+
+    read.signing.reading = slow
+    await read.signatures.read({ACCOUNT})
+    assert read.signatures.header_lines(read.invocation()) is None
+
+
+async def test_what_is_held_is_read_anew_shard_by_shard(read: Read) -> None:
+    held = [read.invocation(0, "a" * 8), *(read.invocation(1, "b" * 8) for _ in range(2))]
+    read.holdings.add(held)
+    read.store.claims.away.add(0)
+    await read.signatures.read_all()
+    assert sorted(read.signing.asked) == [["acc_00_aaaaaaaa"], ["acc_01_bbbbbbbb"]]
+    assert read.touch.lost == {0}
+    assert read.signatures.missing(held) == {"acc_00_aaaaaaaa"}
+    # What is lost is left to whoever sees to it, what was read just now is not read again.
+    read.signing.asked.clear()
+    await read.signatures.read_all()
+    assert read.signing.asked == []
+
+
+async def test_a_failed_read_leaves_what_is_still_good(read: Read) -> None:
+    invocation = read.invocation()
+    await read.signatures.read({ACCOUNT})
+    read.store.claims.away.add(0)
+    with pytest.raises(StoreUnavailable):
+        await read.signatures.read({ACCOUNT})
+    assert read.signatures.header_lines(invocation) is not None
+
+
+async def test_of_many_accounts_those_read_longest_ago_are_forgotten(read: Read) -> None:
+    with patch("worker.signatures._MOST_ACCOUNTS", 3):
+        for name in "abcabd":
+            await read.signatures.read({f"acc_00_{name}"})
+    known = [n for n in "abcd" if read.signatures.header_lines(read.invocation(0, n)) is not None]
+    assert known == ["a", "b", "d"]
+
+
+async def test_what_a_claim_brings_is_signed(scene: Scene) -> None:
+    async with playing(answering(answer(), answer())) as target:
+        given = [scene.hand_out(url=target.url()) for _ in range(2)]
+        await scene.start()
+        await until(lambda: set(scene.recorded) == set(given))
+        await scene.stop()
+    assert len(scene.store.signing.asked) == 1
+    now_s = scene.store.clock.now_ms() / 1000
+    for request in target.requests:
+        head, _, body = request.partition(b"\r\n\r\n")
+        lines = head.decode().split("\r\n")[1:]
+        headers = {name.lower(): value for name, value in (each.split(": ") for each in lines)}
+        verify(headers, body, scene.store.signing.secret, now=now_s)
+
+
+async def test_while_secrets_cannot_be_read_nothing_is_sent_and_nothing_is_lost(
+    scene: Scene,
+) -> None:
+    failures = 3
+
+    def failing() -> None:
+        nonlocal failures
+        failures -= 1
+        if failures >= 0:
+            raise StoreUnavailable("away")
+
+    scene.store.signing.reading = failing
+    async with playing(answering(answer())) as target:
+        invocation = scene.hand_out(url=target.url())
+        await scene.start()
+        await until(lambda: failures == 0)
+        assert target.requests == []
+        await until(lambda: scene.recorded == [invocation])
+        await scene.stop()
+    assert (len(target.requests), invocation.attempt) == (1, 1)
+    assert b"webhook-signature: v1," in target.requests[0]
+
+
+async def test_what_is_no_secret_holds_up_its_own_account_alone(scene: Scene) -> None:
+    scene.store.signing.broken.add("acc_00_bad")
+    with capture_logs() as told:
+        async with playing(answering(answer(), answer())) as target:
+            bad = scene.claims.make.one(0, "bad", url=target.url())
+            scene.claims.given.append(bad)
+            good = scene.hand_out(url=target.url())
+            await scene.start()
+            await until(lambda: scene.recorded == [good])
+            await until(lambda: len(scene.store.signing.asked) > 3)
+            assert scene.held == 1
+            # Nor does anybody connect for it.
+            assert target.accepted == 1
+            scene.store.signing.broken.clear()
+            await until(lambda: set(scene.recorded) == {good, bad})
+            await scene.stop()
+    faults = [each for each in told if each["event"] == "a signing secret cannot be used"]
+    assert [each["account"] for each in faults] == ["acc_00_bad"]
+    assert bad.attempt == 1
+
+
+async def test_of_an_account_that_was_deleted_nothing_is_held(scene: Scene) -> None:
+    scene.store.signing.gone.add(ACCOUNT)
+    async with playing(answering(answer())) as target:
+        scene.hand_out(url=target.url())
+        await scene.start()
+        await until(lambda: scene.store.signing.asked != [] and scene.held == 0)
+        await scene.stop()
+    assert (target.requests, scene.recorded, scene.claims.released) == ([], [], [])
+
+
+async def test_what_is_being_read_for_when_it_is_told_to_stop_is_given_back(scene: Scene) -> None:
+    blocked = asyncio.Event()
+    read = scene.store.signing.secrets_of
+
+    async def blocking(account_ids: Any) -> Any:
+        await blocked.wait()
+        return await read(account_ids)
+
+    scene.store.signing.secrets_of = blocking  # type: ignore[method-assign]
+    invocation = scene.in_the_wheel(0)
+    await scene.start()
+    await until(lambda: scene.held == 1)
+    scene.stopping.set()
+    await until(lambda: scene.worker._draining)
+    blocked.set()
+    await scene.stop()
+    assert (scene.claims.released, scene.held) == ([invocation], 0)

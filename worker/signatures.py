@@ -1,0 +1,179 @@
+"""Signatures: what tells a target that a request is ours, as Standard Webhooks has it
+(https://www.standardwebhooks.com), made of secrets that were read a moment ago."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from base64 import b64decode
+from binascii import b2a_base64
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+import structlog
+
+from scheduler.errors import StoreError
+from scheduler.ids import invocation_id
+from scheduler.models import Invocation, SigningSecret
+from scheduler.store import Store
+from scheduler.store.keys import parts
+from worker.holdings import Holdings
+from worker.leases import Touch
+
+# A rotation holds once nobody goes on with what was read before it: after this long, everywhere.
+GOOD_FOR_S = 5.0
+# Those of accounts that something is held of are read anew so often.
+READ_EVERY_S = 2.0
+_MOST_ACCOUNTS = 16_384
+_MOST_AT_ONCE = 500
+_BLOCK_BYTES = 64
+_log = structlog.get_logger(__name__)
+_INNER, _OUTER = (bytes(byte ^ pad for byte in range(256)) for pad in (0x36, 0x5C))
+
+
+class Hmac:
+    """HMAC-SHA256 under one key, which is padded and hashed once: a third of what hmac.digest
+    takes."""
+
+    __slots__ = ("_inner", "_outer")
+
+    def __init__(self, key: bytes) -> None:
+        if len(key) > _BLOCK_BYTES:
+            key = hashlib.sha256(key).digest()
+        block = key.ljust(_BLOCK_BYTES, b"\0")
+        self._inner = hashlib.sha256(block.translate(_INNER))
+        self._outer = hashlib.sha256(block.translate(_OUTER))
+
+    def base64(self, before: bytes, text: bytes | None) -> bytes:
+        """Of `before` and `text`, one after the other."""
+        inner, outer = self._inner.copy(), self._outer.copy()
+        inner.update(before)
+        if text:
+            inner.update(text)
+        outer.update(inner.digest())
+        return b2a_base64(outer.digest(), newline=False)
+
+
+class Signer:
+    """Signs for one account, by secrets that were asked for at `asked_s` (the monotonic clock)."""
+
+    __slots__ = ("_keys", "asked_s")
+
+    def __init__(self, secrets: Sequence[SigningSecret], asked_s: float) -> None:
+        self._keys = [
+            (each.expires_at_ms, Hmac(b64decode(each.secret.removeprefix("whsec_"), validate=True)))
+            for each in secrets
+        ]
+        self.asked_s = asked_s
+
+    def header_lines(self, message_id: str, moment_ms: int, body: bytes | None) -> bytes:
+        """Whole lines, for what is sent at this moment (the store's clock)."""
+        seconds = moment_ms // 1000
+        before = f"{message_id}.{seconds}.".encode()
+        signatures = b" ".join(
+            [
+                b"v1," + key.base64(before, body)
+                for until_ms, key in self._keys
+                if until_ms is None or until_ms > moment_ms
+            ]
+        )
+        return b"webhook-id: %b\r\nwebhook-timestamp: %d\r\nwebhook-signature: %b\r\n" % (
+            message_id.encode(),
+            seconds,
+            signatures,
+        )
+
+
+class Signatures:
+    """The signers of the accounts that this worker fires for.
+
+    Nothing is sent unsigned, nor signed by what was read longer than `GOOD_FOR_S` ago: without a
+    store there is nothing to go by. What is forgotten costs one read.
+    """
+
+    def __init__(self, store: Store, holdings: Holdings, touch: Touch) -> None:
+        self._store = store
+        self._holdings = holdings
+        self._touch = touch
+        self._signers: dict[str, Signer] = {}
+        self._faulty: set[str] = set()
+
+    def header_lines(self, invocation: Invocation) -> bytes | None:
+        """Whole lines; None if its account's secrets have to be read first."""
+        signer = self._signers.get(invocation.account_id)
+        if signer is None or signer.asked_s < time.monotonic() - GOOD_FOR_S:
+            return None
+        return signer.header_lines(
+            invocation_id(invocation.schedule_id),
+            self._store.clock.now_ms(),
+            invocation.request.body,
+        )
+
+    def missing(self, invocations: Iterable[Invocation]) -> set[str]:
+        """The accounts whose secrets are to be read before these are sent, which is soon."""
+        return self._old({each.account_id for each in invocations})
+
+    async def read_for(self, invocations: list[Invocation]) -> list[Invocation]:
+        """Reads what these, of one shard, are signed with, if it can be. Of accounts that were
+        deleted nothing is held any more, nor among what is returned."""
+        gone: set[str] = set()
+        try:
+            gone = await self.read(self.missing(invocations))
+        except StoreError as error:
+            self._touch.lose([invocations[0].shard], error)
+        except Exception:
+            _log.exception("secrets were not read", shard=invocations[0].shard)
+        if not gone:
+            return invocations
+        self._holdings.remove([each for each in invocations if each.account_id in gone])
+        return [each for each in invocations if each.account_id not in gone]
+
+    async def read(self, account_ids: Collection[str]) -> set[str]:
+        """Reads the secrets of these accounts; returns those that are not there any more. Raises
+        StoreError."""
+        asked_s = time.monotonic()
+        found = await self._store.signing.secrets_of(account_ids)
+        for account_id in account_ids:
+            # Anew at the end: who was read longest ago is the first to go.
+            self._signers.pop(account_id, None)
+            if account_id in found:
+                self._learn(account_id, found[account_id], asked_s)
+        while len(self._signers) > _MOST_ACCOUNTS:
+            del self._signers[next(iter(self._signers))]
+        return {each for each in account_ids if each not in found}
+
+    async def read_all(self) -> None:
+        """Reads those of all accounts that something is held of: it may wait for its moment, or
+        for a connection, longer than what was read is good for."""
+        by_shard: defaultdict[int, list[str]] = defaultdict(list)
+        for account_id in self._old(self._holdings.accounts()):
+            by_shard[parts(account_id).shard].append(account_id)
+        for shard in by_shard.keys() - self._touch.lost:
+            try:
+                for some in _some_of(by_shard[shard]):
+                    await self.read(some)
+            except StoreError as error:
+                self._touch.lose([shard], error)
+
+    def _old(self, account_ids: Iterable[str]) -> set[str]:
+        since_s = time.monotonic() - READ_EVERY_S
+        return {
+            account_id
+            for account_id in account_ids
+            if (signer := self._signers.get(account_id)) is None or signer.asked_s < since_s
+        }
+
+    def _learn(self, account_id: str, secrets: Sequence[SigningSecret], asked_s: float) -> None:
+        """What is no secret is a fault of ours, and told once: what it was to sign waits."""
+        try:
+            self._signers[account_id] = Signer(secrets, asked_s)
+            self._faulty.discard(account_id)
+        except ValueError as error:
+            if account_id not in self._faulty:
+                _log.error("a signing secret cannot be used", account=account_id, error=str(error))
+                self._faulty.add(account_id)
+
+
+def _some_of(account_ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(account_ids), _MOST_AT_ONCE):
+        yield account_ids[start : start + _MOST_AT_ONCE]
