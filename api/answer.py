@@ -10,6 +10,8 @@ from litestar.types import Receive, Scope, Send
 from scheduler.models import Rate
 
 _RATE = "postdate.rate"
+# What is told to one holder of a key, no cache on the way may tell another.
+_NOT_KEPT = (b"cache-control", b"no-store")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -32,6 +34,7 @@ class Answer:
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", b"%d" % len(self.body)),
+            _NOT_KEPT,
         ]
         headers += _rate_headers(scope)
         if self.headers:

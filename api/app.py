@@ -13,6 +13,7 @@ from api.batch import create_schedules
 from api.dashboard.routes import dashboard_router
 from api.errors import on_exception
 from api.health import healthz, readyz
+from api.hosts import Hosts
 from api.methods import App, tell_methods
 from api.openapi import document
 from api.reference import browse_schema, get_asset, get_schema
@@ -64,6 +65,7 @@ def create_app(settings: Settings, store: Store | None = None) -> Litestar:
             dashboard_router(),
         ],
         tally=service.tally,
+        hosts=Hosts(settings),
         state=State({"service": service}),
         lifespan=[_running],
         exception_handlers={Exception: on_exception},

@@ -17,6 +17,10 @@ from litestar.types import (
     Send,
 )
 
+from api.answer import Answer
+from api.bodies import ErrorBody
+from api.hosts import Hosts
+from api.reading import header
 from api.service import HttpRequest
 from api.tally import Tally
 
@@ -45,6 +49,9 @@ async def tell_methods(request: HttpRequest) -> Options:
     return Options(method for each in routes for method in each.methods)
 
 
+_MISDIRECTED = Answer(421, ErrorBody("This service does not answer under this Host"))
+
+
 class App(Litestar):
     """Litestar, where HEAD is answered as GET is, without the body; and each request is counted.
 
@@ -52,9 +59,10 @@ class App(Litestar):
     HEAD must not.
     """
 
-    def __init__(self, *args: Any, tally: Tally, **options: Any) -> None:
+    def __init__(self, *args: Any, tally: Tally, hosts: Hosts, **options: Any) -> None:
         super().__init__(*args, **options)
         self._tally = tally
+        self._hosts = hosts
 
     async def __call__(
         self,
@@ -78,10 +86,20 @@ class App(Litestar):
             return cast("Send", send)(event)
 
         try:
-            await super().__call__(cast("Scope", asked), receive, cast("Send", noted))
+            if self._is_misdirected(cast("Scope", asked)):
+                await _MISDIRECTED(asked, receive, noted)  # type: ignore[arg-type]
+            else:
+                await super().__call__(cast("Scope", asked), receive, cast("Send", noted))
         finally:
             took_s = time.perf_counter() - began_s
             self._tally.note(asked.get("path_template", "none"), method, status, took_s)
+
+    def _is_misdirected(self, scope: Scope) -> bool:
+        path = scope["path"]
+        if not self._hosts.matters(path):
+            return False
+        host = header(scope, b"host") or b""
+        return not self._hosts.allows(host.decode("latin-1"), path)
 
 
 def _without_body(send: Send) -> Send:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable
-from fnmatch import translate
 from typing import NamedTuple
 
 from scheduler.targets import Address, DestinationNotAllowed, Target
@@ -84,7 +83,7 @@ class Destinations:
     ) -> None:
         self._allowed = tuple(allowed)
         self._denied = denied.networks
-        self._denied_name = _any_of(denied.names)
+        self._denied_name = any_of(denied.names)
         self._ports = ports
 
     def judge(self, target: Target) -> None:
@@ -151,6 +150,16 @@ def read_denied(text: str) -> Denied:
     return Denied(tuple(networks), tuple(names))
 
 
+def read_names(text: str) -> tuple[str, ...]:
+    """A list of host names or addresses, with commas; `*` stands for any characters. Raises
+    ValueError with a sentence."""
+    names = tuple(_parts(text.lower()))
+    for name in names:
+        if re.fullmatch(r"[a-z0-9*._:\[\]-]+", name) is None:
+            raise ValueError(f"{name!r} is no host name")
+    return names
+
+
 def read_ports(text: str) -> Ports:
     """A list of ports and ranges of them, as `80,443,1024-65535`. Raises ValueError with a
     sentence."""
@@ -175,9 +184,10 @@ def _parts(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _any_of(names: tuple[str, ...]) -> re.Pattern[str] | None:
-    # `?` and brackets, of which translate would make something, are not in any.
-    return re.compile("|".join(translate(name) for name in names)) if names else None
+def any_of(names: Iterable[str]) -> re.Pattern[str] | None:
+    """What matches any of these names, in which `*` stands for any characters; None for none."""
+    patterns = (re.escape(name).replace(r"\*", ".*") for name in names)
+    return re.compile("|".join(patterns) or r"(?!)") if names else None
 
 
 def _lies_in(address: Address, networks: tuple[Network, ...]) -> bool:

@@ -47,6 +47,10 @@ class EmailTaken(PostdateError):
     """An account has this e-mail address."""
 
 
+class TooMany(PostdateError):
+    """The account has as many of these as it may have; nothing was changed."""
+
+
 class KeyReused(PostdateError):
     """The Idempotency-Key came with another body before; nothing was done."""
 

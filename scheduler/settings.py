@@ -19,6 +19,7 @@ from scheduler.destinations import (
     Network,
     Ports,
     read_denied,
+    read_names,
     read_networks,
     read_ports,
 )
@@ -54,6 +55,7 @@ class Settings(msgspec.Struct, frozen=True):
     public_url: str | None = None
     trusted_proxies: tuple[Network, ...] = ()
     shards: int | None = None
+    allowed_hosts: tuple[str, ...] = ()
     allow_targets: tuple[Network, ...] = ()
     deny_targets: Denied = Denied()
     allow_ports: Ports = WEB_PORTS
@@ -239,6 +241,7 @@ _READERS: dict[str, Callable[[str], object]] = {
     "public_url": _http_url,
     "trusted_proxies": read_networks,
     "shards": _whole(1, 256),
+    "allowed_hosts": read_names,
     "allow_targets": read_networks,
     "deny_targets": read_denied,
     "allow_ports": read_ports,

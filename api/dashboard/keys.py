@@ -12,7 +12,7 @@ from api.dashboard.csrf import written
 from api.dashboard.render import page
 from api.dashboard.session import ROOT, Viewer, signed_in
 from api.service import HttpRequest, service_of
-from scheduler.errors import NotFound
+from scheduler.errors import NotFound, TooMany
 from scheduler.models import ApiKey
 
 _LONGEST_NAME = 100
@@ -31,7 +31,10 @@ async def create_key(request: HttpRequest) -> Raw:
     if not 1 <= len(name) <= _LONGEST_NAME:
         fault = f"Give it a name of 1 to {_LONGEST_NAME} characters that says what it is for."
         return await _page(request, viewer, 400, name=name, fault=fault)
-    key, value = await service_of(request).store.accounts.create_key(viewer.account_id, name)
+    try:
+        key, value = await service_of(request).store.accounts.create_key(viewer.account_id, name)
+    except TooMany as refusal:
+        return await _page(request, viewer, 409, name=name, fault=str(refusal))
     return await _page(request, viewer, made=key, value=value)
 
 

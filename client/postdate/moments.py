@@ -48,5 +48,9 @@ def when(
     if at is not None:
         return {"triggerAt": moment_text("at", at)}
     assert in_ is not None
-    ahead = in_ if isinstance(in_, timedelta) else timedelta(seconds=in_)
-    return {"triggerAt": moment_text("in_", datetime.now(UTC) + ahead)}
+    try:
+        ahead = in_ if isinstance(in_, timedelta) else timedelta(seconds=in_)
+        moment = datetime.now(UTC) + ahead
+    except OverflowError:
+        raise ValueError(f"That is further ahead than there are years: {in_!r}") from None
+    return {"triggerAt": moment_text("in_", moment)}

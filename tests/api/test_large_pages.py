@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from scheduler.models import Request
 from scheduler.settings import Settings
 from tests.api.conftest import CREDITS, URL, Api
 
 COUNT = 100
+FILTERED = 200
 MOST_ANSWER_BYTES = 6_000_000
 MOST_BODY_BYTES = Settings().max_body_bytes
 
@@ -87,3 +89,33 @@ async def test_all_pages_together_are_complete_and_none_is_huge(
             assert sum(sizes_bytes) < MOST_ANSWER_BYTES
     assert await api.credits() == CREDITS - COUNT
     assert await api.store.check() == []
+
+
+async def test_a_filter_that_finds_one_of_many_reads_a_bounded_part_for_each_page(
+    api: Api,
+) -> None:
+    """As many as the store can have: all of them together are many times what a page may read."""
+    account, schedules = api.account_id, api.store.schedules
+    due_ms = api.store.clock.now_ms() + 3_600_000
+    body = b'{"a":"%s"}' % (b"x" * 250_000)
+    large = [Request(due_ms + n, "POST", f"{URL}/{n}", {}, body) for n in range(FILTERED)]
+    for first in range(0, FILTERED, 20):
+        await schedules.create_all(account, large[first : first + 20])
+    wanted = f"{URL}/{FILTERED - 1}"
+    read_bytes: list[int] = []
+    query: dict[str, Any] = {"status": "scheduled", "targetUrl": wanted, "order": "asc"}
+    found: list[str] = []
+    while query.get("cursor", "") is not None:
+        before = await sent_bytes(api)
+        answer = await api.client.get("/stats/logs", params=query)
+        read_bytes.append(await sent_bytes(api) - before)
+        found += [each["targetUrl"] for each in answer.json()["logs"]]
+        query["cursor"] = answer.json()["nextCursor"]
+    assert found == [wanted]
+    assert max(read_bytes) < MOST_ANSWER_BYTES
+    assert sum(read_bytes) > FILTERED * 250_000
+
+
+async def sent_bytes(api: Api) -> int:
+    """What the store has sent, to whomever."""
+    return int((await api.store.client.info("stats"))["total_net_output_bytes"])

@@ -155,6 +155,9 @@ def test_a_time_of_another_zone_is_the_same_moment(client: Client, server: Serve
         ({"at": MORNING, "in_": 5}, "Say when"),
         ({"delay": "5s", "in_": 5}, "Say when"),
         ({"delay": -1}, "cannot be negative"),
+        ({"in_": 1e12}, "further ahead than there are years"),
+        ({"in_": timedelta(days=9_999_999)}, "further ahead than there are years"),
+        ({"in_": 1e300}, "further ahead than there are years"),
         ({"at": MORNING.replace(tzinfo=None)}, "at has no time zone"),
         ({"at": MORNING, "expires_at": datetime(2026, 11, 20)}, "expires_at has no time zone"),  # noqa: DTZ001
         ({"at": MORNING, "json": {"n": float("nan")}}, "not JSON compliant"),

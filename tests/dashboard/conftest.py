@@ -85,7 +85,7 @@ def _hashes_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def settings(valkey: ValkeyProcess) -> Settings:
-    return Settings(redis_url=valkey.url, shards=4)
+    return Settings(redis_url=valkey.url, shards=4, allowed_hosts=("postdate.test", "127.0.0.1"))
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from api.dashboard import formats
+from api.dashboard.indent import MOST_BYTES, indented
 from api.dashboard.requests.curl import curl_of
 from api.dashboard.shared import Shared
 from scheduler.models import BodyKind, Request
@@ -154,3 +155,36 @@ def test_operators_are_warned_of_what_goes_wrong() -> None:
         "master_link_status": "down",
     }
     assert len(server_warnings(bad)) == 6
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        (b"{}", "{}"),
+        (b'{"a":[1,2]}', '{\n  "a": [\n    1,\n    2\n  ]\n}'),
+        (b'{"a":"[[[{,,\\"]"}', '{\n  "a": "[[[{,,\\"]"\n}'),
+        (b'{"a":"\\ud800"}', '{"a":"\\ud800"}'),
+    ],
+)
+def test_a_body_is_on_many_lines_if_it_can_be(body: bytes, shown: str) -> None:
+    assert indented(body) == shown
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"a":' * 900 + b"[" + b"1," * 100_000 + b"1]" + b"}" * 900,
+        b'{"a":[' + b"[" * 900 + b"1" + b"]" * 900 + b",1" * 100_000 + b"]}",
+        b'{"a":[' + b"{}," * 80_000 + b"{}]}",
+        b'{"a":"' + b"x" * 700_000 + b'"}',
+    ],
+    ids=["deep and wide", "deep beside wide", "many", "long"],
+)
+def test_no_body_is_huge_when_it_is_shown(body: bytes) -> None:
+    assert len(indented(body)) <= max(len(body), MOST_BYTES)
+
+
+def test_a_wide_body_of_the_largest_size_is_on_many_lines() -> None:
+    body = b'{"a":[' + b'{"n":1},' * 20_000 + b"1]}"
+    assert indented(b'{"a":[' + b"1," * 60_000 + b"1]}").count("\n") > 60_000
+    assert len(indented(body)) <= MOST_BYTES

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from scheduler import ids
-from scheduler.errors import NameTaken, NotFound, StoreMisconfigured
+from scheduler.errors import NameTaken, NotFound, StoreMisconfigured, TooMany
 from scheduler.models import Account, Caller, Plan, Rate
 from scheduler.rollups import DAY_MS
 from scheduler.settings import Settings
@@ -253,3 +253,37 @@ async def test_a_new_store_has_sixteen_shards(valkey: ValkeyProcess) -> None:
     store = await Store.open(Settings(redis_url=valkey.url))
     assert store.shards.count == 16
     await store.aclose()
+
+
+async def test_an_account_has_a_hundred_active_keys_at_most(scene: Scene) -> None:
+    accounts = scene.store.accounts
+    made = [await accounts.create_key(scene.account_id, f"{n}") for n in range(100)]
+    with pytest.raises(TooMany, match=r"100 active API keys; deactivate one first"):
+        await accounts.create_key(scene.account_id, "one more")
+    assert len(await accounts.list_keys(scene.account_id)) == 100
+    await accounts.deactivate_key(made[50][0].key_id)
+    await accounts.create_key(scene.account_id, "one more")
+    await accounts.create_key(await scene.account("another"), "its first")
+
+
+async def test_of_three_hundred_keys_the_oldest_inactive_one_is_forgotten(scene: Scene) -> None:
+    accounts = scene.store.accounts
+    first, first_value = await accounts.create_key(scene.account_id, "stays")
+    made = []
+    for n in range(301):
+        key, value = await accounts.create_key(scene.account_id, f"{n}")
+        made.append(await accounts.deactivate_key(key.key_id))
+    listed = await accounts.list_keys(scene.account_id)
+    assert [each.name for each in listed] == ["stays", *map(str, range(2, 301))]
+    assert listed[0] == first
+    assert await accounts.admit(first_value) is not None
+    assert await accounts.admit(value) is None
+    with pytest.raises(NotFound):
+        await accounts.deactivate_key(made[0].key_id)
+
+
+async def test_more_credits_than_can_be_counted_are_refused(scene: Scene) -> None:
+    with pytest.raises(TooMany, match="cannot be counted"):
+        await scene.store.accounts.grant(scene.account_id, 2**53)
+    await scene.assert_sound()
+    assert await scene.store.accounts.credits(scene.account_id) == CREDITS

@@ -7,11 +7,11 @@ from base64 import b64encode
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-import msgspec
 from litestar import get
 from litestar.params import FromPath
 
 from api.dashboard.answer import Raw, is_for_panel
+from api.dashboard.indent import indented
 from api.dashboard.render import page
 from api.dashboard.requests.curl import curl_of
 from api.dashboard.requests.filters import Filter, read_filter
@@ -208,10 +208,7 @@ def readable(request: Request) -> str | None:
         return b64encode(request.body).decode()
     if request.body_kind is BodyKind.TEXT:
         return request.body.decode()
-    try:
-        return msgspec.json.format(request.body, indent=2).decode()
-    except msgspec.DecodeError:  # half a surrogate pair is in it, which msgspec does not take
-        return request.body.decode()
+    return indented(request.body)
 
 
 HANDLERS = [entry_page]

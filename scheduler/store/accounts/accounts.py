@@ -7,7 +7,7 @@ from typing import Any
 
 from scheduler import ids
 from scheduler.emails import normal_email
-from scheduler.errors import EmailTaken, NameTaken, NotFound, StoreError
+from scheduler.errors import EmailTaken, NameTaken, NotFound, StoreError, TooMany
 from scheduler.models import Account, ApiKey, Caller, Plan, Rate
 from scheduler.store import keys
 from scheduler.store.accounts.reserved import reserve
@@ -29,6 +29,10 @@ _KEY_CREATE = Script("accounts/key_create")
 _KEY_DEACTIVATE = Script("accounts/key_deactivate")
 
 _LEAVING = -1
+_TOO_MANY = -1
+
+MOST_ACTIVE_KEYS = 100
+_MOST_KEYS = 300
 
 
 class Accounts:
@@ -172,29 +176,41 @@ class Accounts:
         return int(credits)
 
     async def grant(self, account_id: str, credits: int, operation: str | None = None) -> Account:
-        """Adds credits, exactly once even if a reply is lost. Raises NotFound.
+        """Adds credits, exactly once even if a reply is lost. Raises NotFound; TooMany if all that
+        was ever granted came to more than 2**53.
 
         With the name of an `operation`, once for all calls of that name within a day.
         """
         arguments = (operation or ids.new_operation(), credits, self._retention.log_ms)
-        if not await self._server.repeated(
+        granted = await self._server.repeated(
             lambda: self._server.write(_GRANT, keys.account(account_id), arguments)
-        ):
+        )
+        if not granted:
             raise NotFound(f"There is no account {account_id}.")
+        if granted == _TOO_MANY:
+            raise TooMany("So many credits cannot be counted.")
         return await self.get(account_id)
 
     async def create_key(self, account_id: str, name: str) -> tuple[ApiKey, str]:
-        """A new API key and its value, which is not stored and cannot be shown again."""
+        """A new API key and its value, which is not stored and cannot be shown again.
+
+        Raises NotFound, TooMany. Beyond 300 keys, the oldest inactive one is forgotten.
+        """
         shard, account = _parts(account_id, "acc")
         key_id, value = ids.new_key_id(shard), ids.new_api_key(shard)
         local = _parts(key_id, "key")[1]
         sha256 = ids.hash_api_key(value)
-        arguments = (account, local, sha256, name, ids.api_key_prefix(value))
+        begins = ids.api_key_prefix(value)
+        arguments = (account, local, sha256, name, begins, MOST_ACTIVE_KEYS, _MOST_KEYS)
         made = await self._server.repeated(
             lambda: self._server.write(_KEY_CREATE, keys.shard(shard), arguments)
         )
         if not made:
             raise NotFound(f"There is no account {account_id}.")
+        if made == _TOO_MANY:
+            raise TooMany(
+                f"The account has {MOST_ACTIVE_KEYS} active API keys; deactivate one first."
+            )
         return await self._read_key(shard, sha256), value
 
     async def list_keys(self, account_id: str) -> list[ApiKey]:

@@ -2,7 +2,8 @@
 -- Adds credits to an account. Safe to repeat with the same operation for a day.
 -- KEYS[1]  the account's prefix
 -- ARGV     operation, credits, how long a day's rollup is kept (ms)
--- Returns  1 granted (now or before), 0 no such account
+-- Returns  1 granted (now or before), 0 no such account, -1 it would have been granted more in all
+--          than a number in JSON is sure to tell exactly
 --@include now
 --@include operation
 --@include accounts/ledger
@@ -13,6 +14,9 @@ if redis.call('EXISTS', account) == 0 then
 end
 if was_done(base, ARGV[1]) then
   return 1
+end
+if redis.call('HGET', account, 'granted') + credits > 2 ^ 53 then
+  return -1
 end
 note_done(base, ARGV[1], 86400000)
 redis.call('HINCRBY', account, 'credits', credits)

@@ -13,9 +13,10 @@
 -- ARGV[6]  how long of that as a dead letter (ms)
 -- ARGV[7]  most dead letters of an account
 -- ARGV[8…] for each account: its name, how many schedules, chunk of log entries, completed, failed,
---          total response time (ms), two lists with how many strings each has before it (buckets
---          of the histograms, by letter and number, and how many fires in each; what the index notes
---          and the digests of it), and for each schedule: schedule, token, packed outcome
+--          total response time (ms), bytes of the packed requests of those completed, of those
+--          failed (nobody changes what is held), two lists with how many strings each has before it
+--          (buckets of the histograms, by letter and number, and how many fires in each; what the
+--          index notes and the digests of it), and for each schedule: schedule, token, packed outcome
 -- Returns  {now (us), a code for each schedule}: 1 recorded, 0 had ended before, -1 another holds
 --          it, 2 not recorded because of the others: to be sent again without those
 --@include now
@@ -42,7 +43,7 @@ local function forget_attempts(base, schedules)
 end
 
 local function record(base, schedules, first, at)
-  local key, ended_at, letters, weights = base .. K.SCHEDULE, moment(at), {}, {}
+  local key, ended_at, letters = base .. K.SCHEDULE, moment(at), {}
   for i, schedule in ipairs(schedules) do
     local outcome, kept_ms = ARGV[first + 3 * i - 1], ARGV[1]
     if has_failed(outcome) then
@@ -51,10 +52,6 @@ local function record(base, schedules, first, at)
     end
     redis.call('HSET', key .. schedule, 'o', ended_at .. outcome)
     redis.call('PEXPIRE', key .. schedule, kept_ms)
-    weights[kept_ms] = (weights[kept_ms] or 0) + stored_weight(key .. schedule)
-  end
-  for kept_ms, bytes in pairs(weights) do
-    note_expiring(base, bytes, now_ms + kept_ms)
   end
   if #letters > 0 then
     note_failed(base, letters, tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[1]))
@@ -66,16 +63,28 @@ local function record(base, schedules, first, at)
   end
 end
 
+-- When what has ended is forgotten: failed ones later than completed ones.
+local function expire(base, completed, completed_bytes, failed, failed_bytes)
+  if completed > 0 then
+    note_expiring(base, weight_of(completed_bytes, completed), now_ms + ARGV[1])
+  end
+  if failed > 0 then
+    note_expiring(base, weight_of(failed_bytes, failed), now_ms + ARGV[5])
+  end
+end
+
 local i = 8
 while i <= #ARGV do
   local base, size, chunk = prefix .. ARGV[i] .. ':', tonumber(ARGV[i + 1]), ARGV[i + 2]
   local sums = {R.COMPLETED, ARGV[i + 3], R.FAILED, ARGV[i + 4], R.RESPONSE_TIME, ARGV[i + 5]}
+  local completed, failed, bytes = tonumber(ARGV[i + 3]), tonumber(ARGV[i + 4]), i + 6
   local spread, places
-  spread, i = list(i + 6)
+  spread, i = list(i + 8)
   places, i = list(i)
   local schedules, found, all = judge(base, i, 3, size)
   if all then
     local at = append(base, chunk, size, places, ttl_ms, most)
+    expire(base, completed, ARGV[bytes], failed, ARGV[bytes + 1])
     record(base, schedules, i, at)
     count(base, at, sums, spread, ttl_ms, seconds_ms)
   end

@@ -39,7 +39,7 @@ def arguments_of(acks: Sequence[Ack]) -> list[Argument]:
     """What the script is told of the outcomes of one account; `ack.lua` says in which order."""
     entries = []
     ends: list[Argument] = []
-    completed = response_ms = 0
+    completed = response_ms = completed_bytes = failed_bytes = 0
     buckets: list[str] = []
     for ack in acks:
         invocation, outcome, lateness_ms = ack.invocation, ack.outcome, ack.lateness_ms
@@ -49,6 +49,9 @@ def arguments_of(acks: Sequence[Ack]) -> list[Argument]:
         ends += (ids.local(schedule_id), invocation.token, packed)
         if outcome.status is Status.COMPLETED:
             completed += 1
+            completed_bytes += invocation.size_bytes
+        else:
+            failed_bytes += invocation.size_bytes
         response_ms += outcome.response_time_ms
         buckets += buckets_of(outcome.response_time_ms, lateness_ms)
     spread = Counter(buckets)
@@ -61,6 +64,8 @@ def arguments_of(acks: Sequence[Ack]) -> list[Argument]:
         completed,
         len(acks) - completed,
         response_ms,
+        completed_bytes,
+        failed_bytes,
         2 * len(spread),
         *(part for pair in spread.items() for part in pair),
         len(places),

@@ -4,8 +4,9 @@
 -- so `expiring` has what each hour takes away, and the first create of an hour settles that. Needs
 -- `now`.
 
-local function weight_of(packed_bytes)
-  return packed_bytes + 256
+-- Of one, or of so many together.
+local function weight_of(packed_bytes, count)
+  return packed_bytes + 256 * (count or 1)
 end
 
 local function stored_weight(key)

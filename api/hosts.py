@@ -1,0 +1,65 @@
+"""Under which names this API answers. Pure.
+
+A page from elsewhere may have its own name lead to our address, and what a browser then sends us it
+takes for its own: a dashboard that answers only under names of ours is out of its reach. With an
+API nobody gets anywhere without a key.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from urllib.parse import urlsplit
+
+from scheduler.destinations import any_of
+from scheduler.settings import LOOPBACK, Settings
+
+_HEALTH = ("/healthz", "/readyz")
+_DASHBOARD = "/dashboard"
+
+
+class Hosts:
+    """Those that the settings name, for all that is asked; or else, for the dashboard, the public
+    address, `localhost` and every address that is none of a name. Health is told under any."""
+
+    def __init__(self, settings: Settings) -> None:
+        names = settings.allowed_hosts or _names_of_its_own(settings)
+        self._prefix = "" if settings.allowed_hosts else _DASHBOARD
+        self._addresses = not settings.allowed_hosts
+        self._allowed = any_of(names)
+
+    def matters(self, path: str) -> bool:
+        """Whether it is looked at under which name this path is asked for."""
+        return self._allowed is not None and path.startswith(self._prefix) and path not in _HEALTH
+
+    def allows(self, host: str, path: str) -> bool:
+        """`host` as the request has it, with or without a port."""
+        if self._allowed is None or not self.matters(path):
+            return True
+        name = _without_port(host.lower())
+        return self._allowed.fullmatch(name) is not None or (self._addresses and _is_address(name))
+
+
+def _names_of_its_own(settings: Settings) -> list[str]:
+    """Empty where nobody has said under which name it is reached."""
+    if settings.public_url is not None:
+        return ["localhost", urlsplit(settings.public_url).hostname or ""]
+    return ["localhost"] if _is_loopback(settings.host) else []
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    return _is_address(host) and any(ipaddress.ip_address(host) in net for net in LOOPBACK)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _without_port(host: str) -> str:
+    return re.sub(r":[0-9]*$", "", host).removesuffix(".")

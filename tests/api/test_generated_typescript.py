@@ -1,0 +1,72 @@
+"""Types that openapi-typescript makes of the OpenAPI document, judged by tsc and used with
+openapi-fetch against a real server. `typescript/main.ts` says what is expected of them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.customer import Customer
+from tests.servers import Deployment, ValkeyProcess
+
+SOURCES = Path(__file__).with_name("typescript")
+PATIENCE_S = 120
+INSTALL = (
+    *("npm", "install", "--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund"),
+    *("--loglevel=error", "--fetch-retries=0", "--fetch-timeout=20000"),
+)
+JUDGE = ("--strict", "--target", "es2022", "--module", "nodenext", "--types", "node")
+
+
+@pytest.fixture(scope="module")
+def customer(valkey_server: ValkeyProcess) -> Iterator[Customer]:
+    valkey_server.flush()
+    with Deployment(valkey_server) as postdate:
+        postdate.api()
+        yield postdate.customer()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With the packages that package.json names; a machine without them is nobody's fault."""
+    for program in ("node", "npm"):
+        if shutil.which(program) is None:
+            pytest.skip(f"there is no {program} on this machine")
+    made = tmp_path_factory.mktemp("typescript")
+    for source in SOURCES.iterdir():
+        shutil.copy(source, made)
+    try:
+        done = subprocess.run(
+            INSTALL, cwd=made, timeout=PATIENCE_S, capture_output=True, text=True, check=False
+        )
+    except subprocess.TimeoutExpired:
+        pytest.skip("npm did not get the packages in time")
+    if done.returncode:
+        pytest.skip(f"npm cannot get the packages: {done.stderr.strip()[-300:]}")
+    return made
+
+
+def test_the_types_hold_and_a_client_of_them_works(customer: Customer, folder: Path) -> None:
+    credits = customer.credits()
+    assert credits >= 3
+    programs = folder / "node_modules/.bin"
+    document = f"{customer.base_url}/schema/openapi.json"
+    run(folder, programs / "openapi-typescript", document, "-o", "schema.d.ts")
+    assert run(folder, programs / "tsc", *JUDGE, "main.ts") == ""
+    run(folder, "node", "main.js", customer.base_url, customer.key)
+    # One waits of what was created, and one was cancelled.
+    assert customer.credits() == credits - 1
+
+
+def run(folder: Path, *command: object) -> str:
+    """What a program that must succeed says on stdout."""
+    words = [str(word) for word in command]
+    done = subprocess.run(
+        words, cwd=folder, timeout=PATIENCE_S, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
