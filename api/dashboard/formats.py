@@ -37,6 +37,11 @@ def brief(ms: float | None, zone: Zone) -> str:
     return _element(ms, f"{at:%b} {at.day:02} {at:%H:%M:%S}")
 
 
+def clock(ms: float | None, zone: Zone) -> str:
+    """`08:00`."""
+    return _NOTHING if ms is None else f"{zone.local(ms):%H:%M}"
+
+
 def day(ms: float) -> str:
     """`2026-11-20`, of a day that begins when it does in UTC."""
     return format_iso8601(int(ms))[:10]
@@ -156,6 +161,7 @@ FILTERS: dict[str, Any] = {
     "moment": _in_zone(moment),
     "exact": _in_zone(exact),
     "brief": _in_zone(brief),
+    "clock": _in_zone(clock),
     "field_time": _in_zone(field_time),
     "day": day,
     "lateness": lateness,

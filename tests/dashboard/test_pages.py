@@ -360,7 +360,10 @@ async def test_what_nobody_fires_is_overdue_and_late(
     assert "1 overdue, the oldest for 1 min 30 s" in (await browser.get("/requests")).text
 
 
-async def test_a_worker_that_is_gone_stays_listed_as_lost(dashboard: Dashboard) -> None:
+async def test_a_worker_that_is_gone_stays_listed_as_lost(
+    dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("api.dashboard.system._GOOD_FOR_S", 0.0)
     boss = await dashboard.signed_in(await dashboard.account("boss", operator=True))
     says = {"host": "quiet", "pid": 1, "inFlight": 0, "concurrency": 1, "fired": 0}
     await dashboard.store.workers.beat("w", says)
@@ -383,6 +386,21 @@ async def test_credits_tell_what_moved(
     assert re.search(r"\+100\s+−2\s+\+1\s+\+99", text)  # noqa: RUF001
 
 
+async def test_what_was_spent_is_told_by_day_week_and_month(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    for _ in range(3):
+        waiting = await schedule(dashboard, ada)
+    await dashboard.store.schedules.cancel(ada.account_id, waiting)
+    text = (await browser.get("/credits")).text
+    assert re.findall(r'id="spent-(\w+)">(\d+)<', text) == [
+        ("today", "2"),
+        ("week", "2"),
+        ("month", "2"),
+    ]
+    assert re.search(r'<td class="n">3</td>', text)
+
+
 async def test_the_system_is_for_operators(dashboard: Dashboard, browser: Browser) -> None:
     assert (await browser.get("/system")).status_code == 404
     assert "/dashboard/system" not in (await browser.get("")).text
@@ -394,6 +412,28 @@ async def test_the_system_is_for_operators(dashboard: Dashboard, browser: Browse
     assert "2 of 4,096" in text
     for name in ("ada", "boss", "Valkey"):
         assert name in text
+
+
+async def test_operators_find_accounts_and_see_what_they_did(
+    dashboard: Dashboard, ada: Account
+) -> None:
+    boss = await dashboard.signed_in(await dashboard.account("boss", operator=True))
+    await execute(dashboard, ada)
+    await execute(dashboard, ada, 503)
+    await schedule(dashboard, ada, -90_000)
+    for wanted in ("ada", "AD", "ada@example", ada.account_id[-5:]):
+        text = (await boss.get("/system", q=wanted)).text
+        table = text[text.index('id="accounts"') :]
+        assert ada.account_id in table
+        assert "boss" not in table
+        row = re.sub(r"<[^>]+>", " ", table[table.index("<tbody>") :])
+        assert re.search(r"free\s+2\s+1 failed\s+3\s+100\s+3\s+97", row), row
+    assert "No account is like that" in (await boss.get("/system", q="nobody")).text
+    tiles = tiles_of(text)
+    assert (tiles["overdue"], tiles["workers"]) == ("1", "0 of 0")
+    news = await boss.client.get("/dashboard/system", headers={"hx-request": "true"})
+    assert "<html" not in news.text
+    assert ada.account_id not in news.text
 
 
 async def test_operators_grant_credits_once(

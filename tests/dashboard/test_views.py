@@ -8,6 +8,7 @@ import pytest
 
 from api.dashboard import formats
 from api.dashboard.charts import DAY_MS, HOUR_MS, MINUTE_MS, Axis, Kind, ranges, stacked
+from api.dashboard.credits import drawn, spending
 from api.dashboard.csrf import masked_token, unmasked_token
 from api.dashboard.failures import grouped
 from api.dashboard.requests.filters import Filter, read_filter
@@ -15,6 +16,7 @@ from api.dashboard.session import our_page
 from api.dashboard.windows import WINDOWS, fitted, stretch_of
 from api.dashboard.zones import UTC, Zone, zone_named
 from scheduler.models import LogEntry, LogStatus
+from scheduler.store.accounts.ledger import Movements
 from scheduler.times import format_iso8601, parse_iso8601
 
 NOW_MS = parse_iso8601("2026-11-21T16:38:05.123Z")
@@ -167,6 +169,14 @@ def test_failures_are_grouped_by_host_and_answer() -> None:
     ]
     many = grouped([entry(n, f"https://{n}.example", "x") for n in range(20)], is_all=False)
     assert (len(many.groups), many.others, many.looked_at) == (8, 12, 20)
+
+
+def test_a_week_begins_on_monday_and_a_month_on_its_first() -> None:
+    today_ms = NOW_MS // DAY_MS * DAY_MS  # a Saturday, the 21st
+    days = [Movements(today_ms - n * DAY_MS, 0, 10, 1) for n in range(30)]
+    assert spending(days, NOW_MS) == (9, 6 * 9, 21 * 9)
+    chart = drawn(days[:3], NOW_MS)
+    assert [len(column.parts) for column in chart.columns] == [0] * 27 + [1] * 3
 
 
 def test_a_token_looks_different_each_time_and_is_the_same() -> None:
