@@ -10,6 +10,7 @@ from litestar import HttpMethod, Litestar, route
 from litestar.datastructures import State
 
 from api.batch import create_schedules
+from api.cancel import cancel_schedules
 from api.dashboard.routes import dashboard_router
 from api.errors import on_exception
 from api.health import healthz, readyz
@@ -17,6 +18,7 @@ from api.hosts import Hosts
 from api.methods import App, tell_methods
 from api.openapi import document
 from api.reference import browse_schema, get_asset, get_schema
+from api.replay import replay_schedule, replay_schedules
 from api.root import get_root
 from api.schedule import (
     cancel_schedule,
@@ -39,6 +41,9 @@ _ROUTES = [
     get_schedule,
     change_schedule,
     cancel_schedule,
+    cancel_schedules,
+    replay_schedule,
+    replay_schedules,
     get_usage,
     list_logs,
     get_credits,

@@ -79,13 +79,16 @@ ScheduleBody = msgspec.defstruct(
         ("errorMessage", str | None),
         ("attempts", int),
         ("nextAttemptAt", Moment | None),
+        ("replayOf", ScheduleId | None),
+        ("replayedAs", ScheduleId | None),
     ],
     frozen=True,
 )
 ScheduleBody.__doc__ = (
     "A schedule as it was asked for, and how it stands. What is known of its outcome is null until "
     "it has been executed, or an attempt has failed that is made again: then it is that attempt's, "
-    "and nextAttemptAt says when the next one is."
+    "and nextAttemptAt says when the next one is. replayOf is what it is a replay of, replayedAs "
+    "its own last replay."
 )
 
 
@@ -107,6 +110,8 @@ def schedule_body(schedule: Schedule) -> msgspec.Struct:
         errorMessage=outcome.error_message if outcome else None,
         attempts=schedule.attempts,
         nextAttemptAt=moment(retry.due_at_ms) if retry else None,
+        replayOf=request.replay_of,
+        replayedAs=schedule.replayed_as,
     )
 
 
@@ -145,6 +150,55 @@ class CancelledBody(Body, frozen=True):
             error_message=outcome.error_message,
             attempts=stopped.attempts,
         )
+
+
+class ReplayBody(CreatedBody, frozen=True):
+    """A new schedule, and what it is a replay of."""
+
+    replay_of: ScheduleId
+
+
+class ReplayedBody(AcceptedBody, frozen=True):
+    """One of many that were replayed."""
+
+    replay_of: ScheduleId
+
+
+class UnreplayedBody(RefusedBody, frozen=True):
+    """One of many that was not replayed; `code` is what it would have got on its own, or 409 if it
+    was replayed before."""
+
+    replay_of: ScheduleId
+
+
+class ReplaysBody(Body, frozen=True):
+    """An answer for each, in order."""
+
+    schedules: list[Any]  # ReplayedBody or UnreplayedBody
+    next_cursor: str | None
+
+
+class CancelledItemBody(Body, frozen=True):
+    """One of many that were cancelled; or stopped after an attempt, then its status is `failed`."""
+
+    schedule_id: ScheduleId
+    status: Status
+
+
+class UncancelledBody(RefusedBody, frozen=True):
+    """One of many that was not cancelled; `code` is what it would have got on its own, `status`
+    what a 409 says."""
+
+    schedule_id: ScheduleId
+    status: Status | None
+
+
+class CancelledManyBody(Body, frozen=True):
+    """An answer for each, in order."""
+
+    schedules: list[Any]  # CancelledItemBody or UncancelledBody
+    credits_remaining: int
+    next_cursor: str | None
 
 
 class CreditsBody(Body, frozen=True):

@@ -35,6 +35,7 @@ _log = structlog.get_logger()
 RETRY_AFTER_S = 1
 _REPEAT_CREATE = "Outcome unknown; repeat with the same Idempotency-Key"
 _REPEAT = "Outcome unknown; repeat the request"
+_WITHOUT_KEY = {"/schedule/cancel"}
 _CHALLENGE = {"www-authenticate": 'ApiKey realm="Postdate"'}
 _RETRY = {"retry-after": str(RETRY_AFTER_S)}
 
@@ -60,11 +61,12 @@ _PLAIN: tuple[tuple[type[PostdateError], int, dict[str, str] | None], ...] = (
 )
 
 
-def answer_to(error: Exception, method: str = "GET") -> Answer:
-    """What an error says to the client of a request by this method. Whatever is not ours to
+def answer_to(error: Exception, method: str = "GET", *, keyed: bool = False) -> Answer:
+    """What an error says to the client of a request by this method, which is `keyed` if it may
+    have an Idempotency-Key. Whatever is not ours to
     explain is a bare 500."""
     if isinstance(error, OutcomeUnknown) and method != "GET":
-        sentence = _REPEAT_CREATE if method == "POST" else _REPEAT
+        sentence = _REPEAT_CREATE if keyed else _REPEAT
         return Answer(503, ErrorBody(sentence), _RETRY)
     if isinstance(error, PostdateError):
         return _answer_to_our_own(error)
@@ -147,7 +149,8 @@ class _Unrouted(Answer):
 
 def on_exception(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
     """Litestar's hook for everything that a handler, or the routing, raises."""
-    answer = answer_to(error, request.method)
+    keyed = request.method == "POST" and request.scope["path"] not in _WITHOUT_KEY
+    answer = answer_to(error, request.method, keyed=keyed)
     reason = reason_of(error)
     if reason is not None:
         request.app.state.service.tally.refuse(reason)

@@ -14,7 +14,7 @@ from api.json_text import Object, Part
 from api.masks import is_secret
 from api.rules import Rules, timestamp
 from scheduler.errors import InvalidRequest
-from scheduler.models import Request
+from scheduler.models import Request, Schedule
 from scheduler.targets import Origin, parse_target
 
 _PAYLOAD = Object(FIELDS)
@@ -43,15 +43,28 @@ def parse_change(data: bytes, rules: Rules, now_ms: int) -> Change:
     """The change that the body of a PATCH asks for. Raises InvalidRequest as above, or if nothing
     is given at all."""
     findings = Findings()
-    given = _one_spelling_of_each(_PAYLOAD.members(data), findings)
-    for name in given:
-        if name in FIELDS and not FIELDS[name].changeable:
-            findings.add(name, "It cannot be changed.")
+    given = _changed_members(data, findings)
     values = _judged(given, rules, now_ms, findings)
     if not given:
         findings.add("body", "It must give at least one field to change.")
     findings.refuse_if_any()
     return Change(values)
+
+
+def parse_replay(data: bytes, rules: Rules, now_ms: int) -> Change:
+    """What the body of a replay gives anew; it may be empty. Raises InvalidRequest as above."""
+    findings = Findings()
+    values = _judged(_changed_members(data or b"{}", findings), rules, now_ms, findings)
+    findings.refuse_if_any()
+    return Change(values)
+
+
+def _changed_members(data: bytes, findings: Findings) -> dict[str, Part]:
+    given = _one_spelling_of_each(_PAYLOAD.members(data), findings)
+    for name in given:
+        if name in FIELDS and not FIELDS[name].changeable:
+            findings.add(name, "It cannot be changed.")
+    return given
 
 
 def trigger_at_of(data: bytes) -> int | None:
@@ -87,6 +100,25 @@ class Change(msgspec.Struct, frozen=True):
                 )
         findings.refuse_if_any()
         return request_of(values)
+
+    def of_replay(self, original: Schedule, now_ms: int) -> Request:
+        """The request of a replay: due now, if nothing else is given. Raises as `of` does.
+
+        An expiresAt that lies ahead still holds; one that would have passed before the replay is
+        due was meant for the original, and keeps its distance to triggerAt.
+        """
+        before = original.request
+        due_ms, expires_ms = self.values.get("trigger_at_ms", now_ms), before.expires_at_ms
+        if expires_ms is not None and expires_ms <= due_ms:
+            expires_ms += due_ms - before.trigger_at_ms
+        return self.of(
+            msgspec.structs.replace(
+                before,
+                trigger_at_ms=due_ms,
+                expires_at_ms=expires_ms,
+                replay_of=original.schedule_id,
+            )
+        )
 
 
 def _one_spelling_of_each(given: dict[str, Part], findings: Findings) -> dict[str, Part]:

@@ -11,7 +11,7 @@ from api.fields import Schema
 from api.findings import Findings, invalid, shown
 from api.rules import timestamp
 from scheduler.errors import FieldError, InvalidRequest
-from scheduler.models import LogStatus
+from scheduler.models import LogStatus, Status
 from scheduler.targets import MAX_URL_CHARACTERS
 
 DEFAULT_LIMIT = 50
@@ -118,9 +118,9 @@ def _url(text: str) -> str:
     return text
 
 
-def _order(default: str) -> Parameter:
-    schema = {"type": "string", "enum": ["asc", "desc"], "default": default}
-    return Parameter("order", one_of("asc", "desc"), schema, "Oldest first, or newest first.")
+def _order(schema: Schema, description: str) -> Parameter:
+    schema = {"type": "string", "enum": ["asc", "desc"], **schema}
+    return Parameter("order", one_of("asc", "desc"), schema, description)
 
 
 _MOMENT = {"type": "string", "format": "date-time"}
@@ -144,7 +144,25 @@ _PAGE = (
         "`nextCursor` of the page before; order and filters stay the same.",
     ),
 )
-OF_SCHEDULES = (*PERIOD, _order("asc"), *_PAGE)
+# Of what status there is a list.
+LISTED = (Status.SCHEDULED, Status.FAILED)
+OF_SCHEDULES = (
+    Parameter(
+        "status",
+        one_of(*LISTED),
+        {"type": "string", "enum": [*LISTED], "default": Status.SCHEDULED},
+        "What waits, or what has failed and was not replayed.",
+    ),
+    Parameter(
+        "targetUrl",
+        _url,
+        {"type": "string", "maxLength": MAX_URL_CHARACTERS},
+        "Only those of this very URL.",
+    ),
+    *PERIOD,
+    _order({}, "`asc` for oldest first, as what waits is listed, or `desc`, as what has failed."),
+    *_PAGE,
+)
 OF_LOGS = (
     Parameter(
         "status",
@@ -159,6 +177,6 @@ OF_LOGS = (
         "Only what went to, or waits for, this very URL.",
     ),
     *PERIOD,
-    _order("desc"),
+    _order({"default": "desc"}, "Oldest first, or newest first."),
     *_PAGE,
 )

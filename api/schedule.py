@@ -16,6 +16,8 @@ from api.query import DEFAULT_LIMIT, OF_SCHEDULES
 from api.reading import read_body
 from api.service import HttpRequest
 from scheduler.ids import invocation_id
+from scheduler.models import Status
+from scheduler.store.schedules.listing import Selection
 from scheduler.store.schedules.once import Created
 from scheduler.times import format_iso8601
 
@@ -53,32 +55,39 @@ def _created(created: Created, trigger_at_ms: int | None) -> Answer:
     return Answer(201, body, REPLAYED if created.replayed else None)
 
 
-@get("/schedule", operation_id="listSchedules", summary="List what waits")
+@get("/schedule", operation_id="listSchedules", summary="List what waits, or what has failed")
 async def list_schedules(request: HttpRequest) -> Answer:
-    """Schedules that have not been executed yet, by `triggerAt`, a page at a time; `cursor` takes
-    the `nextCursor` of the page before. Where schedules are large, a page is short of its `limit`:
-    the end is where `nextCursor` is null. What stays as it is meanwhile is neither skipped nor
-    repeated, whatever comes and goes around it."""
+    """Schedules that have not been executed yet, by `triggerAt`; with `status=failed` the dead
+    letters, by when they ended: what has failed and was not replayed, for a week. A page at a time:
+    `cursor` takes the `nextCursor` of the page before. Where schedules are large, or few match, a
+    page is short of its `limit`: the end is where `nextCursor` is null. What stays as it is
+    meanwhile is neither skipped nor repeated, whatever comes and goes around it."""
     call = await call_of(request, OF_SCHEDULES)
-    query, order = call.query, call.query["order"] or "asc"
-    walk = Walk("/schedule", order)
-    page = await call.store.schedules.page(
-        call.account_id,
-        from_ms=query["from"],
-        to_ms=query["to"],
-        limit=query["limit"] or DEFAULT_LIMIT,
-        descending=order == "desc",
-        cursor=walk.taken_back(query["cursor"]),
+    query, account_id = call.query, call.account_id
+    failed = query["status"] == Status.FAILED
+    order = query["order"] or ("desc" if failed else "asc")
+    walk = Walk("/schedule", order, query["status"] or Status.SCHEDULED, query["targetUrl"])
+    selected = Selection(
+        query["targetUrl"],
+        query["from"],
+        query["to"],
+        query["limit"] or DEFAULT_LIMIT,
+        walk.taken_back(query["cursor"]),
     )
+    down, store = order == "desc", call.store
+    if failed:
+        page = await store.failed.page(account_id, selected, descending=down)
+    else:
+        page = await store.schedules.page(account_id, **selected._asdict(), descending=down)
     next_cursor = walk.given_out(page.next_cursor)
     return Answer(200, SchedulesBody(list(map(schedule_body, page.schedules)), next_cursor))
 
 
 @get("/schedule/{schedule_id:str}", operation_id="getSchedule", summary="Read a schedule")
 async def get_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> Answer:
-    """A schedule as it was asked for, how it stands, and its outcome once it has been executed;
-    for a day after it has ended. What looks like a secret in its headers, or in the query of its
-    URL, is masked."""
+    """A schedule as it was asked for, how it stands, and its outcome once it has been executed; for
+    a day after it has ended, and for a week if it failed and was not replayed. What looks like a
+    secret in its headers, or in the query of its URL, is masked."""
     call = await call_of(request)
     schedule = await call.store.schedules.get(call.account_id, schedule_id)
     return Answer(200, schedule_body(schedule))

@@ -48,15 +48,10 @@ class ApiSource:
         yield gauge(
             "postdate_api_connections", "Connections of clients.", len(self._guard.connections)
         )
-        schedules = opened.schedules if opened else None
-        yield counter(
-            "postdate_created", "Schedules that were stored.", schedules.created if schedules else 0
-        )
-        yield counter(
-            "postdate_cancelled",
-            "Schedules that were cancelled.",
-            schedules.cancelled if schedules else 0,
-        )
+        created = opened.schedules.created + opened.replayer.created if opened else 0
+        yield counter("postdate_created", "Schedules that were stored.", created)
+        cancelled = opened.schedules.cancelled + opened.canceller.cancelled if opened else 0
+        yield counter("postdate_cancelled", "Schedules that were cancelled.", cancelled)
         seen = self._wide.seen
         yield gauge(
             "postdate_store_up", "Whether the store can be read: 1, or 0.", float(seen is not None)

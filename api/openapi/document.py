@@ -109,6 +109,12 @@ _ERRORS = {
         headers=_RETRY,
     ),
 }
+# What the answers of many are: unions that msgspec could not decode.
+_ITEMS: dict[type, tuple[type, type]] = {
+    bodies.BatchBody: (bodies.AcceptedBody, bodies.RefusedBody),
+    bodies.ReplaysBody: (bodies.ReplayedBody, bodies.UnreplayedBody),
+    bodies.CancelledManyBody: (bodies.CancelledItemBody, bodies.UncancelledBody),
+}
 # Where a status means something else than elsewhere.
 _OWN_ERRORS = {
     ("rotateSigningSecret", 409): _Error(
@@ -197,7 +203,7 @@ def _operation(handler: HTTPRouteHandler) -> Schema:
     }
     if operation.body is not None:
         content = {"application/json": {"schema": _ref(operation.body)}}
-        described["requestBody"] = {"required": True, "content": content}
+        described["requestBody"] = {"required": operation.body_required, "content": content}
     if operation.public:
         described["security"] = []
     errors = operation.errors + (_PUBLIC_ERRORS if operation.public else _KEYED_ERRORS)
@@ -250,9 +256,10 @@ def _ref(name: str) -> Schema:
 def _schemas() -> Schema:
     answers = {operation.answer for operation in OPERATIONS.values()}
     errors = {error.body for error in _ALL_ERRORS}
-    items = [bodies.AcceptedBody, bodies.RefusedBody]
-    described = sorted(answers | errors | {*items}, key=lambda body: body.__name__)
+    items = {item for each in _ITEMS.values() for item in each}
+    described = sorted(answers | errors | items, key=lambda body: body.__name__)
     _, found = msgspec.json.schema_components(described, ref_template=_REF)
-    either = [_ref(body.__name__) for body in items]
-    found["BatchBody"]["properties"]["schedules"]["items"] = {"anyOf": either}
+    for body, either in _ITEMS.items():
+        refs = [_ref(item.__name__) for item in either]
+        found[body.__name__]["properties"]["schedules"]["items"] = {"anyOf": refs}
     return {**CHOICES, **REQUESTS, **found}

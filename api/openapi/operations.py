@@ -26,6 +26,8 @@ _SCHEDULE = {
     "statusCode": 200,
     "responseTimeMs": 41,
     "errorMessage": "",
+    "replayOf": None,
+    "replayedAs": None,
 }
 _WAITING = {
     **_SCHEDULE,
@@ -49,6 +51,8 @@ _LOG_ENTRY = {
     "attempt": 1,
     "nextAttemptAt": None,
 }
+_REPLAY_ID = "sch_01m7td70g0fw3s9s2m2v2v2v2w"
+_REPLAY_INVOCATION_ID = "inv_01m7td70g0fw3s9s2m2v2v2v2w"
 _SECRET = {
     "secretId": "sec_q7m2x0v9k4tz",
     "secret": "whsec_rjpTzW3AB3nWzoMb7QZ1Jn2aPyTWaYgLO1mYJ0wX4tE=",
@@ -101,6 +105,7 @@ class Operation(msgspec.Struct, frozen=True):
     parameters: tuple[Schema, ...] = ()
     query: tuple[Parameter, ...] = ()
     body: str | None = None
+    body_required: bool = True
     replays: bool = False
     public: bool = False
 
@@ -170,6 +175,66 @@ OPERATIONS = {
         },
         errors=(404, 409),
         parameters=(_OF_ONE,),
+    ),
+    "cancelSchedules": Operation(
+        "Schedules",
+        bodies.CancelledManyBody,
+        {
+            "schedules": [
+                {"scheduleId": _SCHEDULE_ID, "status": "cancelled"},
+                {
+                    "code": 409,
+                    "error": "Execution has started",
+                    "details": [],
+                    "scheduleId": _REPLAY_ID,
+                    "status": "scheduled",
+                },
+            ],
+            "creditsRemaining": 1000,
+            "nextCursor": None,
+        },
+        errors=(413, 415),
+        body="CancelManyRequest",
+    ),
+    "replaySchedule": Operation(
+        "Schedules",
+        bodies.ReplayBody,
+        {
+            "scheduleId": _REPLAY_ID,
+            "invocationId": _REPLAY_INVOCATION_ID,
+            "message": "Scheduled for 2026-11-20T08:00:00.000Z",
+            "replayOf": _SCHEDULE_ID,
+        },
+        status=201,
+        errors=(402, 404, 409, 413, 415, 422),
+        parameters=(_OF_ONE, _IDEMPOTENCY_KEY),
+        body="ReplayRequest",
+        body_required=False,
+        replays=True,
+    ),
+    "replaySchedules": Operation(
+        "Schedules",
+        bodies.ReplaysBody,
+        {
+            "schedules": [
+                {
+                    "scheduleId": _REPLAY_ID,
+                    "invocationId": _REPLAY_INVOCATION_ID,
+                    "replayOf": _SCHEDULE_ID,
+                },
+                {
+                    "code": 409,
+                    "error": "The schedule was replayed already",
+                    "details": [],
+                    "replayOf": _REPLAY_ID,
+                },
+            ],
+            "nextCursor": None,
+        },
+        errors=(413, 415, 422),
+        parameters=(_IDEMPOTENCY_KEY,),
+        body="ReplayManyRequest",
+        replays=True,
     ),
     "getUsage": Operation(
         "Statistics",

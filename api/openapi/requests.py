@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from api.batch import MAX_ITEMS
 from api.fields import FIELDS, REQUIRED, SOON, Schema
+from api.selection import IDS_SCHEMA, filter_schema
 from scheduler import durations
+from scheduler.models import Status
 
 EXAMPLE = {
     "targetUrl": "https://example.com/webhooks/orders",
@@ -17,6 +19,11 @@ EXAMPLE = {
     "targetHeaders": {"X-Order": "ord_8412"},
     "targetBody": {"order": "ord_8412", "action": "remind"},
 }
+
+
+def _either(*names: str) -> Schema:
+    return {"oneOf": [{"$ref": f"#/components/schemas/{name}"} for name in names]}
+
 
 REQUESTS: dict[str, Schema] = {
     "ScheduleRequest": {
@@ -38,6 +45,23 @@ REQUESTS: dict[str, Schema] = {
         "additionalProperties": False,
         "examples": [{"triggerAt": SOON, "expiresAt": None}],
     },
+    "ReplayRequest": {
+        "type": "object",
+        "description": "What is to be another than it was, each field replaced as a whole and "
+        "judged as in a change. Without `triggerAt` and `delay` the replay is due now.",
+        "properties": {field.name: field.schema for field in FIELDS.values() if field.changeable},
+        "additionalProperties": False,
+        "examples": [{"delay": "10s"}],
+    },
+    "ScheduleIds": IDS_SCHEMA,
+    "FailedFilter": filter_schema(
+        Status.FAILED, "Dead letters that match, the oldest first; `from` and `to` mean their end."
+    ),
+    "WaitingFilter": filter_schema(
+        Status.SCHEDULED, "What waits and matches, by `triggerAt`, which `from` and `to` mean."
+    ),
+    "ReplayManyRequest": _either("ScheduleIds", "FailedFilter"),
+    "CancelManyRequest": _either("ScheduleIds", "WaitingFilter"),
     "RotationRequest": {
         "type": "object",
         "properties": {

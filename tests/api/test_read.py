@@ -60,6 +60,8 @@ async def test_a_schedule_comes_back_as_it_was_asked_for(api: Api) -> None:
         **dict.fromkeys(OUTCOME_NAMES),
         "attempts": 0,
         "nextAttemptAt": None,
+        "replayOf": None,
+        "replayedAs": None,
     }
 
 
@@ -263,6 +265,8 @@ async def test_a_walk_misses_and_repeats_nothing_while_thousands_share_a_millise
 
 async def test_a_cursor_is_good_for_the_list_and_the_order_that_gave_it(api: Api) -> None:
     due_ms = api.store.clock.now_ms() + 3_600_000
+    await api.store.schedules.create_all(api.account_id, [Request(1, "GET", URL)] * 5)
+    await api.execute(Outcome(Status.FAILED, 500, 1, "Internal Server Error"))
     await api.store.schedules.create_all(api.account_id, [Request(due_ms, "GET", URL)] * 9)
 
     async def cursor_of(path: str) -> str:
@@ -271,6 +275,10 @@ async def test_a_cursor_is_good_for_the_list_and_the_order_that_gave_it(api: Api
     lists = [
         "/schedule?limit=2",
         "/schedule?limit=2&order=desc",
+        f"/schedule?limit=2&targetUrl={URL}",
+        "/schedule?limit=2&status=failed",
+        "/schedule?limit=2&status=failed&order=asc",
+        f"/schedule?limit=2&status=failed&targetUrl={URL}",
         "/stats/logs?limit=2",
         "/stats/logs?limit=2&order=asc",
         "/stats/logs?limit=2&status=scheduled",
@@ -306,7 +314,10 @@ async def test_the_default_order_said_aloud_and_another_period_keep_a_cursor_goo
         ("limit=0", ["limit"]),
         ("cursor=AAAAAAAAAAAAAAAAAAAA", ["cursor"]),
         ("limit=101&order=up", ["limit", "order"]),
-        ("status=scheduled", ["status"]),
+        ("status=completed", ["status"]),
+        ("status=failed&order=up&x=1", ["order", "x"]),
+        ("status=failed&cursor=AAAAAAAAAAAAAAAAAAAA", ["cursor"]),
+        (f"targetUrl={'x' * 8193}", ["targetUrl"]),
         ("from=x&to=y", ["from", "to"]),
         ("from=2026-11-02T00:00:00Z&to=2026-11-01T00:00:00Z", ["from"]),
         ("cursor=!!", ["cursor"]),

@@ -17,7 +17,7 @@ from api.rules import MAX_PAST_MS
 from scheduler.models import Idempotency, Plan
 from scheduler.settings import DAY_MS, Settings
 from scheduler.store import Store
-from scheduler.store.schedules.schedules import Created
+from scheduler.store.schedules.once import Created
 from scheduler.times import format_iso8601
 from tests.api.conftest import CREDITS, URL, Api, client_of, payload
 from tests.servers import DroppingProxy, script

@@ -5,12 +5,28 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
+from scheduler.models import Request
+from scheduler.store import Store
+from scheduler.store.claims.claims import Ack
+from tests.api.conftest import URL
+from tests.api.test_failed import BROKEN
 from tests.servers import Deployment, ValkeyProcess
 
 _CONFIG = Path(__file__).parent / "conformance" / "schemathesis.toml"
 _PATIENCE_S = 280
+
+
+async def _failed(account_id: str, store: Store) -> str:
+    """A schedule that has failed."""
+    schedule_id = await store.schedules.create(account_id, Request(1, "POST", URL))
+    shard = int(account_id.split("_")[1])
+    claimed = await store.claims.claim(shard, lease_ms=15_000, most=1)
+    acks = [Ack(each, BROKEN, 0) for each in claimed.invocations]
+    assert await store.claims.ack(shard, acks) == [1]
+    return schedule_id
 
 
 def test_no_request_gets_an_answer_that_the_document_does_not_know(
@@ -21,15 +37,20 @@ def test_no_request_gets_an_answer_that_the_document_does_not_know(
     the bad ones refused."""
     with Deployment(own_valkey) as postdate:
         url = postdate.api().base_url
-        key = postdate.customer(credits=100_000).key
+        customer = postdate.customer(credits=100_000)
+        ended = postdate.in_store(partial(_failed, customer.account_id))
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(_CONFIG)),
                 *("run", f"{url}/schema/openapi.json", "--no-color"),
-                *("--header", f"x-api-key: {key}"),
+                *("--header", f"x-api-key: {customer.key}"),
             ],
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env={
+                **os.environ,
+                "ENDED_SCHEDULE": ended,
+                "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            },
             capture_output=True,
             text=True,
             timeout=_PATIENCE_S,

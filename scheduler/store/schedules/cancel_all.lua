@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Cancels waiting schedules and gives their credits back, in one step; of their requests only a part
--- is kept. One that cannot be cancelled
--- keeps no other from it. Safe to repeat with the same operation for an hour.
+-- is kept. One that cannot be cancelled keeps no other from it. Safe to repeat with the same
+-- operation for an hour.
 -- KEYS[1]  the account's prefix
 -- ARGV[1]  operation
 -- ARGV[2]  how long an ended schedule is kept (ms)

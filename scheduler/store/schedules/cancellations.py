@@ -54,6 +54,8 @@ class Canceller:
         self._retention = retention
         self._schedules = schedules
         self._unended = Unended(server)
+        # By this process, since it began.
+        self.cancelled = 0
 
     async def by_id(self, account_id: str, schedule_ids: Sequence[str]) -> Cancellations:
         """Cancels those that still wait, each once, a bounded group of them in one step, with which
@@ -63,6 +65,7 @@ class Canceller:
         done: list[Cancellation] = []
         async for group in self._read(account_id, list(dict.fromkeys(schedule_ids))):
             codes = await self._cancelled(account_id, group)
+            self.cancelled += sum(code == _CANCELLED for code in codes.values())
             done += [await self._told(account_id, name, codes[name]) for name, _ in group]
         return Cancellations(done, await self._credits(account_id))
 

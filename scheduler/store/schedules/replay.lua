@@ -17,11 +17,11 @@
 -- ARGV[11…] for each of these: plan, what its schedules may weigh (bytes)
 -- ARGV[…]  for each: ended schedule, new schedule, triggerAt (ms), packed request
 -- Returns  {now (us), code, text}: code 1: a digit for each in the text: 1 replayed, 0 it is not
---          kept any more, 2 it has not ended, 3 it was replayed before, 4 there is no credit for it, 6 it would take the
---          account over its quota;
---          0: the same was asked before, and the text is what was kept: how many there were (2
---          bytes), the first new schedule (16), the digits, what else was to be kept; -1: no such
---          account; -2: something else was asked with this key before
+--          kept any more, 2 it has not ended, 3 it was replayed before, 4 there is no credit for
+--          it, 6 it would take the account over its quota; code 0: the same was asked before, and
+--          the text is what was kept: how many there were (2 bytes), the first new schedule (16),
+--          the digits, what else was to be kept; -1: no such account; -2: something else was asked
+--          with this key before
 --@include now
 --@include due
 --@include members

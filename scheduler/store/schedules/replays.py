@@ -123,6 +123,8 @@ class Replayer:
         self._clock = clock
         self._retention = retention
         self._failed = failed
+        # By this process, since it began.
+        self.created = 0
 
     async def one(
         self, account_id: str, schedule_id: str, made: Made, once: Idempotency | None = None
@@ -133,6 +135,8 @@ class Replayer:
         (nothing was changed), OutcomeUnknown, and whatever `made` raises. With `once`, safe to
         repeat for 24 hours; without, each call makes another.
         """
+        if not ids.is_schedule_id(schedule_id):
+            raise _refusal(Verdict.UNKNOWN)
         found = await self._read(account_id, [schedule_id])
         done = await self._done(account_id, _judged([schedule_id], found, made), once, again=True)
         [replay] = done.each
@@ -212,7 +216,9 @@ class Replayer:
             told = _told(text)
             # Our own ids: this call's first attempt did it, and its reply was lost.
             return told._replace(replayed=noted(text).schedule_ids[0] != new[0])
-        return _told_by(what, text.decode(), new)
+        done = _told_by(what, text.decode(), new)
+        self.created += sum(each.schedule_id is not None for each in done.each)
+        return done
 
     def _arguments(
         self,

@@ -155,12 +155,13 @@ class Schedules:
         limit: int = 50,
         descending: bool = False,
         cursor: str | None = None,
+        url: str | None = None,
         url_part: str = "",
     ) -> SchedulePage:
         """Those that have not ended, by triggerAt and id, a page at a time. Read-only.
 
-        With `url_part`, only those with it in their URL, in small letters or large; a page may then
-        be short before the end.
+        With `url`, only those of this very one, with `url_part`, those that have it in theirs, in
+        small letters or large; a page may then be short before the end.
 
         Raises InvalidRequest for a bad cursor. What stays as it is meanwhile is neither skipped
         nor repeated, though thousands share a millisecond and others come and go.
@@ -168,7 +169,11 @@ class Schedules:
         stretch = span(from_ms, to_ms, cursor, down=descending)
         part = lowered(url_part)
         found = await self._unended.read(
-            account_id, stretch, limit + 1, lambda each: part in lowered(each.request.url), part
+            account_id,
+            stretch,
+            limit + 1,
+            lambda each: part in lowered(each.request.url) and url in (None, each.request.url),
+            part,
         )
         return SchedulePage.of(found, limit, stretch)
 

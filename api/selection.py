@@ -1,0 +1,196 @@
+"""Which schedules a call for many means: named by their ids, or all of a list that match. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from api.cursors import Walk
+from api.fields import Schema
+from api.findings import Findings, shown
+from api.json_text import Decode, List, Object, Part, read
+from api.rules import timestamp
+from scheduler import ids
+from scheduler.models import Status
+from scheduler.store.schedules.listing import Selection
+from scheduler.targets import MAX_URL_CHARACTERS
+
+MAX_IDS = 1000
+
+_IDS = List(MAX_IDS)
+_TEXT: Decode[str | None] = msgspec.json.Decoder(str | None).decode
+# JSON has one kind of number: 100.0 is whole as well.
+_NUMBER: Decode[float | None] = msgspec.json.Decoder(float | None).decode
+_NO_TEXT, _NO_NUMBER = "It must be a string.", f"It must be a whole number from 1 to {MAX_IDS:,}."
+
+
+class Asked(NamedTuple):
+    """Either `schedule_ids`, or the `selection` of a list, and the walk that its cursors are of."""
+
+    schedule_ids: list[str] | None
+    selection: Selection
+    walk: Walk
+
+
+class _Member(NamedTuple):
+    """One member of a filter; `rule` makes its value, or raises ValueError with a sentence."""
+
+    decode: Decode[Any]
+    fault: str
+    rule: Callable[[Any], Any]
+    schema: Schema
+
+
+def _url(text: str) -> str:
+    if len(text) > MAX_URL_CHARACTERS:
+        raise ValueError(f"It may have at most {MAX_URL_CHARACTERS:,} characters.")
+    return text
+
+
+def _limit(number: float) -> int:
+    if not 1 <= number <= MAX_IDS or number != int(number):
+        raise ValueError(_NO_NUMBER)
+    return int(number)
+
+
+_MOMENT: Schema = {"type": ["string", "null"], "format": "date-time"}
+_MEMBERS = {
+    "targetUrl": _Member(
+        _TEXT,
+        _NO_TEXT,
+        _url,
+        {
+            "type": ["string", "null"],
+            "maxLength": MAX_URL_CHARACTERS,
+            "description": "Only those of this very URL.",
+        },
+    ),
+    "from": _Member(
+        _TEXT,
+        _NO_TEXT,
+        lambda text: max(timestamp(text), 0),
+        {**_MOMENT, "description": "Only what is at this moment or later. Not after `to`."},
+    ),
+    "to": _Member(
+        _TEXT,
+        _NO_TEXT,
+        lambda text: max(timestamp(text), 0),
+        {**_MOMENT, "description": "Only what is before this moment."},
+    ),
+    "limit": _Member(
+        _NUMBER,
+        _NO_NUMBER,
+        _limit,
+        {
+            "type": ["integer", "null"],
+            "minimum": 1,
+            "maximum": MAX_IDS,
+            "description": f"At most so many; {MAX_IDS:,}, if it is left out.",
+        },
+    ),
+    "cursor": _Member(
+        _TEXT,
+        _NO_TEXT,
+        str,
+        {
+            "type": ["string", "null"],
+            "pattern": "^[A-Za-z0-9_-]+$",
+            "description": "`nextCursor` of the answer before, with the same filter.",
+        },
+    ),
+}
+_OBJECT = Object(["ids", "status", *_MEMBERS])
+
+IDS_SCHEMA: Schema = {
+    "type": "object",
+    "description": "Those that are meant, by their ids.",
+    "properties": {
+        "ids": {
+            "type": "array",
+            "items": {"type": "string", "pattern": "^sch_[0-7][0-9a-hjkmnp-tv-z]{25}$"},
+            "minItems": 1,
+            "maxItems": MAX_IDS,
+            "uniqueItems": True,
+        }
+    },
+    "required": ["ids"],
+    "additionalProperties": False,
+}
+
+
+def filter_schema(status: Status, description: str) -> Schema:
+    """What clients are told of the other form."""
+    return {
+        "type": "object",
+        "description": description,
+        "properties": {
+            "status": {"type": "string", "enum": [status]},
+            **{name: member.schema for name, member in _MEMBERS.items()},
+        },
+        "required": ["status"],
+        "additionalProperties": False,
+    }
+
+
+def parse_selection(data: bytes, path: str, status: Status) -> Asked:
+    """What a body means: `{"ids": [...]}`, or a filter over the list of this status, which has to
+    be named, so that nobody means all by saying nothing. Raises InvalidRequest with every bad
+    field."""
+    findings = Findings()
+    given = _OBJECT.members(data)
+    for name in given:
+        if name not in ("ids", "status", *_MEMBERS):
+            findings.add(shown(name), "There is no such field.")
+        elif "ids" in given and name != "ids":
+            findings.add(name, "It does not go with ids.")
+    if "ids" in given:
+        schedule_ids = _ids(bytes(given["ids"]), findings)
+        findings.refuse_if_any()
+        return Asked(schedule_ids, Selection(), Walk())
+    if _value(given.get("status", b"null"), _TEXT, _NO_TEXT) != status:
+        findings.add("status", f"Give ids, or a filter with the status {status}.")
+    return _filter(given, path, findings)
+
+
+def _filter(given: Mapping[str, Part], path: str, findings: Findings) -> Asked:
+    values: dict[str, Any] = dict.fromkeys(_MEMBERS)
+    for name, member in _MEMBERS.items():
+        try:
+            value = read(given.get(name, b"null"), member.decode, member.fault)
+            values[name] = None if value is None else member.rule(value)
+        except ValueError as error:
+            findings.add(name, str(error))
+    from_ms, to_ms = values["from"], values["to"]
+    if from_ms is not None and to_ms is not None and from_ms > to_ms:
+        findings.add("from", "It may not be after to.")
+    findings.refuse_if_any()
+    url, limit = values["targetUrl"], values["limit"] or MAX_IDS
+    walk = Walk(path, url)
+    cursor = walk.taken_back(values["cursor"])
+    return Asked(None, Selection(url, from_ms, to_ms, limit, cursor), walk)
+
+
+def _ids(text: bytes, findings: Findings) -> list[str]:
+    elements = _IDS.elements(text)
+    if not elements:
+        findings.add("ids", f"It must be a list of 1 to {MAX_IDS:,} schedule ids.")
+    found: dict[str, None] = {}
+    for place, element in enumerate(elements):
+        schedule_id = _value(element, _TEXT, "")
+        if schedule_id is None or not ids.is_schedule_id(schedule_id):
+            findings.add(f"ids[{place}]", "It is no schedule id.")
+        elif schedule_id in found:
+            findings.add(f"ids[{place}]", "It is given more than once.")
+        else:
+            found[schedule_id] = None
+    return list(found)
+
+
+def _value(text: Part, decode: Decode[str | None], fault: str) -> str | None:
+    """None for whatever is no string."""
+    try:
+        return read(text, decode, fault)
+    except ValueError:
+        return None

@@ -1,0 +1,119 @@
+"""POST /schedule/cancel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from api.app import create_app
+from scheduler.models import Request
+from scheduler.settings import Settings
+from scheduler.store import Store
+from scheduler.store.claims.claims import Ack
+from tests.api.conftest import CREDITS, URL, Api, client_of, past
+from tests.api.test_failed import BROKEN, fail, failed
+from tests.api.test_replays import UNKNOWN
+from tests.servers import DroppingProxy, script
+
+
+async def cancel(api: Api, body: Any) -> Any:
+    answer = await api.client.post("/schedule/cancel", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def test_each_is_answered_in_order_and_refunded_once(api: Api) -> None:
+    [ended] = await fail(api)
+    held = await api.create_id(triggerAt=past())
+    await api.claim()
+    first, second, cancelled = [await api.create_id() for _ in range(3)]
+    await api.client.delete(f"/schedule/{cancelled}")
+    asked = [first, UNKNOWN, ended, held, cancelled, second]
+    answer = await cancel(api, {"ids": asked})
+    assert answer == {
+        "schedules": [
+            {"scheduleId": first, "status": "cancelled"},
+            _refused(UNKNOWN, 404, "There is no such schedule", None),
+            _refused(ended, 409, "The schedule is failed already", "failed"),
+            _refused(held, 409, "Execution has started", "scheduled"),
+            _refused(cancelled, 409, "The schedule is cancelled already", "cancelled"),
+            {"scheduleId": second, "status": "cancelled"},
+        ],
+        "creditsRemaining": CREDITS - 2,
+        "nextCursor": None,
+    }
+    assert (await api.client.get(f"/schedule/{first}")).json()["status"] == "cancelled"
+    await api.holds(credits=CREDITS - 2, waiting={held})
+    again = await cancel(api, {"ids": asked})
+    assert [each.get("code") for each in again["schedules"]] == [409, 404, 409, 409, 409, 409]
+    await api.holds(credits=CREDITS - 2, waiting={held})
+
+
+def _refused(schedule_id: str, code: int, error: str, status: str | None) -> dict[str, Any]:
+    told = {"code": code, "error": error, "details": []}
+    return {**told, "scheduleId": schedule_id, "status": status}
+
+
+async def test_a_filter_is_over_what_waits_by_trigger_at(api: Api) -> None:
+    days = ("2027-01-01", "2027-01-02", "2027-01-03", "2027-01-04")
+    made = [await api.create_id(triggerAt=f"{day}T00:00:00Z") for day in days]
+    other = await api.create_id(triggerAt=f"{days[1]}T00:00:00Z", targetUrl=URL + "?other")
+    period = {"from": "2027-01-02T00:00:00Z", "to": "2027-01-04T00:00:00Z"}
+    answer = await cancel(api, {"status": "scheduled", "targetUrl": URL, **period})
+    assert [each["scheduleId"] for each in answer["schedules"]] == made[1:3]
+    await api.holds(credits=CREDITS - 3, waiting={made[0], made[3], other})
+
+
+async def test_a_filter_goes_on_at_its_cursor(api: Api) -> None:
+    made = [await api.create_id() for _ in range(5)]
+    body: dict[str, Any] = {"status": "scheduled", "limit": 2}
+    seen: list[str] = []
+    while True:
+        answer = await cancel(api, body)
+        seen += [each["scheduleId"] for each in answer["schedules"]]
+        if answer["nextCursor"] is None:
+            break
+        body["cursor"] = answer["nextCursor"]
+    assert seen == made
+    await api.holds(credits=CREDITS, waiting=set())
+
+
+async def test_one_between_two_attempts_is_stopped_and_not_refunded(api: Api) -> None:
+    attempted = await api.store.schedules.create(api.account_id, Request(1, "GET", URL))
+    waiting = await api.create_id()
+    [held] = await api.claim()
+    now_ms = api.store.clock.now_ms()
+    again = Ack(held, BROKEN, 0, now_ms + 60_000)
+    assert await api.store.claims.ack(held.shard, [again]) == [1]
+    answer = await cancel(api, {"ids": [attempted, waiting]})
+    assert answer["schedules"] == [
+        {"scheduleId": attempted, "status": "failed"},
+        {"scheduleId": waiting, "status": "cancelled"},
+    ]
+    assert await failed(api) == [attempted]
+    await api.holds(credits=CREDITS - 1, waiting=set())
+
+
+async def test_what_failed_is_no_list_to_cancel(api: Api) -> None:
+    answer = await api.client.post("/schedule/cancel", json={"status": "failed"})
+    assert answer.status_code == 400
+    assert answer.json()["error"] == "status: Give ids, or a filter with the status scheduled."
+
+
+async def test_an_unknown_outcome_is_to_be_repeated_without_a_key(
+    api: Api, proxy: DroppingProxy
+) -> None:
+    made = await api.create_id()
+    settings = Settings(redis_url=proxy.url)
+    store = await Store.open(settings)
+    async with client_of(create_app(settings, store), api.key) as client:
+        for each in (UNKNOWN, await api.create_id()):  # then every script is known
+            await client.post("/schedule/cancel", json={"ids": [each]})
+        proxy.drop_reply(script("schedules/cancel_all"), times=99)
+        answer = await client.post("/schedule/cancel", json={"ids": [made]})
+        assert answer.status_code == 503
+        assert answer.json() == {"error": "Outcome unknown; repeat the request"}
+    proxy.forget_rules()
+    await store.aclose()
+    [item] = (await cancel(api, {"ids": [made]}))["schedules"]
+    assert item["status"] == "cancelled"
+    await api.holds(credits=CREDITS, waiting=set())

@@ -1,0 +1,81 @@
+"""Which schedules a call for many means, and what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from api.selection import parse_selection
+from scheduler.errors import InvalidRequest
+from scheduler.models import Status
+from scheduler.store.schedules.listing import Selection
+from scheduler.times import parse_iso8601
+from tests.api.conftest import URL
+
+UNKNOWN = "sch_01jd3v9x8kfw3s9s2m2v2v2v2v"
+FAR = "2030-01-01T00:00:00Z"
+STATUS = {"status": "failed"}
+
+BAD_SELECTIONS: list[tuple[Any, list[str]]] = [
+    ({}, ["status"]),
+    ([], ["body"]),
+    ({"status": "completed"}, ["status"]),
+    ({"status": ["failed"]}, ["status"]),
+    ({"targetUrl": URL}, ["status"]),
+    ({"ids": []}, ["ids"]),
+    ({"ids": None}, ["ids"]),
+    ({"ids": "x"}, ["ids"]),
+    (
+        {"ids": ["x", UNKNOWN, 1, None, "sch_8" + "0" * 25]},
+        ["ids[0]", "ids[2]", "ids[3]", "ids[4]"],
+    ),
+    ({"ids": [UNKNOWN, UNKNOWN]}, ["ids[1]"]),
+    ({"ids": [UNKNOWN], "status": "failed", "limit": 1}, ["status", "limit"]),
+    ({"ids": [UNKNOWN] * 1001}, ["ids"]),
+    ({"status": "failed", "limit": 0}, ["limit"]),
+    ({"status": "failed", "limit": 1001}, ["limit"]),
+    ({"status": "failed", "limit": 1.5}, ["limit"]),
+    ({"status": "failed", "limit": 1e300}, ["limit"]),
+    ({"status": "failed", "limit": "1"}, ["limit"]),
+    ({"status": "failed", "targetUrl": 1, "from": "x", "to": 2}, ["targetUrl", "from", "to"]),
+    ({"status": "failed", "from": FAR, "to": "2026-01-01T00:00:00Z"}, ["from"]),
+    ({"status": "failed", "targetUrl": "x" * 8193}, ["targetUrl"]),
+    ({"status": "failed", "cursor": "x"}, ["cursor"]),
+    ({"status": "failed", "lane": "x"}, ["lane"]),
+]
+
+
+def parsed(body: Any) -> Any:
+    return parse_selection(json.dumps(body).encode(), "/path", Status.FAILED)
+
+
+@pytest.mark.parametrize(("body", "bad"), BAD_SELECTIONS)
+def test_every_bad_field_is_named(body: Any, bad: list[str]) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        parsed(body)
+    assert [detail.field for detail in refused.value.details] == bad
+
+
+def test_ids_are_as_they_were_given() -> None:
+    other = UNKNOWN[:-1] + "w"
+    assert parsed({"ids": [other, UNKNOWN]}).schedule_ids == [other, UNKNOWN]
+
+
+@pytest.mark.parametrize(
+    ("body", "selection"),
+    [
+        ({}, Selection(limit=1000)),
+        (dict.fromkeys(("targetUrl", "from", "to", "limit", "cursor")), Selection(limit=1000)),
+        ({"limit": 100.0}, Selection(limit=100)),
+        ({"limit": 7, "targetUrl": URL}, Selection(URL, limit=7)),
+        (
+            {"from": "1900-01-01T00:00:00Z", "to": FAR},
+            Selection(from_ms=0, to_ms=parse_iso8601(FAR), limit=1000),
+        ),
+    ],
+)
+def test_null_is_as_good_as_absent(body: dict[str, Any], selection: Selection) -> None:
+    asked = parsed({**STATUS, **body})
+    assert (asked.schedule_ids, asked.selection) == (None, selection)
