@@ -166,7 +166,7 @@ async def _run_again(request: HttpRequest, viewer: Viewer, ids: Sequence[str], o
     done = await store.replayer.by_id(
         viewer.account_id,
         ids,
-        lambda schedule: again(schedule, store.clock.now_ms()),
+        again(store.clock.now_ms()),
         Idempotency(f"dashboard {once}", fingerprint),
         most_bytes=_MOST_REPLAYED_BYTES,
     )
