@@ -37,6 +37,20 @@ async def test_a_shard_that_is_away_leaves_the_others_alone() -> None:
     assert not desk.touch.has_grace(1)
 
 
+async def test_a_shard_on_hold_is_asked_rarely_and_goes_on_when_it_is_over() -> None:
+    desk = Desk({0: 3}, slots=64)
+    desk.claims.on_hold.add(0)
+    for _ in range(10):
+        await desk.turn()
+    assert len(desk.claims.asked) == 1, "though every look says that something is due"
+
+    desk.claims.on_hold.clear()
+    async with asyncio.timeout(5):
+        while desk.claims.due[0]:
+            await desk.turn()
+    assert len(desk.claims.asked) == 2
+
+
 @pytest.fixture
 def _always_abroad(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("worker.claimer._LOOK_ABROAD_EVERY_MS", (0, 0))
