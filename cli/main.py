@@ -47,6 +47,14 @@ COMMANDS = {
         "cli.accounts:account_group", "Make accounts, list them, change them, give them credits."
     ),
     "key": Entry("cli.keys:key_group", "Make API keys, list them, deactivate them."),
+    "hold": Entry(
+        "cli.hold:hold_command", "Have no worker claim anything, until `postdate resume`."
+    ),
+    "resume": Entry("cli.hold:resume_command", "Have workers claim again what is due."),
+    "backup": Entry("cli.backup:backup_command", "Copy the data dir's store to a new DIRECTORY."),
+    "restore": Entry(
+        "cli.restore:restore_command", "Decide about what may have been fired before a restore."
+    ),
     "check": Entry(
         "cli.check:check_command", "Read the whole store and report every broken invariant."
     ),
