@@ -82,10 +82,11 @@ async def cancel(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
     viewer, _ = await written(request)
     schedules = service_of(request).store.schedules
     try:
-        await schedules.cancel(viewer.account_id, schedule_id)
+        done = await schedules.cancel(viewer.account_id, schedule_id)
     except Conflict as conflict:
         return await _refused(request, viewer, schedule_id, 409, conflict)
-    return redirect(request, _address(schedule_id, "cancelled"))
+    note = "cancelled" if done.stopped is None else "stopped"
+    return redirect(request, _address(schedule_id, note))
 
 
 @post("/schedules/{schedule_id:str}/time", include_in_schema=False)

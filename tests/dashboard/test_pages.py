@@ -461,3 +461,27 @@ async def test_what_was_cancelled_with_a_body_cannot_be_run_again(
     answer = await browser.write(f"/schedules/{cancelled}/again", once="x")
     assert answer.status_code == 409
     assert 'role="alert">Its body was not kept' in answer.text
+
+
+async def test_a_schedule_between_two_attempts_says_so_and_can_be_stopped(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    store, shard = dashboard.store, int(ada.account_id.split("_")[1])
+    request = Request(store.clock.now_ms() - 1000, "GET", URL, retries=3)
+    schedule_id = await store.schedules.create(ada.account_id, request)
+    batch = await store.claims.claim(shard, lease_ms=15_000, most=10)
+    outcome = Outcome(Status.FAILED, 503, 12, "Service Unavailable")
+    due_ms = store.clock.now_ms() + 60_000
+    await store.claims.ack(shard, [Ack(each, outcome, 0, due_ms) for each in batch.invocations])
+    text = (await browser.get(f"/schedules/{schedule_id}")).text
+    for told in ("Next attempt", "Last attempt", "0 of 3", "Service Unavailable", "Stop it"):
+        assert told in text
+    assert "attempt 2" in (await browser.get("/schedules")).text
+    log = (await browser.get("/logs?status=retrying")).text
+    assert '<span class="status retrying">retrying</span>' in log
+    assert "Next attempt" in log
+    answer = await browser.write(f"/schedules/{schedule_id}/cancel")
+    assert answer.headers["location"].endswith("?note=stopped")
+    text = (await browser.get(f"/schedules/{schedule_id}?note=stopped")).text
+    assert "its credit is spent" in text
+    assert '<span class="status failed">failed</span>' in text
