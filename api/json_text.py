@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -167,4 +167,4 @@ def whole_or_none(part: Part) -> int | None:
         if not number.is_integer():
             raise msgspec.ValidationError("not a whole number")
         return int(number)
-    return number
+    return cast("int | None", number)

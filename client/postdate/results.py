@@ -25,13 +25,25 @@ class Created:
 
 
 @dataclass(frozen=True, slots=True)
+class Replayed:
+    """A new schedule was made of an ended one. `replayed`: by an earlier request with the same
+    idempotency key."""
+
+    schedule_id: str
+    invocation_id: str
+    replay_of: str
+    message: str = ""
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Cancelled:
     """A schedule was cancelled, and its credit given back; or, between two attempts, stopped: then
     `status` is failed, no credit came back, and the rest is what the last attempt came to."""
 
     schedule_id: str
     credits_remaining: int
-    message: str
+    message: str = ""
     status: Status = "cancelled"
     status_code: int | None = None
     response_time_ms: int | None = None
@@ -69,6 +81,8 @@ class Schedule:
     error_message: str | None = None
     attempts: int = 0
     next_attempt_at: datetime | None = None
+    replay_of: str | None = None
+    replayed_as: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

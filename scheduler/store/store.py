@@ -25,6 +25,9 @@ from scheduler.store.log.statistics import Statistics
 from scheduler.store.operators.address import Address
 from scheduler.store.operators.census import Census
 from scheduler.store.operators.check import broken_invariants
+from scheduler.store.operators.hold import Hold
+from scheduler.store.operators.restore import Restore
+from scheduler.store.operators.rewrites import Rewrites
 from scheduler.store.operators.shards import Shards
 from scheduler.store.operators.system import System
 from scheduler.store.operators.workers import Workers
@@ -33,6 +36,7 @@ from scheduler.store.schedules.cancellations import Canceller
 from scheduler.store.schedules.failed import Failed
 from scheduler.store.schedules.replays import Replayer
 from scheduler.store.schedules.schedules import Schedules
+from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Server
 
 _OLDEST_SERVER = (7, 0)
@@ -47,7 +51,10 @@ class Store:
         self.clock = StoreClock()
         self.uptime_s = 0  # of the server, when it was inspected
         self.server = server = Server(
-            client, wait_replicas=settings.wait_replicas, plain_lua=plain_lua
+            client,
+            wait_replicas=settings.wait_replicas,
+            plain_lua=plain_lua,
+            secrecy=Secrecy(settings.secret_key),
         )
         self._kept = kept = Retention.of(settings)
         self.shards = Shards(server, settings.shards)
@@ -69,6 +76,9 @@ class Store:
         self.signing = Signing(server, self.clock)
         self.ledger = Ledger(server, self.clock, kept)
         self.census = Census(server, self.shards)
+        self.hold = Hold(server, self.clock, self.shards)
+        self.rewrites = Rewrites(client)
+        self.restore = Restore(client, server, self.clock, self.shards, self.claims)
         self.system = System(client, server, self.accounts, self.claims, self.workers, self.shards)
 
     @classmethod
@@ -103,6 +113,7 @@ class Store:
     async def start(self) -> None:
         """Reads what must be known before the first use. Safe to repeat."""
         await self.shards.read()
+        await self.server.secrecy.agree(self.client)
         await self.tick()
 
     async def ping(self) -> None:

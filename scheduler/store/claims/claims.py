@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from scheduler import ids
-from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable
+from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable, Unreadable
 from scheduler.models import Delivery, Invocation
 from scheduler.store import keys
 from scheduler.store.apart import Apart
@@ -26,7 +26,8 @@ from scheduler.store.claims.recorded import (
 from scheduler.store.clock import StoreClock
 from scheduler.store.line import Argument, Commands
 from scheduler.store.retention import Retention
-from scheduler.store.schedules.stored import unpack_attempt, unpack_request
+from scheduler.store.schedules.stored import open_request, unpack_attempt
+from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Script, Server
 
 _REALIGNED_AT_ONCE = 500
@@ -35,6 +36,7 @@ _LOOK_ALONE_S = 0.5
 # the server's reply can bear.
 _MOST_BYTES = 4 * 1024 * 1024
 _NOT_THEN = 2
+_ON_HOLD = b"-2"
 # Of what is claimed for the first time: its attempt, and what came before.
 _FIRST = (1, b"")
 
@@ -52,12 +54,14 @@ _log = structlog.get_logger(__name__)
 
 class Batch(NamedTuple):
     """What a claim brought; `next_look_ms` (the server's clock) is None if nothing waits. `full`:
-    there may be more that is due. `reading` is the clock's that came with it."""
+    there may be more that is due. `reading` is the clock's that came with it. `on_hold`: nothing
+    was claimed, whatever is due."""
 
     invocations: list[Invocation]
     next_look_ms: float | None
     full: bool
     reading: int
+    on_hold: bool = False
 
 
 class Look(NamedTuple):
@@ -128,6 +132,7 @@ class Claims:
         asked_s = time.monotonic()
         by_ms = 2**53 if take_over_by_ms is None else take_over_by_ms
         arguments: list[Argument] = [lease_ms, most, most_bytes, most_accounts, ahead_ms, by_ms]
+        arguments.append("")
         arguments += [keys.parts(account).local for account in pass_over]
         if not self._server.wait_replicas:
             reply = await self._server.run(_CLAIM, keys.shard(shard), arguments)
@@ -137,6 +142,17 @@ class Claims:
             batch = self._batch(shard, asked_s, lease_ms, ahead_ms, reply)
             found = await self._replicated(apart, shard, batch.invocations)
         return batch._replace(invocations=found)
+
+    async def claim_of(
+        self, account_id: str, *, by_ms: int, lease_ms: int, most: int
+    ) -> list[Invocation]:
+        """For an operator: claims up to `most` of one account that were due by a moment (ms, the
+        server's clock), though the account be suspended or its shard on hold."""
+        asked_s = time.monotonic()
+        shard, account = keys.parts(account_id)
+        arguments = (lease_ms, most, _MOST_BYTES, 1, by_ms, 2**53, account)
+        reply = await self._server.run(_CLAIM, keys.shard(shard), arguments)
+        return self._batch(shard, asked_s, lease_ms, 0, reply).invocations
 
     async def extend(
         self, shard: int, lease_ms: int, invocations: Sequence[Invocation]
@@ -259,7 +275,9 @@ class Claims:
         reading, until_s, claim = self._clock.readings, asked_s + lease_ms / 1000, str(token)
         found: list[Invocation] = []
         for part in parts:
-            found += _invocations(shard, claim, until_s, part)
+            found += _invocations(shard, claim, until_s, part, self._server.secrecy)
+        if look == _ON_HOLD:
+            return Batch(found, None, False, reading, on_hold=True)
         next_look_ms = None if look == b"-1" else float(look)
         full = next_look_ms is not None and next_look_ms <= now_us / 1000 + ahead_ms
         return Batch(found, next_look_ms, full, reading)
@@ -322,7 +340,9 @@ def _looks_at(shards: tuple[int, ...], *, with_time: bool) -> Commands:
     return Commands(commands)
 
 
-def _invocations(shard: int, token: str, until_s: float, part: list[Any]) -> list[Invocation]:
+def _invocations(
+    shard: int, token: str, until_s: float, part: list[Any], secrecy: Secrecy
+) -> list[Invocation]:
     """What was claimed of one account."""
     account, rows, later = part
     account_id = ids.account_id(shard, account.decode())
@@ -332,9 +352,9 @@ def _invocations(shard: int, token: str, until_s: float, part: list[Any]) -> lis
         schedule_id, packed = "sch_" + rows[place].decode(), rows[place + 1]
         attempt, before = attempts.get(place // 2, _FIRST)
         try:
-            request = unpack_request(packed)
+            request = open_request(packed, secrecy)
             retry = unpack_attempt(before) if before else None
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, Unreadable) as error:
             # It stays under its lease, for a worker that can read it: during an upgrade there may
             # be one.
             _log.error("a request cannot be read", schedule=schedule_id, error=str(error))
