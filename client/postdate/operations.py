@@ -216,6 +216,8 @@ class Operations(Calls):
         headers: Mapping[str, str] | Keep | None = KEEP,
         delivery: Delivery | Keep | None = KEEP,
         expires_at: datetime | str | Keep | None = KEEP,
+        retries: int | Keep | None = KEEP,
+        retry_delays: Sequence[timedelta | float | str] | Keep | None = KEEP,
         idempotency_key: str | None = None,
     ) -> Replayed:
         """Makes a new schedule of one that has ended, due now; takes one credit. What is given is
@@ -232,6 +234,8 @@ class Operations(Calls):
             headers=headers,
             delivery=delivery,
             expires_at=expires_at,
+            retries=retries,
+            retry_delays=retry_delays,
         )
         if url is not KEEP:
             body["targetUrl"] = url
