@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from scheduler import ids
 from scheduler.errors import NotFound
 from scheduler.store import keys
-from scheduler.store.connection import Client
+from scheduler.store.client import Client
 from scheduler.store.failures import translated
 from scheduler.store.line import Argument
 from scheduler.store.operators.shards import Shards
@@ -84,12 +84,12 @@ class Sessions:
             return None
         sha256 = ids.hash_secret(secret)
         with translated():
-            stored = await self._client.hmget(
+            account, csrf = await self._client.hmget(
                 keys.shard(shard) + keys.SESSION + sha256, "account", "csrf"
             )
-        if stored[0] is None:
+        if account is None or csrf is None:
             return None
-        return Session(ids.account_id(shard, stored[0].decode()), sha256, stored[1].decode())
+        return Session(ids.account_id(shard, account.decode()), sha256, csrf.decode())
 
     async def close(self, session: Session) -> None:
         """Safe to repeat."""
@@ -126,7 +126,7 @@ class Sessions:
             account, found, epoch = await self._client.hmget(
                 prefix + keys.LINK + ids.hash_secret(link), "account", "purpose", "epoch"
             )
-            if account is None or found.decode() != purpose:
+            if account is None or found is None or found.decode() != purpose:
                 return None
             base = f"{prefix}{account.decode()}:"
             now = await self._client.hget(base + keys.HOLDER, "epoch")
