@@ -23,6 +23,7 @@ from scheduler import durations
 from scheduler.errors import FieldError
 from scheduler.http import METHODS, TOKEN_PATTERN, VALUE_PATTERN
 from scheduler.models import BodyKind, Delivery, Request
+from scheduler.retries import MOST_DELAYS, MOST_RETRIES, USUAL_DELAYS_MS
 from scheduler.settings import DAY_MS
 from scheduler.targets import MAX_URL_CHARACTERS
 from scheduler.times import format_iso8601
@@ -44,6 +45,10 @@ class Kind(NamedTuple):
 TEXT = Kind("string", msgspec.json.Decoder(str | None).decode, "It must be a string.")
 # Read by its rule, for which the very text counts.
 OBJECT = Kind("object", text_or_none, "It must be an object.")
+WHOLE = Kind("integer", msgspec.json.Decoder(int | None).decode, "It must be a whole number.")
+TEXTS = Kind(
+    "array", msgspec.json.Decoder(list[str] | None).decode, "It must be an array of strings."
+)
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -95,6 +100,12 @@ def moment(ms: int | None) -> str | None:
     """A moment as it is shown, where there may be none."""
     return None if ms is None else format_iso8601(ms)
 
+
+def _durations(delays_ms: tuple[int, ...] | None) -> list[str] | None:
+    return None if delays_ms is None else list(map(durations.format_duration, delays_ms))
+
+
+_USUAL_DELAYS = ", ".join(map(durations.format_duration, USUAL_DELAYS_MS))
 
 # Choices have names of their own in the document: generators make one type of each.
 CHOICES: dict[str, Schema] = {
@@ -257,10 +268,48 @@ _TABLE = (
             "type": ["string", "null"],
             "format": "date-time",
             "description": "The last moment at which it may still be sent, after triggerAt; later "
-            "it ends as failed, `Expired before execution`.",
+            "it ends as failed, `Expired before execution`. A retry that would come later is not "
+            "made.",
         },
         show=moment,
         shown={"type": ["string", "null"], "format": "date-time"},
+    ),
+    Field(
+        name="retries",
+        of="retries",
+        kind=WHOLE,
+        rule=rules.retries,
+        default=0,
+        schema={
+            "type": ["integer", "null"],
+            "minimum": 0,
+            "maximum": MOST_RETRIES,
+            "description": "How often it is sent again after an attempt that failed for now: no "
+            "answer, or 408, 409, 425, 429 or 5xx. Not at all (0) if it is left out. Any other "
+            "answer is final. Costs no credit.",
+            "examples": [5],
+        },
+        show=_itself,
+        shown={"type": "integer"},
+    ),
+    Field(
+        name="retryDelays",
+        of="retry_delays_ms",
+        kind=TEXTS,
+        rule=rules.retry_delays,
+        schema={
+            "type": ["array", "null"],
+            "items": {"type": "string", "pattern": f"^{durations.PATTERN}$"},
+            "minItems": 1,
+            "maxItems": MOST_DELAYS,
+            "description": "How long after an attempt the next one comes, for each in turn, the "
+            f"last for all others; {_USUAL_DELAYS} if it is left out. Each from 1s to 7d, and "
+            "lengthened at random by a fifth at most. A 429 or 503 may ask for more, up to a day, "
+            "with Retry-After. Needs `retries`.",
+            "examples": [["10s", "1m", "10m"]],
+        },
+        show=_durations,
+        shown={"type": ["array", "null"], "items": {"type": "string"}},
     ),
 )
 FIELDS = {field.name: field for field in _TABLE}

@@ -34,6 +34,8 @@ def parse_request(data: bytes, rules: Rules, now_ms: int) -> Request:
         if given.keys().isdisjoint(names):
             for name in names:
                 findings.add(name, _required(names))
+    if "retries" not in given and bytes(given.get("retryDelays", _NULL)) != _NULL:
+        findings.add("retryDelays", "It needs retries, which is 0 unless you ask for more.")
     findings.extend(misfits(values, values))
     findings.refuse_if_any()
     return request_of(values)

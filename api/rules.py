@@ -16,6 +16,12 @@ from scheduler.destinations import Destinations
 from scheduler.durations import parse_duration
 from scheduler.http import METHODS
 from scheduler.models import Delivery
+from scheduler.retries import (
+    LONGEST_DELAY_MS,
+    MOST_DELAYS,
+    MOST_RETRIES,
+    SHORTEST_DELAY_MS,
+)
 from scheduler.settings import DAY_MS, Settings
 from scheduler.targets import parse_target
 from scheduler.times import parse_iso8601
@@ -115,6 +121,21 @@ def delivery(text: str, rules: Rules, now_ms: int) -> Delivery:
 
 def expires_at(text: str, rules: Rules, now_ms: int) -> int:
     return timestamp(text)  # that it comes after triggerAt is judged with the whole
+
+
+def retries(count: int, rules: Rules, now_ms: int) -> int:
+    if not 0 <= count <= MOST_RETRIES:
+        raise ValueError(f"It must be from 0 to {MOST_RETRIES}.")
+    return count
+
+
+def retry_delays(texts: list[str], rules: Rules, now_ms: int) -> tuple[int, ...]:
+    if not 1 <= len(texts) <= MOST_DELAYS:
+        raise ValueError(f"It must have from 1 to {MOST_DELAYS} durations.")
+    delays_ms = tuple(map(duration, texts))
+    if min(delays_ms) < SHORTEST_DELAY_MS or max(delays_ms) > LONGEST_DELAY_MS:
+        raise ValueError("Each must be from 1s to 7d.")
+    return delays_ms
 
 
 def timestamp(text: str) -> int:

@@ -1,4 +1,4 @@
-"""Durations as people write them, `10s` or `1h30m`, to milliseconds. Pure."""
+"""Durations as people write them, `10s` or `1h30m`, to milliseconds and back. Pure."""
 
 from __future__ import annotations
 
@@ -26,3 +26,13 @@ def parse_duration(text: str) -> int:
     for whole, fraction, unit in _PART.findall(text):
         total += int(whole + fraction.ljust(9, "0")) * _UNITS_MS[unit]
     return -(-total // 10**9)
+
+
+def format_duration(ms: int) -> str:
+    """The shortest way to write so many milliseconds: `90000` is `1m30s`."""
+    parts = []
+    for unit, unit_ms in reversed(_UNITS_MS.items()):
+        count, ms = divmod(ms, unit_ms)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0s"

@@ -112,5 +112,9 @@ class OutcomeUnknown(StoreError):
     """The store may have done it: the reply was lost, and repeating the call did not settle it."""
 
 
+class Unreadable(StoreError):
+    """What the store has cannot be read with the keys that this process was given."""
+
+
 class StoreMisconfigured(StoreError):
     """The store cannot be used as it is set up: too old, wrong password, evicting keys."""

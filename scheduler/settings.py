@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -33,6 +34,7 @@ LOOPBACK: tuple[Network, ...] = (
 
 DAY_MS = 86_400_000
 _HERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
+_SECRET_KEY_BYTES = 32
 _CLOSE = 0.8  # of names that all begin alike
 # Where a customer's commands find a Postdate, and with which key.
 _OF_THE_COMMAND_LINE = {"POSTDATE_URL", "POSTDATE_API_KEY"}
@@ -89,6 +91,7 @@ class Settings(msgspec.Struct, frozen=True):
     rate_limits: dict[Plan, int] = msgspec.field(default_factory=lambda: dict(_RATES))
     stored_bytes: dict[Plan, int] = msgspec.field(default_factory=lambda: dict(_STORED_BYTES))
     log_level: str = "info"
+    secret_key: tuple[bytes, ...] = ()
 
     @property
     def destinations(self) -> Destinations:
@@ -221,6 +224,23 @@ def _http_url(text: str) -> str:
     return text.rstrip("/")
 
 
+def _secret_keys(text: str) -> tuple[bytes, ...]:
+    found = []
+    for part in text.split(","):
+        try:
+            key = b64decode(part.strip(), validate=True)
+        except ValueError:
+            key = b""
+        if len(key) != _SECRET_KEY_BYTES:
+            # Without what was given: it may be a key all but a letter.
+            raise SettingsError(
+                "POSTDATE_SECRET_KEY must be the base64 of 32 bytes, as `openssl rand -base64 32`"
+                " prints it, or several of these with commas between, the newest first."
+            )
+        found.append(key)
+    return tuple(found)
+
+
 def _address(text: str) -> str:
     try:
         return str(ipaddress.ip_address(text))
@@ -278,6 +298,7 @@ _READERS: dict[str, Callable[[str], object]] = {
     "stored_bytes_free": _whole(1),
     "stored_bytes_pro": _whole(1),
     "stored_bytes_scale": _whole(1),
+    "secret_key": _secret_keys,
     "log_level": _one_of("debug", "info", "warning", "error"),
 }
 _BY_PLAN = {f"{name}_{plan}" for name in ("rate", "stored_bytes") for plan in _RATES}

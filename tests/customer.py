@@ -76,6 +76,9 @@ class Customer:
     def cancel(self, schedule_id: str) -> httpx.Response:
         return self._client.delete(f"/schedule/{schedule_id}")
 
+    def change(self, schedule_id: str, **fields: Any) -> httpx.Response:
+        return self._client.patch(f"/schedule/{schedule_id}", json=fields)
+
     def log(self, **query: Any) -> list[dict[str, Any]]:
         """Every entry that the query finds, page by page."""
         entries: list[dict[str, Any]] = []
@@ -93,10 +96,11 @@ class Customer:
         return [entry for entry in self.log() if entry["scheduleId"] == schedule_id]
 
     def outcome(self, schedule_id: str, deadline_s: float = DEADLINE_S) -> dict[str, Any]:
-        """The only log entry of a schedule, once it has ended."""
+        """The log entry of a schedule's end, of which there is one."""
 
         def ended() -> list[dict[str, Any]]:
-            return [e for e in self.entries_of(schedule_id) if e["status"] != "scheduled"]
+            unended = ("scheduled", "retrying")
+            return [e for e in self.entries_of(schedule_id) if e["status"] not in unended]
 
         [entry] = until(ended, f"the end of {schedule_id}", deadline_s)
         return dict(entry)

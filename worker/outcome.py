@@ -39,11 +39,14 @@ class Failure(StrEnum):
     INTERNAL = "Internal error"
 
 
-def answered(status_code: int, reason: str, response_time_ms: int) -> Outcome:
+def answered(
+    status_code: int, reason: str, response_time_ms: int, retry_after: str = ""
+) -> Outcome:
     """The outcome of a whole answer: 2xx completed, anything else failed with its status text."""
     if 200 <= status_code < 300:
         return Outcome(Status.COMPLETED, status_code, response_time_ms, "")
-    return Outcome(Status.FAILED, status_code, response_time_ms, _status_text(status_code, reason))
+    text = _status_text(status_code, reason)
+    return Outcome(Status.FAILED, status_code, response_time_ms, text, retry_after)
 
 
 def failed(failure: Failure, response_time_ms: int = 0) -> Outcome:
@@ -67,13 +70,18 @@ def timed_out(limit_ms: int) -> Outcome:
 def unsent_outcome(invocation: Invocation, now_ms: int) -> Outcome | None:
     """How an invocation ends without its request being sent; None if it is to be sent.
 
-    One that was claimed before was held by a worker that is lost, and may have sent it.
+    One that was claimed since its last attempt was recorded was held by a worker that is lost, and
+    may have sent it. A retry that may not be made any more, because `expiresAt` has passed or the
+    schedule was given fewer, ends as the attempt before it did.
     """
-    request = invocation.request
-    if request.delivery is Delivery.AT_MOST_ONCE and invocation.attempt > 1:
+    request, retry = invocation.request, invocation.retry
+    recorded = retry.attempts if retry else 0
+    if request.delivery is Delivery.AT_MOST_ONCE and invocation.attempt > recorded + 1:
         return failed(Failure.LOST)
+    if retry is not None and retry.number > request.retries:
+        return retry.outcome
     if request.expires_at_ms is not None and now_ms > request.expires_at_ms:
-        return failed(Failure.EXPIRED)
+        return retry.outcome if retry else failed(Failure.EXPIRED)
     return None
 
 

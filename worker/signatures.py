@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import structlog
 
-from scheduler.errors import StoreError
+from scheduler.errors import StoreError, Unreadable
 from scheduler.ids import invocation_id
 from scheduler.models import Invocation, SigningSecret
 from scheduler.store import Store
@@ -163,12 +163,16 @@ class Signatures:
             if (signer := self._signers.get(account_id)) is None or signer.asked_s < since_s
         }
 
-    def _learn(self, account_id: str, secrets: Sequence[SigningSecret], asked_s: float) -> None:
+    def _learn(
+        self, account_id: str, secrets: Sequence[SigningSecret] | Unreadable, asked_s: float
+    ) -> None:
         """What is no secret is a fault of ours, and told once: what it was to sign waits."""
         try:
+            if isinstance(secrets, Unreadable):
+                raise secrets
             self._signers[account_id] = Signer(secrets, asked_s)
             self._faulty.discard(account_id)
-        except ValueError as error:
+        except (ValueError, Unreadable) as error:
             if account_id not in self._faulty:
                 _log.error("a signing secret cannot be used", account=account_id, error=str(error))
                 self._faulty.add(account_id)

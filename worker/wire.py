@@ -14,7 +14,7 @@ import httptools
 import structlog
 
 from scheduler.targets import Origin
-from worker.head import MAX_HEAD_BYTES, SMALL_BYTES, weigh
+from worker.head import ASKING, MAX_HEAD_BYTES, SMALL_BYTES, retry_after, weigh
 from worker.outcome import Failure
 from worker.ration import Ration
 
@@ -58,6 +58,7 @@ class Wire(asyncio.Protocol):
 
     `exchanges` counts those that were started here; `idle_since_s` belongs to the pool, and
     `on_idle_close` is called when the connection ends, or says something, between exchanges.
+    `retry_after` is what a 429 or 503 said so, until the next exchange.
     """
 
     __slots__ = (
@@ -89,6 +90,7 @@ class Wire(asyncio.Protocol):
         "exchanges",
         "idle_since_s",
         "on_idle_close",
+        "retry_after",
         "route",
     )
 
@@ -106,6 +108,7 @@ class Wire(asyncio.Protocol):
     _extra: bool
     _done: bool
     _is_clear: bool  # nothing of an answer has come
+    retry_after: str
 
     def __init__(
         self,
@@ -268,7 +271,10 @@ class Wire(asyncio.Protocol):
             and (not self._head_only or data.endswith(b"\r\n\r\n"))
         )
         reason = self._reason.decode("latin-1")
-        if reusable and not self._heard and not self._head_only:
+        if self._status in ASKING:
+            if not self._heard:
+                self.retry_after = retry_after(data, self._interims)
+        elif reusable and not self._heard and not self._head_only:
             self._known, self._known_status, self._known_reason = data, self._status, reason
         if self._head_only:
             self._parser = httptools.HttpResponseParser(self)  # this one now expects a body
@@ -319,6 +325,8 @@ class Wire(asyncio.Protocol):
             self._break(Failure.HEADERS_TOO_LARGE)
             return False
         self._framed = head.framed
+        if self._status in ASKING:
+            self.retry_after = retry_after(received, self._interims)
         self._body_bytes = len(received) - head.end
         self._head = None
         return True
@@ -356,6 +364,7 @@ class Wire(asyncio.Protocol):
 
     def _clear_answer(self) -> None:
         self._is_clear = True
+        self.retry_after = ""
         self._status = 0
         self._reason = b""
         self._head = bytearray()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import random
 import secrets
 import socket
 from collections.abc import Callable, Coroutine
@@ -28,6 +29,7 @@ from worker.holdings import Holdings
 from worker.leases import Leases, Touch
 from worker.outcome import unsent_outcome
 from worker.presence import BEAT_EVERY_S, Lateness, Presence
+from worker.retries import next_attempt_at_ms
 from worker.signatures import READ_EVERY_S, Signatures
 from worker.sockets import fires_at_once
 from worker.tally import Tally, fires_per_s
@@ -219,7 +221,10 @@ class Worker:
     def _unsent(self, invocation: Invocation) -> Outcome | None:
         if invocation.attempt == 1 and invocation.request.expires_at_ms is None:
             return None
-        return unsent_outcome(invocation, self._store.clock.now_ms())
+        unsent = unsent_outcome(invocation, self._store.clock.now_ms())
+        if unsent is not None:
+            invocation.attempt -= 1  # the one that is not made
+        return unsent
 
     def _ended(self, invocation: Invocation, outcome: Outcome, sent_at_s: float) -> None:
         self._fired += 1
@@ -229,7 +234,19 @@ class Worker:
             late_ms = max(0, late_us // 1000)
             self._lateness.note(late_ms)
         self.tally.note(invocation, outcome, late_ms)
-        self._acks.add(Ack(invocation, outcome, late_ms))
+        again_ms = None
+        if invocation.request.retries:
+            again_ms = self._again_ms(invocation, outcome, sent_at_s)
+        self._acks.add(Ack(invocation, outcome, late_ms, again_ms))
+
+    def _again_ms(self, invocation: Invocation, outcome: Outcome, sent_at_s: float) -> int | None:
+        return next_attempt_at_ms(
+            invocation,
+            outcome,
+            sent=sent_at_s != NOT_SENT,
+            now_ms=self._store.clock.now_ms(),
+            chance=random.random(),  # noqa: S311  # nobody is to guess it, nor harmed who does
+        )
 
     def _unsure(self, invocation: Invocation) -> None:
         """Nothing of it was sent, and its lease may have ended, or what to sign it with may be

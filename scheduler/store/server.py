@@ -21,6 +21,7 @@ from scheduler.store.failures import never_sent, translated
 from scheduler.store.line import Argument, Lines, OwnLines, packed
 from scheduler.store.routes import Cluster, Routes
 from scheduler.store.script import Script
+from scheduler.store.secrecy import Secrecy
 
 T = TypeVar("T")
 _log = structlog.get_logger(__name__)
@@ -39,11 +40,20 @@ class Server:
     """Runs scripts and reads. What it raises is a StoreError, always.
 
     `routed`: there is more than one server behind it, and one may be away while others are not.
+    `secrecy` seals what must not lie there in clear, for whoever sends it and reads it.
     `plain_lua` is for a server that does not know the `#!lua` line.
     """
 
-    def __init__(self, client: Client, *, wait_replicas: int = 0, plain_lua: bool = False) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        wait_replicas: int = 0,
+        plain_lua: bool = False,
+        secrecy: Secrecy | None = None,
+    ) -> None:
         self._client = client
+        self.secrecy = secrecy or Secrecy()
         self.wait_replicas = wait_replicas
         self._refusing = False
         self.reads_made = 0

@@ -34,6 +34,7 @@ from scheduler.store.schedules.cancellations import Canceller
 from scheduler.store.schedules.failed import Failed
 from scheduler.store.schedules.replays import Replayer
 from scheduler.store.schedules.schedules import Schedules
+from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Server
 
 _OLDEST_SERVER = (7, 0)
@@ -48,7 +49,10 @@ class Store:
         self.clock = StoreClock()
         self.uptime_s = 0  # of the server, when it was inspected
         self.server = server = Server(
-            client, wait_replicas=settings.wait_replicas, plain_lua=plain_lua
+            client,
+            wait_replicas=settings.wait_replicas,
+            plain_lua=plain_lua,
+            secrecy=Secrecy(settings.secret_key),
         )
         self._kept = kept = Retention.of(settings)
         self.shards = Shards(server, settings.shards)
@@ -104,6 +108,7 @@ class Store:
     async def start(self) -> None:
         """Reads what must be known before the first use. Safe to repeat."""
         await self.shards.read()
+        await self.server.secrecy.agree(self.client)
         await self.tick()
 
     async def ping(self) -> None:

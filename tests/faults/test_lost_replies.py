@@ -167,3 +167,21 @@ def test_under_load_many_lost_replies_still_do_everything_once(
     assert Counter(each.schedule_id for each in receiver.requests) == Counter(ids)
     assert len(customer.log(status="completed")) == len(customer.log()) == CREDITS
     assert customer.credits() == 0
+
+
+def test_an_attempt_whose_records_reply_is_lost_is_recorded_once_and_made_again(
+    customer: Customer, proxy: DroppingProxy, receiver: Receiver
+) -> None:
+    target = receiver.answer("/hook", status=503)
+    retries = {"retries": 2, "retryDelays": ["1s"]}
+    warm = customer.schedule(target, **retries)
+    until(lambda: customer.log(status="retrying"), "the first attempt recorded")
+    customer.cancel(warm)
+    proxy.drop_reply(script("claims/retry"), times=2)
+    schedule_id = customer.schedule(target, **retries)
+    entry = customer.outcome(schedule_id)
+    assert (entry["status"], entry["attempt"]) == ("failed", 3)
+    statuses = Counter(each["status"] for each in customer.entries_of(schedule_id))
+    assert statuses == {"retrying": 2, "failed": 1}
+    sent = [each for each in receiver.at("/hook") if each.schedule_id == schedule_id]
+    assert [each.headers["postdate-attempt"] for each in sent] == ["1", "2", "3"]

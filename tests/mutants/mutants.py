@@ -39,6 +39,27 @@ MUTANTS = (
         ("tests/scheduler/test_repeated.py",),
     ),
     Mutant(
+        "a cancelled body goes on counting",
+        STORE + "schedules/cancel.lua",
+        "redis.call('HINCRBY', account, 'bytes', #ARGV[11] - #stored[1])\n",
+        "",
+        ("tests/scheduler/test_quota.py",),
+    ),
+    Mutant(
+        "what has ended is never taken off the count",
+        STORE + "schedules/create.lua",
+        "      settle(base, account.over)\n",
+        "      redis.call('PING')\n",
+        ("tests/scheduler/test_quota.py",),
+    ),
+    Mutant(
+        "a dead letter that was replayed counts as long as before",
+        STORE + "schedules/weight.inc.lua",
+        "    note_expiring(base, -bytes, before_ms)\n    note_expiring(base, bytes, at_ms)\n",
+        "",
+        ("tests/scheduler/test_quota.py",),
+    ),
+    Mutant(
         "an index is trimmed to its newest",
         STORE + "log/append.inc.lua",
         "'MINID', '~', math.max(0, first - 1), id,",
@@ -408,6 +429,28 @@ MUTANTS = (
         "if data == self._known and self._is_clear and ",
         "if data == self._known and ",
         ("tests/worker/test_wire_bytes.py",),
+    ),
+    Mutant(
+        "an address of this machine is gone to",
+        "worker/guard.py",
+        "return not self._destinations.opens(address) and self._is_own(text)",
+        "return False",
+        ("tests/worker/test_guard.py",),
+    ),
+    Mutant(
+        "what cannot be asked for is taken for another's",
+        "worker/guard.py",
+        "        except OSError:  # nobody could be asked whose it is\n"
+        "            return _none(Failure.UNRESOLVED)\n",
+        "        except OSError:\n            return _Found((host,), None)\n",
+        ("tests/worker/test_guard.py",),
+    ),
+    Mutant(
+        "a customer learns which names there are inside",
+        "worker/outcome.py",
+        "return Failure.NO_DESTINATION if failure in hidden else failure",
+        "return failure",
+        ("tests/worker/test_firer.py",),
     ),
     Mutant(
         "a resolver that stumbles takes an answer back",

@@ -11,6 +11,7 @@ from scheduler.errors import NotFound, TooManySecrets
 from scheduler.models import Plan
 from scheduler.store import keys
 from scheduler.store.accounts.signing import MOST_LIVE
+from scheduler.store.script import Script
 from tests.scheduler.losses import COMMAND, REPLY, losing
 from tests.scheduler.scene import Scene
 
@@ -67,6 +68,18 @@ async def test_secrets_of_many_come_in_one_go_and_of_nobody_none(scene: Scene) -
         await scene.store.signing.secrets(nobody)
     with pytest.raises(NotFound):
         await scene.store.signing.rotate(nobody, 0)
+
+
+async def test_a_secret_may_have_any_byte(scene: Scene) -> None:
+    every = bytes(range(256))
+    arguments = ("x", "sec_x", every, 60_000, 3)
+    script = Script("accounts/signing_rotate")
+    key = keys.account(scene.account_id)
+    _, after = await scene.store.server.run(script, key, arguments)
+    assert after[0].startswith(b"sec_x ")
+    assert after[0].endswith(b" 0 " + every)
+    _, after = await scene.store.server.run(script, key, ("y", "sec_y", b"", 60_000, 3))
+    assert after[1].endswith(b" " + every)
 
 
 @pytest.mark.time_passes

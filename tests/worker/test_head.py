@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from worker.head import MAX_HEAD_BYTES, MAX_HEADERS, Head, weigh
+from worker.head import MAX_HEAD_BYTES, MAX_HEADERS, Head, retry_after, weigh
 
 INTERIM = b"HTTP/1.1 103 Early Hints\r\nContent-Length: 0\r\n\r\n"
 
@@ -43,3 +43,27 @@ def test_caps(more: int, too_large: bool) -> None:
 def test_a_head_that_is_not_there() -> None:
     with pytest.raises(ValueError):
         weigh(bytearray(INTERIM), 1)
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        (b"", ""),
+        (b"Retry-After: 120\r\n", "120"),
+        (b"A: b\r\nretry-AFTER :  120 \t\r\n", "120"),
+        (b"Retry-After: Fri, 20 Nov 2026 08:00:30 GMT\r\n", "Fri, 20 Nov 2026 08:00:30 GMT"),
+        (b"Retry-After: 1\r\nRetry-After: 2\r\n", "1"),
+        (b"X-Retry-After: 2\r\n", ""),
+        (b"X: Retry-After: 2\r\n", ""),
+        (b"Retry-After:\r\n", ""),
+        (b"Retry-After: " + b"1" * 65 + b"\r\n", ""),
+        (b"Retry-After: \xff\r\n", "ÿ"),
+    ],
+)
+@pytest.mark.parametrize("interims", [0, 2])
+def test_a_head_says_when_to_come_back(headers: bytes, expected: str, interims: int) -> None:
+    early = INTERIM.replace(b"\r\n\r\n", b"\r\nRetry-After: 9\r\n\r\n")
+    head = early * interims + b"HTTP/1.1 503 No\r\n" + headers + b"\r\n"
+    body = b"\r\nRetry-After: 3\r\n\r\n"
+    assert retry_after(head + body, interims) == expected
+    assert retry_after(bytearray(head + body), interims) == expected

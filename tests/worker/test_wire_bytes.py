@@ -299,3 +299,30 @@ def test_chunks_count_as_well_as_bytes() -> None:
     assert not ends.noted
     wire.data_received(b"1\r\nx\r\n" * (MAX_LINES // 2 + 1))
     assert ends.noted == DONE
+
+
+def said_again(*answers: bytes, size: int = 10_000) -> list[str]:
+    """What a wire tells of Retry-After, answer by answer on one connection."""
+    wire, _ = wired()
+    told = []
+    for said in answers:
+        ends = Ends()
+        wire.send(ends, b"request", False)
+        for at in range(0, len(said), size):
+            wire.data_received(said[at : at + size])
+        assert len(ends.noted) == 1
+        told.append(wire.retry_after)
+    return told
+
+
+@pytest.mark.parametrize("size", [3, 10_000])
+def test_a_retry_after_belongs_to_its_answer(size: int) -> None:
+    def answer(status: int, headers: bytes = b"") -> bytes:
+        return b"HTTP/1.1 %d X\r\nContent-Length: 0\r\n%b\r\n" % (status, headers)
+
+    asking = answer(503, b"Retry-After: 7\r\n")
+    slow = answer(429, b"Retry-After: 8\r\n")
+    other = answer(500, b"Retry-After: 9\r\n")
+    fine, busy = answer(200), answer(503)
+    told = said_again(asking, asking, fine, fine, slow, busy, other, asking, size=size)
+    assert told == ["7", "7", "", "", "8", "", "", "7"]

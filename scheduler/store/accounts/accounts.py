@@ -96,7 +96,7 @@ class Accounts:
             raise EmailTaken(f"{address} belongs to another account already.")
         shard, local = _parts(account_id, "acc")
         arguments: list[Argument] = [local, ids.new_operation(), name, plan, credits, address]
-        arguments += (int(operator), self._retention.log_ms, *new_secret())
+        arguments += (int(operator), self._retention.log_ms, *new_secret(self._server.secrecy))
         made = await self._server.repeated(
             lambda: self._server.write(_CREATE, keys.shard(shard), arguments)
         )

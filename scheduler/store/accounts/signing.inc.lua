@@ -6,5 +6,6 @@ local function secret_parts(entry)
 end
 
 local function secret_entry(id, created, until_ms, secret)
-  return string.format('%s %.0f %.0f %s', id, created, until_ms, secret)
+  -- Not all in one format, which ends a secret at its first zero byte.
+  return id .. string.format(' %.0f %.0f ', created, until_ms) .. secret
 end

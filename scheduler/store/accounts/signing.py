@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import base64
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from scheduler import ids
-from scheduler.errors import NotFound, TooManySecrets
+from scheduler.errors import NotFound, TooManySecrets, Unreadable
 from scheduler.models import SigningSecret
 from scheduler.store import keys
 from scheduler.store.clock import StoreClock
+from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Script, Server
 
 MOST_LIVE = 3
@@ -40,25 +41,36 @@ class Signing:
 
     def __init__(self, server: Server, clock: StoreClock) -> None:
         self._server = server
+        self._secrecy = server.secrecy
         self._clock = clock
 
     async def secrets(self, account_id: str) -> list[SigningSecret]:
-        """Those that are good at this moment, the newest first. Raises NotFound."""
+        """Those that are good at this moment, the newest first. Raises NotFound, Unreadable."""
         found = await self.secrets_of([account_id])
         if account_id not in found:
             raise NotFound(f"There is no account {account_id}.")
-        return self._live(found[account_id])
+        secrets = found[account_id]
+        if isinstance(secrets, Unreadable):
+            raise secrets
+        return self._live(secrets)
 
-    async def secrets_of(self, account_ids: Collection[str]) -> dict[str, list[SigningSecret]]:
+    async def secrets_of(
+        self, account_ids: Collection[str]
+    ) -> dict[str, list[SigningSecret] | Unreadable]:
         """All secrets of these accounts, the newest first, in one round trip; what has ended may be
-        among them. Accounts that are not there have none and are left out."""
+        among them. Accounts that are not there have none and are left out; one whose secrets cannot
+        be read is no matter of the others."""
         commands = [("LRANGE", keys.account(each) + keys.SIGNING, 0, -1) for each in account_ids]
         replies = await self._server.reads(commands)
-        found = {}
+        found: dict[str, list[SigningSecret] | Unreadable] = {}
         for account_id, entries in zip(account_ids, replies, strict=True):
             stored = entries or await self._ensured(account_id)
-            if stored:
-                found[account_id] = [_secret(each) for each in stored]
+            if not stored:
+                continue
+            try:
+                found[account_id] = self._secrets(stored)
+            except Unreadable as error:
+                found[account_id] = error
         return found
 
     async def rotate(self, account_id: str, keep_ms: int, operation: str | None = None) -> Rotated:
@@ -69,7 +81,7 @@ class Signing:
         """
         arguments = (
             operation or ids.new_operation(),
-            *new_secret(),
+            *new_secret(self._secrecy),
             keep_ms,
             MOST_LIVE,
         )
@@ -80,31 +92,34 @@ class Signing:
             raise NotFound(f"There is no account {account_id}.")
         if code == _TOO_MANY:
             raise TooManySecrets(MOST_LIVE)
-        return Rotated(self._live([_secret(each) for each in stored]), code == _DONE_BEFORE)
+        return Rotated(self._live(self._secrets(stored)), code == _DONE_BEFORE)
+
+    def _secrets(self, entries: Sequence[bytes]) -> list[SigningSecret]:
+        return [_secret(each, self._secrecy) for each in entries]
 
     def _live(self, found: list[SigningSecret]) -> list[SigningSecret]:
         now_ms = self._clock.now_ms()
         return [each for each in found if each.is_good_at(now_ms)]
 
     async def _ensured(self, account_id: str) -> list[bytes]:
-        arguments = new_secret()
+        arguments = new_secret(self._secrecy)
         stored: list[bytes] = await self._server.repeated(
             lambda: self._server.write(_ENSURE, keys.account(account_id), arguments)
         )
         return stored
 
 
-def new_secret() -> tuple[str, bytes]:
+def new_secret(secrecy: Secrecy) -> tuple[str, bytes]:
     """The id of a new secret, and the secret as it is stored."""
     secret = base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
-    return ids.new_signing_secret_id(), f"whsec_{secret}".encode()
+    return ids.new_signing_secret_id(), secrecy.seal(f"whsec_{secret}".encode())
 
 
-def _secret(entry: bytes) -> SigningSecret:
+def _secret(entry: bytes, secrecy: Secrecy) -> SigningSecret:
     secret_id, created, until, secret = entry.split(b" ", 3)
     return SigningSecret(
         secret_id=secret_id.decode(),
-        secret=secret.decode(),
+        secret=secrecy.open(secret).decode(),
         created_at_ms=int(created),
         expires_at_ms=int(until) or None,
     )

@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from scheduler import ids
-from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable
+from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable, Unreadable
 from scheduler.models import Delivery, Invocation
 from scheduler.store import keys
 from scheduler.store.apart import Apart
@@ -26,7 +26,8 @@ from scheduler.store.claims.recorded import (
 from scheduler.store.clock import StoreClock
 from scheduler.store.line import Argument, Commands
 from scheduler.store.retention import Retention
-from scheduler.store.schedules.stored import unpack_attempt, unpack_request
+from scheduler.store.schedules.stored import open_request, unpack_attempt
+from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Script, Server
 
 _REALIGNED_AT_ONCE = 500
@@ -259,7 +260,7 @@ class Claims:
         reading, until_s, claim = self._clock.readings, asked_s + lease_ms / 1000, str(token)
         found: list[Invocation] = []
         for part in parts:
-            found += _invocations(shard, claim, until_s, part)
+            found += _invocations(shard, claim, until_s, part, self._server.secrecy)
         next_look_ms = None if look == b"-1" else float(look)
         full = next_look_ms is not None and next_look_ms <= now_us / 1000 + ahead_ms
         return Batch(found, next_look_ms, full, reading)
@@ -322,7 +323,9 @@ def _looks_at(shards: tuple[int, ...], *, with_time: bool) -> Commands:
     return Commands(commands)
 
 
-def _invocations(shard: int, token: str, until_s: float, part: list[Any]) -> list[Invocation]:
+def _invocations(
+    shard: int, token: str, until_s: float, part: list[Any], secrecy: Secrecy
+) -> list[Invocation]:
     """What was claimed of one account."""
     account, rows, later = part
     account_id = ids.account_id(shard, account.decode())
@@ -332,9 +335,9 @@ def _invocations(shard: int, token: str, until_s: float, part: list[Any]) -> lis
         schedule_id, packed = "sch_" + rows[place].decode(), rows[place + 1]
         attempt, before = attempts.get(place // 2, _FIRST)
         try:
-            request = unpack_request(packed)
+            request = open_request(packed, secrecy)
             retry = unpack_attempt(before) if before else None
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, Unreadable) as error:
             # It stays under its lease, for a worker that can read it: during an upgrade there may
             # be one.
             _log.error("a request cannot be read", schedule=schedule_id, error=str(error))

@@ -15,6 +15,7 @@ from scheduler.models import Status
 from scheduler.store import keys
 from scheduler.store.client import Client
 from scheduler.store.failures import translated
+from scheduler.store.operators.unreadable import unreadable_requests, unreadable_secrets
 from scheduler.store.operators.weights import Weights
 from scheduler.store.retention import Retention
 from scheduler.store.schedules.stored import ended_at_ms, ended_status, unpack_attempt
@@ -105,6 +106,7 @@ async def _all(client: Client, server: Server, shards: int, kept: Retention) -> 
             if not owner.leaving:
                 await weights.begin(owner.account_id)
             found += [each async for each in _account(client, server, shard, owner, kept)]
+            found += await unreadable_secrets(server, owner.account_id)
     found += [each async for each in _schedules(client, server, owners, kept, weights)]
     found += await weights.faults()
     return list(dict.fromkeys(found))
@@ -222,6 +224,8 @@ async def _schedules(
             if not owner.leaving:
                 await weights.add(owner.account_id, schedules)
                 for sentence in await _inspect(server, owner, schedules, kept):
+                    yield sentence
+                for sentence in await unreadable_requests(server, owner.account_id, schedules):
                     yield sentence
 
 

@@ -114,7 +114,8 @@ class Canceller:
         for schedule, packed in group:
             name, request = schedule.schedule_id, schedule.request
             logged = pack_entry(entry(name, request, None))
-            arguments += (ids.local(name), packed, *stored.pack_cancelled(request))
+            ending = stored.seal_cancelled(request, self._server.secrecy)
+            arguments += (ids.local(name), packed, *ending)
             arguments += (logged, *url_place(request.url))
         account = keys.account(account_id)
         codes = await self._server.repeated(

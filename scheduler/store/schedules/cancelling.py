@@ -11,6 +11,7 @@ from scheduler.store.line import Argument
 from scheduler.store.log.entries import entry, pack_chunk, url_place
 from scheduler.store.retention import Retention
 from scheduler.store.schedules import stored
+from scheduler.store.secrecy import Secrecy
 
 
 class Cancelled(NamedTuple):
@@ -26,11 +27,11 @@ class Cancelled(NamedTuple):
 
 
 def cancelling(
-    schedule_id: str, operation: str, found: stored.Fields, kept: Retention
+    schedule_id: str, operation: str, found: stored.Fields, kept: Retention, secrecy: Secrecy
 ) -> list[Argument]:
     """Of a schedule as it was read: what `stop.lua` is told if it was attempted, else `cancel.lua`;
     they say in which order."""
-    request = stored.unpack_request(found.packed)
+    request = stored.open_request(found.packed, secrecy)
     what: list[Argument] = [ids.local(schedule_id), operation]
     if found.attempt:
         retry = stored.unpack_attempt(found.attempt)
@@ -41,7 +42,7 @@ def cancelling(
         what += (response_ms, kept.schedule_ms, kept.log_ms, kept.log_entries, kept.seconds_ms)
         what += (kept.failed_kept_ms, kept.failed_ms, kept.failed_most)
         return what + buckets_of(response_ms, retry.lateness_ms)
-    outcome, kept_of_it = stored.pack_cancelled(request)
+    outcome, kept_of_it = stored.seal_cancelled(request, secrecy)
     what += (found.packed, outcome, kept.schedule_ms, kept.log_ms, kept.log_entries)
     what += (pack_chunk([entry(schedule_id, request, None)]), *url_place(request.url), kept_of_it)
     return what

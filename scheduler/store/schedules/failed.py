@@ -12,6 +12,7 @@ from scheduler.store.retention import Retention
 from scheduler.store.schedules import stored
 from scheduler.store.schedules.listing import SchedulePage, Selection
 from scheduler.store.schedules.reading import CHUNK_BYTES, read_on
+from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Script, Server
 
 _FIELDS_PER_ROW = 4
@@ -62,10 +63,10 @@ class Failed:
             lambda: self._server.run(_PAGE, keys.account(account_id), arguments)
         )
         read_bytes = sum(map(len, values[2::_FIELDS_PER_ROW]))
-        return _schedules(values, more == b"1", stretch), read_bytes
+        return _schedules(values, more == b"1", stretch, self._server.secrecy), read_bytes
 
 
-def _schedules(values: list[bytes], more: bool, stretch: Span) -> Found[Schedule]:
+def _schedules(values: list[bytes], more: bool, stretch: Span, secrecy: Secrecy) -> Found[Schedule]:
     """A reply, cut where the stretch ends."""
     entries: list[tuple[Place, Schedule]] = []
     place = stretch.after
@@ -74,7 +75,7 @@ def _schedules(values: list[bytes], more: bool, stretch: Span) -> Found[Schedule
         if stretch.past_end(place.ms):
             return Found(entries, None)
         if packed:
-            request = stored.unpack_request(packed)
+            request = stored.open_request(packed, secrecy)
             schedule_id = ids.schedule_id(place.tie)
             entries.append((place, stored.schedule(schedule_id, request, outcome)))
     return Found(entries, place if more else None)

@@ -11,6 +11,7 @@ from scheduler.models import Schedule
 from scheduler.store import keys
 from scheduler.store.log.timeline import Found, Place, Span
 from scheduler.store.schedules import stored
+from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Argument, Script, Server
 
 # How many members one page may look at, and how many one round trip brings; and how many bytes of
@@ -65,12 +66,13 @@ async def read_by_id(
         arguments: list[Argument] = [CHUNK_BYTES, *wanted]
         flat = await server.repeated(partial(server.run, _READ, account, arguments))
         rows = zip(schedule_ids[read:], *(flat[n::_FIELDS] for n in range(_FIELDS)), strict=False)
-        found = [_stored(*row) for row in rows]
+        found = [_stored(server.secrecy, *row) for row in rows]
         read += len(found)
         yield found
 
 
 def _stored(
+    secrecy: Secrecy,
     schedule_id: str,
     packed: bytes | None,
     outcome: bytes | None,
@@ -79,6 +81,6 @@ def _stored(
 ) -> Stored | None:
     if packed is None:
         return None
-    request = stored.unpack_request(packed)
+    request = stored.open_request(packed, secrecy)
     found = stored.schedule(schedule_id, request, outcome, replay, attempt=attempt)
     return Stored(found, packed)

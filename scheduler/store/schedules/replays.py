@@ -239,7 +239,7 @@ class Replayer:
         arguments += (len(kept.quotas) // 2, *kept.quotas)
         for original, schedule_id, request in zip(_sent(what), new, what.requests, strict=True):
             arguments += (ids.local(original), ids.local(schedule_id))
-            arguments += (request.trigger_at_ms, stored.pack_request(request))
+            arguments += (request.trigger_at_ms, stored.seal_request(request, self._server.secrecy))
         return arguments
 
 

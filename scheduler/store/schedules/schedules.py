@@ -63,6 +63,7 @@ class Schedules:
 
     def __init__(self, server: Server, clock: StoreClock, retention: Retention) -> None:
         self._server = server
+        self._secrecy = server.secrecy
         self._clock = clock
         self._retention = retention
         self._unended = Unended(server)
@@ -102,7 +103,7 @@ class Schedules:
         arguments: list[Argument] = [account, *kept_with(once, new[0]), len(requests)]
         weight = len(requests)
         for schedule_id, each in zip(new, requests, strict=True):
-            packed = stored.pack_request(each)
+            packed = stored.seal_request(each, self._secrecy)
             arguments += (ids.local(schedule_id), each.trigger_at_ms, packed)
             weight += len(packed) // _BYTES_LIKE_ONE_MORE
         reply = await self._creator(shard).submit(_Group(arguments, weight))
@@ -139,7 +140,7 @@ class Schedules:
         found = await self._stored(account_id, schedule_id)
         return stored.schedule(
             schedule_id,
-            stored.unpack_request(found.packed),
+            stored.open_request(found.packed, self._secrecy),
             found.outcome,
             found.replay,
             attempt=found.attempt,
@@ -189,11 +190,12 @@ class Schedules:
         shard, account = keys.parts(account_id)
         for _ in range(_MOST_CHANGES_MET):
             packed = (await self._stored(account_id, schedule_id)).packed
-            before = stored.unpack_request(packed)
+            before = stored.open_request(packed, self._secrecy)
             request = changed(before)
             moved = request.trigger_at_ms != before.trigger_at_ms
             arguments: list[Argument] = [account, ids.local(schedule_id), operation, packed]
-            arguments += (stored.pack_request(request), request.trigger_at_ms if moved else "")
+            arguments.append(stored.seal_request(request, self._secrecy))
+            arguments.append(request.trigger_at_ms if moved else "")
             arguments += self._retention.quotas
             code, said = await self._written(_CHANGE, keys.shard(shard), arguments)
             if code == _DONE:
@@ -212,7 +214,7 @@ class Schedules:
         for _ in range(_MOST_CHANGES_MET):
             found = await self._stored(account_id, schedule_id)
             script = _STOP if found.attempt else _CANCEL
-            arguments = cancelling(schedule_id, operation, found, self._retention)
+            arguments = cancelling(schedule_id, operation, found, self._retention, self._secrecy)
             code, credits, outcome = await self._written(
                 script, keys.account(account_id), arguments
             )

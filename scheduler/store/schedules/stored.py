@@ -1,9 +1,10 @@
 """How a schedule looks in the store: msgpack, opaque to the scripts but for its status.
 
-`r` is the request. `o`, once it has ended, is the moment (six bytes, ms, by the server) and then
-the outcome; `a`, once it was replayed, the schedule that was made of it. `n`, from an attempt that
-is to be made again until it ends, is that attempt: the moment in the same way, when the next one is
-due in six bytes more, and then what it came to. When it was created is not stored: its id tells it.
+`r` is the request, sealed if there is a key for it. `o`, once it has ended, is the moment (six
+bytes, ms, by the server) and then the outcome; `a`, once it was replayed, the schedule that was
+made of it. `n`, from an attempt that is to be made again until it ends, is that attempt: the moment
+in the same way, when the next one is due in six bytes more, and then what it came to. When it was
+created is not stored: its id tells it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from scheduler.models import (
     Schedule,
     Status,
 )
+from scheduler.store.secrecy import Secrecy
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_request = msgspec.msgpack.Decoder(Request).decode
@@ -78,6 +80,16 @@ _decode_attempt = msgspec.msgpack.Decoder(_StoredAttempt).decode
 _DEFAULTS = Request.__struct_defaults__
 
 
+def seal_request(request: Request, secrecy: Secrecy) -> bytes:
+    """What is stored of a request."""
+    return secrecy.seal(pack_request(request))
+
+
+def open_request(sealed: bytes, secrecy: Secrecy) -> Request:
+    """The request of what is stored. Raises Unreadable."""
+    return unpack_request(secrecy.open(sealed))
+
+
 def pack_request(request: Request) -> bytes:
     """What is left out at the end is left out of the array too."""
     usual = request.delivery is Delivery.AT_LEAST_ONCE and request.method_given
@@ -94,13 +106,13 @@ def pack_request(request: Request) -> bytes:
     return _encode(values)
 
 
-def pack_cancelled(request: Request) -> tuple[bytes, bytes]:
+def seal_cancelled(request: Request, secrecy: Secrecy) -> tuple[bytes, bytes]:
     """The outcome of a cancellation, and what is kept of the request: nobody will fire it, and a
     body of a quarter of a megabyte would lie there for no credit."""
     if request.body is None:
-        return CANCELLATION, pack_request(request)
+        return CANCELLATION, seal_request(request, secrecy)
     kept = msgspec.structs.replace(request, body=None, body_kind=BodyKind.JSON)
-    return CANCELLATION_WITH_BODY, pack_request(kept)
+    return CANCELLATION_WITH_BODY, seal_request(kept, secrecy)
 
 
 def unpack_request(packed: bytes) -> Request:

@@ -11,6 +11,7 @@ from scheduler.store import keys
 from scheduler.store.log.timeline import WAITING, Found, Place, Span
 from scheduler.store.schedules import stored
 from scheduler.store.schedules.reading import CHUNK_BYTES, read_on
+from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Script, Server
 
 _FIELDS_PER_ROW = 4
@@ -41,7 +42,7 @@ class Unended:
         arguments = (after.ms, tie, int(span.down), most, CHUNK_BYTES)
         replies = await self._server.run(_PAGE, keys.account(account_id), arguments)
         sets = [
-            _schedules(values, more == b"1", span, executing=held)
+            _schedules(values, more == b"1", span, self._server.secrecy, executing=held)
             for (values, more), held in zip(replies, (False, True), strict=True)
         ]
         stop = span.nearest(each.reached for each in sets)
@@ -52,7 +53,9 @@ class Unended:
         return Found(entries, stop), sum(map(len, packed))
 
 
-def _schedules(values: list[bytes], more: bool, span: Span, *, executing: bool) -> Found[Schedule]:
+def _schedules(
+    values: list[bytes], more: bool, span: Span, secrecy: Secrecy, *, executing: bool
+) -> Found[Schedule]:
     """One set's reply, cut where the span ends."""
     entries: list[tuple[Place, Schedule]] = []
     place = span.after
@@ -61,7 +64,7 @@ def _schedules(values: list[bytes], more: bool, span: Span, *, executing: bool) 
         if span.past_end(place.ms):
             return Found(entries, None)
         if packed:
-            request = stored.unpack_request(packed)
+            request = stored.open_request(packed, secrecy)
             schedule = stored.schedule(
                 ids.schedule_id(place.tie), request, attempt=attempt, executing=executing
             )

@@ -81,6 +81,9 @@ def _make_valid(payload: dict[str, Any]) -> None:
     # Schemathesis tries what it has found in answers, and not every moment there is a good one.
     if payload.get("triggerAt") and not _SOONEST <= payload["triggerAt"] <= _LATEST:
         payload["triggerAt"] = _LATEST
+    if payload.get("retryDelays") is not None:
+        payload["retryDelays"] = ["1s", "7d"]
+        payload.setdefault("retries", 3)
     _say_when_once(payload)
     bodies = [name for name in _BODIES if payload.get(name) is not None]
     for name in bodies[1:]:

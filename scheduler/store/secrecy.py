@@ -1,0 +1,99 @@
+"""Secrecy: what lies encrypted in the store, if the operator has given a key for it.
+
+Which keys something was encrypted with the store itself says (`pd:meta`), so that a process that
+lacks one of them refuses to start instead of meeting what it cannot read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from scheduler.errors import StoreMisconfigured, Unreadable
+from scheduler.store import keys
+from scheduler.store.connection import Client
+from scheduler.store.failures import translated
+
+# A byte that nothing which is stored in clear begins with: msgpack has no use for it.
+_MARK = b"\xc1"
+_ID_BYTES = 4
+_NONCE_BYTES = 12
+_HEAD_BYTES = len(_MARK) + _ID_BYTES + _NONCE_BYTES
+_FIELD = "key:"
+_KNOWN = b"postdate"
+
+
+class Secrecy:
+    """Seals by the first of its keys, opens by any. Without keys all is stored in clear.
+
+    AES-256-GCM-SIV: each key seals more than anybody stores, because a nonce that should come twice
+    gives nothing away but that two texts are the same.
+    """
+
+    def __init__(self, secret_keys: Sequence[bytes] = ()) -> None:
+        self._ciphers: dict[bytes, Any] = {}
+        if secret_keys:
+            # It takes its time to import, which those without a key do not need.
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV
+
+            self._ciphers = {_key_id(key): AESGCMSIV(key) for key in secret_keys}
+        self._first = next(iter(self._ciphers), None)
+
+    @property
+    def has_key(self) -> bool:
+        return self._first is not None
+
+    def seal(self, text: bytes) -> bytes:
+        """33 bytes longer than the text; without a key the text itself."""
+        if self._first is None:
+            return text
+        nonce = os.urandom(_NONCE_BYTES)
+        sealed: bytes = self._ciphers[self._first].encrypt(nonce, text, None)
+        return b"%b%b%b%b" % (_MARK, self._first, nonce, sealed)
+
+    def open(self, stored: bytes) -> bytes:
+        """What was sealed, or what was stored in clear. Raises Unreadable."""
+        if not stored.startswith(_MARK):
+            return stored
+        key_id = stored[len(_MARK) : len(_MARK) + _ID_BYTES]
+        cipher = self._ciphers.get(key_id)
+        if cipher is None:
+            raise Unreadable(f"It is encrypted with key {key_id.hex()}, which is not here")
+        from cryptography.exceptions import InvalidTag
+
+        try:
+            text: bytes = cipher.decrypt(
+                stored[_HEAD_BYTES - _NONCE_BYTES : _HEAD_BYTES], stored[_HEAD_BYTES:], None
+            )
+        except (InvalidTag, ValueError):
+            raise Unreadable("It is encrypted, and was changed or cut off since") from None
+        return text
+
+    async def agree(self, client: Client) -> None:
+        """Notes the key that is sealed by from now on. Raises StoreMisconfigured if a key is
+        missing that something in the store was sealed by. Safe to repeat."""
+        with translated():
+            if self._first is not None:
+                field = _FIELD + self._first.hex()
+                await client.hsetnx(keys.META, field, self.seal(_KNOWN))
+            stored: dict[bytes, bytes] = await client.hgetall(keys.META)
+        for name, known in stored.items():
+            if name.startswith(_FIELD.encode()):
+                self._refuse_unless_it_opens(name.decode().removeprefix(_FIELD), known)
+
+    def _refuse_unless_it_opens(self, key_id: str, known: bytes) -> None:
+        try:
+            self.open(known)
+        except Unreadable:
+            have = ", ".join(each.hex() for each in self._ciphers) or "none"
+            raise StoreMisconfigured(
+                f"The store has something that was encrypted with key {key_id}: put that key in"
+                f" POSTDATE_SECRET_KEY, behind the newer ones (it has {have})."
+            ) from None
+
+
+def _key_id(key: bytes) -> bytes:
+    """How a key is called where it must not be told."""
+    return hashlib.sha256(b"postdate key " + key).digest()[:_ID_BYTES]

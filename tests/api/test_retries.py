@@ -1,0 +1,166 @@
+"""What a schedule may say of retries, and what is seen of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scheduler.models import Outcome, Status
+from scheduler.store.claims.claims import Ack
+from tests.api.conftest import Api, past
+
+UNAVAILABLE = Outcome(Status.FAILED, 503, 12, "Service Unavailable")
+
+
+async def retried(api: Api, wait_ms: int = 60_000, **fields: Any) -> str:
+    """One whose first attempt has failed."""
+    schedule_id = await api.create_id(triggerAt=past(), **({"retries": 3} | fields))
+    held = await api.claim()
+    due_ms = api.store.clock.now_ms() + wait_ms
+    acks = [Ack(each, UNAVAILABLE, 1, due_ms) for each in held]
+    await api.store.claims.ack(held[0].shard, acks)
+    return schedule_id
+
+
+async def shown(api: Api, schedule_id: str) -> dict[str, Any]:
+    return dict((await api.client.get(f"/schedule/{schedule_id}")).json())
+
+
+@pytest.mark.parametrize(
+    ("fields", "retries", "delays"),
+    [
+        ({}, 0, None),
+        ({"retries": None, "retryDelays": None}, 0, None),
+        ({"retries": 0}, 0, None),
+        ({"retries": 20}, 20, None),
+        ({"retries": 1, "retryDelays": ["1s"]}, 1, ["1s"]),
+        ({"retries": 0, "retryDelays": ["7d"]}, 0, ["7d"]),
+        (
+            {"retries": 5, "retryDelays": ["90s", "1500ms", "1.5h", "24h"]},
+            5,
+            ["1m30s", "1s500ms", "1h30m", "1d"],
+        ),
+        ({"retries": 2, "retryDelays": ["10s"] * 20}, 2, ["10s"] * 20),
+    ],
+)
+async def test_what_is_asked_for_comes_back(
+    api: Api, fields: dict[str, Any], retries: int, delays: list[str] | None
+) -> None:
+    found = await shown(api, await api.create_id(**fields))
+    assert (found["retries"], found["retryDelays"]) == (retries, delays)
+    assert (found["attempts"], found["nextAttemptAt"]) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "message"),
+    [
+        ({"retries": -1}, "retries", "It must be from 0 to 20."),
+        ({"retries": 21}, "retries", "It must be from 0 to 20."),
+        ({"retries": 10**30}, "retries", "It must be from 0 to 20."),
+        ({"retries": 1.5}, "retries", "It must be a whole number."),
+        ({"retries": "5"}, "retries", "It must be a whole number."),
+        ({"retries": True}, "retries", "It must be a whole number."),
+        ({"retryDelays": "10s"}, "retryDelays", "It must be an array of strings."),
+        ({"retryDelays": [10]}, "retryDelays", "It must be an array of strings."),
+        ({"retryDelays": [None]}, "retryDelays", "It must be an array of strings."),
+        ({"retryDelays": []}, "retryDelays", "It must have from 1 to 20 durations."),
+        ({"retryDelays": ["10s"] * 21}, "retryDelays", "It must have from 1 to 20 durations."),
+        ({"retryDelays": ["999ms"]}, "retryDelays", "Each must be from 1s to 7d."),
+        ({"retryDelays": ["10s", "7d1ms"]}, "retryDelays", "Each must be from 1s to 7d."),
+        (
+            {"retryDelays": ["10s", "soon"]},
+            "retryDelays",
+            "It must be a duration such as 250ms, 10s, 5m, 2h, 1h30m or 1d.",
+        ),
+    ],
+)
+async def test_what_breaks_a_rule_is_named(
+    api: Api, fields: dict[str, Any], field: str, message: str
+) -> None:
+    answer = await api.create(**({"retries": 1} | fields))
+    assert answer.status_code == 400
+    assert answer.json()["details"] == [{"field": field, "message": message}]
+    waiting = await api.create_id(retries=2)
+    answer = await api.client.patch(f"/schedule/{waiting}", json=fields)
+    assert answer.json()["details"] == [{"field": field, "message": message}]
+    assert (await shown(api, waiting))["retries"] == 2
+
+
+async def test_delays_without_retries_are_a_mistake(api: Api) -> None:
+    answer = await api.create(retryDelays=["10s"])
+    assert answer.status_code == 400
+    message = "It needs retries, which is 0 unless you ask for more."
+    assert answer.json()["details"] == [{"field": "retryDelays", "message": message}]
+    assert (await api.create(retryDelays=None)).status_code == 201
+
+
+async def test_each_item_of_a_batch_has_its_own(api: Api) -> None:
+    items = [
+        {"targetUrl": "https://example.com/", "triggerAt": past(), **fields}
+        for fields in ({"retries": 2}, {}, {"retries": 99})
+    ]
+    answer = await api.client.post("/schedule/batch", json={"schedules": items})
+    first, second, third = answer.json()["schedules"]
+    assert [(await shown(api, each["scheduleId"]))["retries"] for each in (first, second)] == [2, 0]
+    assert (third["code"], third["details"][0]["field"]) == (400, "retries")
+
+
+async def test_between_attempts_the_last_one_is_told_and_when_the_next_is(api: Api) -> None:
+    schedule_id = await retried(api)
+    found = await shown(api, schedule_id)
+    assert (found["status"], found["attempts"], found["statusCode"]) == ("scheduled", 1, 503)
+    assert (found["responseTimeMs"], found["errorMessage"]) == (12, "Service Unavailable")
+    assert found["executedAt"] < found["nextAttemptAt"]
+    assert (await api.client.get("/schedule")).json()["schedules"] == [found]
+    waiting, attempt = (await api.client.get("/stats/logs")).json()["logs"]
+    assert (waiting["status"], waiting["attempt"]) == ("scheduled", 1)
+    assert (attempt["status"], attempt["attempt"]) == ("retrying", 1)
+    assert attempt["executedAt"] == found["executedAt"]
+    for entry in (waiting, attempt):
+        assert entry["nextAttemptAt"] == found["nextAttemptAt"]
+    logs = (await api.client.get("/stats/logs", params={"status": "retrying"})).json()
+    assert logs["logs"] == [attempt]
+    usage = (await api.client.get("/stats")).json()
+    assert usage["totalInvocations"] == 0
+
+
+async def test_between_attempts_a_change_leaves_the_next_one_unless_it_says_when(
+    api: Api,
+) -> None:
+    schedule_id = await retried(api)
+    before = await shown(api, schedule_id)
+    changes = {"retries": 9, "retryDelays": ["2m"]}
+    answer = await api.client.patch(f"/schedule/{schedule_id}", json=changes)
+    assert answer.status_code == 200
+    assert answer.json() == before | changes
+    at = "2030-01-01T00:00:00.000Z"
+    answer = await api.client.patch(f"/schedule/{schedule_id}", json={"triggerAt": at})
+    assert answer.json() == before | changes | {"triggerAt": at, "nextAttemptAt": at}
+    assert await shown(api, schedule_id) == answer.json()
+    for null in ({"retries": None}, {"retryDelays": None}):
+        answer = await api.client.patch(f"/schedule/{schedule_id}", json=null)
+        assert answer.status_code == 200
+    assert (answer.json()["retries"], answer.json()["retryDelays"]) == (0, None)
+
+
+async def test_a_delete_between_attempts_stops_the_rest_without_a_refund(api: Api) -> None:
+    schedule_id = await retried(api)
+    left = await api.credits()
+    answer = await api.client.delete(f"/schedule/{schedule_id}")
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "scheduleId": schedule_id,
+        "status": "failed",
+        "creditsRemaining": left,
+        "message": "Stopped after 1 attempt; no credit was refunded",
+        "statusCode": 503,
+        "responseTimeMs": 12,
+        "errorMessage": "Service Unavailable",
+        "attempts": 1,
+    }
+    assert await api.credits() == left
+    found = await shown(api, schedule_id)
+    assert (found["status"], found["nextAttemptAt"], found["attempts"]) == ("failed", None, 1)
+    again = await api.client.delete(f"/schedule/{schedule_id}")
+    assert (again.status_code, again.json()["status"]) == (409, "failed")

@@ -1,0 +1,203 @@
+"""POSTDATE_SECRET_KEY: what is sent, and what it is signed with, lies encrypted in the store."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import AsyncIterator, Sequence
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.errors import SettingsError, StoreMisconfigured, Unreadable
+from scheduler.models import Plan, Request
+from scheduler.settings import Settings, from_environment
+from scheduler.store import Store, keys
+from scheduler.store.secrecy import Secrecy
+from tests.servers import ValkeyProcess
+
+OLD, NEW, OTHER = (letter * 32 for letter in (b"o", b"n", b"x"))
+REQUEST = Request(
+    2**41, "POST", "https://example.com/hook", {"Authorization": "Bearer hush"}, b'{"iban":"DE12"}'
+)
+
+
+class Stores:
+    """Opens stores on one server, with keys."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self.opened: list[Store] = []
+
+    async def open(self, *secret_keys: bytes) -> Store:
+        settings = Settings(redis_url=self._url, shards=1, secret_key=secret_keys)
+        store = await Store.open(settings)
+        self.opened.append(store)
+        return store
+
+
+@pytest.fixture
+async def stores(valkey: ValkeyProcess) -> AsyncIterator[Stores]:
+    stores = Stores(valkey.url)
+    yield stores
+    for store in stores.opened:
+        await store.aclose()
+
+
+async def account_of(store: Store) -> str:
+    return (await store.accounts.create("one", credits=9, plan=Plan.FREE)).account_id
+
+
+async def everything(store: Store) -> bytes:
+    """All that the server holds, as it would write it to disk."""
+    names = await store.client.keys("*")
+    return b"".join([await store.client.dump(name) or b"" for name in names])
+
+
+@given(st.binary(), st.sampled_from([(OLD,), (NEW, OLD), (OTHER, NEW, OLD)]))
+def test_what_was_sealed_is_opened_by_whoever_has_the_key(
+    text: bytes, others: Sequence[bytes]
+) -> None:
+    sealed = Secrecy([OLD]).seal(text)
+    assert len(sealed) == len(text) + 33
+    assert Secrecy(others).open(sealed) == text
+    assert text not in sealed or len(text) < 3
+    assert Secrecy([OLD]).seal(text) != sealed
+
+
+def test_what_was_changed_or_cut_off_is_told_and_not_taken() -> None:
+    secrecy = Secrecy([OLD])
+    sealed = secrecy.seal(b"text")
+    for place in range(len(sealed)):
+        broken = bytearray(sealed)
+        broken[place] ^= 1
+        if place == 0:
+            continue  # without its mark it is something in clear
+        with pytest.raises(Unreadable):
+            secrecy.open(bytes(broken))
+    for length in range(1, len(sealed)):
+        with pytest.raises(Unreadable):
+            secrecy.open(sealed[:length])
+    with pytest.raises(Unreadable, match="which is not here"):
+        Secrecy([NEW]).open(sealed)
+
+
+def test_without_a_key_all_is_as_it_was() -> None:
+    text = b"text"
+    assert Secrecy().seal(text) is text
+    assert Secrecy().open(text) is text
+    assert Secrecy([OLD]).open(text) is text
+
+
+async def test_nothing_secret_lies_in_the_store_in_clear(stores: Stores) -> None:
+    store = await stores.open(OLD)
+    account_id = await account_of(store)
+    schedule_id = await store.schedules.create(account_id, REQUEST)
+    [secret] = await store.signing.secrets(account_id)
+    rotated = await store.signing.rotate(account_id, 1000)
+    held = await everything(store)
+    for hidden in (b"hush", b"DE12", secret.secret.encode(), rotated.secrets[0].secret.encode()):
+        assert hidden not in held
+    assert b"whsec_" not in held
+    assert (await store.schedules.get(account_id, schedule_id)).request == REQUEST
+    assert await store.signing.secrets(account_id) == rotated.secrets
+    [listed] = (await store.schedules.page(account_id)).schedules
+    assert listed.request == REQUEST
+
+
+async def test_whatever_is_done_with_it_stays_sealed(stores: Stores) -> None:
+    store = await stores.open(OLD)
+    account_id = await account_of(store)
+    one, two = [await store.schedules.create(account_id, REQUEST) for _ in range(2)]
+    changed = msgspec.structs.replace(REQUEST, body=b'{"iban":"DE13"}', trigger_at_ms=1)
+    await store.schedules.change(account_id, one, lambda _: changed)
+    await store.schedules.cancel(account_id, two)
+    [invocation] = (await store.claims.claim(0, lease_ms=10_000, most=9)).invocations
+    assert invocation.request == changed
+    assert b"hush" not in await everything(store)
+    assert b"DE1" not in await everything(store)
+    assert await store.check() == []
+
+
+async def test_keys_are_rotated_by_putting_the_new_one_first(stores: Stores) -> None:
+    before = await stores.open(OLD)
+    account_id = await account_of(before)
+    old = await before.schedules.create(account_id, REQUEST)
+    # First where it only reads, so that nobody meets what it cannot read.
+    reading = await stores.open(OLD, NEW)
+    after = await stores.open(NEW, OLD)
+    new = await after.schedules.create(account_id, REQUEST)
+    for store in (reading, after):
+        for schedule_id in (old, new):
+            assert (await store.schedules.get(account_id, schedule_id)).request == REQUEST
+        assert len(await store.signing.secrets(account_id)) == 1
+        assert await store.check() == []
+
+
+@pytest.mark.parametrize("secret_keys", [(), (NEW,)])
+async def test_a_process_that_lacks_a_key_does_not_start(
+    stores: Stores, secret_keys: tuple[bytes, ...]
+) -> None:
+    await account_of(await stores.open(OLD))
+    with pytest.raises(StoreMisconfigured, match="put that key in POSTDATE_SECRET_KEY") as caught:
+        await stores.open(*secret_keys)
+    for key in (OLD, NEW):
+        assert b64encode(key).decode() not in str(caught.value)
+
+
+async def test_what_was_stored_before_there_was_a_key_is_read_on(stores: Stores) -> None:
+    clear = await stores.open()
+    account_id = await account_of(clear)
+    schedule_id = await clear.schedules.create(account_id, REQUEST)
+    store = await stores.open(OLD)
+    assert (await store.schedules.get(account_id, schedule_id)).request == REQUEST
+    assert await store.signing.secrets(account_id) == await clear.signing.secrets(account_id)
+    await store.schedules.change(
+        account_id, schedule_id, lambda each: msgspec.structs.replace(each, method="PUT")
+    )
+    assert b"hush" not in await everything(store)
+    assert await store.check() == []
+
+
+async def test_a_check_tells_what_cannot_be_read(stores: Stores) -> None:
+    store = await stores.open(OLD)
+    account_id = await account_of(store)
+    schedule_id = await store.schedules.create(account_id, REQUEST)
+    foreign = Secrecy([OTHER]).seal(b"x" * (len(b"x") + 100))
+    stored = await store.client.hget(keys.schedule(account_id, schedule_id), "r")
+    await store.client.hset(
+        keys.schedule(account_id, schedule_id), "r", foreign[:5].ljust(len(stored), b"x")
+    )
+    entry = b"sec_1 0 0 " + foreign
+    await store.client.lset(keys.account(account_id) + keys.SIGNING, 0, entry)
+    found = await store.check()
+    assert len(found) == 2
+    assert found[0].startswith(f"{account_id}: its signing secret cannot be read: It is encrypted")
+    assert f"{schedule_id} cannot be read: It is encrypted with key" in found[1]
+
+
+async def test_secrets_that_cannot_be_read_are_no_matter_of_others(stores: Stores) -> None:
+    store = await stores.open(OLD)
+    first = await account_of(store)
+    second = (await store.accounts.create("two", credits=9, plan=Plan.FREE)).account_id
+    foreign = b"sec_1 0 0 " + Secrecy([OTHER]).seal(b"whsec_")
+    await store.client.lset(keys.account(first) + keys.SIGNING, 0, foreign)
+    found = await store.signing.secrets_of([first, second])
+    assert isinstance(found[first], Unreadable)
+    assert isinstance(found[second], list)
+    with pytest.raises(Unreadable):
+        await store.signing.secrets(first)
+
+
+def test_the_setting_takes_keys_with_commas_between() -> None:
+    given = f"{b64encode(NEW).decode()}, {b64encode(OLD).decode()}"
+    assert from_environment({"POSTDATE_SECRET_KEY": given}).secret_key == (NEW, OLD)
+    assert from_environment({}).secret_key == ()
+
+
+@pytest.mark.parametrize("bad", ["hunter2", b64encode(b"x" * 31).decode(), "," * 3])
+def test_what_is_no_key_is_told_without_repeating_it(bad: str) -> None:
+    with pytest.raises(SettingsError, match="must be the base64 of 32 bytes") as caught:
+        from_environment({"POSTDATE_SECRET_KEY": bad})
+    assert bad not in str(caught.value) or bad == ",,,"
