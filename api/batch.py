@@ -19,6 +19,7 @@ from api.reading import read_body
 from api.rules import Rules
 from api.service import HttpRequest
 from api.tally import Tally
+from api.traces import traced
 from api.verdicts import pack_verdicts, unpack_verdicts
 from scheduler.errors import FieldError, InsufficientCredits, InvalidRequest
 from scheduler.ids import invocation_id
@@ -56,6 +57,10 @@ async def create_schedules(request: HttpRequest) -> Answer:
         judged = await _judged(enumerate(items), service.rules, now_ms)
         refusals = [each if isinstance(each, InvalidRequest) else None for each in judged]
         noted = _noted(once, refusals, now_ms)
+        judged = [
+            each if isinstance(each, InvalidRequest) else traced(each, service, scope)
+            for each in judged
+        ]
         created = await _created(schedules, call.account_id, judged, noted, now_ms)
     if created.replayed:
         # By another call, and maybe while this one was judging.

@@ -15,6 +15,7 @@ from api.auth import RateLimited, Unauthorized, authenticate
 from api.bodies import ConflictBody, DetailedErrorBody, ErrorBody
 from api.methods import allow
 from api.reading import BodyEncoded, BodyTooLarge, ClientDisconnected, header
+from api.traces import trace_id_of
 from scheduler.errors import (
     Conflict,
     FieldError,
@@ -157,6 +158,6 @@ def on_exception(request: Request[Any, Any, Any], error: Exception) -> Response[
     if answer.status == 500:
         # As text: a log that shows the variables of every frame would show the API key.
         trace = "".join(traceback.format_exception(error))
-        path = request.scope["path"]
-        _log.error("request failed", method=request.method, path=path, exception=trace)
+        told = {"path": request.scope["path"], **trace_id_of(request.scope)}
+        _log.error("request failed", method=request.method, exception=trace, **told)
     return cast("Response[Any]", answer)

@@ -49,7 +49,11 @@ async def tell_methods(request: HttpRequest) -> Options:
     return Options(method for each in routes for method in each.methods)
 
 
-_MISDIRECTED = Answer(421, ErrorBody("This service does not answer under this Host"))
+# Whoever put a proxy before a dashboard of his own is to see what is missing.
+_MISDIRECTED = Answer(
+    421,
+    ErrorBody("This service does not answer under this Host; POSTDATE_ALLOWED_HOSTS may name it"),
+)
 
 
 class App(Litestar):

@@ -30,11 +30,11 @@ _CONFLICT = 409
     summary="Replay what has ended",
 )
 async def replay_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> Answer:
-    """Makes a new schedule of one that has completed or failed: the same request, body and secret
-    headers included, due now; costs one credit. The body may give any field anew, each as a whole
-    and judged as in a change; an `expiresAt` that has passed keeps its distance to `triggerAt`. The
-    new one says `replayOf`, the old one `replayedAs`, and is no dead letter any more. One that was
-    cancelled cannot be replayed, because what it would have sent is not kept."""
+    """Makes a new schedule of one that has ended: the same request, body and secret headers
+    included, due now; costs one credit. The body may give any field anew, each as a whole and
+    judged as in a change; an `expiresAt` that has passed keeps its distance to `triggerAt`. The new
+    one says `replayOf`, the old one `replayedAs`, and is no dead letter any more. One that was
+    cancelled and had a body cannot be replayed: that is not kept."""
     call, scope = await call_of(request), request.scope
     service, replayer = call.service, call.store.replayer
     data = await read_body(scope, request.receive, service.settings.max_body_bytes)

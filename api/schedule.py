@@ -15,6 +15,7 @@ from api.payload import parse_change, parse_request, trigger_at_of
 from api.query import DEFAULT_LIMIT, OF_SCHEDULES
 from api.reading import read_body
 from api.service import HttpRequest
+from api.traces import traced
 from scheduler.ids import invocation_id
 from scheduler.models import Status
 from scheduler.store.schedules.listing import Selection
@@ -37,7 +38,7 @@ async def create_schedule(request: HttpRequest) -> Answer:
         if before is not None:
             return _created(before, trigger_at_of(data))
     now_ms = store.clock.now_ms()
-    wanted = parse_request(data, service.rules, now_ms)
+    wanted = traced(parse_request(data, service.rules, now_ms), service, scope)
     if once is not None and trigger_at_of(data) is None:
         # A repeat is told the time that came of it, and not another one.
         once = msgspec.structs.replace(once, note=wanted.trigger_at_ms.to_bytes(_MOMENT_BYTES))

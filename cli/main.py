@@ -29,8 +29,9 @@ COMMANDS = {
         "cli.change:change_command", "Change what the waiting schedule ID asks for, or when."
     ),
     "cancel": Entry(
-        "cli.cancel:cancel_command", "Cancel the waiting schedule ID, and have its credit back."
+        "cli.cancel:cancel_command", "Cancel waiting schedules, and have their credits back."
     ),
+    "replay": Entry("cli.replay:replay_command", "Replay schedules that have ended."),
     "logs": Entry(
         "cli.logs:logs_command", "Show the log: what was executed or cancelled, and what waits."
     ),
@@ -46,6 +47,14 @@ COMMANDS = {
         "cli.accounts:account_group", "Make accounts, list them, change them, give them credits."
     ),
     "key": Entry("cli.keys:key_group", "Make API keys, list them, deactivate them."),
+    "hold": Entry(
+        "cli.hold:hold_command", "Have no worker claim anything, until `postdate resume`."
+    ),
+    "resume": Entry("cli.hold:resume_command", "Have workers claim again what is due."),
+    "backup": Entry("cli.backup:backup_command", "Copy the data dir's store to a new DIRECTORY."),
+    "restore": Entry(
+        "cli.restore:restore_command", "Decide about what may have been fired before a restore."
+    ),
     "check": Entry(
         "cli.check:check_command", "Read the whole store and report every broken invariant."
     ),

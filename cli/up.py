@@ -19,6 +19,7 @@ import structlog
 from cli.children import Children
 from cli.data_dir import DataDir, take_lock
 from cli.embedded import EmbeddedValkey
+from cli.hold import hold_since, tell_hold
 from cli.links import link_url
 from cli.metrics_ports import with_metrics_port
 from cli.options import Context, command
@@ -50,8 +51,9 @@ _ABANDONED_PATIENCE_S = 15.0
     type=click.IntRange(1, 256),
     help="How many worker processes. [env: POSTDATE_WORKERS; default: 1]",
 )
+@click.option("--hold", is_flag=True, help="Begin on hold: see `postdate hold`.")
 @command("host", "port", "workers")
-def up_command(context: Context) -> None:
+def up_command(context: Context, hold: bool) -> None:
     """Run everything on this machine: store, API and workers.
 
     Without a URL it starts a store of its own in the data dir, every write on disk before it is
@@ -65,14 +67,15 @@ def up_command(context: Context) -> None:
     """
     os.umask(0o077)  # the append-only file holds headers and bodies, secrets among them
     context = msgspec.structs.replace(context, settings=_for_this_machine(context.settings))
-    asyncio.run(supervise(Up(context)))
+    asyncio.run(supervise(Up(context, hold=hold)))
 
 
 class Up:
     """The processes of one `up`, in the order of their start; `stop` goes the other way."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, *, hold: bool = False) -> None:
         self._context = context
+        self._hold = hold
         self._settings = context.settings
         self._children: Children | None = None
         self._faults: list[str] = []
@@ -94,10 +97,14 @@ class Up:
             port = await self._reserve_port(_ABANDONED_PATIENCE_S if lock.abandoned else 0.0)
             await self._start_valkey(data_dir)
             settings = msgspec.structs.replace(settings, redis_url=data_dir.url)
+        on_hold_since = await hold_since(settings, begin=self._hold)
         first = await first_account(settings)
         await self._start_children(settings, port)
         secret = "" if first is None else await sign_in_link(settings)
         self._announce(port, first, link_url(settings, secret, base_url=port.url))
+        if on_hold_since is not None:
+            tell_hold(self._context, on_hold_since)
+        self._context.show({"ready": port.url}, f"Postdate is ready: {port.url}")
 
     async def stop(self) -> list[str]:
         """API, workers (drained), Valkey (saved); returns once all are gone."""
@@ -142,7 +149,7 @@ class Up:
         return TiedChild(name, role, settings, arguments=arguments, port=port)
 
     def _announce(self, port: Port, first: First | None, link: str) -> None:
-        """The ready line is the last one: whoever waits for it has everything by then."""
+        """All that comes before the ready line, so that whoever waits for that has it."""
         show, settings = self._context.show, self._settings
         if first is not None and first.key is not None:
             show(
@@ -162,7 +169,6 @@ class Up:
                 f'The dashboard of "{first.name}"; this link signs in once, within an hour:'
                 f"\n\n    {link}\n",
             )
-        show({"ready": port.url}, f"Postdate is ready: {port.url}")
 
 
 def _for_this_machine(settings: Settings) -> Settings:

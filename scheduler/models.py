@@ -65,7 +65,8 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
     go to the end, with a default. `body` is what is sent, of JSON the text exactly as it
     came in. A method that was not given is the default of the body, and follows it when that
     changes. `replay_of` is the schedule that this is a replay of. Of the delays between attempts
-    the last one repeats; None stands for the usual ones.
+    the last one repeats; None stands for the usual ones. `trace` is trace id and span id of the
+    create, 24 bytes, if it was sampled.
     """
 
     trigger_at_ms: int
@@ -80,6 +81,7 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
     replay_of: str | None = None
     retries: int = 0
     retry_delays_ms: tuple[int, ...] | None = None
+    trace: bytes | None = None
 
 
 class Schedule(msgspec.Struct, frozen=True):
@@ -158,6 +160,11 @@ class Invocation(msgspec.Struct, eq=False):
     due_at_ms: int
     size_bytes: int = 0
     retry: Retry | None = None
+
+    @property
+    def taken_over(self) -> bool:
+        """As it was claimed: another worker had held it, and was lost or cut off."""
+        return self.attempt > 1 + (self.retry.attempts if self.retry else 0)
 
 
 class LogEntry(msgspec.Struct, frozen=True):

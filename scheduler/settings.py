@@ -91,6 +91,7 @@ class Settings(msgspec.Struct, frozen=True):
     rate_limits: dict[Plan, int] = msgspec.field(default_factory=lambda: dict(_RATES))
     stored_bytes: dict[Plan, int] = msgspec.field(default_factory=lambda: dict(_STORED_BYTES))
     log_level: str = "info"
+    trace_ratio: float | None = None
     secret_key: tuple[bytes, ...] = ()
 
     @property
@@ -224,6 +225,16 @@ def _http_url(text: str) -> str:
     return text.rstrip("/")
 
 
+def _ratio(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= 1:  # nan is not either
+        raise ValueError("it must be a number from 0 to 1")
+    return found
+
+
 def _secret_keys(text: str) -> tuple[bytes, ...]:
     found = []
     for part in text.split(","):
@@ -298,6 +309,7 @@ _READERS: dict[str, Callable[[str], object]] = {
     "stored_bytes_free": _whole(1),
     "stored_bytes_pro": _whole(1),
     "stored_bytes_scale": _whole(1),
+    "trace_ratio": _ratio,
     "secret_key": _secret_keys,
     "log_level": _one_of("debug", "info", "warning", "error"),
 }

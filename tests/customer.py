@@ -39,6 +39,11 @@ class Customer:
             limits=httpx.Limits(max_connections=_AT_ONCE),
         )
 
+    @property
+    def headers(self) -> httpx.Headers:
+        """Those of every request."""
+        return self._client.headers
+
     def get(self, path: str, **query: Any) -> httpx.Response:
         return self._client.get(path, params=query)
 

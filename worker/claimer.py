@@ -29,6 +29,8 @@ _LATE_MS = 200
 # after the last one of a process that stood still: leases may have ended that nobody could prolong.
 _SLOW_PART_OF_A_LEASE = 4
 _AFTER_AN_ERROR_MS = 500
+# What is due in a shard on hold is asked for so often, until an operator lets it go.
+_ASK_ON_HOLD_EVERY_MS = 500.0
 # A claim that brought nothing, though something seemed due, is not repeated at once.
 _AFTER_NOTHING_MS = 5.0
 # Of the time that claims are ahead by, this part passes between two of them, so that each brings
@@ -74,6 +76,7 @@ class Claimer:
         self._look_ms = self._look_abroad_ms = 0.0
         self._wake = asyncio.Event()
         self._stopping = False
+        self._on_hold = False
         self._clock_steps = -1
         self._slept_ms = math.inf
         self.claims = self.claimed = self.taken_over = 0
@@ -203,13 +206,20 @@ class Claimer:
             self.wake()
 
     def _note(self, shard: int, batch: Batch) -> None:
+        self._tell_hold(on_hold=batch.on_hold)
         self._due_ms[shard] = self._next_claim_ms(shard, batch)
-        self._rested_ms[shard] = 0.0 if batch.full else self._now_ms() + self._rest_ms
+        rest_ms = _ASK_ON_HOLD_EVERY_MS if batch.on_hold else self._rest_ms
+        self._rested_ms[shard] = 0.0 if batch.full else self._now_ms() + rest_ms
         self._holdings.add(batch.invocations)
         self.claims += 1
         self.claimed += len(batch.invocations)
-        self.taken_over += sum(each.attempt > 1 for each in batch.invocations)
+        self.taken_over += sum(each.taken_over for each in batch.invocations)
         self._claimed(batch)
+
+    def _tell_hold(self, *, on_hold: bool) -> None:
+        if on_hold != self._on_hold:
+            self._on_hold = on_hold
+            _log.warning("on hold: nothing is claimed" if on_hold else "resumed: claiming again")
 
     def _next_claim_ms(self, shard: int, batch: Batch) -> float:
         next_ms = math.inf if batch.next_look_ms is None else batch.next_look_ms

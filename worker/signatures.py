@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from base64 import b64decode
 from binascii import b2a_base64
@@ -13,7 +14,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 import structlog
 
 from scheduler.errors import StoreError, Unreadable
-from scheduler.ids import invocation_id
 from scheduler.models import Invocation, SigningSecret
 from scheduler.store import Store
 from scheduler.store.keys import parts
@@ -27,6 +27,7 @@ READ_EVERY_S = 2.0
 _MOST_ACCOUNTS = 16_384
 _MOST_AT_ONCE = 500
 _BLOCK_BYTES = 64
+_LINES = b"webhook-id: %b\r\nwebhook-timestamp: %d\r\nwebhook-signature: v1,%b\r\n"
 _log = structlog.get_logger(__name__)
 _INNER, _OUTER = (bytes(byte ^ pad for byte in range(256)) for pad in (0x36, 0x5C))
 
@@ -57,31 +58,28 @@ class Hmac:
 class Signer:
     """Signs for one account, by secrets that were asked for at `asked_s` (the monotonic clock)."""
 
-    __slots__ = ("_keys", "asked_s")
+    __slots__ = ("_keys", "_until_ms", "asked_s")
 
     def __init__(self, secrets: Sequence[SigningSecret], asked_s: float) -> None:
         self._keys = [
-            (each.expires_at_ms, Hmac(b64decode(each.secret.removeprefix("whsec_"), validate=True)))
+            (
+                each.expires_at_ms or math.inf,
+                Hmac(b64decode(each.secret.removeprefix("whsec_"), validate=True)),
+            )
             for each in secrets
         ]
+        self._until_ms = min(until_ms for until_ms, _ in self._keys)
         self.asked_s = asked_s
 
-    def header_lines(self, message_id: str, moment_ms: int, body: bytes | None) -> bytes:
+    def header_lines(self, message_id: bytes, moment_ms: int, body: bytes | None) -> bytes:
         """Whole lines, for what is sent at this moment (the store's clock)."""
+        if moment_ms >= self._until_ms:
+            self._keys = [each for each in self._keys if each[0] > moment_ms]
+            self._until_ms = min(until_ms for until_ms, _ in self._keys)
         seconds = moment_ms // 1000
-        before = f"{message_id}.{seconds}.".encode()
-        signatures = b" ".join(
-            [
-                b"v1," + key.base64(before, body)
-                for until_ms, key in self._keys
-                if until_ms is None or until_ms > moment_ms
-            ]
-        )
-        return b"webhook-id: %b\r\nwebhook-timestamp: %d\r\nwebhook-signature: %b\r\n" % (
-            message_id.encode(),
-            seconds,
-            signatures,
-        )
+        before = b"%b.%d." % (message_id, seconds)
+        signatures = b" v1,".join([key.base64(before, body) for _, key in self._keys])
+        return _LINES % (message_id, seconds, signatures)
 
 
 class Signatures:
@@ -93,6 +91,7 @@ class Signatures:
 
     def __init__(self, store: Store, holdings: Holdings, touch: Touch) -> None:
         self._store = store
+        self._clock = store.clock
         self._holdings = holdings
         self._touch = touch
         self._signers: dict[str, Signer] = {}
@@ -103,11 +102,8 @@ class Signatures:
         signer = self._signers.get(invocation.account_id)
         if signer is None or signer.asked_s < time.monotonic() - GOOD_FOR_S:
             return None
-        return signer.header_lines(
-            invocation_id(invocation.schedule_id),
-            self._store.clock.now_ms(),
-            invocation.request.body,
-        )
+        message_id = b"inv_" + invocation.schedule_id[4:].encode("ascii")
+        return signer.header_lines(message_id, self._clock.now_ms(), invocation.request.body)
 
     def missing(self, invocations: Iterable[Invocation]) -> set[str]:
         """The accounts whose secrets are to be read before these are sent, which is soon."""

@@ -16,7 +16,7 @@ import structlog
 from metrics.pulse import Pulse
 from metrics.telling import telling
 from scheduler.collector import spare_the_collector
-from scheduler.errors import StoreError, StoreMisconfigured
+from scheduler.errors import SettingsError, StoreError, StoreMisconfigured
 from scheduler.models import Invocation, Outcome
 from scheduler.settings import Settings
 from scheduler.store import Store
@@ -39,6 +39,7 @@ from worker.wheel import Wheel
 
 if TYPE_CHECKING:
     from worker.told import WorkerSource
+    from worker.traces import Traces
 
 # How long a drain may take beyond the longest fire: for the last acks.
 _DRAIN_EXTRA_S = 5.0
@@ -62,16 +63,32 @@ async def run_worker(
 
         return WorkerSource(pulse, lambda: worker)
 
+    traces = _traces(settings)
     async with telling(settings, source):
         store = await _reached(settings, stopping)
         if store is None:
             return
         try:
             touch = Touch(settings.lease_ms, 1000 * store.uptime_s)
-            worker = Worker(store, settings, touch)
+            worker = Worker(store, settings, touch, traces)
             await worker.run(stopping, on_ready)
         finally:
             await store.aclose()
+            if traces is not None:
+                await asyncio.to_thread(traces.close)
+
+
+def _traces(settings: Settings) -> Traces | None:
+    """Raises SettingsError if fires are to be traced and OpenTelemetry is not installed."""
+    if settings.trace_ratio is None:
+        return None
+    try:
+        from worker.traces import Traces
+    except ImportError:
+        raise SettingsError(
+            "POSTDATE_TRACE_RATIO needs OpenTelemetry: pip install 'postdate[otel]'."
+        ) from None
+    return Traces(settings.trace_ratio)
 
 
 async def _reached(settings: Settings, stopping: asyncio.Event) -> Store | None:
@@ -104,7 +121,9 @@ class Gauges(NamedTuple):
 class Worker:
     """Ties the loops together; each has a file of its own."""
 
-    def __init__(self, store: Store, settings: Settings, touch: Touch) -> None:
+    def __init__(
+        self, store: Store, settings: Settings, touch: Touch, traces: Traces | None = None
+    ) -> None:
         self.store = self._store = store
         self._settings = settings
         self._touch = touch
@@ -112,9 +131,10 @@ class Worker:
         self._concurrency = fires_at_once(settings.concurrency)
         self._holdings = Holdings(self._concurrency, settings.held_bytes)
         self._signatures = Signatures(store, self._holdings, touch)
+        self._traces, sign = traces, self._signatures.header_lines
         self._firer = Firer(
             settings,
-            sign=self._signatures.header_lines,
+            sign=traces.traced(sign) if traces else sign,
             still_wanted=self._unsent,
             resent=self._resent,
             unsure=self._unsure,
@@ -234,6 +254,8 @@ class Worker:
             late_ms = max(0, late_us // 1000)
             self._lateness.note(late_ms)
         self.tally.note(invocation, outcome, late_ms)
+        if self._traces is not None:
+            self._traces.ended(invocation, outcome, late_ms)
         again_ms = None
         if invocation.request.retries:
             again_ms = self._again_ms(invocation, outcome, sent_at_s)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from base64 import b64encode
+from functools import partial
 from urllib.parse import urlencode
 
 import msgspec
@@ -18,7 +19,7 @@ from api.dashboard.indent import indented
 from api.dashboard.render import page
 from api.dashboard.session import ROOT, Viewer, signed_in
 from api.masks import masked
-from api.payload import parse_change
+from api.payload import Change, parse_change
 from api.service import HttpRequest, service_of
 from scheduler.errors import Conflict, InvalidRequest, NotFound
 from scheduler.ids import invocation_id, is_schedule_id
@@ -111,17 +112,14 @@ async def run_again(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
     one."""
     viewer, form = await written(request)
     store = service_of(request).store
-    before = await store.schedules.get(viewer.account_id, schedule_id)
-    if before.body_dropped:
-        refusal = Conflict("Its body was not kept when it was cancelled", before.status)
-        return await _refused(request, viewer, schedule_id, 409, refusal)
-    again = msgspec.structs.replace(
-        before.request, trigger_at_ms=store.clock.now_ms(), expires_at_ms=None
-    )
+    made = partial(Change({}).of_replay, now_ms=store.clock.now_ms())
     fingerprint = hashlib.sha256(schedule_id.encode()).hexdigest()
     once = Idempotency(f"dashboard {form.get('once', '')}", fingerprint)
-    created = await store.schedules.create_all(viewer.account_id, [again], once)
-    return redirect(request, _address(created.schedule_ids[0], "again"))
+    try:
+        done = await store.replayer.one(viewer.account_id, schedule_id, made, once)
+    except Conflict as conflict:
+        return await _refused(request, viewer, schedule_id, 409, conflict)
+    return redirect(request, _address(str(done.each[0].schedule_id), "again"))
 
 
 async def _refused(

@@ -20,7 +20,7 @@ class PostdateError(Exception):
 
     `status_code` is None if no answer came. `maybe_done`: an attempt may have been carried out
     although its answer was lost; if `idempotency_key` is set, repeating with it settles that
-    without a second credit.
+    without a second credit. `schedule_id` says which one of many an error is of.
     """
 
     def __init__(self, message: str, *, status_code: int | None = None) -> None:
@@ -28,6 +28,7 @@ class PostdateError(Exception):
         self.status_code = status_code
         self.idempotency_key: str | None = None
         self.maybe_done = False
+        self.schedule_id: str | None = None
 
 
 class InvalidRequest(PostdateError):
@@ -89,9 +90,21 @@ class ConnectionFailed(PostdateError):
 
 
 def error_of(
-    status_code: int, body: Any, *, reason: str = "", retry_after: float | None = None
+    status_code: int,
+    body: Any,
+    *,
+    reason: str = "",
+    retry_after: float | None = None,
+    schedule_id: str | None = None,
 ) -> PostdateError:
-    """The error that an answer stands for. `body` is its JSON, or None if it has none."""
+    """The error that an answer stands for. `body` is its JSON, or None if it has none. One of many
+    that were asked for knows which it is of."""
+    error = _error_of(status_code, body, reason, retry_after)
+    error.schedule_id = schedule_id
+    return error
+
+
+def _error_of(status_code: int, body: Any, reason: str, retry_after: float | None) -> PostdateError:
     told = body if isinstance(body, Mapping) else {}
     message = str(told.get("error") or f"The server answered {status_code} {reason}".rstrip())
     match status_code:

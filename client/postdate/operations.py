@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
-from postdate.calls import Calls, as_json, checked_key
+from postdate.calls import Answer, Calls, as_json, checked_key
+from postdate.chosen import Bodies, Chosen
 from postdate.errors import Conflict, PostdateError, error_of
 from postdate.modes import listing, operation
 from postdate.moments import duration_text, moment_text, when
@@ -19,6 +20,7 @@ from postdate.results import (
     Created,
     Delivery,
     LogEntry,
+    Replayed,
     Schedule,
     SigningSecret,
     Stats,
@@ -105,13 +107,18 @@ class Operations(Calls):
     def list(
         self,
         *,
+        status: Literal["scheduled", "failed"] | None = None,
+        url: str | None = None,
         from_: datetime | str | None = None,
         to: datetime | str | None = None,
         limit: int | None = None,
         order: Literal["asc", "desc"] | None = None,
     ) -> AsyncGenerator[Schedule, None]:
-        """Those that wait, by trigger time, read page by page; at most `limit` in all."""
-        query = {"from": _bound("from_", from_), "to": _bound("to", to), "order": order}
+        """Those that wait, by trigger time; or, with the status "failed", those that failed and
+        were not replayed, by their end, newest first unless `order` is "asc". Read page by page;
+        at most `limit` in all."""
+        query = {"status": status, "targetUrl": url, "order": order}
+        query |= {"from": _bound("from_", from_), "to": _bound("to", to)}
         return self._pages("/schedule", query, "schedules", partial(read, Schedule), limit)
 
     @operation
@@ -164,6 +171,90 @@ class Operations(Calls):
             remaining = await self._credits()
             return Cancelled(schedule_id, remaining, "Cancelled before execution")
         return answer.read_as(partial(read, Cancelled))
+
+    @operation
+    async def cancel_many(
+        self,
+        schedule_ids: Iterable[str] | None = None,
+        *,
+        url: str | None = None,
+        from_: datetime | str | None = None,
+        to: datetime | str | None = None,
+        limit: int | None = None,
+    ) -> tuple[Cancelled | PostdateError, ...]:
+        """Cancels these, however many, or else all that wait and match, by trigger time.
+
+        Returns one result for each: what `cancel` would have returned, or the error that it would
+        have raised, which knows its `schedule_id`. Cancels nothing twice, however often it is
+        called."""
+        chosen = Chosen("scheduled", url, _bound("from_", from_), _bound("to", to), limit)
+        return tuple([each async for each in self._cancelled(chosen.bodies(schedule_ids))])
+
+    @operation
+    async def replay(
+        self,
+        schedule_id: str,
+        *,
+        url: str | Keep = KEEP,
+        at: datetime | str | None = None,
+        in_: timedelta | float | None = None,
+        delay: timedelta | float | str | None = None,
+        json: Mapping[str, Any] | Keep | None = KEEP,
+        text: str | Keep | None = KEEP,
+        data: bytes | Keep | None = KEEP,
+        method: str | Keep | None = KEEP,
+        headers: Mapping[str, str] | Keep | None = KEEP,
+        delivery: Delivery | Keep | None = KEEP,
+        expires_at: datetime | str | Keep | None = KEEP,
+        idempotency_key: str | None = None,
+    ) -> Replayed:
+        """Makes a new schedule of one that has ended, due now; takes one credit. What is given is
+        another than it was, as in `change`.
+
+        Repeating the call with the same `idempotency_key` within 24 hours replays nothing twice.
+        Raises Conflict if it has not ended, or its body was not kept when it was cancelled.
+        """
+        body = changes(
+            json=json,
+            text=text,
+            data=data,
+            method=method,
+            headers=headers,
+            delivery=delivery,
+            expires_at=expires_at,
+        )
+        if url is not KEEP:
+            body["targetUrl"] = url
+        if [at, in_, delay].count(None) < 3:
+            body |= when(at, in_, delay)
+        answer = await self._call(
+            "POST",
+            _path(schedule_id) + "/replay",
+            body=as_json(body),
+            idempotency_key=_key_of(idempotency_key),
+        )
+        return answer.read_as(partial(_replay_result, replayed=_was_replayed(answer)))
+
+    @operation
+    async def replay_many(
+        self,
+        schedule_ids: Iterable[str] | None = None,
+        *,
+        url: str | None = None,
+        from_: datetime | str | None = None,
+        to: datetime | str | None = None,
+        limit: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> tuple[Replayed | PostdateError, ...]:
+        """Replays these, however many, each at most once; or else all that failed and match, the
+        oldest first, up to now: what fails again meanwhile is left.
+
+        Returns one result for each: a Replayed, or the error that it came to, which knows its
+        `schedule_id`. A call with the same `idempotency_key` within 24 hours is told the same.
+        """
+        chosen = Chosen("failed", url, _bound("from_", from_), _bound("to", to), limit)
+        bodies, key = chosen.bodies(schedule_ids), _key_of(idempotency_key)
+        return tuple([each async for each in self._replayed(bodies, key)])
 
     @listing
     def logs(
@@ -239,6 +330,36 @@ class Operations(Calls):
             lambda body: tuple(_batch_result(item, replayed) for item in body["schedules"])
         )
 
+    async def _cancelled(self, bodies: Bodies) -> AsyncGenerator[Cancelled | PostdateError, None]:
+        while (body := bodies.next()) is not None:
+            answer = await self._call("POST", "/schedule/cancel", body=as_json(body))
+            items, left, cursor = answer.read_as(
+                lambda body: (body["schedules"], body["creditsRemaining"], body["nextCursor"])
+            )
+            bodies.answered(len(items), cursor)
+            for item in items:
+                if "code" in item:
+                    yield error_of(item["code"], item, schedule_id=item["scheduleId"])
+                else:
+                    yield read(Cancelled, {**item, "creditsRemaining": left})
+
+    async def _replayed(
+        self, bodies: Bodies, key: str
+    ) -> AsyncGenerator[Replayed | PostdateError, None]:
+        """Each call has a key of its own, which is the first one's with a number."""
+        while (body := bodies.next()) is not None:
+            of_this = key if bodies.calls == 1 else checked_key(f"{key}-{bodies.calls}")
+            answer = await self._call(
+                "POST", "/schedule/replay", body=as_json(body), idempotency_key=of_this
+            )
+            items, cursor = answer.read_as(lambda body: (body["schedules"], body["nextCursor"]))
+            bodies.answered(len(items), cursor)
+            for item in items:
+                if "code" in item:
+                    yield error_of(item["code"], item, schedule_id=item["replayOf"])
+                else:
+                    yield _replay_result(item, replayed=_was_replayed(answer))
+
     async def _credits(self) -> int:
         answer = await self._call("GET", "/stats/remaining-credits")
         return answer.read_as(lambda body: int(body["creditsRemaining"]))
@@ -290,6 +411,14 @@ def _stats(body: Mapping[str, Any]) -> Stats:
 
 def _secrets(body: Mapping[str, Any]) -> tuple[SigningSecret, ...]:
     return tuple(read(SigningSecret, each) for each in body["secrets"])
+
+
+def _was_replayed(answer: Answer) -> bool:
+    return bool(answer.headers.get("idempotency-replayed") == "true")
+
+
+def _replay_result(item: Mapping[str, Any], replayed: bool) -> Replayed:
+    return read(Replayed, {**item, "replayed": replayed})
 
 
 def _batch_result(item: Mapping[str, Any], replayed: bool) -> Created | PostdateError:

@@ -24,12 +24,25 @@ class Created:
 
 
 @dataclass(frozen=True, slots=True)
+class Replayed:
+    """A new schedule was made of an ended one. `replayed`: by an earlier request with the same
+    idempotency key."""
+
+    schedule_id: str
+    invocation_id: str
+    replay_of: str
+    message: str = ""
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Cancelled:
-    """A schedule was cancelled, and its credit given back."""
+    """A schedule was cancelled, and its credit given back; or it was stopped after an attempt, then
+    its status is "failed" and no credit comes back."""
 
     schedule_id: str
     credits_remaining: int
-    message: str
+    message: str = ""
     status: Status = "cancelled"
 
 
@@ -58,6 +71,8 @@ class Schedule:
     status_code: int | None = None
     response_time_ms: int | None = None
     error_message: str | None = None
+    replay_of: str | None = None
+    replayed_as: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

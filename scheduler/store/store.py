@@ -26,6 +26,9 @@ from scheduler.store.log.statistics import Statistics
 from scheduler.store.operators.address import Address
 from scheduler.store.operators.census import Census
 from scheduler.store.operators.check import broken_invariants
+from scheduler.store.operators.hold import Hold
+from scheduler.store.operators.restore import Restore
+from scheduler.store.operators.rewrites import Rewrites
 from scheduler.store.operators.shards import Shards
 from scheduler.store.operators.system import System
 from scheduler.store.operators.workers import Workers
@@ -74,6 +77,9 @@ class Store:
         self.signing = Signing(server, self.clock)
         self.ledger = Ledger(server, self.clock, kept)
         self.census = Census(server, self.shards)
+        self.hold = Hold(server, self.clock, self.shards)
+        self.rewrites = Rewrites(client)
+        self.restore = Restore(client, server, self.clock, self.shards, self.claims)
         self.system = System(client, server, self.accounts, self.claims, self.workers, self.shards)
 
     @classmethod

@@ -234,8 +234,8 @@ async def test_what_completed_can_be_replayed_again_and_again(api: Api) -> None:
     await api.holds(credits=CREDITS - 3, waiting={first, second})
 
 
-async def test_what_has_not_ended_or_was_cancelled_is_409(api: Api) -> None:
-    waiting, cancelled = await api.create_id(), await api.create_id()
+async def test_what_has_not_ended_or_has_lost_its_body_is_409(api: Api) -> None:
+    waiting, cancelled = await api.create_id(), await api.create_id(targetBody={})
     await api.client.delete(f"/schedule/{cancelled}")
     answer = await replay(api, waiting)
     assert answer.status_code == 409
@@ -243,7 +243,7 @@ async def test_what_has_not_ended_or_was_cancelled_is_409(api: Api) -> None:
     answer = await replay(api, cancelled)
     assert answer.status_code == 409
     assert answer.json() == {
-        "error": "The schedule was cancelled, so what it would have sent is not kept",
+        "error": "Its body was not kept when it was cancelled",
         "status": "cancelled",
     }
     await api.holds(credits=CREDITS - 1, waiting={waiting})

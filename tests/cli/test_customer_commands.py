@@ -122,6 +122,42 @@ def test_cancel_logs_and_stats(settings: dict[str, str]) -> None:
     )
 
 
+def test_several_are_cancelled_and_each_is_told(settings: dict[str, str]) -> None:
+    target = f"http://127.0.0.1:{free_port()}/several"
+    first, second = (scheduled(settings, target, "--in", "1d") for _ in range(2))
+    done = postdate("cancel", first, second, **settings)
+    assert [line.split()[:2] for line in done.stdout.splitlines()] == [
+        [first, "Cancelled"],
+        [second, "Cancelled"],
+    ]
+    again = postdate("cancel", first, second, **settings)
+    assert again.returncode == 1
+    assert again.stderr == "2 of 2 could not be cancelled.\n"
+    assert f"{first}  The schedule is cancelled already\n" in again.stdout
+
+
+def test_what_failed_is_replayed(settings: dict[str, str]) -> None:
+    target = f"http://127.0.0.1:{free_port()}/replayed"
+    failed = scheduled(settings, target, "--in", "0s")
+    listed = ("logs", "--status", "failed", "--target", target)
+    until(lambda: postdate_json(*listed, **settings))
+    chosen = ("replay", "--failed", "--since", "1h", "--target", target)
+    asked = postdate(*chosen, **settings)
+    assert asked.returncode == 1
+    assert "Replay 1 that failed, for a credit each?" in asked.stderr
+    done = postdate(*chosen, "--yes", **settings)
+    assert re.fullmatch(rf"(sch_\w{{26}})  Replay of {failed}\n", done.stdout)
+    until(lambda: len(postdate_json(*listed, **settings)) == 2)
+    refused = postdate("replay", failed, **settings)
+    assert refused.returncode == 1
+    assert refused.stdout == f"{failed}  The schedule was replayed already\n"
+    assert refused.stderr == "1 of 1 could not be replayed.\n"
+    [again] = postdate_json("replay", done.stdout.split()[0], **settings)
+    assert again["replayOf"] == done.stdout.split()[0]
+    assert postdate("replay", **settings).returncode == 2
+    assert postdate("replay", failed, "--failed", **settings).returncode == 2
+
+
 def test_an_empty_log_says_so(settings: dict[str, str]) -> None:
     nothing = ("logs", "--target", "http://never.example/")
     assert postdate(*nothing, **settings).stdout == "No entries.\n"

@@ -9,12 +9,14 @@ import pytest
 
 from postdate import (
     Cancelled,
+    Conflict,
     Created,
     InsufficientCredits,
     InvalidRequest,
     LogEntry,
     NewSchedule,
     PostdateError,
+    Replayed,
     Schedule,
     Stats,
     TimeRange,
@@ -234,6 +236,110 @@ def test_cancel(client: Client, server: Server) -> None:
     server.plays(answer(200, body))
     assert client.cancel("sch_1") == Cancelled("sch_1", 7, "Done")
     assert server.asked == [("DELETE", "/schedule/sch_1")]
+
+
+def refused(name: str, schedule_id: str, code: int = 409) -> dict[str, Any]:
+    return {"code": code, "error": "No", "details": [], name: schedule_id, "status": None}
+
+
+def test_a_replay_says_what_is_to_be_another(client: Client, server: Server) -> None:
+    server.plays(answer(201, {**CREATED, "replayOf": "sch_0"}))
+    replayed = client.replay("sch_0", url=URL, delay="10s", headers=None, idempotency_key="k")
+    assert replayed == Replayed("sch_1", "inv_1", "sch_0", "Scheduled")
+    [request] = server.requests
+    assert (request.method, request.url.path) == ("POST", "/schedule/sch_0/replay")
+    assert request.headers["idempotency-key"] == "k"
+    assert server.bodies == [{"targetUrl": URL, "delay": "10s", "targetHeaders": None}]
+
+
+def test_a_replay_as_it_was_has_a_key_too(client: Client, server: Server) -> None:
+    server.plays(answer(201, {**CREATED, "replayOf": "sch_0"}))
+    client.replay("sch_0")
+    assert server.bodies == [{}]
+    assert server.requests[0].headers["idempotency-key"]
+
+
+def test_more_than_a_thousand_are_replayed_in_several_calls(client: Client, server: Server) -> None:
+    ids = [f"sch_{n}" for n in range(1500)]
+    done = [{"scheduleId": "x" + name, "invocationId": "", "replayOf": name} for name in ids]
+    done[7] = refused("replayOf", "sch_7", 402)
+    server.plays(
+        answer(200, {"schedules": done[:1000], "nextCursor": None}),
+        answer(200, {"schedules": done[1000:], "nextCursor": None}),
+    )
+    results = client.replay_many([*ids, "sch_3"], idempotency_key="k")
+    assert len(results) == 1500
+    assert results[8] == Replayed("xsch_8", "", "sch_8")
+    assert isinstance(results[7], InsufficientCredits)
+    assert results[7].schedule_id == "sch_7"
+    assert server.bodies == [{"ids": ids[:1000]}, {"ids": ids[1000:]}]
+    assert [each.headers["idempotency-key"] for each in server.requests] == ["k", "k-2"]
+
+
+def test_what_failed_is_replayed_to_the_end_of_the_list(client: Client, server: Server) -> None:
+    item = {"scheduleId": "sch_1", "invocationId": "inv_1", "replayOf": "sch_0"}
+    server.plays(
+        answer(200, {"schedules": [item] * 2, "nextCursor": "c"}),
+        answer(200, {"schedules": [], "nextCursor": "d"}),
+        answer(200, {"schedules": [item], "nextCursor": None}),
+    )
+    results = client.replay_many(url=URL, from_=MORNING_TEXT, limit=7)
+    assert results == (Replayed("sch_1", "inv_1", "sch_0"),) * 3
+    chosen = {"targetUrl": URL, "from": MORNING_TEXT, "status": "failed"}
+    assert server.bodies == [
+        {**chosen, "limit": 7},
+        {**chosen, "limit": 5, "cursor": "c"},
+        {**chosen, "limit": 5, "cursor": "d"},
+    ]
+
+
+def test_a_limit_ends_it(client: Client, server: Server) -> None:
+    item = {"scheduleId": "sch_1", "invocationId": "inv_1", "replayOf": "sch_0"}
+    server.plays(answer(200, {"schedules": [item] * 2, "nextCursor": "c"}))
+    assert len(client.replay_many(limit=2)) == 2
+    assert len(server.requests) == 1
+
+
+def test_many_are_cancelled(client: Client, server: Server) -> None:
+    items = [
+        {"scheduleId": "sch_1", "status": "cancelled"},
+        {**refused("scheduleId", "sch_2"), "status": "completed"},
+        {"scheduleId": "sch_3", "status": "failed"},
+    ]
+    server.plays(answer(200, {"schedules": items, "creditsRemaining": 9, "nextCursor": None}))
+    first, second, third = client.cancel_many(["sch_1", "sch_2", "sch_3"])
+    assert first == Cancelled("sch_1", 9)
+    assert isinstance(second, Conflict)
+    assert (second.schedule_id, second.status) == ("sch_2", "completed")
+    assert third == Cancelled("sch_3", 9, status="failed")
+    assert server.bodies == [{"ids": ["sch_1", "sch_2", "sch_3"]}]
+
+
+def test_what_waits_and_matches_is_cancelled(client: Client, server: Server) -> None:
+    server.plays(answer(200, {"schedules": [], "creditsRemaining": 9, "nextCursor": None}))
+    assert client.cancel_many(url=URL) == ()
+    assert server.bodies == [{"targetUrl": URL, "status": "scheduled", "limit": 1000}]
+
+
+@pytest.mark.parametrize("name", ["cancel_many", "replay_many"])
+def test_ids_and_a_choice_are_not_both_meant(client: Client, server: Server, name: str) -> None:
+    with pytest.raises(ValueError, match="not both"):
+        getattr(client, name)(["sch_1"], url=URL)
+    with pytest.raises(ValueError, match="at least one id"):
+        getattr(client, name)([])
+    assert server.requests == []
+
+
+def test_what_failed_is_listed(client: Client, server: Server) -> None:
+    failed = {**SCHEDULE, "status": "failed", "replayOf": "sch_0", "replayedAs": None}
+    server.plays(answer(200, {"schedules": [failed], "nextCursor": None}))
+    [found] = client.list(status="failed", url=URL)
+    assert (found.status, found.replay_of, found.replayed_as) == ("failed", "sch_0", None)
+    assert dict(server.requests[0].url.params) == {
+        "status": "failed",
+        "targetUrl": URL,
+        "limit": "100",
+    }
 
 
 def test_lists_are_read_page_by_page(client: Client, server: Server) -> None:

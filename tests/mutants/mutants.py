@@ -132,8 +132,8 @@ MUTANTS = (
     Mutant(
         "a release uses up its attempt",
         STORE + "claims/claims.py",
-        "each.request.trigger_at_ms, each.attempt - 1)",
-        "each.request.trigger_at_ms, each.attempt)",
+        "each.due_at_ms, each.attempt - 1)",
+        "each.due_at_ms, each.attempt)",
         ("tests/scheduler/test_lease.py", "-k", "release"),
     ),
     Mutant(
@@ -256,8 +256,8 @@ MUTANTS = (
     Mutant(
         "a lease that may have ended is sent",
         "worker/firer.py",
-        "if now_s > invocation.lease_until_s - _LEASE_MARGIN_S and",
-        "if False and",
+        " or now_s > invocation.lease_until_s - _LEASE_MARGIN_S\n",
+        "\n",
         ("tests/worker/test_unsure.py",),
     ),
     Mutant(
@@ -500,8 +500,8 @@ MUTANTS = (
     Mutant(
         "a frozen worker sends what another has taken over",
         "worker/firer.py",
-        "if now_s > invocation.lease_until_s - _LEASE_MARGIN_S and self._unsure is not None:",
-        "if self._unsure is None:",
+        "signed is None or now_s > invocation.lease_until_s - _LEASE_MARGIN_S",
+        "signed is None",
         ("tests/faults/test_worker_frozen.py", "-k", "another"),
     ),
 )

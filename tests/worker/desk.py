@@ -66,12 +66,14 @@ class Invocations:
 class ScriptedClaims:
     """Shards with so many due each; those in `away` fail. `calls` notes what was asked of which
     shard; `raised` has the errors that the next calls of a name end with, None for none; what is in
-    `taken` is another worker's by now; `given` is handed out by the next claims as it is."""
+    `taken` is another worker's by now; `given` is handed out by the next claims as it is; shards
+    `on_hold` give nothing."""
 
     def __init__(self, clock: StoreClock, due: dict[int, int]) -> None:
         self.clock = clock
         self.due = due
         self.away: set[int] = set()
+        self.on_hold: set[int] = set()
         self.late_since_ms: dict[int, float] = {}
         self.backlog_since_ms: dict[int, float] = {}
         self.asked: list[dict[str, Any]] = []
@@ -102,6 +104,8 @@ class ScriptedClaims:
     async def claim(self, shard: int, *, most: int, **asked: Any) -> Batch:
         await self._enter("claim", shard)
         self.asked.append({"shard": shard, "most": most, **asked})
+        if shard in self.on_hold:
+            return Batch([], None, False, self.clock.readings, on_hold=True)
         given = [each for each in self.given if each.shard == shard]
         self.given = [each for each in self.given if each.shard != shard]
         count = min(most, self.due[shard])

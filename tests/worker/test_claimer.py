@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
-from tests.worker.desk import Desk, Invocations
+from scheduler.models import Retry
+from tests.worker.desk import COMPLETED, Desk, Invocations
 
 
 @pytest.mark.parametrize(("slots", "turns"), [(64, 6), (1, 14)])
@@ -33,6 +35,20 @@ async def test_a_shard_that_is_away_leaves_the_others_alone() -> None:
     desk.touch.regain(0)
     assert desk.touch.has_grace(0)
     assert not desk.touch.has_grace(1)
+
+
+async def test_a_shard_on_hold_is_asked_rarely_and_goes_on_when_it_is_over() -> None:
+    desk = Desk({0: 3}, slots=64)
+    desk.claims.on_hold.add(0)
+    for _ in range(10):
+        await desk.turn()
+    assert len(desk.claims.asked) == 1, "though every look says that something is due"
+
+    desk.claims.on_hold.clear()
+    async with asyncio.timeout(5):
+        while desk.claims.due[0]:
+            await desk.turn()
+    assert len(desk.claims.asked) == 2
 
 
 @pytest.fixture
@@ -153,3 +169,20 @@ async def test_after_a_pause_of_the_process_all_is_regained_before_it_claims(
         while desk.claims.due[0]:
             await desk.turn()
     assert [asked["take_over_by_ms"] == 0 for asked in desk.claims.asked] == [bool(lost)]
+
+
+async def test_what_was_taken_over_is_counted_and_a_retry_is_not_that() -> None:
+    desk = Desk({0: 3}, slots=64)
+    first = Retry(1, 0, 1, COMPLETED, 0)
+    desk.claims.due, desk.claims.given = (
+        {0: 0},
+        [
+            Invocations().one(attempt=1),
+            Invocations().one(attempt=2),
+            msgspec.structs.replace(Invocations().one(attempt=2), retry=first),
+            msgspec.structs.replace(Invocations().one(attempt=3), retry=first),
+        ],
+    )
+    await desk.turn()
+
+    assert (desk.claimer.claimed, desk.claimer.taken_over) == (4, 2)

@@ -62,7 +62,7 @@ def test_it_is_the_hmac_of_the_standard_library(key: bytes, before: bytes, text:
 def test_every_live_secret_signs_the_newest_first(body: bytes | None) -> None:
     live = [secret("c"), secret("b", NOW_MS + 1)]
     ended = secret("a", NOW_MS)
-    lines = Signer([*live, ended], 0.0).header_lines("inv_1", NOW_MS, body)
+    lines = Signer([*live, ended], 0.0).header_lines(b"inv_1", NOW_MS, body)
     headers = headers_of(lines)
     assert headers["webhook-id"] == "inv_1"
     assert headers["webhook-timestamp"] == str(NOW_MS // 1000)
@@ -84,7 +84,7 @@ def _decoded(secret: bytes) -> bytes:
 def test_the_package_of_the_standard_verifies_it(body: bytes) -> None:
     """Of what it can: it decodes every body as UTF-8 before it looks at the signature."""
     moment_ms = time.time_ns() // 1_000_000
-    headers = headers_of(Signer([secret("a")], 0.0).header_lines("inv_1", moment_ms, body))
+    headers = headers_of(Signer([secret("a")], 0.0).header_lines(b"inv_1", moment_ms, body))
     _verify_by_the_package(body, headers, secret("a").secret)
     for wrong in (body + b" ", body[:-1]):
         with pytest.raises(WebhookVerificationError):

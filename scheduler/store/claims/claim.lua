@@ -13,12 +13,15 @@
 -- ARGV[6]  when it was asked for (ms): a lease that ended later, or has not ended yet, is not taken
 --          over. A claim that reaches us late may have waited while nobody could prolong a lease.
 --          0: none is.
--- ARGV[7…] accounts to pass over, which hold more than their share of the worker
+-- ARGV[7]  an account, for an operator's claim: of it alone, though it be suspended or the shard on
+--          hold; ARGV[5] is then the moment by which it was due. Empty for a worker's
+-- ARGV[8…] accounts to pass over, which hold more than their share of the worker
 -- Writes   <prefix>backlog for a second, if due ones are left: since when (ms). It calls workers to
 --          help for whom the shard is not their own.
--- Returns  {now (us), when to look next (ms; -1: nothing waits), token (us), for each account:
---          {account, {schedule, packed request, …}, {place among these, attempt, the attempt before
---          if it is retried, else '', …}}}; the last for those that are not at their first attempt
+-- Returns  {now (us), when to look next (ms; -1: nothing waits, -2: on hold), token (us), for each
+--          account: {account, {schedule, packed request, …}, {place among these, attempt, the attempt
+--          before if it is retried, else '', …}}}; the last for those that are not at their first
+--          attempt
 --@include now
 --@include members
 local prefix = KEYS[1]
@@ -28,14 +31,18 @@ local token = now_us + ARGV[1] * 1000
 token = token % 1000 == 0 and token + 1 or token
 local lease_end = token / 1000
 local room, room_bytes, most_accounts = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local due_by = string.format('%.3f', now + ARGV[5])
+local only = ARGV[7] ~= '' and ARGV[7]
+local due_by = only and ARGV[5] or string.format('%.3f', now + ARGV[5])
 local asked_at = math.min(tonumber(ARGV[6]), now)
 local heads = prefix .. K.HEADS
+if not only and redis.call('EXISTS', prefix .. K.HOLD) == 1 then
+  return {now_us, '-2', token, {}}
+end
 local claimed = {} -- account -> its part of the reply
 local order = {}
 
 local passed_over, count_passed_over = {}, 0
-for i = 7, #ARGV do
+for i = 8, #ARGV do
   passed_over[ARGV[i]] = true
   count_passed_over = count_passed_over + 1
 end
@@ -131,6 +138,9 @@ end
 -- starve a neighbour; a microsecond keeps it before those that were served after it just now, or
 -- their names would decide who is served more often.
 local function set_head(account, served_after)
+  if only and redis.call('ZSCORE', heads, account) == '-inf' then
+    return math.huge
+  end
   local first = redis.call('ZRANGE', prefix .. account .. ':' .. K.WAITING, 0, 0, 'WITHSCORES')
   if #first == 0 then
     redis.call('ZREM', heads, account)
@@ -144,7 +154,8 @@ end
 
 -- Those at -inf are suspended, and stay there: nothing moves a head to a later moment but this.
 local accounts = {}
-local due_heads = redis.call('ZRANGE', heads, '(-inf', due_by, 'BYSCORE', 'LIMIT', 0,
+local due_heads = only and {only} or redis.call('ZRANGE', heads, '(-inf', due_by, 'BYSCORE',
+  'LIMIT', 0,
   most_accounts + count_passed_over)
 for _, account in ipairs(due_heads) do
   if not passed_over[account] and #accounts < most_accounts then

@@ -36,6 +36,7 @@ _LOOK_ALONE_S = 0.5
 # the server's reply can bear.
 _MOST_BYTES = 4 * 1024 * 1024
 _NOT_THEN = 2
+_ON_HOLD = b"-2"
 # Of what is claimed for the first time: its attempt, and what came before.
 _FIRST = (1, b"")
 
@@ -53,12 +54,14 @@ _log = structlog.get_logger(__name__)
 
 class Batch(NamedTuple):
     """What a claim brought; `next_look_ms` (the server's clock) is None if nothing waits. `full`:
-    there may be more that is due. `reading` is the clock's that came with it."""
+    there may be more that is due. `reading` is the clock's that came with it. `on_hold`: nothing
+    was claimed, whatever is due."""
 
     invocations: list[Invocation]
     next_look_ms: float | None
     full: bool
     reading: int
+    on_hold: bool = False
 
 
 class Look(NamedTuple):
@@ -129,6 +132,7 @@ class Claims:
         asked_s = time.monotonic()
         by_ms = 2**53 if take_over_by_ms is None else take_over_by_ms
         arguments: list[Argument] = [lease_ms, most, most_bytes, most_accounts, ahead_ms, by_ms]
+        arguments.append("")
         arguments += [keys.parts(account).local for account in pass_over]
         if not self._server.wait_replicas:
             reply = await self._server.run(_CLAIM, keys.shard(shard), arguments)
@@ -138,6 +142,17 @@ class Claims:
             batch = self._batch(shard, asked_s, lease_ms, ahead_ms, reply)
             found = await self._replicated(apart, shard, batch.invocations)
         return batch._replace(invocations=found)
+
+    async def claim_of(
+        self, account_id: str, *, by_ms: int, lease_ms: int, most: int
+    ) -> list[Invocation]:
+        """For an operator: claims up to `most` of one account that were due by a moment (ms, the
+        server's clock), though the account be suspended or its shard on hold."""
+        asked_s = time.monotonic()
+        shard, account = keys.parts(account_id)
+        arguments = (lease_ms, most, _MOST_BYTES, 1, by_ms, 2**53, account)
+        reply = await self._server.run(_CLAIM, keys.shard(shard), arguments)
+        return self._batch(shard, asked_s, lease_ms, 0, reply).invocations
 
     async def extend(
         self, shard: int, lease_ms: int, invocations: Sequence[Invocation]
@@ -261,6 +276,8 @@ class Claims:
         found: list[Invocation] = []
         for part in parts:
             found += _invocations(shard, claim, until_s, part, self._server.secrecy)
+        if look == _ON_HOLD:
+            return Batch(found, None, False, reading, on_hold=True)
         next_look_ms = None if look == b"-1" else float(look)
         full = next_look_ms is not None and next_look_ms <= now_us / 1000 + ahead_ms
         return Batch(found, next_look_ms, full, reading)

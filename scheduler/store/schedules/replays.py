@@ -35,6 +35,7 @@ _REPLAY = Script("schedules/replay")
 # What the script answers; its header says it at length.
 _DONE, _ASKED_BEFORE, _NO_ACCOUNT, _KEY_REUSED = 1, 0, -1, -2
 _FOR_THE_SCRIPT = ord(" ")
+_UNTIL_DIGITS = 12
 
 Made = Callable[[Schedule], Request]
 
@@ -57,7 +58,7 @@ SENTENCES = {
     Verdict.REPLAYED_BEFORE: "The schedule was replayed already",
     Verdict.UNPAID: str(InsufficientCredits()),
     Verdict.NO_ROOM: str(QuotaExceeded()),
-    Verdict.CANCELLED: "The schedule was cancelled, so what it would have sent is not kept",
+    Verdict.CANCELLED: "Its body was not kept when it was cancelled",
 }
 
 
@@ -166,10 +167,15 @@ class Replayer:
         self, account_id: str, selected: Selection, made: Made, once: Idempotency | None = None
     ) -> Replays:
         """Replays dead letters, the oldest first; as `by_id`. They leave the list, so that a
-        repeat goes on with others."""
+        repeat goes on with others. What `next_cursor` leads on to ends with what had failed by
+        now: a replay that fails again meanwhile would have no end. Raises InvalidRequest for a bad
+        cursor."""
+        selected, until_ms = _until(selected, self._clock.now_ms())
         page = await self._failed.page(account_id, selected)
         originals = [each.schedule_id for each in page.schedules]
         asked = _judged(originals, page.schedules, made)
+        if page.next_cursor is not None:
+            page = page._replace(next_cursor=f"{page.next_cursor}{until_ms:0{_UNTIL_DIGITS}x}")
         return await self._done(account_id, asked._replace(next_cursor=page.next_cursor), once)
 
     async def before(self, account_id: str, once: Idempotency) -> Replays | None:
@@ -243,6 +249,19 @@ class Replayer:
         return arguments
 
 
+def _until(selected: Selection, now_ms: int) -> tuple[Selection, int]:
+    """The selection with what its cursor says of the moment at which the walk began."""
+    if selected.cursor is None:
+        return selected, now_ms
+    cursor, digits = selected.cursor[:-_UNTIL_DIGITS], selected.cursor[-_UNTIL_DIGITS:]
+    try:
+        until_ms = int(digits, 16)
+    except ValueError:
+        raise InvalidRequest([FieldError("cursor", "not a cursor from nextCursor")]) from None
+    to_ms = until_ms if selected.to_ms is None else min(selected.to_ms, until_ms)
+    return selected._replace(cursor=cursor, to_ms=to_ms), until_ms
+
+
 def _judged(originals: Sequence[str], found: Sequence[Schedule | None], made: Made) -> _Asked:
     verdicts = [_verdict(each) for each in found]
     requests = [
@@ -259,8 +278,7 @@ def _verdict(found: Schedule | None) -> Verdict | None:
         return Verdict.UNKNOWN
     if found.status is Status.SCHEDULED:
         return Verdict.NOT_ENDED
-    # Of these the body is not kept.
-    return Verdict.CANCELLED if found.status is Status.CANCELLED else None
+    return Verdict.CANCELLED if found.body_dropped else None
 
 
 def _sent(what: _Asked) -> list[str]:

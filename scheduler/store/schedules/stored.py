@@ -94,7 +94,7 @@ def pack_request(request: Request) -> bytes:
     """What is left out at the end is left out of the array too."""
     usual = request.delivery is Delivery.AT_LEAST_ONCE and request.method_given
     usual = usual and request.body_kind is BodyKind.JSON and request.replay_of is None
-    plain = not request.retries and request.retry_delays_ms is None
+    plain = not request.retries and request.retry_delays_ms is None and request.trace is None
     if usual and plain and request.expires_at_ms is None:
         what = (request.trigger_at_ms, request.method, request.url, request.headers, request.body)
         return _encode(what)

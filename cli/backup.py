@@ -1,0 +1,65 @@
+"""`postdate backup`: a copy of the embedded store's files, made while it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from cli.data_dir import DataDir
+from cli.embedded import is_running
+from cli.options import Context, command, with_store
+from scheduler.errors import PostdateError
+from scheduler.times import format_iso8601
+
+if TYPE_CHECKING:
+    from scheduler.store import Store
+
+_FILES = "appendonlydir"
+
+
+@click.command(name="backup")
+@click.argument("directory", type=click.Path(path_type=Path, exists=False))
+@command()
+def backup_command(context: Context, directory: Path) -> None:
+    """Copy the data dir's store to a new DIRECTORY.
+
+    `postdate up --data-dir DIRECTORY` can start from it. The store may be running meanwhile: the
+    copy is what was on disk at the moment that is printed, the --fired-since of a later `postdate
+    restore`. For a store elsewhere use its own tools.
+    """
+    if context.settings.redis_url is not None:
+        raise PostdateError("The store is not this data dir's: back it up with its own tools.")
+    data_dir = DataDir(Path(context.settings.data_dir))
+    if not (data_dir.path / _FILES).is_dir():
+        raise PostdateError(f"There is no store in {data_dir.path}.")
+    try:
+        directory.mkdir(mode=0o700, parents=True)
+    except OSError as error:
+        raise PostdateError(f"{directory} cannot be made: {error.strerror}.") from None
+
+    async def copied(store: Store) -> int:
+        async with store.rewrites.held_back():
+            await store.tick()
+            at_ms = store.clock.now_ms()
+            await asyncio.to_thread(_copy, data_dir, directory)
+        return at_ms
+
+    if is_running(data_dir):
+        at_ms = with_store(
+            msgspec.structs.replace(context.settings, redis_url=data_dir.url), copied
+        )
+    else:
+        at_ms = time.time_ns() // 1_000_000
+        _copy(data_dir, directory)
+    at = format_iso8601(at_ms)
+    context.show({"backup": str(directory), "at": at}, f"{directory} is a backup of {at}.")
+
+
+def _copy(data_dir: DataDir, to: Path) -> None:
+    shutil.copytree(data_dir.path / _FILES, to / _FILES)

@@ -1,0 +1,91 @@
+"""`postdate restore`: what to do with what a restored store believes to be due."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from cli.options import Context, command, with_store
+from cli.parameters import Moment
+from scheduler.errors import PostdateError
+from scheduler.times import format_iso8601, parse_iso8601
+
+if TYPE_CHECKING:
+    from scheduler.store import Store
+
+
+@click.command(name="restore")
+@click.option(
+    "--fired-since",
+    type=Moment(),
+    required=True,
+    help="When the backup was made: what was due from then on may have been fired.",
+)
+@click.option(
+    "--fired-until",
+    type=Moment(),
+    help="When workers stopped: what was due after that was not fired. [default: now]",
+)
+@click.option("--expire", "how", flag_value="expire", help="End what may have been fired, unsent.")
+@click.option("--fire", "how", flag_value="fire", help="Fire it, possibly a second time.")
+@command()
+def restore_command(
+    context: Context, fired_since: str, fired_until: str | None, how: str | None
+) -> None:
+    """Decide about what may have been fired before a restore.
+
+    To be called on hold, before `postdate resume`. A backup holds what waited at its moment, though
+    it was fired since: that would go out again. --expire ends all that was due by --fired-until as
+    failed, without sending it; it is in the log, and can be replayed one by one. --fire leaves it
+    to the workers. What was cancelled, changed or created since the backup is not known to it.
+    """
+    if how is None:
+        raise click.UsageError("Say --expire or --fire.")
+    since_ms = _moment_ms(fired_since)
+    until_ms = None if fired_until is None else _moment_ms(fired_until)
+    answer = with_store(
+        context.settings, lambda store: _restore(store, since_ms, until_ms, how == "expire")
+    )
+    count = answer["expired" if how == "expire" else "due"]
+    says = f"{count:,} may have been fired and were ended, unsent."
+    if how == "fire":
+        says = f"{count:,} may have been fired, and fire again."
+    context.show(answer, f"{says} `postdate resume` goes on.")
+
+
+def _moment_ms(text: str) -> int:
+    try:
+        return parse_iso8601(text)
+    except ValueError as error:
+        raise click.UsageError(f"{text!r} is {error}.") from error
+
+
+async def _restore(
+    store: Store, since_ms: int, until_ms: int | None, expire: bool
+) -> dict[str, int | str]:
+    now_ms = store.clock.now_ms()
+    until_ms = now_ms if until_ms is None else until_ms
+    if not since_ms <= until_ms <= now_ms:
+        raise PostdateError("--fired-since must come before --fired-until, and both before now.")
+    held_since_ms = await store.hold.since_ms()
+    if held_since_ms is None:
+        raise PostdateError("Workers may be firing: call `postdate hold` first.")
+    newest_ms = await store.restore.last_entry_ms(held_since_ms)
+    if newest_ms is not None and newest_ms > since_ms:
+        raise PostdateError(
+            f"The log goes on until {format_iso8601(newest_ms)}, so that this is no backup of"
+            f" {format_iso8601(since_ms)}."
+        )
+    await store.restore.take_back()
+    due = await store.restore.due(until_ms)
+    if not expire:
+        return {"due": due}
+    expired = 0
+
+    def count(ended: int) -> None:
+        nonlocal expired
+        expired += ended
+
+    await store.restore.expire(until_ms, count)
+    return {"expired": expired}

@@ -1,0 +1,42 @@
+"""The hold: while it lasts workers claim nothing, and everything else goes on."""
+
+from __future__ import annotations
+
+from scheduler.store import keys
+from scheduler.store.clock import StoreClock
+from scheduler.store.operators.shards import Shards
+from scheduler.store.server import Script, Server
+
+_HOLD = Script("operators/hold")
+
+
+class Hold:
+    """On all shards, or on none. Where one cannot be reached, `begin` and `end` raise StoreError
+    and have done a part: repeat them."""
+
+    def __init__(self, server: Server, clock: StoreClock, shards: Shards) -> None:
+        self._server = server
+        self._clock = clock
+        self._shards = shards
+
+    async def begin(self) -> int:
+        """From the return of this on nothing is claimed; what was claimed before ends as ever.
+        Returns since when (ms). Safe to repeat."""
+        return max(await self._each("1"))
+
+    async def end(self) -> None:
+        """What is due is claimed again, within half a second. Safe to repeat."""
+        await self._each("0")
+
+    async def since_ms(self) -> int | None:
+        """Since when not one shard is claimed from; None if some or all are."""
+        since = await self._each("")
+        return None if min(since) < 0 else max(since)
+
+    async def _each(self, what: str) -> list[int]:
+        found = []
+        for shard in range(await self._shards.newest()):
+            now_us, since_ms = await self._server.run(_HOLD, keys.shard(shard), (what,))
+            self._clock.observe(now_us)
+            found.append(int(since_ms))
+        return found

@@ -1,0 +1,97 @@
+"""After a restore: the store knows what was due when it was saved, and not what was fired since.
+
+What goes out then may have gone out before. An operator who would rather have it not go out at all
+ends it here, while the store is on hold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+from scheduler import ids
+from scheduler.models import Outcome, Status
+from scheduler.store import keys
+from scheduler.store.claims.claims import Ack, Claims
+from scheduler.store.clock import StoreClock
+from scheduler.store.connection import Client
+from scheduler.store.failures import translated
+from scheduler.store.operators.shards import Shards
+from scheduler.store.server import Script, Server
+
+NOT_SENT_AGAIN = "Not sent after a restore; it may have been sent before"
+_OUTCOME = Outcome(Status.FAILED, 0, 0, NOT_SENT_AGAIN)
+_LEASE_MS = 60_000
+_MOST_AT_ONCE = 128
+_SCAN_COUNT = 1000
+_LOOK_AGAIN_S = 1.0
+
+_UNLEASE = Script("operators/unlease")
+
+
+class Restore:
+    """Reads the store, and ends what an operator does not want fired again. To be used on hold."""
+
+    def __init__(
+        self, client: Client, server: Server, clock: StoreClock, shards: Shards, claims: Claims
+    ) -> None:
+        self._client = client
+        self._server = server
+        self._clock = clock
+        self._shards = shards
+        self._claims = claims
+
+    async def last_entry_ms(self, by_ms: int) -> int | None:
+        """The moment of the newest entry in any account's log up to then; None if there is none."""
+        newest = None
+        with translated():
+            async for shard, account in self._accounts():
+                log = f"{keys.shard(shard)}{account}:{keys.LOG}"
+                for stream_id, _ in await self._client.xrevrange(log, max=by_ms, count=1):
+                    newest = max(newest or 0, int(stream_id.split(b"-")[0]))
+        return newest
+
+    async def due(self, by_ms: int) -> int:
+        """How many wait that were due by then, those of suspended accounts among them. What a
+        worker holds is not counted: `take_back` first."""
+        count = 0
+        with translated():
+            async for shard, account in self._accounts():
+                waiting = f"{keys.shard(shard)}{account}:{keys.WAITING}"
+                count += await self._client.zcount(waiting, "-inf", by_ms)
+        return count
+
+    async def take_back(self) -> None:
+        """What workers held as the store was saved is due as it was before. Returns once their
+        leases have ended, in case one of them is alive. Safe to repeat."""
+        async for shard, account in self._accounts():
+            left = True
+            while left:
+                now_us, given_back, last_end_ms = await self._server.run(
+                    _UNLEASE, keys.shard(shard), (account, _MOST_AT_ONCE)
+                )
+                self._clock.observe(now_us)
+                left = given_back == _MOST_AT_ONCE or last_end_ms >= 0
+                if left and not given_back:
+                    await asyncio.sleep(_LOOK_AGAIN_S)
+
+    async def expire(self, by_ms: int, ended: Callable[[int], None]) -> None:
+        """Ends all that was due by then as failed, unsent, and logs it; no credit moves. `ended` is
+        told after each step how many that were.
+
+        Safe to repeat; what it had claimed as it died is held for a minute.
+        """
+        async for shard, account in self._accounts():
+            account_id = ids.account_id(shard, account)
+            while found := await self._claims.claim_of(
+                account_id, by_ms=by_ms, lease_ms=_LEASE_MS, most=_MOST_AT_ONCE
+            ):
+                await self._claims.ack(shard, [Ack(each, _OUTCOME, None) for each in found])
+                ended(len(found))
+
+    async def _accounts(self) -> AsyncIterator[tuple[int, str]]:
+        """All, by shard and local name."""
+        for shard in range(await self._shards.newest()):
+            scan = self._client.zscan_iter(keys.shard(shard) + keys.ACCOUNTS, count=_SCAN_COUNT)
+            async for account, _ in scan:
+                yield shard, account.decode()

@@ -1,0 +1,84 @@
+"""On hold nothing is claimed; after a restore what may have been fired can be ended instead."""
+
+from __future__ import annotations
+
+from scheduler.models import Delivery, Status
+from scheduler.store import keys
+from scheduler.store.operators.restore import NOT_SENT_AGAIN
+from tests.scheduler.scene import LEASE_MS, Scene, ids_of
+
+MINUTE_MS = 60_000
+
+
+async def test_on_hold_nothing_is_claimed_and_all_else_goes_on(scene: Scene) -> None:
+    await scene.create()
+    [held] = await scene.claim()
+    since_ms = await scene.store.hold.begin()
+    due, cancelled = await scene.create(), await scene.create(MINUTE_MS)
+    batch = await scene.store.claims.claim(scene.shard, lease_ms=LEASE_MS, most=128)
+    assert (batch.invocations, batch.on_hold) == ([], True)
+    assert await scene.ack([held]) == [1]
+    await scene.store.schedules.cancel(scene.account_id, cancelled)
+    assert await scene.store.hold.begin() == since_ms, "a repeat begins no other one"
+    assert await scene.store.hold.since_ms() == since_ms
+    await scene.store.hold.end()
+    assert await scene.store.hold.since_ms() is None
+    assert ids_of(await scene.claim()) == [due]
+    await scene.assert_sound()
+
+
+async def test_a_hold_that_is_not_on_all_shards_is_none(scene: Scene) -> None:
+    await scene.store.hold.begin()
+    await scene.store.client.delete(keys.shard(0) + keys.HOLD)
+    assert await scene.store.hold.since_ms() is None
+
+
+async def test_what_may_have_been_fired_is_ended_and_the_rest_is_not(scene: Scene) -> None:
+    by_ms = await scene.clock.now_ms()
+    fired = [await scene.create_at(by_ms - MINUTE_MS), await scene.create_at(by_ms)]
+    not_fired = await scene.create_at(by_ms + 1)
+    suspended = await scene.account("suspended")
+    theirs = await scene.create_at(by_ms - 1, account_id=suspended)
+    await scene.store.changes.suspend(suspended)
+    await scene.store.hold.begin()
+    assert await scene.store.restore.due(by_ms) == 3
+    steps: list[int] = []
+    await scene.store.restore.expire(by_ms, steps.append)
+    assert sum(steps) == 3
+    for schedule_id in fired:
+        schedule = await scene.store.schedules.get(scene.account_id, schedule_id)
+        assert schedule.outcome is not None
+        assert (schedule.status, schedule.outcome.error_message) == (Status.FAILED, NOT_SENT_AGAIN)
+    assert (await scene.store.schedules.get(suspended, theirs)).status is Status.FAILED
+    assert await scene.status(not_fired) == Status.SCHEDULED
+    await scene.store.restore.expire(by_ms, steps.append)
+    assert sum(steps) == 3, "a repeat finds nothing"
+    await scene.store.hold.end()
+    assert ids_of(await scene.claim(ahead_ms=1000)) == [not_fired]
+    await scene.store.changes.resume(suspended)
+    await scene.assert_sound()
+
+
+async def test_what_was_held_when_the_store_was_saved_is_due_as_before(scene: Scene) -> None:
+    """The worker that held it has sent it, or has not."""
+    by_ms = await scene.clock.now_ms()
+    await scene.create_at(by_ms, delivery=Delivery.AT_MOST_ONCE)
+    [held] = await scene.claim(lease_ms=100)
+    await scene.clock.pass_ms(101)
+    await scene.store.hold.begin()
+    await scene.store.restore.take_back()
+    await scene.assert_sound()
+    assert await scene.ack([held]) == [-1]
+    await scene.store.hold.end()
+    again = await scene.claim_one()
+    assert (again.schedule_id, again.attempt) == (held.schedule_id, 2)
+
+
+async def test_nothing_is_taken_from_a_worker_that_may_be_alive(scene: Scene) -> None:
+    await scene.create()
+    [held] = await scene.claim(lease_ms=1500)
+    await scene.store.hold.begin()
+    await scene.store.restore.expire(await scene.clock.now_ms(), lambda count: None)
+    assert await scene.ack([held]) == [1]
+    await scene.store.restore.take_back()
+    await scene.assert_sound()

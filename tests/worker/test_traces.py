@@ -1,0 +1,111 @@
+"""Spans of fires, as OpenTelemetry's own exporter gets them."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind
+
+from scheduler.errors import SettingsError
+from scheduler.models import Invocation
+from scheduler.settings import Settings
+from tests.worker.desk import COMPLETED, Invocations
+from worker.outcome import Failure, failed
+from worker.traces import Traces
+from worker.worker import _traces
+
+TRACE = bytes(range(1, 25))
+_LINE = re.compile(rb"traceparent: 00-([0-9a-f]{32})-([0-9a-f]{16})-01\r\n")
+
+
+class Traced:
+    """Fires are signed and ended; `spans` are what came of it."""
+
+    def __init__(self, ratio: float) -> None:
+        self._exporter = InMemorySpanExporter()
+        self.traces = Traces(ratio, self._exporter)
+        self.lines = self.traces.traced(lambda _: b"signed\r\n")
+
+    def spans(self) -> list[ReadableSpan]:
+        self.traces.close()
+        return list(self._exporter.get_finished_spans())
+
+
+def invocation(trace: bytes | None = TRACE, **request: object) -> Invocation:
+    return Invocations().one(url="http://example.com:81/secret?x=y", trace=trace, **request)
+
+
+def test_a_fire_is_a_root_with_a_link_to_its_create() -> None:
+    traced, fired = Traced(0.0), invocation()
+    lines = traced.lines(fired)
+    traced.traces.ended(fired, COMPLETED, 3)
+    [span] = traced.spans()
+    assert lines is not None
+    match = _LINE.fullmatch(lines.removeprefix(b"signed\r\n"))
+    assert match is not None
+    assert span.context is not None
+    assert int(match[1], 16) == span.context.trace_id != int.from_bytes(TRACE[:16], "big")
+    assert int(match[2], 16) == span.context.span_id
+    [link] = span.links
+    assert link.context.trace_id == int.from_bytes(TRACE[:16], "big")
+    assert link.context.span_id == int.from_bytes(TRACE[16:], "big")
+    assert (span.parent, span.kind, span.status.is_ok) == (None, SpanKind.CLIENT, True)
+    attributes = dict(span.attributes or {})
+    assert attributes["http.response.status_code"] == 200
+    assert attributes["postdate.lateness_ms"] == 3
+    assert (attributes["server.address"], attributes["server.port"]) == ("example.com", 81)
+    assert "secret" not in str(span.to_json())
+
+
+def test_the_callers_own_traceparent_stays_alone() -> None:
+    traced, fired = Traced(0.0), invocation(headers={"TraceParent": "00-x"})
+    assert traced.lines(fired) == b"signed\r\n"
+    traced.traces.ended(fired, COMPLETED, 0)
+    assert len(traced.spans()) == 1
+
+
+def test_what_fails_says_why() -> None:
+    traced, fired = Traced(1.0), invocation(trace=None)
+    traced.lines(fired)
+    traced.traces.ended(fired, failed(Failure.RESET), None)
+    [span] = traced.spans()
+    assert span.links == ()
+    assert span.status.description == "Connection reset"
+    assert dict(span.attributes or {})["error.type"] == "no_answer"
+
+
+def test_the_coin_is_tossed_before_anything_is_made() -> None:
+    traced, fired = Traced(0.0), invocation(trace=None)
+    assert traced.lines(fired) == b"signed\r\n"
+    traced.traces.ended(fired, COMPLETED, 0)
+    assert traced.spans() == []
+
+
+def test_what_cannot_be_signed_is_not_sent_and_not_traced() -> None:
+    traced, fired = Traced(1.0), invocation()
+    assert traced.traces.traced(lambda _: None)(fired) is None
+    traced.traces.ended(fired, COMPLETED, None)
+    assert traced.spans() == []
+
+
+def test_one_that_is_sent_once_more_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("worker.traces._MOST_OPEN", 2)
+    traced, fired = Traced(1.0), invocation()
+    first, second = traced.lines(fired), traced.lines(fired)
+    assert first != second
+    traced.traces.ended(fired, COMPLETED, 0)
+    for _ in range(10):  # that never end: a drain gave them back, their leases were lost
+        traced.lines(invocation())
+    assert len(traced.traces._open) == 2
+    assert len(traced.spans()) == 1
+
+
+def test_without_the_package_the_setting_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _traces(Settings()) is None
+    monkeypatch.setitem(sys.modules, "worker.traces", None)
+    with pytest.raises(SettingsError, match=r"postdate\[otel\]"):
+        _traces(Settings(trace_ratio=0.5))
