@@ -36,10 +36,19 @@ class Client(Protocol):
     ) -> AsyncIterator[tuple[bytes, bytes]]: ...
 
     async def zcard(self, name: Key) -> int: ...
+    async def zcount(self, name: Key, min: Value, max: Value) -> int: ...  # noqa: A002
     async def zrange(self, name: Key, start: int, end: int) -> list[bytes]: ...
     def zscan_iter(
         self, name: Key, match: Key | None = None, count: int | None = None
     ) -> AsyncIterator[tuple[bytes, float]]: ...
+
+    async def xrevrange(
+        self,
+        name: Key,
+        max: Value = "+",  # noqa: A002
+        min: Value = "-",  # noqa: A002
+        count: int | None = None,
+    ) -> list[tuple[bytes, dict[bytes, bytes]]]: ...
 
     def scan_iter(
         self, match: Key | None = None, count: int | None = None
