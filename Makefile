@@ -3,7 +3,7 @@
 # and always installed beside the server, so that pip looks for it nowhere else.
 
 .DEFAULT_GOAL := help
-.PHONY: help up test chaos mutants check fmt bench clean
+.PHONY: help up test chaos attack fuzz mutants check fmt bench clean
 MAKEFLAGS += --no-print-directory
 
 VENV := .venv
@@ -39,6 +39,12 @@ test: $(VENV)/installed-dev ## Run all tests
 
 chaos: $(VENV)/installed-dev ## Break a running Postdate for SECONDS=60 by SEED=1, STORE=single
 	@$(BIN)/python -m tests.chaos --seconds $(SECONDS) --seed $(SEED) --store $(STORE) $(ARGS)
+
+attack: $(VENV)/installed-dev ## Floods of hostile targets: how late is a good neighbour? 4 minutes
+	@$(BIN)/python -m tests.attack $(ARGS)
+
+fuzz: $(VENV)/installed-dev ## Feed anything to all that takes bytes from outside for SECONDS=60
+	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(ARGS)
 
 mutants: $(VENV)/installed-dev ## Break the code in small ways, and show that a test notices each
 	@$(BIN)/python -m tests.mutants $(ARGS)

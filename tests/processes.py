@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -61,8 +62,11 @@ class PostdateProcess:
     a data dir of its own unless one is given, and any free port; `api` a free port.
     """
 
-    def __init__(self, role: str = "up", *arguments: str, **settings: object) -> None:
+    def __init__(
+        self, role: str = "up", *arguments: str, module: str = "cli.main", **settings: object
+    ) -> None:
         self.role = role
+        self._module = module
         self._owns_data_dir = "data_dir" not in settings
         if self._owns_data_dir:
             settings["data_dir"] = tempfile.mkdtemp(prefix="pd-data-")
@@ -85,6 +89,16 @@ class PostdateProcess:
     @property
     def pid(self) -> int:
         return self._running.pid
+
+    def memory_bytes(self) -> int:
+        """What it has in memory right now. Linux only."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * resource.getpagesize()
+
+    def cpu_s(self) -> float:
+        """User and system time so far. Linux only."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     @property
     def running(self) -> bool:
@@ -110,7 +124,7 @@ class PostdateProcess:
         """Starts it without waiting for anything."""
         self._streams = {"stdout": [], "stderr": []}
         self._process = children.start(
-            [sys.executable, "-P", "-m", "cli.main", self.role, *self._arguments],
+            [sys.executable, "-P", "-m", self._module, self.role, *self._arguments],
             env=environment(**self._settings),
             cwd=tempfile.gettempdir(),
             stdin=subprocess.DEVNULL,

@@ -19,6 +19,7 @@ from scheduler.targets import Address, Target
 from worker.lookups import Lookups
 from worker.outcome import Failure
 from worker.own import is_own_address
+from worker.turnstile import Turnstile
 
 FRESH_S = 5.0
 USABLE_S = 30.0
@@ -26,6 +27,8 @@ FAILURE_S = 1.0
 MAX_NAMES = 10_000
 # How long one look-up may take; far less than a fire, so that others have their turns.
 LOOKUP_LIMIT_S = 5.0
+# A question is a tenth of a millisecond, and an answer with a hundred addresses a whole one.
+_STEPS_IN_A_ROUND = 8
 # More addresses than that are not tried for one fire.
 MAX_ADDRESSES = 8
 
@@ -82,6 +85,7 @@ class Guard:
         self._resolve = resolve
         self._is_own = is_own
         self._answers: dict[str, _Answer] = {}
+        self._turnstile = Turnstile(loop, _STEPS_IN_A_ROUND)
         self._lookups: Lookups[_Answer] = Lookups(loop, self._ask)
 
     def known(self, target: Target) -> tuple[str, ...] | None:
@@ -118,15 +122,18 @@ class Guard:
         self._lookups.close()
 
     async def _ask(self, host: str, account_id: str) -> _Answer:
-        found = await self._found(host)
+        found = await self._found(host, account_id)
         return self._remember(host, account_id, found, self._loop.time())
 
-    async def _found(self, host: str) -> _Found:
+    async def _found(self, host: str, account_id: str) -> _Found:
         if not self._destinations.allows_name(host):
             return _none(Failure.NOT_ALLOWED)
         try:
+            await self._turnstile.turn(account_id)
             async with asyncio.timeout(LOOKUP_LIMIT_S):
-                return self._judge(await self._resolve(host))
+                texts = await self._resolve(host)
+            await self._turnstile.turn(account_id)
+            return self._judge(texts)
         except (OSError, UnicodeError):  # TimeoutError is one
             return _none(Failure.UNRESOLVED)
         except Exception:

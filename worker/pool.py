@@ -15,6 +15,7 @@ import structlog
 import truststore
 
 from scheduler.targets import Origin
+from worker.handshakes import Handshakes, Unexamined, Unread
 from worker.outcome import connect_failure
 from worker.race import ConnectFailed, OutOfSockets, Race
 from worker.ration import Ration, bound_reading
@@ -86,6 +87,7 @@ class Pool:
         self._limit_s = limit_s
         self._max_body_bytes = max_body_bytes
         self.ration = Ration(loop)
+        self._handshakes = Handshakes(loop)
         self._ssl_context = ssl_context
         self._opened = opened
         self._closed_one = closed
@@ -158,10 +160,10 @@ class Pool:
         Without a limit of its own: the fire's deadline cancels it.
         """
         if len(addresses) == 1:
-            return await self._connect_one(Route(origin, addresses[0]))
+            return await self._connect_one(Route(origin, addresses[0]), account_id)
 
         def attempt(address: str) -> Coroutine[Any, Any, Wire]:
-            return self._connect_one(Route(origin, address))
+            return self._connect_one(Route(origin, address), account_id)
 
         return await Race(attempt, addresses, self._limit_s, self._spares, account_id).run()
 
@@ -193,39 +195,42 @@ class Pool:
         """Close all kept connections, and keep none from now on."""
         self._closed = True
         self.close_idle()
+        self._handshakes.close()
         if self._sweeper is not None:
             self._sweeper.cancel()
 
-    async def _connect_one(self, route: Route) -> Wire:
+    async def _connect_one(self, route: Route, account_id: str) -> Wire:
         if self._sockets >= self._budget.sockets and self._idle_count:
             any(self.drop_idle(origin) for origin in list(self._idle))
         try:
-            return await self._open(route)
+            return await self._open(route, account_id)
         except OSError as error:
             if error.errno not in _OUT_OF_FILES:
                 raise ConnectFailed(connect_failure(error)) from error
         self.close_idle()  # kept connections are a luxury
         await asyncio.sleep(0)  # the loop closes their sockets in its next round
         try:
-            return await self._open(route)
+            return await self._open(route, account_id)
         except OSError as error:
             if error.errno not in _OUT_OF_FILES:
                 raise ConnectFailed(connect_failure(error)) from error
             self._tell(error)
             raise OutOfSockets from error
 
-    async def _open(self, route: Route) -> Wire:
-        tls = route.origin.scheme == "https"
+    async def _open(self, route: Route, account_id: str) -> Wire:
+        wire = _CountedWire(self, route, self._max_body_bytes)
+        is_tls = route.origin.scheme == "https"
         self._sockets += 1
         try:
-            _, wire = await self._loop.create_connection(
-                lambda: _CountedWire(self, route, self._max_body_bytes),
+            transport, _ = await self._loop.create_connection(
+                Unread if is_tls else lambda: wire,
                 route.address,
                 route.origin.port,
-                ssl=self._tls() if tls else None,
-                server_hostname=route.origin.host if tls else None,
                 flags=socket.AI_NUMERICHOST,
             )
+            if is_tls:
+                context, host = self._tls(), route.origin.host
+                await self._handshakes.secure(transport, wire, context, host, account_id)
         finally:
             self._sockets -= 1
         return wire
@@ -239,6 +244,7 @@ class Pool:
     def _tls(self) -> ssl.SSLContext:
         if self._ssl_context is None:
             self._ssl_context = system_ssl_context()
+            self._ssl_context.sslobject_class = Unexamined
         return self._ssl_context
 
     def _sweep(self) -> None:

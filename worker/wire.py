@@ -27,6 +27,8 @@ PIECES = 64
 _PAUSE_S = 0.001
 # Small chunks cost more than their bytes: so many line ends in what follows the head's piece.
 MAX_LINES = 2 * 16_384
+# So many 1xx may come before an answer.
+MAX_INTERIMS = 32
 
 
 _log = structlog.get_logger(__name__)
@@ -199,7 +201,8 @@ class Wire(asyncio.Protocol):
             # Once the answer is done, it is what follows that cannot be parsed.
             if not self._done:
                 self._heard = True
-                self._break(_failure_of(error))
+                too_many = self._interims > MAX_INTERIMS
+                self._break(Failure.HEADERS_TOO_LARGE if too_many else _failure_of(error))
                 return
             self._extra = True
         try:
@@ -255,6 +258,8 @@ class Wire(asyncio.Protocol):
         else:  # 1xx: passed over
             self._interims += 1
             self._reason = b""
+            if self._interims > MAX_INTERIMS:
+                raise _Enough
 
     # How an exchange ends
 
@@ -381,7 +386,7 @@ class Wire(asyncio.Protocol):
 
 
 class _Enough(Exception):
-    """The answer is whole."""
+    """No more of this is parsed."""
 
 
 def _failure_of(error: Exception) -> Failure:

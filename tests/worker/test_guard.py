@@ -42,6 +42,7 @@ class MovedLoop:
         self.now = 1000.0
         self.create_future = self.loop.create_future
         self.create_task = self.loop.create_task
+        self.call_soon = self.loop.call_soon
 
     def time(self) -> float:
         return self.now

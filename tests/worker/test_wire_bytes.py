@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scheduler.targets import Origin
 from worker.outcome import Failure
 from worker.ration import ROUND_BYTES, Ration
-from worker.wire import MAX_LINES, PIECES, SLICE_BYTES, Route, Wire
+from worker.wire import MAX_INTERIMS, MAX_LINES, PIECES, SLICE_BYTES, Route, Wire
 
 FRAGMENTS = [
     b"HTTP/1.1 200 OK\r\n",
@@ -299,6 +299,12 @@ def test_chunks_count_as_well_as_bytes() -> None:
     assert not ends.noted
     wire.data_received(b"1\r\nx\r\n" * (MAX_LINES // 2 + 1))
     assert ends.noted == DONE
+
+
+def test_heads_before_the_answer_are_counted() -> None:
+    interim = b"HTTP/1.1 100 \r\n\r\n"
+    assert play(interim * MAX_INTERIMS + WHOLE, 1000, False) == [(200, "OK", True)]
+    assert play(interim * 3000, 40_000, False) == [(Failure.HEADERS_TOO_LARGE, False)]
 
 
 def said_again(*answers: bytes, size: int = 10_000) -> list[str]:

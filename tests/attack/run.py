@@ -1,0 +1,214 @@
+"""One flood against a worker of its own, with a good neighbour beside it, and what came of both."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import trustme
+
+from cli.options import with_store
+from scheduler.models import LogEntry, Plan, Request, Status
+from scheduler.settings import Settings
+from scheduler.store import Store
+from scheduler.store.log.logs import LogQuery
+from tests import children
+from tests.attack.floods import Flood
+from tests.attack.names import NameServer
+from tests.attack.neighbour import KINDS, Lateness, lateness, requests
+from tests.processes import ROOT, PostdateProcess
+from tests.receiver import Receiver
+from tests.valkey import ValkeyProcess
+
+_LEAD_S = 1.5
+_AFTER_S = 1.5
+_CREATED_AT_ONCE = 100
+_HEAVY_NAMES = 1200  # 30 KB; more than 32 KiB are not read
+_LOST = re.compile(r"lost touch with the store|lease was lost")
+
+
+class Result(NamedTuple):
+    """`fired`: how many of the flood ended in the time of the measurement, `answered` with a
+    status; `beyond_ms`: by how
+    much the longest was over its time limit; `lost`: warnings about the store or leases."""
+
+    flood: str
+    fired: int
+    answered: int
+    neighbour: dict[str, Lateness]
+    memory_mb: float
+    cpu_s: float
+    beyond_ms: float
+    lost: int
+    said: str
+
+
+class Attack:
+    """What all floods have in common: certificates, names, a store, a receiver."""
+
+    def __init__(self, directory: Path, limit_ms: int, per_second: int, seconds: float) -> None:
+        self._directory = directory
+        self._limit_ms = limit_ms
+        self._per_second = per_second
+        self._seconds = seconds
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Attack:
+        authority = trustme.CA()
+        authority.cert_pem.write_to_path(str(self._directory / "authority.pem"))
+        heavy = [f"another-host-{n:04}.test" for n in range(_HEAVY_NAMES)]
+        _write(self._directory / "tls.pem", authority.issue_cert("*.tls.test"))
+        _write(self._directory / "certificates.pem", authority.issue_cert(*heavy, "*.cert.test"))
+        self._names = self._stack.enter_context(NameServer())
+        self._receiver = self._stack.enter_context(Receiver())
+        self._valkey = self._stack.enter_context(ValkeyProcess())
+        os.environ["SSL_CERT_FILE"] = str(self._directory / "authority.pem")
+        os.environ["ATTACK_NAMES"] = self._names.server
+        return self
+
+    def __exit__(self, *failure: Any) -> None:
+        self._stack.__exit__(*failure)
+
+    def run(self, flood: Flood) -> Result:
+        """Fires it, and waits until the longest of its requests must have ended."""
+        self._valkey.flush()
+        self._receiver.clear()
+        with ExitStack() as stack:
+            targets = stack.enter_context(Targets(self._directory))
+            worker = PostdateProcess(
+                "worker",
+                module="tests.attack.worker",
+                redis_url=self._valkey.url,
+                allow_targets="127.0.0.0/8",
+                fire_timeout_ms=self._limit_ms,
+            )
+            stack.enter_context(worker)
+            before_s = worker.cpu_s()
+            account, sent = self._begin(flood, targets.ports)
+            memory_mb = self._watch(worker, sent["literal"][-1].trigger_at_ms)
+            cpu_s = worker.cpu_s() - before_s
+            ended = self._in_store(lambda store: _ended(store, account))
+            ended = [each for each in ended if "/same" not in each.url]
+            worker.stop()
+            return Result(
+                flood.name,
+                len(ended),
+                sum(each.status_code > 0 for each in ended),
+                {kind: lateness(kind, sent[kind], self._receiver) for kind in KINDS},
+                memory_mb,
+                cpu_s,
+                self._beyond_ms(flood, ended, targets.longest_s()),
+                len(_LOST.findall(worker.stderr)),
+                f"{Counter(each.error_message for each in ended)}\n{worker.stderr}",
+            )
+
+    def _begin(self, flood: Flood, ports: dict[str, int]) -> tuple[str, dict[str, list[Request]]]:
+        """Schedules everything. The neighbour begins half a second before the flood."""
+        every_ms = 1000 / self._per_second
+        count = round(self._seconds * self._per_second)
+        port = self._receiver.port
+
+        async def create(store: Store) -> tuple[str, dict[str, list[Request]]]:
+            theirs = await _account(store, "flood")
+            ours = await _account(store, "neighbour")
+            bodies = flood.requests(ports, 0)
+            taken_s = 1.0 + sum(len(each.body or b"") for each in bodies) / 20e6 + len(bodies) / 2e3
+            begin_ms = round(1000 * (time.time() + taken_s + _LEAD_S))
+            sent = {kind: requests(kind, port, count, begin_ms, every_ms) for kind in KINDS}
+            await _create(store, theirs, flood.requests(ports, begin_ms + 500))
+            for kind in KINDS:
+                owner = theirs if kind == "same account" else ours
+                await _create(store, owner, sent[kind])
+            left_s = begin_ms / 1000 - time.time()
+            if left_s < 0:
+                raise RuntimeError(f"it took {-left_s:.1f} s too long to schedule everything")
+            return theirs, sent
+
+        return self._in_store(create)
+
+    def _watch(self, worker: PostdateProcess, last_ms: int) -> float:
+        """The most memory that the worker had (MB), until all must have ended."""
+        until_s = last_ms / 1000 + self._limit_ms / 1000 + _AFTER_S
+        most = 0
+        while time.time() < until_s:
+            most = max(most, worker.memory_bytes())
+            time.sleep(0.1)
+        return most / 1e6
+
+    def _beyond_ms(self, flood: Flood, ended: list[LogEntry], longest_s: dict[str, float]) -> float:
+        """Over a connection's time, as the targets saw it; where they let nobody in, over the
+        moment at which it was due."""
+        if not flood.unheard:
+            return max([1000 * each - self._limit_ms for each in longest_s.values()], default=0)
+        late = [
+            each.executed_at_ms - each.scheduled_at_ms - self._limit_ms
+            for each in ended
+            if each.executed_at_ms is not None and each.error_message.startswith("Timeout")
+        ]
+        return max(late, default=0)
+
+    def _in_store(self, use: Any) -> Any:
+        return with_store(Settings(redis_url=self._valkey.url), use)
+
+
+class Targets:
+    """The process of hostile targets."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.ports: dict[str, int] = {}
+
+    def __enter__(self) -> Targets:
+        self._process = children.start(
+            [sys.executable, "-m", "tests.attack.targets", str(self._directory)],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.ports = json.loads(self._process.stdout.readline())
+        return self
+
+    def longest_s(self) -> dict[str, float]:
+        """Ends it, and returns how long the longest connection to each was open."""
+        told, _ = self._process.communicate(timeout=30)
+        return dict(json.loads(told))
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.communicate()
+
+
+async def _account(store: Store, name: str) -> str:
+    account = await store.accounts.create(name, credits=1_000_000, plan=Plan.UNLIMITED)
+    return account.account_id
+
+
+async def _create(store: Store, account_id: str, made: list[Request]) -> None:
+    parts = range(0, len(made), _CREATED_AT_ONCE)
+    for start in parts:
+        await store.schedules.create_all(account_id, made[start : start + _CREATED_AT_ONCE])
+
+
+async def _ended(store: Store, account_id: str) -> list[LogEntry]:
+    found: list[LogEntry] = []
+    cursor: str | None = None
+    while True:
+        page = await store.logs.page(account_id, LogQuery(limit=1000, cursor=cursor))
+        found += [each for each in page.entries if each.status is not Status.SCHEDULED]
+        cursor = page.next_cursor
+        if cursor is None:
+            return found
+
+
+def _write(path: Path, certificate: trustme.LeafCert) -> None:
+    certificate.private_key_and_cert_chain_pem.write_to_path(str(path))

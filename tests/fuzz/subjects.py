@@ -1,0 +1,109 @@
+"""What is fed with anything: each takes bytes, and raises if a promise does not hold."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import Any, cast
+
+from api.batch import parse_batch
+from api.payload import parse_change, parse_request
+from api.query import OF_LOGS, read_query
+from api.rules import Rules
+from api.stats import log_query
+from scheduler.destinations import Destinations
+from scheduler.errors import InvalidRequest
+from scheduler.models import Request
+from scheduler.store.log.timeline import span
+from scheduler.targets import Origin, parse_target
+from tests.worker.test_wire_bytes import DeafTransport, Ends, SteppedLoop
+from worker.outcome import Failure, answered
+from worker.ration import Ration
+from worker.request import render
+from worker.wire import Route, Wire
+
+NOW_MS = 1_795_161_612_345
+_RULES = Rules(Destinations(), 1830)
+_SCHEDULE_ID = "sch_01jd3m0000e0080000000000a0"
+_ROUTE = Route(Origin("http", "e.example", 80), "8.8.8.8")
+_HEAD = re.compile(rb"[A-Z]+ /[^ \r\n]* HTTP/1\.1(?:\r\n[^:\r\n]+: ?[^\r\n]*)+\r\n\r\n")
+_CAP_BYTES = 64 * 1024
+_PIECES = (1 << 16, 7, 1, 1500)
+
+
+def payload(data: bytes) -> None:
+    """A payload is refused with a sentence, or becomes one request on the wire."""
+    try:
+        request = parse_request(data, _RULES, NOW_MS)
+    except InvalidRequest as refusal:
+        _assert_refused(refusal)
+    else:
+        _assert_one_request(request)
+
+
+def change(data: bytes) -> None:
+    try:
+        parse_change(data, _RULES, NOW_MS)
+    except InvalidRequest as refusal:
+        _assert_refused(refusal)
+
+
+def batch(data: bytes) -> None:
+    try:
+        items = parse_batch(data)
+    except InvalidRequest as refusal:
+        _assert_refused(refusal)
+    else:
+        for item in items[:100]:
+            payload(item)
+
+
+def query(data: bytes) -> None:
+    try:
+        asked = log_query(read_query(data, OF_LOGS))
+        span(asked.from_ms, asked.to_ms, asked.cursor, down=asked.descending)
+    except InvalidRequest as refusal:
+        _assert_refused(refusal)
+
+
+def answer(data: bytes) -> None:
+    """An exchange ends once, whatever the target says, in pieces of whatever size, and never by a
+    fault of ours."""
+    size = _PIECES[len(data) % len(_PIECES)] if len(data) < 10_000 else _PIECES[0]
+    for head_only in (False, True):
+        wire = Wire(_ROUTE, _CAP_BYTES, Ration(cast("Any", SteppedLoop())), lambda wire: None)
+        wire.connection_made(cast("asyncio.Transport", DeafTransport()))
+        wire.send(ends := Ends(), b"request", head_only)
+        for start in range(0, len(data), size):
+            if not ends.noted:
+                wire.data_received(data[start : start + size])
+        wire.eof_received()
+        wire.connection_lost(None)
+        [(first, *rest)] = ends.noted
+        assert first is not Failure.INTERNAL
+        if not isinstance(first, Failure):
+            outcome = answered(cast("int", first), str(rest[0]), 1)
+            assert len(outcome.error_message) <= 200
+
+
+def _assert_refused(refusal: InvalidRequest) -> None:
+    """With a sentence, and no longer than a client can read, however long the input."""
+    assert str(refusal)
+    assert len(refusal.details) <= 1000
+    assert sum(len(each.field) + len(each.message) for each in refusal.details) < 100_000
+
+
+def _assert_one_request(request: Request) -> None:
+    data = render(parse_target(request.url), request, _SCHEDULE_ID, 1)
+    head, blank, body = data.partition(b"\r\n\r\n")
+    assert _HEAD.fullmatch(head + blank), head
+    assert body == (request.body or b"")
+    assert head.lower().count(b"\r\nhost:") == 1
+    assert head.lower().count(b"\r\ncontent-length:") <= 1
+    assert b"\r\ntransfer-encoding" not in head.lower()
+
+
+SUBJECTS: dict[str, Callable[[bytes], None]] = {
+    each.__name__: each for each in (payload, change, batch, query, answer)
+}

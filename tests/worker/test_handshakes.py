@@ -1,0 +1,103 @@
+"""TLS: its arithmetic comes in small portions, and what a handshake ends in reaches its wire."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import sys
+from collections import Counter
+from typing import Any, cast
+
+import pytest
+import trustme
+
+from tests.worker.firing import OK, fired, firer_for_tests, invocation_of
+from tests.worker.scripted import Line, answer, answering, playing, until
+from tests.worker.test_firer import always, server_context
+from worker.handshakes import Unexamined
+
+FIRES = 40
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+def counting(authority: trustme.CA) -> tuple[ssl.SSLContext, Counter[int]]:
+    """A client's context that counts its steps in each round of the loop."""
+    loop, rounds, steps = asyncio.get_running_loop(), [0], Counter[int]()
+
+    def tick() -> None:
+        rounds[0] += 1
+        loop.call_soon(tick)
+
+    class Counted(ssl.SSLObject):
+        def do_handshake(self) -> None:
+            steps[rounds[0]] += 1
+            super().do_handshake()
+
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    context.sslobject_class = Counted
+    tick()
+    return context, steps
+
+
+async def test_handshakes_that_come_together_take_a_few_steps_in_a_round(
+    authority: trustme.CA,
+) -> None:
+    """The targets all keep their answers back, and give them at the same moment."""
+    context, steps = counting(authority)
+    tls = server_context(authority.issue_cert("hooks.example"))
+    options: dict[str, Any] = {"resolve": always(["127.0.0.1"]), "ssl_context": context}
+    async with (
+        playing(answering(*[answer()] * FIRES), tls=tls) as target,
+        firer_for_tests(**options) as firer,
+    ):
+        invocation = invocation_of(target.url(host="hooks.example", scheme="https"))
+        results = await asyncio.gather(*(fired(firer, invocation) for _ in range(FIRES)))
+    assert {each.brief for each in results} == {OK}
+    assert sum(steps.values()) >= FIRES
+    assert max(steps.values()) <= FIRES // 2  # a few for each of the last rounds' turns
+
+
+async def test_a_handshake_that_is_given_up_leaves_nothing_behind(authority: trustme.CA) -> None:
+    """Its connection is closed, and the next one on the same descriptor is as good as any."""
+    context, _ = counting(authority)
+
+    async def silent(line: Line) -> None:
+        await line.until_closed()
+
+    good = server_context(authority.issue_cert("hooks.example"))
+    options: dict[str, Any] = {"resolve": always(["127.0.0.1"]), "ssl_context": context}
+    async with (
+        playing(silent) as mute,
+        playing(answering(answer()), tls=good) as target,
+        firer_for_tests(limit_ms=300, **options) as firer,
+    ):
+        url = mute.url(host="mute.example", scheme="https")
+        assert (await fired(firer, invocation_of(url))).outcome.error_message.startswith("Timeout")
+        await until(lambda: mute.ended == 1)
+        url = target.url(host="hooks.example", scheme="https")
+        assert (await fired(firer, invocation_of(url))).brief == OK
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not say what has come")
+async def test_a_certificate_larger_than_any_honest_one_is_refused_unread(
+    authority: trustme.CA,
+) -> None:
+    context, steps = counting(authority)
+    names = [f"another-host-{n:04}.example" for n in range(2000)]
+    tls = server_context(authority.issue_cert(*names, "hooks.example"))
+    options: dict[str, Any] = {"resolve": always(["127.0.0.1"]), "ssl_context": context}
+    async with playing(answering(answer()), tls=tls) as target, firer_for_tests(**options) as firer:
+        url = target.url(host="hooks.example", scheme="https")
+        result = await fired(firer, invocation_of(url))
+        assert result.brief == ("failed", 0, "TLS handshake failed")
+        assert target.requests == []
+    assert sum(steps.values()) <= 2
+
+
+def test_what_a_certificate_says_is_not_kept_with_each_connection() -> None:
+    assert Unexamined.getpeercert(cast("Any", None)) is None

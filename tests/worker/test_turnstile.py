@@ -1,0 +1,48 @@
+"""Costly steps: a few in each round of the loop, accounts in turn."""
+
+from __future__ import annotations
+
+import asyncio
+
+from worker.turnstile import Turnstile
+
+
+async def test_so_many_go_through_in_a_round_and_accounts_take_turns() -> None:
+    loop = asyncio.get_running_loop()
+    turnstile = Turnstile(loop, 2)
+    through: list[str] = []
+
+    async def enter(account_id: str) -> None:
+        await turnstile.turn(account_id)
+        through.append(account_id)
+
+    flood = [asyncio.create_task(enter("flood")) for _ in range(10)]
+    neighbour = asyncio.create_task(enter("neighbour"))
+    given_up = asyncio.create_task(enter("gone"))
+    await asyncio.sleep(0)
+    assert through == ["flood", "flood"]
+    given_up.cancel()
+    most = 0
+    async with asyncio.timeout(5):
+        while len(through) < 11:
+            before = len(through)
+            await asyncio.sleep(0)
+            most = max(most, len(through) - before)
+    assert most == 2
+    assert through.index("neighbour") <= 4
+    await asyncio.gather(neighbour, *flood)
+    assert "gone" not in through
+
+
+async def test_without_a_crowd_nobody_waits() -> None:
+    turnstile = Turnstile(asyncio.get_running_loop(), 1)
+    for _ in range(3):
+        turn = turnstile.turn("anybody")
+        try:
+            turn.send(None)
+        except StopIteration:
+            pass
+        else:
+            raise AssertionError("it had to wait")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)

@@ -1,0 +1,177 @@
+"""Handshakes: TLS on connections that are there, a few steps of it in each round of the loop.
+
+A step is up to a millisecond of arithmetic, and with a large certificate several. What a target
+answers in a handshake stays in the kernel until it is its account's turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import socket
+import ssl
+import sys
+from typing import cast
+
+from worker.ration import bound_reading
+from worker.turnstile import Turnstile
+
+_STEPS_IN_A_ROUND = 4
+# OpenSSL would take 100 KiB of certificates, and keep half a megabyte of names for each connection.
+MAX_HANDSHAKE_BYTES = 32 * 1024
+# struct tcp_info: tcpi_bytes_received, since Linux 4.1.
+_TCP_INFO_BYTES, _RECEIVED = 136, slice(128, 136)
+_NO_LIMIT_S = 86_400.0  # the fire has one
+
+
+class Unread(asyncio.Protocol):
+    """Reads nothing: what is sent is for whoever comes after."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        cast("asyncio.Transport", transport).pause_reading()
+        bound_reading(transport)
+
+
+class Unexamined(ssl.SSLObject):
+    """Nobody here asks what a certificate says; the loop would have it as thousands of strings, for
+    as long as there is the connection. It is verified all the same."""
+
+    def getpeercert(self, binary_form: bool = False) -> None:
+        return None
+
+
+class _Early(asyncio.Protocol):
+    """Between the handshake's end and whoever is to have the connection."""
+
+    was_called = False
+
+    def data_received(self, data: bytes) -> None:
+        self.was_called = True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.was_called = True
+
+
+class Handshakes:
+    """To be made inside a running loop; nothing is opened before the first one."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._turnstile = Turnstile(loop, _STEPS_IN_A_ROUND)
+        # Says which of the connections that are not read have something to read: the loop watches
+        # this one selector for all of them.
+        self._unread: selectors.DefaultSelector | None = None
+
+    async def secure(
+        self,
+        transport: asyncio.Transport,
+        protocol: asyncio.Protocol,
+        context: ssl.SSLContext,
+        host: str,
+        account_id: str,
+    ) -> None:
+        """TLS over a connection that was made with `Unread`; `protocol` has it then.
+
+        Raises what a handshake raises; then, and when it is cancelled, the connection is closed,
+        and `protocol` never heard of it.
+        """
+        early = _Early()
+        steps: asyncio.Task[asyncio.BaseTransport] | None = None
+        try:
+            await self._turnstile.turn(account_id)
+            began = self._loop.start_tls(
+                transport,
+                early,
+                context,
+                server_hostname=host,
+                ssl_handshake_timeout=_NO_LIMIT_S,
+            )
+            steps = self._loop.create_task(began)  # type: ignore[arg-type]
+            steps.add_done_callback(_heard)
+            await asyncio.sleep(0)
+            # It has asked the loop to say hello and to read from then on: this comes behind that.
+            self._loop.call_soon(_pause, transport)
+            await asyncio.sleep(0)
+            while not steps.done():
+                await self._something_to_read(transport, steps)
+                if not steps.done():
+                    await self._turnstile.turn(account_id)
+                    if _received_bytes(transport) > MAX_HANDSHAKE_BYTES:
+                        raise ssl.SSLError("The handshake is too large")
+                    await self._read(transport)
+            secured = cast("asyncio.Transport", await steps)
+            if early.was_called or secured.is_closing():
+                raise ConnectionResetError  # it is gone, or speaks before it was spoken to
+            secured.set_protocol(protocol)
+            protocol.connection_made(secured)
+            transport.resume_reading()
+        except BaseException:
+            if steps is not None:
+                steps.cancel()
+            transport.abort()
+            raise
+
+    def close(self) -> None:
+        if self._unread is not None:
+            self._loop.remove_reader(self._unread.fileno())
+            self._unread.close()
+            self._unread = None
+
+    async def _read(self, transport: asyncio.Transport) -> None:
+        """For one round of the loop."""
+        transport.resume_reading()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        _pause(transport)
+
+    async def _something_to_read(
+        self, transport: asyncio.Transport, steps: asyncio.Task[asyncio.BaseTransport]
+    ) -> None:
+        """Or the handshake is over, however it ended."""
+        ready: asyncio.Future[None] = self._loop.create_future()
+
+        def over(_: object) -> None:
+            if not ready.done():
+                ready.set_result(None)
+
+        unread = self._watched()
+        descriptor = transport.get_extra_info("socket").fileno()
+        unread.register(descriptor, selectors.EVENT_READ, over)
+        steps.add_done_callback(over)
+        try:
+            await ready
+        finally:
+            steps.remove_done_callback(over)
+            if self._unread is not None:
+                unread.unregister(descriptor)
+
+    def _watched(self) -> selectors.DefaultSelector:
+        if self._unread is None:
+            self._unread = selectors.DefaultSelector()
+            self._loop.add_reader(self._unread.fileno(), self._look)
+        return self._unread
+
+    def _look(self) -> None:
+        if self._unread is not None:
+            for key, _ in self._unread.select(0):
+                key.data(None)
+
+
+def _pause(transport: asyncio.Transport) -> None:
+    if not transport.is_closing():
+        transport.pause_reading()
+
+
+def _received_bytes(transport: asyncio.Transport) -> int:
+    """Of a connection so far, read or not; 0 where the system does not say, which Linux does."""
+    if sys.platform != "linux":
+        return 0
+    opened = transport.get_extra_info("socket")
+    told = opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+    return int.from_bytes(told[_RECEIVED], sys.byteorder)
+
+
+def _heard(steps: asyncio.Task[asyncio.BaseTransport]) -> None:
+    """Whoever waits is told of its failure; there may be nobody left."""
+    if not steps.cancelled():
+        steps.exception()
