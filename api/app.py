@@ -19,6 +19,7 @@ from api.methods import App, tell_methods
 from api.openapi import document
 from api.reference import browse_schema, get_asset, get_schema
 from api.replay import replay_schedule, replay_schedules
+from api.root import get_root
 from api.schedule import (
     cancel_schedule,
     change_schedule,
@@ -33,6 +34,7 @@ from scheduler.settings import Settings
 from scheduler.store import Store
 
 _ROUTES = [
+    get_root,
     create_schedule,
     list_schedules,
     create_schedules,

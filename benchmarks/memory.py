@@ -1,13 +1,14 @@
 """How much memory does a schedule take: while it waits, and after it was executed?
 
-    python -m benchmarks.memory [--count 100000]
+    python -m benchmarks.memory [--count 100000] [--failed]
 
 Stores `--count` schedules of one account (about 190 bytes of request each) in a Valkey set up as
 `postdate up` sets it up, through the store as the API does, and compares the server's used_memory
 before and after. Then it claims and acks all of them through the store as a worker does, and
 compares again: what is left is the ended schedule (kept for 24 h by default), its log entry, its
 places in two index streams and its part of the rollups (30 days). Executed ones end at some speed;
-rollups are shared by all of the same second, so slower traffic pays more of them.
+rollups are shared by all of the same second, so slower traffic pays more of them. With `--failed`
+all fail, and are dead letters (kept for a week by default).
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from scheduler.store.claims.claims import Ack
 from scheduler.store.schedules.stored import pack_request
 
 URLS = [f"https://example.com/hooks/{n:04}" for n in range(100)]
-OUTCOME = Outcome(Status.COMPLETED, 200, 42, "")
+COMPLETED = Outcome(Status.COMPLETED, 200, 42, "")
+FAILED = Outcome(Status.FAILED, 503, 42, "Service Unavailable")
 _AT_ONCE = 128
 _SAMPLES = 1000
 
@@ -46,14 +48,14 @@ async def size_bytes(store: Store, names: Iterable[str]) -> int:
     return sum(size or 0 for size in sizes)
 
 
-async def execute_all(store: Store, shard: int) -> int:
+async def execute_all(store: Store, shard: int, outcome: Outcome) -> int:
     """Claims and acks all that is due; returns how many."""
     done = 0
     while True:
         batch = await store.claims.claim(shard, lease_ms=15_000, most=_AT_ONCE)
         if not batch.invocations:
             return done
-        acks = [Ack(each, OUTCOME, 3) for each in batch.invocations]
+        acks = [Ack(each, outcome, 3) for each in batch.invocations]
         codes = await store.claims.ack(shard, acks)
         assert codes == [1] * len(codes)
         done += len(codes)
@@ -63,7 +65,7 @@ async def keys_like(store: Store, pattern: str) -> list[str]:
     return [key.decode() async for key in store.client.scan_iter(match=pattern, count=1000)]
 
 
-async def measure(redis_url: str, count: int) -> None:
+async def measure(redis_url: str, count: int, outcome: Outcome) -> None:
     store = await Store.open(Settings(redis_url=redis_url, shards=1))
     account = await new_account(store, "memory")
     base = keys.account(account.account_id)
@@ -89,15 +91,16 @@ async def measure(redis_url: str, count: int) -> None:
         (waiting - empty) / count,
     )
 
-    assert await execute_all(store, 0) == count
+    assert await execute_all(store, 0, outcome) == count
     executed = await used_bytes(store)
     indexes = await keys_like(store, base + "index:*")
-    by_status = [name for name in indexes if name.endswith(":completed")]
+    by_status = [name for name in indexes if name.endswith(f":{outcome.status}")]
     rollups = await keys_like(store, base + "[mhd][ioa][nuy]*:*")
     report("executed", count, executed - empty)
     parts(
         {
-            "its hash, for 24 h": await size_bytes(store, sampled) / len(sampled),
+            "its hash, for 24 h, or a week": await size_bytes(store, sampled) / len(sampled),
+            "its place among the dead letters": await size_bytes(store, [base + "failed"]) / count,
             "its log entry": await size_bytes(store, [base + "log"]) / count,
             "its place in the index of its status": await size_bytes(store, by_status) / count,
             f"its place in the indexes of {len(URLS)} URLs": await size_bytes(
@@ -113,8 +116,9 @@ async def measure(redis_url: str, count: int) -> None:
             pipe.unlink(
                 *[keys.schedule(account.account_id, each) for each in created[start : start + 1000]]
             )
+        pipe.unlink(base + keys.FAILED)
         await pipe.execute()
-    report("executed, after 24 h (log, indexes, rollups)", count, await used_bytes(store) - empty)
+    report("executed, after that (log, indexes, rollups)", count, await used_bytes(store) - empty)
     await store.aclose()
 
 
@@ -132,9 +136,11 @@ def parts(shares: dict[str, float], whole: float) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--count", type=int, default=100_000)
+    parser.add_argument("--failed", action="store_true")
     arguments = parser.parse_args()
+    outcome = FAILED if arguments.failed else COMPLETED
     with stage.valkey() as server:
-        uvloop.run(measure(server.url, arguments.count))
+        uvloop.run(measure(server.url, arguments.count, outcome))
 
 
 if __name__ == "__main__":

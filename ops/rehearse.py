@@ -14,6 +14,7 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -78,6 +79,8 @@ def inside(root: Path, environ: dict[str, str], command: list[str]) -> None:
 def try_out(root: Path, environ: dict[str, str], user: str) -> None:
     """`postdate up` with nothing to write to but /data and /tmp; its health, asked as the image
     asks it; its end."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 9464))  # or another program would answer for it
     health = next(
         rest
         for word, rest in instructions((_PROJECT / "ops/Dockerfile").read_text())

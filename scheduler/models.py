@@ -173,6 +173,7 @@ class LogEntry(msgspec.Struct, frozen=True):
     `at_ms` is its moment on the log's timeline: when it was recorded, or is due while it waits.
     `lateness_ms` is from when it was due to the first byte sent; None if none was. `attempt` says
     which one it was, 0 if there was none; `next_attempt_at_ms` is when another is made.
+    `executing`: a worker holds it.
     """
 
     schedule_id: str
@@ -189,6 +190,7 @@ class LogEntry(msgspec.Struct, frozen=True):
     lateness_ms: int | None = None
     attempt: int = 0
     next_attempt_at_ms: int | None = None
+    executing: bool = False
 
 
 class Usage(msgspec.Struct, frozen=True):

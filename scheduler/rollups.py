@@ -24,6 +24,8 @@ _LEVELS = (("day", HOUR_MS, DAY_MS), ("hour", MINUTE_MS, HOUR_MS), ("minute", SE
 # What a rollup's bucket sums, by the letter behind its number. Lateness and response have a bucket
 # of their histogram behind the letter.
 COMPLETED, FAILED, RESPONSE_TIME, LATENESS, RESPONSE = "c", "f", "t", "b", "r"
+# What was created in an hour of a day, which is what its credits were spent on.
+CREATED = "s"
 
 # Upper bounds (ms, inclusive) of the lateness histogram's buckets; one more catches the rest.
 LATENESS_BOUNDS_MS = (0, 1, 2, 5, 10, 20, 50, 100, 250, 1000, 5000, 60_000, 3_600_000)

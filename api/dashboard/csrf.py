@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hmac
+import secrets
 from urllib.parse import parse_qsl, urlsplit
 
 from api.dashboard.session import Viewer, base_url, signed_in
@@ -12,9 +15,18 @@ from api.service import HttpRequest
 from scheduler.errors import FieldError, PostdateError, Suspended
 
 _MAX_FORM_BYTES = 64 * 1024
-_MOST_FIELDS = 50
+_MOST_FIELDS = 1100
 
-Form = dict[str, str]
+
+class Form(dict[str, str]):
+    """The fields of a form, the last one of each name; `all` has every one."""
+
+    def __init__(self, pairs: list[tuple[str, str]]) -> None:
+        super().__init__(pairs)
+        self._pairs = pairs
+
+    def all(self, name: str) -> list[str]:
+        return [value for each, value in self._pairs if each == name]
 
 
 class Forbidden(PostdateError):
@@ -29,14 +41,14 @@ async def written(request: HttpRequest, *, even_suspended: bool = False) -> tupl
     if viewer.account.suspended and not even_suspended:
         raise Suspended
     form = await read_form(request)
-    given = form.pop("csrf", "")
+    given = unmasked_token(form.pop("csrf", ""))
     if not hmac.compare_digest(given.encode(), viewer.session.csrf.encode()):
         raise Forbidden("This page is of an earlier session; reload it and try again.")
     return viewer, form
 
 
 async def read_form(request: HttpRequest) -> Form:
-    """The fields of a form, each once; the last one counts. Raises InvalidRequest."""
+    """The fields of a form. Raises InvalidRequest."""
     body = await read_body(request.scope, request.receive, _MAX_FORM_BYTES)
     try:
         pairs = parse_qsl(
@@ -47,7 +59,29 @@ async def read_form(request: HttpRequest) -> Form:
         )
     except ValueError:
         raise invalid([FieldError("form", "It cannot be read.")]) from None
-    return {name: value.replace("\r\n", "\n") for name, value in pairs}
+    return Form([(name, value.replace("\r\n", "\n")) for name, value in pairs])
+
+
+def masked_token(token: str) -> str:
+    """The session's token as a form has it: another text each time, so that what a page packs into
+    fewer bytes tells nothing of it."""
+    plain = token.encode()
+    pad = secrets.token_bytes(len(plain))
+    return base64.urlsafe_b64encode(pad + _crossed(pad, plain)).decode()
+
+
+def unmasked_token(text: str) -> str:
+    """The token that a form brings; '' if that is none."""
+    try:
+        both = base64.urlsafe_b64decode(text.encode("ascii"))
+    except (ValueError, binascii.Error):
+        return ""
+    half = len(both) // 2
+    return _crossed(both[:half], both[half:]).decode("latin-1")
+
+
+def _crossed(one: bytes, other: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(one, other, strict=False))
 
 
 def judge_origin(request: HttpRequest) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+from jinja2 import pass_context
+from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
+from api.dashboard.zones import Zone
+from api.masks import masked_url
 from scheduler.times import format_iso8601
 
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
@@ -14,32 +19,63 @@ _BYTES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _NOTHING = "–"  # noqa: RUF001 - an en dash, as tables have it
 
 
-def moment(ms: float | None) -> str:
-    """`2026-11-20 08:00:00`, UTC, to the second; the rest is in its title."""
-    return _time(ms, 19)
+def moment(ms: float | None, zone: Zone) -> str:
+    """`2026-11-20 08:00:00`, to the second; the rest is in its title."""
+    return _time(ms, zone, 19)
 
 
-def exact(ms: float | None) -> str:
-    """`2026-11-20 08:00:00.000`, UTC."""
-    return _time(ms, 23)
+def exact(ms: float | None, zone: Zone) -> str:
+    """`2026-11-20 08:00:00.000`."""
+    return _time(ms, zone, 23)
+
+
+def brief(ms: float | None, zone: Zone) -> str:
+    """`Nov 20 08:00:00`, for lists of what is near."""
+    if ms is None:
+        return _NOTHING
+    at = zone.local(ms)
+    return _element(ms, f"{at:%b} {at.day:02} {at:%H:%M:%S}")
+
+
+def clock(ms: float | None, zone: Zone) -> str:
+    """`08:00`."""
+    return _NOTHING if ms is None else f"{zone.local(ms):%H:%M}"
 
 
 def day(ms: float) -> str:
-    """`2026-11-20`."""
+    """`2026-11-20`, of a day that begins when it does in UTC."""
     return format_iso8601(int(ms))[:10]
 
 
-def _time(ms: float | None, characters: int) -> str:
-    if ms is None:
-        return _NOTHING
+def _time(ms: float | None, zone: Zone, characters: int) -> str:
+    return _NOTHING if ms is None else _element(ms, zone.text(ms)[:characters].replace("T", " "))
+
+
+def _element(ms: float, shown: str) -> str:
     iso = format_iso8601(int(ms))
-    shown = iso[:characters].replace("T", " ")
     return Markup('<time datetime="{0}" title="{0}">{1}</time>').format(iso, shown)
 
 
-def field_time(ms: int) -> str:
+def field_time(ms: int, zone: Zone) -> str:
     """What an `<input type=datetime-local>` has as its value."""
-    return format_iso8601(ms).removesuffix("Z")
+    return zone.text(ms)
+
+
+def lateness(ms: float | None) -> str:
+    """A quantile of lateness: the bound of the bucket that it lies in."""
+    if ms is None:
+        return _NOTHING
+    return f"≤ {duration(max(ms, 1))}"
+
+
+def late(ms: float | None) -> str:
+    """Of one request: `+3 ms`."""
+    return _NOTHING if ms is None else f"+{duration(ms)}"
+
+
+def ago(ms: float, now_ms: float) -> str:
+    """`12 s`, of what was."""
+    return duration(max(0, now_ms - ms) // 1000 * 1000)
 
 
 def number(value: float | None) -> str:
@@ -76,6 +112,12 @@ def until(ms: float, now_ms: float) -> str:
     return f"in {duration(whole_ms)}" if left_ms > 0 else f"{duration(whole_ms)} ago"
 
 
+def soon(ms: float, now_ms: float) -> str:
+    """The same in one unit, for a narrow column: `in 4 min`."""
+    left = until(ms, now_ms).split(" ")
+    return " ".join(left[:3]) if left[0] == "in" else " ".join([*left[:2], *left[-1:]])
+
+
 def share(part: int, whole: int) -> str:
     """A percentage that says 100 % only if it is all of it."""
     if not whole:
@@ -96,15 +138,42 @@ def status(value: str) -> str:
     return Markup('<span class="status {0}">{0}</span>').format(escape(value))
 
 
+def dot(value: str) -> str:
+    """The same where there are many: what is as it should be is quiet."""
+    if value == "failed":
+        return status(value)
+    return Markup(
+        '<span class="dot {0}" title="{0}"><span class="unseen">{0}</span></span>'
+    ).format(escape(value))
+
+
+def _in_zone(render: Callable[..., str]) -> Any:
+    """A filter that shows times as the page's viewer wants them."""
+
+    @pass_context
+    def shown(context: Context, ms: Any) -> str:
+        return render(ms, context["zone"])
+
+    return shown
+
+
 FILTERS: dict[str, Any] = {
-    "moment": moment,
-    "exact": exact,
+    "moment": _in_zone(moment),
+    "exact": _in_zone(exact),
+    "brief": _in_zone(brief),
+    "clock": _in_zone(clock),
+    "field_time": _in_zone(field_time),
     "day": day,
-    "field_time": field_time,
+    "lateness": lateness,
+    "late": late,
+    "ago": ago,
+    "dot": dot,
+    "masked_url": masked_url,
     "number": number,
     "signed": signed,
     "duration": duration,
     "until": until,
+    "soon": soon,
     "share": share,
     "size": size,
     "status": status,

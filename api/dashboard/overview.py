@@ -1,138 +1,109 @@
-"""The overview: how the account stands, what was executed of late, and what is coming; live."""
+"""The overview: how the account stands, what was executed, what is coming, and what fails; live."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import asyncio
+from typing import NamedTuple
 
 from litestar import get
 
-from api.dashboard.answer import Raw, data
+from api.dashboard.answer import Raw
+from api.dashboard.failures import Failures, failures_of
 from api.dashboard.render import page
-from api.dashboard.session import Viewer, signed_in
-from api.dashboard.shared import Shared
+from api.dashboard.session import Viewer, asks_for_news, signed_in, zone_of
+from api.dashboard.shared import shared_by
+from api.dashboard.timeline import Picture, picture_of
+from api.dashboard.windows import FIRST, WINDOWS, stretch_of
 from api.service import HttpRequest, service_of
 from scheduler.models import LogEntry
-from scheduler.rollups import lateness_quantile_ms
+from scheduler.rollups import HOUR_MS
 from scheduler.store import Store
 from scheduler.store.log.logs import LogQuery
-from scheduler.store.log.overview import LAST_DAY, LAST_HOUR, LAST_MONTH, Period, Pulse, Series
 
 _LATEST = 8
+_CHOICES = ("1h", "24h", "7d", "30d")
+_HEIGHT, _LOW_HEIGHT = 190, 130
 
-
-class _Span(NamedTuple):
-    """A choice of period: its name in the address, its words, and how long a read of it is good."""
-
-    words: str
-    each: str
-    period: Period
-    good_for_s: float
-
-
-_SPANS = {
-    "1h": _Span("the last hour", "minute", LAST_HOUR, 1.0),
-    "24h": _Span("the last 24 hours", "hour", LAST_DAY, 5.0),
-    "30d": _Span("the last 30 days", "day", LAST_MONTH, 30.0),
-}
-_FIRST_SPAN = "1h"
+# From where on a figure is a warning, and an alarm.
+FAILED_SHARES = (0.01, 0.05)
+LATENESS_MS = (100, 1000)
 
 
 class Glance(NamedTuple):
-    """What the tiles show."""
+    """What the tiles show: of the last hour, whatever the charts do."""
 
-    pulse: Pulse
-    hour: Series
+    hour: Picture
     latest: list[LogEntry]
 
     @property
-    def p95_lateness_ms(self) -> int | None:
-        """Over what was sent in the last hour, and what should have been by now."""
-        sent, overdue = self.hour.lateness, self.pulse.overdue_lateness
-        return lateness_quantile_ms([a + b for a, b in zip(sent, overdue, strict=True)], 0.95)
+    def failed_level(self) -> str:
+        series = self.hour.series
+        return level(series.failed / series.executed if series.executed else 0, FAILED_SHARES)
 
     @property
-    def executed(self) -> int:
-        return self.hour.completed + self.hour.failed
+    def lateness_level(self) -> str:
+        # A bucket's bound may be on the edge: only what is beyond it is bad.
+        return level((self.hour.lateness_ms(0.99) or 0) - 1, LATENESS_MS)
+
+
+def level(value: float, bounds: tuple[float, float]) -> str:
+    """'' where a figure is as it should be, else 'warning' or 'alarm'."""
+    warning, alarm = bounds
+    return "alarm" if value >= alarm else "warning" if value >= warning else ""
 
 
 @get("", include_in_schema=False)
 async def overview_page(request: HttpRequest) -> Raw:
+    """The whole page; of itself it asks for what changes only."""
     viewer = await signed_in(request)
-    name = request.query_params.get("range", _FIRST_SPAN)
-    chosen = name if name in _SPANS else _FIRST_SPAN
-    glance = await _glance(request, viewer)
-    is_new = not (viewer.account.spent or glance.executed or glance.latest)
+    name = request.query_params.get("range", FIRST)
+    chosen = name if name in _CHOICES else FIRST
+    glance, picture, failures = await asyncio.gather(
+        _glance(request, viewer), _picture(request, viewer, chosen), _failures(request, viewer)
+    )
+    is_new = not (viewer.account.spent or glance.hour.series.executed or glance.latest)
+    zone = zone_of(request)
     return page(
         request,
         viewer,
-        "overview.html",
+        "overview_live.html" if asks_for_news(request) else "overview.html",
         glance=glance,
-        spans=_SPANS,
+        pulse=glance.hour.pulse,
+        now_ms=glance.hour.pulse.now_ms,
+        picture=picture,
+        charts=[picture.lateness(zone, _LOW_HEIGHT), picture.response(zone, _LOW_HEIGHT)],
+        activity=picture.activity(zone, _HEIGHT),
+        failures=failures,
+        windows=WINDOWS,
+        choices=_CHOICES,
         chosen=chosen,
         is_new=is_new,
     )
 
 
-@get("/overview/tiles", include_in_schema=False)
-async def tiles(request: HttpRequest) -> Raw:
-    viewer = await signed_in(request)
-    return page(request, viewer, "tiles.html", glance=await _glance(request, viewer))
+async def _picture(request: HttpRequest, viewer: Viewer, chosen: str) -> Picture:
+    now_ms = service_of(request).store.clock.now_ms()
+    return await picture_of(request, viewer, stretch_of(chosen, now_ms, zone_of(request)))
 
 
-@get("/overview/data", include_in_schema=False)
-async def chart_data(request: HttpRequest) -> Raw:
-    """What the charts draw; times in seconds since the epoch."""
-    viewer = await signed_in(request)
-    span = _SPANS.get(request.query_params.get("range", ""), _SPANS[_FIRST_SPAN])
-    glance = await _glance(request, viewer)
-    series = await _series(request, viewer, span)
-    return data(_columns(series, glance.pulse, span.period))
-
-
-def _columns(series: Series, pulse: Pulse, period: Period) -> dict[str, Any]:
-    points = series.points
-    return {
-        "stepS": period.point_ms // 1000,
-        "at": [point.at_ms // 1000 for point in points],
-        "fired": [point.executed for point in points],
-        "failed": [point.failed for point in points],
-        "responseMs": [
-            None if (ms := point.response_ms(0.5)) is None else round(ms, 1) for point in points
-        ],
-        "comingAt": [pulse.coming_from_ms // 1000 + 60 * i for i in range(len(pulse.coming))],
-        "coming": pulse.coming,
-    }
-
-
-async def _series(request: HttpRequest, viewer: Viewer, span: _Span) -> Series:
-    store, account_id = service_of(request).store, viewer.account_id
-    return await _shared(request).get(
-        (account_id, span.words),
-        span.good_for_s,
-        lambda: store.overview.series(account_id, span.period),
-    )
+async def _failures(request: HttpRequest, viewer: Viewer) -> Failures:
+    now_ms = service_of(request).store.clock.now_ms()
+    return await failures_of(request, viewer, now_ms - 24 * HOUR_MS, now_ms + 60_000)
 
 
 async def _glance(request: HttpRequest, viewer: Viewer) -> Glance:
     store, account_id = service_of(request).store, viewer.account_id
-    return await _shared(request).get((account_id, "glance"), 1.0, lambda: _read(store, account_id))
+    hour = stretch_of("1h", store.clock.now_ms(), zone_of(request))
+    latest = shared_by(request).get(
+        (account_id, "latest"), 1.0, lambda: _read_latest(store, account_id)
+    )
+    return Glance(*await asyncio.gather(picture_of(request, viewer, hour), latest))
 
 
-async def _read(store: Store, account_id: str) -> Glance:
-    pulse = await store.overview.pulse(account_id)
-    hour = await store.overview.series(account_id, LAST_HOUR)
+async def _read_latest(store: Store, account_id: str) -> list[LogEntry]:
     # What waits stands at its triggerAt, so up to now the log has what was executed.
-    recent = LogQuery(limit=_LATEST, to_ms=pulse.now_ms + 1)
-    page = await store.logs.page(account_id, recent)
-    return Glance(pulse, hour, page.entries)
+    recent = LogQuery(limit=_LATEST, to_ms=store.clock.now_ms() + 1)
+    return (await store.logs.page(account_id, recent)).entries
 
 
-def _shared(request: HttpRequest) -> Shared:
-    state = request.app.state
-    if "dashboard_shared" not in state:
-        state["dashboard_shared"] = Shared()
-    shared: Shared = state["dashboard_shared"]
-    return shared
-
-
-HANDLERS = [overview_page, tiles, chart_data]
+HANDLERS = [overview_page]

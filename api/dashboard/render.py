@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from api.dashboard import formats, static
 from api.dashboard.answer import Raw, html
-from api.dashboard.session import Viewer, base_url, is_htmx
+from api.dashboard.csrf import masked_token
+from api.dashboard.session import Viewer, base_url, is_htmx, zone_of
 from api.service import HttpRequest
 from scheduler.times import format_iso8601
 
@@ -32,10 +34,19 @@ def page(
         viewer=viewer,
         base_url=base_url(request),
         path=request.scope["path"],
-        csrf=viewer.session.csrf if viewer else "",
+        here=here(request),
+        csrf=masked_token(viewer.session.csrf) if viewer else "",
+        said=viewer.heard if viewer else "",
+        zone=zone_of(request),
         **values,
     )
     return html(text, status)
+
+
+def here(request: HttpRequest) -> str:
+    """The address of this page, below its host."""
+    query = request.scope["query_string"].decode("latin-1")
+    return str(quote(request.scope["path"])) + (f"?{query}" if query else "")
 
 
 def sentence(

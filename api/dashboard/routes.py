@@ -15,17 +15,23 @@ from litestar.params import FromPath
 from api.dashboard.answer import Raw, redirect
 from api.dashboard.credits import HANDLERS as CREDITS
 from api.dashboard.csrf import Forbidden
+from api.dashboard.echo import HANDLERS as ECHO
 from api.dashboard.holder import HANDLERS as HOLDER
 from api.dashboard.keys import HANDLERS as KEYS
-from api.dashboard.logs import HANDLERS as LOGS
+from api.dashboard.moved import HANDLERS as MOVED
 from api.dashboard.overview import HANDLERS as OVERVIEW
 from api.dashboard.render import sentence
-from api.dashboard.schedules import HANDLERS as SCHEDULES
-from api.dashboard.session import SIGN_IN, NotSignedIn, seen, signed_in
+from api.dashboard.requests.actions import HANDLERS as ACTIONS
+from api.dashboard.requests.bulk import HANDLERS as BULK
+from api.dashboard.requests.composer import HANDLERS as COMPOSER
+from api.dashboard.requests.entry import HANDLERS as ENTRY
+from api.dashboard.requests.list import HANDLERS as LIST
+from api.dashboard.session import SIGN_IN, NotSignedIn, back_cookie, seen, signed_in
 from api.dashboard.signin import HANDLERS as SIGNIN
 from api.dashboard.signing import HANDLERS as SIGNING
 from api.dashboard.static import static_file
 from api.dashboard.system import HANDLERS as SYSTEM
+from api.dashboard.zone import HANDLERS as ZONE
 from api.reading import BodyEncoded, BodyTooLarge, ClientDisconnected
 from api.service import HttpRequest
 from scheduler.errors import (
@@ -67,7 +73,23 @@ async def no_such_page(request: HttpRequest, rest: FromPath[str]) -> Raw:
 
 
 def dashboard_router() -> Router:
-    pages = (SIGNIN, OVERVIEW, SCHEDULES, LOGS, KEYS, SIGNING, CREDITS, HOLDER, SYSTEM)
+    pages = (
+        SIGNIN,
+        OVERVIEW,
+        LIST,
+        COMPOSER,
+        BULK,
+        ENTRY,
+        ACTIONS,
+        KEYS,
+        SIGNING,
+        CREDITS,
+        HOLDER,
+        SYSTEM,
+        ZONE,
+        ECHO,
+        MOVED,
+    )
     return Router(
         path="/dashboard",
         route_handlers=[*chain.from_iterable(pages), static_file, no_such_page],
@@ -82,7 +104,7 @@ def _on_exception(request: Request[Any, Any, Any], error: Exception) -> Response
 
 def _answer(request: Request[Any, Any, Any], error: Exception) -> Raw:
     if isinstance(error, NotSignedIn):
-        return redirect(request, SIGN_IN)
+        return redirect(request, SIGN_IN).with_cookie(back_cookie(request))
     if isinstance(error, HTTPException) and error.status_code < 500:
         return sentence(
             request, seen(request), error.status_code, "Not possible", f"{error.detail}."

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple, cast
+from urllib.parse import quote, unquote, urlsplit
 
 from api import proxies
+from api.dashboard.answer import is_for_panel
+from api.dashboard.zones import UTC, Zone, zone_named
 from api.limits import address_of
 from api.service import HttpRequest, service_of
 from scheduler.errors import NotFound, PostdateError
@@ -15,6 +19,11 @@ ROOT = "/dashboard"
 SIGN_IN = f"{ROOT}/sign-in"
 
 _SCOPE_KEY = "postdate.viewer"
+_ZONE_KEPT_S = 366 * 86_400
+_BACK_KEPT_S = 900
+# A page of ours, as it may stand in an address: no second slash, so no other host.
+_OUR_PAGE = re.compile(r"/dashboard(?:[/?][\x21-\x7e]*)?")
+_LONGEST_PAGE = 2000
 
 
 class NotSignedIn(PostdateError):
@@ -25,10 +34,11 @@ class NotSignedIn(PostdateError):
 
 
 class Viewer(NamedTuple):
-    """A signed-in account holder."""
+    """A signed-in account holder. `heard` is what the page is to say, this once."""
 
     session: Session
     account: Account
+    heard: str = ""
 
     @property
     def account_id(self) -> str:
@@ -46,8 +56,15 @@ async def signed_in(request: HttpRequest) -> Viewer:
         viewer = Viewer(session, await store.accounts.get(session.account_id))
     except NotFound:
         raise NotSignedIn from None
+    if session.said and _is_shown(request):
+        viewer = viewer._replace(heard=await store.sessions.hear(session))
     cast("dict[str, Any]", request.scope)[_SCOPE_KEY] = viewer
     return viewer
+
+
+def _is_shown(request: HttpRequest) -> bool:
+    """Whether a page comes of this, or a panel: what only asks for news says nothing."""
+    return request.method == "GET" and not asks_for_news(request)
 
 
 def seen(request: HttpRequest) -> Viewer | None:
@@ -67,15 +84,59 @@ def judged_operator(viewer: Viewer) -> Viewer:
     return viewer
 
 
+def zone_of(request: HttpRequest) -> Zone:
+    """The time zone that this browser is shown times in."""
+    return zone_named(request.cookies.get("postdate_zone", "")) or UTC
+
+
+def zone_cookie(request: HttpRequest, zone: Zone) -> str:
+    return _cookie(request, "postdate_zone", quote(zone.name, safe=""), _ZONE_KEPT_S)
+
+
+def our_page(text: str) -> str | None:
+    """A path with its query, if it is one of the dashboard's."""
+    found = len(text) <= _LONGEST_PAGE and _OUR_PAGE.fullmatch(text)
+    return text if found and "//" not in urlsplit(text).path else None
+
+
+def back_cookie(request: HttpRequest) -> str:
+    """Keeps where somebody was who has to sign in first."""
+    return _cookie(request, "postdate_back", quote(_asked_for(request), safe=""), _BACK_KEPT_S)
+
+
+def no_back_cookie(request: HttpRequest) -> str:
+    return _cookie(request, "postdate_back", "", 0)
+
+
+def has_back(request: HttpRequest) -> bool:
+    return "postdate_back" in request.cookies
+
+
+def back(request: HttpRequest) -> str:
+    """Where somebody who signs in was before."""
+    return our_page(request.cookies.get("postdate_back", "")) or ROOT
+
+
+def _asked_for(request: HttpRequest) -> str:
+    """The page that was looked at: of news and of forms, the one that they belong to."""
+    path, query = request.scope["path"], request.scope["query_string"].decode("latin-1")
+    if is_htmx(request):
+        current = urlsplit(request.headers.get("hx-current-url", ""))
+        path, query = unquote(current.path), current.query
+    elif request.method != "GET":
+        return ROOT
+    return our_page(quote(path) + (f"?{query}" if query else "")) or ROOT
+
+
 def session_cookie(request: HttpRequest, secret: str) -> str:
     """The cookie that keeps a browser signed in. Lax, not Strict: a link in a mail may lead to a
     page of the dashboard, which must find the cookie."""
-    return _cookie(request, secret, SESSION_TTL_MS // 1000)
+    return _cookie(request, _cookie_name(request), secret, SESSION_TTL_MS // 1000)
 
 
 def no_cookie(request: HttpRequest) -> str:
     """Takes the cookie away."""
-    return _cookie(request, "", 0)
+    return _cookie(request, _cookie_name(request), "", 0)
 
 
 async def end_session(request: HttpRequest) -> None:
@@ -87,12 +148,12 @@ async def end_session(request: HttpRequest) -> None:
         await sessions.close(session)
 
 
-def _cookie(request: HttpRequest, value: str, max_age_s: int) -> str:
+def _cookie(request: HttpRequest, name: str, value: str, max_age_s: int) -> str:
     secure = is_https(request)
     # Browsers take a cookie of such a name only from the host itself, over TLS, for all its paths:
     # no other host of the domain can put one in its place.
     path = "/" if secure else ROOT
-    cookie = f"{_cookie_name(request)}={value}; Path={path}; Max-Age={max_age_s}"
+    cookie = f"{name}={value}; Path={path}; Max-Age={max_age_s}"
     cookie += "; HttpOnly; SameSite=Lax"
     return cookie + "; Secure" if secure else cookie
 
@@ -123,6 +184,12 @@ def client_address(request: HttpRequest) -> str:
     """Whose attempts to sign in are counted together."""
     trusted = service_of(request).settings.trusted_proxies
     return address_of(proxies.client_address(request.scope, trusted))
+
+
+def asks_for_news(request: HttpRequest) -> bool:
+    """Whether a page asks what has changed on it, and not for another page."""
+    boosted = request.headers.get("hx-boosted") == "true"
+    return is_htmx(request) and not boosted and not is_for_panel(request)
 
 
 def is_htmx(request: HttpRequest) -> bool:

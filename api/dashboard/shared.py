@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, NamedTuple, TypeVar
 
+from api.service import HttpRequest
+
 T = TypeVar("T")
 
 
@@ -42,6 +44,15 @@ class Shared:
         stale = [key for key, entry in self._entries.items() if _is_stale(entry, now_s)]
         for key in stale:
             del self._entries[key]
+
+
+def shared_by(request: HttpRequest) -> Shared:
+    """That of this process."""
+    state = request.app.state
+    if "dashboard_shared" not in state:
+        state["dashboard_shared"] = Shared()
+    shared: Shared = state["dashboard_shared"]
+    return shared
 
 
 def _is_stale(entry: _Entry, now_s: float) -> bool:

@@ -13,11 +13,13 @@ from api.dashboard.answer import Raw, redirect
 from api.dashboard.csrf import judge_origin, read_form, written
 from api.dashboard.render import page, sentence
 from api.dashboard.session import (
-    ROOT,
     SIGN_IN,
     NotSignedIn,
+    back,
     client_address,
     end_session,
+    has_back,
+    no_back_cookie,
     no_cookie,
     session_cookie,
     signed_in,
@@ -37,7 +39,7 @@ async def sign_in_page(request: HttpRequest) -> Raw:
         await signed_in(request)
     except NotSignedIn:
         return page(request, None, "sign_in.html", email="", fault=None)
-    return redirect(request, ROOT)
+    return _to_where_one_was(request)
 
 
 @post("/sign-in", include_in_schema=False)
@@ -95,9 +97,14 @@ async def redeem_link(request: HttpRequest, secret: FromPath[str]) -> Raw:
 
 
 async def _let_in(request: HttpRequest, opened: Opened) -> Raw:
-    """To the overview, with a session that nobody had before."""
+    """To where the browser was before it had to sign in, with a session that nobody had before."""
     await end_session(request)
-    return redirect(request, ROOT).with_cookie(session_cookie(request, opened.secret))
+    return _to_where_one_was(request).with_cookie(session_cookie(request, opened.secret))
+
+
+def _to_where_one_was(request: HttpRequest) -> Raw:
+    answer = redirect(request, back(request))
+    return answer.with_cookie(no_back_cookie(request)) if has_back(request) else answer
 
 
 @post("/sign-out", include_in_schema=False)

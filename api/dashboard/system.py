@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
 import secrets
+from typing import Any
 
 from litestar import get, post
 
 from api.dashboard.answer import Raw, redirect
 from api.dashboard.csrf import written
 from api.dashboard.render import page
-from api.dashboard.session import ROOT, Viewer, judged_operator, operator
+from api.dashboard.session import ROOT, Viewer, asks_for_news, judged_operator, operator
+from api.dashboard.shared import shared_by
 from api.service import HttpRequest, service_of
+from scheduler.errors import NotFound
 from scheduler.ids import parse_sharded
+from scheduler.models import Account
+from scheduler.store import Store
+from scheduler.store.log.overview import OVERDUE_AFTER_MS
+from scheduler.store.operators.activity import since_ms
+from scheduler.store.operators.census import Figures
+from scheduler.store.operators.system import Server, ShardState
+from scheduler.store.operators.workers import Worker
 
-_MOST_ACCOUNTS = 200
+_MOST_ACCOUNTS = 100
+# A search by a part looks at so many; a whole name or id is found among any number.
+_MOST_SEARCHED = 5000
+_ACCOUNTS_GOOD_FOR_S = 10.0
+_GOOD_FOR_S = 1.5
 _SILENT_MS = 5000
 _MOST_CREDITS = 10**12
 _ONCE = re.compile(r"[\w-]{16}")
@@ -36,33 +52,87 @@ async def grant(request: HttpRequest) -> Raw:
     if not known or not whole or not 1 <= int(credits) <= _MOST_CREDITS:
         fault = "Credits are granted in whole numbers from 1 on."
         return await _page(request, viewer, 400, fault)
-    await service_of(request).store.accounts.grant(account_id, int(credits), once)
-    return redirect(request, f"{ROOT}/system#accounts")
+    store = service_of(request).store
+    account = await store.accounts.grant(account_id, int(credits), once)
+    words = f"{int(credits):,} credits granted to {account.name}: {account.credits:,} are left."
+    await store.sessions.say(viewer.session, words)
+    return redirect(request, f"{ROOT}/system")
 
 
 async def _page(
     request: HttpRequest, viewer: Viewer, status: int = 200, fault: str | None = None
 ) -> Raw:
     store = service_of(request).store
-    await store.tick()
-    accounts, count = await store.system.accounts(_MOST_ACCOUNTS)
-    workers, now_ms = await store.system.workers(), store.clock.now_ms()
+    live = await _live(request)
+    if asks_for_news(request):
+        return page(request, viewer, "system_live.html", **live)
+    wanted = request.query_params.get("q", "").strip()
+    accounts, count = await _accounts(request, wanted)
+    now_ms = store.clock.now_ms()
+    activity = await store.system.activity([each.account_id for each in accounts], now_ms)
     return page(
         request,
         viewer,
         "system.html",
         status=status,
         fault=fault,
-        workers=workers,
-        alive=[each for each in workers if not each.is_lost(now_ms)],
-        shards=await store.system.shards(),
-        servers=await store.system.servers(),
+        wanted=wanted,
         accounts=accounts,
         account_count=count,
+        activity=activity,
+        since_ms=since_ms(now_ms),
         once=secrets.token_urlsafe(12),
-        silent_ms=_SILENT_MS,
-        now_ms=now_ms,
+        **live,
     )
+
+
+async def _live(request: HttpRequest) -> dict[str, Any]:
+    """What changes by itself: the same for all operators who look."""
+    store = service_of(request).store
+    workers, census, shards, servers = await shared_by(request).get(
+        "system", _GOOD_FOR_S, lambda: _read(store)
+    )
+    now_ms = store.clock.now_ms()
+    due = census.due.values()
+    overdue = [each for each in due if each.overdue and each.oldest_ms > OVERDUE_AFTER_MS]
+    return {
+        "workers": workers,
+        "alive": [each for each in workers if not each.is_lost(now_ms)],
+        "overdue": round(sum(each.overdue for each in overdue)),
+        "oldest_ms": max((each.oldest_ms for each in overdue), default=None),
+        "due": census.due,
+        "shards": shards,
+        "servers": servers,
+        "silent_ms": _SILENT_MS,
+        "now_ms": now_ms,
+    }
+
+
+async def _read(store: Store) -> tuple[list[Worker], Figures, list[ShardState], list[Server]]:
+    await store.tick()
+    system = store.system
+    workers, shards = await asyncio.gather(system.workers(), system.shards())
+    return workers, await store.census.look(), shards, await system.servers()
+
+
+async def _accounts(request: HttpRequest, wanted: str) -> tuple[list[Account], int]:
+    """Those with a part in their name, id or address; and how many accounts there are in all."""
+    store = service_of(request).store
+    if not wanted:
+        return await store.system.accounts(_MOST_ACCOUNTS)
+    every, count = await shared_by(request).get(
+        "accounts", _ACCOUNTS_GOOD_FOR_S, lambda: store.system.accounts(_MOST_SEARCHED)
+    )
+    part = wanted.lower()
+    found = [
+        each
+        for each in every
+        if part in each.name.lower() or part in each.account_id or part in each.email.lower()
+    ]
+    if not found:
+        with contextlib.suppress(NotFound):
+            found = [await store.accounts.find(wanted)]
+    return found[:_MOST_ACCOUNTS], count
 
 
 HANDLERS = [system_page, grant]

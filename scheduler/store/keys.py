@@ -38,7 +38,8 @@ HOLD = "hold"  # STRING: since when workers claim nothing (ms), while they are t
 ACCOUNTS = "accounts"  # ZSET: account -> created (ms)
 API_KEY = "apikey:"  # <sha256>, HASH: who an API key is
 KEY_ID = "keyid:"  # <key>, STRING: key id -> that hash
-SESSION = "session:"  # <sha256>, HASH: a signed-in browser: account, CSRF token, until when (ms)
+SESSION = "session:"  # <sha256>, HASH: a signed-in browser: account, CSRF token, until when (ms),
+# and what its next page is to say
 LINK = "link:"  # <sha256>, HASH: a one-time link: account, purpose, epoch
 WAITED = "waited"  # STRING: written before a WAIT, and means nothing
 

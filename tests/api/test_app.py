@@ -15,7 +15,7 @@ from tests.api.conftest import CREDITS, Api, client_of, payload
 from tests.servers import ValkeyProcess, until_async
 
 
-@pytest.mark.parametrize("path", ["/", "/nothing", "/schedules", "/schedule/a/b", "/stats/log"])
+@pytest.mark.parametrize("path", ["/nothing", "/schedules", "/schedule/a/b", "/stats/log"])
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "PUT"])
 async def test_an_unknown_path_is_404(api: Api, method: str, path: str) -> None:
     answer = await api.client.request(method, path)

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from tests.browser.conftest import Watched, follow, sign_in_link
 from tests.servers import Customer, PostdateProcess, Receiver, in_days, postdate_json
 
-PAGES = ("", "/schedules", "/logs", "/keys", "/credits", "/account", "/system")
+PAGES = ("", "/requests", "/keys", "/credits", "/account", "/system")
 PASSWORD = "a quiet morning in may"
 _HOUR_S = 3600
 
@@ -37,24 +37,9 @@ def make_key(page: Page, name: str) -> str:
     return page.locator(".new .copyable code").first.inner_text()
 
 
-def painted(page: Page, chart: str, name: str) -> bool:
-    """Whether a chart's canvas has a dot of this colour of the style sheet."""
-    script = """([chart, name]) => {
-        const canvas = document.querySelector(`[data-chart=${chart}] canvas`);
-        const probe = document.createElement("i");
-        probe.style.color = getComputedStyle(document.documentElement).getPropertyValue(name);
-        document.body.append(probe);
-        const [r, g, b] = getComputedStyle(probe).color.match(/\\d+/g).map(Number);
-        probe.remove();
-        const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-        for (let i = 0; i < data.length; i += 4) {
-            if (data[i] === r && data[i + 1] === g && data[i + 2] === b && data[i + 3] === 255) {
-                return true;
-            }
-        }
-        return false;
-    }"""
-    return bool(page.evaluate(script, [chart, name]))
+def drawn(page: Page, kind: str) -> int:
+    """How many rectangles of the picture stand for this."""
+    return page.locator(f"[data-chart=activity] rect.{kind}").count()
 
 
 def test_an_afternoon(
@@ -63,7 +48,7 @@ def test_an_afternoon(
     page = watched.page
     follow(page, sign_in_link(postdate_up))
     expect(page).to_have_url(f"{postdate_up.base_url}/dashboard")
-    expect(page.locator(".empty")).to_contain_text(f"curl {postdate_up.base_url}/schedule")
+    expect(page.locator(".welcome")).to_contain_text(f"curl {postdate_up.base_url}/schedule")
     before = int(tile(page, "credits").replace(",", ""))
 
     # A key: made, copied, used.
@@ -77,13 +62,11 @@ def test_an_afternoon(
         later = customer.schedule(f"{receiver.url}/later", _HOUR_S, targetBody={"n": 1})
 
         # It waits.
-        page.get_by_role("link", name="Schedules").click()
-        expect(page.locator("tbody tr")).to_contain_text(["/later"])
+        page.get_by_role("link", name="Requests", exact=True).click()
+        expect(page.locator("tr[data-row]")).to_contain_text(["/later"])
         page.get_by_role("link", name="Overview").click()
         expect(page.locator("#tile-waiting")).to_have_text("1")
-        expect(page.locator("[data-chart=coming] canvas")).to_be_visible()
-        assert painted(page, "coming", "--wait")
-        assert not painted(page, "fired", "--bar")
+        assert (drawn(page, "waiting"), drawn(page, "completed")) == (1, 0)
 
         # Another fires, and is seen to, without a reload.
         page.evaluate("window.notReloaded = true")
@@ -91,35 +74,36 @@ def test_an_afternoon(
         receiver.wait_for(1, "/soon")
         expect(page.locator("#tile-fired")).to_have_text("1", timeout=10_000)
         expect(page.locator("#latest-rows")).to_contain_text("/soon")
-        expect(page.locator("[data-chart=fired]")).to_have_attribute(
-            "aria-label", "Executions: 1 fired, 0 of them failed", timeout=10_000
-        )
-        assert painted(page, "fired", "--bar")
+        assert drawn(page, "completed") == 1
         assert page.evaluate("window.notReloaded")
         assert int(tile(page, "credits").replace(",", "")) == before - 2
 
-        # It is in the log, with a curl line while its schedule is kept.
-        page.get_by_role("link", name="Logs").click()
-        page.locator("tr", has_text="/soon").locator("xpath=..").get_by_text("Details").click()
-        expect(page.locator("details[open] code")).to_contain_text(
-            f"curl --request GET {receiver.url}"
-        )
+        # It opens beside the list, at an address of its own, with a curl line.
+        page.get_by_role("link", name="Requests", exact=True).click()
+        page.evaluate("window.notReloaded = true")
+        page.locator("tr", has_text="/soon").get_by_role("link").click()
+        panel = page.locator("#panel")
+        expect(panel.locator("code").last).to_contain_text(f"curl --request GET {receiver.url}")
+        expect(page).to_have_url(re.compile(r"/requests/sch_\w+\?at=\d+"))
+        expect(page).to_have_title(re.compile("^GET 127"))
+
+        # It runs again, as a new one, which the panel follows to its end.
+        panel.get_by_role("button", name="Run again").click()
+        expect(panel.get_by_role("status")).to_contain_text("took one credit")
+        expect(panel.locator(".status.completed")).to_be_visible(timeout=10_000)
+        receiver.wait_for(2, "/soon")
+        page.keyboard.press("Escape")
+        expect(panel.locator("article")).to_have_count(0)
+        expect(page).to_have_url(re.compile("/requests$"))
+        assert page.evaluate("window.notReloaded")
 
         # The other one is cancelled, and its credit comes back.
-        page.goto(f"{postdate_up.base_url}/dashboard/schedules?q={later}")
+        page.goto(f"{postdate_up.base_url}/dashboard/requests?q={later}")
         page.once("dialog", lambda dialog: dialog.accept())
         page.get_by_role("button", name="Cancel it").click()
-        expect(page.get_by_role("status")).to_contain_text("its credit is yours again")
-        page.get_by_role("link", name="Credits").click()
-        expect(page.locator("#balance")).to_have_text(f"{before - 1:,}")
-
-        # The one that was executed runs again, as a new one.
-        page.goto(f"{postdate_up.base_url}/dashboard/logs?status=completed")
-        page.get_by_text("Details").first.click()
-        page.get_by_role("link", name="The schedule, with its request").click()
-        page.get_by_role("button", name="Run again").click()
-        expect(page.get_by_role("status")).to_contain_text("took one credit")
-        receiver.wait_for(2, "/soon")
+        expect(panel.get_by_role("status")).to_contain_text("its credit is yours again")
+        page.get_by_role("link", name="Credits").first.click()
+        expect(page.locator("#balance")).to_have_text(f"{before - 2:,}")
 
         # The key goes.
         page.get_by_role("link", name="API keys").first.click()
@@ -148,13 +132,13 @@ def test_a_waiting_schedule_is_moved_to_another_time(
     follow(page, fresh_link(postdate_up))
     with Customer(postdate_up.base_url, postdate_up.api_key) as customer:
         waiting = customer.schedule(f"{receiver.url}/moved", _HOUR_S)
-    watched.go(f"/schedules/{waiting}")
-    page.get_by_label("Trigger at (UTC)").fill(f"{day}T04:05:06.789")
-    page.get_by_role("button", name="Change the time").click()
+    watched.go(f"/requests/{waiting}")
+    page.get_by_label("Due (UTC)").fill(f"{day}T04:05:06.789")
+    page.get_by_role("button", name="Reschedule").click()
     expect(page.get_by_role("status")).to_contain_text("no credit moved")
     expect(page.locator(".facts").first).to_contain_text(f"{day} 04:05:06.789")
-    page.get_by_label("Trigger at (UTC)").fill("1999-01-01T00:00")
-    page.get_by_role("button", name="Change the time").click()
+    page.get_by_label("Due (UTC)").fill("1999-01-01T00:00")
+    page.get_by_role("button", name="Reschedule").click()
     expect(page.get_by_role("alert")).to_contain_text("24 hours")
     page.reload()
     expect(page.locator(".facts").first).to_contain_text(f"{day} 04:05:06.789")
@@ -185,7 +169,7 @@ def test_a_password_is_set_by_link_and_signs_in(
     page.get_by_label("Password").fill(PASSWORD)
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("/dashboard$"))
-    expect(page.locator("[data-chart=coming] canvas")).to_be_visible()
+    expect(page.locator(".welcome")).to_be_visible()
     page.get_by_role("link", name="grace").click()
     page.get_by_role("button", name="Sign out everywhere").click()
     expect(page).to_have_url(re.compile("/sign-in$"))
@@ -227,6 +211,53 @@ def test_it_is_usable_on_a_narrow_screen_and_in_the_dark(
     context.close()
 
 
+def test_a_page_without_contact_says_so_and_loses_nothing(
+    browser: Browser, postdate_up: PostdateProcess, receiver: Receiver
+) -> None:
+    """What was chosen stays chosen through news; what failed can be done again."""
+    context = browser.new_context(viewport={"width": 1200, "height": 900})
+    page = context.new_page()
+    follow(page, fresh_link(postdate_up))
+    with Customer(postdate_up.base_url, postdate_up.api_key) as customer:
+        waiting = customer.schedule(f"{receiver.url}/kept", _HOUR_S)
+        page.goto(f"{postdate_up.base_url}/dashboard/requests")
+        box = page.locator(f"#r-{waiting} input")
+        box.check()
+        expect(page.locator("#picked")).to_contain_text("1 selected")
+        expect(page.locator("#contact")).to_contain_text("Live · ")
+        first = page.locator("#now")
+        first.evaluate("each => { each.same = true; }")
+        customer.schedule(f"{receiver.url}/more", _HOUR_S)
+        expect(page.locator("tr[data-row]", has_text="/more")).to_be_visible(timeout=10_000)
+        expect(box).to_be_checked()
+        expect(box).to_be_focused()
+        assert first.evaluate("each => each.same"), "rows are not made anew"
+
+        # The API is gone: the page says so, and a cancel that was not made.
+        page.locator(f"#r-{waiting}").get_by_role("link").click()
+        page.get_by_label("Due (UTC)").fill("2029-03-04T05:06")
+        page.route("**/dashboard/**", lambda route: route.abort())
+        expect(page.locator("#contact")).to_contain_text("Lost contact", timeout=10_000)
+        page.locator("#panel").get_by_role("button", name="Reschedule").click()
+        expect(page.get_by_role("alert")).to_contain_text("No contact with Postdate")
+        expect(page.get_by_label("Due (UTC)")).to_have_value(re.compile("2029-03-04T05:06"))
+        page.unroute("**/dashboard/**")
+        page.get_by_role("button", name="Try again").click()
+        expect(page.get_by_role("status").first).to_contain_text("no credit moved")
+        expect(page.locator("#contact")).to_contain_text("Live · ", timeout=10_000)
+
+    # The right half of a column is its own, and a press leads to what happened in it.
+    column = page.locator("[data-chart=activity] .columns > a").nth(7)
+    area = column.bounding_box()
+    assert area is not None
+    page.mouse.move(area["x"] + 0.9 * area["width"], area["y"] + 20)
+    words = column.get_attribute("data-words")
+    expect(page.locator("[data-readout=activity]")).to_have_text(words or "?")
+    page.mouse.click(area["x"] + 0.9 * area["width"], area["y"] + 20)
+    expect(page).to_have_url(re.compile(r"/requests\?from=\d{4}-.*&to="))
+    context.close()
+
+
 def test_it_is_usable_by_keyboard(watched: Watched, postdate_up: PostdateProcess) -> None:
     """The first Tab offers to skip the menu; what has the focus is seen to have it."""
     page = watched.page
@@ -240,9 +271,9 @@ def test_it_is_usable_by_keyboard(watched: Watched, postdate_up: PostdateProcess
         names.append(focused.inner_text())
         outline = focused.evaluate("each => getComputedStyle(each).outlineStyle")
         assert outline == "solid"
-    assert [name.strip() for name in names] == ["Postdate", "Overview", "Schedules", "Logs"]
+    assert [name.strip() for name in names] == ["Postdate", "Overview", "Requests", "API keys"]
     page.keyboard.press("Enter")
-    expect(page).to_have_url(re.compile("/dashboard/logs$"))
+    expect(page).to_have_url(re.compile("/dashboard/keys$"))
     unnamed = page.evaluate(
         "[...document.querySelectorAll('input:not([type=hidden]), select, button')]"
         ".filter(each => !(each.labels?.length || each.innerText || each.ariaLabel)).length"

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from api.dashboard import formats
-from api.dashboard.curl import curl_of
 from api.dashboard.indent import MOST_BYTES, indented
+from api.dashboard.requests.curl import curl_of
 from api.dashboard.shared import Shared
 from scheduler.models import BodyKind, Request
 from scheduler.store.operators.system import server_warnings

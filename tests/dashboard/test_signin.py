@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import quote
 
 import pytest
 
@@ -13,7 +14,7 @@ from scheduler.store.accounts.users import ATTEMPTS_PER_BOTH
 from tests.dashboard.conftest import ORIGIN, PASSWORD, Browser, Dashboard
 
 EMAIL = "ada@example.com"
-PAGES = ("", "/schedules", "/logs", "/keys", "/credits", "/account")
+PAGES = ("", "/requests", "/keys", "/credits", "/account")
 
 
 async def with_password(dashboard: Dashboard, account: Account) -> None:
@@ -23,10 +24,10 @@ async def with_password(dashboard: Dashboard, account: Account) -> None:
 
 async def test_without_a_session_every_page_leads_to_the_sign_in(dashboard: Dashboard) -> None:
     browser = dashboard.browser()
-    for path in (*PAGES, "/system", "/overview/tiles", "/overview/data"):
+    for path in (*PAGES, "/system", "/requests/more"):
         answer = await browser.get(path)
         assert (answer.status_code, answer.headers["location"]) == (303, "/dashboard/sign-in")
-    answer = await browser.client.get("/dashboard/overview/tiles", headers={"hx-request": "true"})
+    answer = await browser.client.get("/dashboard", headers={"hx-request": "true"})
     assert (answer.status_code, answer.headers["hx-redirect"]) == (200, "/dashboard/sign-in")
 
 
@@ -252,3 +253,47 @@ async def test_a_password_is_changed_by_who_knows_it(
         "/sign-in", {"origin": ORIGIN}, email=EMAIL, password=new["password"]
     )
     assert signed_in.status_code == 303
+
+
+async def test_after_the_sign_in_one_is_back_where_one_was(
+    dashboard: Dashboard, ada: Account
+) -> None:
+    await with_password(dashboard, ada)
+    for asked in ("/dashboard/requests?status=failed&q=a%2Fb", "/dashboard/keys"):
+        browser = dashboard.browser()
+        assert (await browser.client.get(asked)).headers["location"] == "/dashboard/sign-in"
+        answer = await browser.post("/sign-in", email=EMAIL, password=PASSWORD)
+        assert answer.headers["location"] == asked
+        await browser.post("/sign-out", csrf=await browser.csrf())
+        answer = await browser.post("/sign-in", email=EMAIL, password=PASSWORD)
+        assert answer.headers["location"] == "/dashboard", "once"
+
+
+async def test_nobody_is_sent_elsewhere_after_the_sign_in(
+    dashboard: Dashboard, ada: Account
+) -> None:
+    await with_password(dashboard, ada)
+    for back in (
+        "https://evil.example/",
+        "//evil.example",
+        "/dashboard//evil.example",
+        "/x",
+        "/dashboardx",
+    ):
+        browser = dashboard.browser()
+        browser.client.cookies.set("postdate_back", quote(back, safe=""))
+        answer = await browser.post("/sign-in", email=EMAIL, password=PASSWORD)
+        assert answer.headers["location"] == "/dashboard"
+
+
+async def test_a_page_whose_session_ended_leads_back_to_itself(
+    dashboard: Dashboard, ada: Account
+) -> None:
+    """It asks for news of a part of itself."""
+    await with_password(dashboard, ada)
+    browser = dashboard.browser()
+    headers = {"hx-request": "true", "hx-current-url": f"{ORIGIN}/dashboard/requests?when=1h"}
+    answer = await browser.client.get("/dashboard/requests?cursor=x", headers=headers)
+    assert answer.headers["hx-redirect"] == "/dashboard/sign-in"
+    answer = await browser.post("/sign-in", email=EMAIL, password=PASSWORD)
+    assert answer.headers["location"] == "/dashboard/requests?when=1h"

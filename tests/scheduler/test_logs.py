@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from scheduler.errors import InvalidRequest
+from scheduler.errors import InvalidRequest, NotFound
 from scheduler.models import LogEntry, LogStatus, Outcome, Request, Status
 from scheduler.store.log.entries import entry as entry_of
 from scheduler.store.log.entries import pack_chunk, url_place
@@ -309,6 +309,61 @@ def _same_bucket(url: str) -> str:
     bucket, _ = url_place(url)
     candidates = (f"https://example.org/{n}" for n in range(100_000))
     return next(each for each in candidates if url_place(each)[0] == bucket)
+
+
+async def test_a_part_of_the_url_is_found_among_what_ended_and_what_waits(scene: Scene) -> None:
+    """Wherever in a chunk it lies; a request's body is not its URL."""
+    wanted = [await scene.run(url="https://example.com/invoices/7")]
+    await scene.run(FAILED, url="https://example.com/reports")
+    for url in ("https://example.com/a", "https://example.com/Invoices/8"):
+        await scene.create(-100, url=url)
+    await scene.ack(await scene.claim())
+    waiting = await scene.create(60_000, url="https://INVOICES.example.com/")
+    await scene.create(60_000, body=b'{"url": "invoices"}')
+    found = await scene.log(url_part="invoices", limit=1)
+    assert [each.url.lower().count("invoices") for each in found] == [1, 1, 1]
+    assert found[0].schedule_id == waiting
+    assert found[-1].schedule_id == wanted[0]
+    assert await scene.log(url_part="invoices", status=LogStatus.FAILED) == []
+    [failed] = await scene.log(url_part="EXAMPLE.com/rep", status=LogStatus.FAILED)
+    assert failed.status is LogStatus.FAILED
+
+
+async def test_the_log_is_filtered_by_how_it_ended(scene: Scene) -> None:
+    await scene.run(COMPLETED)
+    failed = await scene.run(FAILED)
+    await scene.create(60_000)
+    for answer in (FAILED.error_message, str(FAILED.status_code)):
+        assert [each.schedule_id for each in await scene.log(answer=answer)] == [failed]
+    assert await scene.log(answer="no such thing") == []
+
+
+async def test_an_entry_is_found_by_its_schedule_and_moment(scene: Scene) -> None:
+    for n in range(5):
+        await scene.create(-100 + n)
+    claimed = await scene.claim()
+    await scene.ack(claimed, FAILED, 7)
+    for entry in await scene.log():
+        found = await scene.store.logs.find(scene.account_id, entry.schedule_id, entry.at_ms)
+        assert found == entry
+        assert found.lateness_ms == 7
+        for schedule_id, at_ms in (
+            (entry.schedule_id, entry.at_ms + 1),
+            ("sch_" + "0" * 26, entry.at_ms),
+        ):
+            with pytest.raises(NotFound):
+                await scene.store.logs.find(scene.account_id, schedule_id, at_ms)
+
+
+async def test_the_page_before_a_page_is_found_from_its_first_entry(scene: Scene) -> None:
+    made = [await scene.run() for _ in range(7)]
+    read = scene.store.logs.page
+    first = await read(scene.account_id, LogQuery(limit=3))
+    second = await read(scene.account_id, LogQuery(limit=3, cursor=first.next_cursor))
+    assert [each.schedule_id for each in second.entries] == made[3:0:-1]
+    back = LogQuery(limit=3, descending=False, cursor=second.first_cursor)
+    before = await read(scene.account_id, back)
+    assert before.entries[::-1] == first.entries
 
 
 LONG = "https://example.com/hook"

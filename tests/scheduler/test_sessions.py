@@ -129,3 +129,21 @@ async def test_an_unknown_account_gets_neither(scene: Scene) -> None:
         await scene.store.sessions.open(NOBODY)
     with pytest.raises(NotFound):
         await scene.store.sessions.make_link(NOBODY, Purpose.SIGN_IN)
+
+
+async def test_what_is_said_is_heard_once_and_by_one(scene: Scene) -> None:
+    sessions = scene.store.sessions
+    opened = await sessions.open(scene.account_id)
+    await sessions.say(opened.session, "Granted.")
+    found = await sessions.find(opened.secret)
+    assert found is not None
+    assert found.said == "Granted."
+    assert [await sessions.hear(found) for _ in range(2)] == ["Granted.", ""]
+    await sessions.say(opened.session, "Cancelled.")
+    assert await sessions.hear(found) == "", "these are other words, for who finds them"
+    found = await sessions.find(opened.secret)
+    assert found is not None
+    await sessions.close(opened.session)
+    await sessions.say(opened.session, "Too late.")
+    assert await sessions.find(opened.secret) is None
+    assert await sessions.hear(found) == ""

@@ -1,17 +1,140 @@
-// What makes the pages live: charts, copying, and a tick that lets htmx ask for news while the page
-// is looked at. Nothing here is needed to read or to write.
+// What makes the pages live: a tick that lets htmx ask for news while the page is looked at, a badge
+// that says how old they are, alarms for what failed, copying, and reading charts. Nothing here is
+// needed to read or to write.
 "use strict";
 
 (() => {
   const TICK_MS = 2000;
-  const UTC = "Etc/UTC";
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  const narrow = matchMedia("(max-width: 46rem)");
+  const $ = (selector, within = document) => within.querySelector(selector);
+  const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
 
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const pad = (n) => String(n).padStart(2, "0");
+  // --- What is morphed in place keeps what its viewer did to it ---------------------------------
 
-  // --- Copying --------------------------------------------------------------------------------
+  const KEPT = { checked: 'input[type="checkbox"]', open: "details", hidden: "[data-kept]" };
+  Idiomorph.defaults.ignoreActiveValue = true;
+  Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) => !(KEPT[name] && node.matches(KEPT[name]));
+  // What a page keeps to itself, as the readout of a chart, is not emptied by news.
+  Idiomorph.defaults.callbacks.beforeNodeMorphed = (node) => !(node.matches && node.matches(".readout"));
+
+  // --- Contact: how fresh what is shown is ------------------------------------------------------
+
+  let heard = performance.now();
+  let trouble = "";
+
+  const span = (ms) => {
+    const s = Math.round(ms / 1000);
+    return s < 60 ? `${s} s` : s < 3600 ? `${Math.floor(s / 60)} min` : `${Math.floor(s / 3600)} h`;
+  };
+
+  function tell() {
+    const badge = $("#contact");
+    if (!badge || !$("[data-live]")) {
+      return;
+    }
+    const age = span(performance.now() - heard);
+    badge.classList.toggle("lost", Boolean(trouble));
+    badge.textContent = trouble ? `${trouble} ${age} ago, trying on` : `Live · ${age} ago`;
+  }
+
+  function lose(words) {
+    if (!trouble) {
+      announce(`${words}. What is shown may be old.`);
+    }
+    trouble = words;
+    tell();
+  }
+
+  function regain() {
+    if (trouble) {
+      announce("In contact again.");
+      alarm();
+    }
+    trouble = "";
+    heard = performance.now();
+    tell();
+  }
+
+  const isLive = (element) => Boolean(element && element.closest && element.matches("[data-live]"));
+  const fault = (xhr) => (xhr.status === 503 ? "Store lost" : "Lost contact");
+
+  function tick() {
+    if (document.hidden) {
+      return;
+    }
+    $$('[hx-trigger~="live"]').forEach((each) => htmx.trigger(each, "live"));
+    tell();
+  }
+
+  setInterval(tick, TICK_MS);
+  setInterval(tell, 1000);
+  document.addEventListener("visibilitychange", tick);
+
+  // --- What failed says so, keeps what was typed, and can be repeated ---------------------------
+
+  function announce(words) {
+    $("#announced").textContent = words;
+  }
+
+  function alarm(words, again) {
+    const box = $("#alarm");
+    box.replaceChildren();
+    if (!words) {
+      return;
+    }
+    const text = document.createElement("span");
+    text.textContent = words;
+    box.append(text);
+    for (const [label, act] of [["Try again", again], ["Close", () => alarm()]]) {
+      if (act) {
+        const button = document.createElement("button");
+        button.type = "button";
+        button.className = "quiet";
+        button.textContent = label;
+        button.addEventListener("click", () => { alarm(); act(); });
+        box.append(button);
+      }
+    }
+  }
+
+  // The press of a link or a button, or the sending of a form, as it was made.
+  function repeat(element) {
+    return () => (element.matches("form") ? element.requestSubmit() : element.click());
+  }
+
+  function failed(element, words) {
+    if (isLive(element)) {
+      lose(words.startsWith("The store") ? "Store lost" : "Lost contact");
+    } else {
+      alarm(words, element.isConnected ? repeat(element) : null);
+    }
+  }
+
+  const unsent = (event) => failed(event.detail.elt, "No contact with Postdate: that was not done, or its answer was lost.");
+  document.addEventListener("htmx:sendError", unsent);
+  document.addEventListener("htmx:timeout", unsent);
+
+  // An answer that says "not now" is not put in the place of what is there.
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const { xhr, elt, requestConfig } = event.detail;
+    const element = (requestConfig && requestConfig.elt) || elt;
+    if (xhr.status >= 500) {
+      event.detail.shouldSwap = false;
+      const page = new DOMParser().parseFromString(xhr.responseText, "text/html");
+      const words = $("[data-sentence]", page);
+      failed(element, words ? words.textContent.trim() : "Postdate could not do that.");
+    } else if (isLive(element)) {
+      if (xhr.status >= 400) {
+        event.detail.shouldSwap = false;
+        lose(fault(xhr));
+      } else {
+        regain();
+      }
+    } else if (xhr.status >= 200) {
+      regain();
+    }
+  });
+
+  // --- Copying ----------------------------------------------------------------------------------
 
   // Browsers lend the clipboard to https and to localhost only; elsewhere the old way still works.
   async function copy(text) {
@@ -34,173 +157,161 @@
     if (!button) {
       return;
     }
-    const code = button.closest(".copyable").querySelector("code");
+    const code = $("code", button.closest(".copyable"));
+    const before = button.textContent;
     try {
       await copy(code.textContent);
       button.textContent = "Copied";
+      announce("Copied");
     } catch {
       getSelection().selectAllChildren(code);
       button.textContent = "Press Ctrl-C";
     }
-    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+    setTimeout(() => { button.textContent = before === "Copied" ? "Copy" : before; announce(""); }, 2000);
   });
 
-  // --- Charts ---------------------------------------------------------------------------------
+  // --- Charts: what a column says, and a stretch that is brushed --------------------------------
 
-  let drawn = []; // {plot, values} of the page that is shown
-  let last = null;
+  const column = (target) => target.closest && target.closest(".columns > *");
+  let brushed = null;
 
-  // Times as the server has them: UTC.
-  function when(seconds, stepS) {
-    const at = new Date(seconds * 1000).toISOString();
-    return stepS >= 86400 ? at.slice(0, 10) : `${at.slice(0, 10)} ${at.slice(11, 16)}`;
-  }
-
-  const span = (ms) => (ms >= 1000 ? `${+(ms / 1000).toFixed(1)} s` : `${+ms.toFixed(ms < 10 ? 1 : 0)} ms`);
-  const whole = (n) => n.toLocaleString("en");
-
-  function axes(words) {
-    const grid = { stroke: colour("--line"), width: 1 };
-    const common = { stroke: colour("--muted"), font: "12px system-ui, sans-serif", grid, ticks: grid };
-    const days = (u, splits, _axis, _space, step) =>
-      splits.map((s) => {
-        const at = new Date(s * 1000).toISOString();
-        return step >= 86400 ? at.slice(5, 10) : at.slice(11, 16);
-      });
-    return [
-      { ...common, size: 30, grid: { show: false }, values: days, space: narrow.matches ? 60 : 70 },
-      { ...common, size: 52, space: 34, values: (u, splits) => splits.map((s) => (s % 1 ? "" : words(s))) },
-    ];
-  }
-
-  function base(element, height, stepS, words = whole) {
-    return {
-      width: element.clientWidth,
-      height,
-      padding: [10, 20, 0, 0],
-      tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), UTC),
-      cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
-      legend: { live: true },
-      axes: axes(words),
-      scales: {
-        x: { time: true, range: (u, min, max) => [min, max + stepS] },
-        y: { range: (u, min, max) => [0, Math.max(4, max * 1.08)] },
-      },
-    };
-  }
-
-  const bars = () => uPlot.paths.bars({ size: [0.78, 40], align: 1, radius: 0.12 });
-  const count = (u, value) => (value == null ? "" : value.toLocaleString("en"));
-
-  function bar(label, name) {
-    return { label, fill: colour(name), stroke: colour(name), width: 0, paths: bars(), points: { show: false }, value: count };
-  }
-
-  const time = (stepS) => ({ label: "\u00a0", value: (u, value) => (value == null ? "" : when(value, stepS)) });
-
-  const CHARTS = {
-    fired: (element, data) => ({
-      ...base(element, 190, data.stepS),
-      series: [time(data.stepS), bar("Fired", "--bar"), bar("Failed", "--bad")],
-    }),
-    response: (element, data) => {
-      const options = base(element, 150, data.stepS, span);
-      const line = {
-        label: "Response time", stroke: colour("--accent"), width: 2, spanGaps: false,
-        points: { show: true, size: 5, fill: colour("--card") },
-        value: (u, value) => (value == null ? "" : span(value)),
-      };
-      return { ...options, series: [time(data.stepS), line] };
-    },
-    coming: (element) => ({
-      ...base(element, 170, 60),
-      series: [time(60), bar("Due", "--wait")],
-    }),
-  };
-
-  const VALUES = {
-    fired: (data) => [data.at, data.fired, data.failed],
-    response: (data) => [data.at, data.responseMs],
-    coming: (data) => [data.comingAt, data.coming],
-  };
-
-  const total = (values) => values.reduce((sum, value) => sum + value, 0).toLocaleString("en");
-
-  const WORDS = {
-    fired: (data) => `Executions: ${total(data.fired)} fired, ${total(data.failed)} of them failed`,
-    response: () => "Median response time in milliseconds",
-    coming: (data) => `${total(data.coming)} schedules are due in the next three hours`,
-  };
-
-  function draw(data) {
-    drawn.forEach((each) => each.plot.destroy());
-    drawn = [];
-    for (const element of document.querySelectorAll("[data-chart]")) {
-      const name = element.dataset.chart;
-      const plot = new uPlot(CHARTS[name](element, data), VALUES[name](data), element);
-      drawn.push({ plot, element, name });
-    }
-    tell(data);
-  }
-
-  function tell(data) {
-    for (const { element, name } of drawn) {
-      element.setAttribute("aria-label", WORDS[name](data));
+  function read(target) {
+    const at = column(target);
+    const chart = target.closest && target.closest(".chart");
+    const readout = chart && ($(`[data-readout="${chart.dataset.chart}"]`) || $('[data-readout="activity"]'));
+    if (readout) {
+      readout.textContent = at ? at.dataset.words : "";
     }
   }
 
-  function redraw() {
-    if (last && document.querySelector("[data-chart]")) {
-      draw(last);
+  function mark(to) {
+    const all = $$("a", brushed.from.parentNode);
+    const [a, b] = [all.indexOf(brushed.from), all.indexOf(to)].sort((x, y) => x - y);
+    all.forEach((each, i) => each.classList.toggle("brushed", i >= a && i <= b));
+    return [all[a], all[b]];
+  }
+
+  document.addEventListener("pointerover", (event) => {
+    if (event.target.closest && event.target.closest(".chart")) {
+      read(event.target);
+    }
+    const at = column(event.target);
+    if (brushed && at && at.parentNode === brushed.from.parentNode) {
+      brushed.to = at;
+      mark(at);
+    }
+  });
+  document.addEventListener("pointerout", (event) => {
+    if (event.target.closest && event.target.closest(".chart") && !brushed) {
+      read(event.target.closest(".chart"));
+    }
+  });
+  document.addEventListener("dragstart", (event) => {
+    if (column(event.target)) {
+      event.preventDefault();
+    }
+  });
+  document.addEventListener("pointerdown", (event) => {
+    const at = event.button === 0 && column(event.target);
+    if (at && at.dataset.from) {
+      brushed = { from: at, to: at };
+    }
+  });
+  document.addEventListener("pointerup", () => {
+    if (brushed && brushed.to !== brushed.from) {
+      const [first, last] = mark(brushed.to);
+      const iso = (ms) => new Date(Number(ms)).toISOString();
+      const form = $("#filters");
+      const query = new URLSearchParams(form ? new FormData(form) : "");
+      ["when", "cursor", "back"].forEach((name) => query.delete(name));
+      [...query].forEach(([name, value]) => value || query.delete(name));
+      query.set("from", iso(first.dataset.from));
+      query.set("to", iso(last.dataset.to));
+      location.assign(`/dashboard/requests?${query}`);
+    }
+    brushed = null;
+  });
+
+  // --- Lists: selection, and the keys of the side panel -----------------------------------------
+
+  function count() {
+    const boxes = $$(".pick");
+    const picked = boxes.filter((each) => each.checked).length;
+    const bar = $("#picked");
+    if (bar) {
+      bar.hidden = picked === 0;
+      $$("[data-picked]").forEach((each) => { each.textContent = picked; });
+    }
+    const all = $("#pick-all");
+    if (all) {
+      all.checked = picked > 0 && picked === boxes.length;
+      all.indeterminate = picked > 0 && picked < boxes.length;
     }
   }
 
-  async function refresh() {
-    const charts = document.querySelector("[data-charts]");
-    if (!charts || typeof uPlot === "undefined") {
-      return;
+  document.addEventListener("change", (event) => {
+    if (event.target.id === "pick-all") {
+      $$(".pick").forEach((each) => { each.checked = event.target.checked; });
     }
-    let data;
-    try {
-      const answer = await fetch(charts.dataset.charts);
-      if (!answer.ok || answer.redirected) {
-        return; // the store is away for a moment, or the session has ended: the tiles say which
+    count();
+    const form = event.target.form;
+    if (form && form.matches("[data-at-once]") && event.target.matches("select")) {
+      form.requestSubmit();
+    }
+  });
+
+  function follow(link) {
+    if (link) {
+      link.click();
+    }
+  }
+
+  document.addEventListener("keydown", (event) => {
+    const typing = event.target.closest("input, select, textarea, dialog");
+    if (event.key === "Escape" && !typing) {
+      follow($("#panel [data-close]"));
+    } else if (!typing && !event.ctrlKey && !event.metaKey && !event.altKey && (event.key === "j" || event.key === "k")) {
+      const links = $$("tr[data-row] a.opens");
+      const at = links.findIndex((each) => each.closest("tr").id === `r-${$("#panel article")?.dataset.schedule}`);
+      follow(links[event.key === "j" ? at + 1 : Math.max(0, at - 1)]);
+    } else if (event.key === "/" && !typing && $("#q")) {
+      event.preventDefault();
+      $("#q").focus();
+    }
+  });
+
+  function settle() {
+    const shown = $("#panel article")?.dataset.schedule;
+    $$("tr[data-row]").forEach((row) => row.classList.toggle("shown", row.id === `r-${shown}`));
+    count();
+  }
+
+  document.addEventListener("htmx:afterSettle", (event) => {
+    settle();
+    if (event.target.id === "panel") {
+      const heading = $("#panel h2");
+      if (heading && !isLive(event.detail.elt)) {
+        heading.focus({ preventScroll: true });
       }
-      data = await answer.json();
-    } catch {
-      return;
-    }
-    const same = last && last.stepS === data.stepS && drawn.length && drawn.every((each) => each.element.isConnected);
-    last = data;
-    if (!same) {
-      draw(data);
-      return;
-    }
-    drawn.forEach(({ plot, name }) => plot.setData(VALUES[name](data)));
-    tell(data);
-  }
-
-  dark.addEventListener("change", redraw);
-  narrow.addEventListener("change", redraw);
-  new ResizeObserver(() => {
-    for (const { plot, element } of drawn) {
-      if (element.clientWidth && element.clientWidth !== plot.width) {
-        plot.setSize({ width: element.clientWidth, height: plot.height });
+      const title = $("#panel article")?.dataset.title;
+      if (title) {
+        document.title = title;
       }
     }
-  }).observe(document.body);
+  });
 
-  // --- Live -----------------------------------------------------------------------------------
+  // --- Local time -------------------------------------------------------------------------------
 
-  function tick() {
-    if (document.hidden) {
-      return;
-    }
-    document.querySelectorAll('[hx-trigger="live"]').forEach((each) => htmx.trigger(each, "live"));
-    refresh();
-  }
-
-  document.addEventListener("DOMContentLoaded", refresh);
-  document.addEventListener("visibilitychange", tick);
-  setInterval(tick, TICK_MS);
+  document.addEventListener("DOMContentLoaded", () => {
+    const local = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    $$("button[data-zone]").forEach((button) => {
+      if (local && local !== "UTC" && button.dataset.zone !== local) {
+        button.value = local;
+        button.textContent = `Show local time (${local})`;
+        button.hidden = false;
+      }
+    });
+    tell();
+    settle();
+  });
 })();

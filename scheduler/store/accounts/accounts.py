@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,6 +34,9 @@ _TOO_MANY = -1
 
 MOST_ACTIVE_KEYS = 100
 _MOST_KEYS = 300
+
+# Accounts that are read side by side.
+_READ_AT_ONCE = 50
 
 
 class Accounts:
@@ -164,7 +168,9 @@ class Accounts:
                     else []
                 )
             found += [ids.account_id(shard, local.decode()) for local in locals_]
-        accounts = [await self._read(account_id) for account_id in found]
+        accounts: list[Account | None] = []
+        for i in range(0, len(found), _READ_AT_ONCE):
+            accounts += await asyncio.gather(*map(self._read, found[i : i + _READ_AT_ONCE]))
         return [each for each in accounts if each is not None], count
 
     async def credits(self, account_id: str) -> int:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from scheduler.rollups import DAY_MS
+from scheduler.rollups import CREATED, DAY_MS
 from scheduler.store import keys
 from scheduler.store.clock import StoreClock
 from scheduler.store.retention import Retention
 from scheduler.store.server import Server
 
-_MOVEMENTS = ("granted", "spent", "refunded")
+_MOVEMENTS = ("granted", "refunded", "spent")
+# What was spent is noted by its hour; `spent` has that of a whole day from before it was.
+_FIELDS = (*_MOVEMENTS, *(f"{hour}{CREATED}" for hour in range(24)))
 
 
 class Movements(NamedTuple):
@@ -40,10 +42,15 @@ class Ledger:
         days = range(today, today - self._days, -1)
         base = keys.account(account_id)
         replies = await self._server.reads(
-            [("HMGET", f"{base}{keys.DAY}{day}", *_MOVEMENTS) for day in days]
+            [("HMGET", f"{base}{keys.DAY}{day}", *_FIELDS) for day in days]
         )
         found = [
-            Movements(day * DAY_MS, *(int(value or 0) for value in reply))
+            _movements(day, [int(value or 0) for value in reply])
             for day, reply in zip(days, replies, strict=True)
         ]
         return [each for each in found if each.granted or each.spent or each.refunded]
+
+
+def _movements(day: int, values: list[int]) -> Movements:
+    granted, refunded, *spent = values
+    return Movements(day * DAY_MS, granted, sum(spent), refunded)

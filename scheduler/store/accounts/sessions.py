@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from scheduler import ids
-from scheduler.errors import NotFound
+from scheduler.errors import NotFound, StoreError
 from scheduler.store import keys
 from scheduler.store.client import Client
 from scheduler.store.failures import translated
@@ -24,6 +24,8 @@ LINK_TTL_MS = 3_600_000
 _MOST_SESSIONS = 50
 
 _OPEN = Script("accounts/session_open")
+_SAY = Script("accounts/session_say")
+_HEAR = Script("accounts/session_hear")
 _CLOSE = Script("accounts/session_close")
 _PASSWORD_SET = Script("accounts/password_set")
 _LINK_MAKE = Script("accounts/link_make")
@@ -38,11 +40,13 @@ class Purpose(StrEnum):
 
 
 class Session(NamedTuple):
-    """A signed-in browser. `csrf` comes with every write that it makes."""
+    """A signed-in browser. `csrf` comes with every write that it makes; `said` is what its next
+    page is to say, once."""
 
     account_id: str
     sha256: str
     csrf: str
+    said: str = ""
 
 
 class Opened(NamedTuple):
@@ -84,12 +88,31 @@ class Sessions:
             return None
         sha256 = ids.hash_secret(secret)
         with translated():
-            account, csrf = await self._client.hmget(
-                keys.shard(shard) + keys.SESSION + sha256, "account", "csrf"
+            stored = await self._client.hmget(
+                keys.shard(shard) + keys.SESSION + sha256, "account", "csrf", "said"
             )
-        if account is None or csrf is None:
+        if stored[0] is None:
             return None
-        return Session(ids.account_id(shard, account.decode()), sha256, csrf.decode())
+        account, csrf, said = ((each or b"").decode() for each in stored)
+        return Session(ids.account_id(shard, account), sha256, csrf, said)
+
+    async def say(self, session: Session, words: str) -> None:
+        """Leaves words for this browser's next page. Safe to repeat; a closed session hears
+        nothing."""
+        await self._written(_SAY, session.account_id, session.sha256, words)
+
+    async def hear(self, session: Session) -> str:
+        """What was said to this browser, to one of those who ask; rather twice than never."""
+        if not session.said:
+            return ""
+        shard, _ = keys.parts(session.account_id)
+        try:
+            heard = await self._server.write(
+                _HEAR, keys.shard(shard), (session.sha256, session.said)
+            )
+        except StoreError:
+            return session.said
+        return session.said if heard else ""
 
     async def close(self, session: Session) -> None:
         """Safe to repeat."""

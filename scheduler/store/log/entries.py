@@ -127,6 +127,7 @@ def unended_entry(schedule: Schedule) -> LogEntry:
         at_ms=schedule.due_at_ms,
         attempt=schedule.attempts,
         next_attempt_at_ms=schedule.retry.due_at_ms if schedule.retry else None,
+        executing=schedule.executing,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from scheduler.errors import NotFound
 from scheduler.models import LogEntry, LogStatus, Schedule
 from scheduler.rollups import kept_from
 from scheduler.store import keys
@@ -24,6 +25,7 @@ from scheduler.store.log.timeline import (
     chunk_of,
     encode_cursor,
     ends_chunk,
+    lowered,
     merge,
     span,
     stream_place,
@@ -37,12 +39,18 @@ from scheduler.store.server import Script, Server
 _BUDGET = 2000
 _CHUNKS = 500
 _BYTES = 512 * 1024
+# Of a moment, the log has at most what one ack recorded; unless thousands of them met.
+_MOST_PAGES_OF_A_MOMENT = 10
 
 _PAGE = Script("log/page")
 
 
 class LogQuery(NamedTuple):
-    """What to list: `from_ms` inclusive, `to_ms` exclusive, both on the log's timeline."""
+    """What to list: `from_ms` inclusive, `to_ms` exclusive, both on the log's timeline.
+
+    `url_part` is looked for in small letters and large. `answer` is how an execution ended: a
+    status code, or the whole of an error message.
+    """
 
     status: LogStatus | None = None
     url: str | None = None
@@ -51,16 +59,29 @@ class LogQuery(NamedTuple):
     limit: int = 50
     descending: bool = True
     cursor: str | None = None
+    url_part: str = ""
+    answer: str = ""
 
     def wants(self, status: LogStatus, url: str) -> bool:
-        return self.status in (None, status) and self.url in (None, url)
+        if self.status not in (None, status) or self.url not in (None, url):
+            return False
+        return not self.url_part or lowered(self.url_part) in lowered(url)
+
+    def wants_entry(self, entry: LogEntry) -> bool:
+        if not self.wants(entry.status, entry.url):
+            return False
+        return self.answer in ("", entry.error_message, str(entry.status_code))
 
 
 class LogPage(NamedTuple):
-    """`next_cursor` is None at the end; before it, a page may be shorter than asked for."""
+    """`next_cursor` is None at the end; before it, a page may be shorter than asked for: it was
+    read up to `reached_ms`. `first_cursor` is the place of its first entry: a page in the other
+    direction from there is the one before."""
 
     entries: list[LogEntry]
     next_cursor: str | None
+    first_cursor: str | None = None
+    reached_ms: int | None = None
 
 
 class Logs:
@@ -77,12 +98,30 @@ class Logs:
         stretch = span(query.from_ms, query.to_ms, query.cursor, down=query.descending)
         unended = ended = Found[LogEntry]([], None)
         # First what has not ended, then the log: what ends in between is seen twice, not never.
-        if query.status in (None, LogStatus.SCHEDULED):
+        if query.status in (None, LogStatus.SCHEDULED) and not query.answer:
             unended = await self._read_unended(account_id, query, stretch)
         if query.status != LogStatus.SCHEDULED:
             ended = await self._read_ended(account_id, query, stretch)
         page = merge([_without(unended, ended), ended], query.limit, stretch)
-        return LogPage(page.entries, None if page.next is None else encode_cursor(page.next))
+        return LogPage(
+            page.entries,
+            None if page.next is None else encode_cursor(page.next),
+            None if page.first is None else encode_cursor(page.first),
+            None if page.next is None else page.next.ms,
+        )
+
+    async def find(self, account_id: str, schedule_id: str, at_ms: int) -> LogEntry:
+        """The entry of a schedule that ended at this moment. Raises NotFound. Read-only."""
+        query = LogQuery(from_ms=at_ms, to_ms=at_ms + 1, limit=_BUDGET)
+        for _ in range(_MOST_PAGES_OF_A_MOMENT):
+            page = await self.page(account_id, query)
+            for each in page.entries:
+                if each.schedule_id == schedule_id and each.status is not LogStatus.SCHEDULED:
+                    return each
+            if page.next_cursor is None:
+                break
+            query = query._replace(cursor=page.next_cursor)
+        raise NotFound("There is no such entry in the log")
 
     async def _read_unended(
         self, account_id: str, query: LogQuery, stretch: Span
@@ -90,11 +129,10 @@ class Logs:
         def wanted(schedule: Schedule) -> bool:
             return query.wants(LogStatus.SCHEDULED, schedule.request.url)
 
-        found = await self._unended.read(account_id, stretch, query.limit + 1, wanted)
-        return Found(
-            [(place, unended_entry(schedule)) for place, schedule in found.entries],
-            found.reached,
-        )
+        part = lowered(query.url_part)
+        found = await self._unended.read(account_id, stretch, query.limit + 1, wanted, part)
+        entries = [(place, unended_entry(schedule)) for place, schedule in found.entries]
+        return Found(entries, found.reached)
 
     async def _read_ended(self, account_id: str, query: LogQuery, stretch: Span) -> Found[LogEntry]:
         stream = await self._shortest(keys.account(account_id), query)
@@ -108,7 +146,7 @@ class Logs:
             for stream_id, packed in chunks:
                 entries = _entries_of(stream_id, packed, rest)
                 looked_at += max(1, len(entries))
-                found += [each for each in entries if wanted.wants(each[1].status, each[1].url)]
+                found += [each for each in entries if wanted.wants_entry(each[1])]
             looked_at += _CHUNKS if len(chunks) == 0 else 0
             reached = stream_place(end, last=not stretch.down) if end else None
         return Found(found, reached)
@@ -141,7 +179,8 @@ class Logs:
         if "(0-0" in (start, stop):
             return b"", []  # nothing comes before the first id that can be, and servers say so
         digest = url_place(query.url)[1] if query.url is not None else b""
-        arguments = (stream, int(down), start, stop, query.limit + 1, _BYTES, _CHUNKS, digest)
+        limits = (query.limit + 1, _BYTES, _CHUNKS)
+        arguments = (stream, int(down), start, stop, *limits, digest, lowered(query.url_part))
         end, *found = await self._server.run(_PAGE, keys.account(account_id), arguments)
         return end, list(zip(found[::2], found[1::2], strict=True))
 
@@ -161,4 +200,5 @@ def _without(unended: Found[LogEntry], ended: Found[LogEntry]) -> Found[LogEntry
     gone = {
         entry.schedule_id for _, entry in ended.entries if entry.status is not LogStatus.RETRYING
     }
-    return Found([e for e in unended.entries if e[1].schedule_id not in gone], unended.reached)
+    left = [e for e in unended.entries if e[1].schedule_id not in gone]
+    return unended._replace(entries=left)

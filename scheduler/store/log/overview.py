@@ -17,38 +17,44 @@ from scheduler.store import keys
 from scheduler.store.clock import StoreClock
 from scheduler.store.server import Script, Server, flat
 
-COMING_MINUTES = 180
 # What is due for longer than this, and held by no worker that is alive, is overdue.
 OVERDUE_AFTER_MS = 1000
 
 # Room for each histogram's buckets.
 _ROOM = 1 + max(len(LATENESS_BOUNDS_MS), len(RESPONSE_BOUNDS_MS))
 
+_FORECAST = Script("log/forecast")
 _PULSE = Script("log/pulse")
 _SERIES = Script("log/series")
 
 
 class Period(NamedTuple):
-    """A stretch of the past that ends now: so many points, each of so many buckets of a rollup."""
+    """A stretch of the past that ends now: so many points, each so long."""
 
-    level: str
-    bucket_ms: int
+    point_ms: int
     points: int
-    width: int = 1
+
+
+LAST_HOUR = Period(MINUTE_MS, 60)
+LAST_DAY = Period(HOUR_MS, 24)
+LAST_MONTH = Period(24 * HOUR_MS, 30)
+
+
+class Stretch(NamedTuple):
+    """Points of time that follow on one another from `from_ms` on, each `step_ms` wide: whole
+    minutes, or whole hours if it begins at one."""
+
+    from_ms: int
+    step_ms: int
+    points: int
 
     @property
-    def point_ms(self) -> int:
-        return self.bucket_ms * self.width
-
-
-LAST_HOUR = Period("hour", MINUTE_MS, 60)
-LAST_DAY = Period("day", HOUR_MS, 24)
-LAST_MONTH = Period("day", HOUR_MS, 30, 24)
+    def to_ms(self) -> int:
+        return self.from_ms + self.points * self.step_ms
 
 
 class Pulse(NamedTuple):
-    """An account at one moment; `coming[i]` is due in the i-th minute from `coming_from_ms` on,
-    what is overdue in the first. `overdue_lateness` counts what is overdue by
+    """An account at one moment. `overdue_lateness` counts what is overdue by
     `rollups.LATENESS_BOUNDS_MS`, as if it were sent now; `overdue_since_ms` is the triggerAt of
     the oldest one."""
 
@@ -57,14 +63,9 @@ class Pulse(NamedTuple):
     waiting: int
     executing: int
     due_soon: int
-    coming: list[int]
     overdue: int
     overdue_since_ms: int | None
     overdue_lateness: list[int]
-
-    @property
-    def coming_from_ms(self) -> int:
-        return self.now_ms // MINUTE_MS * MINUTE_MS
 
 
 class Point(NamedTuple):
@@ -130,12 +131,12 @@ class Overview:
     async def pulse(self, account_id: str) -> Pulse:
         """One look, all at one moment. Read-only."""
         late = [bound_ms for bound_ms in LATENESS_BOUNDS_MS if bound_ms >= OVERDUE_AFTER_MS]
-        values = await self._server.run(_PULSE, keys.account(account_id), [COMING_MINUTES, *late])
-        now_us, credits, waiting, executing, due_soon, coming, overdue, since = values
+        values = await self._server.run(_PULSE, keys.account(account_id), late)
+        now_us, credits, waiting, executing, due_soon, overdue, since = values
         self._clock.observe(now_us)
         lateness = [0] * (len(LATENESS_BOUNDS_MS) + 1 - len(overdue)) + overdue
         return Pulse(
-            *(now_us // 1000, credits, waiting, executing, due_soon, coming),
+            *(now_us // 1000, credits, waiting, executing, due_soon),
             overdue=sum(overdue),
             overdue_since_ms=int(float(since)) if since else None,
             overdue_lateness=lateness,
@@ -145,11 +146,24 @@ class Overview:
         """The points of a period, the one that is not over yet being the last. Read-only."""
         step_ms = period.point_ms
         to_ms = self._clock.now_ms() // step_ms * step_ms + step_ms
-        from_ms = to_ms - period.points * step_ms
-        ranges = ranges_of(period.level, from_ms, to_ms)
-        arguments = [period.width, _ROOM, *flat(ranges)]
+        stretch = Stretch(to_ms - period.points * step_ms, step_ms, period.points)
+        return await self.past(account_id, stretch)
+
+    async def past(self, account_id: str, stretch: Stretch) -> Series:
+        """What was executed in a stretch, as far as it is over. Read-only."""
+        hourly = stretch.from_ms % HOUR_MS == stretch.step_ms % HOUR_MS == 0
+        level, bucket_ms = ("day", HOUR_MS) if hourly else ("hour", MINUTE_MS)
+        ranges = ranges_of(level, stretch.from_ms, stretch.to_ms)
+        arguments = [stretch.step_ms // bucket_ms, _ROOM, *flat(ranges)]
         found = await self._server.run(_SERIES, keys.account(account_id), arguments)
-        return Series(_points(from_ms, step_ms, *found))
+        return Series(_points(stretch.from_ms, stretch.step_ms, *found))
+
+    async def forecast(self, account_id: str, stretch: Stretch) -> list[int]:
+        """How many are due at each point of a stretch: what is overdue at that of this moment, and
+        none at those before. Read-only."""
+        now_us, due = await self._server.run(_FORECAST, keys.account(account_id), list(stretch))
+        self._clock.observe(now_us)
+        return list(due)
 
 
 def _points(

@@ -3,13 +3,14 @@
 -- KEYS[1]  the account's prefix
 -- ARGV     the stream below that prefix; '1' to read downwards or '0'; where to begin and to end, as
 --          XRANGE or XREVRANGE have it; how many entries are enough; how many bytes; most chunks to
---          look at; a URL's digest that an index entry must have ('': any)
+--          look at; a URL's digest that an index entry must have ('': any); a part that a chunk
+--          must have, in small letters ('': any)
 -- Returns  {the last chunk looked at ('': there are no more), id, chunk, id, chunk, …}
 --@include log/chunk
 local base, stream, down = KEYS[1], ARGV[1], ARGV[2] == '1'
 local start, stop = ARGV[3], ARGV[4]
 local entries, bytes, chunks = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local digest, indexed = ARGV[8], stream ~= K.LOG
+local digest, part, indexed = ARGV[8], ARGV[9], stream ~= K.LOG
 local found, step = {''}, 4
 
 -- Whether the digests that an index entry carries have the one that is looked for.
@@ -22,7 +23,7 @@ local function wanted(digests)
   return digests == ''
 end
 
-local function chunk_of(id, field)
+local function logged_chunk(id, field)
   if not indexed then
     return field
   end
@@ -31,6 +32,16 @@ local function chunk_of(id, field)
   end
   local logged = redis.call('XRANGE', base .. K.LOG, id, id)[1]
   return logged and logged[2][2] -- it may have been trimmed
+end
+
+-- What has not the part counts by its bytes: looking at them is what costs.
+local function chunk_of(id, field)
+  local chunk = logged_chunk(id, field)
+  if chunk and part ~= '' and not string.find(string.lower(chunk), part, 1, true) then
+    bytes = bytes - #chunk
+    return nil
+  end
+  return chunk
 end
 
 while true do

@@ -4,7 +4,7 @@
 -- ARGV[1]  how many buckets make a point
 -- ARGV[2]  how many buckets each histogram has room for
 -- ARGV[3…] for each range: the rollup's name ('hour:495412'), first and last of its buckets;
---          ranges follow on one another, and each holds whole points
+--          ranges follow on one another
 -- Returns  {of each point flat: completed, failed, total response time (ms); the histograms of
 --          lateness and of response times, each flat: place, executions, and of a point's bucket
 --          the place is point * room + bucket, both from 0 on}
@@ -23,8 +23,7 @@ end
 
 for i = 3, #ARGV, 3 do
   local first, last = tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
-  local count = (last - first + 1) / width
-  for j = before * 3 + 1, (before + count) * 3 do
+  for j = #points + 1, 3 * math.ceil((before + last - first + 1) / width) do
     points[j] = 0
   end
   local sums = redis.call('HGETALL', KEYS[1] .. ARGV[i])
@@ -33,7 +32,7 @@ for i = 3, #ARGV, 3 do
     bucket = tonumber(bucket)
     if bucket and bucket >= first and bucket <= last then
       local value = tonumber(sums[j + 1]) or 0
-      local point = before + math.floor((bucket - first) / width)
+      local point = math.floor((before + bucket - first) / width)
       local spread = spreads[what]
       if spread then
         local place = point * room + tonumber(nth)
@@ -44,6 +43,6 @@ for i = 3, #ARGV, 3 do
       end
     end
   end
-  before = before + count
+  before = before + last - first + 1
 end
 return {points, flat(spreads[R.LATENESS]), flat(spreads[R.RESPONSE])}

@@ -65,8 +65,11 @@ class Found(NamedTuple, Generic[T]):
 
 
 class Page(NamedTuple, Generic[T]):
+    """`first` is the place of the first entry, `next` that of the last one or further on."""
+
     entries: list[T]
     next: Place | None
+    first: Place | None = None
 
 
 def span(from_ms: int | None, to_ms: int | None, cursor: str | None, *, down: bool) -> Span:
@@ -94,6 +97,11 @@ def decode_cursor(text: str) -> Place:
     except ValueError:
         pass
     raise InvalidRequest([FieldError("cursor", "not a cursor from nextCursor")])
+
+
+def lowered(text: str) -> bytes:
+    """A text in which parts are looked for: ASCII letters small, as scripts make them too."""
+    return text.encode().lower()
 
 
 def chunk_of(place: Place) -> str:
@@ -135,12 +143,13 @@ def merge(sources: Sequence[Found[T]], limit: int, span: Span) -> Page[T]:
         *(source.entries for source in sources), key=lambda found: found[0], reverse=span.down
     )
     page: list[T] = []
+    first: Place | None = None
     last: Place | None = None
     for place, entry in merged:
         if stop is not None and span.past(place, stop):
             break
         if len(page) == limit:
-            return Page(page, last)
+            return Page(page, last, first)
         page.append(entry)
-        last = place
-    return Page(page, stop)
+        first, last = first or place, place
+    return Page(page, stop, first)

@@ -19,7 +19,7 @@ from scheduler.store.server import Script, Server
 WINDOWS = 6
 WINDOW_MS = 30_000
 # Accounts that a look may cost, over all shards.
-_MOST_ACCOUNTS = 4096
+_MOST_ACCOUNTS = 2048
 _LEAST_OF_A_SHARD = 16
 
 _DUE = Script("operators/due")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from redis.asyncio import RedisCluster
@@ -13,6 +14,7 @@ from scheduler.store.accounts.accounts import Accounts
 from scheduler.store.claims.claims import Claims
 from scheduler.store.client import Client
 from scheduler.store.failures import translated
+from scheduler.store.operators.activity import Activity, activity_of
 from scheduler.store.operators.shards import Shards
 from scheduler.store.operators.workers import Worker, Workers
 from scheduler.store.server import Server as StoreServer
@@ -97,6 +99,10 @@ class System:
     async def accounts(self, most: int) -> tuple[list[Account], int]:
         """Up to `most` accounts, by shard and then by age; and how many there are in all."""
         return await self._accounts.some(most)
+
+    async def activity(self, account_ids: Sequence[str], now_ms: int) -> dict[str, Activity]:
+        """What these accounts did since the hour before this one began."""
+        return await activity_of(self._server, account_ids, now_ms)
 
     async def servers(self) -> list[Server]:
         """Each server of the store, and what an operator should know of it."""

@@ -3,14 +3,15 @@
 -- due (triggerAt, or the next attempt) and id.
 -- KEYS[1]  the account's prefix
 -- ARGV     place: when due (ms) and id ('' comes before every id), '1' to read downwards or '0',
---          most members to read of each set, most bytes of packed requests of each
+--          most members to read of each set, most bytes of packed requests of each, a part that a
+--          packed request must have, in small letters ('': any)
 -- Returns  {of those that wait, of those that a worker holds}, each {flat and in order: schedule,
---          when it is due (ms), packed request, its attempt before if it is retried, else ''; four
---          for each, '1' if there may be more, else '0'}
+--          when it is due (ms), packed request ('': not this one), its attempt before if it is
+--          retried, else ''; four for each, '1' if there may be more, else '0'}
 --@include schedules/stretch
 local base = KEYS[1]
 local place = {ms = tonumber(ARGV[1]), id = ARGV[2], down = ARGV[3] == '1'}
-local most = tonumber(ARGV[4])
+local most, part = tonumber(ARGV[4]), ARGV[6]
 
 -- In `waiting`, one that a worker holds stands at its lease's end: it is read from `held`, and
 -- here only its place is told, with an empty request.
@@ -34,11 +35,14 @@ local function page(set, held)
     if not elsewhere[(i + 1) / 2] then
       shown, attempt = unpack(redis.call('HMGET', base .. K.SCHEDULE .. found[i], 'r', 'n'))
     end
+    room_bytes = room_bytes - (shown and #shown or 0)
+    if shown and part ~= '' and not string.find(string.lower(shown), part, 1, true) then
+      shown = false
+    end
     flat[#flat + 1] = found[i]
     flat[#flat + 1] = found[i + 1]
     flat[#flat + 1] = shown or ''
     flat[#flat + 1] = attempt or ''
-    room_bytes = room_bytes - (shown and #shown or 0)
   end
   return {flat, left and '1' or '0'}
 end

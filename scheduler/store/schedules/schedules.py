@@ -18,7 +18,7 @@ from scheduler.models import Idempotency, Request, Schedule, Status
 from scheduler.store import keys
 from scheduler.store.clock import StoreClock
 from scheduler.store.coalesce import Coalescer
-from scheduler.store.log.timeline import span
+from scheduler.store.log.timeline import lowered, span
 from scheduler.store.retention import Retention
 from scheduler.store.schedules import stored
 from scheduler.store.schedules.cancelling import Cancelled, cancelling
@@ -161,18 +161,20 @@ class Schedules:
     ) -> SchedulePage:
         """Those that have not ended, by triggerAt and id, a page at a time. Read-only.
 
-        With `url`, only those of this very one, with `url_part`, those that have it in theirs; a
-        page may then be short before the end.
+        With `url`, only those of this very one, with `url_part`, those that have it in theirs, in
+        small letters or large; a page may then be short before the end.
 
         Raises InvalidRequest for a bad cursor. What stays as it is meanwhile is neither skipped
         nor repeated, though thousands share a millisecond and others come and go.
         """
         stretch = span(from_ms, to_ms, cursor, down=descending)
+        part = lowered(url_part)
         found = await self._unended.read(
             account_id,
             stretch,
             limit + 1,
-            lambda each: url_part in each.request.url and url in (None, each.request.url),
+            lambda each: part in lowered(each.request.url) and url in (None, each.request.url),
+            part,
         )
         return SchedulePage.of(found, limit, stretch)
 

@@ -26,20 +26,30 @@ class Unended:
         self._server = server
 
     async def read(
-        self, account_id: str, span: Span, limit: int, wanted: Callable[[Schedule], bool]
+        self,
+        account_id: str,
+        span: Span,
+        limit: int,
+        wanted: Callable[[Schedule], bool],
+        part: bytes = b"",
     ) -> Found[Schedule]:
-        """At least `limit` wanted ones, if the budget reaches so far. Read-only."""
+        """At least `limit` wanted ones, if the budget reaches so far. Read-only.
+
+        Those without `part` somewhere in their request, in small letters, are left out unread.
+        """
 
         async def chunk(rest: Span, most: int) -> tuple[Found[Schedule], int]:
-            return await self._chunk(account_id, rest, most)
+            return await self._chunk(account_id, rest, most, part)
 
         return await read_on(chunk, span, limit, wanted)
 
-    async def _chunk(self, account_id: str, span: Span, most: int) -> tuple[Found[Schedule], int]:
+    async def _chunk(
+        self, account_id: str, span: Span, most: int, part: bytes
+    ) -> tuple[Found[Schedule], int]:
         """The next ones of both sets, merged up to where both were read; and how many bytes."""
         after = span.after
         tie = after.tie if after.kind == WAITING else ""
-        arguments = (after.ms, tie, int(span.down), most, CHUNK_BYTES)
+        arguments = (after.ms, tie, int(span.down), most, CHUNK_BYTES, part)
         replies = await self._server.run(_PAGE, keys.account(account_id), arguments)
         sets = [
             _schedules(values, more == b"1", span, self._server.secrecy, executing=held)

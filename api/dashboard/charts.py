@@ -1,0 +1,266 @@
+"""Charts: from figures to rectangles, which a template writes down as SVG. Pure.
+
+Widths are parts of the whole (percent) and heights pixels, so that a chart fits any screen without
+being drawn anew. A column is a link to what happened in it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from api.dashboard import formats
+from api.dashboard.zones import Zone
+
+MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
+
+# Room above the highest column, and under the plot for the times.
+_TOP = 14
+_BOTTOM = 20
+_LEAST_PIXELS = 2.0
+# What a label needs for itself.
+_LABEL_PIXELS = 15
+_MOST_LABELS = 7
+_LABEL_STEPS_MS = tuple(
+    minutes * MINUTE_MS
+    for minutes in (
+        1,
+        2,
+        5,
+        10,
+        15,
+        30,
+        60,
+        120,
+        180,
+        240,
+        360,
+        720,
+        1440,
+        2880,
+        7200,
+        10_080,
+        14_400,
+    )
+)
+_DURATION_TICKS_MS = (1, 10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000)
+
+
+class Part(NamedTuple):
+    """A rectangle of a column: what it stands for, and where."""
+
+    kind: str
+    y: float
+    height: float
+
+
+class Column(NamedTuple):
+    """`words` say all that it shows; `cells` are the same for a table."""
+
+    x: float
+    width: float
+    parts: list[Part]
+    words: str
+    cells: list[str]
+    at_ms: int
+    to_ms: int
+
+
+class Line(NamedTuple):
+    """A gridline and its label."""
+
+    y: float
+    label: str
+
+
+class Tick(NamedTuple):
+    x: float
+    label: str
+    anchor: str
+
+
+class Chart(NamedTuple):
+    """`headings` name the cells of its columns; `now` is where this moment is, if it is in it."""
+
+    name: str
+    title: str
+    height: int
+    floor: float
+    columns: list[Column]
+    lines: list[Line]
+    ticks: list[Tick]
+    headings: list[str]
+    now: float | None = None
+
+
+class Axis(NamedTuple):
+    """Columns that follow on one another, in somebody's time zone."""
+
+    from_ms: int
+    step_ms: int
+    columns: int
+    zone: Zone
+
+    @property
+    def to_ms(self) -> int:
+        return self.from_ms + self.columns * self.step_ms
+
+    def part(self, ms: float) -> float:
+        """How far a moment is along it, in percent."""
+        return round(100 * (ms - self.from_ms) / (self.to_ms - self.from_ms), 3)
+
+    def words(self, index: int) -> str:
+        """The time of a column, as far as it needs to be told."""
+        at = self.zone.local(self.from_ms + index * self.step_ms)
+        if self.step_ms >= DAY_MS:
+            return f"{at:%b} {at.day}"
+        return f"{at:%b} {at.day}, {at:%H:%M}"
+
+    def ticks(self) -> list[Tick]:
+        """Round times, as many as there is room for."""
+        span_ms = self.to_ms - self.from_ms
+        wanted = (step for step in _LABEL_STEPS_MS if span_ms / step <= _MOST_LABELS)
+        step_ms = next(wanted, _LABEL_STEPS_MS[-1])
+        found = []
+        for index in range(self.columns):
+            ms = self.from_ms + index * self.step_ms
+            if self._is_round(ms, step_ms):
+                found.append(self._tick(ms, step_ms))
+        return found
+
+    def _is_round(self, ms: int, step_ms: int) -> bool:
+        since_midnight_ms = ms - self.zone.midnight(ms)
+        if step_ms <= DAY_MS:
+            return since_midnight_ms % step_ms < min(self.step_ms, step_ms)
+        day = self.zone.local(ms).toordinal()
+        return since_midnight_ms < self.step_ms and day % (step_ms // DAY_MS) == 0
+
+    def _tick(self, ms: int, step_ms: int) -> Tick:
+        at, x = self.zone.local(ms), self.part(ms)
+        midnight = at.hour == at.minute == 0
+        label = f"{at:%b} {at.day}" if step_ms >= DAY_MS or midnight else f"{at:%H:%M}"
+        anchor = "start" if x < 4 else "end" if x > 96 else "middle"
+        return Tick(x, label, anchor)
+
+
+class Kind(NamedTuple):
+    """What a stack is made of: the class of its rectangles, its name, a figure for each column."""
+
+    name: str
+    label: str
+    values: Sequence[int]
+
+
+def stacked(
+    name: str, title: str, height: int, axis: Axis, kinds: Sequence[Kind], now_ms: float
+) -> Chart:
+    """Figures on top of one another, the first at the bottom."""
+    totals = [sum(kind.values[i] for kind in kinds) for i in range(axis.columns)]
+    ceiling, lines = _counts(max(totals, default=0), height)
+    columns = []
+    for index in range(axis.columns):
+        values = [kind.values[index] for kind in kinds]
+        parts = _stack(kinds, values, height, ceiling)
+        words = ", ".join(
+            f"{value:,} {kind.label}" for kind, value in zip(kinds, values, strict=True) if value
+        )
+        columns.append(_column(axis, index, parts, words or "nothing", [f"{v:,}" for v in values]))
+    headings = [kind.label for kind in kinds]
+    now = axis.part(now_ms) if axis.from_ms <= now_ms < axis.to_ms else None
+    floor = float(height - _BOTTOM)
+    return Chart(name, title, height, floor, columns, lines, axis.ticks(), headings, now)
+
+
+def ranges(
+    name: str,
+    title: str,
+    height: int,
+    axis: Axis,
+    labels: tuple[str, str],
+    values: Sequence[tuple[float, float] | None],
+    words: Callable[[float], str],
+) -> Chart:
+    """From a lower quantile to a higher one, on a scale of powers; None where there was nothing."""
+    highest = max((high for pair in values if pair for high in pair[1:]), default=0.0)
+    top_ms = next((tick for tick in _DURATION_TICKS_MS if tick >= highest), _DURATION_TICKS_MS[-1])
+    top_ms = max(top_ms, 10)
+
+    def y(ms: float) -> float:
+        share = math.log10(1 + min(ms, top_ms)) / math.log10(1 + top_ms)
+        return round(height - _BOTTOM - (height - _BOTTOM - _TOP) * share, 1)
+
+    columns = []
+    for index, pair in enumerate(values):
+        parts, told, cells = [], "nothing", ["–", "–"]  # noqa: RUF001
+        if pair is not None:
+            low, high = pair
+            parts = [
+                Part("spread", y(high), max(_LEAST_PIXELS, round(y(low) - y(high), 1))),
+                Part("high", y(high) - 1, 2),
+                Part("low", y(low) - 1, 2),
+            ]
+            cells = [words(low), words(high)]
+            told = ", ".join(f"{label} {cell}" for label, cell in zip(labels, cells, strict=True))
+        columns.append(_column(axis, index, parts, told, cells))
+    lines: list[Line] = []
+    for tick in reversed([tick for tick in _DURATION_TICKS_MS if tick <= top_ms]):
+        at = y(tick)
+        apart = at - (lines[-1].y if lines else -_BOTTOM)
+        if apart >= _LABEL_PIXELS and height - _BOTTOM - at >= _LABEL_PIXELS:
+            lines.append(Line(at, formats.duration(tick)))
+    floor = float(height - _BOTTOM)
+    return Chart(name, title, height, floor, columns, lines, axis.ticks(), list(labels))
+
+
+def _column(axis: Axis, index: int, parts: list[Part], words: str, cells: list[str]) -> Column:
+    each = 100 / axis.columns
+    at_ms = axis.from_ms + index * axis.step_ms
+    return Column(
+        x=round(index * each, 3),
+        width=round(each, 3),
+        parts=parts,
+        words=f"{axis.words(index)} · {words}",
+        cells=[axis.words(index), *cells],
+        at_ms=at_ms,
+        to_ms=at_ms + axis.step_ms,
+    )
+
+
+def _stack(kinds: Sequence[Kind], values: Sequence[int], height: int, ceiling: int) -> list[Part]:
+    """Something is seen of whatever there is."""
+    parts, y = [], float(height - _BOTTOM)
+    for kind, value in zip(kinds, values, strict=True):
+        if value:
+            tall = max(_LEAST_PIXELS, (height - _BOTTOM - _TOP) * value / ceiling)
+            y -= tall
+            parts.append(Part(kind.name, round(max(y, 0.0), 1), round(tall, 1)))
+    return parts
+
+
+def _counts(highest: int, height: int) -> tuple[int, list[Line]]:
+    """The top of a scale of whole numbers, and its gridlines; each has its label."""
+    step = 1
+    for factor in _steps():
+        step = factor
+        if highest <= 3 * factor:
+            break
+    ceiling = max(step * -(-highest // step), 1)
+    room = height - _BOTTOM - _TOP
+    lines = [
+        Line(round(height - _BOTTOM - room * value / ceiling, 1), _short(value))
+        for value in range(step, ceiling + 1, step)
+    ]
+    return ceiling, lines
+
+
+def _steps() -> list[int]:
+    return [factor * 10**power for power in range(9) for factor in (1, 2, 5)]
+
+
+def _short(value: int) -> str:
+    """`1,500`, `20k`, `3M`."""
+    for unit, name in ((1_000_000, "M"), (1000, "k")):
+        if value >= 10 * unit and value % unit == 0:
+            return f"{value // unit}{name}"
+    return f"{value:,}"

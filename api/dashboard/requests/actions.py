@@ -1,0 +1,100 @@
+"""What can be done about one request: cancelling it, another time for it, running it again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+from litestar import post
+from litestar.params import FromPath
+
+from api.dashboard.answer import Raw, redirect
+from api.dashboard.csrf import written
+from api.dashboard.requests.entry import show
+from api.dashboard.requests.filters import read_filter
+from api.dashboard.session import Viewer, zone_of
+from api.payload import Change, parse_change
+from api.service import HttpRequest, service_of
+from scheduler.errors import Conflict, InvalidRequest
+from scheduler.models import Idempotency, Request, Schedule, Status
+from scheduler.times import format_iso8601
+
+
+@post("/requests/{schedule_id:str}/cancel", include_in_schema=False)
+async def cancel(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
+    """What was cancelled before is cancelled: the answer to the first try may have been lost."""
+    viewer, _ = await written(request)
+    try:
+        await service_of(request).store.schedules.cancel(viewer.account_id, schedule_id)
+    except Conflict as conflict:
+        if conflict.status != Status.CANCELLED:
+            return await _refused(request, viewer, schedule_id, 409, conflict)
+    return await _done(request, viewer, schedule_id, "Cancelled; its credit is yours again.")
+
+
+@post("/requests/{schedule_id:str}/time", include_in_schema=False)
+async def change_time(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
+    """The time comes from a field without a zone: it is of the one that the page shows."""
+    viewer, form = await written(request)
+    service = service_of(request)
+    schedules, now_ms = service.store.schedules, service.store.clock.now_ms()
+    try:
+        given = msgspec.json.encode({"triggerAt": utc_text(request, form.get("at", ""))})
+        change = parse_change(given, service.rules, now_ms)
+        await schedules.change(viewer.account_id, schedule_id, change.of)
+    except InvalidRequest as refusal:
+        return await _refused(request, viewer, schedule_id, 400, refusal)
+    except Conflict as conflict:
+        return await _refused(request, viewer, schedule_id, 409, conflict)
+    return await _done(request, viewer, schedule_id, "Its time is changed; no credit moved.")
+
+
+@post("/requests/{schedule_id:str}/again", include_in_schema=False)
+async def run_again(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
+    """A new schedule of the same request, due now, for one credit. A form that is sent twice makes
+    one."""
+    viewer, form = await written(request)
+    store = service_of(request).store
+    fingerprint = hashlib.sha256(schedule_id.encode()).hexdigest()
+    once = Idempotency(f"dashboard {form.get('once', '')}", fingerprint)
+    try:
+        done = await store.replayer.one(
+            viewer.account_id, schedule_id, again(store.clock.now_ms()), once
+        )
+    except Conflict as conflict:
+        return await _refused(request, viewer, schedule_id, 409, conflict)
+    words = "This is a new schedule of the same request; it took one credit."
+    return await _done(request, viewer, done.each[0].schedule_id or schedule_id, words)
+
+
+def again(now_ms: int) -> Callable[[Schedule], Request]:
+    """Makes the request of a replay as the API does: due now, unchanged."""
+    return partial(Change({}).of_replay, now_ms=now_ms)
+
+
+def utc_text(request: HttpRequest, text: str) -> str:
+    """A time of the viewer's zone as the API takes it; what is none, as it is."""
+    try:
+        return format_iso8601(zone_of(request).moment(text))
+    except (ValueError, OverflowError):
+        return text
+
+
+async def _done(request: HttpRequest, viewer: Viewer, schedule_id: str, words: str) -> Raw:
+    store = service_of(request).store
+    await store.sessions.say(viewer.session, words)
+    wanted, _ = read_filter(request.query_params, zone_of(request), store.clock.now_ms())
+    return redirect(request, wanted.address(f"/{schedule_id}"))
+
+
+async def _refused(
+    request: HttpRequest, viewer: Viewer, schedule_id: str, status: int, why: Exception
+) -> Raw:
+    """The request as it stands, and why it was not changed."""
+    fault = str(why).rstrip(".") + "."
+    return await show(request, viewer, schedule_id, status=status, fault=fault)
+
+
+HANDLERS = [cancel, change_time, run_again]

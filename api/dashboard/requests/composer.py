@@ -1,0 +1,143 @@
+"""Scheduling a request from a page: the same fields and the same rules as the API has."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from typing import Any
+
+import msgspec
+from litestar import get, post
+
+from api.dashboard.answer import Raw, is_for_panel, redirect
+from api.dashboard.csrf import Form, written
+from api.dashboard.render import page
+from api.dashboard.requests.actions import utc_text
+from api.dashboard.requests.entry import readable
+from api.dashboard.requests.filters import ADDRESS, Filter
+from api.dashboard.requests.list import list_page, read_page
+from api.dashboard.session import ROOT, Viewer, base_url, signed_in
+from api.masks import MASK, masked, masked_url
+from api.payload import parse_request
+from api.service import HttpRequest, service_of
+from scheduler.errors import InsufficientCredits, InvalidRequest
+from scheduler.http import METHODS
+from scheduler.models import BodyKind, Idempotency
+
+_DELAYS = ("10s", "1m", "5m", "1h", "1d")
+
+
+@get("/requests/new", include_in_schema=False)
+async def compose(request: HttpRequest) -> Raw:
+    """Filled in with the echo target; or with what another schedule asks for (`like`)."""
+    viewer = await signed_in(request)
+    like = request.query_params.get("like", "")
+    given = await _like(request, viewer, like) if like else _first(request)
+    return await _show(request, viewer, given, {})
+
+
+@post("/requests/new", include_in_schema=False)
+async def schedule_it(request: HttpRequest) -> Raw:
+    """Opens what it made. A form that is sent twice makes one."""
+    viewer, form = await written(request)
+    service = service_of(request)
+    try:
+        asked = parse_request(_payload(request, form), service.rules, service.store.clock.now_ms())
+    except InvalidRequest as refusal:
+        faults = {each.field: each.message for each in refusal.details}
+        return await _show(request, viewer, dict(form), faults)
+    fingerprint = hashlib.sha256(repr(sorted(form.items())).encode()).hexdigest()
+    once = Idempotency(f"dashboard {form.get('once', '')} {fingerprint[:16]}", fingerprint)
+    try:
+        created = await service.store.schedules.create_all(viewer.account_id, [asked], once)
+    except InsufficientCredits as refusal:
+        return await _show(request, viewer, dict(form), {"credits": f"{refusal}."}, status=402)
+    await service.store.sessions.say(viewer.session, "Scheduled, for one credit.")
+    return redirect(request, f"{ADDRESS}/{created.schedule_ids[0]}")
+
+
+def _payload(request: HttpRequest, form: Form) -> bytes:
+    """The body that a call of the API would have."""
+    fields: dict[str, Any] = {"targetUrl": form.get("url", "").strip()}
+    if form.get("method"):
+        fields["targetMethod"] = form["method"]
+    if form.get("delay"):
+        fields["delay"] = form["delay"]
+    else:
+        fields["triggerAt"] = utc_text(request, form.get("at", ""))
+    headers = _headers(form.get("headers", ""))
+    if headers:
+        fields["targetHeaders"] = headers
+    body = form.get("body", "").strip()
+    if body:
+        fields |= _body(body)
+    return msgspec.json.encode(fields)
+
+
+def _headers(text: str) -> dict[str, str]:
+    """Of lines such as `X-Order: 1`; one without a colon is a name without a value."""
+    pairs = (line.partition(":") for line in text.splitlines() if line.strip())
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _body(text: str) -> dict[str, Any]:
+    """A JSON object goes as it is; anything else as text."""
+    try:
+        if isinstance(msgspec.json.decode(text), dict):
+            return {"targetBody": msgspec.Raw(text.encode())}
+    except ValueError:
+        pass
+    return {"targetBodyText": text}
+
+
+def _first(request: HttpRequest) -> dict[str, str]:
+    return {
+        "url": f"{base_url(request)}{ROOT}/echo",
+        "method": "POST",
+        "delay": _DELAYS[0],
+        "body": '{"hello": "future"}',
+    }
+
+
+async def _like(request: HttpRequest, viewer: Viewer, schedule_id: str) -> dict[str, str]:
+    """What another one asks for, without values that may be secrets: those are given anew."""
+    store = service_of(request).store
+    asked = (await store.schedules.get(viewer.account_id, schedule_id)).request
+    headers = masked(asked.headers)
+    lines = [f"{name}: {value}" for name, value in headers.items() if value != MASK]
+    binary = asked.body_kind is BodyKind.BINARY
+    return {
+        "url": masked_url(asked.url),
+        "method": asked.method,
+        "delay": _DELAYS[0],
+        "headers": "\n".join(lines),
+        "body": "" if binary else readable(asked) or "",
+    }
+
+
+async def _show(
+    request: HttpRequest,
+    viewer: Viewer,
+    given: dict[str, str],
+    faults: dict[str, str],
+    status: int = 400,
+) -> Raw:
+    values = {
+        "composer": True,
+        "given": given,
+        "form_faults": faults,
+        "methods": sorted(METHODS),
+        "delays": _DELAYS,
+        "once": secrets.token_urlsafe(12),
+    }
+    status = status if faults else 200
+    if is_for_panel(request):
+        wanted = Filter()
+        return page(
+            request, viewer, "requests/composer.html", status=status, wanted=wanted, **values
+        )
+    shown = await read_page(request, viewer)
+    return list_page(request, viewer, shown, **values, status=status)
+
+
+HANDLERS = [compose, schedule_it]

@@ -1,0 +1,162 @@
+"""What a list of requests is to show, as its address says it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from api.dashboard.session import ROOT
+from api.dashboard.windows import WINDOWS, fitted, stretch_of
+from api.dashboard.zones import Zone, zone_named
+from scheduler.models import LogStatus
+from scheduler.store.log.logs import LogQuery
+from scheduler.store.log.overview import Stretch
+from scheduler.times import format_iso8601
+
+ADDRESS = f"{ROOT}/requests"
+PER_PAGE = 50
+_FIRST_WINDOW = "1h"
+_LONGEST_TEXT = 2000
+
+
+class Filter(NamedTuple):
+    """`q` is a part of the URL; `answer` a status code or an error message, whole; `when` names a
+    window, else `from_ms` and `to_ms` bound the list, where they are given. `back`: the page is the
+    one before the cursor."""
+
+    status: LogStatus | None = None
+    q: str = ""
+    answer: str = ""
+    when: str = ""
+    from_ms: int | None = None
+    to_ms: int | None = None
+    order: str = ""
+    cursor: str | None = None
+    back: bool = False
+
+    @property
+    def is_search(self) -> bool:
+        """Whether entries are looked through one by one."""
+        return bool(self.q or self.answer)
+
+    @property
+    def is_any(self) -> bool:
+        return bool(self.status or self.q or self.answer or self.when or self.has_times)
+
+    @property
+    def has_times(self) -> bool:
+        return self.from_ms is not None or self.to_ms is not None
+
+    def pairs(self) -> dict[str, str]:
+        """What an address says of it, without a place in the list."""
+        found = {
+            "status": self.status.value if self.status else "",
+            "q": self.q,
+            "answer": self.answer,
+            "when": self.when,
+            "from": format_iso8601(self.from_ms) if self.from_ms is not None else "",
+            "to": format_iso8601(self.to_ms) if self.to_ms is not None else "",
+            "order": self.order,
+        }
+        if self.when:
+            found["from"] = found["to"] = ""
+        return {name: value for name, value in found.items() if value}
+
+    def address(self, path: str = "", **changes: str | None) -> str:
+        """The page of the same list, but for some changes; None leaves one out."""
+        pairs = {name: value for name, value in (self.pairs() | changes).items() if value}
+        return ADDRESS + path + (f"?{urlencode(pairs)}" if pairs else "")
+
+    def stretch(self, now_ms: int, zone: Zone) -> Stretch:
+        """What the chart above the list shows."""
+        if self.when or not self.has_times:
+            return stretch_of(self.when or _FIRST_WINDOW, now_ms, zone)
+        day_ms = 86_400_000
+        to_ms = self.to_ms if self.to_ms is not None else max(now_ms, (self.from_ms or 0) + day_ms)
+        from_ms = self.from_ms if self.from_ms is not None else to_ms - day_ms
+        return fitted(from_ms, to_ms)
+
+    def spans(self, now_ms: int) -> bool:
+        """Whether this moment is within the list."""
+        before = self.from_ms is None or self.from_ms <= now_ms
+        return before and (self.to_ms is None or now_ms < self.to_ms)
+
+    def is_around_now(self, now_ms: int) -> bool:
+        """Whether the list has what is next and what was last, with this moment in between."""
+        plain = self.status is None and not self.cursor and not self.order
+        return plain and not self.answer and self.spans(now_ms)
+
+    def descends(self, now_ms: int) -> bool:
+        """The latest first; but of what is yet to come, the soonest."""
+        if self.order:
+            return self.order == "desc"
+        coming = self.from_ms is not None and self.from_ms > now_ms
+        return not coming and self.status is not LogStatus.SCHEDULED
+
+    def query(self, now_ms: int) -> LogQuery:
+        """The page that the address asks for. One that is read backwards is upside down."""
+        descending = self.descends(now_ms)
+        return LogQuery(
+            status=self.status,
+            from_ms=self.from_ms,
+            to_ms=self.to_ms,
+            limit=PER_PAGE,
+            descending=descending != self.back,
+            cursor=self.cursor,
+            url_part=self.q,
+            answer=self.answer,
+        )
+
+
+def read_filter(given: Mapping[str, str], zone: Zone, now_ms: int) -> tuple[Filter, dict[str, str]]:
+    """What an address asks for; what cannot be read is named, and left out."""
+    texts = {name: value.strip()[:_LONGEST_TEXT] for name, value in given.items()}
+    faults: dict[str, str] = {}
+    when = texts.get("when", "")
+    if when and when not in WINDOWS:
+        when, faults["when"] = "", "There is no such period."
+    status = _status(texts.get("status", ""), faults)
+    from_ms, to_ms = _period(texts, when, zone, now_ms, faults)
+    order = texts.get("order", "")
+    return Filter(
+        status=status,
+        q=texts.get("q", ""),
+        answer=texts.get("answer", ""),
+        when=when,
+        from_ms=from_ms,
+        to_ms=to_ms,
+        order=order if order in ("asc", "desc") else "",
+        cursor=texts.get("cursor") or None,
+        back=bool(texts.get("back")),
+    ), faults
+
+
+def _status(text: str, faults: dict[str, str]) -> LogStatus | None:
+    try:
+        return LogStatus(text) if text else None
+    except ValueError:
+        faults["status"] = "There is no such status."
+        return None
+
+
+def _period(
+    texts: Mapping[str, str], when: str, zone: Zone, now_ms: int, faults: dict[str, str]
+) -> tuple[int | None, int | None]:
+    """Times without a zone are of the one that the address names, else of the viewer's."""
+    if when:
+        stretch = stretch_of(when, now_ms, zone)
+        return stretch.from_ms, stretch.to_ms
+    zone = zone_named(texts.get("tz", "")) or zone
+    times: dict[str, int | None] = {"from": None, "to": None}
+    for name in times:
+        text = texts.get(name, "")
+        try:
+            times[name] = max(zone.moment(text), 0) if text else None
+        except (ValueError, OverflowError) as error:
+            faults[name] = f"{str(error)[:1].upper()}{str(error)[1:]}."
+    from_ms, to_ms = times["from"], times["to"]
+    if from_ms is not None and to_ms is not None and from_ms > to_ms:
+        faults["from"] = "It may not be after the end."
+        return None, None
+    return from_ms, to_ms

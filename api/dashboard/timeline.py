@@ -1,0 +1,100 @@
+"""The picture of an account's requests: what was executed, running into what waits; and how late
+it was, and how long answers took."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from api.dashboard.charts import MINUTE_MS, Axis, Chart, Kind, ranges, stacked
+from api.dashboard.formats import duration, lateness
+from api.dashboard.session import Viewer
+from api.dashboard.shared import shared_by
+from api.dashboard.zones import Zone
+from api.service import HttpRequest, service_of
+from scheduler.rollups import lateness_quantile_ms
+from scheduler.store import Store
+from scheduler.store.log.overview import Pulse, Series, Stretch
+
+
+class Picture(NamedTuple):
+    """A stretch of time: its past, what is due in it, and how the account stands now."""
+
+    stretch: Stretch
+    series: Series
+    due: list[int]
+    pulse: Pulse
+
+    @property
+    def is_now(self) -> bool:
+        return self.stretch.from_ms <= self.pulse.now_ms < self.stretch.to_ms
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.series.executed and not any(self.due)
+
+    def lateness_ms(self, share: float) -> int | None:
+        """Over what was sent in this stretch; and, if it is now, what should have been."""
+        histogram = self.series.lateness
+        if self.is_now:
+            overdue = self.pulse.overdue_lateness
+            histogram = [a + b for a, b in zip(histogram, overdue, strict=True)]
+        return lateness_quantile_ms(histogram, share)
+
+    def activity(self, zone: Zone, height: int) -> Chart:
+        """Completed, failed and waiting, on one another."""
+        points = self.series.points
+        kinds = [
+            Kind("failed", "failed", [point.failed for point in points]),
+            Kind("completed", "completed", [point.completed for point in points]),
+            Kind("waiting", "waiting", self.due),
+        ]
+        now_ms = self.pulse.now_ms
+        return stacked("activity", "Requests", height, self._axis(zone), kinds, now_ms)
+
+    def lateness(self, zone: Zone, height: int) -> Chart:
+        """What is overdue counts at this moment, as late as it is by now."""
+        values: list[tuple[float, float] | None] = []
+        for point in self.series.points:
+            histogram = point.lateness
+            if point.at_ms <= self.pulse.now_ms < point.at_ms + self.stretch.step_ms:
+                overdue = self.pulse.overdue_lateness
+                histogram = [a + b for a, b in zip(histogram, overdue, strict=True)]
+            low, high = (lateness_quantile_ms(histogram, share) for share in (0.5, 0.99))
+            values.append(None if low is None or high is None else (low, high))
+        axis = self._axis(zone)
+        return ranges("lateness", "Lateness", height, axis, ("p50", "p99"), values, lateness)
+
+    def response(self, zone: Zone, height: int) -> Chart:
+        values: list[tuple[float, float] | None] = []
+        for point in self.series.points:
+            low, high = point.response_ms(0.5), point.response_ms(0.95)
+            values.append(None if low is None or high is None else (low, high))
+        axis = self._axis(zone)
+        return ranges("response", "Response time", height, axis, ("p50", "p95"), values, duration)
+
+    def _axis(self, zone: Zone) -> Axis:
+        return Axis(*self.stretch, zone)
+
+
+async def picture_of(request: HttpRequest, viewer: Viewer, stretch: Stretch) -> Picture:
+    """The same for all who look at the same moment."""
+    store, account_id = service_of(request).store, viewer.account_id
+    good_for_s = 1.0 if stretch.step_ms <= MINUTE_MS else 4.0
+    shared = shared_by(request)
+    (series, due), pulse = await asyncio.gather(
+        shared.get((account_id, stretch), good_for_s, lambda: _read(store, account_id, stretch)),
+        pulse_of(request, viewer),
+    )
+    return Picture(stretch, series, due, pulse)
+
+
+async def pulse_of(request: HttpRequest, viewer: Viewer) -> Pulse:
+    store, account_id = service_of(request).store, viewer.account_id
+    read = shared_by(request)
+    return await read.get((account_id, "pulse"), 1.0, lambda: store.overview.pulse(account_id))
+
+
+async def _read(store: Store, account_id: str, stretch: Stretch) -> tuple[Series, list[int]]:
+    series = await store.overview.past(account_id, stretch)
+    return series, await store.overview.forecast(account_id, stretch)

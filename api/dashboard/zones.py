@@ -1,0 +1,64 @@
+"""Time zones: how a moment reads on somebody's clock. Pure."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC as _UTC
+from datetime import datetime, timedelta, tzinfo
+from functools import lru_cache
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from scheduler.times import parse_iso8601
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+\-]*(?:/[A-Za-z0-9_+\-]+){0,2}")
+_EPOCH = datetime(1970, 1, 1, tzinfo=_UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_WITH_ZONE = re.compile(r"(?:[Zz]|[+-]\d\d(?::?\d\d)?)$")
+
+
+class Zone(NamedTuple):
+    """A zone of the IANA database."""
+
+    name: str
+    rules: tzinfo
+
+    def local(self, ms: float) -> datetime:
+        """What clocks there show at a moment."""
+        return (_EPOCH + timedelta(milliseconds=int(ms))).astimezone(self.rules)
+
+    def text(self, ms: float) -> str:
+        """`2026-11-20T08:00:00.000`, as a field for local times has it."""
+        return self.local(ms).replace(tzinfo=None).isoformat(timespec="milliseconds")
+
+    def moment(self, text: str) -> int:
+        """The moment (ms) that a time means on clocks there, unless it says its own zone. Raises
+        ValueError. Of an hour that comes twice it is the first one."""
+        if _WITH_ZONE.search(text.partition("T")[2]):
+            return parse_iso8601(text.replace(" ", "+"))
+        parse_iso8601(text)  # a time at all, in words that say why not
+        given = text.replace(",", ".").upper()
+        local = datetime.fromisoformat(given).replace(tzinfo=self.rules)
+        return (local - _EPOCH) // _MILLISECOND
+
+    def midnight(self, ms: float, days: int = 0) -> int:
+        """When the day of a moment begins there, or one so many days later, in ms."""
+        day = self.local(ms).replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
+        later = (day.replace(tzinfo=None) + timedelta(days=days)).replace(tzinfo=self.rules)
+        return (later - _EPOCH) // _MILLISECOND
+
+
+UTC = Zone("UTC", _UTC)
+
+
+@lru_cache(maxsize=64)
+def zone_named(name: str) -> Zone | None:
+    """The zone of that name, if there is one."""
+    if name == UTC.name:
+        return UTC
+    if len(name) > 64 or not _NAME.fullmatch(name):
+        return None
+    try:
+        return Zone(name, ZoneInfo(name))
+    except (KeyError, OSError, ValueError):  # not in the database, or a folder of it
+        return None
