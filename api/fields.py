@@ -16,7 +16,7 @@ import msgspec
 
 from api import rules
 from api.headers import MAX_HEADERS
-from api.json_text import Decode, Part, read, text_or_none
+from api.json_text import Decode, Part, read, text_or_none, whole_or_none
 from api.masks import masked, masked_url
 from api.rules import Rules
 from scheduler import durations
@@ -45,7 +45,7 @@ class Kind(NamedTuple):
 TEXT = Kind("string", msgspec.json.Decoder(str | None).decode, "It must be a string.")
 # Read by its rule, for which the very text counts.
 OBJECT = Kind("object", text_or_none, "It must be an object.")
-WHOLE = Kind("integer", msgspec.json.Decoder(int | None).decode, "It must be a whole number.")
+WHOLE = Kind("integer", whole_or_none, "It must be a whole number.")
 TEXTS = Kind(
     "array", msgspec.json.Decoder(list[str] | None).decode, "It must be an array of strings."
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -22,6 +22,7 @@ Decode = Callable[[Part], T]
 
 # A text with fewer colons than this has so few members that all may be looked at.
 _FEW = 10_000
+_NUMBER = msgspec.json.Decoder(int | float | None).decode
 _ANY_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _SURROGATE = re.compile(rb"\\u[dD]")
 _UNKNOWN = re.compile(r"unknown field `(.*)`", re.DOTALL)
@@ -157,3 +158,13 @@ def text_or_none(part: Part) -> bytes | None:
     """The very text of a part; None for null."""
     text = bytes(part)
     return None if text == b"null" else text
+
+
+def whole_or_none(part: Part) -> int | None:
+    """A whole number, which JSON may write with a fraction of nought: `3.0` is 3."""
+    number = _NUMBER(part)
+    if isinstance(number, float):
+        if not number.is_integer():
+            raise msgspec.ValidationError("not a whole number")
+        return int(number)
+    return cast("int | None", number)

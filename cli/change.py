@@ -19,6 +19,8 @@ _CLEARED = {
     "headers": "headers",
     "delivery": "delivery",
     "expires-at": "expires_at",
+    "retries": "retries",
+    "retry-delays": "retry_delays",
 }
 
 

@@ -13,10 +13,10 @@ from cli.parameters import Moment, local_zone
 from cli.remote import Remote, remote_command, sentence_of, when
 
 if TYPE_CHECKING:
-    from postdate import LogEntry, Postdate, Status
+    from postdate import LogEntry, LogStatus, Postdate
 
 _EVERY_S = 1.0
-_ENDED: tuple[Status, ...] = ("completed", "failed", "cancelled")
+_ENDED: tuple[LogStatus, ...] = ("retrying", "completed", "failed", "cancelled")
 _END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 
 
@@ -39,7 +39,7 @@ _END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 def logs_command(
     remote: Remote,
     follow: bool,
-    status: Status | None,
+    status: LogStatus | None,
     target: str | None,
     limit: int,
     from_: str | None,
@@ -72,10 +72,10 @@ class Tail:
     added at the end of those, so that no clock has a say in it.
     """
 
-    def __init__(self, client: Postdate, statuses: tuple[Status, ...], url: str | None) -> None:
+    def __init__(self, client: Postdate, statuses: tuple[LogStatus, ...], url: str | None) -> None:
         self._client = client
         self._url = url
-        self._newest: dict[Status, str] = dict.fromkeys(statuses, "")
+        self._newest: dict[LogStatus, tuple[str, int]] = dict.fromkeys(statuses, ("", 0))
         self._first = True
 
     def look(self, limit: int) -> list[LogEntry]:
@@ -86,16 +86,21 @@ class Tail:
         most = limit if self._first else None
         found = {status: self._read(status, most) for status in self._newest}
         self._first = False
-        self._newest |= {status: new[0].invocation_id for status, new in found.items() if new}
+        self._newest |= {status: _name(new[0]) for status, new in found.items() if new}
         # The moment of a cancellation is not told; it is put last.
         entries = [entry for new in found.values() for entry in reversed(new)]
         entries.sort(key=lambda entry: entry.executed_at or _END_OF_TIME)
         return entries if most is None else entries[-most:]
 
-    def _read(self, status: Status, most: int | None) -> list[LogEntry]:
+    def _read(self, status: LogStatus, most: int | None) -> list[LogEntry]:
         newest = self._newest[status]
         entries = self._client.logs(status=status, url=self._url, limit=most)
-        return list(takewhile(lambda entry: entry.invocation_id != newest, entries))
+        return list(takewhile(lambda entry: _name(entry) != newest, entries))
+
+
+def _name(entry: LogEntry) -> tuple[str, int]:
+    """What tells it from all others of its status: an invocation has several attempts."""
+    return entry.invocation_id, entry.attempt
 
 
 def _follow(remote: Remote, tail: Tail, limit: int) -> None:
@@ -135,4 +140,6 @@ def _line(entry: LogEntry) -> str:
         entry.schedule_id,
         entry.error_message,
     ]
+    if entry.next_attempt_at is not None:
+        told.append(f"attempt {entry.attempt + 1} at {when(entry.next_attempt_at)}")
     return "  ".join(told).rstrip()

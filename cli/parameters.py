@@ -35,6 +35,18 @@ class Duration(click.ParamType[timedelta]):
             self.fail(f"{value!r} is too long.", param, ctx)
 
 
+class Durations(click.ParamType[list[timedelta]]):
+    """`10s,1m,1h`."""
+
+    name = "durations"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> list[timedelta]:
+        one = Duration()
+        return [one.convert(each.strip(), param, ctx) for each in value.split(",")]
+
+
 class Moment(click.ParamType[str]):
     """`2026-12-24 18:00`, `2026-12-24` (its beginning) or ISO 8601, as the API reads it.
 

@@ -7,7 +7,16 @@ from typing import Any
 
 import click
 
-from cli.parameters import Base64, Bytes, Duration, Header, JsonObject, Moment, local_zone
+from cli.parameters import (
+    Base64,
+    Bytes,
+    Duration,
+    Durations,
+    Header,
+    JsonObject,
+    Moment,
+    local_zone,
+)
 
 _WHEN = ("in_", "delay", "at")
 _BODIES = ("body", "text", "data", "base64")
@@ -62,6 +71,18 @@ _OPTIONS = (
         type=Moment(),
         metavar="TIME",
         help="The last moment at which it may be fired; as --at.",
+    ),
+    click.option(
+        "--retries",
+        type=click.IntRange(0, 20),
+        metavar="N",
+        help="How often it is sent again after an attempt that failed for now.  [default: 0]",
+    ),
+    click.option(
+        "--retry-delays",
+        type=Durations(),
+        metavar="DURATIONS",
+        help="After which times, the last for all others.  [default: 10s,1m,10m,1h,6h]",
     ),
 )
 

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from postdate import Schedule
 
 
+# Of these, nought says nothing.
+_COUNTS = ("retries", "attempts")
+
+
 @click.command(name="get")
 @click.argument("schedule_id", metavar="ID")
 @remote_command
@@ -64,10 +68,16 @@ def details_of(schedule: Schedule) -> str:
     return "\n".join(
         f"{name:16} {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
         for name, value in told.items()
-        if value not in (None, {}, "")
+        if value not in (None, {}, "") and not (value == 0 and name in _COUNTS)
     )
 
 
 def _line(schedule: Schedule) -> str:
-    told = (when(schedule.trigger_at), f"{schedule.target_method} {schedule.target_url}")
-    return "  ".join((*told, schedule.schedule_id))
+    told = [
+        when(schedule.next_attempt_at or schedule.trigger_at),
+        f"{schedule.target_method} {schedule.target_url}",
+        schedule.schedule_id,
+    ]
+    if schedule.next_attempt_at is not None:
+        told.append(f"attempt {schedule.attempts + 1}, after {schedule.error_message}")
+    return "  ".join(told)

@@ -80,6 +80,8 @@ class Buffer:
         headers: Mapping[str, str] | None = None,
         delivery: Delivery | None = None,
         expires_at: datetime | str | None = None,
+        retries: int | None = None,
+        retry_delays: Sequence[timedelta | float | str] | None = None,
     ) -> Created:
         """As `AsyncPostdate.schedule`, but for `idempotency_key` (and `message`, which is empty).
 
@@ -99,6 +101,8 @@ class Buffer:
             headers=headers,
             delivery=delivery,
             expires_at=expires_at,
+            retries=retries,
+            retry_delays=retry_delays,
         )
         payload = new.payload()
         if self._closing:

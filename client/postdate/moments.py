@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 
@@ -32,6 +33,13 @@ def duration_text(span: timedelta | float | str) -> str:
     if delta < timedelta():
         raise ValueError(f"A delay cannot be negative: {span!r}")
     return f"{-(-delta // timedelta(milliseconds=1))}ms"
+
+
+def durations(spans: Sequence[timedelta | float | str] | None) -> list[str] | None:
+    """Several of them; one that is no list would be taken for its letters."""
+    if isinstance(spans, str):
+        raise TypeError(f"retry_delays must be a list of durations, not {spans!r}")
+    return None if spans is None else [duration_text(each) for each in spans]
 
 
 def when(

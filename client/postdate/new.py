@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Final
 
-from postdate.moments import moment_text, when
+from postdate.moments import durations, moment_text, when
 from postdate.results import Delivery
 
 
@@ -38,6 +38,8 @@ class NewSchedule:
     headers: Mapping[str, str] | None = None
     delivery: Delivery | None = None
     expires_at: datetime | str | None = None
+    retries: int | None = None
+    retry_delays: Sequence[timedelta | float | str] | None = None
 
     def payload(self) -> dict[str, Any]:
         """As the server wants it. Raises ValueError if it does not say when."""
@@ -52,6 +54,8 @@ class NewSchedule:
                 headers=self.headers,
                 delivery=self.delivery,
                 expires_at=self.expires_at,
+                retries=self.retries,
+                retry_delays=self.retry_delays,
             ),
         }
         return {name: value for name, value in fields.items() if value is not None}
@@ -66,6 +70,8 @@ def changes(
     headers: Mapping[str, str] | Keep | None,
     delivery: Delivery | Keep | None,
     expires_at: datetime | str | Keep | None,
+    retries: int | Keep | None,
+    retry_delays: Sequence[timedelta | float | str] | Keep | None,
 ) -> dict[str, Any]:
     """The optional fields by the server's names, without those that are to stay."""
     fields = {
@@ -78,5 +84,7 @@ def changes(
         "expiresAt": moment_text("expires_at", expires_at)
         if isinstance(expires_at, datetime)
         else expires_at,
+        "retries": retries,
+        "retryDelays": KEEP if retry_delays is KEEP else durations(retry_delays),
     }
     return {name: value for name, value in fields.items() if value is not KEEP}

@@ -20,11 +20,11 @@ from postdate.results import (
     Created,
     Delivery,
     LogEntry,
+    LogStatus,
     Replayed,
     Schedule,
     SigningSecret,
     Stats,
-    Status,
     TimeRange,
     read,
 )
@@ -52,6 +52,8 @@ class Operations(Calls):
         headers: Mapping[str, str] | None = None,
         delivery: Delivery | None = None,
         expires_at: datetime | str | None = None,
+        retries: int | None = None,
+        retry_delays: Sequence[timedelta | float | str] | None = None,
         idempotency_key: str | None = None,
     ) -> Created:
         """Has `url` called at a chosen time; takes one credit.
@@ -60,7 +62,8 @@ class Operations(Calls):
         now it is by this machine's clock (a timedelta, or seconds), or `delay` how far from now by
         the server's, whatever this one says ("10s", "1h30m", a timedelta, or seconds). The body is
         `json` (an object), `text` or `data` (bytes), or there is none; the method is POST with one,
-        else GET.
+        else GET. After an attempt that failed for now it is sent again, up to `retries` times (if
+        that is left out, not at all), after `retry_delays`.
         Repeating the call with the same `idempotency_key` within 24 hours stores nothing twice.
         """
         new = NewSchedule(
@@ -75,6 +78,8 @@ class Operations(Calls):
             headers=headers,
             delivery=delivery,
             expires_at=expires_at,
+            retries=retries,
+            retry_delays=retry_delays,
         )
         key = _key_of(idempotency_key)
         body = as_json(new.payload())
@@ -137,6 +142,8 @@ class Operations(Calls):
         headers: Mapping[str, str] | Keep | None = KEEP,
         delivery: Delivery | Keep | None = KEEP,
         expires_at: datetime | str | Keep | None = KEEP,
+        retries: int | Keep | None = KEEP,
+        retry_delays: Sequence[timedelta | float | str] | Keep | None = KEEP,
     ) -> Schedule:
         """Changes what is given, each as a whole; None clears it. The id stays.
 
@@ -151,6 +158,8 @@ class Operations(Calls):
             headers=headers,
             delivery=delivery,
             expires_at=expires_at,
+            retries=retries,
+            retry_delays=retry_delays,
         )
         if url is not KEEP:
             body["targetUrl"] = url
@@ -161,7 +170,8 @@ class Operations(Calls):
 
     @operation
     async def cancel(self, schedule_id: str) -> Cancelled:
-        """Cancels it, and gives its credit back, once. Raises Conflict if it no longer waits."""
+        """Cancels it, and gives its credit back, once; one that was attempted is stopped without a
+        refund, and has failed. Raises Conflict if it no longer waits."""
         try:
             answer = await self._call("DELETE", _path(schedule_id))
         except Conflict as error:
@@ -206,6 +216,8 @@ class Operations(Calls):
         headers: Mapping[str, str] | Keep | None = KEEP,
         delivery: Delivery | Keep | None = KEEP,
         expires_at: datetime | str | Keep | None = KEEP,
+        retries: int | Keep | None = KEEP,
+        retry_delays: Sequence[timedelta | float | str] | Keep | None = KEEP,
         idempotency_key: str | None = None,
     ) -> Replayed:
         """Makes a new schedule of one that has ended, due now; takes one credit. What is given is
@@ -222,6 +234,8 @@ class Operations(Calls):
             headers=headers,
             delivery=delivery,
             expires_at=expires_at,
+            retries=retries,
+            retry_delays=retry_delays,
         )
         if url is not KEEP:
             body["targetUrl"] = url
@@ -260,7 +274,7 @@ class Operations(Calls):
     def logs(
         self,
         *,
-        status: Status | None = None,
+        status: LogStatus | None = None,
         url: str | None = None,
         from_: datetime | str | None = None,
         to: datetime | str | None = None,

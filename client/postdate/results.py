@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 T = TypeVar("T")
 
 Status: TypeAlias = Literal["scheduled", "completed", "failed", "cancelled"]
+LogStatus: TypeAlias = Literal["scheduled", "retrying", "completed", "failed", "cancelled"]
 Delivery: TypeAlias = Literal["at-least-once", "at-most-once"]
 
 
@@ -37,21 +38,26 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """A schedule was cancelled, and its credit given back; or it was stopped after an attempt, then
-    its status is "failed" and no credit comes back."""
+    """A schedule was cancelled, and its credit given back; or, between two attempts, stopped: then
+    `status` is failed, no credit came back, and the rest is what the last attempt came to."""
 
     schedule_id: str
     credits_remaining: int
     message: str = ""
     status: Status = "cancelled"
+    status_code: int | None = None
+    response_time_ms: int | None = None
+    error_message: str | None = None
+    attempts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """A schedule as it stands. Header values that look like secrets are masked.
 
-    From `executed_at` on the fields are None until it was executed, and if it was cancelled.
-    `status_code` is 0 if no answer came; `error_message` then says why.
+    From `executed_at` to `error_message` the fields are None until it was executed, and if it was
+    cancelled. `status_code` is 0 if no answer came; `error_message` then says why. Between two
+    attempts they are those of the last one, and `next_attempt_at` is when the next one is.
     """
 
     schedule_id: str
@@ -67,10 +73,14 @@ class Schedule:
     target_body_base64: str | None = None
     delivery: Delivery = "at-least-once"
     expires_at: datetime | None = None
+    retries: int = 0
+    retry_delays: Sequence[str] | None = None
     executed_at: datetime | None = None
     status_code: int | None = None
     response_time_ms: int | None = None
     error_message: str | None = None
+    attempts: int = 0
+    next_attempt_at: datetime | None = None
     replay_of: str | None = None
     replayed_as: str | None = None
 
@@ -88,7 +98,8 @@ class SigningSecret:
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """One line of the log. `executed_at` is None while it waits, and if it was cancelled."""
+    """One line of the log. `executed_at` is None while it waits, and if it was cancelled. An entry
+    that is `retrying` is an attempt that failed and is made again."""
 
     invocation_id: str
     schedule_id: str
@@ -97,10 +108,12 @@ class LogEntry:
     executed_at: datetime | None
     target_url: str
     target_method: str
-    status: Status
+    status: LogStatus
     status_code: int
     response_time_ms: int
     error_message: str
+    attempt: int = 0
+    next_attempt_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ async def shown(api: Api, schedule_id: str) -> dict[str, Any]:
         ({"retries": None, "retryDelays": None}, 0, None),
         ({"retries": 0}, 0, None),
         ({"retries": 20}, 20, None),
+        ({"retries": 3.0}, 3, None),
         ({"retries": 1, "retryDelays": ["1s"]}, 1, ["1s"]),
         ({"retries": 0, "retryDelays": ["7d"]}, 0, ["7d"]),
         (
@@ -59,6 +60,7 @@ async def test_what_is_asked_for_comes_back(
         ({"retries": 21}, "retries", "It must be from 0 to 20."),
         ({"retries": 10**30}, "retries", "It must be from 0 to 20."),
         ({"retries": 1.5}, "retries", "It must be a whole number."),
+        ({"retries": 1e300}, "retries", "It must be from 0 to 20."),
         ({"retries": "5"}, "retries", "It must be a whole number."),
         ({"retries": True}, "retries", "It must be a whole number."),
         ({"retryDelays": "10s"}, "retryDelays", "It must be an array of strings."),

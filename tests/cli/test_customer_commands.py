@@ -100,6 +100,10 @@ def test_cancel_logs_and_stats(settings: dict[str, str]) -> None:
         "creditsRemaining": before["creditsRemaining"],
         "message": cancelled["message"],
         "status": "cancelled",
+        "statusCode": None,
+        "responseTimeMs": None,
+        "errorMessage": None,
+        "attempts": 0,
     }
 
     failing = scheduled(settings, target, "--in", "0s")
@@ -407,3 +411,30 @@ def test_help_teaches(words: str) -> None:
     done = CliRunner().invoke(main, [words, "--help"])
     assert done.exit_code == 0
     assert len(done.stdout.splitlines()) > 8
+
+
+def test_retries_are_asked_for_shown_changed_and_stopped(
+    settings: dict[str, str], receiver: Receiver
+) -> None:
+    target = receiver.answer("/hook", status=503)
+    schedule_id = scheduled(
+        settings, target, "--in", "0s", "--retries", "5", "--retry-delays", "1h, 90s"
+    )
+    until(lambda: postdate_json("logs", "--status", "retrying", "--target", target, **settings))
+    shown = postdate("get", schedule_id, **settings).stdout
+    assert re.search(r"^retries +5$", shown, re.MULTILINE)
+    assert re.search(r'^retryDelays +\["1h", "1m30s"\]$', shown, re.MULTILINE)
+    assert re.search(r"^attempts +1$", shown, re.MULTILINE)
+    assert re.search(r"^nextAttemptAt +20\S+Z$", shown, re.MULTILINE)
+    listed = postdate("list", "--limit", "500", **settings).stdout
+    assert f"{schedule_id}  attempt 2, after Service Unavailable" in listed
+    logged = postdate("logs", "--status", "retrying", "--target", target, **settings).stdout
+    assert re.search(
+        rf"retrying +503 .* {schedule_id}  Service Unavailable  attempt 2 at 20", logged
+    )
+    changed = postdate_json("change", schedule_id, "--clear", "retry-delays", **settings)
+    assert (changed["retries"], changed["retryDelays"]) == (5, None)
+    stopped = postdate("cancel", schedule_id, **settings).stdout
+    assert f"{schedule_id}  Stopped after 1 attempt; no credit was refunded" in stopped
+    found = postdate_json("get", schedule_id, **settings)
+    assert (found["status"], found["statusCode"], found["attempts"]) == ("failed", 503, 1)

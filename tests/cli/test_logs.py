@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -11,12 +12,12 @@ import pytest
 from cli import logs
 from cli.logs import Tail
 from cli.remote import Remote
-from postdate import ConnectionFailed, LogEntry, Postdate, PostdateError, Status, Unauthorized
+from postdate import ConnectionFailed, LogEntry, LogStatus, Postdate, PostdateError, Unauthorized
 
 MORNING = datetime(2026, 11, 20, 8, tzinfo=UTC)
 
 
-def entry(number: int, status: Status) -> LogEntry:
+def entry(number: int, status: LogStatus) -> LogEntry:
     executed = None if status == "cancelled" else MORNING + timedelta(seconds=number)
     return LogEntry(
         f"inv_{number}", f"sch_{number}", MORNING, MORNING, executed, "http://x", "GET", status,
@@ -29,9 +30,9 @@ class Log:
 
     def __init__(self, *existing: LogEntry) -> None:
         self.entries = list(existing)
-        self.failing: dict[Status, PostdateError] = {}
+        self.failing: dict[LogStatus, PostdateError] = {}
 
-    def logs(self, *, status: Status, url: str | None, limit: int | None) -> Iterator[LogEntry]:
+    def logs(self, *, status: LogStatus, url: str | None, limit: int | None) -> Iterator[LogEntry]:
         if status in self.failing:
             raise self.failing[status]
         found = [each for each in reversed(self.entries) if each.status == status]
@@ -87,7 +88,7 @@ def test_what_passes_is_told_once_and_waited_for(
         log.entries.append(entry(len(log.entries) + 1, "completed"))
 
     monkeypatch.setattr(logs, "_pause", sleep)
-    logs._follow(Remote(log.client, False), Tail(log.client, ("completed",), None), 5)
+    logs._follow(Remote(log.client, False, ""), Tail(log.client, ("completed",), None), 5)
     told = capsys.readouterr()
     assert [line.split()[-1] for line in told.out.splitlines()] == [f"sch_{n}" for n in range(1, 5)]
     assert len(told.err.splitlines()) == 1
@@ -102,4 +103,14 @@ def test_what_does_not_pass_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(logs, "_pause", sleep)
     with pytest.raises(Unauthorized):
-        logs._follow(Remote(log.client, False), Tail(log.client, ("completed",), None), 5)
+        logs._follow(Remote(log.client, False, ""), Tail(log.client, ("completed",), None), 5)
+
+
+def test_each_attempt_of_an_invocation_is_shown() -> None:
+    log = Log()
+    tail = Tail(log.client, ("retrying", "failed"), None)
+    assert tail.look(5) == []
+    for attempt in (1, 2, 3):
+        log.entries.append(replace(entry(1, "retrying"), attempt=attempt))
+        assert [each.attempt for each in tail.look(5)] == [attempt]
+    assert tail.look(5) == []

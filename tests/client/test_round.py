@@ -186,3 +186,27 @@ def test_nobody_there(mode: str) -> None:
     ):
         client.schedule("https://example.com", in_=5)
     assert not caught.value.maybe_done
+
+
+def test_retries_are_sent_and_what_waits_for_one_is_shown_and_stopped(
+    client: Client, receiver: Receiver
+) -> None:
+    url = receiver.answer("/hook", status=503)
+    delays = [timedelta(hours=1), 90, "2h"]
+    created = client.schedule(url, in_=0, retries=5, retry_delays=delays)
+    [attempt] = until(lambda: client.logs(url=url, status="retrying"), "the first attempt")
+    assert (attempt.attempt, attempt.status_code) == (1, 503)
+    found = client.get(created.schedule_id)
+    assert (found.retries, found.retry_delays) == (5, ["1h", "1m30s", "2h"])
+    assert (found.status, found.attempts, found.status_code) == ("scheduled", 1, 503)
+    assert found.next_attempt_at == attempt.next_attempt_at
+    changed = client.change(created.schedule_id, retries=7, retry_delays=None)
+    assert (changed.retries, changed.retry_delays) == (7, None)
+    assert changed.next_attempt_at == found.next_attempt_at
+    stopped = client.cancel(created.schedule_id)
+    assert (stopped.status, stopped.status_code, stopped.attempts) == ("failed", 503, 1)
+    with pytest.raises(TypeError, match="must be a list"):
+        client.schedule(url, in_=0, retries=1, retry_delays="10s")
+    [plain] = client.schedule_batch([NewSchedule(url, in_=60, retries=1, retry_delays=["1s"])])
+    assert isinstance(plain, Created)
+    assert client.cancel(plain.schedule_id).status == "cancelled"

@@ -4,9 +4,12 @@ time: the store does what a model of a few lines does."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
-from contextlib import ExitStack
+import itertools
+import uuid
+from collections.abc import Awaitable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 import msgspec
 import pytest
@@ -61,6 +64,18 @@ class Modelled(msgspec.Struct):
         return self.held and self.visible_at_us in tokens
 
 
+@contextmanager
+def ids_in_order() -> Iterator[None]:
+    """What stands at the same moment is taken in the order of its name: that of one run is that of
+    its repeat."""
+    numbers = itertools.count(1)
+    with (
+        patch("scheduler.ids.uuid_utils.uuid7", lambda: uuid.UUID(int=next(numbers) << 20)),
+        patch("scheduler.ids._random", lambda length: f"{next(numbers):0{length}d}"),
+    ):
+        yield
+
+
 class StoreMachine(RuleBasedStateMachine):
     schedules = Bundle("schedules")
     invocations = Bundle("invocations")
@@ -70,6 +85,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.clock = FakeClock()
         self.stack = ExitStack()
         self.stack.enter_context(fakeredis_time(self.clock))
+        self.stack.enter_context(ids_in_order())
         self.runner = self.stack.enter_context(asyncio.Runner())
         self.store = self.run(open_fake(Settings(shards=1)))
         self.scenes = [self.run(self.new_account(n)) for n in range(ACCOUNTS)]
