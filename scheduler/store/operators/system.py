@@ -12,7 +12,7 @@ from scheduler.models import Account
 from scheduler.store import keys
 from scheduler.store.accounts.accounts import Accounts
 from scheduler.store.claims.claims import Claims
-from scheduler.store.connection import Client
+from scheduler.store.client import Client
 from scheduler.store.failures import translated
 from scheduler.store.operators.activity import Activity, activity_of
 from scheduler.store.operators.shards import Shards
@@ -107,7 +107,8 @@ class System:
     async def servers(self) -> list[Server]:
         """Each server of the store, and what an operator should know of it."""
         with translated():
-            if not isinstance(self._client, RedisCluster):
+            of: object = self._client
+            if not isinstance(of, RedisCluster):
                 return [_server("", await self._client.info())]
             nodes = await self._client.info(target_nodes=RedisCluster.PRIMARIES)
         return [_server(name, values) for name, values in sorted(nodes.items())]
