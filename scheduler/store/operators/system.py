@@ -53,6 +53,14 @@ class Server(NamedTuple):
     warnings: list[str]
 
 
+class Spent(NamedTuple):
+    """What the store's servers, all together, hold by now, less what their clients' buffers happen
+    to take, and the CPU time that they have used."""
+
+    used_bytes: int
+    cpu_s: float
+
+
 class System:
     """Reads all of it; nothing here is an account holder's."""
 
@@ -106,12 +114,26 @@ class System:
 
     async def servers(self) -> list[Server]:
         """Each server of the store, and what an operator should know of it."""
+        nodes = await self._infos()
+        return [_server(name, values) for name, values in sorted(nodes.items())]
+
+    async def spent(self) -> Spent:
+        nodes = (await self._infos()).values()
+        return Spent(
+            sum(int(each["used_memory"]) - int(each["mem_clients_normal"]) for each in nodes),
+            sum(float(each["used_cpu_sys"]) + float(each["used_cpu_user"]) for each in nodes),
+        )
+
+    async def _infos(self) -> dict[str, dict[str, Any]]:
+        """What each server tells of itself, by its name; one alone has none."""
         with translated():
             of: object = self._client
             if not isinstance(of, RedisCluster):
-                return [_server("", await self._client.info())]
-            nodes = await self._client.info(target_nodes=RedisCluster.PRIMARIES)
-        return [_server(name, values) for name, values in sorted(nodes.items())]
+                return {"": await self._client.info()}
+            found: dict[str, dict[str, Any]] = await self._client.info(
+                target_nodes=RedisCluster.PRIMARIES
+            )
+            return found
 
 
 def _server(name: str, info: dict[str, Any]) -> Server:
