@@ -12,7 +12,7 @@ from scheduler.models import Account
 from scheduler.store import keys
 from scheduler.store.accounts.accounts import Accounts
 from scheduler.store.claims.claims import Claims
-from scheduler.store.connection import Client
+from scheduler.store.client import Client
 from scheduler.store.failures import translated
 from scheduler.store.operators.activity import Activity, activity_of
 from scheduler.store.operators.shards import Shards
@@ -127,7 +127,8 @@ class System:
     async def _infos(self) -> dict[str, dict[str, Any]]:
         """What each server tells of itself, by its name; one alone has none."""
         with translated():
-            if not isinstance(self._client, RedisCluster):
+            of: object = self._client
+            if not isinstance(of, RedisCluster):
                 return {"": await self._client.info()}
             found: dict[str, dict[str, Any]] = await self._client.info(
                 target_nodes=RedisCluster.PRIMARIES
