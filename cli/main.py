@@ -55,6 +55,9 @@ COMMANDS = {
     "restore": Entry(
         "cli.restore:restore_command", "Decide about what may have been fired before a restore."
     ),
+    "bench": Entry(
+        "cli.bench.command:bench_command", "Measure what this machine carries, in two minutes."
+    ),
     "check": Entry(
         "cli.check:check_command", "Read the whole store and report every broken invariant."
     ),
