@@ -62,6 +62,10 @@ fmt: $(VENV)/installed-dev ## Format the code
 bench: $(VENV)/installed ## Measure Postdate beside BullMQ, SAQ, arq and Celery: 15 minutes
 	@$(BIN)/python -m benchmarks.peers $(ARGS)
 
+dist: $(VENV)/installed-dev ## Build wheels and sdists into dist, and prove that they install and run
+	@$(PIP) --constraint constraints.txt --editable client --editable '.[release]'
+	@PIP_CONSTRAINT="$(CURDIR)/constraints.txt" $(BIN)/python -m ops.release
+
 clean: ## Remove what was made here, except the data dir .postdate
 	rm -rf $(VENV) dist build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis \
 		.import_linter_cache .peers

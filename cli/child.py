@@ -54,6 +54,11 @@ class Child:
         return self._process is not None and self._process.returncode is None
 
     @property
+    def pid(self) -> int:
+        """Of the process that runs now, or ran last; 0 before the first."""
+        return self._process.pid if self._process is not None else 0
+
+    @property
     def ended(self) -> str:
         """How it ended, in words."""
         code = self._process.returncode if self._process else None

@@ -59,6 +59,9 @@ COMMANDS = {
         "cli.reseal:reseal_command",
         "Seal all that is stored with the newest key, and forget the keys before it.",
     ),
+    "bench": Entry(
+        "cli.bench.command:bench_command", "Measure what this machine carries, in two minutes."
+    ),
     "check": Entry(
         "cli.check:check_command", "Read the whole store and report every broken invariant."
     ),

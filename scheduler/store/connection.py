@@ -7,7 +7,7 @@ is safe to repeat, and its caller decides.
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
 from redis import exceptions
@@ -19,11 +19,9 @@ from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
 
 from scheduler.errors import StoreMisconfigured
+from scheduler.store.client import Client
 from scheduler.store.line import REPLY_TIMEOUT_S
 from scheduler.store.routes import Cluster
-
-# Redis and Cluster share the commands used here, but no base class that types them.
-Client = Any
 
 # Who comes when all connections are busy waits for one. The cluster's and the sentinels' clients
 # cannot wait, they refuse: these may have as many as could be asked for.
@@ -60,7 +58,7 @@ def connect(url: str) -> Client:
         pool = _Pool.from_url(url, max_connections=_CONNECTIONS, timeout=REPLY_TIMEOUT_S, **options)
         # Connects to nothing, but refuses an option that there is not.
         pool.make_connection()  # type: ignore[no-untyped-call]
-        return Redis.from_pool(pool)
+        return cast("Client", Redis.from_pool(pool))
     except (ValueError, TypeError, exceptions.RedisClusterException) as error:
         text = _UNKNOWN_OPTION.sub(r"it has no option \1", str(error)).rstrip(".")
         raise StoreMisconfigured(f"The store's URL cannot be used: {text}.") from None
@@ -78,7 +76,8 @@ def _through_nodes(url: str, options: dict[str, Any]) -> Client:
         options["startup_nodes"] = [
             ClusterNode(each.hostname or "", each.port or 6379) for each in named
         ]
-    return Cluster.from_url(parts._replace(netloc=credentials + at + first).geturl(), **options)
+    whole = parts._replace(netloc=credentials + at + first).geturl()
+    return cast("Client", Cluster.from_url(whole, **options))
 
 
 def _through_sentinels(url: str, options: dict[str, Any]) -> Client:
@@ -97,4 +96,4 @@ def _through_sentinels(url: str, options: dict[str, Any]) -> Client:
     sentinel = Sentinel(addresses, sentinel_kwargs=dict(options), **options)  # type: ignore[no-untyped-call]
     options |= credentials
     options["max_connections"] = _CONNECTIONS_WITHOUT_WAITING
-    return sentinel.master_for(service, db=int(db or 0), **options)
+    return cast("Client", sentinel.master_for(service, db=int(db or 0), **options))

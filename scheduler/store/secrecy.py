@@ -15,7 +15,7 @@ from typing import Any
 
 from scheduler.errors import StoreMisconfigured, StoreUnavailable, Unreadable
 from scheduler.store import keys
-from scheduler.store.connection import Client
+from scheduler.store.client import Client
 from scheduler.store.failures import translated
 
 # A byte that nothing which is stored in clear begins with: msgpack has no use for it.

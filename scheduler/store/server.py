@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 
 import structlog
 from redis import exceptions
+from redis.asyncio import Redis
 
 from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from scheduler.store.apart import Apart
-from scheduler.store.connection import Client
+from scheduler.store.client import Client
 from scheduler.store.failures import never_sent, translated
 from scheduler.store.line import Argument, Lines, OwnLines, packed
 from scheduler.store.routes import Cluster, Routes
@@ -59,11 +60,12 @@ class Server:
         self.reads_failed = 0
         self._enough_until_s: dict[object, float] = {}
         self._plain_lua = plain_lua
-        self._routes: Routes | None = client.routes if isinstance(client, Cluster) else None
+        given: object = client
+        self._routes: Routes | None = given.routes if isinstance(given, Cluster) else None
         self.routed = self._routes is not None
-        # fakeredis has no connections
-        direct = not self.routed and not plain_lua
-        make = client.connection_pool.make_connection if direct else None
+        make = None
+        if isinstance(given, Redis) and not plain_lua:  # fakeredis has no connections
+            make = given.connection_pool.make_connection
         self._lines = Lines(make) if make else None
         self._own = OwnLines(make) if make else None
 

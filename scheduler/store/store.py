@@ -16,8 +16,9 @@ from scheduler.store.accounts.sessions import Sessions
 from scheduler.store.accounts.signing import Signing
 from scheduler.store.accounts.users import Users
 from scheduler.store.claims.claims import Claims
+from scheduler.store.client import Client
 from scheduler.store.clock import StoreClock
-from scheduler.store.connection import Client, connect
+from scheduler.store.connection import connect
 from scheduler.store.failures import translated
 from scheduler.store.log.logs import Logs
 from scheduler.store.log.overview import Overview

@@ -464,6 +464,8 @@ def test_an_absurdly_large_number_is_a_bad_field(name: str, number: str) -> None
     least = payload()
     if name == "delay":
         del least["triggerAt"]
+    if name == "retryDelays":
+        least["retries"] = 1
     data = json.dumps(least).encode()[:-1] + f',"{name}":{number}}}'.encode()
     assert bad_fields(data) == [name]
 

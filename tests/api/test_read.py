@@ -57,6 +57,8 @@ async def test_a_schedule_comes_back_as_it_was_asked_for(api: Api) -> None:
         "targetBodyBase64": None,
         "delivery": "at-most-once",
         "expiresAt": written(MOMENT + timedelta(hours=1)),
+        "retries": 0,
+        "retryDelays": None,
         **dict.fromkeys(OUTCOME_NAMES),
         "attempts": 0,
         "nextAttemptAt": None,

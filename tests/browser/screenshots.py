@@ -26,8 +26,8 @@ from tests.servers import Answer, Customer, PostdateProcess, Receiver, until
 
 FOLDER = ROOT / "docs" / "screenshots"
 _DAY_MS = 86_400_000
-_PAGES = ("schedules", "keys", "credits", "system")
-_WIDE = {"width": 1200, "height": 900}
+_PAGES = ("keys", "credits", "system")
+_WIDE = {"width": 1440, "height": 900}
 _LOOKS: dict[str, dict[str, object]] = {
     "light": {"color_scheme": "light", "viewport": _WIDE},
     "dark": {"color_scheme": "dark", "viewport": _WIDE},
@@ -114,20 +114,17 @@ def look(browser: Browser, base_url: str, secret: str, name: str, **options: obj
     context = browser.new_context(**options)  # type: ignore[arg-type]
     page = context.new_page()
     follow(page, f"{base_url}/dashboard/link/{secret}")
-    page.locator("[data-chart=coming] canvas").wait_for()
+    page.locator("#charts svg").first.wait_for()
     _take(page, f"overview-{name}", 1400)
     for where in _PAGES if name == "light" else ():
         page.goto(f"{base_url}/dashboard/{where}")
         _take(page, f"{where}-{name}")
-    page.goto(f"{base_url}/dashboard/schedules")
-    page.locator("td.url a").first.click()
-    page.wait_for_load_state()
+    page.goto(f"{base_url}/dashboard/requests")
     if name != "dark":
-        _take(page, f"schedule-{name}")
-    page.goto(f"{base_url}/dashboard/logs")
-    page.locator("summary").first.click()
-    page.locator("details .copyable").wait_for()
-    _take(page, f"logs-{name}")
+        _take(page, f"requests-{name}")
+    page.locator("tr.failed a.opens").first.click()
+    page.locator("#panel article").wait_for()
+    _take(page, f"request-{name}")
     context.close()
 
 
@@ -135,7 +132,7 @@ def _take(page: Page, name: str, most_pixels: int = 820) -> None:
     """From the top, as far down as there is something, or enough of it."""
     page.wait_for_timeout(150)
     height = min(page.evaluate("document.documentElement.scrollHeight"), most_pixels)
-    width = page.viewport_size["width"] if page.viewport_size else 1200
+    width = page.viewport_size["width"] if page.viewport_size else 1440
     clip = {"x": 0, "y": 0, "width": width, "height": height}
     page.screenshot(path=FOLDER / f"{name}.png", clip=clip, full_page=True)  # type: ignore[arg-type]
 

@@ -81,6 +81,8 @@ def test_a_schedule_fires_as_it_was_posted_and_is_logged_counted_and_paid(
         "statusCode": 202,
         "responseTimeMs": entry["responseTimeMs"],
         "errorMessage": "",
+        "attempt": 1,
+        "nextAttemptAt": None,
     }
     assert began_ms <= parse_iso8601(entry["createdAt"]) < due_ms
     assert due_ms <= parse_iso8601(entry["executedAt"]) <= now_ms()

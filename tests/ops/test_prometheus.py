@@ -105,5 +105,6 @@ def test_it_reads_all_of_it_and_every_rule_and_panel_can_be_asked(
     for expression in dashboard_expressions():
         asked = prometheus.get("query", query=expression.replace("$__rate_interval", "1m"))
         assert asked is not None, expression
-    firing = [each["labels"]["alertname"] for each in prometheus.get("alerts")["alerts"]]
-    assert firing == []
+    # On a busy machine something may be late, and pending; nothing lasts long enough to be told.
+    alerts = prometheus.get("alerts")["alerts"]
+    assert [each["labels"] for each in alerts if each["state"] == "firing"] == []

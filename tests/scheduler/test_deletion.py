@@ -10,6 +10,7 @@ import pytest
 from scheduler.errors import InsufficientCredits, NameTaken, NotFound, StoreUnavailable
 from scheduler.models import Idempotency, Plan, Request
 from scheduler.store import Store, keys
+from scheduler.store.accounts.reserved import reserve
 from scheduler.store.accounts.sessions import Purpose
 from tests.scheduler.scene import URL, Scene, settled
 
@@ -165,6 +166,23 @@ async def test_a_rename_that_was_cut_off_leaves_no_name_behind(
     for free in {"first", "second", "third"} - {then}:
         assert await scene.store.client.get(keys.account_name(free)) is None
     assert await scene.store.check() == []
+
+
+async def test_a_name_that_is_freed_while_it_is_reserved_is_reserved_anew(scene: Scene) -> None:
+    client, key = scene.store.client, keys.account_name("wanted")
+    await client.set(key, "another's")
+    get = client.get
+
+    async def once_freed(name: str) -> bytes | None:
+        if losses:
+            losses.pop()
+            await client.delete(name)
+        return await get(name)
+
+    losses = [1]
+    with patch.object(client, "get", once_freed):
+        assert await reserve(client, key, scene.account_id) == scene.account_id
+    assert await client.get(key) == scene.account_id.encode()
 
 
 async def test_names_that_lead_astray_are_told(scene: Scene) -> None:

@@ -110,7 +110,7 @@ async def test_all_that_is_kept_for_a_time_has_an_end(scene: Scene) -> None:
     async for key in scene.store.client.scan_iter(match=scene.base + "*"):
         if await scene.store.client.pttl(key) == -1:
             endless.add(key.decode()[len(scene.base) :].split(":")[0])
-    assert endless == {"account", "expiring", "waiting", "s"}
+    assert endless == {"account", "signing", "expiring", "waiting", "s"}
 
 
 async def test_an_idle_accounts_log_and_rollups_expire(fake_scene: Scene) -> None:
@@ -118,7 +118,7 @@ async def test_an_idle_accounts_log_and_rollups_expire(fake_scene: Scene) -> Non
     await scene.run()
     await scene.clock.pass_ms(31 * DAY_MS + 1)
     names = {key async for key in scene.store.client.scan_iter(match=scene.base + "*")}
-    assert names == {f"{scene.base}{each}".encode() for each in ("account", "expiring")}
+    assert names == {f"{scene.base}{each}".encode() for each in ("account", "signing", "expiring")}
     await scene.create()
     assert not await scene.store.client.exists(scene.base + "expiring")
 

@@ -9,7 +9,7 @@ from scheduler.models import Account, Plan
 from scheduler.store import keys
 from scheduler.store.accounts.accounts import Accounts
 from scheduler.store.accounts.reserved import free, reserve
-from scheduler.store.connection import Client
+from scheduler.store.client import Client
 from scheduler.store.failures import translated
 from scheduler.store.server import Argument, Script, Server
 

@@ -8,7 +8,7 @@ from scheduler import ids
 from scheduler.errors import NotFound
 from scheduler.store import keys
 from scheduler.store.accounts.reserved import free
-from scheduler.store.connection import Client
+from scheduler.store.client import Client
 from scheduler.store.failures import translated
 from scheduler.store.server import Script, Server
 

@@ -3,7 +3,7 @@ script can change it together with that account."""
 
 from __future__ import annotations
 
-from scheduler.store.connection import Client
+from scheduler.store.client import Client
 from scheduler.store.failures import translated
 from scheduler.store.server import Script, Server
 
@@ -12,10 +12,12 @@ _FREE = Script("accounts/free")
 
 async def reserve(client: Client, key: str, account_id: str) -> str:
     """The id of the account that the key leads to: this one, if it led to none. Safe to repeat."""
-    with translated():
-        await client.set(key, account_id, nx=True)
-        holder: bytes = await client.get(key)
-    return holder.decode()
+    while True:
+        with translated():
+            await client.set(key, account_id, nx=True)
+            holder = await client.get(key)
+        if holder is not None:  # else it was freed in between
+            return holder.decode()
 
 
 async def free(server: Server, key: str, account_id: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from scheduler import ids
 from scheduler.errors import NotFound, StoreError
 from scheduler.store import keys
-from scheduler.store.connection import Client
+from scheduler.store.client import Client
 from scheduler.store.failures import translated
 from scheduler.store.line import Argument
 from scheduler.store.operators.shards import Shards
@@ -149,7 +149,7 @@ class Sessions:
             account, found, epoch = await self._client.hmget(
                 prefix + keys.LINK + ids.hash_secret(link), "account", "purpose", "epoch"
             )
-            if account is None or found.decode() != purpose:
+            if account is None or found is None or found.decode() != purpose:
                 return None
             base = f"{prefix}{account.decode()}:"
             now = await self._client.hget(base + keys.HOLDER, "epoch")

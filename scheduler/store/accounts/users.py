@@ -11,7 +11,7 @@ from scheduler.emails import normal_email
 from scheduler.errors import NotFound
 from scheduler.store import keys
 from scheduler.store.accounts.reserved import reserve
-from scheduler.store.connection import Client
+from scheduler.store.client import Client
 from scheduler.store.failures import translated
 from scheduler.store.server import Script, Server
 

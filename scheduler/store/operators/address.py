@@ -8,7 +8,7 @@ from contextlib import suppress
 from scheduler.errors import StoreError
 from scheduler.settings import Settings
 from scheduler.store import keys
-from scheduler.store.connection import Client
+from scheduler.store.client import Client
 from scheduler.store.failures import translated
 
 # Said again well before it is forgotten; what a process that was killed has said goes by itself.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from scheduler import ids
 from scheduler.models import Status
 from scheduler.store import keys
-from scheduler.store.connection import Client
+from scheduler.store.client import Client
 from scheduler.store.failures import translated
 from scheduler.store.operators.unreadable import unreadable_requests, unreadable_secrets
 from scheduler.store.operators.weights import Weights
@@ -141,13 +141,13 @@ async def _emails(client: Client) -> AsyncIterator[str]:
         address = key.decode()[len(keys.email("")) :]
         if not account_id or await _is_leaving(client, account_id):
             continue
-        stored = await client.hmget(keys.account(account_id) + keys.ACCOUNT, "name", "email")
-        if stored[0] is None:
+        stored = await client.hget(keys.account(account_id) + keys.ACCOUNT, "email")
+        if stored is None:
             yield (
                 f"The e-mail address {address!r} is reserved for {account_id}, which does not"
                 " exist; creating the account again heals it"
             )
-        elif stored[1].decode() != address:
+        elif stored.decode() != address:
             yield f"The e-mail address {address!r} is reserved for {account_id}, which has another"
 
 

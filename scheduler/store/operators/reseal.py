@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any
 
 import msgspec
 
 from scheduler import ids
 from scheduler.errors import PostdateError, Unreadable
 from scheduler.store import keys
-from scheduler.store.connection import Client
+from scheduler.store.client import Client
 from scheduler.store.failures import translated
 from scheduler.store.operators.keyrings import GONE_AFTER_MS, Keyrings, Noted
 from scheduler.store.operators.shards import Shards
-from scheduler.store.routes import Cluster
 from scheduler.store.server import Script, Server
 
 _SCAN_COUNT = 500
@@ -207,13 +205,12 @@ class Resealer:
     async def _servers(self) -> object:
         """Who has what. A walk through a server that another one takes over from has gaps."""
         with translated():
-            if not isinstance(self._client, Cluster):
+            if not self._server.routed:
                 return (await self._client.info("server")).get("run_id")
-            nodes: dict[str, Any] = await self._client.execute_command(
-                "INFO", "server", target_nodes=Cluster.PRIMARIES
-            )
-            slots = await self._client.execute_command("CLUSTER SLOTS", target_nodes=Cluster.RANDOM)
-        return {name: told.get("run_id") for name, told in nodes.items()}, repr(slots)
+            nodes = await self._client.info("server", target_nodes="primaries")
+            slots = await self._client.execute_command("CLUSTER SLOTS")
+        runs = {name: told["run_id"] for name, told in nodes.items()}
+        return runs, sorted((span, told["primary"]) for span, told in slots.items())
 
 
 def _named(processes: Sequence[str]) -> str:

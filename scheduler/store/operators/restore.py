@@ -13,8 +13,8 @@ from scheduler import ids
 from scheduler.models import Outcome, Status
 from scheduler.store import keys
 from scheduler.store.claims.claims import Ack, Claims
+from scheduler.store.client import Client
 from scheduler.store.clock import StoreClock
-from scheduler.store.connection import Client
 from scheduler.store.failures import translated
 from scheduler.store.operators.shards import Shards
 from scheduler.store.server import Script, Server

@@ -12,7 +12,7 @@ from scheduler.models import Account
 from scheduler.store import keys
 from scheduler.store.accounts.accounts import Accounts
 from scheduler.store.claims.claims import Claims
-from scheduler.store.connection import Client
+from scheduler.store.client import Client
 from scheduler.store.failures import translated
 from scheduler.store.operators.activity import Activity, activity_of
 from scheduler.store.operators.shards import Shards
@@ -51,6 +51,14 @@ class Server(NamedTuple):
     saved_at_s: int
     failed: list[str]
     warnings: list[str]
+
+
+class Spent(NamedTuple):
+    """What the store's servers, all together, hold by now, less what their clients' buffers happen
+    to take, and the CPU time that they have used."""
+
+    used_bytes: int
+    cpu_s: float
 
 
 class System:
@@ -106,11 +114,26 @@ class System:
 
     async def servers(self) -> list[Server]:
         """Each server of the store, and what an operator should know of it."""
-        with translated():
-            if not isinstance(self._client, RedisCluster):
-                return [_server("", await self._client.info())]
-            nodes = await self._client.info(target_nodes=RedisCluster.PRIMARIES)
+        nodes = await self._infos()
         return [_server(name, values) for name, values in sorted(nodes.items())]
+
+    async def spent(self) -> Spent:
+        nodes = (await self._infos()).values()
+        return Spent(
+            sum(int(each["used_memory"]) - int(each["mem_clients_normal"]) for each in nodes),
+            sum(float(each["used_cpu_sys"]) + float(each["used_cpu_user"]) for each in nodes),
+        )
+
+    async def _infos(self) -> dict[str, dict[str, Any]]:
+        """What each server tells of itself, by its name; one alone has none."""
+        with translated():
+            of: object = self._client
+            if not isinstance(of, RedisCluster):
+                return {"": await self._client.info()}
+            found: dict[str, dict[str, Any]] = await self._client.info(
+                target_nodes=RedisCluster.PRIMARIES
+            )
+            return found
 
 
 def _server(name: str, info: dict[str, Any]) -> Server:

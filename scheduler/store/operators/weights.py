@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from scheduler.store import keys
-from scheduler.store.connection import Client
+from scheduler.store.client import Client
 from scheduler.store.server import Script, Server
 
 _HOUR_MS = 3_600_000

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from scheduler.store import keys
+from scheduler.store.client import Client
 from scheduler.store.clock import StoreClock
-from scheduler.store.connection import Client
 from scheduler.store.failures import translated
 from scheduler.store.server import Script, Server
 

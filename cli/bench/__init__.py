@@ -1,0 +1,1 @@
+"""`postdate bench`: what this machine carries, measured on processes of its own."""

@@ -1,0 +1,90 @@
+"""`postdate bench`: what this machine carries, in two minutes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cli.output import fail, show
+from scheduler.errors import PostdateError
+
+if TYPE_CHECKING:
+    from cli.bench.sizing import Findings
+
+
+@click.command(name="bench")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0.5, 3600),
+    default=90.0,
+    show_default=True,
+    help="How long to measure; storing what is fired comes on top.",
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(0, min_open=True),
+    default=1000.0,
+    show_default=True,
+    help="How many a second you need: accepted, and fired.",
+)
+@click.option(
+    "--directory",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    default=Path(),
+    help="On which disk; its files lie in a new directory here, and are removed."
+    " [default: the current directory]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")
+def bench_command(seconds: float, rate: float, directory: Path, as_json: bool) -> None:
+    """Measure what this machine carries, in two minutes.
+
+    Starts a store, an API and a worker of its own, as `postdate up` would, accepts and fires at
+    itself as fast as it can, in short rounds, and stops and removes all of it. It prints how many
+    schedules a second were accepted and fired, how late, what was full first, the memory of
+    a million that wait, and how many processes --rate needs. Settings in the environment count for
+    nothing here, and no store but its own is touched.
+    """
+    # A store, a lease, a limit of yours: neither we nor our children are to meet them.
+    for name in [name for name in os.environ if name.startswith("POSTDATE_")]:
+        del os.environ[name]
+    os.environ["POSTDATE_LOG_LEVEL"] = "error"  # they warn of each hold
+    from cli.log_setup import set_up_logging
+    from cli.open_files import raise_limit
+
+    set_up_logging("warning", as_json=as_json)
+    raise_limit()
+    try:
+        import uvloop
+
+        found = uvloop.run(_measure(directory, seconds, rate))
+    except PostdateError as error:
+        fail(str(error), as_json=as_json)
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        fail("Ended before it was done.", as_json=as_json)
+    from cli.bench import report
+
+    show(report.as_json(found), report.as_text(found), as_json=as_json)
+
+
+async def _measure(directory: Path, seconds: float, rate: float) -> Findings:
+    from cli.bench.rounds import ROUNDS, rounds
+    from cli.bench.sizing import findings
+    from cli.bench.stage import staged
+
+    task = asyncio.current_task()
+    assert task is not None
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    done = []
+    async with staged(directory) as stage:
+        async for each in rounds(stage, seconds):
+            done.append(each)
+            if sys.stderr.isatty():
+                click.echo(f"\rround {len(done)} of {ROUNDS}", nl=len(done) == ROUNDS, err=True)
+    return findings(done, os.cpu_count() or 1, rate)

@@ -1,0 +1,154 @@
+"""The rounds: accept, fire, be punctual, and all of that again. Short and interleaved, because a
+machine drifts: what is compared was measured within seconds of each other."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+from cli.bench.load import creating, load, stored_request
+from cli.bench.stage import Stage, Used
+from scheduler.errors import PostdateError
+
+ROUNDS = 5
+PROCESSES = ("client", "api", "store", "worker")
+_ACCEPT_SHARE, _FIRE_SHARE, _LATENESS_SHARE = 0.4, 0.3, 0.3
+_FAR_MS = 30 * 86_400_000
+_AT_ONCE = 1000
+_POLL_S = 0.02
+_LEAST, _MOST = 100, 20_000
+_PUNCTUAL_RATES = (500, 100, 20)
+# Lateness is measured at a rate that leaves the worker idle most of the time.
+_EASY = 0.2
+_TRIES = 3
+
+
+class Stretch(NamedTuple):
+    """A part of a round: what was done in it a second, the CPU time each took (us) by process, the
+    part of a core that each process had, and what all cores together did for others."""
+
+    per_second: float
+    each_us: dict[str, float]
+    busy: dict[str, float]
+    others: float
+
+
+class Lateness(NamedTuple):
+    per_second: float
+    p50_ms: float
+    p99_ms: float
+
+
+class Round(NamedTuple):
+    accept: Stretch
+    bytes_each: float
+    fire: Stretch
+    lateness: Lateness
+
+
+async def rounds(stage: Stage, seconds: float) -> AsyncIterator[Round]:
+    """Each as it is done. The first accepts and fires a little before, to warm up.
+
+    `seconds` are for all of them; storing what is to be fired comes on top. Raises PostdateError
+    if a process dies or refuses what it should do.
+    """
+    pids = stage.pids
+    each_s = seconds / ROUNDS
+    warm, _ = await _accept(stage, min(0.5, each_s))
+    count = _between(_LEAST, warm.per_second * each_s * _FIRE_SHARE, _MOST)
+    fired = await _fire(stage, _LEAST)
+    for _ in range(ROUNDS):
+        accept, bytes_each = await _accept(stage, each_s * _ACCEPT_SHARE)
+        fired = await _fire(stage, count)
+        late = await _be_punctual(stage, fired.per_second, each_s * _LATENESS_SHARE)
+        if stage.pids != pids:
+            raise PostdateError("A process of the bench died while it was measured.")
+        yield Round(accept, bytes_each, fired, late)
+
+
+async def _accept(stage: Stage, seconds: float) -> tuple[Stretch, float]:
+    """And the memory that each of them takes while it waits."""
+    due_ms = stage.store.clock.now_ms() + _FAR_MS
+    before = await stage.store.system.spent()
+    began = await stage.used()
+    loaded = await load(stage.port, creating(stage.key, due_ms), seconds)
+    ended = await stage.used()
+    after = await stage.store.system.spent()
+    grown_bytes = after.used_bytes - before.used_bytes
+    return _stretch(began, ended, loaded.accepted, loaded.took_s), grown_bytes / loaded.accepted
+
+
+async def _fire(stage: Stage, count: int) -> Stretch:
+    """A backlog: stored on hold, all due, then released. From the first arrival to the last."""
+    await stage.store.hold.begin()
+    now_ms = stage.store.clock.now_ms()
+    await _store_all(stage, [now_ms] * count)
+    stage.target.expect(count)
+    began = await stage.used()
+    await stage.store.hold.end()
+    arrivals = await stage.target.all_came()
+    await _recorded(stage)
+    ended = await stage.used()
+    took_s = (arrivals[-1].at_ns - arrivals[0].at_ns) / 1e9
+    return _stretch(began, ended, count, took_s)
+
+
+async def _be_punctual(stage: Stage, fires_per_second: float, seconds: float) -> Lateness:
+    """Evenly spread, at the highest of a few rates that is easy."""
+    rate = next((r for r in _PUNCTUAL_RATES if r <= fires_per_second * _EASY), _PUNCTUAL_RATES[-1])
+    count = max(20, int(rate * seconds))
+    ahead_ms = 300 + count
+    for _ in range(_TRIES):
+        begin_ms = stage.store.clock.now_ms() + ahead_ms
+        stage.target.expect(count)
+        await _store_all(stage, [begin_ms + n * 1000 // rate for n in range(count)])
+        in_time = stage.store.clock.now_ms() < begin_ms
+        arrivals = await stage.target.all_came()
+        await _recorded(stage)
+        if in_time:
+            late = [each.late_ms for each in arrivals]
+            p = statistics.quantiles(late, n=100, method="inclusive")
+            return Lateness(rate, p[49], p[98])
+        ahead_ms *= 3
+    raise PostdateError("This machine is too busy to be measured: it stored too slowly.")
+
+
+async def _store_all(stage: Stage, moments_ms: list[int]) -> None:
+    """Past the API, which is not what is measured by firing them."""
+    create, account_id = stage.store.schedules.create, stage.firing.account_id
+    for start in range(0, len(moments_ms), _AT_ONCE):
+        some = moments_ms[start : start + _AT_ONCE]
+        await asyncio.gather(
+            *(create(account_id, stored_request(stage.target_url, ms)) for ms in some)
+        )
+
+
+async def _recorded(stage: Stage) -> None:
+    """Returns once no outcome of what was fired is missing."""
+    while True:
+        pulse = await stage.store.overview.pulse(stage.firing.account_id)
+        if not pulse.waiting and not pulse.executing:
+            return
+        await asyncio.sleep(_POLL_S)
+
+
+def _stretch(began: Used, ended: Used, count: int, took_s: float) -> Stretch:
+    """CPU is of the whole time between the two looks, the rate of `took_s` alone."""
+    elapsed_s = ended.at_s - began.at_s
+    spent_s = {name: getattr(ended, name) - getattr(began, name) for name in PROCESSES}
+    cores = os.cpu_count() or 1
+    idle_s = ended.idle - began.idle
+    others_s = cores * elapsed_s - idle_s - sum(spent_s.values()) if ended.idle else 0.0
+    return Stretch(
+        count / took_s,
+        {name: each_s * 1e6 / count for name, each_s in spent_s.items()},
+        {name: min(1.0, each_s / took_s) for name, each_s in spent_s.items()},
+        max(0.0, others_s / elapsed_s),
+    )
+
+
+def _between(least: int, wanted: float, most: int) -> int:
+    return int(min(max(wanted, least), most))
