@@ -113,6 +113,8 @@ def _next_batch(waiting: list[Ack]) -> int:
     left = _MOST_BYTES
     for count, ack in enumerate(waiting[:_MOST_AT_ONCE]):
         left -= len(ack.invocation.request.url) + len(ack.outcome.error_message)
+        if ack.outcome.answer is not None:
+            left -= len(ack.outcome.answer.body)
         if left < 0:
             return max(1, count)
     return min(len(waiting), _MOST_AT_ONCE)

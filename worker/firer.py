@@ -71,6 +71,7 @@ class Firer:
             self.limit_s,
             settings.max_response_bytes,
             ssl_context,
+            keep_bytes=settings.keep_answer_bytes,
             opened=self._openings.opened,
             closed=self._on_closed,
         )

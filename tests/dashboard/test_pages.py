@@ -9,7 +9,7 @@ import re
 import msgspec
 import pytest
 
-from scheduler.models import Account, Outcome, Request, Status
+from scheduler.models import Account, Answer, Outcome, Request, Status
 from scheduler.store import keys
 from scheduler.store.claims.claims import Ack
 from scheduler.store.schedules.schedules import Schedules
@@ -34,13 +34,20 @@ async def schedule(
     return await dashboard.store.schedules.create(account.account_id, request)
 
 
-async def execute(dashboard: Dashboard, account: Account, status: int = 200, url: str = URL) -> str:
+async def execute(
+    dashboard: Dashboard,
+    account: Account,
+    status: int = 200,
+    url: str = URL,
+    answer: Answer | None = None,
+) -> str:
     """A schedule that was due, and was answered so."""
     schedule_id = await schedule(dashboard, account, -1000, url)
     shard = int(account.account_id.split("_")[1])
     batch = await dashboard.store.claims.claim(shard, lease_ms=15_000, most=10)
     kind = Status.COMPLETED if status == 200 else Status.FAILED
-    outcome = Outcome(kind, status, 12, "" if status == 200 else "Service Unavailable")
+    message = "" if status == 200 else "Service Unavailable"
+    outcome = Outcome(kind, status, 12, message, answer=answer)
     await dashboard.store.claims.ack(shard, [Ack(batch.invocations[0], outcome, 0)])
     return schedule_id
 

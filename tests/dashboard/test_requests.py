@@ -8,7 +8,7 @@ import re
 import httpx
 import pytest
 
-from scheduler.models import Account, Request, Status
+from scheduler.models import Account, Answer, Request, Status
 from scheduler.store import keys
 from tests.dashboard.conftest import ORIGIN, Browser, Dashboard
 from tests.dashboard.test_pages import URL, execute, schedule
@@ -319,3 +319,14 @@ async def test_a_request_that_was_never_sent_says_so(
     assert "nothing was sent" in text
     assert URL.split("?")[0] in text
     assert Request  # what was asked is shown beside it
+
+
+async def test_what_a_target_said_is_shown_as_text(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    said = Answer("text/<i>", b"<script>no</script>")
+    bad = await execute(dashboard, ada, 503, answer=said)
+    text = (await browser.get(f"/requests/{bad}")).text
+    assert "&lt;script&gt;no&lt;/script&gt;" in text
+    assert "<script>no" not in text
+    assert "text/&lt;i&gt;" in text
