@@ -52,7 +52,7 @@ def account_group() -> None:
     type=click.Choice([plan.value for plan in Plan]),
     default=Plan.FREE.value,
     show_default=True,
-    help="How many requests a second it may make of the API.",
+    help="How many requests a second it may make, and how many bytes it may store.",
 )
 @click.option(
     "--email",

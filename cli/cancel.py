@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 @click.argument("schedule_ids", metavar="ID...", nargs=-1, required=True)
 @remote_command
 def cancel_command(remote: Remote, schedule_ids: tuple[str, ...]) -> None:
-    """Cancel waiting schedules, and have their credits back."""
+    """Cancel waiting schedules, and have their credits back.
+
+    One that was attempted already is stopped: it ends as failed, and no credit comes back.
+    """
     if len(schedule_ids) > 1:
         _cancel_many(remote, schedule_ids)
         return

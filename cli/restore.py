@@ -37,8 +37,8 @@ def restore_command(
 
     To be called on hold, before `postdate resume`. A backup holds what waited at its moment, though
     it was fired since: that would go out again. --expire ends all that was due by --fired-until as
-    failed, without sending it; it is in the log, and can be replayed one by one. --fire leaves it
-    to the workers. What was cancelled, changed or created since the backup is not known to it.
+    failed, without sending it; it is in the log, and can be replayed. --fire leaves it to the
+    workers. What was cancelled, changed or created since the backup is not known to it.
     """
     if how is None:
         raise click.UsageError("Say --expire or --fire.")

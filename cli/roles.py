@@ -83,9 +83,9 @@ def worker_command(context: Context, parent_fd: int | None, quiet_store: bool) -
 
     With --processes there are several on this machine, and one that dies is started again. SIGTERM
     drains: what is in flight is finished and recorded, the rest is given back to the other
-    workers. A worker that is lost has its schedules fired by another within 25 seconds. Metrics,
-    /healthz and /readyz are at port 9464 of this machine (POSTDATE_METRICS_PORT), those of further
-    processes at the ports after it. Every other setting is an environment variable: see
+    workers. A worker that is lost has its schedules fired by another some 15 seconds later.
+    Metrics, /healthz and /readyz are at port 9464 of this machine (POSTDATE_METRICS_PORT), those of
+    further processes at the ports after it. Every other setting is an environment variable: see
     docs/settings.md.
     """
     if context.settings.processes > 1:

@@ -25,7 +25,7 @@ _COUNTS = ("retries", "attempts")
 def get_command(remote: Remote, schedule_id: str) -> None:
     """Show the schedule ID, and what became of it.
 
-    It is kept for a day after its end. What looks like a secret is masked.
+    It is kept for a day after its end, for a week if it failed. What looks like a secret is masked.
     """
     found = remote.client.get(schedule_id)
     remote.show(found, details_of(found))

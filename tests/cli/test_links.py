@@ -116,17 +116,6 @@ def test_a_public_address_is_preferred_whoever_tells_it(url: str) -> None:
     assert own["link"].startswith("https://own.example/")
 
 
-def test_every_start_prints_a_link_that_signs_in_before_the_ready_line() -> None:
-    with PostdateProcess() as up:
-        first = _printed(up)
-        assert _status(first) == 200
-        assert _status(first) == 410
-        assert up.stop() == 0
-        up.start()
-        assert _printed(up) != first
-        assert _status(_printed(up)) == 200
-
-
 def _printed(up: PostdateProcess) -> str:
     lines = up.stdout.splitlines()
     assert lines[-1] == f"Postdate is ready: {up.base_url}"
@@ -149,14 +138,21 @@ def _status(link: str) -> int:
             return error.code
 
 
-def test_the_first_account_is_not_made_again_under_another_name_or_once_it_is_gone(
+def test_every_start_prints_a_link_that_signs_in_while_there_is_the_first_account(
     url: str,
 ) -> None:
+    """Before the ready line; under whatever name that account goes by now. Once it is gone it is
+    not made again."""
     with PostdateProcess(redis_url=url) as up:
         assert up.api_key
+        first = _printed(up)
+        assert _status(first) == 200
+        assert _status(first) == 410
         postdate_json("account", "rename", "default", "mine", redis_url=url)
-        up.stop()
+        assert up.stop() == 0
         up.start()
+        assert _printed(up) != first
+        assert _status(_printed(up)) == 200
         assert 'The dashboard of "mine"' in up.stdout
         [account] = postdate_json("account", "list", redis_url=url)
         assert account["name"] == "mine"

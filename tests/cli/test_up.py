@@ -101,19 +101,6 @@ def test_a_taken_port_is_refused_in_one_sentence(
     assert not processes_of(tmp_path)
 
 
-def test_ctrl_c_stops_everything_and_the_next_start_says_no_key(up: PostdateProcess) -> None:
-    up.start()
-    key = up.api_key
-    assert up.interrupt() == 0
-    assert not processes_of(up.data_dir)
-    assert not list(up.data_dir.glob("*.sock"))
-    up.start()
-    assert not KEY.search(up.stdout)
-    keys = postdate_json("key", "list", "default", data_dir=up.data_dir)
-    assert [key.startswith(k["prefix"]) for k in keys] == [True]
-    assert up.stop() == 0
-
-
 def schedule(up: PostdateProcess, target: str, **fields: object) -> str:
     due = datetime.now(UTC).isoformat()
     body = json.dumps({"targetUrl": target, "triggerAt": due, **fields}).encode()
@@ -127,7 +114,10 @@ def logs(up: PostdateProcess, key: str) -> list[dict[str, object]]:
         return list(json.load(answer)["logs"])
 
 
-def test_ctrl_c_lets_a_request_in_flight_finish(up: PostdateProcess, receiver: Receiver) -> None:
+def test_ctrl_c_stops_everything_but_first_what_is_in_flight_finishes(
+    up: PostdateProcess, receiver: Receiver
+) -> None:
+    """And the next start, which says no key, finds all of it."""
     target = receiver.answer("/slow", held=True)
     up.start()
     key, schedule_id = up.api_key, schedule(up, target)
@@ -136,7 +126,12 @@ def test_ctrl_c_lets_a_request_in_flight_finish(up: PostdateProcess, receiver: R
     until(lambda: "draining" in up.stderr, "the drain of the worker")
     receiver.let_go()
     assert up.wait() == 0
+    assert not processes_of(up.data_dir)
+    assert not list(up.data_dir.glob("*.sock"))
     up.start()
+    assert not KEY.search(up.stdout)
+    keys = postdate_json("key", "list", "default", data_dir=up.data_dir)
+    assert [key.startswith(k["prefix"]) for k in keys] == [True]
     [entry] = logs(up, key)
     assert (entry["scheduleId"], entry["status"], entry["statusCode"]) == (
         schedule_id,
@@ -144,6 +139,7 @@ def test_ctrl_c_lets_a_request_in_flight_finish(up: PostdateProcess, receiver: R
         200,
     )
     assert len(receiver.requests) == 1
+    assert up.interrupt() == 0
 
 
 def test_a_second_ctrl_c_waits_for_nothing(up: PostdateProcess, receiver: Receiver) -> None:
@@ -222,13 +218,12 @@ def test_a_store_that_cannot_be_reached_is_one_sentence_and_nothing_falls_back(
     assert not (tmp_path / "d").exists()
 
 
-def test_what_it_writes_is_for_its_owner_alone(up: PostdateProcess) -> None:
-    up.start()
-    schedule(up, "http://127.0.0.1:9999/", targetHeaders={"Authorization": "secret"})
-    files = [path for path in up.data_dir.rglob("*") if path.is_file() or path.is_dir()]
+def test_what_it_writes_is_for_its_owner_alone(postdate_up: PostdateProcess) -> None:
+    schedule(postdate_up, "http://127.0.0.1:9999/", targetHeaders={"Authorization": "secret"})
+    files = [path for path in postdate_up.data_dir.rglob("*") if path.is_file() or path.is_dir()]
     assert any(path.suffix == ".aof" for path in files)
     assert [path for path in files if path.stat().st_mode & 0o077] == []
-    assert "Others may look" not in up.stderr
+    assert "Others may look" not in postdate_up.stderr
 
 
 def test_a_data_dir_that_others_may_look_into_is_said_once(tmp_path: Path) -> None:
@@ -240,26 +235,23 @@ def test_a_data_dir_that_others_may_look_into_is_said_once(tmp_path: Path) -> No
         assert f"chmod 700 {data_dir}" in up.stderr
 
 
-def test_what_it_finds_is_said_once_and_not_by_each_process(
+def test_with_a_url_no_valkey_is_started_and_what_it_finds_of_that_one_is_said_once(
     own_valkey: ValkeyProcess, tmp_path: Path
 ) -> None:
+    """And not by each process; what it finds of its settings as well."""
     with Redis.from_url(own_valkey.url) as client:
         client.config_set("hash-max-listpack-value", "64")
     given: dict[str, Any] = {
         "redis_url": own_valkey.url,
-        "data_dir": tmp_path,
+        "data_dir": tmp_path / "d",
         "prot": "1",
         "workers": 2,
     }
     with PostdateProcess(**given) as up:
-        assert up.stderr.count("hash-max-listpack-value is low") == 1
-        assert up.stderr.count("POSTDATE_PROT is no setting of Postdate") == 1
-
-
-def test_with_a_url_no_valkey_is_started(own_valkey: ValkeyProcess, tmp_path: Path) -> None:
-    with PostdateProcess(redis_url=own_valkey.url, data_dir=tmp_path / "d") as up:
         assert KEY.search(up.stdout)
         assert not any("valkey-server" in c for c in processes_of(tmp_path / "d").values())
+        assert up.stderr.count("hash-max-listpack-value is low") == 1
+        assert up.stderr.count("POSTDATE_PROT is no setting of Postdate") == 1
         assert up.interrupt() == 0
     assert not (tmp_path / "d").exists()
 

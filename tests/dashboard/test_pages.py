@@ -419,6 +419,13 @@ async def test_the_system_is_for_operators(dashboard: Dashboard, browser: Browse
     assert "2 of 4,096" in text
     for name in ("ada", "boss", "Valkey"):
         assert name in text
+    assert "Put on hold" not in text
+
+
+async def test_operators_see_a_hold(dashboard: Dashboard) -> None:
+    boss = await dashboard.signed_in(await dashboard.account("boss", operator=True))
+    await dashboard.store.hold.begin()
+    assert "Put on hold" in (await boss.get("/system")).text
 
 
 async def test_operators_find_accounts_and_see_what_they_did(

@@ -16,14 +16,14 @@ from tests.servers import (
 )
 
 
-def test_up_tells_of_api_and_workers() -> None:
+def test_up_tells_of_api_and_workers_and_names_no_account_no_url_and_no_id() -> None:
     first = free_ports(3)
     with (
         PostdateProcess(metrics_port=first, workers=2) as up,
         Receiver() as receiver,
         Customer(up.base_url, up.api_key) as customer,
     ):
-        created = customer.schedule(receiver.url)
+        created = customer.schedule(f"{receiver.url}/secret-path")
         cancelled = customer.schedule(receiver.url, 3600)
         customer.cancel(cancelled)
         customer.schedule(receiver.url, 100)
@@ -47,25 +47,14 @@ def test_up_tells_of_api_and_workers() -> None:
         for scraped in (wide, *workers):
             ours = {name.partition("{")[0] for name in scraped if name.startswith("postdate_")}
             assert ours <= catalogue.series()
+        customer.get(f"/no/such/{created}")
         for place in range(3):
             assert told(first + place, "/healthz")[0] == told(first + place, "/readyz")[0] == 200
-
-
-def test_nothing_that_is_told_names_an_account_a_url_or_an_id() -> None:
-    first = free_ports(2)
-    with (
-        PostdateProcess(metrics_port=first) as up,
-        Receiver() as receiver,
-        Customer(up.base_url, up.api_key) as customer,
-    ):
-        schedule_id = customer.schedule(f"{receiver.url}/secret-path")
-        customer.outcome(schedule_id)
-        customer.get(f"/no/such/{schedule_id}")
-        everything = told(first, "/metrics")[1] + told(first + 1, "/metrics")[1]
-    assert schedule_id[4:] not in everything
-    assert "secret-path" not in everything
-    assert "acc_" not in everything
-    assert receiver.url.rpartition(":")[2] not in everything
+            everything = told(first + place, "/metrics")[1]
+            port = receiver.url.rpartition(":")[2]
+            assert not [
+                each for each in (created[4:], "secret-path", "acc_", port) if each in everything
+            ]
 
 
 def test_a_store_that_is_away_makes_nobody_unhealthy() -> None:

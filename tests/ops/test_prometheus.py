@@ -29,6 +29,11 @@ class Prometheus:
 
     def __init__(self, folder: Path, ports: list[int]) -> None:
         self._url = f"http://127.0.0.1:{free_port()}"
+        rules = yaml.safe_load(RULES.read_text())
+        for group in rules["groups"]:
+            group.pop("interval", None)  # half a minute, which nobody wants to wait for here
+        judged = folder / RULES.name
+        judged.write_text(yaml.safe_dump(rules))
         config = folder / "prometheus.yml"
         job = {
             "job_name": "postdate",
@@ -38,7 +43,7 @@ class Prometheus:
             yaml.safe_dump(
                 {
                     "global": {"scrape_interval": "500ms", "evaluation_interval": "1s"},
-                    "rule_files": [str(RULES)],
+                    "rule_files": [str(judged)],
                     "scrape_configs": [job],
                 }
             )

@@ -16,7 +16,7 @@ import yaml
 from tests.metrics.catalogue import ROOT, series
 
 RULES = ROOT / "ops/prometheus/postdate.rules.yml"
-TESTS = ROOT / "ops/prometheus/postdate.tests.yml"
+TESTS = [ROOT / f"ops/prometheus/postdate.{name}.yml" for name in ("tests", "days.tests")]
 DASHBOARD = ROOT / "ops/grafana/postdate.json"
 PROMTOOL = shutil.which("promtool")
 # What no exporter of ours makes: every process has these from Prometheus' own client.
@@ -63,7 +63,8 @@ def test_every_alert_leads_to_its_runbook_and_every_runbook_has_an_alert() -> No
 
 
 def test_every_alert_is_shown_to_fire_and_to_be_silent() -> None:
-    cases = [each for test in load(TESTS)["tests"] for each in test["alert_rule_test"]]
+    tests = [test for path in TESTS for test in load(path)["tests"]]
+    cases = [each for test in tests for each in test["alert_rule_test"]]
     assert {each["alertname"] for each in cases if each["exp_alerts"]} == set(alerts())
     silent = {each["alertname"] for each in cases if not each["exp_alerts"]}
     # A slow burn is silent where a slower one fires; that alone has nobody below it.
@@ -71,7 +72,7 @@ def test_every_alert_is_shown_to_fire_and_to_be_silent() -> None:
 
 
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool, of Debian's package prometheus, is missing")
-@pytest.mark.parametrize("words", [("check", "rules", RULES), ("test", "rules", TESTS)])
+@pytest.mark.parametrize("words", [("check", "rules", RULES), ("test", "rules", *TESTS)])
 def test_promtool_is_content(words: tuple[object, ...]) -> None:
     done = subprocess.run(
         [str(PROMTOOL), *map(str, words)], capture_output=True, text=True, timeout=120, check=False

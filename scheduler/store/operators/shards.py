@@ -24,14 +24,21 @@ class Shards:
         self._wanted = wanted
         self._ask_again_at = 0.0
         self.count = 0
+        self.format = FORMAT  # no other is read
 
     async def read(self) -> int:
         """Reads the number, having written or raised it where that is due. Safe to repeat."""
         arguments = (_DEFAULT_COUNT, self._wanted or 0, FORMAT)
         count, found = await self._server.run(_RAISE_SHARDS, keys.META, arguments)
         if found != FORMAT:
+            advice = (
+                "It was written by a newer version: run that one."
+                if found > FORMAT
+                else "It is from before the first release, and cannot be migrated."
+            )
             raise StoreMisconfigured(
                 f"The store has format {found}, and this version of Postdate reads {FORMAT} only."
+                f" {advice}"
             )
         if self.count == 0 and self._wanted is not None and self._wanted < count:
             raise StoreMisconfigured(
