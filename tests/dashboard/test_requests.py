@@ -188,6 +188,16 @@ async def test_an_attempt_that_failed_opens_as_that_attempt(
         assert "Reschedule" in (await browser.client.get(html.unescape(onward))).text
 
 
+async def test_secrets_in_a_url_are_shown_nowhere(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    ended = await execute(dashboard, ada, url="https://example.com/?token=s3same")
+    for path in ("", "/requests", f"/requests/{ended}"):
+        text = (await browser.get(path)).text
+        assert ended in text
+        assert "s3same" not in text, path
+
+
 async def test_many_are_cancelled_in_one_confirmed_step(
     dashboard: Dashboard, ada: Account, browser: Browser
 ) -> None:
