@@ -55,6 +55,10 @@ COMMANDS = {
     "restore": Entry(
         "cli.restore:restore_command", "Decide about what may have been fired before a restore."
     ),
+    "reseal": Entry(
+        "cli.reseal:reseal_command",
+        "Seal all that is stored with the newest key, and forget the keys before it.",
+    ),
     "migrate": Entry(
         "cli.migrate:migrate_command", "Bring the store to the format of this version."
     ),

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import gc
 import signal
 from collections.abc import Iterator
 
 import pytest
 
+from scheduler.collector import spare_the_collector
 from tests.servers import DroppingProxy, PostdateProcess, Receiver, ValkeyProcess
 
 
 def pytest_collection_finish() -> None:
     """What has been imported and collected stays to the end: the garbage collector, which would
-    walk all of it again and again, need not look at it."""
-    gc.collect()
-    gc.freeze()
+    walk all of it again and again, need not look at it, as in a process that serves."""
+    spare_the_collector()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -96,7 +96,7 @@ def _saturated(carried: Carried, cores: int) -> str:
     share = f"{_NAMES[busiest]} had {100 * carried.busy[busiest]:.0f} % of a core"
     what = {
         "machine": f"the machine, whose {cores} cores were all in use",
-        "waiting": "none, it waited, most likely for the disk",
+        "waiting": "none, all waited for one another or the disk",
     }
     return f"saturated first: {what.get(carried.saturated, _NAMES[busiest])}; {share}"
 

@@ -7,7 +7,9 @@ key, and derive from it only the names below, which they spell `K.WAITING`. Pyth
 
 Beside the shards, each in a slot of its own:
 
-    pd:meta                   HASH    number of shards, format, the account that `up` made
+    pd:meta                   HASH    number of shards, format, the account that `up` made; each key
+                                      that something was sealed with, when a process that seals with
+                                      it was heard last, and the keys that each process has
     pd:workers                HASH    worker -> when it was heard of, and what it said
     pd:name:<name>            STRING  an account's name, reserved -> the account's id
     pd:email:<email>          STRING  an e-mail address, reserved -> the account's id

@@ -7,11 +7,13 @@ lacks one of them refuses to start instead of meeting what it cannot read.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scheduler.errors import StoreMisconfigured, Unreadable
+from scheduler.errors import StoreMisconfigured, StoreUnavailable, Unreadable
 from scheduler.store import keys
 from scheduler.store.client import Client
 from scheduler.store.failures import translated
@@ -30,6 +32,9 @@ class Secrecy:
 
     AES-256-GCM-SIV: each key seals more than anybody stores, because a nonce that should come twice
     gives nothing away but that two texts are the same.
+
+    `may_seal_until_s`: by the monotonic clock, until when the store knows for certain which key is
+    sealed with here, so that nobody has it forgotten meanwhile.
     """
 
     def __init__(self, secret_keys: Sequence[bytes] = ()) -> None:
@@ -40,16 +45,44 @@ class Secrecy:
 
             self._ciphers = {_key_id(key): AESGCMSIV(key) for key in secret_keys}
         self._first = next(iter(self._ciphers), None)
+        self.may_seal_until_s = math.inf
+
+    @property
+    def key_ids(self) -> list[str]:
+        """How the keys are called where they must not be told, in their order."""
+        return [each.hex() for each in self._ciphers]
+
+    @property
+    def head(self) -> bytes:
+        """What begins all that is sealed from now on; empty without a key."""
+        return b"" if self._first is None else _MARK + self._first
+
+    def trial(self) -> bytes:
+        """Something sealed that means nothing, for others to try their keys on."""
+        return b"" if self._first is None else self._sealed(_KNOWN)
+
+    @staticmethod
+    def key_id_of(stored: bytes) -> str:
+        """Which key sealed it; empty if it lies in clear."""
+        head = stored[len(_MARK) : len(_MARK) + _ID_BYTES]
+        return head.hex() if stored.startswith(_MARK) else ""
 
     @property
     def has_key(self) -> bool:
         return self._first is not None
 
     def seal(self, text: bytes) -> bytes:
-        """33 bytes longer than the text; without a key the text itself."""
+        """33 bytes longer than the text; without a key the text itself. Raises StoreUnavailable if
+        the store has not heard for too long which key it is."""
         if self._first is None:
             return text
+        if time.monotonic() > self.may_seal_until_s:
+            raise StoreUnavailable("The store does not know which key is sealed with; try again")
+        return self._sealed(text)
+
+    def _sealed(self, text: bytes) -> bytes:
         nonce = os.urandom(_NONCE_BYTES)
+        assert self._first is not None
         sealed: bytes = self._ciphers[self._first].encrypt(nonce, text, None)
         return b"%b%b%b%b" % (_MARK, self._first, nonce, sealed)
 
@@ -77,9 +110,13 @@ class Secrecy:
         with translated():
             if self._first is not None:
                 field = _FIELD + self._first.hex()
-                await client.hsetnx(keys.META, field, self.seal(_KNOWN))
+                await client.hsetnx(keys.META, field, self.trial())
             stored: dict[bytes, bytes] = await client.hgetall(keys.META)
-        for name, known in stored.items():
+        self.refuse_unless_it_opens_all(stored)
+
+    def refuse_unless_it_opens_all(self, noted: Mapping[bytes, bytes]) -> None:
+        """Raises StoreMisconfigured if a key is missing that the store's metadata tell of."""
+        for name, known in noted.items():
             if name.startswith(_FIELD.encode()):
                 self._refuse_unless_it_opens(name.decode().removeprefix(_FIELD), known)
 

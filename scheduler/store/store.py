@@ -27,6 +27,8 @@ from scheduler.store.operators.address import Address
 from scheduler.store.operators.census import Census
 from scheduler.store.operators.check import broken_invariants
 from scheduler.store.operators.hold import Hold
+from scheduler.store.operators.keyrings import Keyrings
+from scheduler.store.operators.reseal import Resealer
 from scheduler.store.operators.restore import Restore
 from scheduler.store.operators.rewrites import Rewrites
 from scheduler.store.operators.shards import Shards
@@ -79,6 +81,8 @@ class Store:
         self.census = Census(server, self.shards)
         self.hold = Hold(server, self.clock, self.shards)
         self.rewrites = Rewrites(client)
+        self.keyrings = Keyrings(server)
+        self.resealer = Resealer(client, server, self.shards, self.keyrings)
         self.restore = Restore(client, server, self.clock, self.shards, self.claims)
         self.system = System(client, server, self.accounts, self.claims, self.workers, self.shards)
 
@@ -94,6 +98,7 @@ class Store:
         try:
             await store.inspect()
             await store.start()
+            await store.keyrings.begin()
         except BaseException:
             await store.aclose()
             raise
@@ -132,6 +137,7 @@ class Store:
         return await broken_invariants(self.client, self.server, self.shards.count, self._kept)
 
     async def aclose(self) -> None:
+        await self.keyrings.end()
         self.server.close()
         await self.client.aclose()
 

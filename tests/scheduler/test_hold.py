@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
 from scheduler.models import Delivery, Status
 from scheduler.store import keys
 from scheduler.store.operators.restore import NOT_SENT_AGAIN
@@ -76,9 +80,12 @@ async def test_what_was_held_when_the_store_was_saved_is_due_as_before(scene: Sc
 
 async def test_nothing_is_taken_from_a_worker_that_may_be_alive(scene: Scene) -> None:
     await scene.create()
-    [held] = await scene.claim(lease_ms=1500)
+    [held] = await scene.claim()
     await scene.store.hold.begin()
     await scene.store.restore.expire(await scene.clock.now_ms(), lambda count: None)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.3):
+            await scene.store.restore.take_back()
     assert await scene.ack([held]) == [1]
     await scene.store.restore.take_back()
     await scene.assert_sound()

@@ -226,11 +226,12 @@ async def test_while_a_later_attempt_is_made_it_can_neither_be_stopped_nor_chang
     assert (await shown(scene, schedule_id)).executing
 
 
-async def test_a_cancellation_that_read_it_before_its_attempt_refunds_nothing(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("before", [0, 1])
+async def test_a_cancellation_that_read_it_before_an_attempt_tells_that_one_and_refunds_nothing(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, before: int
 ) -> None:
-    """It has read a schedule that was not attempted; by the time that it writes, it was."""
-    schedule_id = await scene.create()
+    """By the time that it writes, there was one more than it has read of."""
+    schedule_id = await retried(scene, 0, before)
     schedules, read = scene.store.schedules, []
     stored = schedules._stored
 
@@ -245,6 +246,7 @@ async def test_a_cancellation_that_read_it_before_its_attempt_refunds_nothing(
     cancelled = await schedules.cancel(scene.account_id, schedule_id)
     assert cancelled.credits == CREDITS - 1
     assert cancelled.stopped is not None
+    assert cancelled.stopped.attempts == before + 1
     await scene.assert_sound()
 
 

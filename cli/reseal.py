@@ -1,0 +1,44 @@
+"""`postdate reseal`: seals everything anew with the newest key, so that those before can go."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from cli.options import Context, command, with_store
+
+if TYPE_CHECKING:
+    from scheduler.store.operators.reseal import Resealed, Walked
+
+
+@click.command(name="reseal")
+@command()
+def reseal_command(context: Context) -> None:
+    """Seal all that is stored with the newest key, and forget the keys before it.
+
+    The newest is the first in POSTDATE_SECRET_KEY. What another key sealed, or what lies in clear,
+    is sealed anew, beside running APIs and workers; it may be interrupted and repeated. A key that
+    nothing is left of, and that no process seals with, is forgotten: then it can be dropped.
+    Exit 1 if anything is left.
+    """
+    done = with_store(context.settings, lambda store: store.resealer.reseal(_tell))
+    context.show(msgspec.to_builtins(done), "\n".join(_sentences(done)))
+    if done.held or done.unreadable or done.kept:
+        sys.exit(1)
+
+
+def _tell(walked: Walked) -> None:
+    click.echo(f"{walked.requests:,} requests sealed anew; looking once more.", err=True)
+
+
+def _sentences(done: Resealed) -> list[str]:
+    told = [f"{done.requests:,} requests and {done.secrets:,} signing secrets were sealed anew."]
+    told += [f"Key {each} is forgotten: drop it." for each in done.forgotten]
+    told += [f"Key {each} must stay: {why}." for each, why in done.kept.items()]
+    if done.held:
+        told.append(f"{done.held:,} lie in clear, because workers hold them: repeat it soon.")
+    told += [f"It cannot be read: {each}." for each in done.unreadable[:20]]
+    return told

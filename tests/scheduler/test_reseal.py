@@ -1,0 +1,322 @@
+"""`postdate reseal`: everything sealed anew with the newest key, beside whatever else is done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+import pytest
+
+from scheduler.errors import OutcomeUnknown, PostdateError, StoreMisconfigured, StoreUnavailable
+from scheduler.models import Outcome, Plan, Status
+from scheduler.settings import Settings
+from scheduler.store import Store, keys
+from scheduler.store.claims.claims import Ack
+from scheduler.store.operators import reseal as module
+from scheduler.store.operators.reseal import Walked
+from scheduler.store.secrecy import Secrecy
+from tests.cluster import ValkeyCluster
+from tests.scheduler.clocks import ServerClock
+from tests.scheduler.letters import replay
+from tests.scheduler.scene import Scene
+from tests.scheduler.test_secrecy import NEW, OLD, REQUEST, Stores, account_of, everything
+from tests.servers import DroppingProxy, ValkeyProcess, script
+
+OLD_ID, NEW_ID = (Secrecy([key]).key_ids[0] for key in (OLD, NEW))
+COMPLETED, FAILED = Outcome(Status.COMPLETED, 200, 12, ""), Outcome(Status.FAILED, 503, 30, "no")
+DUE = msgspec.structs.replace(REQUEST, trigger_at_ms=1)
+
+
+@pytest.fixture
+async def stores(valkey: ValkeyProcess) -> AsyncIterator[Stores]:
+    stores = Stores(valkey.url)
+    yield stores
+    for store in stores.opened:
+        await store.aclose()
+
+
+@pytest.fixture
+def cluster() -> Iterator[ValkeyCluster]:
+    with ValkeyCluster(2) as started:
+        yield started
+
+
+async def furnished(store: Store) -> str:
+    """An account with schedules that wait, completed, failed, were cancelled, and one that is held;
+    and with two secrets."""
+    account_id = await account_of(store)
+    await store.signing.rotate(account_id, 60_000)
+    for outcome in (COMPLETED, FAILED):
+        await store.schedules.create(account_id, DUE)
+        await ack(store, await claim(store), outcome)
+    await store.schedules.create(account_id, REQUEST)
+    await store.schedules.cancel(account_id, await store.schedules.create(account_id, REQUEST))
+    await store.schedules.create(account_id, DUE)
+    return account_id
+
+
+async def claim(store: Store) -> list[Any]:
+    return (await store.claims.claim(0, lease_ms=60_000, most=9)).invocations
+
+
+async def ack(store: Store, invocations: list[Any], outcome: Outcome = COMPLETED) -> None:
+    codes = await store.claims.ack(0, [Ack(each, outcome, 0) for each in invocations])
+    assert codes == [1] * len(invocations)
+
+
+@contextmanager
+def before_the_first_write(store: Store, act: Callable[[], Awaitable[None]]) -> Iterator[None]:
+    """Something that happens once the requests were read, and before one is replaced."""
+    write, acts = store.server.write, [act]
+
+    async def acting(sent: Any, *arguments: Any) -> Any:
+        if sent.path == "operators/reseal" and acts:
+            await acts.pop()()
+        return await write(sent, *arguments)
+
+    with patch.object(store.server, "write", acting):
+        yield
+
+
+async def sealed_by(store: Store, key_id: str) -> int:
+    """How many requests this key has sealed."""
+    head, count = b"\xc1" + bytes.fromhex(key_id), 0
+    async for name in store.client.scan_iter(match=keys.schedule_pattern()):
+        count += (await store.client.hget(name, "r") or b"").startswith(head)
+    return count
+
+
+async def test_an_old_key_can_be_dropped(stores: Stores) -> None:
+    before = await stores.open(OLD)
+    account_id = await furnished(before)
+    held = await claim(before)
+    secrets = await before.signing.secrets(account_id)
+    await before.aclose()
+    store = await stores.open(NEW, OLD)
+    done = await store.resealer.reseal()
+    assert (done.requests, done.secrets, done.held, done.unreadable) == (5, 2, 0, [])
+    assert (done.forgotten, done.kept) == ([OLD_ID], {})
+    assert await store.check() == []
+    after = await stores.open(NEW)
+    assert await after.signing.secrets(account_id) == secrets
+    await ack(after, held)
+    assert [each.request for each in (await after.schedules.page(account_id)).schedules] == [
+        REQUEST
+    ]
+    assert await after.check() == []
+    again = await after.resealer.reseal()
+    assert (again.requests, again.secrets, again.forgotten, again.kept) == (0, 0, [], {})
+    with pytest.raises(StoreMisconfigured):
+        await stores.open(OLD)
+
+
+async def test_what_lay_in_clear_weighs_more_and_what_is_held_is_waited_for(stores: Stores) -> None:
+    clear = await stores.open()
+    account_id = await furnished(clear)
+    held = await claim(clear)
+    await clear.aclose()
+    store = await stores.open(NEW)
+    met: list[Walked] = []
+    sealing = asyncio.create_task(store.resealer.reseal(met.append))
+    while not met:
+        await asyncio.sleep(0.01)
+    assert met[0].held == 1
+    assert await store.check() == []
+    await ack(store, held)
+    done = await sealing
+    assert (done.requests, done.secrets, done.held) == (5, 2, 0)
+    for hidden in (b"hush", b"DE12", b"whsec_"):
+        assert hidden not in await everything(store)
+    assert await store.check() == []
+    assert (await store.accounts.get(account_id)).spent == 4
+
+
+@pytest.mark.parametrize("what", ["change", "cancel", "end", "replay"])
+async def test_whoever_races_it_loses_nothing(stores: Stores, what: str) -> None:
+    before = await stores.open(OLD)
+    account_id = await account_of(before)
+    one = await before.schedules.create(account_id, DUE)
+    if what == "replay":
+        await ack(before, await claim(before), FAILED)
+    await before.aclose()
+    store, other = await stores.open(NEW, OLD), await stores.open(NEW, OLD)
+    changed = msgspec.structs.replace(DUE, body=b'{"iban":"DE99, and longer"}')
+
+    async def act() -> None:
+        if what == "change":
+            await other.schedules.change(account_id, one, lambda _: changed)
+        elif what == "cancel":
+            await other.schedules.cancel(account_id, one)
+        elif what == "end":
+            await ack(other, await claim(other))
+        else:
+            done = await replay(Scene(other, ServerClock(other), account_id), [one])
+            assert done.each[0].schedule_id is not None
+
+    with before_the_first_write(store, act):
+        done = await store.resealer.reseal()
+    found = await store.schedules.get(account_id, one)
+    statuses = {"change": "scheduled", "cancel": "cancelled", "end": "completed"}
+    assert found.status == statuses.get(what, "failed")
+    wanted = changed if what == "change" else DUE
+    assert found.request.url == wanted.url
+    assert what == "cancel" or found.request.body == wanted.body
+    assert done.forgotten == [OLD_ID]
+    assert await sealed_by(store, OLD_ID) == 0
+    assert await store.check() == []
+
+
+async def test_it_goes_on_where_it_was_interrupted(stores: Stores) -> None:
+    before = await stores.open(OLD)
+    account_id = await account_of(before)
+    for _ in range(8):
+        await before.schedules.create(account_id, REQUEST)
+    await before.aclose()
+    dying = await stores.open(NEW, OLD)
+    write, left = dying.server.write, [None, None, OutcomeUnknown("gone")]
+
+    async def breaking(*arguments: Any) -> Any:
+        if error := left.pop(0):
+            raise error
+        return await write(*arguments)
+
+    with (
+        patch.object(module, "_BYTES_AT_ONCE", 1),
+        patch.object(dying.server, "repeated", lambda call: call()),
+        patch.object(dying.server, "write", breaking),
+        pytest.raises(OutcomeUnknown),
+    ):
+        await dying.resealer.reseal()
+    assert await dying.check() == []
+    assert OLD_ID in (await dying.keyrings.read()).keys
+    await dying.aclose()
+    store = await stores.open(NEW, OLD)
+    done = await store.resealer.reseal()
+    assert (done.requests, done.forgotten) == (6, [OLD_ID])
+    assert await store.check() == []
+
+
+@pytest.mark.parametrize("name", ["reseal", "reseal_secrets", "forget_key", "keyring", "unsealed"])
+async def test_a_reply_may_get_lost(stores: Stores, proxy: DroppingProxy, name: str) -> None:
+    # The scripts are known from here on.
+    await furnished(await stores.open(OLD))
+    await stores.opened.pop().aclose()
+    warm = await stores.open(NEW, OLD)
+    await warm.resealer.reseal()
+    await stores.opened.pop().aclose()
+    newest = b"3" * 32
+    store = await Stores(proxy.url).open(newest, NEW)
+    proxy.drop_reply(script(f"operators/{name}"), times=2)
+    done = await store.resealer.reseal()
+    assert proxy.dropped == 2
+    assert (done.requests, done.secrets, done.forgotten) == (5, 2, [NEW_ID])
+    assert await store.check() == []
+    await store.aclose()
+
+
+async def test_a_key_that_somebody_seals_with_is_not_forgotten(stores: Stores) -> None:
+    sealing = await stores.open(OLD, NEW)
+    await account_of(sealing)
+    store = await stores.open(NEW, OLD)
+    done = await store.resealer.reseal()
+    assert (done.secrets, done.forgotten) == (1, [])
+    assert "processes seal with it" in done.kept[OLD_ID]
+    # One that came and went while others looked has sealed something where nobody looks again.
+    await sealing.aclose()
+    noted = await store.keyrings.read()
+    await (await stores.open(OLD, NEW)).aclose()
+    assert not await store.keyrings.forget(OLD_ID, noted.keys[OLD_ID])
+    assert (await store.resealer.reseal()).forgotten == [OLD_ID]
+
+
+async def test_nothing_is_sealed_that_a_running_process_cannot_read(stores: Stores) -> None:
+    for secret_keys in ((), (OLD,)):
+        for each in stores.opened:
+            await each.aclose()
+        reading = await stores.open(*secret_keys)
+        if secret_keys:
+            await reading.schedules.create(await account_of(reading), REQUEST)
+        store = await stores.open(NEW, OLD)
+        with pytest.raises(PostdateError, match=f"could not read what key {NEW_ID} seals"):
+            await store.resealer.reseal()
+        assert await sealed_by(store, NEW_ID) == 0
+        await store.aclose()
+        await reading.client.hdel(keys.META, f"key:{NEW_ID}", f"sealed:{NEW_ID}")
+
+
+async def test_a_process_that_was_silent_for_long_seals_nothing_before_it_is_heard(
+    stores: Stores,
+) -> None:
+    frozen = await stores.open(OLD, NEW)
+    account_id = await account_of(frozen)
+    store = await stores.open(NEW, OLD)
+    meta: dict[bytes, bytes] = await store.client.hgetall(keys.META)
+    for name, said in meta.items():
+        if name.startswith(b"ring:") and said.endswith(f"{OLD_ID},{NEW_ID}".encode()):
+            await store.client.hset(keys.META, name, b"%d %b" % (1, said.split(b" ")[1]))
+    frozen.server.secrecy.may_seal_until_s = 0.0
+    assert (await store.resealer.reseal()).forgotten == [OLD_ID]
+    with pytest.raises(StoreUnavailable):
+        await frozen.schedules.create(account_id, REQUEST)
+    await frozen.keyrings.read()
+    await frozen.schedules.create(account_id, REQUEST)
+    with pytest.raises(StoreMisconfigured):
+        await stores.open(NEW)
+
+
+async def test_what_cannot_be_read_is_told_and_left_and_so_is_its_key(stores: Stores) -> None:
+    before = await stores.open(OLD)
+    account_id = await account_of(before)
+    schedule_id = await before.schedules.create(account_id, REQUEST)
+    key = keys.schedule(account_id, schedule_id)
+    stored = await before.client.hget(key, "r")
+    assert stored is not None
+    await before.client.hset(key, "r", stored[:-1] + bytes([stored[-1] ^ 1]))
+    await before.aclose()
+    store = await stores.open(NEW, OLD)
+    done = await store.resealer.reseal()
+    assert done.kept == {OLD_ID: "it sealed 1 that are left"}
+    assert len(done.unreadable) == 1
+    assert schedule_id in done.unreadable[0]
+
+
+async def test_without_a_key_there_is_nothing_to_seal_with(stores: Stores) -> None:
+    with pytest.raises(PostdateError, match="no POSTDATE_SECRET_KEY"):
+        await (await stores.open()).resealer.reseal()
+
+
+async def test_a_walk_over_a_store_that_was_changed_over_forgets_nothing(stores: Stores) -> None:
+    before = await stores.open(OLD)
+    await furnished(before)
+    await before.aclose()
+    store = await stores.open(NEW, OLD)
+    runs = iter(range(99))
+
+    async def another() -> int:
+        return next(runs)
+
+    with patch.object(store.resealer, "_servers", another), patch.object(module, "_MOST_WALKS", 2):
+        done = await store.resealer.reseal()
+    assert done.kept == {OLD_ID: "the store was restarted or changed over meanwhile"}
+
+
+async def test_it_walks_through_every_node_of_a_cluster(cluster: ValkeyCluster) -> None:
+    def at(*secret_keys: bytes) -> Settings:
+        return Settings(redis_url=cluster.url, shards=8, secret_key=secret_keys)
+
+    before = await Store.open(at(OLD))
+    for number in range(8):
+        account = await before.accounts.create(f"a{number}", credits=9, plan=Plan.FREE)
+        await before.schedules.create(account.account_id, REQUEST)
+    await before.aclose()
+    store = await Store.open(at(NEW, OLD))
+    done = await store.resealer.reseal()
+    assert (done.requests, done.secrets, done.forgotten) == (8, 8, [OLD_ID])
+    await store.aclose()
+    after = await Store.open(at(NEW))
+    assert await after.check() == []
+    await after.aclose()
