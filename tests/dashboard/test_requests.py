@@ -11,7 +11,7 @@ import pytest
 from scheduler.models import Account, Answer, Request, Status
 from scheduler.store import keys
 from tests.dashboard.conftest import ORIGIN, Browser, Dashboard
-from tests.dashboard.test_pages import URL, execute, schedule
+from tests.dashboard.test_pages import URL, execute, fail_an_attempt, schedule
 from tests.servers import in_days
 
 PANEL = {"hx-request": "true", "hx-boosted": "true", "hx-target": "panel"}
@@ -165,6 +165,37 @@ async def test_an_entry_of_the_log_is_shown_when_its_schedule_is_no_longer_kept(
     assert (await bob.client.get(html.unescape(address))).status_code == 404
     for at in ("", "x", "0", "9" * 15, "9" * 40):
         assert (await browser.get(f"/requests/{ended}", at=at)).status_code == 404
+
+
+async def test_an_attempt_that_failed_opens_as_that_attempt(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    retried = await schedule(dashboard, ada, -1000, retries=2)
+    await fail_an_attempt(dashboard, ada)
+    addresses = []
+    for path in ("", "/requests"):
+        text = (await browser.get(path)).text
+        addresses += re.findall(rf'href="([^"]+{retried}[^"]*attempt=1[^"]*)"', text)
+    assert len(addresses) == 2
+    for address in map(html.unescape, addresses):
+        panel = await browser.client.get(address, headers=PANEL)
+        assert "<dt>Attempt</dt><dd>1</dd>" in panel.text
+        assert "Service Unavailable" in panel.text
+        assert "no longer kept" not in panel.text
+        assert "attempt=1" in panel.headers["hx-push-url"]
+        assert f'data-schedule="{retried}-1"' in panel.text, "its row is the one that is marked"
+        [onward] = re.findall(r'<a href="([^"]+)"[^>]*>The request, and how', panel.text)
+        assert "Reschedule" in (await browser.client.get(html.unescape(onward))).text
+
+
+async def test_secrets_in_a_url_are_shown_nowhere(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    ended = await execute(dashboard, ada, url="https://example.com/?token=s3same")
+    for path in ("", "/requests", f"/requests/{ended}"):
+        text = (await browser.get(path)).text
+        assert ended in text
+        assert "s3same" not in text, path
 
 
 async def test_many_are_cancelled_in_one_confirmed_step(
