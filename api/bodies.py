@@ -77,6 +77,8 @@ ScheduleBody = msgspec.defstruct(
         ("statusCode", int | None),
         ("responseTimeMs", int | None),
         ("errorMessage", str | None),
+        ("responseBody", str | None),
+        ("responseContentType", str | None),
         ("attempts", int),
         ("nextAttemptAt", Moment | None),
         ("replayOf", ScheduleId | None),
@@ -88,7 +90,8 @@ ScheduleBody.__doc__ = (
     "A schedule as it was asked for, and how it stands. What is known of its outcome is null until "
     "it has been executed, or an attempt has failed that is made again: then it is that attempt's, "
     "and nextAttemptAt says when the next one is. replayOf is what it is a replay of, replayedAs "
-    "its own last replay."
+    "its own last replay. responseBody is how the target's answer began, if it failed with a body: "
+    "what is not UTF-8 is replaced."
 )
 
 
@@ -98,6 +101,7 @@ def schedule_body(schedule: Schedule) -> msgspec.Struct:
     outcome, at_ms = schedule.outcome, schedule.ended_at_ms
     if retry is not None:
         outcome, at_ms = retry.outcome, retry.failed_at_ms
+    answer = outcome.answer if outcome else None
     return ScheduleBody(
         scheduleId=schedule.schedule_id,
         invocationId=invocation_id(schedule.schedule_id),
@@ -108,6 +112,8 @@ def schedule_body(schedule: Schedule) -> msgspec.Struct:
         statusCode=outcome.status_code if outcome else None,
         responseTimeMs=outcome.response_time_ms if outcome else None,
         errorMessage=outcome.error_message if outcome else None,
+        responseBody=answer.text if answer else None,
+        responseContentType=answer.content_type if answer else None,
         attempts=schedule.attempts,
         nextAttemptAt=moment(retry.due_at_ms) if retry else None,
         replayOf=request.replay_of,

@@ -66,10 +66,17 @@ def details_of(schedule: Schedule) -> str:
     told = as_api(schedule)
     assert isinstance(told, dict)
     return "\n".join(
-        f"{name:16} {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        f"{name:16} {_shown(name, value)}"
         for name, value in told.items()
         if value not in (None, {}, "") and not (value == 0 and name in _COUNTS)
     )
+
+
+def _shown(name: str, value: object) -> str:
+    """What a target wrote must not speak to the terminal: all that is not printable is escaped."""
+    if isinstance(value, str) and (name != "responseBody" or value.isprintable()):
+        return value
+    return json.dumps(value, ensure_ascii=name == "responseBody")
 
 
 def _line(schedule: Schedule) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import getincrementaldecoder
 from enum import StrEnum
 
 import msgspec
@@ -113,10 +114,24 @@ class Schedule(msgspec.Struct, frozen=True):
         return self.retry.due_at_ms if self.retry else self.request.trigger_at_ms
 
 
+class Answer(msgspec.Struct, frozen=True):
+    """The first bytes of what a target answered, and the content type that it gave ("": none)."""
+
+    content_type: str
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        """Replacement characters stand for what is not UTF-8; a character that was cut off at the
+        end is left out."""
+        return getincrementaldecoder("utf-8")("replace").decode(self.body)
+
+
 class Outcome(msgspec.Struct, frozen=True):
     """How an execution ended. `status_code` is 0 and `error_message` says why if no answer came.
 
     `retry_after` is when the target wants to be asked again, in its own words; it is not stored.
+    `answer` is what it said, if it failed with a body; not stored of an attempt that is made again.
     """
 
     status: Status
@@ -124,6 +139,7 @@ class Outcome(msgspec.Struct, frozen=True):
     response_time_ms: int
     error_message: str
     retry_after: str = ""
+    answer: Answer | None = None
 
 
 class Retry(msgspec.Struct, frozen=True):

@@ -69,6 +69,7 @@ class Settings(msgspec.Struct, frozen=True):
     lease_ms: int = 15_000
     claim_ahead_ms: int = 25
     max_response_bytes: int = 64 * 1024
+    keep_answer_bytes: int = 1024
     max_body_bytes: int = 256 * 1024
     max_batch_bytes: int = 16 * 1024 * 1024
     bodies_bytes: int = 64 * 1024 * 1024
@@ -284,6 +285,7 @@ _READERS: dict[str, Callable[[str], object]] = {
     "lease_ms": _whole(300, 3_600_000),
     "claim_ahead_ms": _whole(0, 1000),
     "max_response_bytes": _whole(0),
+    "keep_answer_bytes": _whole(0, 16 * 1024),
     "max_body_bytes": _whole(1),
     "max_batch_bytes": _whole(1),
     "bodies_bytes": _whole(1),

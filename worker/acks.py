@@ -12,6 +12,7 @@ from scheduler.store import Store
 from scheduler.store.claims.recorded import Ack
 from worker.holdings import Holdings
 from worker.leases import Touch
+from worker.subject import subject
 from worker.upkeep import Backoff
 
 _COLLECT_S = 0.005
@@ -93,8 +94,8 @@ class Acks:
             for ack in batch:
                 await self._send(shard, [ack])
             return
-        schedule = batch[0].invocation.schedule_id
-        _log.error("an outcome cannot be recorded", schedule=schedule, error=str(error))
+        about = subject(batch[0].invocation)
+        _log.error("an outcome cannot be recorded", **about, error=str(error))
         self._settle(batch, [0])
 
     def _settle(self, batch: list[Ack], codes: list[int]) -> None:
@@ -103,7 +104,7 @@ class Acks:
             if code == _RECORDED_ELSEWHERE:
                 _log.warning(
                     "lease was lost; another worker records the outcome",
-                    schedule=ack.invocation.schedule_id,
+                    **subject(ack.invocation),
                 )
         self._acked()
 
@@ -113,6 +114,8 @@ def _next_batch(waiting: list[Ack]) -> int:
     left = _MOST_BYTES
     for count, ack in enumerate(waiting[:_MOST_AT_ONCE]):
         left -= len(ack.invocation.request.url) + len(ack.outcome.error_message)
+        if ack.outcome.answer is not None:
+            left -= len(ack.outcome.answer.body)
         if left < 0:
             return max(1, count)
     return min(len(waiting), _MOST_AT_ONCE)

@@ -61,14 +61,15 @@ class Fire(msgspec.Struct, eq=False):
     def answered(self, wire: Wire, status_code: int, reason: str, reusable: bool) -> None:
         """From the wire: the whole answer is here. The wire goes back before `done` fires anew."""
         self.wire = None
-        retry_after = wire.retry_after
+        retry_after, said = wire.retry_after, wire.answer
         try:
             # At most once needs fresh connections: keeping its old ones would only pile them up.
             if reusable and self.invocation.request.delivery is not AT_MOST_ONCE:
                 self.firer.free(wire)
             else:
                 wire.abort()
-            self.firer.end(self, answered(status_code, reason, self.elapsed_ms(), retry_after))
+            took_ms = self.elapsed_ms()
+            self.firer.end(self, answered(status_code, reason, took_ms, retry_after, said))
         except Exception:
             self.firer.fail_internally(self)
 

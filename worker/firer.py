@@ -25,6 +25,7 @@ from worker.pool import Pool
 from worker.race import ConnectFailed, OutOfSockets
 from worker.request import render
 from worker.resolver import SystemResolver
+from worker.subject import subject
 from worker.wire import Wire
 
 Unsure = Callable[[Invocation], None]
@@ -71,6 +72,7 @@ class Firer:
             self.limit_s,
             settings.max_response_bytes,
             ssl_context,
+            keep_bytes=settings.keep_answer_bytes,
             opened=self._openings.opened,
             closed=self._on_closed,
         )
@@ -104,7 +106,7 @@ class Firer:
         except ValueError:  # it passed at POST, under rules that have changed since
             _report(done, invocation, failed(Failure.BAD_REQUEST))
         except Exception:
-            _log.exception("Internal error", schedule=invocation.schedule_id)
+            _log.exception("Internal error", **subject(invocation))
             _report(done, invocation, failed(Failure.INTERNAL))
         else:
             fire = Fire(self, invocation, target, done, now_s, now_s + self.limit_s)
@@ -188,7 +190,7 @@ class Firer:
 
     def fail_internally(self, fire: Fire) -> None:
         """An exception that nobody foresaw, being handled right now: it ends this one fire."""
-        _log.exception("Internal error", schedule=fire.invocation.schedule_id)
+        _log.exception("Internal error", **subject(fire.invocation))
         self._let_go(fire)
         self.end(fire, failed(Failure.INTERNAL, fire.elapsed_ms()))
 
@@ -365,4 +367,4 @@ def _report(
     try:
         done(invocation, outcome, sent_at_s)
     except Exception:
-        _log.exception("Internal error", schedule=invocation.schedule_id)
+        _log.exception("Internal error", **subject(invocation))

@@ -14,6 +14,7 @@ from scheduler.errors import StoreError
 from scheduler.models import Invocation
 from scheduler.store import Store
 from worker.holdings import Holdings
+from worker.subject import subject
 
 _MOST_AT_ONCE = 500
 _log = structlog.get_logger(__name__)
@@ -99,7 +100,7 @@ class Leases:
         for each in lost:
             # Acked since the list was made, or taken over by another worker; then its outcome
             # will not be recorded twice, because the ack compares tokens.
-            _log.debug("lease not prolonged", schedule=each.schedule_id)
+            _log.debug("lease not prolonged", **subject(each))
         return lost
 
     async def note_attempt(self, invocation: Invocation) -> None:

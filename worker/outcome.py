@@ -9,7 +9,7 @@ import socket
 import ssl
 from enum import StrEnum
 
-from scheduler.models import Delivery, Invocation, Outcome, Status
+from scheduler.models import Answer, Delivery, Invocation, Outcome, Status
 
 MAX_MESSAGE_CHARACTERS = 200
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
@@ -40,13 +40,17 @@ class Failure(StrEnum):
 
 
 def answered(
-    status_code: int, reason: str, response_time_ms: int, retry_after: str = ""
+    status_code: int,
+    reason: str,
+    response_time_ms: int,
+    retry_after: str = "",
+    answer: Answer | None = None,
 ) -> Outcome:
     """The outcome of a whole answer: 2xx completed, anything else failed with its status text."""
     if 200 <= status_code < 300:
         return Outcome(Status.COMPLETED, status_code, response_time_ms, "")
     text = _status_text(status_code, reason)
-    return Outcome(Status.FAILED, status_code, response_time_ms, text, retry_after)
+    return Outcome(Status.FAILED, status_code, response_time_ms, text, retry_after, answer)
 
 
 def failed(failure: Failure, response_time_ms: int = 0) -> Outcome:

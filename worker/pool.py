@@ -51,8 +51,8 @@ class _CountedWire(Wire):
 
     __slots__ = ("_pool",)
 
-    def __init__(self, pool: Pool, route: Route, max_body_bytes: int) -> None:
-        super().__init__(route, max_body_bytes, pool.ration, pool.forget)
+    def __init__(self, pool: Pool, route: Route, max_body_bytes: int, keep_bytes: int) -> None:
+        super().__init__(route, max_body_bytes, pool.ration, pool.forget, keep_bytes)
         self._pool = pool
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -80,12 +80,14 @@ class Pool:
         max_body_bytes: int,
         ssl_context: ssl.SSLContext | None = None,
         *,
+        keep_bytes: int = 0,
         opened: Callable[[Origin], None],
         closed: Callable[[Origin], None],
     ) -> None:
         self._loop = loop
         self._limit_s = limit_s
         self._max_body_bytes = max_body_bytes
+        self._keep_bytes = keep_bytes
         self.ration = Ration(loop)
         self._handshakes = Handshakes(loop)
         self._ssl_context = ssl_context
@@ -218,7 +220,7 @@ class Pool:
             raise OutOfSockets from error
 
     async def _open(self, route: Route, account_id: str) -> Wire:
-        wire = _CountedWire(self, route, self._max_body_bytes)
+        wire = _CountedWire(self, route, self._max_body_bytes, self._keep_bytes)
         is_tls = route.origin.scheme == "https"
         self._sockets += 1
         try:

@@ -1,7 +1,7 @@
 """The wire: one connection to a target, one HTTP/1.1 exchange at a time.
 
-Less than a client, on purpose: the answer's body is counted by the parser and dropped. Callbacks
-only; nothing here creates a task or a future.
+Less than a client, on purpose: the answer's body is counted by the parser and dropped, but for the
+beginning of one that failed. Callbacks only; nothing here creates a task or a future.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import NamedTuple, Protocol
 import httptools
 import structlog
 
+from scheduler.models import Answer
 from scheduler.targets import Origin
+from worker.answer import answer_of, most_raw_bytes
 from worker.head import ASKING, MAX_HEAD_BYTES, SMALL_BYTES, retry_after, weigh
 from worker.outcome import Failure
 from worker.ration import Ration
@@ -60,7 +62,8 @@ class Wire(asyncio.Protocol):
 
     `exchanges` counts those that were started here; `idle_since_s` belongs to the pool, and
     `on_idle_close` is called when the connection ends, or says something, between exchanges.
-    `retry_after` is what a 429 or 503 said so, until the next exchange.
+    `retry_after` is what a 429 or 503 said so, `answer` what is kept of one that failed, both until
+    the next exchange.
     """
 
     __slots__ = (
@@ -77,18 +80,22 @@ class Wire(asyncio.Protocol):
         "_interims",
         "_is_clear",
         "_keep_alive",
+        "_keep_bytes",
         "_known",
         "_known_reason",
         "_known_status",
         "_max_body_bytes",
+        "_most_raw_bytes",
         "_parser",
         "_paused",
         "_pieces",
         "_ration",
+        "_raw",
         "_reason",
         "_rest",
         "_status",
         "_transport",
+        "answer",
         "exchanges",
         "idle_since_s",
         "on_idle_close",
@@ -110,7 +117,10 @@ class Wire(asyncio.Protocol):
     _extra: bool
     _done: bool
     _is_clear: bool  # nothing of an answer has come
+    _raw: bytearray | None  # what has come of an answer that failed, up to a bound
+    _most_raw_bytes: int
     retry_after: str
+    answer: Answer | None
 
     def __init__(
         self,
@@ -118,12 +128,14 @@ class Wire(asyncio.Protocol):
         max_body_bytes: int,
         ration: Ration,
         on_idle_close: Callable[[Wire], None],
+        keep_bytes: int = 0,
     ) -> None:
         self.route = route
         self.exchanges = 0
         self.idle_since_s = 0.0
         self.on_idle_close = on_idle_close
         self._max_body_bytes = max_body_bytes
+        self._keep_bytes = keep_bytes
         self._ration = ration
         self._exchange: Exchange | None = None
         self._transport: asyncio.Transport  # from connection_made on, and nobody calls before
@@ -276,15 +288,23 @@ class Wire(asyncio.Protocol):
             and (not self._head_only or data.endswith(b"\r\n\r\n"))
         )
         reason = self._reason.decode("latin-1")
-        if self._status in ASKING:
-            if not self._heard:
-                self.retry_after = retry_after(data, self._interims)
-        elif reusable and not self._heard and not self._head_only:
+        says_no_more = 200 <= self._status < 300 or not self._leaves_something(data)
+        if says_no_more and reusable and not self._heard and not self._head_only:
             self._known, self._known_status, self._known_reason = data, self._status, reason
         if self._head_only:
             self._parser = httptools.HttpResponseParser(self)  # this one now expects a body
         if exchange is not None:
             exchange.answered(self, self._status, reason, reusable)
+
+    def _leaves_something(self, data: bytes) -> bool:
+        """Whether there is more to an answer that failed than its status: then it is read each
+        time, however well known."""
+        asks = self._status in ASKING
+        if asks and not self._heard:
+            self.retry_after = retry_after(data, self._interims)
+        if self._keep_bytes and not self._head_only:
+            self.answer = answer_of(self._raw or data, self._interims, self._keep_bytes)
+        return asks or self.answer is not None
 
     def _weigh(self, data: bytes) -> None:
         """Hold an answer that is not both whole and small to its caps, in bytes as they came.
@@ -303,6 +323,8 @@ class Wire(asyncio.Protocol):
         else:
             self._body_bytes += len(data)
             self._body_lines += data.count(b"\n")
+            if self._raw is not None:
+                self._raw += data[: self._most_raw_bytes - len(self._raw)]
         if self._done:
             self._finish(data)
         elif self._body_bytes > self._max_body_bytes or self._body_lines > MAX_LINES:
@@ -333,6 +355,9 @@ class Wire(asyncio.Protocol):
         if self._status in ASKING:
             self.retry_after = retry_after(received, self._interims)
         self._body_bytes = len(received) - head.end
+        if self._keep_bytes and not 200 <= self._status < 300:
+            self._most_raw_bytes = head.end + most_raw_bytes(self._keep_bytes)
+            self._raw = received[: self._most_raw_bytes]
         self._head = None
         return True
 
@@ -370,6 +395,8 @@ class Wire(asyncio.Protocol):
     def _clear_answer(self) -> None:
         self._is_clear = True
         self.retry_after = ""
+        self.answer = None
+        self._raw = None
         self._status = 0
         self._reason = b""
         self._head = bytearray()

@@ -26,6 +26,8 @@ _SCHEDULE = {
     "statusCode": 200,
     "responseTimeMs": 41,
     "errorMessage": "",
+    "responseBody": None,
+    "responseContentType": None,
     "replayOf": None,
     "replayedAs": None,
 }

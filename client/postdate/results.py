@@ -58,6 +58,8 @@ class Schedule:
     From `executed_at` to `error_message` the fields are None until it was executed, and if it was
     cancelled. `status_code` is 0 if no answer came; `error_message` then says why. Between two
     attempts they are those of the last one, and `next_attempt_at` is when the next one is.
+    `response_body` is how the target's answer began, if it failed with a body, and
+    `response_content_type` what the target called it, "" if nothing.
     """
 
     schedule_id: str
@@ -83,6 +85,8 @@ class Schedule:
     next_attempt_at: datetime | None = None
     replay_of: str | None = None
     replayed_as: str | None = None
+    response_body: str | None = None
+    response_content_type: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import re
 import msgspec
 import pytest
 
-from scheduler.models import Account, Outcome, Request, Status
+from scheduler.models import Account, Answer, Outcome, Request, Status
 from scheduler.store import keys
 from scheduler.store.claims.claims import Ack
 from scheduler.store.schedules.schedules import Schedules
@@ -27,22 +27,43 @@ def tiles_of(text: str) -> dict[str, str]:
 
 
 async def schedule(
-    dashboard: Dashboard, account: Account, due_in_ms: int = 3_600_000, url: str = URL
+    dashboard: Dashboard,
+    account: Account,
+    due_in_ms: int = 3_600_000,
+    url: str = URL,
+    retries: int = 0,
 ) -> str:
     due_ms = dashboard.store.clock.now_ms() + due_in_ms
-    request = Request(due_ms, "POST", url, {"Authorization": "Bearer s3cret"}, b'{"n":1.50}')
+    headers = {"Authorization": "Bearer s3cret"}
+    request = Request(due_ms, "POST", url, headers, b'{"n":1.50}', retries=retries)
     return await dashboard.store.schedules.create(account.account_id, request)
 
 
-async def execute(dashboard: Dashboard, account: Account, status: int = 200, url: str = URL) -> str:
+async def execute(
+    dashboard: Dashboard,
+    account: Account,
+    status: int = 200,
+    url: str = URL,
+    answer: Answer | None = None,
+) -> str:
     """A schedule that was due, and was answered so."""
     schedule_id = await schedule(dashboard, account, -1000, url)
     shard = int(account.account_id.split("_")[1])
     batch = await dashboard.store.claims.claim(shard, lease_ms=15_000, most=10)
     kind = Status.COMPLETED if status == 200 else Status.FAILED
-    outcome = Outcome(kind, status, 12, "" if status == 200 else "Service Unavailable")
+    message = "" if status == 200 else "Service Unavailable"
+    outcome = Outcome(kind, status, 12, message, answer=answer)
     await dashboard.store.claims.ack(shard, [Ack(batch.invocations[0], outcome, 0)])
     return schedule_id
+
+
+async def fail_an_attempt(dashboard: Dashboard, account: Account) -> None:
+    """What is due was answered 503, and is to be tried again in an hour."""
+    shard = int(account.account_id.split("_")[1])
+    batch = await dashboard.store.claims.claim(shard, lease_ms=15_000, most=10)
+    outcome = Outcome(Status.FAILED, 503, 12, "Service Unavailable")
+    again_ms = dashboard.store.clock.now_ms() + 3_600_000
+    await dashboard.store.claims.ack(shard, [Ack(batch.invocations[0], outcome, 0, again_ms)])
 
 
 async def test_every_answer_is_kept_nowhere_and_framed_by_nobody(browser: Browser) -> None:

@@ -8,10 +8,10 @@ import re
 import httpx
 import pytest
 
-from scheduler.models import Account, Request, Status
+from scheduler.models import Account, Answer, Request, Status
 from scheduler.store import keys
 from tests.dashboard.conftest import ORIGIN, Browser, Dashboard
-from tests.dashboard.test_pages import URL, execute, schedule
+from tests.dashboard.test_pages import URL, execute, fail_an_attempt, schedule
 from tests.servers import in_days
 
 PANEL = {"hx-request": "true", "hx-boosted": "true", "hx-target": "panel"}
@@ -167,6 +167,37 @@ async def test_an_entry_of_the_log_is_shown_when_its_schedule_is_no_longer_kept(
         assert (await browser.get(f"/requests/{ended}", at=at)).status_code == 404
 
 
+async def test_an_attempt_that_failed_opens_as_that_attempt(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    retried = await schedule(dashboard, ada, -1000, retries=2)
+    await fail_an_attempt(dashboard, ada)
+    addresses = []
+    for path in ("", "/requests"):
+        text = (await browser.get(path)).text
+        addresses += re.findall(rf'href="([^"]+{retried}[^"]*attempt=1[^"]*)"', text)
+    assert len(addresses) == 2
+    for address in map(html.unescape, addresses):
+        panel = await browser.client.get(address, headers=PANEL)
+        assert "<dt>Attempt</dt><dd>1</dd>" in panel.text
+        assert "Service Unavailable" in panel.text
+        assert "no longer kept" not in panel.text
+        assert "attempt=1" in panel.headers["hx-push-url"]
+        assert f'data-schedule="{retried}-1"' in panel.text, "its row is the one that is marked"
+        [onward] = re.findall(r'<a href="([^"]+)"[^>]*>The request, and how', panel.text)
+        assert "Reschedule" in (await browser.client.get(html.unescape(onward))).text
+
+
+async def test_secrets_in_a_url_are_shown_nowhere(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    ended = await execute(dashboard, ada, url="https://example.com/?token=s3same")
+    for path in ("", "/requests", f"/requests/{ended}"):
+        text = (await browser.get(path)).text
+        assert ended in text
+        assert "s3same" not in text, path
+
+
 async def test_many_are_cancelled_in_one_confirmed_step(
     dashboard: Dashboard, ada: Account, browser: Browser
 ) -> None:
@@ -319,3 +350,14 @@ async def test_a_request_that_was_never_sent_says_so(
     assert "nothing was sent" in text
     assert URL.split("?")[0] in text
     assert Request  # what was asked is shown beside it
+
+
+async def test_what_a_target_said_is_shown_as_text(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    said = Answer("text/<i>", b"<script>no</script>")
+    bad = await execute(dashboard, ada, 503, answer=said)
+    text = (await browser.get(f"/requests/{bad}")).text
+    assert "&lt;script&gt;no&lt;/script&gt;" in text
+    assert "<script>no" not in text
+    assert "text/&lt;i&gt;" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zoneinfo
 from itertools import pairwise
 
 import pytest
@@ -26,6 +27,17 @@ def zone(name: str) -> Zone:
     found = zone_named(name)
     assert found is not None
     return found
+
+
+def test_zones_are_there_without_the_files_of_the_system() -> None:
+    before = zoneinfo.TZPATH
+    zone_named.cache_clear()
+    zoneinfo.ZoneInfo.clear_cache()
+    zoneinfo.reset_tzpath(())
+    try:
+        assert zone_named("Asia/Tokyo") is not None
+    finally:
+        zoneinfo.reset_tzpath(before)
 
 
 def test_a_zone_reads_and_tells_local_times() -> None:

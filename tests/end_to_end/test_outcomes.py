@@ -62,6 +62,16 @@ def test_the_status_decides(
     assert len(receiver.requests) == 1
 
 
+def test_what_a_target_said_when_it_failed_is_kept(customer: Customer, receiver: Receiver) -> None:
+    plain = (("Content-Type", "text/plain"),)
+    target = receiver.answer("/hook", status=500, body=b"<b>\x1b\xff" + b"x" * 5000, headers=plain)
+    schedule_id = customer.schedule(target)
+    customer.outcome(schedule_id)
+    found = customer.get(f"/schedule/{schedule_id}").json()
+    assert found["responseBody"] == "<b>\x1b\N{REPLACEMENT CHARACTER}" + "x" * 1019
+    assert found["responseContentType"] == "text/plain"
+
+
 def test_a_redirect_is_a_failure_and_is_not_followed(
     customer: Customer, receiver: Receiver
 ) -> None:

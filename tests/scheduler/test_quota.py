@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from scheduler.errors import InsufficientCredits, KeyReused, QuotaExceeded
-from scheduler.models import BodyKind, Idempotency, Plan, Request
+from scheduler.models import Answer, BodyKind, Idempotency, Plan, Request
 from scheduler.settings import Settings
 from scheduler.store.schedules.stored import pack_request
 from tests.scheduler.clocks import FakeClock
@@ -233,4 +233,22 @@ async def test_one_account_over_its_quota_leaves_others_their_own(bounded: Scene
     other = Scene(bounded.store, bounded.clock, await bounded.account("second"))
     await create(other, 9000)
     await other.assert_sound()
+    await bounded.assert_sound()
+
+
+@pytest.mark.parametrize("size", [2, 1024])
+async def test_what_a_target_said_counts_as_long_as_it_is_kept(bounded: Scene, size: int) -> None:
+    said = Answer("text/plain", b"n" * size)
+    failed = msgspec.structs.replace(FAILED, answer=said)
+    [letter] = await create(bounded, 1000, due_in_ms=-1000)
+    had = await counted(bounded)
+    await bounded.ack([await bounded.claim_one()], failed)
+    found = (await bounded.store.schedules.get(bounded.account_id, letter)).outcome
+    assert found is not None
+    assert found.answer == said
+    assert (await counted(bounded) > had + 500) is (size == 1024)
+    await bounded.assert_sound()
+    await replay(bounded, letter)
+    await bounded.assert_sound()
+    await bounded.clock.pass_ms(26 * HOUR_MS)
     await bounded.assert_sound()

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.errors import SettingsError, StoreMisconfigured, Unreadable
-from scheduler.models import Plan, Request
+from scheduler.models import Answer, Outcome, Plan, Request, Status
 from scheduler.settings import Settings, from_environment
 from scheduler.store import Store, keys
+from scheduler.store.schedules.stored import pack_outcome, schedule
 from scheduler.store.secrecy import Secrecy
 from tests.servers import ValkeyProcess
 
@@ -201,3 +202,12 @@ def test_what_is_no_key_is_told_without_repeating_it(bad: str) -> None:
     with pytest.raises(SettingsError, match="must be the base64 of 32 bytes") as caught:
         from_environment({"POSTDATE_SECRET_KEY": bad})
     assert bad not in str(caught.value) or bad == ",,,"
+
+
+def test_what_a_target_said_lies_encrypted() -> None:
+    secrecy, said = Secrecy((OLD,)), Answer("text/plain", b"hush")
+    outcome = Outcome(Status.FAILED, 500, 1, "Oh", answer=said)
+    packed = bytes(6) + pack_outcome(outcome, 0, 1, secrecy)
+    assert b"hush" not in packed
+    found = schedule("sch_01jd3m0000e0080000000000a0", REQUEST, packed, secrecy=secrecy)
+    assert found.outcome == outcome

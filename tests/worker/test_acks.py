@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 from structlog.testing import capture_logs
 
@@ -150,7 +151,18 @@ async def test_what_another_recorded_is_not_held_any_more(scene: Scene) -> None:
         scene.end(held)
         await scene.settled()
     assert [each["schedule"] for each in told] == [theirs.schedule_id]
+    assert "trace_id" not in told[0]
     assert mine in scene.recorded
+
+
+async def test_a_line_about_a_traced_schedule_names_its_trace(scene: Scene) -> None:
+    theirs = Invocations().one()
+    theirs.request = msgspec.structs.replace(theirs.request, trace=bytes(range(24)))
+    scene.claims.taken.add(theirs)
+    with capture_logs() as told:
+        scene.end([theirs])
+        await scene.settled()
+    assert [each["trace_id"] for each in told] == ["000102030405060708090a0b0c0d0e0f"]
 
 
 async def test_batches_are_bounded_in_number(scene: Scene) -> None:

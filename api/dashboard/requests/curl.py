@@ -5,14 +5,14 @@ from __future__ import annotations
 import shlex
 from base64 import b64encode
 
-from api.masks import MASK, masked
+from api.masks import MASK, masked, masked_url
 from scheduler.models import Request
 
 
 def curl_of(request: Request) -> str:
-    """What a shell can run to send this request by hand. Header values that look like secrets are
+    """What a shell can run to send this request by hand. Values that look like secrets are
     left to whoever runs it."""
-    words = ["curl", "--request", request.method, request.url]
+    words = ["curl", "--request", request.method, masked_url(request.url)]
     headers = masked(request.headers)
     if request.body is not None and not any(n.lower() == "content-type" for n in headers):
         headers = {"Content-Type": request.body_kind.content_type, **headers}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from base64 import b64encode
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -137,7 +138,7 @@ async def show(
 ) -> Raw:
     """A request as it stands. Raises NotFound where nothing is kept of it any more."""
     store, now_ms = service_of(request).store, service_of(request).store.clock.now_ms()
-    reading = _read(store, viewer.account_id, schedule_id, request.query_params.get("at", ""))
+    reading = _read(store, viewer.account_id, schedule_id, request.query_params)
     if is_for_panel(request) or asks_for_news(request):
         wanted, _ = read_filter(request.query_params, zone_of(request), now_ms)
         entry = await reading
@@ -164,7 +165,9 @@ def _part(
     if news and not same:
         answer.headers += [(b"hx-retarget", b"#panel"), (b"hx-reswap", b"innerHTML")]
     elif not news:
-        address = wanted.address(f"/{entry.schedule_id}", at=_moment(entry))
+        address = wanted.address(
+            f"/{entry.schedule_id}", at=_moment(entry), attempt=_attempt(entry)
+        )
         answer.headers.append((b"hx-push-url", address.encode()))
     return answer
 
@@ -173,15 +176,28 @@ def _moment(entry: Entry) -> str | None:
     return None if entry.ended_ms is None else str(entry.ended_ms)
 
 
-async def _read(store: Store, account_id: str, schedule_id: str, at: str) -> Entry:
+def _attempt(entry: Entry) -> str | None:
+    return str(entry.attempts) if entry.status is LogStatus.RETRYING else None
+
+
+async def _read(store: Store, account_id: str, schedule_id: str, asked: Mapping[str, str]) -> Entry:
+    """The schedule as it stands, or what the log has of it once it is not kept; with `attempt`, of
+    that attempt, which only the log tells apart from those that came after it."""
+    at_ms = _whole(asked.get("at", ""))
+    if at_ms is not None and asked.get("attempt"):
+        return entry_of_log(await store.logs.find(account_id, schedule_id, at_ms))
     try:
         return entry_of(await store.schedules.get(account_id, schedule_id))
     except NotFound:
-        if not (at.isascii() and at.isdigit() and len(at) <= 15):
+        if at_ms is None:
             raise NotFound(
                 "There is no such request, or it ended so long ago that it is not kept."
             ) from None
-    return entry_of_log(await store.logs.find(account_id, schedule_id, int(at)))
+    return entry_of_log(await store.logs.find(account_id, schedule_id, at_ms))
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 15 else None
 
 
 def _values(request: HttpRequest, entry: Entry, fault: str | None) -> dict[str, Any]:

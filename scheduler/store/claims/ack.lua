@@ -73,6 +73,15 @@ local function expire(base, completed, completed_bytes, failed, failed_bytes)
   end
 end
 
+-- What the answers weigh that are kept of those that failed.
+local function answers_weight(schedules, first)
+  local weight = 0
+  for i = 1, #schedules do
+    weight = weight + answer_weight(#ARGV[first + 3 * i - 1] + 6)
+  end
+  return weight
+end
+
 local i = 8
 while i <= #ARGV do
   local base, size, chunk = prefix .. ARGV[i] .. ':', tonumber(ARGV[i + 1]), ARGV[i + 2]
@@ -84,7 +93,11 @@ while i <= #ARGV do
   local schedules, found, all = judge(base, i, 3, size)
   if all then
     local at = append(base, chunk, size, places, ttl_ms, most)
-    expire(base, completed, ARGV[bytes], failed, ARGV[bytes + 1])
+    local said = failed > 0 and answers_weight(schedules, i) or 0
+    if said > 0 then
+      redis.call('HINCRBY', base .. K.ACCOUNT, 'bytes', said)
+    end
+    expire(base, completed, ARGV[bytes], failed, ARGV[bytes + 1] + said)
     record(base, schedules, i, at)
     count(base, at, sums, spread, ttl_ms, seconds_ms)
   end

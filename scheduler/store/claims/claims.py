@@ -227,7 +227,7 @@ class Claims:
         arguments += [kept.log_entries, kept.seconds_ms]
         arguments += [kept.failed_kept_ms, kept.failed_ms, kept.failed_most]
         for group in groups:
-            arguments += arguments_of(group)
+            arguments += arguments_of(group, self._server.secrecy)
         return await self._settle(_ACK, shard, groups, arguments)
 
     async def _retry(self, shard: int, acks: Sequence[Ack]) -> dict[Invocation, int]:

@@ -15,6 +15,7 @@ from scheduler.store import keys
 from scheduler.store.line import Argument
 from scheduler.store.log.entries import entry, pack_chunk, url_places
 from scheduler.store.schedules.stored import pack_attempt, pack_outcome
+from scheduler.store.secrecy import Secrecy
 
 
 class Ack(msgspec.Struct, frozen=True):
@@ -35,7 +36,7 @@ def by_account(acks: Sequence[Ack]) -> list[list[Ack]]:
     return list(groups.values())
 
 
-def arguments_of(acks: Sequence[Ack]) -> list[Argument]:
+def arguments_of(acks: Sequence[Ack], secrecy: Secrecy) -> list[Argument]:
     """What the script is told of the outcomes of one account; `ack.lua` says in which order."""
     entries = []
     ends: list[Argument] = []
@@ -45,7 +46,7 @@ def arguments_of(acks: Sequence[Ack]) -> list[Argument]:
         invocation, outcome, lateness_ms = ack.invocation, ack.outcome, ack.lateness_ms
         schedule_id, made = invocation.schedule_id, invocation.attempt
         entries.append(entry(schedule_id, invocation.request, outcome, lateness_ms, made))
-        packed = pack_outcome(outcome, lateness_ms, made)
+        packed = pack_outcome(outcome, lateness_ms, made, secrecy)
         ends += (ids.local(schedule_id), invocation.token, packed)
         if outcome.status is Status.COMPLETED:
             completed += 1

@@ -55,14 +55,14 @@ class Failed:
     async def _chunk(
         self, account_id: str, stretch: Span, most: int
     ) -> tuple[Found[Schedule], int]:
-        """The next ones, and how many bytes of requests were read."""
+        """The next ones, and how many bytes of requests and outcomes were read."""
         after = stretch.after
         tie = after.tie if after.kind == WAITING else ""
         arguments = (after.ms, tie, int(stretch.down), most, CHUNK_BYTES)
         values, more = await self._server.repeated(
             lambda: self._server.run(_PAGE, keys.account(account_id), arguments)
         )
-        read_bytes = sum(map(len, values[2::_FIELDS_PER_ROW]))
+        read_bytes = sum(map(len, values[2::_FIELDS_PER_ROW] + values[3::_FIELDS_PER_ROW]))
         return _schedules(values, more == b"1", stretch, self._server.secrecy), read_bytes
 
 
@@ -77,5 +77,5 @@ def _schedules(values: list[bytes], more: bool, stretch: Span, secrecy: Secrecy)
         if packed:
             request = stored.open_request(packed, secrecy)
             schedule_id = ids.schedule_id(place.tie)
-            entries.append((place, stored.schedule(schedule_id, request, outcome)))
+            entries.append((place, stored.schedule(schedule_id, request, outcome, secrecy=secrecy)))
     return Found(entries, place if more else None)

@@ -2,7 +2,7 @@
 -- Reads on in an account's dead letters, from a place in the order of their end and id.
 -- KEYS[1]  the account's prefix
 -- ARGV     place: when it ended (ms) and id ('' comes before every id), '1' to read downwards or
---          '0', most members to read, most bytes of packed requests
+--          '0', most members to read, most bytes of packed requests and outcomes
 -- Returns  {flat and in order: schedule, when it ended (ms), packed request ('': it is not kept any
 --          more), outcome; four for each, '1' if there may be more, else '0'}
 --@include schedules/stretch
@@ -21,6 +21,6 @@ for i = 1, #found, 2 do
   local n = #flat
   flat[n + 1], flat[n + 2] = found[i], found[i + 1]
   flat[n + 3], flat[n + 4] = stored[1] or '', stored[2] or ''
-  room_bytes = room_bytes - #flat[n + 3]
+  room_bytes = room_bytes - #flat[n + 3] - #flat[n + 4]
 end
 return {flat, left and '1' or '0'}

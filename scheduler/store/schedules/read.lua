@@ -2,7 +2,7 @@
 -- Reads schedules of an account, as many as are within the bytes; the first of them whatever it
 -- weighs.
 -- KEYS[1]  the account's prefix
--- ARGV[1]  most bytes of packed requests
+-- ARGV[1]  most bytes of packed requests and outcomes
 -- ARGV[2…] schedules
 -- Returns  flat, for each that was read: packed request (nil: there is none), outcome (nil: it has
 --          not ended), the schedule that it was replayed as (nil: none), its attempt before if it is
@@ -17,6 +17,6 @@ for i = 2, #ARGV do
   for i = 1, 4 do
     flat[n + i] = stored[i]
   end
-  room_bytes = room_bytes - #(stored[1] or '')
+  room_bytes = room_bytes - #(stored[1] or '') - #(stored[2] or '')
 end
 return flat

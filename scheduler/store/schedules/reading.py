@@ -82,5 +82,5 @@ def _stored(
     if packed is None:
         return None
     request = stored.open_request(packed, secrecy)
-    found = stored.schedule(schedule_id, request, outcome, replay, attempt=attempt)
+    found = stored.schedule(schedule_id, request, outcome, replay, attempt=attempt, secrecy=secrecy)
     return Stored(found, packed)

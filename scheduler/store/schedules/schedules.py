@@ -145,6 +145,7 @@ class Schedules:
             found.replay,
             attempt=found.attempt,
             executing=found.held,
+            secrecy=self._secrecy,
         )
 
     async def page(

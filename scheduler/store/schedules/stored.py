@@ -1,7 +1,8 @@
 """How a schedule looks in the store: msgpack, opaque to the scripts but for its status.
 
 `r` is the request, sealed if there is a key for it. `o`, once it has ended, is the moment (six
-bytes, ms, by the server) and then the outcome; `a`, once it was replayed, the schedule that was
+bytes, ms, by the server) and then the outcome, with what is kept of the target's answer at its end,
+sealed as the request is; `a`, once it was replayed, the schedule that was
 made of it. `n`, from an attempt that is to be made again until it ends, is that attempt: the moment
 in the same way, when the next one is due in six bytes more, and then what it came to. When it was
 created is not stored: its id tells it.
@@ -15,6 +16,7 @@ import msgspec
 
 from scheduler import ids
 from scheduler.models import (
+    Answer,
     BodyKind,
     Delivery,
     LogStatus,
@@ -45,6 +47,7 @@ CANCELLATION = _encode([CANCELLED])
 CANCELLATION_WITH_BODY = _encode([CANCELLED, 1])
 
 _MOMENT_BYTES = 6
+_IN_CLEAR = Secrecy()
 
 
 class Fields(NamedTuple):
@@ -64,6 +67,7 @@ class _StoredOutcome(msgspec.Struct, array_like=True):
     error_message: str = ""
     lateness_ms: int | None = None
     attempts: int = 1
+    answer: bytes | None = None
 
 
 class _StoredAttempt(msgspec.Struct, array_like=True):
@@ -76,6 +80,7 @@ class _StoredAttempt(msgspec.Struct, array_like=True):
 
 
 _decode_outcome = msgspec.msgpack.Decoder(_StoredOutcome).decode
+_decode_answer = msgspec.msgpack.Decoder(tuple[str, bytes]).decode
 _decode_attempt = msgspec.msgpack.Decoder(_StoredAttempt).decode
 _DEFAULTS = Request.__struct_defaults__
 
@@ -119,10 +124,18 @@ def unpack_request(packed: bytes) -> Request:
     return _decode_request(packed)
 
 
-def pack_outcome(outcome: Outcome, lateness_ms: int | None = None, attempts: int = 1) -> bytes:
+def pack_outcome(
+    outcome: Outcome,
+    lateness_ms: int | None = None,
+    attempts: int = 1,
+    secrecy: Secrecy = _IN_CLEAR,
+) -> bytes:
     """The moment is not in it: the server puts it before."""
     status, code = NUMBERS[outcome.status], outcome.status_code
     what = (status, code, outcome.response_time_ms, outcome.error_message, lateness_ms)
+    if outcome.answer is not None:
+        said = _encode((outcome.answer.content_type, outcome.answer.body))
+        return _encode((*what, attempts, secrecy.seal(said)))
     return _encode(what if attempts == 1 else (*what, attempts))
 
 
@@ -167,11 +180,13 @@ def schedule(
     *,
     attempt: bytes | None = None,
     executing: bool = False,
+    secrecy: Secrecy = _IN_CLEAR,
 ) -> Schedule:
-    """What the fields of a stored schedule mean; `replay` is its `a`, `attempt` its `n`."""
+    """What the fields of a stored schedule mean; `replay` is its `a`, `attempt` its `n`. Raises
+    Unreadable."""
     created_at_ms = ids.created_at_ms(schedule_id)
     if outcome is not None:
-        return _ended(schedule_id, created_at_ms, request, outcome, replay)
+        return _ended(schedule_id, created_at_ms, request, outcome, replay, secrecy)
     retry = unpack_attempt(attempt) if attempt else None
     return Schedule(
         schedule_id=schedule_id,
@@ -185,7 +200,12 @@ def schedule(
 
 
 def _ended(
-    schedule_id: str, created_at_ms: int, request: Request, outcome: bytes, replay: bytes | None
+    schedule_id: str,
+    created_at_ms: int,
+    request: Request,
+    outcome: bytes,
+    replay: bytes | None,
+    secrecy: Secrecy,
 ) -> Schedule:
     end = _decode_outcome(outcome[_MOMENT_BYTES:])
     status = Status(STATUSES[end.status])
@@ -195,15 +215,19 @@ def _ended(
         created_at_ms=created_at_ms,
         request=request,
         status=status,
-        outcome=None
-        if cancelled
-        else Outcome(status, end.status_code, end.response_time_ms, end.error_message),
+        outcome=None if cancelled else _outcome(status, end, secrecy),
         ended_at_ms=_moment(outcome),
         lateness_ms=end.lateness_ms,
         attempts=0 if cancelled else end.attempts,
         replayed_as=None if replay is None else ids.schedule_id(replay.decode()),
         body_dropped=status is Status.CANCELLED and end.status_code == 1,
     )
+
+
+def _outcome(status: Status, end: _StoredOutcome, secrecy: Secrecy) -> Outcome:
+    answer = Answer(*_decode_answer(secrecy.open(end.answer))) if end.answer else None
+    told = (status, end.status_code, end.response_time_ms, end.error_message)
+    return Outcome(*told, answer=answer)
 
 
 def _moment(packed: bytes) -> int:

@@ -1,0 +1,70 @@
+"""What is kept of an answer that failed: little, whatever the target sends; of others, nothing."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+
+import pytest
+
+from scheduler.models import Answer
+from tests.worker.firing import fired, firer_for_tests, invocation_of
+from tests.worker.scripted import answer, answering, playing
+from worker.answer import answer_of
+
+KEPT = 1024
+HOSTILE = b"\x00\x1b[31m\x9b<script>\xff\r\n"
+
+
+def chunked(*pieces: bytes) -> bytes:
+    framed = b"".join(b"%x\r\n%b\r\n" % (len(each), each) for each in pieces)
+    return b"Transfer-Encoding: chunked\r\n\r\n" + framed + b"0\r\nContent-Type: late\r\n\r\n"
+
+
+def sized(body: bytes, *lines: bytes) -> bytes:
+    return b"\r\n".join((*lines, b"Content-Length: %d" % len(body), b"", body))
+
+
+@pytest.mark.parametrize(
+    ("rest", "kept"),
+    [
+        (sized(b"no", b"content-TYPE: text/plain"), Answer("text/plain", b"no")),
+        (sized(HOSTILE, b"Content-Type: a\x9bb"), Answer("ab", HOSTILE)),
+        (sized(b"x" * 50_000), Answer("", b"x" * KEPT)),
+        (chunked(b"some", b"thing"), Answer("", b"something")),
+        (sized(gzip.compress(b"y" * 10**7), b"Content-Encoding: gzip"), Answer("", b"y" * KEPT)),
+        (sized(zlib.compress(b"why"), b"Content-Encoding: deflate"), Answer("", b"why")),
+        (sized(b"not zipped", b"Content-Encoding: gzip"), Answer("", b"not zipped")),
+        (sized(b""), None),
+        (sized(b"") + b"HTTP/1.1 200 OK\r\n" + sized(b"smuggled"), None),
+        (b"\r\nuntil it closes", Answer("", b"until it closes")),
+    ],
+    ids=["small", "hostile", "huge", "chunks", "bomb", "deflate", "no gzip", "none", "two", "open"],
+)
+def test_what_is_kept(rest: bytes, kept: Answer | None) -> None:
+    assert answer_of(b"HTTP/1.1 500 Oh\r\n" + rest, 0, KEPT) == kept
+
+
+def test_what_came_before_the_answer_is_no_part_of_it() -> None:
+    hints = b"HTTP/1.1 103 Early Hints\r\nContent-Type: early\r\n\r\n"
+    answer = hints + b"HTTP/1.1 500 Oh\r\n" + sized(b"no")
+    assert answer_of(answer, 1, KEPT) == Answer("", b"no")
+
+
+def test_text_has_whole_characters_only() -> None:
+    assert Answer("", "no \N{SNOWMAN}".encode()[:-1]).text == "no "
+    assert Answer("", b"a\xffb").text == "a\N{REPLACEMENT CHARACTER}b"
+
+
+NO = answer(b"no", "400 Bad")
+LONG_NO = b"HTTP/1.1 500 Oh\r\n" + chunked(*[b"z" * 1000] * 20)
+
+
+async def test_each_failure_has_its_own_however_often_it_is_the_same() -> None:
+    said = [NO, NO, answer(b"ok"), answer(b"ok"), LONG_NO, NO, answer(b"", "400 Bad")]
+    bodies = [b"no", b"no", None, None, b"z" * KEPT, b"no", None]
+    async with playing(answering(*said)) as target, firer_for_tests() as firer:
+        for body in bodies:
+            kept = (await fired(firer, invocation_of(target.url()))).outcome.answer
+            assert (kept and kept.body) == body
+        assert target.accepted == 1
