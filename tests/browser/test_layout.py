@@ -1,0 +1,49 @@
+"""What customers write moves nothing off the screen, and what is to be hit can be hit."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.conftest import Watched, follow
+from tests.browser.test_dashboard import fresh_link, make_key
+from tests.servers import Customer, PostdateProcess, Receiver
+
+_PAGES = ("", "/requests", "/requests/new", "/keys", "/credits", "/account", "/system")
+# Links within sentences flow with them, and of a row the whole opens what its link does.
+_TOO_SMALL = """
+() => [...document.querySelectorAll('a, button, input:not([type=hidden]), select, summary')]
+  .filter(each => !each.closest('p, label, svg, .unseen, .skip') && !each.matches('.opens'))
+  .filter(each => {
+    const box = each.getBoundingClientRect();
+    return box.width > 1 && box.height > 0 && (box.height < 23.9 || box.width < 23.9);
+  })
+  .map(each => each.textContent.trim().slice(0, 30) || each.outerHTML.slice(0, 80))
+"""
+_BEYOND = "() => document.documentElement.scrollWidth > window.innerWidth"
+# A right-to-left override in a path would turn round what stands behind it.
+_NASTY = "/" + "a" * 300 + "\u202ecod.exe"
+
+
+@pytest.mark.parametrize("width", [380, 1440])
+def test_long_and_nasty_names_move_nothing_and_targets_are_large_enough(
+    watched: Watched, postdate_up: PostdateProcess, receiver: Receiver, width: int
+) -> None:
+    page = watched.page
+    page.set_viewport_size({"width": width, "height": 900})
+    follow(page, fresh_link(postdate_up))
+    watched.go("/keys")
+    key = make_key(page, f"{width}".rjust(100, "x"))
+    with Customer(postdate_up.base_url, key) as customer:
+        customer.schedule(receiver.url + _NASTY, due_in_s=3600)
+        customer.outcome(customer.schedule(receiver.answer("/fails", status=500)))
+    for path in _PAGES:
+        watched.go(path)
+        assert not page.evaluate(_BEYOND), path
+        assert page.evaluate(_TOO_SMALL) == [], path
+    watched.go("/requests")
+    row = page.locator("tr[data-row] .url").first
+    assert (
+        page.evaluate("each => getComputedStyle(each).whiteSpace", row.element_handle()) == "nowrap"
+    )
+    isolated = "each => [...each.querySelectorAll('bdi')].length > 0"
+    assert page.evaluate(isolated, row.element_handle())
