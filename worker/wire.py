@@ -304,6 +304,7 @@ class Wire(asyncio.Protocol):
             self.retry_after = retry_after(data, self._interims)
         if self._keep_bytes and not self._head_only:
             self.answer = answer_of(self._raw or data, self._interims, self._keep_bytes)
+            self._raw = None  # the connection may be kept, and a head may be long
         return asks or self.answer is not None
 
     def _weigh(self, data: bytes) -> None:

@@ -332,3 +332,12 @@ def test_a_retry_after_belongs_to_its_answer(size: int) -> None:
     fine, busy = answer(200), answer(503)
     told = said_again(asking, asking, fine, fine, slow, busy, other, asking, size=size)
     assert told == ["7", "7", "", "", "8", "", "", "7"]
+
+
+def test_a_wire_that_is_kept_holds_no_long_answer() -> None:
+    wire, _ = wired(cap=50_000)
+    wire._keep_bytes = 8
+    wire.send(Ends(), b"request", False)
+    wire.data_received(b"HTTP/1.1 500 Oh\r\nA: %b\r\nContent-Length: 2\r\n\r\nno" % (b"x" * 9000))
+    assert wire.answer is not None
+    assert (wire.answer.body, wire._raw) == (b"no", None)
