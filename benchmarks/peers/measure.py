@@ -43,7 +43,7 @@ QUICK = Size(burst=2_000, rate=500, spread_s=2, singles=1_000, bulk=4_000)
 def enqueue(system: System, size: Size) -> dict[str, Any]:
     """Creates per second, one by one and in bulk, and what each takes in the store; no worker."""
     with stage.valkey() as store, system.place(store) as place:
-        url, due_ms = "http://127.0.0.1:9/hook/", _now_ms() + _FAR_MS
+        url, due_ms = "http://127.0.0.1:9999/hook/", _now_ms() + _FAR_MS
         system.add(place, url, count=10, due_ms=due_ms)  # scripts loaded, queue made
         empty = _used_bytes(place)
         singles = system.add(place, url, count=size.singles, due_ms=due_ms)
