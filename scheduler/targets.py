@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import ipaddress
 import re
+from typing import NamedTuple
 from urllib.parse import quote
 
 import idna
@@ -33,6 +34,7 @@ _NUMERIC_END = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)", re.DOTALL)
 # Everything that RFC 3986 allows in a path or query, `%` so that escapes stay as they are, and
 # the brackets, which many a query carries bare.
 _KEPT = "!$%&'()*+,/:;=?@[]~"
+_PLAIN = re.compile(r"[A-Za-z0-9_.\-!$%&'()*+,/:;=?@\[\]~]*")
 
 
 class DestinationNotAllowed(ValueError):
@@ -84,20 +86,37 @@ def _taken_apart(url: str) -> Target:
     if match is None:
         raise ValueError("It must be an absolute http or https URL.")
     scheme, authority, rest = match[1].lower(), match[2], match[3]
-    host_text, port = _split_authority(authority, _DEFAULT_PORTS[scheme])
-    host, literal = _read_host(host_text)
-    shown = f"[{host}]" if ":" in host else host
+    known = len(authority) <= _MAX_REMEMBERED_CHARACTERS
+    place = _known_place(scheme, authority) if known else _place(scheme, authority)
+    origin = place.origin
     return Target(
         scheme=scheme,
-        host=host,
-        port=port,
+        host=origin.host,
+        port=origin.port,
         path=_request_target(rest),
-        host_header=shown if port == _DEFAULT_PORTS[scheme] else f"{shown}:{port}",
-        origin=Origin(scheme, host, port),
-        literal=literal,
+        host_header=place.host_header,
+        origin=origin,
+        literal=place.literal,
     )
 
 
+class _Place(NamedTuple):
+    """What a URL says before its path, which most URLs of one target have in common."""
+
+    origin: Origin
+    host_header: str
+    literal: Address | None
+
+
+def _place(scheme: str, authority: str) -> _Place:
+    host_text, port = _split_authority(authority, _DEFAULT_PORTS[scheme])
+    host, literal = _read_host(host_text)
+    shown = f"[{host}]" if ":" in host else host
+    header = shown if port == _DEFAULT_PORTS[scheme] else f"{shown}:{port}"
+    return _Place(Origin(scheme, host, port), header, literal)
+
+
+_known_place = functools.lru_cache(maxsize=2048)(_place)
 _remembered = functools.lru_cache(maxsize=2048)(_taken_apart)
 
 
@@ -175,4 +194,4 @@ def _to_ascii(text: str) -> str:
 
 def _request_target(rest: str) -> str:
     path = rest if rest.startswith("/") else "/" + rest
-    return quote(path, safe=_KEPT)
+    return path if _PLAIN.fullmatch(path) else quote(path, safe=_KEPT)

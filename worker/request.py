@@ -40,7 +40,9 @@ def render(
     """
     body = request.body
     kind = None if body is None else request.body_kind
-    start = _start(target, request.method, tuple(request.headers.items()), kind)
+    method, headers = request.method, tuple(request.headers.items())
+    shared = _shared(method, target.host_header, headers, kind)
+    start = f"{method} {target.path}".encode("ascii") + shared
     schedule = schedule_id.encode("ascii")
     moment = _moment(request.trigger_at_ms)
     own = _OWN % (schedule, schedule[4:], attempt, moment)
@@ -55,16 +57,16 @@ def _moment(ms: int) -> bytes:
     return format_iso8601(ms).encode("ascii")
 
 
-# Each may have 24 KiB of path and headers.
+# Each may have 16 KiB of headers.
 @functools.lru_cache(maxsize=256)
-def _start(
-    target: Target, method: str, headers: tuple[tuple[str, str], ...], kind: BodyKind | None
+def _shared(
+    method: str, host_header: str, headers: tuple[tuple[str, str], ...], kind: BodyKind | None
 ) -> bytes:
-    """All that two requests to one target mostly share: the request line and the caller's headers
-    in their order, then the defaults for those that it did not set."""
+    """All that requests to one host mostly share, whatever their paths: the end of the request
+    line, the caller's headers in their order, then the defaults for those that it did not set."""
     if method not in METHODS:
         raise ValueError("The method is not one that is fired.")
-    start = f"{method} {target.path} HTTP/1.1\r\nHost: {target.host_header}\r\n".encode("ascii")
+    start = f" HTTP/1.1\r\nHost: {host_header}\r\n".encode("ascii")
     length = b"Content-Length: 0\r\n" if method in _WITH_LENGTH and kind is None else b""
     return start + _header_lines(headers, kind) + length
 
