@@ -219,11 +219,14 @@ async def test_one_that_expired_can_be_replayed_as_it_is(api: Api) -> None:
     fields = {"triggerAt": later(hours=-2), "expiresAt": later(hours=-1)}
     original = await api.create_id(**fields)
     await api.execute(msgspec.structs.replace(FINE, status=Status.FAILED, status_code=0))
+    before = (await stored(api, original)).request
     answer = await replay(api, original)
     assert answer.status_code == 201
     request = (await stored(api, answer.json()["scheduleId"])).request
+    assert before.expires_at_ms is not None
     assert request.expires_at_ms is not None
-    assert request.expires_at_ms - request.trigger_at_ms == 3_600_000
+    distance_ms = before.expires_at_ms - before.trigger_at_ms
+    assert request.expires_at_ms - request.trigger_at_ms == distance_ms
 
 
 async def test_what_completed_can_be_replayed_again_and_again(api: Api) -> None:
