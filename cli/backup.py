@@ -29,8 +29,8 @@ _FILES = "appendonlydir"
 def backup_command(context: Context, directory: Path) -> None:
     """Copy the data dir's store to a new DIRECTORY.
 
-    `postdate up --data-dir DIRECTORY` can start from it. The store may be running meanwhile: the
-    copy is what was on disk at the moment that is printed, the --fired-since of a later `postdate
+    `postdate up --data-dir DIRECTORY` can start from it. The store may be running meanwhile:
+    nothing in the copy is later than the moment printed, the --fired-since of a later `postdate
     restore`. For a store elsewhere use its own tools.
     """
     if context.settings.redis_url is not None:
@@ -45,18 +45,17 @@ def backup_command(context: Context, directory: Path) -> None:
 
     async def copied(store: Store) -> int:
         async with store.rewrites.held_back():
-            await store.tick()
-            at_ms = store.clock.now_ms()
             await asyncio.to_thread(_copy, data_dir, directory)
-        return at_ms
+            await store.tick()
+            return store.clock.now_ms()
 
     if is_running(data_dir):
         at_ms = with_store(
             msgspec.structs.replace(context.settings, redis_url=data_dir.url), copied
         )
     else:
-        at_ms = time.time_ns() // 1_000_000
         _copy(data_dir, directory)
+        at_ms = time.time_ns() // 1_000_000
     at = format_iso8601(at_ms)
     context.show({"backup": str(directory), "at": at}, f"{directory} is a backup of {at}.")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from cli.parameters import Moment, local_zone
+from cli.parameters import from_option, to_option
 from cli.remote import Remote, remote_command, sentence_of, when
 
 if TYPE_CHECKING:
@@ -24,15 +24,8 @@ _END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 @click.option("--follow", "-f", is_flag=True, help="Go on with what ends from now on.")
 @click.option("--status", type=click.Choice(["scheduled", *_ENDED]))
 @click.option("--target", metavar="URL", help="Only what was sent there.")
-@click.option(
-    "--from",
-    "from_",
-    type=Moment(),
-    metavar="TIME",
-    help="2026-12-24, '2026-12-24 18:00', 2026-12-24T18:00Z; without a zone it is this machine's"
-    f" ({local_zone()}).",
-)
-@click.option("--to", type=Moment(), metavar="TIME", help="As --from; no longer in it.")
+@from_option()
+@to_option()
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
 @click.option("--order", type=click.Choice(["asc", "desc"]), help="[default: desc, newest first]")
 @remote_command

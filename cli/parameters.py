@@ -6,14 +6,16 @@ import json
 import re
 import sys
 from base64 import b64decode
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from scheduler.durations import parse_duration
 
+F = TypeVar("F", bound=Callable[..., Any])
 _SECONDS = re.compile(r"[0-9.]+")
 _LONGEST_NAME = 200
 
@@ -66,6 +68,23 @@ class Moment(click.ParamType[str]):
 def local_zone() -> str:
     """What a moment without a zone is in, for the help."""
     return f"{datetime.now().astimezone():%Z}"
+
+
+_WRITTEN = (
+    "2026-12-24, '2026-12-24 18:00', 2026-12-24T18:00Z; without a zone it is this machine's"
+    f" ({local_zone()})."
+)
+
+
+def from_option(more: str = "") -> Callable[[F], F]:
+    """--from, the beginning of a stretch of time; `more` for the help."""
+    return click.option("--from", "from_", type=Moment(), metavar="TIME", help=_WRITTEN + more)
+
+
+def to_option(more: str = "") -> Callable[[F], F]:
+    """--to, its end."""
+    says = "As --from; no longer in it." + more
+    return click.option("--to", type=Moment(), metavar="TIME", help=says)
 
 
 class Header(click.ParamType[tuple[str, str]]):

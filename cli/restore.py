@@ -78,9 +78,8 @@ async def _restore(
             f" {format_iso8601(since_ms)}."
         )
     await store.restore.take_back()
-    due = await store.restore.due(until_ms)
     if not expire:
-        return {"due": due}
+        return {"due": await store.restore.due(until_ms)}
     expired = 0
 
     def count(ended: int) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from cli.parameters import Moment, local_zone
+from cli.parameters import from_option, to_option
 from cli.remote import Remote, as_api, remote_command, when
 
 if TYPE_CHECKING:
@@ -32,15 +32,8 @@ def get_command(remote: Remote, schedule_id: str) -> None:
 
 
 @click.command(name="list")
-@click.option(
-    "--from",
-    "from_",
-    type=Moment(),
-    metavar="TIME",
-    help="2026-12-24, '2026-12-24 18:00', 2026-12-24T18:00Z; without a zone it is this machine's"
-    f" ({local_zone()}).",
-)
-@click.option("--to", type=Moment(), metavar="TIME", help="As --from; no longer in it.")
+@from_option()
+@to_option()
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
 @click.option("--order", type=click.Choice(["asc", "desc"]), help="[default: asc, the next first]")
 @remote_command

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import click
 
-from cli.parameters import Moment, local_zone
+from cli.parameters import from_option, to_option
 from cli.remote import Remote, as_api, remote_command, when
 
 
 @click.command(name="stats")
-@click.option(
-    "--from",
-    "from_",
-    type=Moment(),
-    metavar="TIME",
-    help="2026-12-24, '2026-12-24 18:00', 2026-12-24T18:00Z; without a zone it is this machine's"
-    f" ({local_zone()}). [default: 30 days before the end]",
-)
-@click.option(
-    "--to", type=Moment(), metavar="TIME", help="As --from; no longer in it. [default: now]"
-)
+@from_option(" [default: 30 days before the end]")
+@to_option(" [default: now]")
 @remote_command
 def stats_command(remote: Remote, from_: str | None, to: str | None) -> None:
     """Count executions, and tell the credits that are left."""

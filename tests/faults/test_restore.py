@@ -5,7 +5,10 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from unittest.mock import patch
 
+import cli.backup
+from cli.data_dir import DataDir
 from tests.servers import Customer, PostdateProcess, Receiver, postdate, postdate_json, until
 
 EACH = 40
@@ -22,7 +25,16 @@ def test_nothing_that_was_fired_since_the_backup_goes_out_again(
             soon = [customer.schedule(target, due_in_s=0.5 + i * 0.05) for i in range(EACH)]
             later = [customer.schedule(target, due_in_s=30.0) for _ in range(3)]
         receiver.wait_for(5, "/hook")
-        backup = postdate_json("backup", str(copy), data_dir=up.data_dir)
+
+        def slow_copy(data_dir: DataDir, to: Path) -> None:
+            """As with a large store: more is fired, and logged, before the last byte is copied."""
+            before = len(receiver.at("/hook"))
+            receiver.wait_for(before + 5, "/hook")
+            copied(data_dir, to)
+
+        copied = cli.backup._copy
+        with patch("cli.backup._copy", slow_copy):
+            backup = postdate_json("backup", str(copy), data_dir=up.data_dir)
         with Customer(up.base_url, key) as customer:
             lost = customer.schedule(target)
             receiver.wait_for(EACH + 1, "/hook")

@@ -14,6 +14,7 @@ from scheduler.models import Invocation, LogEntry, Outcome, Plan, Request, Statu
 from scheduler.store import Store, keys
 from scheduler.store.claims.claims import Ack
 from scheduler.store.log.logs import LogQuery
+from scheduler.store.log.overview import Series, Stretch
 from tests.scheduler.clocks import START_MS, Clock
 
 CREDITS = 100
@@ -183,3 +184,13 @@ async def settled(call: Callable[[], Awaitable[Any]]) -> Any:
         return await call()
     except Exception as error:
         return error
+
+
+LAST_HOUR, LAST_DAY, LAST_MONTH = (60_000, 60), (3_600_000, 24), (86_400_000, 30)
+
+
+async def until_now(store: Store, account_id: str, period: tuple[int, int]) -> Series:
+    """So many points of so many ms, the one that is not over yet being the last."""
+    step_ms, points = period
+    to_ms = store.clock.now_ms() // step_ms * step_ms + step_ms
+    return await store.overview.past(account_id, Stretch(to_ms - points * step_ms, step_ms, points))

@@ -14,9 +14,13 @@ from scheduler.settings import Settings
 from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Purpose
 from scheduler.store.log.logs import LogQuery
-from scheduler.store.log.overview import LAST_HOUR
 from tests.scheduler.clocks import ServerClock
-from tests.scheduler.scene import COMPLETED, Scene
+from tests.scheduler.scene import (
+    COMPLETED,
+    LAST_HOUR,
+    Scene,
+    until_now,
+)
 from tests.servers import ValkeyProcess, free_port, until_async
 
 NODES, SLOTS = 3, 16_384
@@ -113,7 +117,7 @@ async def test_the_dashboard_reads_and_signs_in_on_every_node(cluster: Store) ->
         assert (holder.account_id, holder.password) == (scene.account_id, "hash")
         await cluster.sessions.close_all(scene.account_id)
         pulse = await cluster.overview.pulse(scene.account_id)
-        series = await cluster.overview.series(scene.account_id, LAST_HOUR)
+        series = await until_now(cluster, scene.account_id, LAST_HOUR)
         assert (pulse.waiting, series.completed) == (1, 1)
         [today] = await cluster.ledger.movements(scene.account_id)
         assert (today.granted, today.spent) == (50, 2)

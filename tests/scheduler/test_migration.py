@@ -18,10 +18,17 @@ from scheduler.errors import StoreUnavailable
 from scheduler.models import Idempotency, Plan, Request
 from scheduler.settings import Settings
 from scheduler.store import Store, keys, server
-from scheduler.store.log.overview import LAST_HOUR
 from scheduler.store.server import Script
 from tests.scheduler.clocks import ServerClock
-from tests.scheduler.scene import CREDITS, URL, Scene, ids_of, settled
+from tests.scheduler.scene import (
+    CREDITS,
+    LAST_HOUR,
+    URL,
+    Scene,
+    ids_of,
+    settled,
+    until_now,
+)
 from tests.servers import ValkeyProcess, free_port, until_async
 
 SLOTS = 16_384
@@ -210,7 +217,7 @@ async def test_what_is_asked_of_a_moving_shard_is_unavailable_and_changes_nothin
         lambda: claims.realign(scene.shard),
         lambda: store.stats.usage(account_id, now_ms - 3_600_000, now_ms),
         lambda: store.overview.pulse(account_id),
-        lambda: store.overview.series(account_id, LAST_HOUR),
+        lambda: until_now(store, account_id, LAST_HOUR),
         lambda: store.accounts.grant(account_id, 5),
         lambda: store.accounts.create_key(account_id, "another"),
         lambda: store.accounts.admit(key),

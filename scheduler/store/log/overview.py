@@ -28,18 +28,6 @@ _PULSE = Script("log/pulse")
 _SERIES = Script("log/series")
 
 
-class Period(NamedTuple):
-    """A stretch of the past that ends now: so many points, each so long."""
-
-    point_ms: int
-    points: int
-
-
-LAST_HOUR = Period(MINUTE_MS, 60)
-LAST_DAY = Period(HOUR_MS, 24)
-LAST_MONTH = Period(24 * HOUR_MS, 30)
-
-
 class Stretch(NamedTuple):
     """Points of time that follow on one another from `from_ms` on, each `step_ms` wide: whole
     minutes, or whole hours if it begins at one."""
@@ -141,13 +129,6 @@ class Overview:
             overdue_since_ms=int(float(since)) if since else None,
             overdue_lateness=lateness,
         )
-
-    async def series(self, account_id: str, period: Period) -> Series:
-        """The points of a period, the one that is not over yet being the last. Read-only."""
-        step_ms = period.point_ms
-        to_ms = self._clock.now_ms() // step_ms * step_ms + step_ms
-        stretch = Stretch(to_ms - period.points * step_ms, step_ms, period.points)
-        return await self.past(account_id, stretch)
 
     async def past(self, account_id: str, stretch: Stretch) -> Series:
         """What was executed in a stretch, as far as it is over. Read-only."""

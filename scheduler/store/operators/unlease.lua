@@ -3,7 +3,8 @@
 -- not ended the worker may be alive: it stays. Safe to repeat.
 -- KEYS[1]  the shard's prefix
 -- ARGV     account, most to give back
--- Returns  {now (us), how many were given back, when the last lease ends (ms; -1: none is left)}
+-- Returns  {now (us), how many were given back, when the last lease ends (ms; -1: none is left),
+--          as far as it looked: all the way, unless as many were given back as may be}
 --@include now
 --@include due
 local prefix, account = KEYS[1], ARGV[1]
@@ -12,11 +13,14 @@ local waiting, held = base .. K.WAITING, base .. K.HELD
 local given_back, last_end = 0, -1
 local members = redis.call('ZRANGE', held, 0, -1, 'WITHSCORES')
 for i = 1, #members, 2 do
+  if given_back == tonumber(ARGV[2]) then
+    break
+  end
   local schedule, due_ms = members[i], members[i + 1]
   local lease_end = tonumber(redis.call('ZSCORE', waiting, schedule) or '0')
   if lease_end > now_ms then
     last_end = math.max(last_end, math.ceil(lease_end))
-  elseif given_back < tonumber(ARGV[2]) then
+  else
     redis.call('HSETNX', base .. K.TRIED, schedule, 1)
     redis.call('ZREM', held, schedule)
     redis.call('ZADD', waiting, due_ms, schedule)
