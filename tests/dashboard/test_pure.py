@@ -14,8 +14,9 @@ import pytest
 from api.dashboard import formats
 from api.dashboard.indent import MOST_BYTES, indented
 from api.dashboard.requests.curl import curl_of
+from api.dashboard.requests.waterfall import Bar, waterfall
 from api.dashboard.shared import Shared
-from scheduler.models import BodyKind, Request
+from scheduler.models import BodyKind, Outcome, Phases, Request, Status
 from scheduler.store.operators.system import server_warnings
 
 _STAND_IN = f"""\
@@ -199,3 +200,16 @@ def test_a_wide_body_of_the_largest_size_is_on_many_lines() -> None:
     body = b'{"a":[' + b'{"n":1},' * 20_000 + b"1]}"
     assert indented(b'{"a":[' + b"1," * 60_000 + b"1]}").count("\n") > 60_000
     assert len(indented(body)) <= MOST_BYTES
+
+
+def test_bars_follow_on_one_another_and_what_broke_stands_out() -> None:
+    whole = Outcome(Status.FAILED, 500, 200, "Oh", phases=Phases(50, 100, None, 50, 0))
+    assert waterfall(whole) == [
+        Bar("Resolve", "way", 0.0, 25.0, 50),
+        Bar("Connect", "way", 25.0, 50.0, 100),
+        Bar("First byte", "wait", 75.0, 25.0, 50),
+        Bar("Last byte", "read", 99.0, 1.0, 0),
+    ]
+    dead = Outcome(Status.FAILED, 0, 0, "Connection refused", phases=Phases(None, 0))
+    assert waterfall(dead) == [Bar("Connect", "broke", 0.0, 1.0, 0)]
+    assert waterfall(Outcome(Status.COMPLETED, 200, 1, "")) == waterfall(None) == []
