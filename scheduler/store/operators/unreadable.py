@@ -15,7 +15,7 @@ from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Script, Server
 
 _READ = Script("schedules/read")
-_FIELDS = 4
+_FIELDS = 5
 # What reading raises of what is damaged.
 UNREADABLE = (Unreadable, msgspec.MsgspecError, ValueError)
 
@@ -57,11 +57,14 @@ def _why_not(
     outcome: bytes | None,
     replay: bytes | None,
     attempt: bytes | None,
+    said: bytes | None,
 ) -> Iterator[str]:
     if packed is None:
         return
     try:
         request = stored.open_request(packed, secrecy)
-        stored.schedule(schedule_id, request, outcome, replay, attempt=attempt, secrecy=secrecy)
+        stored.schedule(
+            schedule_id, request, outcome, replay, attempt=attempt, said=said, secrecy=secrecy
+        )
     except UNREADABLE as error:
         yield str(error)
