@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from scheduler.errors import OutcomeUnknown
-from tests.api.conftest import Api, payload
+from tests.api.conftest import URL, Api
 
-BODY = json.dumps(payload())
+BODY = json.dumps({"targetUrl": URL, "delay": "1h"})
 
 
 @pytest.mark.parametrize(
