@@ -54,6 +54,17 @@ def test_times_are_told_from_now() -> None:
     assert formats.until(1_000_000, 1_005_000) == "5 s ago"
 
 
+def test_a_narrow_column_tells_times_in_one_unit() -> None:
+    moments = (1_000_400, 1_065_900, 995_000, 800_000)
+    told = [formats.soon(ms, 1_000_000) for ms in moments]
+    assert told == ["now", "in 1 min", "5 s ago", "3 min ago"]
+
+
+def test_what_an_address_begins_with_steps_back_and_its_secrets_go() -> None:
+    shown = formats.url("https://a.example/<x>?token=abc")
+    assert shown == '<span class="scheme">https://</span>a.example/&lt;x&gt;?token=••••••••'
+
+
 @pytest.mark.parametrize(
     ("part", "whole", "words"),
     [(0, 0, "–"), (1, 1, "100 %"), (99_999, 100_000, "99.9 %"), (0, 5, "0.0 %"), (1, 3, "33.3 %")],  # noqa: RUF001
@@ -64,7 +75,7 @@ def test_only_all_is_a_hundred_percent(part: int, whole: int, words: str) -> Non
 
 def test_sizes_and_signs() -> None:
     assert [formats.size(n) for n in (5, 2048, 3 << 20)] == ["5 B", "2.0 KiB", "3.0 MiB"]
-    assert [formats.signed(n) for n in (0, 1200, -3)] == ["0", "+1,200", "\u22123"]
+    assert [formats.signed(n) for n in (0, 1200, -3)] == ["–", "+1,200", "\u22123"]  # noqa: RUF001
 
 
 def test_a_curl_line_is_what_a_shell_makes_the_request_of() -> None:
