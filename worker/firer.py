@@ -21,6 +21,7 @@ from worker.fire import AT_MOST_ONCE, NOT_SENT, Done, Fire
 from worker.guard import Blocked, Guard, Resolve
 from worker.openings import Openings
 from worker.outcome import Failure, concealed, failed, timed_out
+from worker.phases import Marks
 from worker.pool import Pool
 from worker.race import ConnectFailed, OutOfSockets
 from worker.request import render
@@ -150,6 +151,7 @@ class Firer:
         already goes on with the time that it has left.
         """
         origin = fire.target.origin
+        fire.marks = Marks()
         if self._openings.admit(origin, fire):
             self._take_steps(fire)
             return
@@ -166,6 +168,7 @@ class Firer:
         waiting = self._openings.next_to_reuse(origin)
         if waiting is not None:
             self._begin(waiting)
+            waiting.marks = None
             try:
                 self._send(waiting, wire)
             except Exception:
@@ -247,16 +250,21 @@ class Firer:
         self._deadlines.add(fire)
 
     async def _connect(self, fire: Fire) -> None:
+        target, account_id, marks = fire.target, fire.account_id, fire.marks or Marks()
         try:
-            addresses = await self._guard.addresses(fire.target, fire.account_id)
-            wire = await self.pool.connect(fire.target.origin, addresses, fire.account_id)
+            addresses = self._guard.known(target)
+            if addresses is None:
+                marks.resolve_s = time.monotonic()
+                addresses = await self._guard.addresses(target, account_id)
+            wire = await self.pool.connect(target.origin, addresses, account_id, marks)
             fire.steps = None
+            marks.wait_s = time.monotonic()
             if wire.is_open:
                 self._send(fire, wire)
             else:
-                self.end(fire, failed(Failure.CLOSED_EARLY, fire.elapsed_ms()))
+                self.end(fire, fire.timed(failed(Failure.CLOSED_EARLY, fire.elapsed_ms())))
         except (Blocked, ConnectFailed) as reason:
-            self.end(fire, self._failed(reason.failure, fire.elapsed_ms()))
+            self.end(fire, fire.timed(self._failed(reason.failure, fire.elapsed_ms())))
         except OutOfSockets:
             fire.steps = None
             self._put_off(fire)
@@ -336,10 +344,12 @@ class Firer:
 
     def _expire(self, fire: Fire) -> None:
         connecting = fire.steps is not None
+        heard_s = fire.wire.heard_s if fire.wire else None
+        outcome = fire.timed(timed_out(self.limit_ms), heard_s)
         try:
             self._let_go(fire)
         finally:
-            self.end(fire, timed_out(self.limit_ms))
+            self.end(fire, outcome)
         if connecting:
             self._end_hopeless(fire.target.origin)
 

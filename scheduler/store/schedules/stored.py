@@ -21,6 +21,7 @@ from scheduler.models import (
     Delivery,
     LogStatus,
     Outcome,
+    Phases,
     Request,
     Retry,
     Schedule,
@@ -68,6 +69,7 @@ class _StoredOutcome(msgspec.Struct, array_like=True):
     lateness_ms: int | None = None
     attempts: int = 1
     answer: bytes | None = None
+    phases: Phases | None = None
 
 
 class _StoredAttempt(msgspec.Struct, array_like=True):
@@ -77,6 +79,7 @@ class _StoredAttempt(msgspec.Struct, array_like=True):
     response_time_ms: int
     error_message: str
     lateness_ms: int | None = None
+    phases: Phases | None = None
 
 
 _decode_outcome = msgspec.msgpack.Decoder(_StoredOutcome).decode
@@ -133,9 +136,11 @@ def pack_outcome(
     """The moment is not in it: the server puts it before."""
     status, code = NUMBERS[outcome.status], outcome.status_code
     what = (status, code, outcome.response_time_ms, outcome.error_message, lateness_ms)
-    if outcome.answer is not None:
-        said = _encode((outcome.answer.content_type, outcome.answer.body))
-        return _encode((*what, attempts, secrecy.seal(said)))
+    if outcome.answer is not None or outcome.phases is not None:
+        said = None
+        if outcome.answer is not None:
+            said = secrecy.seal(_encode((outcome.answer.content_type, outcome.answer.body)))
+        return _encode(_shortened((*what, attempts, said, outcome.phases)))
     return _encode(what if attempts == 1 else (*what, attempts))
 
 
@@ -145,7 +150,12 @@ def pack_attempt(
     """An attempt that failed, the last of so many, and which retry comes after it. The moments are
     not in it: the server puts them before."""
     told = (outcome.status_code, outcome.response_time_ms, outcome.error_message, lateness_ms)
-    return _encode((retry, attempts, *told))
+    return _encode(_shortened((retry, attempts, *told, outcome.phases)))
+
+
+def _shortened(values: tuple[object, ...]) -> tuple[object, ...]:
+    """Without the last one if there is none."""
+    return values[:-1] if values[-1] is None else values
 
 
 def unpack_attempt(packed: bytes) -> Retry:
@@ -156,7 +166,7 @@ def unpack_attempt(packed: bytes) -> Retry:
         number=told.retry,
         due_at_ms=_moment(packed[_MOMENT_BYTES:]),
         attempts=told.attempts,
-        outcome=Outcome(Status.FAILED, code, response_ms, message),
+        outcome=Outcome(Status.FAILED, code, response_ms, message, phases=told.phases),
         failed_at_ms=_moment(packed),
         lateness_ms=told.lateness_ms,
     )
@@ -227,7 +237,7 @@ def _ended(
 def _outcome(status: Status, end: _StoredOutcome, secrecy: Secrecy) -> Outcome:
     answer = Answer(*_decode_answer(secrecy.open(end.answer))) if end.answer else None
     told = (status, end.status_code, end.response_time_ms, end.error_message)
-    return Outcome(*told, answer=answer)
+    return Outcome(*told, answer=answer, phases=end.phases)
 
 
 def _moment(packed: bytes) -> int:
