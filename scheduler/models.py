@@ -151,7 +151,8 @@ class Outcome(msgspec.Struct, frozen=True):
     """How an execution ended. `status_code` is 0 and `error_message` says why if no answer came.
 
     `retry_after` is when the target wants to be asked again, in its own words; it is not stored.
-    `answer` is what it said, if it failed with a body; not stored of an attempt that is made again.
+    `answer` is what it said, if it failed with a body; of an attempt that is made again a beginning
+    is stored, which is not read where the next one is claimed.
     `phases` are those of what failed, was slow, or went over a new connection.
     """
 

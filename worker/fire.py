@@ -87,6 +87,7 @@ class Fire(msgspec.Struct, eq=False):
         self.wire = None
         if silent and wire.exchanges > 1 and not self.resent:
             self.resent = True
+            self.marks = Marks()  # what comes next goes over none that was there
             self.invocation.attempt += 1
             self.firer.note_resent(self.invocation)
             self.firer.connect(self)

@@ -151,7 +151,6 @@ class Firer:
         already goes on with the time that it has left.
         """
         origin = fire.target.origin
-        fire.marks = Marks()
         if self._openings.admit(origin, fire):
             self._take_steps(fire)
             return
@@ -168,7 +167,6 @@ class Firer:
         waiting = self._openings.next_to_reuse(origin)
         if waiting is not None:
             self._begin(waiting)
-            waiting.marks = None
             try:
                 self._send(waiting, wire)
             except Exception:
@@ -215,6 +213,7 @@ class Firer:
 
     def _take_steps(self, fire: Fire) -> None:
         origin = fire.target.origin
+        fire.marks = Marks()
         fire.steps = self.loop.create_task(self._connect(fire))
         # Not a `finally` in there: a coroutine that is cancelled before its first step runs none.
         fire.steps.add_done_callback(lambda _: self._after_steps(origin))

@@ -363,6 +363,21 @@ async def test_what_a_target_said_is_shown_as_text(
     assert "text/&lt;i&gt;" in text
 
 
+async def test_between_two_attempts_the_panel_tells_what_came_of_the_last_one(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    retried = await schedule(dashboard, ada, -1000)
+    said = Answer("text/<i>", b"<script>busy</script>")
+    await fail_an_attempt(dashboard, ada, said, Phases(None, 3, None, 8, 1))
+    text = (await browser.get(f"/requests/{retried}")).text
+    facts = re.findall(r"<dt>([^<]+)</dt>", text)
+    first = facts.index("Attempt 1")
+    assert facts[first : first + 4] == ["Attempt 1", "Its answer", "It said", "Took"]
+    assert "&lt;script&gt;busy&lt;/script&gt;" in text
+    assert "<script>busy" not in text
+    assert "over a new connection" in text
+
+
 async def test_the_panel_tells_what_an_exchange_was_made_of(
     dashboard: Dashboard, ada: Account, browser: Browser
 ) -> None:

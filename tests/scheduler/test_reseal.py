@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from scheduler.errors import OutcomeUnknown, PostdateError, StoreMisconfigured, StoreUnavailable
-from scheduler.models import Outcome, Plan, Status
+from scheduler.models import Answer, Outcome, Plan, Status
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
 from scheduler.store.claims.claims import Ack
@@ -112,6 +112,49 @@ async def test_an_old_key_can_be_dropped(stores: Stores) -> None:
     assert (again.requests, again.secrets, again.forgotten, again.kept) == (0, 0, [], {})
     with pytest.raises(StoreMisconfigured):
         await stores.open(OLD)
+
+
+@pytest.mark.parametrize("first", [(), (OLD,)], ids=["in clear", "old key"])
+async def test_what_targets_said_is_sealed_anew_too(
+    stores: Stores, first: tuple[bytes, ...]
+) -> None:
+    before = await stores.open(*first)
+    account_id = await account_of(before)
+    saying = [
+        msgspec.structs.replace(FAILED, answer=Answer("text/plain", b"no" * size))
+        for size in (1, 500)
+    ]
+    made = []
+    for outcome in saying:
+        made.append(await before.schedules.create(account_id, DUE))
+        await ack(before, await claim(before), outcome)
+    between = await before.schedules.create(account_id, DUE)
+    again = [Ack(each, saying[0], 0, 2**42) for each in await claim(before)]
+    assert await before.claims.ack(0, again) == [1]
+    was = [await before.schedules.get(account_id, each) for each in (*made, between)]
+    await before.aclose()
+    store = await stores.open(NEW, *first)
+    done = await store.resealer.reseal()
+    assert (done.requests, done.answers, done.unreadable, done.kept) == (3, 3, [], {})
+    assert b"nono" not in await everything(store)
+    after = await stores.open(NEW)
+    assert [await after.schedules.get(account_id, each) for each in (*made, between)] == was
+    assert await after.check() == []
+    assert (await after.resealer.reseal()).answers == 0
+
+
+async def test_the_check_tells_of_an_answer_that_cannot_be_read(stores: Stores) -> None:
+    store = await stores.open(NEW)
+    account_id = await account_of(store)
+    schedule_id = await store.schedules.create(account_id, DUE)
+    said = msgspec.structs.replace(FAILED, answer=Answer("", b"no"))
+    await ack(store, await claim(store), said)
+    key = keys.schedule(account_id, schedule_id)
+    spoiled = bytearray(await store.client.hget(key, "s") or b"")
+    spoiled[-1] ^= 1
+    await store.client.hset(key, "s", bytes(spoiled))
+    [told] = await store.check()
+    assert f"{schedule_id} cannot be read" in told
 
 
 async def test_what_lay_in_clear_weighs_more_and_what_is_held_is_waited_for(stores: Stores) -> None:

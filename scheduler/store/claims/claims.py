@@ -234,7 +234,7 @@ class Claims:
         groups = by_account(acks)
         arguments: list[Argument] = [self._retention.log_ms, self._retention.log_entries]
         for group in groups:
-            arguments += retry_arguments_of(group)
+            arguments += retry_arguments_of(group, self._server.secrecy)
         return await self._settle(_RETRY, shard, groups, arguments)
 
     async def _settle(

@@ -16,18 +16,18 @@ _AT_ONCE = 20
 async def unreadable_requests(
     server: Server, account_id: str, schedules: Sequence[str]
 ) -> list[str]:
-    """A sentence for each of these schedules whose request cannot be opened. Without a key there is
-    none: a process that lacks one does not start."""
+    """A sentence for each of these schedules whose request, or what its target said, cannot be
+    opened. Without a key there is none: a process that lacks one does not start."""
     if not server.secrecy.has_key:
         return []
     found: list[str] = []
     for start in range(0, len(schedules), _AT_ONCE):
         some = [ids.schedule_id(each) for each in schedules[start : start + _AT_ONCE]]
         stored = await server.reads(
-            [("HGET", keys.schedule(account_id, schedule_id), "r") for schedule_id in some]
+            [("HMGET", keys.schedule(account_id, schedule_id), "r", "s") for schedule_id in some]
         )
-        for schedule_id, request in zip(some, stored, strict=True):
-            why = _why_not(server, request or b"")
+        for schedule_id, sealed in zip(some, stored, strict=True):
+            why = dict.fromkeys(each for one in sealed for each in _why_not(server, one or b""))
             found += [f"{account_id}: {schedule_id} cannot be read: {each}" for each in why]
     return found
 
