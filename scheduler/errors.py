@@ -113,7 +113,12 @@ class OutcomeUnknown(StoreError):
 
 
 class Unreadable(StoreError):
-    """What the store has cannot be read with the keys that this process was given."""
+    """What the store has cannot be read with the keys that this process was given. `key_id`: the
+    key that it lacks; empty if it is damaged."""
+
+    def __init__(self, sentence: str, key_id: str = "") -> None:
+        super().__init__(sentence)
+        self.key_id = key_id
 
 
 class StoreMisconfigured(StoreError):

@@ -211,6 +211,8 @@ class Claimer:
         rest_ms = _ASK_ON_HOLD_EVERY_MS if batch.on_hold else self._rest_ms
         self._rested_ms[shard] = 0.0 if batch.full else self._now_ms() + rest_ms
         self._holdings.add(batch.invocations)
+        if batch.unread:
+            self._holdings.add([each.invocation for each in batch.unread])
         self.claims += 1
         self.claimed += len(batch.invocations)
         self.taken_over += sum(each.taken_over for each in batch.invocations)

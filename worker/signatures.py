@@ -95,7 +95,7 @@ class Signatures:
         self._holdings = holdings
         self._touch = touch
         self._signers: dict[str, Signer] = {}
-        self._faulty: set[str] = set()
+        self._faults: dict[str, tuple[str, str]] = {}
 
     def header_lines(self, invocation: Invocation) -> bytes | None:
         """Whole lines; None if its account's secrets have to be read first."""
@@ -108,6 +108,11 @@ class Signatures:
     def missing(self, invocations: Iterable[Invocation]) -> set[str]:
         """The accounts whose secrets are to be read before these are sent, which is soon."""
         return self._old({each.account_id for each in invocations})
+
+    def fault(self, account_id: str) -> tuple[str, str] | None:
+        """Why the secrets of an account cannot be read here, and the key that it takes, empty if
+        they are damaged; None if they can, or have not been read at all."""
+        return self._faults.get(account_id)
 
     async def read_for(self, invocations: list[Invocation]) -> list[Invocation]:
         """Reads what these, of one shard, are signed with, if it can be. Of accounts that were
@@ -162,16 +167,19 @@ class Signatures:
     def _learn(
         self, account_id: str, secrets: Sequence[SigningSecret] | Unreadable, asked_s: float
     ) -> None:
-        """What is no secret is a fault of ours, and told once: what it was to sign waits."""
+        """What is no secret is a fault of ours: what it was to sign waits."""
         try:
             if isinstance(secrets, Unreadable):
                 raise secrets
             self._signers[account_id] = Signer(secrets, asked_s)
-            self._faulty.discard(account_id)
+            self._faults.pop(account_id, None)
         except (ValueError, Unreadable) as error:
-            if account_id not in self._faulty:
+            if account_id not in self._faults:
                 _log.error("a signing secret cannot be used", account=account_id, error=str(error))
-                self._faulty.add(account_id)
+            key_id = error.key_id if isinstance(error, Unreadable) else ""
+            self._faults[account_id] = (str(error), key_id)
+            while len(self._faults) > _MOST_ACCOUNTS:
+                del self._faults[next(iter(self._faults))]
 
 
 def _some_of(account_ids: Sequence[str]) -> Iterator[Sequence[str]]:

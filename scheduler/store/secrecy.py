@@ -93,7 +93,9 @@ class Secrecy:
         key_id = stored[len(_MARK) : len(_MARK) + _ID_BYTES]
         cipher = self._ciphers.get(key_id)
         if cipher is None:
-            raise Unreadable(f"It is encrypted with key {key_id.hex()}, which is not here")
+            raise Unreadable(
+                f"It is encrypted with key {key_id.hex()}, which is not here", key_id.hex()
+            )
         from cryptography.exceptions import InvalidTag
 
         try:

@@ -409,9 +409,16 @@ MUTANTS = (
         ("tests/worker/test_claimer.py",),
     ),
     Mutant(
+        "who lacks a key keeps its shards",
+        "worker/presence.py",
+        "self.yields = lacks and bool(able)",
+        "self.yields = False",
+        ("tests/worker/test_presence.py",),
+    ),
+    Mutant(
         "the dead keep their shards",
         "worker/presence.py",
-        "preferred_shards(self._worker_id, alive, count)",
+        "preferred_shards(self._worker_id, others, count)",
         "preferred_shards(self._worker_id, [], count)",
         ("tests/worker/test_presence.py",),
     ),

@@ -68,6 +68,8 @@ class Keyrings:
         self._secrecy: Secrecy = server.secrecy
         self._process = f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(4)}"
         self._saying: asyncio.Task[None] | None = None
+        # Whether a key is missing here, as far as the store has told.
+        self.lacks_one = False
 
     async def begin(self) -> None:
         """Says it now, and from now on. Raises StoreMisconfigured if a key is missing."""
@@ -79,9 +81,12 @@ class Keyrings:
         missing here. Safe to repeat."""
         began_s = time.monotonic()
         now_us, fields = await self._server.repeated(lambda: self._say(leaving=False))
-        noted = dict(zip(fields[::2], fields[1::2], strict=True))
-        self._secrecy.refuse_unless_it_opens_all(noted)
+        # Whatever it lacks: the store knows what this process seals with.
         self._secrecy.may_seal_until_s = began_s + _GOOD_FOR_S
+        noted = dict(zip(fields[::2], fields[1::2], strict=True))
+        self.lacks_one = True  # unless it does not
+        self._secrecy.refuse_unless_it_opens_all(noted)
+        self.lacks_one = False
         return Noted(dict(_keys(noted)), list(_rings(noted, now_us // 1000)))
 
     async def forget(self, key_id: str, heard: bytes) -> bool:
