@@ -39,7 +39,7 @@ from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
 
-TARGET_RATIO = 0.68
+TARGET_RATIO = 0.75
 _PATIENCE_S = 20.0
 _LUA = """
 wrk.method = "POST"
