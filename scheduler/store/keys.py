@@ -30,6 +30,8 @@ _SLOTS = 16_384
 _SLOT_BITS = 14
 _TAG_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 
+# What the keys of all shards begin with.
+SHARDS = "pd:{"
 META = "pd:meta"
 WORKERS = "pd:workers"
 
@@ -43,6 +45,7 @@ KEY_ID = "keyid:"  # <key>, STRING: key id -> that hash
 SESSION = "session:"  # <sha256>, HASH: a signed-in browser: account, CSRF token, until when (ms),
 # and what its next page is to say
 LINK = "link:"  # <sha256>, HASH: a one-time link: account, purpose, epoch
+FORGOTTEN = "forgotten:"  # <key id>, STRING: who seals with this key has to say so before it writes
 WAITED = "waited"  # STRING: written before a WAIT, and means nothing
 
 # Below an account's prefix, which is the shard's, the account's local name and a colon
@@ -111,6 +114,12 @@ def parts(account_id: str) -> ids.Sharded:
     if found is None:
         raise ValueError(f"not an account id: {account_id!r}")
     return found
+
+
+@lru_cache(maxsize=65_536)
+def fence(key: str, key_id: str) -> str:
+    """What keeps writes out that were sealed with a key, in the shard of a prefix."""
+    return f"{key[: key.index('}:') + 2]}{FORGOTTEN}{key_id}"
 
 
 def schedule_pattern() -> str:
