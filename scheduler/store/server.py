@@ -99,7 +99,7 @@ class Server:
     def _named(self, script: Script, key: str) -> tuple[Argument, ...]:
         """A script's keys, with how many they are: where this process seals, with what fences off
         those that nobody knows of any more."""
-        if self._sealer and script.fenced and key.startswith(keys.SHARDS):
+        if self._sealer and script.fenced and keys.in_shard(key):
             return (2, key, keys.fence(key, self._sealer))
         return (1, key)
 

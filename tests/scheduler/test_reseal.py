@@ -392,7 +392,7 @@ async def test_what_was_sealed_before_a_pause_is_not_written_behind_the_back_of_
     apart_one = Apart.run
 
     async def standing_still(self: Server, key: str, words: Any) -> Any:
-        if self is slow.server and key.startswith(keys.SHARDS) and sealed_in(words):
+        if self is slow.server and keys.in_shard(key) and sealed_in(words):
             stopped.set()
             await going.wait()
         return await one(self, key, words)
