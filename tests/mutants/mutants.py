@@ -228,7 +228,7 @@ MUTANTS = (
     Mutant(
         "no grace for a shard that is back",
         "worker/leases.py",
-        "            self._grace_until_s[shard] = time.monotonic() + self._lease_s\n",
+        "            self._grace_until_s[shard] = elapsed_s() + self._lease_s\n",
         "",
         ("tests/worker/test_leases.py",),
     ),
@@ -291,7 +291,7 @@ MUTANTS = (
     Mutant(
         "a lease that may have ended is sent",
         "worker/firer.py",
-        " or now_s > invocation.lease_until_s - _LEASE_MARGIN_S\n",
+        " or elapsed_s() > invocation.lease_until_s - _LEASE_MARGIN_S\n",
         "\n",
         ("tests/worker/test_unsure.py",),
     ),
@@ -542,7 +542,7 @@ MUTANTS = (
     Mutant(
         "a frozen worker sends what another has taken over",
         "worker/firer.py",
-        "signed is None or now_s > invocation.lease_until_s - _LEASE_MARGIN_S",
+        "signed is None or elapsed_s() > invocation.lease_until_s - _LEASE_MARGIN_S",
         "signed is None",
         ("tests/faults/test_worker_frozen.py", "-k", "another"),
     ),
