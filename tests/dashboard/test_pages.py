@@ -448,6 +448,16 @@ async def test_operators_see_a_hold(dashboard: Dashboard) -> None:
     assert "Put on hold" in (await boss.get("/system")).text
 
 
+async def test_operators_see_a_hold_that_only_some_shards_have(dashboard: Dashboard) -> None:
+    boss = await dashboard.signed_in(await dashboard.account("boss", operator=True))
+    await dashboard.store.hold.begin()
+    await dashboard.store.client.delete(keys.shard(0) + keys.HOLD)
+    count = dashboard.store.shards.count
+    text = (await boss.get("/system")).text
+    assert f"{count - 1} of {count} shards were put on hold" in text
+    assert "nothing is claimed from them" in text
+
+
 async def test_operators_find_accounts_and_see_what_they_did(
     dashboard: Dashboard, ada: Account
 ) -> None:
