@@ -7,7 +7,7 @@ import functools
 
 from litestar.datastructures import State
 
-from api.app import create_app
+from api.app import create_app, direct_of
 from api.hosts import Hosts
 from api.methods import App
 from api.service import Service
@@ -23,6 +23,7 @@ def app_of(settings: Settings, store: Store) -> App:
     app.state = State({"service": service, "document": built.state.document})
     app._tally = service.tally
     app._hosts = Hosts(settings)
+    app._direct = direct_of(service)
     return app
 
 
