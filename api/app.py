@@ -8,10 +8,12 @@ from contextlib import asynccontextmanager
 
 from litestar import HttpMethod, Litestar, route
 from litestar.datastructures import State
+from litestar.types import ASGIApp
 
 from api.batch import create_schedules
 from api.cancel import cancel_schedules
 from api.dashboard.routes import dashboard_router
+from api.direct import Direct
 from api.errors import on_exception
 from api.health import healthz, readyz
 from api.hosts import Hosts
@@ -23,6 +25,7 @@ from api.root import get_root
 from api.schedule import (
     cancel_schedule,
     change_schedule,
+    create,
     create_schedule,
     get_schedule,
     list_schedules,
@@ -71,6 +74,7 @@ def create_app(settings: Settings, store: Store | None = None) -> Litestar:
         ],
         tally=service.tally,
         hosts=Hosts(settings),
+        direct=direct_of(service),
         state=State({"service": service}),
         lifespan=[_running],
         exception_handlers={Exception: on_exception},
@@ -79,6 +83,11 @@ def create_app(settings: Settings, store: Store | None = None) -> Litestar:
     )
     app.state.document = document(app.routes, _version())
     return app
+
+
+def direct_of(service: Service) -> dict[tuple[str, str], ASGIApp]:
+    """What is not led through litestar, by method and path."""
+    return {("POST", "/schedule"): Direct(service, create)}
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 from api.fields import SHOWN, moment
 from scheduler.errors import FieldError
 from scheduler.ids import invocation_id
-from scheduler.models import LogEntry, LogStatus, Schedule, SigningSecret, Status, Usage
+from scheduler.models import LogEntry, LogStatus, Phases, Schedule, SigningSecret, Status, Usage
 from scheduler.store.schedules.cancelling import Cancelled
 from scheduler.times import format_iso8601
 
@@ -62,6 +62,25 @@ class BatchBody(Body, frozen=True):
     schedules: list[Any]  # AcceptedBody or RefusedBody: a union that msgspec could not decode
 
 
+class PhasesBody(Body, frozen=True):
+    """How long each part of the last attempt took, in milliseconds; null where there was no such
+    part, or it was not come to. In this order they follow on one another, and the last that is not
+    null is the one in which the attempt ended. resolveMs is null where the host is an address, or
+    was known from a moment ago; it and the next two are null where connectionReused is true.
+    firstByteMs is from the request on, lastByteMs from the first byte of the answer."""
+
+    connection_reused: bool
+    resolve_ms: int | None
+    connect_ms: int | None
+    tls_ms: int | None
+    first_byte_ms: int | None
+    last_byte_ms: int | None
+
+    @classmethod
+    def of(cls, phases: Phases) -> PhasesBody:
+        return cls(phases.reused, *msgspec.structs.astuple(phases))
+
+
 ScheduleBody = msgspec.defstruct(
     "ScheduleBody",
     [
@@ -79,6 +98,7 @@ ScheduleBody = msgspec.defstruct(
         ("errorMessage", str | None),
         ("responseBody", str | None),
         ("responseContentType", str | None),
+        ("phases", PhasesBody | None),
         ("attempts", int),
         ("nextAttemptAt", Moment | None),
         ("replayOf", ScheduleId | None),
@@ -91,7 +111,8 @@ ScheduleBody.__doc__ = (
     "it has been executed, or an attempt has failed that is made again: then it is that attempt's, "
     "and nextAttemptAt says when the next one is. replayOf is what it is a replay of, replayedAs "
     "its own last replay. responseBody is how the target's answer began, if it failed with a body: "
-    "what is not UTF-8 is replaced."
+    "what is not UTF-8 is replaced. phases is null for what completed within a second over a "
+    "connection that was there."
 )
 
 
@@ -114,6 +135,7 @@ def schedule_body(schedule: Schedule) -> msgspec.Struct:
         errorMessage=outcome.error_message if outcome else None,
         responseBody=answer.text if answer else None,
         responseContentType=answer.content_type if answer else None,
+        phases=PhasesBody.of(outcome.phases) if outcome and outcome.phases else None,
         attempts=schedule.attempts,
         nextAttemptAt=moment(retry.due_at_ms) if retry else None,
         replayOf=request.replay_of,

@@ -6,15 +6,16 @@ import traceback
 from typing import Any, cast
 
 import structlog
-from litestar import Request, Response
+from litestar import Response
 from litestar.exceptions import HTTPException
-from litestar.types import Receive, Scope, Send
+from litestar.types import HTTPScope, Receive, Scope, Send
 
 from api.answer import Answer
 from api.auth import RateLimited, Unauthorized, authenticate
 from api.bodies import ConflictBody, DetailedErrorBody, ErrorBody
 from api.methods import allow
 from api.reading import BodyEncoded, BodyTooLarge, ClientDisconnected, header
+from api.service import HttpRequest, Service, service_of
 from api.traces import trace_id_of
 from scheduler.errors import (
     Conflict,
@@ -148,16 +149,22 @@ class _Unrouted(Answer):
             await super().__call__(scope, receive, send)
 
 
-def on_exception(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
-    """Litestar's hook for everything that a handler, or the routing, raises."""
-    keyed = request.method == "POST" and request.scope["path"] not in _WITHOUT_KEY
-    answer = answer_to(error, request.method, keyed=keyed)
+def answered(error: Exception, scope: HTTPScope, service: Service) -> Answer:
+    """The answer to a request of which this came; it is counted, and logged if it is our fault."""
+    method, path = scope["method"], scope["path"]
+    answer = answer_to(error, method, keyed=method == "POST" and path not in _WITHOUT_KEY)
     reason = reason_of(error)
     if reason is not None:
-        request.app.state.service.tally.refuse(reason)
+        service.tally.refuse(reason)
     if answer.status == 500:
         # As text: a log that shows the variables of every frame would show the API key.
         trace = "".join(traceback.format_exception(error))
-        told = {"path": request.scope["path"], **trace_id_of(request.scope)}
-        _log.error("request failed", method=request.method, exception=trace, **told)
-    return cast("Response[Any]", answer)
+        _log.error(
+            "request failed", path=path, method=method, exception=trace, **trace_id_of(scope)
+        )
+    return answer
+
+
+def on_exception(request: HttpRequest, error: Exception) -> Response[Any]:
+    """Litestar's hook for everything that a handler, or the routing, raises."""
+    return cast("Response[Any]", answered(error, request.scope, service_of(request)))

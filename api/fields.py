@@ -35,19 +35,24 @@ SOON = format_iso8601((time.time_ns() // 1_000_000 + 30 * DAY_MS) // DAY_MS * DA
 
 
 class Kind(NamedTuple):
-    """A JSON type: how the text of a value is read, and what to say of any other."""
+    """A JSON type: how the text of a value is read, and what to say of any other. `typed` is what a
+    decoder can make of it that reads the whole payload: the value, or its text for `decode`."""
 
     type: str
     decode: Decode[Any]
     fault: str
+    typed: Any = msgspec.Raw
 
 
-TEXT = Kind("string", msgspec.json.Decoder(str | None).decode, "It must be a string.")
+TEXT = Kind("string", msgspec.json.Decoder(str | None).decode, "It must be a string.", str | None)
 # Read by its rule, for which the very text counts.
 OBJECT = Kind("object", text_or_none, "It must be an object.")
 WHOLE = Kind("integer", whole_or_none, "It must be a whole number.")
 TEXTS = Kind(
-    "array", msgspec.json.Decoder(list[str] | None).decode, "It must be an array of strings."
+    "array",
+    msgspec.json.Decoder(list[str] | None).decode,
+    "It must be an array of strings.",
+    list[str] | None,
 )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any, cast
 
 from litestar import Litestar
 from litestar.types import (
+    ASGIApp,
     LifeSpanReceive,
     LifeSpanScope,
     LifeSpanSend,
@@ -58,13 +59,22 @@ _MISDIRECTED = Answer(
 
 class App(Litestar):
     """Litestar, where HEAD is answered as GET is, without the body; and each request is counted.
+    What is `direct`, by method and path, is not led through litestar.
 
     Not so on the dashboard: there the GET of a one-time link uses it up, and what looks ahead by
     HEAD must not.
     """
 
-    def __init__(self, *args: Any, tally: Tally, hosts: Hosts, **options: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        tally: Tally,
+        hosts: Hosts,
+        direct: Mapping[tuple[str, str], ASGIApp],
+        **options: Any,
+    ) -> None:
         super().__init__(*args, **options)
+        self._direct = direct
         self._tally = tally
         self._hosts = hosts
 
@@ -79,6 +89,7 @@ class App(Litestar):
             await super().__call__(scope, receive, send)
             return
         method, status, began_s = asked["method"], 0, time.perf_counter()
+        app = self._direct.get((method, asked["path"]), super().__call__)
         if method == "HEAD" and not asked["path"].startswith("/dashboard"):
             asked = {**scope, "method": "GET"}
             send = _without_body(cast("Send", send))
@@ -93,7 +104,7 @@ class App(Litestar):
             if self._is_misdirected(cast("Scope", asked)):
                 await _MISDIRECTED(asked, receive, noted)  # type: ignore[arg-type]
             else:
-                await super().__call__(cast("Scope", asked), receive, cast("Send", noted))
+                await app(cast("Scope", asked), cast("Receive", receive), cast("Send", noted))
         finally:
             took_s = time.perf_counter() - began_s
             self._tally.note(asked.get("path_template", "none"), method, status, took_s)

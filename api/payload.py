@@ -19,6 +19,10 @@ from scheduler.targets import Origin, parse_target
 
 _PAYLOAD = Object(FIELDS)
 _NULL = b"null"
+_TYPED = [(f.name, f.kind.typed | msgspec.UnsetType, msgspec.UNSET) for f in FIELDS.values()]
+_decode_typed = msgspec.json.Decoder(
+    msgspec.defstruct("Payload", _TYPED, forbid_unknown_fields=True)
+).decode
 _SEVERAL = tuple(names for names in SPELLINGS if len(names) > 1)
 
 
@@ -27,6 +31,40 @@ def parse_request(data: bytes, rules: Rules, now_ms: int) -> Request:
 
     Raises InvalidRequest with every bad field; `body` is the field if it is no JSON object.
     """
+    values = _fine_at_once(data, rules, now_ms)
+    if values is None:
+        values = _with_every_finding(data, rules, now_ms)
+    return request_of(values)
+
+
+def _fine_at_once(data: bytes, rules: Rules, now_ms: int) -> dict[str, Any] | None:
+    """The values of a payload in which all is as it should be, read in one pass; None for any
+    other, which is looked at closely: reading each member by itself costs twice as much."""
+    values: dict[str, Any] = {}
+    try:
+        data.decode()  # as in json_text: a Raw value is checked for everything but its UTF-8
+        given = msgspec.structs.astuple(_decode_typed(data))
+        for field, value in zip(FIELDS.values(), given, strict=True):
+            if value is msgspec.UNSET:
+                continue
+            if type(value) is msgspec.Raw:
+                value = field.kind.decode(value)
+            if field.of in values or (value is None and field.required):
+                return None  # another spelling of the same, of which one may be null
+            values[field.of] = field.default if value is None else field.rule(value, rules, now_ms)
+            if field.sets:
+                values.update(field.sets)
+    except (ValueError, RecursionError, InvalidRequest):
+        return None
+    if "url" not in values or "trigger_at_ms" not in values or misfits(values, values):
+        return None
+    if values.get("retry_delays_ms") is not None and "retries" not in values:
+        return None
+    return values
+
+
+def _with_every_finding(data: bytes, rules: Rules, now_ms: int) -> dict[str, Any]:
+    """The values of a payload that may have any fault. Raises as `parse_request` does."""
     findings = Findings()
     given = _one_spelling_of_each(_PAYLOAD.members(data), findings)
     values = _judged(given, rules, now_ms, findings)
@@ -38,7 +76,7 @@ def parse_request(data: bytes, rules: Rules, now_ms: int) -> Request:
         findings.add("retryDelays", "It needs retries, which is 0 unless you ask for more.")
     findings.extend(misfits(values, values))
     findings.refuse_if_any()
-    return request_of(values)
+    return values
 
 
 def parse_change(data: bytes, rules: Rules, now_ms: int) -> Change:

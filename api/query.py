@@ -34,10 +34,13 @@ def read_query(query_string: bytes, known: Sequence[Parameter] = ()) -> dict[str
 
     Raises InvalidRequest naming every bad one.
     """
-    findings, readers = Findings(), {each.name: each.read for each in known}
+    readers = {each.name: each.read for each in known}
+    if not query_string:
+        return dict.fromkeys(readers)
+    findings = Findings()
     texts: dict[str, str] = {}
     repeated: set[str] = set()
-    for name, text in _pairs(query_string) if query_string else ():
+    for name, text in _pairs(query_string):
         if name in texts:
             repeated.add(name)
         texts[name] = text

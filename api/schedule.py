@@ -5,16 +5,17 @@ from __future__ import annotations
 import msgspec
 from litestar import delete, get, patch, post
 from litestar.params import FromPath
+from litestar.types import Receive, Scope
 
 from api.answer import Answer
-from api.auth import call_of
+from api.auth import authenticate, call_of
 from api.bodies import CancelledBody, CreatedBody, SchedulesBody, schedule_body
 from api.cursors import Walk
 from api.once import REPLAYED, idempotency
 from api.payload import parse_change, parse_request, trigger_at_of
-from api.query import DEFAULT_LIMIT, OF_SCHEDULES
+from api.query import DEFAULT_LIMIT, OF_SCHEDULES, read_query
 from api.reading import read_body
-from api.service import HttpRequest
+from api.service import HttpRequest, Service, service_of
 from api.traces import traced
 from scheduler.ids import invocation_id
 from scheduler.models import Status
@@ -28,13 +29,19 @@ _MOMENT_BYTES = 8
 @post("/schedule", operation_id="createSchedule", summary="Schedule a request")
 async def create_schedule(request: HttpRequest) -> Answer:
     """Stores a request to be performed at `triggerAt`, or after `delay`; costs one credit."""
-    call, scope = await call_of(request), request.scope
-    service, store = call.service, call.store
-    data = await read_body(scope, request.receive, service.settings.max_body_bytes)
+    return await create(service_of(request), request.scope, request.receive)
+
+
+async def create(service: Service, scope: Scope, receive: Receive) -> Answer:
+    """The same, without litestar: see `api.direct`."""
+    account_id = (await authenticate(service, scope)).account_id
+    read_query(scope["query_string"])  # there is no parameter
+    store = service.store
+    data = await read_body(scope, receive, service.settings.max_body_bytes)
     once = idempotency(scope, data)
     if once is not None:
         # Before it is judged: what was valid then may be too old by now, and has its answer.
-        before = await store.schedules.created_before(call.account_id, once)
+        before = await store.schedules.created_before(account_id, once)
         if before is not None:
             return _created(before, trigger_at_of(data))
     now_ms = store.clock.now_ms()
@@ -42,7 +49,7 @@ async def create_schedule(request: HttpRequest) -> Answer:
     if once is not None and trigger_at_of(data) is None:
         # A repeat is told the time that came of it, and not another one.
         once = msgspec.structs.replace(once, note=wanted.trigger_at_ms.to_bytes(_MOMENT_BYTES))
-    created = await store.schedules.create_all(call.account_id, [wanted], once, now_ms)
+    created = await store.schedules.create_all(account_id, [wanted], once, now_ms)
     return _created(created, wanted.trigger_at_ms)
 
 

@@ -113,6 +113,12 @@ def _of_shards(seen: Seen) -> Iterator[Metric]:
         {(str(shard),): sum(each.coming) for shard, each in due.items()},
         ("shard",),
     )
+    yield gauge(
+        "postdate_on_hold_seconds",
+        "For how long nothing has been claimed, by shard: `postdate hold`; 0: it is not on hold.",
+        {(str(shard),): each.on_hold_ms / 1000 for shard, each in due.items()},
+        ("shard",),
+    )
     for place, (name, told) in enumerate(
         (
             ("postdate_waiting", "Schedules that wait, by shard."),

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from cli.options import Context, command, open_store, with_store
 from scheduler.settings import Settings
 from scheduler.times import format_iso8601
 
+if TYPE_CHECKING:
+    from scheduler.store.operators.hold import Held
+
 
 @click.command(name="hold")
+@click.option("--status", is_flag=True, help="Only say whether it is on hold, and since when.")
 @command()
-def hold_command(context: Context) -> None:
+def hold_command(context: Context, status: bool) -> None:
     """Have no worker claim anything, until `postdate resume`.
 
     Schedules are accepted, changed and cancelled as ever; what is due waits, and fires late. What
     workers have claimed already ends as usual. It holds for workers that start later, too, and
     through restarts of the store.
     """
+    if status:
+        _tell_status(context, with_store(context.settings, lambda store: store.hold.look()))
+        return
     tell_hold(context, with_store(context.settings, lambda store: store.hold.begin()))
 
 
@@ -27,6 +36,21 @@ def resume_command(context: Context) -> None:
     """Have workers claim again what is due; the end of `postdate hold`."""
     with_store(context.settings, lambda store: store.hold.end())
     context.show({"onHoldSince": None}, "Resumed: what is due is claimed again.")
+
+
+def _tell_status(context: Context, held: Held) -> None:
+    """As JSON the shards as well: some, and not all, are left by a command that was cut off."""
+    since = None if held.since_ms is None else format_iso8601(held.since_ms)
+    text = "Not on hold: what is due is claimed."
+    if since is not None:
+        text = _on_hold(since)
+    elif held.on_hold:
+        text = (
+            f"{held.on_hold} of {held.shards} shards are on hold, and the others are not: repeat"
+            " `postdate hold` or `postdate resume`, which was cut off."
+        )
+    answer = {"onHoldSince": since, "shardsOnHold": held.on_hold, "shards": held.shards}
+    context.show(answer, text)
 
 
 async def hold_since(settings: Settings, *, begin: bool) -> int | None:
@@ -40,7 +64,8 @@ async def hold_since(settings: Settings, *, begin: bool) -> int | None:
 
 def tell_hold(context: Context, since_ms: int) -> None:
     since = format_iso8601(since_ms)
-    context.show(
-        {"onHoldSince": since},
-        f"On hold since {since}: nothing is claimed. `postdate resume` goes on.",
-    )
+    context.show({"onHoldSince": since}, _on_hold(since))
+
+
+def _on_hold(since: str) -> str:
+    return f"On hold since {since}: nothing is claimed. `postdate resume` goes on."

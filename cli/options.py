@@ -122,8 +122,13 @@ async def open_store(settings: Settings) -> Store:
     try:
         return await Store.open(settings)
     except StoreError as error:
-        where = without_password(settings.redis_url or "")
-        raise PostdateError(f"{_why_closed(error)} ({where}).") from error
+        raise store_fault(settings, error) from error
+
+
+def store_fault(settings: Settings, error: StoreError) -> PostdateError:
+    """Which store it is, and what is wrong with it."""
+    where = without_password(settings.redis_url or "")
+    return PostdateError(f"{_why_closed(error)} ({where}).")
 
 
 def _why_closed(error: StoreError) -> str:

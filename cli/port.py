@@ -19,6 +19,7 @@ _BACKLOG = 2048
 # Elsewhere sockets may share a port as well, but one of them gets all the connections.
 _SPREADS = sys.platform == "linux"
 _Address = tuple[Any, ...]
+_HERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 
 class PortError(PostdateError):
@@ -46,7 +47,12 @@ class Port:
     @property
     def local_address(self) -> str:
         """Where this machine itself reaches the API."""
-        return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.address, self.address)  # noqa: S104
+        return _HERE.get(self.address, self.address)
+
+    @property
+    def local_url(self) -> str:
+        """What to open on this machine: no browser goes to 0.0.0.0."""
+        return f"http://{_in_url(_HERE.get(self.host, self.host))}:{self.number}"
 
     def listen(self) -> list[socket.socket]:
         """Sockets for one process that is to serve here, for the caller to pass on and to close."""

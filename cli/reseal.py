@@ -35,7 +35,8 @@ def _tell(walked: Walked) -> None:
 
 
 def _sentences(done: Resealed) -> list[str]:
-    told = [f"{done.requests:,} requests and {done.secrets:,} signing secrets were sealed anew."]
+    counts = f"{done.requests:,} requests, {done.answers:,} answers"
+    told = [f"{counts} and {done.secrets:,} signing secrets were sealed anew."]
     told += [f"Key {each} is forgotten: drop it." for each in done.forgotten]
     told += [f"Key {each} must stay: {why}." for each, why in done.kept.items()]
     if done.held:

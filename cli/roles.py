@@ -30,6 +30,7 @@ _processes = click.option(
 )
 _parent_fd = click.option("--parent-fd", type=int, hidden=True)
 _quiet_store = click.option("--quiet-store", is_flag=True, hidden=True)
+_bench_keys = click.option("--bench-keys", is_flag=True, hidden=True)
 
 
 @click.command(name="api")
@@ -42,10 +43,15 @@ _quiet_store = click.option("--quiet-store", is_flag=True, hidden=True)
 @_processes
 @_parent_fd
 @_quiet_store
+@_bench_keys
 @click.option("--listen-fd", "listen_fds", type=int, multiple=True, hidden=True)
 @command("host", "port", "processes")
 def api_command(
-    context: Context, parent_fd: int | None, quiet_store: bool, listen_fds: tuple[int, ...]
+    context: Context,
+    parent_fd: int | None,
+    quiet_store: bool,
+    bench_keys: bool,
+    listen_fds: tuple[int, ...],
 ) -> None:
     """Serve the HTTP API; run as many as you like on one store.
 
@@ -66,7 +72,7 @@ def api_command(
             _tell_parent(parent_fd)
 
     serve(
-        _settings(context, quiet_store),
+        _settings(context, quiet_store, bench_keys),
         parent_fd=parent_fd,
         listeners=[socket.socket(fileno=fd) for fd in listen_fds],
         on_ready=say_ready,
@@ -77,8 +83,11 @@ def api_command(
 @_processes
 @_parent_fd
 @_quiet_store
+@_bench_keys
 @command("processes")
-def worker_command(context: Context, parent_fd: int | None, quiet_store: bool) -> None:
+def worker_command(
+    context: Context, parent_fd: int | None, quiet_store: bool, bench_keys: bool
+) -> None:
     """Fire what is due; run as many as you like on one store.
 
     With --processes there are several on this machine, and one that dies is started again. SIGTERM
@@ -101,7 +110,7 @@ def worker_command(context: Context, parent_fd: int | None, quiet_store: bool) -
     raise_limit()
     import uvloop
 
-    uvloop.run(_work(_settings(context, quiet_store), parent_fd, say_ready))
+    uvloop.run(_work(_settings(context, quiet_store, bench_keys), parent_fd, say_ready))
 
 
 def _run_processes(role: str, context: Context) -> None:
@@ -110,9 +119,13 @@ def _run_processes(role: str, context: Context) -> None:
     run_processes(role, context)
 
 
-def _settings(context: Context, quiet_store: bool) -> Settings:
+def _settings(context: Context, quiet_store: bool, bench_keys: bool) -> Settings:
     if quiet_store:
         findings_were_told()
+    if bench_keys:
+        from scheduler.store import keys
+
+        keys.live_below(keys.BENCH)
     return locate_store(context.settings)
 
 

@@ -12,7 +12,7 @@ from cli.parameters import from_option, to_option
 from cli.remote import Remote, as_api, remote_command, when
 
 if TYPE_CHECKING:
-    from postdate import Schedule
+    from postdate import Phases, Schedule
 
 
 # Of these, nought says nothing.
@@ -58,11 +58,25 @@ def details_of(schedule: Schedule) -> str:
     """A line for each field that says something."""
     told = as_api(schedule)
     assert isinstance(told, dict)
+    told["phases"] = schedule.phases and _phases(schedule.phases)
     return "\n".join(
         f"{name:16} {_shown(name, value)}"
         for name, value in told.items()
         if value not in (None, {}, "") and not (value == 0 and name in _COUNTS)
     )
+
+
+def _phases(phases: Phases) -> str:
+    """`connection reused, first byte 1,204 ms, last byte 3 ms`."""
+    parts = {
+        "resolve": phases.resolve_ms,
+        "connect": phases.connect_ms,
+        "TLS": phases.tls_ms,
+        "first byte": phases.first_byte_ms,
+        "last byte": phases.last_byte_ms,
+    }
+    lengths = [f"{name} {ms:,} ms" for name, ms in parts.items() if ms is not None]
+    return ", ".join(["connection reused"] * phases.connection_reused + lengths)
 
 
 def _shown(name: str, value: object) -> str:

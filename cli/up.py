@@ -101,7 +101,7 @@ class Up:
         first = await first_account(settings)
         await self._start_children(settings, port)
         secret = "" if first is None else await sign_in_link(settings)
-        self._announce(port, first, link_url(settings, secret, base_url=port.url))
+        self._announce(port, first, link_url(settings, secret, base_url=port.local_url))
         if on_hold_since is not None:
             tell_hold(self._context, on_hold_since)
         self._context.show({"ready": port.url}, f"Postdate is ready: {port.url}")

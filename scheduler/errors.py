@@ -104,6 +104,10 @@ class StoreUnavailable(StoreError):
     """The store is full or cannot be reached, and it is certain that nothing was changed."""
 
 
+class Fenced(StoreUnavailable):
+    """Nobody is to seal with this process's key unless it says so first; nothing was done."""
+
+
 class StoreRefused(StoreError):
     """The store rejected a command for what is in it; repeating it will not help."""
 
@@ -113,7 +117,12 @@ class OutcomeUnknown(StoreError):
 
 
 class Unreadable(StoreError):
-    """What the store has cannot be read with the keys that this process was given."""
+    """What the store has cannot be read with the keys that this process was given. `key_id`: the
+    key that it lacks; empty if it is damaged."""
+
+    def __init__(self, sentence: str, key_id: str = "") -> None:
+        super().__init__(sentence)
+        self.key_id = key_id
 
 
 class StoreMisconfigured(StoreError):

@@ -27,6 +27,7 @@ _TO_PYTHON = str.maketrans(_ALPHABET, "0123456789abcdefghijklmnopqrstuv")
 # A UUIDv7 is a moment (48 bits), then version, variant and random bits (80).
 _TAIL_BITS = 80
 _TAIL = (1 << _TAIL_BITS) - 1
+_TAIL_SHIFTS = range(70, -1, -10)
 _ROOM = (1 << 16) - 1
 _SHOWN_CHARACTERS = 6
 
@@ -165,5 +166,12 @@ def _random(length: int) -> str:
 
 
 def _base32(value: int) -> str:
-    """128 bits as 26 characters, two at a time."""
-    return "".join([_PAIRS[(value >> shift) & 1023] for shift in range(120, -1, -10)])
+    """128 bits as 26 characters, two at a time; the first 10 are the moment in a UUIDv7."""
+    tail = [_PAIRS[(value >> shift) & 1023] for shift in _TAIL_SHIFTS]
+    return _moment_digits(value >> _TAIL_BITS) + "".join(tail)
+
+
+@lru_cache(maxsize=64)
+def _moment_digits(moment_ms: int) -> str:
+    """Cached: under load many are made in one millisecond."""
+    return "".join([_PAIRS[(moment_ms >> shift) & 1023] for shift in range(40, -1, -10)])

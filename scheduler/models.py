@@ -127,11 +127,33 @@ class Answer(msgspec.Struct, frozen=True):
         return getincrementaldecoder("utf-8")("replace").decode(self.body)
 
 
+class Phases(msgspec.Struct, array_like=True, frozen=True):
+    """How long each part of an exchange took (ms); None: there was no such part, or it was not come
+    to. They follow on one another, and the last that there is is the one in which it ended.
+
+    Stored as one msgpack array. `first_byte_ms` is from where the request began to go out,
+    `last_byte_ms` from the answer's first byte on.
+    """
+
+    resolve_ms: int | None = None
+    connect_ms: int | None = None
+    tls_ms: int | None = None
+    first_byte_ms: int | None = None
+    last_byte_ms: int | None = None
+
+    @property
+    def reused(self) -> bool:
+        """Whether it went over a connection that was there."""
+        return self.connect_ms is None and self.first_byte_ms is not None
+
+
 class Outcome(msgspec.Struct, frozen=True):
     """How an execution ended. `status_code` is 0 and `error_message` says why if no answer came.
 
     `retry_after` is when the target wants to be asked again, in its own words; it is not stored.
-    `answer` is what it said, if it failed with a body; not stored of an attempt that is made again.
+    `answer` is what it said, if it failed with a body; of an attempt that is made again a beginning
+    is stored, which is not read where the next one is claimed.
+    `phases` are those of what failed, was slow, or went over a new connection.
     """
 
     status: Status
@@ -140,6 +162,7 @@ class Outcome(msgspec.Struct, frozen=True):
     error_message: str
     retry_after: str = ""
     answer: Answer | None = None
+    phases: Phases | None = None
 
 
 class Retry(msgspec.Struct, frozen=True):
@@ -162,8 +185,8 @@ class Invocation(msgspec.Struct, eq=False):
     which held it was lost, or that this one had to send it again on a fresh connection. It is due
     at triggerAt, or when the retry is.
     `token` names the lease: when it ends (us, the store's clock), or several such moments with a
-    colon between if the reply to an extension was lost. `lease_until_s` is the moment of this
-    process's monotonic clock until which it surely is ours. `size_bytes`: of the request as stored.
+    colon between if the reply to an extension was lost. `lease_until_s` is the moment until
+    which it surely is ours (`elapsed_s`). `size_bytes`: of the request as stored.
     """
 
     shard: int

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import ctypes
-import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None)
+from tests import forks
+
 # Linux means the thread that made a process, not the process of that thread: one thread makes
 # them all, and lives as long as we do.
 _maker = ThreadPoolExecutor(1, "starts processes")
 
 
-def start(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
+def start(command: Sequence[str], *, forked: bool = True, **options: Any) -> subprocess.Popen[Any]:
     """A Popen. On Linux the process is told to stop when this one is no more: a run that is killed
-    ends no fixture."""
-    stop = _stop_with_us if sys.platform == "linux" else None
-    return _maker.submit(subprocess.Popen, command, preexec_fn=stop, **options).result()
-
-
-def _stop_with_us() -> None:
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    ends no fixture. What is Postdate's own is forked: see `forks`."""
+    stop = forks.die_with_parent if sys.platform == "linux" else None
+    Popen = forks.Popen if forked else subprocess.Popen  # noqa: N806 - as the class is called
+    return _maker.submit(Popen, command, preexec_fn=stop, **options).result()

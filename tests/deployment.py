@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from base64 import b64decode
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from typing import Any, Self, TypeVar
@@ -77,7 +78,9 @@ class Deployment:
 
     def in_store(self, use: Callable[[Store], Awaitable[T]]) -> T:
         """Uses the store directly: for setting up, or for looking at what no API shows."""
-        return with_store(Settings(redis_url=self.valkey.url), use)
+        given = str(self._settings.get("secret_key", ""))
+        secret_key = tuple(b64decode(each) for each in given.split(",") if each)
+        return with_store(Settings(redis_url=self.valkey.url, secret_key=secret_key), use)
 
     def problems(self) -> list[str]:
         """What `postdate check` tells, without starting it."""

@@ -44,28 +44,41 @@ def settings_environment(settings: dict[str, object]) -> dict[str, str]:
 
 def postdate_process(*arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
     """Runs one command to its end, as a shell does."""
-    return subprocess.run(
-        [sys.executable, "-P", "-m", "cli.main", *arguments],
+    command = [sys.executable, "-P", "-m", "cli.main", *arguments]
+    process = children.start(
+        command,
         env=environment(**settings),
         cwd=tempfile.gettempdir(),
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=DEADLINE_S * 2,
-        check=False,
     )
+    with process:
+        try:
+            stdout, stderr = process.communicate(timeout=DEADLINE_S * 2)
+        finally:
+            process.kill()
+    return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
 
 
 class PostdateProcess:
     """One `postdate up`, `api` or `worker`, in an environment of its own.
 
     `settings` are environment variables: `lease_ms=3000` is POSTDATE_LEASE_MS=3000. `up` gets
-    a data dir of its own unless one is given, and any free port; `api` a free port.
+    a data dir of its own unless one is given, and any free port; `api` a free port. Unless it is
+    `forked`, it and its children are new Pythons, which takes them a second each.
     """
 
     def __init__(
-        self, role: str = "up", *arguments: str, module: str = "cli.main", **settings: object
+        self,
+        role: str = "up",
+        *arguments: str,
+        module: str = "cli.main",
+        forked: bool = True,
+        **settings: object,
     ) -> None:
         self.role = role
+        self._forked = forked
         self._module = module
         self._owns_data_dir = "data_dir" not in settings
         if self._owns_data_dir:
@@ -132,6 +145,7 @@ class PostdateProcess:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            forked=self._forked,
         )
         self._readers = {
             name: threading.Thread(

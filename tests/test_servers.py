@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import http.client
+import os
+import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import httpx
 import pytest
@@ -14,7 +17,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from tests.proxy import command_end
-from tests.servers import DroppingProxy, Receiver, ValkeyProcess, until
+from tests.servers import DroppingProxy, PostdateProcess, Receiver, ValkeyProcess, until
 
 
 def client(url: str) -> Redis:
@@ -159,3 +162,38 @@ def test_a_proxy_keeps_back_a_reply_until_it_is_let_go(
         proxy.let_go()
         assert waiting.result() == 1
         assert redis.incr("n") == 2
+
+
+DRAINED = "[info     ] draining held=0\n"
+
+
+def seen_from_outside(process: PostdateProcess) -> dict[str, object]:
+    """What the system says of a process, but for what is another at each start."""
+    proc = Path(f"/proc/{process.pid}")
+    status = dict(line.split(":\t", 1) for line in (proc / "status").read_text().splitlines())
+    variables = (proc / "environ").read_bytes().rstrip(b"\0").split(b"\0")
+    return {
+        "parent": int(status["PPid"]),
+        "session": os.getsid(process.pid) == process.pid,
+        "command": (proc / "cmdline").read_bytes().rstrip(b"\0").split(b"\0"),
+        "environment": {each for each in variables if b"DATA_DIR" not in each},
+        "directory": (proc / "cwd").readlink(),
+        "signals": [status[name] for name in ("SigBlk", "SigIgn", "SigCgt")],
+        "files": sorted(int(each.name) for each in (proc / "fd").iterdir()),
+    }
+
+
+def test_a_forked_process_looks_and_ends_as_a_new_one_does(valkey: ValkeyProcess) -> None:
+    settings = {"redis_url": valkey.url, "port": 0}
+    with (
+        PostdateProcess("worker", forked=False, **settings) as new,
+        PostdateProcess("worker", **settings) as forked,
+    ):
+        assert seen_from_outside(forked) == seen_from_outside(new)
+        assert forked.stop() == new.stop() == 0
+        # Each line begins with its moment.
+        assert [each.stderr.partition(" ")[2] for each in (forked, new)] == [DRAINED] * 2
+        for process in (forked, new):
+            process.start()
+            process.signal(signal.SIGKILL)
+        assert (forked.wait(), new.wait()) == (-signal.SIGKILL, -signal.SIGKILL)

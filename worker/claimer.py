@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import structlog
 
+from scheduler.elapsed import elapsed_s
 from scheduler.errors import StoreError, StoreUnavailable
 from scheduler.store import Store
 from scheduler.store.claims.claims import Batch, Look
@@ -78,7 +79,7 @@ class Claimer:
         self._stopping = False
         self._on_hold = False
         self._clock_steps = -1
-        self._slept_ms = math.inf
+        self._awake_s = math.inf  # when it was to wake up
         self.claims = self.claimed = self.taken_over = 0
 
     def wake(self) -> None:
@@ -112,9 +113,9 @@ class Claimer:
         """After a pause of this process the leases that it holds may have ended: they are prolonged
         before it claims, or it would take them over from itself, and an outcome that it has by now
         would be refused."""
-        paused_ms = self._now_ms() - self._slept_ms
-        self._slept_ms = math.inf
-        if paused_ms > self._lease_ms / _SLOW_PART_OF_A_LEASE:
+        paused_s = elapsed_s() - self._awake_s
+        self._awake_s = math.inf
+        if paused_s * 1000 > self._lease_ms / _SLOW_PART_OF_A_LEASE:
             paused = StoreUnavailable("This process stood still")
             self._touch.lose(range(self._store.shards.count), paused)
 
@@ -223,6 +224,8 @@ class Claimer:
         rest_ms = _ASK_ON_HOLD_EVERY_MS if batch.on_hold else self._rest_ms
         self._rested_ms[shard] = 0.0 if batch.full else self._now_ms() + rest_ms
         self._holdings.add(batch.invocations)
+        if batch.unread:
+            self._holdings.add([each.invocation for each in batch.unread])
         self.claims += 1
         self.claimed += len(batch.invocations)
         self.taken_over += sum(each.taken_over for each in batch.invocations)
@@ -262,7 +265,7 @@ class Claimer:
         return max(due_ms - self._ahead_ms, self._rested_ms.get(shard, 0.0))
 
     async def _sleep(self, delay_ms: float) -> None:
-        self._slept_ms = self._now_ms() + max(0.0, delay_ms)
+        self._awake_s = elapsed_s() + max(0.0, delay_ms) / 1000
         if delay_ms <= 0:
             await asyncio.sleep(0)
             return

@@ -12,6 +12,7 @@ import msgspec
 from scheduler.models import Delivery, Invocation, Outcome
 from scheduler.targets import Target
 from worker.outcome import Failure, answered, failed
+from worker.phases import SLOW_MS, Marks, phases_of, reused
 from worker.wire import Wire
 
 Done = Callable[[Invocation, Outcome, float], None]
@@ -57,11 +58,12 @@ class Fire(msgspec.Struct, eq=False):
     resent: bool = False
     wire: Wire | None = None
     steps: asyncio.Task[None] | None = None  # resolving and connecting, if it has to
+    marks: Marks | None = None  # how far it came with that; None on a connection that was there
 
     def answered(self, wire: Wire, status_code: int, reason: str, reusable: bool) -> None:
         """From the wire: the whole answer is here. The wire goes back before `done` fires anew."""
         self.wire = None
-        retry_after, said = wire.retry_after, wire.answer
+        retry_after, said, heard_s = wire.retry_after, wire.answer, wire.heard_s
         try:
             # At most once needs fresh connections: keeping its old ones would only pile them up.
             if reusable and self.invocation.request.delivery is not AT_MOST_ONCE:
@@ -69,7 +71,10 @@ class Fire(msgspec.Struct, eq=False):
             else:
                 wire.abort()
             took_ms = self.elapsed_ms()
-            self.firer.end(self, answered(status_code, reason, took_ms, retry_after, said))
+            outcome = answered(status_code, reason, took_ms, retry_after, said)
+            if self.marks is not None or took_ms >= SLOW_MS or not 200 <= status_code < 300:
+                outcome = self.timed(outcome, heard_s, whole=True)
+            self.firer.end(self, outcome)
         except Exception:
             self.firer.fail_internally(self)
 
@@ -82,11 +87,23 @@ class Fire(msgspec.Struct, eq=False):
         self.wire = None
         if silent and wire.exchanges > 1 and not self.resent:
             self.resent = True
+            self.marks = Marks()  # what comes next goes over none that was there
             self.invocation.attempt += 1
             self.firer.note_resent(self.invocation)
             self.firer.connect(self)
         else:
-            self.firer.end(self, failed(failure, self.elapsed_ms()))
+            self.firer.end(self, self.timed(failed(failure, self.elapsed_ms()), wire.heard_s))
+
+    def timed(
+        self, outcome: Outcome, heard_s: float | None = None, *, whole: bool = False
+    ) -> Outcome:
+        """The outcome with the phases of what led to it; of what was sent twice, the second's."""
+        marks = self.marks or reused(self.started_s)
+        total_ms = outcome.response_time_ms
+        if self.resent and marks.begun_s is not None:
+            total_ms -= round((marks.begun_s - self.started_s) * 1000)
+        phases = phases_of(marks, heard_s, max(0, total_ms), whole)
+        return msgspec.structs.replace(outcome, phases=phases)
 
     @property
     def account_id(self) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import structlog
 
+from scheduler.elapsed import elapsed_s
 from scheduler.models import Invocation, Outcome
 from scheduler.settings import Settings
 from scheduler.targets import DestinationNotAllowed, Origin, parse_target
@@ -21,6 +22,7 @@ from worker.fire import AT_MOST_ONCE, NOT_SENT, Done, Fire
 from worker.guard import Blocked, Guard, Resolve
 from worker.openings import Openings
 from worker.outcome import Failure, concealed, failed, timed_out
+from worker.phases import Marks
 from worker.pool import Pool
 from worker.race import ConnectFailed, OutOfSockets
 from worker.request import render
@@ -212,6 +214,7 @@ class Firer:
 
     def _take_steps(self, fire: Fire) -> None:
         origin = fire.target.origin
+        fire.marks = Marks()
         fire.steps = self.loop.create_task(self._connect(fire))
         # Not a `finally` in there: a coroutine that is cancelled before its first step runs none.
         fire.steps.add_done_callback(lambda _: self._after_steps(origin))
@@ -247,16 +250,21 @@ class Firer:
         self._deadlines.add(fire)
 
     async def _connect(self, fire: Fire) -> None:
+        target, account_id, marks = fire.target, fire.account_id, fire.marks or Marks()
         try:
-            addresses = await self._guard.addresses(fire.target, fire.account_id)
-            wire = await self.pool.connect(fire.target.origin, addresses, fire.account_id)
+            addresses = self._guard.known(target)
+            if addresses is None:
+                marks.resolve_s = time.monotonic()
+                addresses = await self._guard.addresses(target, account_id)
+            wire = await self.pool.connect(target.origin, addresses, account_id, marks)
             fire.steps = None
+            marks.wait_s = time.monotonic()
             if wire.is_open:
                 self._send(fire, wire)
             else:
-                self.end(fire, failed(Failure.CLOSED_EARLY, fire.elapsed_ms()))
+                self.end(fire, fire.timed(failed(Failure.CLOSED_EARLY, fire.elapsed_ms())))
         except (Blocked, ConnectFailed) as reason:
-            self.end(fire, self._failed(reason.failure, fire.elapsed_ms()))
+            self.end(fire, fire.timed(self._failed(reason.failure, fire.elapsed_ms())))
         except OutOfSockets:
             fire.steps = None
             self._put_off(fire)
@@ -271,7 +279,7 @@ class Firer:
         now_s = time.monotonic()
         signed = b"" if self._sign is None else self._sign(invocation)
         if self._unsure is not None and (
-            signed is None or now_s > invocation.lease_until_s - _LEASE_MARGIN_S
+            signed is None or elapsed_s() > invocation.lease_until_s - _LEASE_MARGIN_S
         ):
             self._postpone(fire, wire, self._unsure)
             return
@@ -336,10 +344,12 @@ class Firer:
 
     def _expire(self, fire: Fire) -> None:
         connecting = fire.steps is not None
+        heard_s = fire.wire.heard_s if fire.wire else None
+        outcome = fire.timed(timed_out(self.limit_ms), heard_s)
         try:
             self._let_go(fire)
         finally:
-            self.end(fire, timed_out(self.limit_ms))
+            self.end(fire, outcome)
         if connecting:
             self._end_hopeless(fire.target.origin)
 

@@ -17,6 +17,7 @@ import truststore
 from scheduler.targets import Origin
 from worker.handshakes import Handshakes, Unexamined, Unread
 from worker.outcome import connect_failure
+from worker.phases import Marks
 from worker.race import ConnectFailed, OutOfSockets, Race
 from worker.ration import Ration, bound_reading
 from worker.shares import Shares
@@ -155,17 +156,21 @@ class Pool:
                     return True
         return False
 
-    async def connect(self, origin: Origin, addresses: tuple[str, ...], account_id: str) -> Wire:
+    async def connect(
+        self, origin: Origin, addresses: tuple[str, ...], account_id: str, marks: Marks
+    ) -> Wire:
         """A new connection to the first address that gives one. Raises ConnectFailed, or
         OutOfSockets.
 
-        Without a limit of its own: the fire's deadline cancels it.
+        Without a limit of its own: the fire's deadline cancels it. `marks` tell how far it came: of
+        several addresses, with the one that was tried last, or that gave the connection.
         """
+        marks.connect_s = time.monotonic()
         if len(addresses) == 1:
-            return await self._connect_one(Route(origin, addresses[0]), account_id)
+            return await self._connect_one(Route(origin, addresses[0]), account_id, marks)
 
         def attempt(address: str) -> Coroutine[Any, Any, Wire]:
-            return self._connect_one(Route(origin, address), account_id)
+            return self._connect_one(Route(origin, address), account_id, marks)
 
         return await Race(attempt, addresses, self._limit_s, self._spares, account_id).run()
 
@@ -201,28 +206,29 @@ class Pool:
         if self._sweeper is not None:
             self._sweeper.cancel()
 
-    async def _connect_one(self, route: Route, account_id: str) -> Wire:
+    async def _connect_one(self, route: Route, account_id: str, marks: Marks) -> Wire:
         if self._sockets >= self._budget.sockets and self._idle_count:
             any(self.drop_idle(origin) for origin in list(self._idle))
         try:
-            return await self._open(route, account_id)
+            return await self._open(route, account_id, marks)
         except OSError as error:
             if error.errno not in _OUT_OF_FILES:
                 raise ConnectFailed(connect_failure(error)) from error
         self.close_idle()  # kept connections are a luxury
         await asyncio.sleep(0)  # the loop closes their sockets in its next round
         try:
-            return await self._open(route, account_id)
+            return await self._open(route, account_id, marks)
         except OSError as error:
             if error.errno not in _OUT_OF_FILES:
                 raise ConnectFailed(connect_failure(error)) from error
             self._tell(error)
             raise OutOfSockets from error
 
-    async def _open(self, route: Route, account_id: str) -> Wire:
+    async def _open(self, route: Route, account_id: str, marks: Marks) -> Wire:
         wire = _CountedWire(self, route, self._max_body_bytes, self._keep_bytes)
         is_tls = route.origin.scheme == "https"
         self._sockets += 1
+        marks.tls_s = None
         try:
             transport, _ = await self._loop.create_connection(
                 Unread if is_tls else lambda: wire,
@@ -232,7 +238,9 @@ class Pool:
             )
             if is_tls:
                 context, host = self._tls(), route.origin.host
+                marks.tls_s = connected_s = time.monotonic()
                 await self._handshakes.secure(transport, wire, context, host, account_id)
+                marks.tls_s = connected_s
         finally:
             self._sockets -= 1
         return wire

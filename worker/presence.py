@@ -11,22 +11,36 @@ from scheduler.store import Store
 
 BEAT_EVERY_S = 1.0
 _BEATS_KEPT = 60
+_LACKS_A_KEY = "lacksAKey"
 
 
 class Presence:
-    """The heartbeat. `says` gives what operators are told of this worker."""
+    """The heartbeat. `says` gives what operators are told of this worker.
+
+    One that lacks a key `yields` to those who lack none, if there are any: no shard is its own, so
+    that what it could not read is claimed, in time, by who can. What is late it claims like others.
+    """
 
     def __init__(self, store: Store, worker_id: str, says: Callable[[], dict[str, Any]]) -> None:
         self._store = store
         self._worker_id = worker_id
         self._says = says
         self.shards: frozenset[int] = frozenset()
+        self.yields = False
 
     async def beat(self) -> None:
         """One heartbeat; the shards that come with it count until the next."""
-        alive = await self._store.workers.beat(self._worker_id, self._says())
+        lacks = self._store.keyrings.lacks_one
+        says = self._says()
+        if lacks:
+            says[_LACKS_A_KEY] = True
+        alive = await self._store.workers.beat(self._worker_id, says)
+        able = [each.worker_id for each in alive if not each.says.get(_LACKS_A_KEY)]
         count = await self._store.shards.newest()
-        self.shards = frozenset(preferred_shards(self._worker_id, alive, count))
+        self.yields = lacks and bool(able)
+        others = able or [each.worker_id for each in alive]
+        mine = () if self.yields else preferred_shards(self._worker_id, others, count)
+        self.shards = frozenset(mine)
 
     async def leave(self) -> None:
         await self._store.workers.leave(self._worker_id)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import time
 from base64 import b64decode
 from binascii import b2a_base64
 from collections import defaultdict
@@ -13,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import structlog
 
+from scheduler.elapsed import elapsed_s
 from scheduler.errors import StoreError, Unreadable
 from scheduler.models import Invocation, SigningSecret
 from scheduler.store import Store
@@ -56,7 +56,7 @@ class Hmac:
 
 
 class Signer:
-    """Signs for one account, by secrets that were asked for at `asked_s` (the monotonic clock)."""
+    """Signs for one account, by secrets that were asked for at `asked_s` (`elapsed_s`)."""
 
     __slots__ = ("_keys", "_until_ms", "asked_s")
 
@@ -95,12 +95,12 @@ class Signatures:
         self._holdings = holdings
         self._touch = touch
         self._signers: dict[str, Signer] = {}
-        self._faulty: set[str] = set()
+        self._faults: dict[str, tuple[str, str]] = {}
 
     def header_lines(self, invocation: Invocation) -> bytes | None:
         """Whole lines; None if its account's secrets have to be read first."""
         signer = self._signers.get(invocation.account_id)
-        if signer is None or signer.asked_s < time.monotonic() - GOOD_FOR_S:
+        if signer is None or signer.asked_s < elapsed_s() - GOOD_FOR_S:
             return None
         message_id = b"inv_" + invocation.schedule_id[4:].encode("ascii")
         return signer.header_lines(message_id, self._clock.now_ms(), invocation.request.body)
@@ -108,6 +108,11 @@ class Signatures:
     def missing(self, invocations: Iterable[Invocation]) -> set[str]:
         """The accounts whose secrets are to be read before these are sent, which is soon."""
         return self._old({each.account_id for each in invocations})
+
+    def fault(self, account_id: str) -> tuple[str, str] | None:
+        """Why the secrets of an account cannot be read here, and the key that it takes, empty if
+        they are damaged; None if they can, or have not been read at all."""
+        return self._faults.get(account_id)
 
     async def read_for(self, invocations: list[Invocation]) -> list[Invocation]:
         """Reads what these, of one shard, are signed with, if it can be. Of accounts that were
@@ -127,7 +132,7 @@ class Signatures:
     async def read(self, account_ids: Collection[str]) -> set[str]:
         """Reads the secrets of these accounts; returns those that are not there any more. Raises
         StoreError."""
-        asked_s = time.monotonic()
+        asked_s = elapsed_s()
         found = await self._store.signing.secrets_of(account_ids)
         for account_id in account_ids:
             # Anew at the end: who was read longest ago is the first to go.
@@ -152,7 +157,7 @@ class Signatures:
                 self._touch.lose([shard], error)
 
     def _old(self, account_ids: Iterable[str]) -> set[str]:
-        since_s = time.monotonic() - READ_EVERY_S
+        since_s = elapsed_s() - READ_EVERY_S
         return {
             account_id
             for account_id in account_ids
@@ -162,16 +167,19 @@ class Signatures:
     def _learn(
         self, account_id: str, secrets: Sequence[SigningSecret] | Unreadable, asked_s: float
     ) -> None:
-        """What is no secret is a fault of ours, and told once: what it was to sign waits."""
+        """What is no secret is a fault of ours: what it was to sign waits."""
         try:
             if isinstance(secrets, Unreadable):
                 raise secrets
             self._signers[account_id] = Signer(secrets, asked_s)
-            self._faulty.discard(account_id)
+            self._faults.pop(account_id, None)
         except (ValueError, Unreadable) as error:
-            if account_id not in self._faulty:
+            if account_id not in self._faults:
                 _log.error("a signing secret cannot be used", account=account_id, error=str(error))
-                self._faulty.add(account_id)
+            key_id = error.key_id if isinstance(error, Unreadable) else ""
+            self._faults[account_id] = (str(error), key_id)
+            while len(self._faults) > _MOST_ACCOUNTS:
+                del self._faults[next(iter(self._faults))]
 
 
 def _some_of(account_ids: Sequence[str]) -> Iterator[Sequence[str]]:

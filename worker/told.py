@@ -94,6 +94,13 @@ def _claims(worker: Worker) -> Iterator[Metric]:
     yield counter("postdate_claims", "Claims that were answered.", claimer.claims)
     yield counter("postdate_claimed", "Schedules that claims brought.", claimer.claimed)
     yield counter(
+        "postdate_unreadable",
+        "Claimed schedules that could not be read here and were put off, each time: for want of a"
+        " key, or damaged; and accounts of which nothing could be claimed.",
+        {(what,): count for what, count in worker.shelf.counted.items()},
+        ("cause",),
+    )
+    yield counter(
         "postdate_taken_over",
         "Claimed schedules that another worker had held, which was lost or cut off.",
         claimer.taken_over,

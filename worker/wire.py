@@ -7,6 +7,7 @@ beginning of one that failed. Callbacks only; nothing here creates a task or a f
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
@@ -63,7 +64,8 @@ class Wire(asyncio.Protocol):
     `exchanges` counts those that were started here; `idle_since_s` belongs to the pool, and
     `on_idle_close` is called when the connection ends, or says something, between exchanges.
     `retry_after` is what a 429 or 503 said so, `answer` what is kept of one that failed, both until
-    the next exchange.
+    the next exchange; so is `heard_s`, when an answer in several pieces began, by the monotonic
+    clock.
     """
 
     __slots__ = (
@@ -97,6 +99,7 @@ class Wire(asyncio.Protocol):
         "_transport",
         "answer",
         "exchanges",
+        "heard_s",
         "idle_since_s",
         "on_idle_close",
         "retry_after",
@@ -121,6 +124,7 @@ class Wire(asyncio.Protocol):
     _most_raw_bytes: int
     retry_after: str
     answer: Answer | None
+    heard_s: float | None
 
     def __init__(
         self,
@@ -203,7 +207,7 @@ class Wire(asyncio.Protocol):
             return
         self._is_clear = False
         if len(data) > SMALL_BYTES and not self._ration.take(len(data)):
-            self._heard = True
+            self._note_heard()
             self._transport.pause_reading()
             self._ration.wait(exchange.account_id, data, self._hear_late)
             return
@@ -212,7 +216,7 @@ class Wire(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             # Once the answer is done, it is what follows that cannot be parsed.
             if not self._done:
-                self._heard = True
+                self._note_heard()
                 too_many = self._interims > MAX_INTERIMS
                 self._break(Failure.HEADERS_TOO_LARGE if too_many else _failure_of(error))
                 return
@@ -221,7 +225,7 @@ class Wire(asyncio.Protocol):
             if self._done and len(data) <= SMALL_BYTES and not self._heard:
                 self._finish(data)
             else:
-                self._heard = True
+                self._note_heard()
                 self._weigh(data)
         except Exception:
             self._break(Failure.INTERNAL)
@@ -295,6 +299,12 @@ class Wire(asyncio.Protocol):
             self._parser = httptools.HttpResponseParser(self)  # this one now expects a body
         if exchange is not None:
             exchange.answered(self, self._status, reason, reusable)
+
+    def _note_heard(self) -> None:
+        """Something came that is not all of a small answer."""
+        if not self._heard:
+            self._heard = True
+            self.heard_s = time.monotonic()
 
     def _leaves_something(self, data: bytes) -> bool:
         """Whether there is more to an answer that failed than its status: then it is read each
@@ -397,6 +407,7 @@ class Wire(asyncio.Protocol):
         self._is_clear = True
         self.retry_after = ""
         self.answer = None
+        self.heard_s = None
         self._raw = None
         self._status = 0
         self._reason = b""

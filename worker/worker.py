@@ -20,7 +20,7 @@ from scheduler.errors import SettingsError, StoreError, StoreMisconfigured
 from scheduler.models import Invocation, Outcome
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.claims.claims import Ack, Batch
+from scheduler.store.claims.claims import Ack, Batch, Unread
 from worker.acks import Acks
 from worker.claimer import Claimer
 from worker.fire import NOT_SENT
@@ -30,6 +30,7 @@ from worker.leases import Leases, Touch
 from worker.outcome import unsent_outcome
 from worker.presence import BEAT_EVERY_S, Lateness, Presence
 from worker.retries import next_attempt_at_ms
+from worker.shelf import Shelf
 from worker.signatures import READ_EVERY_S, Signatures
 from worker.sockets import fires_at_once
 from worker.tally import Tally, fires_per_s
@@ -142,6 +143,7 @@ class Worker:
         self._volley = Volley(self._fire)
         self._wheel = Wheel(store.clock, one_clock=not store.server.routed, fire=self._volley.fire)
         self._presence = Presence(store, self._worker_id, self._says)
+        self.shelf = Shelf(store, self._holdings, touch, self._presence)
         self._leases = Leases(store, self._holdings, touch, settings.lease_ms)
         self.claimer = self._claimer = Claimer(
             store,
@@ -214,6 +216,13 @@ class Worker:
             self._in_background(self._read_and_keep(batch))
         elif batch.invocations:
             self._wheel.add(batch.invocations, batch.reading)
+        if batch.unread or batch.broken:
+            self._put_aside(batch)
+
+    def _put_aside(self, batch: Batch) -> None:
+        self.shelf.note_broken(batch.broken)
+        self.shelf.put(batch.unread)
+        self._in_background(self.shelf.settle())
 
     async def _read_and_keep(self, batch: Batch) -> None:
         """What is claimed ahead has the time for it."""
@@ -224,11 +233,16 @@ class Worker:
             self._wheel.add(self._signable(invocations), batch.reading)
 
     def _signable(self, invocations: list[Invocation]) -> list[Invocation]:
-        """Those whose secrets are here; the others are put off."""
+        """Those whose secrets are here; the others are put off: what cannot be read here goes
+        back to the store."""
         unread = self._signatures.missing(invocations)
         for each in invocations:
             if each.account_id in unread:
-                self._unsure(each)
+                fault = self._signatures.fault(each.account_id)
+                if fault is None:
+                    self._unsure(each)
+                else:
+                    self.shelf.put([Unread(each, *fault)])
         return [each for each in invocations if each.account_id not in unread]
 
     def _fire(self, invocation: Invocation) -> None:
@@ -278,6 +292,7 @@ class Worker:
 
     async def _recover(self) -> None:
         await asyncio.gather(*(self._regain(shard) for shard in self._touch.lost))
+        await self.shelf.settle()
         for shard in self._to_confirm.keys() - self._touch.lost:
             await self._confirm(shard)
 
@@ -332,7 +347,8 @@ class Worker:
                 # Where it is another's by now, that one keeps it.
                 unsure = [each for some in self._to_confirm.values() for each in some]
                 self._to_confirm.clear()
-                await self._give_back(self._wheel.clear() + unbegun + unsure)
+                unread = self.shelf.clear()
+                await self._give_back(self._wheel.clear() + unbegun + unsure + unread)
                 if self._background:
                     await asyncio.wait(self._background)
                 await self._holdings.emptied()

@@ -21,7 +21,7 @@ _BOTTOM = 20
 _LEAST_PIXELS = 2.0
 # What a label needs for itself.
 _LABEL_PIXELS = 15
-_MOST_LABELS = 7
+_MOST_LABELS = 6
 _LABEL_STEPS_MS = tuple(
     minutes * MINUTE_MS
     for minutes in (
@@ -140,7 +140,7 @@ class Axis(NamedTuple):
         at, x = self.zone.local(ms), self.part(ms)
         midnight = at.hour == at.minute == 0
         label = f"{at:%b} {at.day}" if step_ms >= DAY_MS or midnight else f"{at:%H:%M}"
-        anchor = "start" if x < 4 else "end" if x > 96 else "middle"
+        anchor = "end" if x > 96 else "middle"
         return Tick(x, label, anchor)
 
 

@@ -83,7 +83,8 @@ def number(value: float | None) -> str:
 
 
 def signed(value: int) -> str:
-    return f"{value:+,}".replace("-", "\u2212") if value else "0"
+    """`+12`, `−3`; a dash where nothing moved, so that what did is seen in a long table."""  # noqa: RUF002
+    return f"{value:+,}".replace("-", "\u2212") if value else _NOTHING
 
 
 def duration(ms: float | None) -> str:
@@ -113,9 +114,11 @@ def until(ms: float, now_ms: float) -> str:
 
 
 def soon(ms: float, now_ms: float) -> str:
-    """The same in one unit, for a narrow column: `in 4 min`."""
+    """The same in one unit, for a narrow column: `in 4 min`, `now`, `12 s ago`."""
     left = until(ms, now_ms).split(" ")
-    return " ".join(left[:3]) if left[0] == "in" else " ".join([*left[:2], *left[-1:]])
+    if len(left) == 1:
+        return left[0]
+    return " ".join(left[:3]) if left[0] == "in" else " ".join([*left[:2], "ago"])
 
 
 def share(part: int, whole: int) -> str:
@@ -131,6 +134,12 @@ def size(count: int) -> str:
         if count >= unit:
             return f"{count / unit:.1f} {name}"
     return f"{count} B"
+
+
+def url(text: str) -> str:
+    """One without its secrets. What all of them begin with steps back, and on a phone goes."""
+    scheme, slashes, rest = masked_url(text).partition("://")
+    return Markup('<span class="scheme">{}</span>{}').format(scheme + slashes, rest)
 
 
 def status(value: str) -> str:
@@ -173,6 +182,7 @@ FILTERS: dict[str, Any] = {
     "signed": signed,
     "duration": duration,
     "until": until,
+    "url": url,
     "soon": soon,
     "share": share,
     "size": size,

@@ -55,4 +55,5 @@ def sentence(
     """A page that says one thing; to htmx, which asked for a part of a page, just the words."""
     boosted = request.headers.get("hx-boosted") == "true"
     name = "sentence_part.html" if is_htmx(request) and not boosted else "sentence.html"
-    return page(request, viewer, name, status=status, title=title, text=text)
+    may_repeat = status >= 500 and request.method == "GET"
+    return page(request, viewer, name, status=status, title=title, text=text, may_repeat=may_repeat)

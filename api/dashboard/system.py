@@ -89,7 +89,7 @@ async def _page(
 async def _live(request: HttpRequest) -> dict[str, Any]:
     """What changes by itself: the same for all operators who look."""
     store = service_of(request).store
-    workers, census, shards, servers, held_since_ms = await shared_by(request).get(
+    workers, census, shards, servers = await shared_by(request).get(
         "system", _GOOD_FOR_S, lambda: _read(store)
     )
     now_ms = store.clock.now_ms()
@@ -103,21 +103,17 @@ async def _live(request: HttpRequest) -> dict[str, Any]:
         "due": census.due,
         "shards": shards,
         "servers": servers,
-        "held_since_ms": held_since_ms,
+        "on_hold": [each.on_hold_ms for each in due if each.on_hold_ms],
         "silent_ms": _SILENT_MS,
         "now_ms": now_ms,
     }
 
 
-async def _read(
-    store: Store,
-) -> tuple[list[Worker], Figures, list[ShardState], list[Server], int | None]:
+async def _read(store: Store) -> tuple[list[Worker], Figures, list[ShardState], list[Server]]:
     await store.tick()
     system = store.system
-    workers, shards, held_since_ms = await asyncio.gather(
-        system.workers(), system.shards(), store.hold.since_ms()
-    )
-    return workers, await store.census.look(), shards, await system.servers(), held_since_ms
+    workers, shards = await asyncio.gather(system.workers(), system.shards())
+    return workers, await store.census.look(), shards, await system.servers()
 
 
 async def _accounts(request: HttpRequest, wanted: str) -> tuple[list[Account], int]:

@@ -62,19 +62,36 @@ class Picture(NamedTuple):
                 histogram = [a + b for a, b in zip(histogram, overdue, strict=True)]
             low, high = (lateness_quantile_ms(histogram, share) for share in (0.5, 0.99))
             values.append(None if low is None or high is None else (low, high))
-        axis = self._axis(zone)
-        return ranges("lateness", "Lateness", height, axis, ("p50", "p99"), values, lateness)
+        axis = self._past(zone)
+        return ranges(
+            "lateness", "Lateness", height, axis, ("p50", "p99"), values[: axis.columns], lateness
+        )
 
     def response(self, zone: Zone, height: int) -> Chart:
         values: list[tuple[float, float] | None] = []
         for point in self.series.points:
             low, high = point.response_ms(0.5), point.response_ms(0.95)
             values.append(None if low is None or high is None else (low, high))
-        axis = self._axis(zone)
-        return ranges("response", "Response time", height, axis, ("p50", "p95"), values, duration)
+        axis = self._past(zone)
+        return ranges(
+            "response",
+            "Response time",
+            height,
+            axis,
+            ("p50", "p95"),
+            values[: axis.columns],
+            duration,
+        )
 
     def _axis(self, zone: Zone) -> Axis:
         return Axis(*self.stretch, zone)
+
+    def _past(self, zone: Zone) -> Axis:
+        """What is yet to come was neither late nor answered: no half of a chart is empty for it."""
+        axis = self._axis(zone)
+        if not self.is_now:
+            return axis
+        return axis._replace(columns=int(self.pulse.now_ms - axis.from_ms) // axis.step_ms + 1)
 
 
 async def picture_of(request: HttpRequest, viewer: Viewer, stretch: Stretch) -> Picture:

@@ -28,13 +28,21 @@ _SCHEDULE = {
     "errorMessage": "",
     "responseBody": None,
     "responseContentType": None,
+    "phases": {
+        "connectionReused": False,
+        "resolveMs": 3,
+        "connectMs": 6,
+        "tlsMs": 14,
+        "firstByteMs": 17,
+        "lastByteMs": 1,
+    },
     "replayOf": None,
     "replayedAs": None,
 }
 _WAITING = {
     **_SCHEDULE,
     "status": "scheduled",
-    **dict.fromkeys(("executedAt", "statusCode", "responseTimeMs", "errorMessage")),
+    **dict.fromkeys(("executedAt", "statusCode", "responseTimeMs", "errorMessage", "phases")),
     "attempts": 0,
     "nextAttemptAt": None,
 }

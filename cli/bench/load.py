@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Sequence
+from functools import partial
+from itertools import cycle, islice
 from typing import NamedTuple, cast
 
 from cli.port import Port
@@ -47,19 +50,23 @@ def creating(key: str, trigger_at_ms: int) -> bytes:
     return head.encode() + body
 
 
-async def load(port: Port, request: bytes, seconds: float) -> Loaded:
-    """Sends it over and over for that long. Raises PostdateError if the API refuses one."""
+async def load(
+    port: Port, requests: Sequence[bytes], seconds: float, most: int | None = None
+) -> Loaded:
+    """Sends them over and over for that long, or about `most` of them. Raises PostdateError if the
+    API refuses one."""
     loop = asyncio.get_running_loop()
     made: list[_Connection] = []
-    for _ in range(CONNECTIONS):
+    part = None if most is None else most // CONNECTIONS
+    for request in islice(cycle(requests), CONNECTIONS):
         _, connection = await loop.create_connection(
-            lambda: _Connection(request), port.local_address, port.number
+            partial(_Connection, request, part), port.local_address, port.number
         )
         made.append(connection)
     began_s = time.monotonic()
     for each in made:
         each.begin()
-    await asyncio.sleep(seconds)
+    await asyncio.wait([each.over for each in made], timeout=seconds)
     for each in made:  # which send no more, and are answered what they have sent
         each.ending = True
     await asyncio.wait([each.over for each in made], timeout=30)
@@ -75,8 +82,9 @@ async def load(port: Port, request: bytes, seconds: float) -> Loaded:
 class _Connection(asyncio.Protocol):
     """Sends the next request when the answer to the one before has come."""
 
-    def __init__(self, request: bytes) -> None:
+    def __init__(self, request: bytes, most: int | None) -> None:
         self._request = request
+        self._most = most
         self._unread = b""
         self._transport: asyncio.Transport
         self.over = asyncio.get_running_loop().create_future()
@@ -100,7 +108,7 @@ class _Connection(asyncio.Protocol):
             self._end(answer.decode(errors="replace").rpartition("\n")[2])
             return
         self.accepted += 1
-        if self.ending:
+        if self.ending or self.accepted == self._most:
             self._end()
         else:
             self._transport.write(self._request)

@@ -3,22 +3,48 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from cli.bench.sizing import FULL, MILLION, Carried, Figure, Findings, alone
 
+_BUSY_CORES = 0.05
 _NAMES = {"client": "the client", "api": "the API", "store": "the store", "worker": "the worker"}
 
 
-def as_text(found: Findings) -> str:
+def as_text(found: Findings, told: Mapping[str, Any]) -> str:
+    """`told` is about the store, as `Ground` has it."""
     return "\n".join(
         [
-            *(f"! {sentence}" for sentence in found.noise),
-            f"Medians of {found.rounds} rounds, and between what these lay. What was accepted was"
-            " on disk before the answer.\n\n" + _figures(found),
+            *(f"! {sentence}" for sentence in [*found.noise, *_noise(told)]),
+            f"Medians of {found.rounds} rounds, and between what these lay. {_store(told)}\n",
+            _figures(found),
             _meaning(found),
         ]
     )
+
+
+def _noise(told: Mapping[str, Any]) -> list[str]:
+    busy = told.get("backgroundCores", 0.0)
+    if busy < _BUSY_CORES:
+        return []
+    sentence = (
+        f"Others had {busy:.2f} cores of the store before: as much was taken off its CPU, and what"
+        " they store meanwhile is in the memory of each."
+    )
+    return [sentence]
+
+
+def _store(told: Mapping[str, Any]) -> str:
+    if told["own"]:
+        return "What was accepted was on disk before the answer."
+    servers = f", {told['servers']} servers" * (told["servers"] > 1)
+    earlier = f" {told['leftOver']:,} keys of a bench before it as well." * bool(told["leftOver"])
+    return f"""\
+The store was yours:
+{told["url"]} ({told["version"]}{servers}).
+{told["removed"]:,} keys below {told["prefix"]}, all of the bench, were removed again.{earlier}
+Others waited {told["waitedMs"]} ms for an answer, {told["mostWaitedMs"]} ms at most."""
 
 
 def _figures(found: Findings) -> str:
@@ -49,8 +75,9 @@ For {need.rate:,.0f} a second, accepted and fired, at {100 * FULL:.0f} % of each
 {need.store_cores:.2f} cores of the store.{cluster}"""
 
 
-def as_json(found: Findings) -> dict[str, Any]:
+def as_json(found: Findings, told: Mapping[str, Any]) -> dict[str, Any]:
     return {
+        "store": told,
         "rounds": found.rounds,
         "cores": found.cores,
         "noise": found.noise,

@@ -7,6 +7,7 @@ import asyncio
 import os
 import statistics
 from collections.abc import AsyncIterator
+from itertools import cycle
 from typing import NamedTuple
 
 from cli.bench.load import creating, load, stored_request
@@ -17,9 +18,8 @@ ROUNDS = 5
 PROCESSES = ("client", "api", "store", "worker")
 _ACCEPT_SHARE, _FIRE_SHARE, _LATENESS_SHARE = 0.4, 0.3, 0.3
 _FAR_MS = 30 * 86_400_000
-_AT_ONCE = 1000
 _POLL_S = 0.02
-_LEAST, _MOST = 100, 20_000
+_LEAST = 100
 _PUNCTUAL_RATES = (500, 100, 20)
 # Lateness is measured at a rate that leaves the worker idle most of the time.
 _EASY = 0.2
@@ -28,7 +28,8 @@ _TRIES = 3
 
 class Stretch(NamedTuple):
     """A part of a round: what was done in it a second, the CPU time each took (us) by process, the
-    part of a core that each process had, and what all cores together did for others."""
+    part of a core that each process had (of
+    several servers of a store: one), and what all cores together did for others."""
 
     per_second: float
     each_us: dict[str, float]
@@ -58,7 +59,7 @@ async def rounds(stage: Stage, seconds: float) -> AsyncIterator[Round]:
     pids = stage.pids
     each_s = seconds / ROUNDS
     warm, _ = await _accept(stage, min(0.5, each_s))
-    count = _between(_LEAST, warm.per_second * each_s * _FIRE_SHARE, _MOST)
+    count = _between(_LEAST, warm.per_second * each_s * _FIRE_SHARE, stage.ground.most.fired)
     fired = await _fire(stage, _LEAST)
     for _ in range(ROUNDS):
         accept, bytes_each = await _accept(stage, each_s * _ACCEPT_SHARE)
@@ -74,11 +75,13 @@ async def _accept(stage: Stage, seconds: float) -> tuple[Stretch, float]:
     due_ms = stage.store.clock.now_ms() + _FAR_MS
     before = await stage.store.system.spent()
     began = await stage.used()
-    loaded = await load(stage.port, creating(stage.key, due_ms), seconds)
+    requests = [creating(key, due_ms) for key in stage.keys]
+    loaded = await load(stage.port, requests, seconds, stage.ground.most.accepted)
     ended = await stage.used()
     after = await stage.store.system.spent()
     grown_bytes = after.used_bytes - before.used_bytes
-    return _stretch(began, ended, loaded.accepted, loaded.took_s), grown_bytes / loaded.accepted
+    stretch = _stretch(stage, began, ended, loaded.accepted, loaded.took_s)
+    return stretch, grown_bytes / loaded.accepted
 
 
 async def _fire(stage: Stage, count: int) -> Stretch:
@@ -93,7 +96,7 @@ async def _fire(stage: Stage, count: int) -> Stretch:
     await _recorded(stage)
     ended = await stage.used()
     took_s = (arrivals[-1].at_ns - arrivals[0].at_ns) / 1e9
-    return _stretch(began, ended, count, took_s)
+    return _stretch(stage, began, ended, count, took_s)
 
 
 async def _be_punctual(stage: Stage, fires_per_second: float, seconds: float) -> Lateness:
@@ -118,34 +121,41 @@ async def _be_punctual(stage: Stage, fires_per_second: float, seconds: float) ->
 
 async def _store_all(stage: Stage, moments_ms: list[int]) -> None:
     """Past the API, which is not what is measured by firing them."""
-    create, account_id = stage.store.schedules.create, stage.firing.account_id
-    for start in range(0, len(moments_ms), _AT_ONCE):
-        some = moments_ms[start : start + _AT_ONCE]
+    create, accounts, at_once = (
+        stage.store.schedules.create,
+        stage.firing,
+        stage.ground.most.at_once,
+    )
+    for start in range(0, len(moments_ms), at_once):
+        some = zip(moments_ms[start : start + at_once], cycle(accounts), strict=False)
         await asyncio.gather(
-            *(create(account_id, stored_request(stage.target_url, ms)) for ms in some)
+            *(create(account, stored_request(stage.target.url, ms)) for ms, account in some)
         )
 
 
 async def _recorded(stage: Stage) -> None:
     """Returns once no outcome of what was fired is missing."""
-    while True:
-        pulse = await stage.store.overview.pulse(stage.firing.account_id)
-        if not pulse.waiting and not pulse.executing:
-            return
-        await asyncio.sleep(_POLL_S)
+    for account_id in stage.firing:
+        while True:
+            pulse = await stage.store.overview.pulse(account_id)
+            if not pulse.waiting and not pulse.executing:
+                break
+            await asyncio.sleep(_POLL_S)
 
 
-def _stretch(began: Used, ended: Used, count: int, took_s: float) -> Stretch:
+def _stretch(stage: Stage, began: Used, ended: Used, count: int, took_s: float) -> Stretch:
     """CPU is of the whole time between the two looks, the rate of `took_s` alone."""
     elapsed_s = ended.at_s - began.at_s
     spent_s = {name: getattr(ended, name) - getattr(began, name) for name in PROCESSES}
     cores = os.cpu_count() or 1
     idle_s = ended.idle - began.idle
-    others_s = cores * elapsed_s - idle_s - sum(spent_s.values()) if ended.idle else 0.0
+    here_s = sum(spent_s.values()) - spent_s["store"] * stage.ground.remote
+    others_s = cores * elapsed_s - idle_s - here_s if ended.idle else 0.0
+    a_server_s = spent_s | {"store": spent_s["store"] / stage.ground.servers}
     return Stretch(
         count / took_s,
-        {name: each_s * 1e6 / count for name, each_s in spent_s.items()},
-        {name: min(1.0, each_s / took_s) for name, each_s in spent_s.items()},
+        {name: max(0.0, each_s) * 1e6 / count for name, each_s in spent_s.items()},
+        {name: min(1.0, max(0.0, each_s) / took_s) for name, each_s in a_server_s.items()},
         max(0.0, others_s / elapsed_s),
     )
 

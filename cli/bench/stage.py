@@ -1,27 +1,23 @@
-"""What is measured: a store, an API and a worker of the bench's own, and what each has used."""
+"""What is measured: an API and a worker of the bench's own, and what they and a store have used."""
 
 from __future__ import annotations
 
 import os
-import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from cli.bench.ground import Ground
 from cli.bench.target import Target
 from cli.child import Child
 from cli.children import Children
-from cli.data_dir import DataDir
-from cli.embedded import EmbeddedValkey
 from cli.options import open_store
 from cli.port import Port, reserve
 from cli.ready import until_served
 from cli.tied import TiedChild
-from scheduler.errors import PostdateError
-from scheduler.models import Account, Plan
+from scheduler.models import Plan
 from scheduler.settings import LOOPBACK, Settings
 
 if TYPE_CHECKING:
@@ -33,8 +29,8 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Used(NamedTuple):
-    """CPU seconds so far. `idle` is of all cores together; off Linux only client and store are
-    known, and the others 0."""
+    """CPU seconds so far, the store's less what others had of it. `idle` is of all cores together;
+    off Linux only client and store are known, and the others 0."""
 
     at_s: float
     client: float
@@ -45,24 +41,26 @@ class Used(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """All that a round needs. `waiting` has what is only accepted, `firing` what is fired."""
+    """All that a round needs: the keys of those accounts that have what is only accepted, and the
+    accounts of what is fired."""
 
+    ground: Ground
     store: Store
     port: Port
     api: Child
     worker: Child
     target: Target
-    target_url: str
-    waiting: Account
-    firing: Account
-    key: str
+    keys: list[str]
+    firing: list[str]
 
     async def used(self) -> Used:
+        at_s = time.monotonic()
+        spent_s = (await self.store.system.spent()).cpu_s
         return Used(
-            time.monotonic(),
+            at_s,
             time.process_time(),
             _cpu_s(self.api),
-            (await self.store.system.spent()).cpu_s,
+            spent_s - self.ground.background_cores * at_s,
             _cpu_s(self.worker),
             _idle_s(),
         )
@@ -74,19 +72,14 @@ class Stage(NamedTuple):
 
 
 @asynccontextmanager
-async def staged(directory: Path) -> AsyncIterator[Stage]:
-    """Starts them, in a new directory below this one, and stops them: nothing is left, not even
-    if this process is killed. Raises PostdateError."""
+async def staged(ground: Ground) -> AsyncIterator[Stage]:
+    """Starts them on this ground, and stops them. Raises PostdateError."""
     async with AsyncExitStack() as stops:
-        home = await _home(directory, stops)
-        valkey = EmbeddedValkey(DataDir(home))
-        stops.push_async_callback(valkey.stop)
-        await valkey.start()
         port = await reserve("127.0.0.1", 0, patience_s=0.0)
         stops.callback(port.free)
         settings = Settings(
-            redis_url=DataDir(home).url,
-            data_dir=home,
+            redis_url=ground.redis_url,
+            data_dir=ground.data_dir,
             host=port.address,
             port=port.number,
             metrics_port=0,
@@ -94,39 +87,46 @@ async def staged(directory: Path) -> AsyncIterator[Stage]:
         )
         store = await open_store(settings)
         stops.push_async_callback(store.aclose)
-        waiting, firing = [
-            await store.accounts.create(name, credits=_CREDITS, plan=Plan.UNLIMITED)
-            for name in ("waiting", "firing")
+        # One account each; where there are several servers, one on each shard, and so on each.
+        count = 1 if ground.servers == 1 else store.shards.count
+        waiting = await _accounts(store, "waiting", count)
+        api, worker = [
+            TiedChild(
+                name,
+                role,
+                settings,
+                arguments=["--quiet-store", *ground.arguments],
+                port=at,
+                pass_fds=ground.pass_fds,
+            )
+            for name, role, at in (("API", "api", port), ("worker", "worker", None))
         ]
-        _, key = await store.accounts.create_key(waiting.account_id, "bench")
-        api = TiedChild("API", "api", settings, arguments=["--quiet-store"], port=port)
-        worker = TiedChild("worker", "worker", settings, arguments=["--quiet-store"])
+        stage = Stage(
+            ground,
+            store,
+            port,
+            api,
+            worker,
+            Target(),
+            [(await store.accounts.create_key(each, "bench"))[1] for each in waiting],
+            await _accounts(store, "firing", count),
+        )
         children = Children(settings, apis=[api], workers=[worker])
         stops.push_async_callback(children.stop)
         await children.start(_PATIENCE_S)
         await until_served(port, _PATIENCE_S)
-        target = Target()
-        url = await target.listen()
-        stops.callback(target.close)
-        yield Stage(store, port, api, worker, target, url, waiting, firing, key)
+        stops.callback(stage.target.close)
+        await stage.target.listen()
+        yield stage
 
 
-async def _home(directory: Path, stops: AsyncExitStack) -> Path:
-    """A new directory, and a process that removes it once we have gone, or the stack ends."""
-    try:
-        home = Path(tempfile.mkdtemp(prefix="postdate-bench-", dir=directory))
-    except OSError as error:
-        raise PostdateError(f"Nothing can be made in {directory}: {error.strerror}.") from None
-    theirs, ours = os.pipe()
-    argv = [sys.executable, "-P", "-m", "cli.bench.sweeper", str(theirs), str(home)]
-    sweeper = Child("sweeper", argv, pass_fds=(theirs,))
-    try:
-        await sweeper.start()
-    finally:
-        os.close(theirs)
-    stops.push_async_callback(sweeper.wait)
-    stops.callback(os.close, ours)
-    return home
+async def _accounts(store: Store, name: str, count: int) -> list[str]:
+    """New ones, each on the shard that has the fewest."""
+    made = [
+        await store.accounts.create(f"{name} {n}", credits=_CREDITS, plan=Plan.UNLIMITED)
+        for n in range(count)
+    ]
+    return [each.account_id for each in made]
 
 
 def _cpu_s(child: Child) -> float:

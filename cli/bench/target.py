@@ -34,6 +34,7 @@ class Target:
         self._wanted = 0
         self._all_came = asyncio.Event()
         self._server: asyncio.Server | None = None
+        self.url = ""
 
     async def listen(self) -> str:
         """Its URL."""
@@ -41,7 +42,8 @@ class Target:
         self._server = await loop.create_server(
             lambda: _Connection(self), "127.0.0.1", 0, backlog=_BACKLOG
         )
-        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/hook"
+        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/hook"
+        return self.url
 
     def close(self) -> None:
         if self._server is not None:

@@ -21,6 +21,7 @@ from postdate.results import (
     Delivery,
     LogEntry,
     LogStatus,
+    Phases,
     Replayed,
     Schedule,
     SigningSecret,
@@ -106,7 +107,7 @@ class Operations(Calls):
     async def get(self, schedule_id: str) -> Schedule:
         """The schedule as it stands; NotFound a day after it has ended."""
         answer = await self._call("GET", _path(schedule_id))
-        return answer.read_as(partial(read, Schedule))
+        return answer.read_as(_schedule)
 
     @listing
     def list(
@@ -124,7 +125,7 @@ class Operations(Calls):
         at most `limit` in all."""
         query = {"status": status, "targetUrl": url, "order": order}
         query |= {"from": _bound("from_", from_), "to": _bound("to", to)}
-        return self._pages("/schedule", query, "schedules", partial(read, Schedule), limit)
+        return self._pages("/schedule", query, "schedules", _schedule, limit)
 
     @operation
     async def change(
@@ -166,7 +167,7 @@ class Operations(Calls):
         if [at, in_, delay].count(None) < 3:
             body |= when(at, in_, delay)
         answer = await self._call("PATCH", _path(schedule_id), body=as_json(body))
-        return answer.read_as(partial(read, Schedule))
+        return answer.read_as(_schedule)
 
     @operation
     async def cancel(self, schedule_id: str) -> Cancelled:
@@ -417,6 +418,11 @@ def _path(schedule_id: str) -> str:
 
 def _bound(name: str, moment: datetime | str | None) -> str | None:
     return None if moment is None else moment_text(name, moment)
+
+
+def _schedule(body: Mapping[str, Any]) -> Schedule:
+    told = body.get("phases")  # a server of before knows none
+    return read(Schedule, {**body, "phases": None if told is None else read(Phases, told)})
 
 
 def _stats(body: Mapping[str, Any]) -> Stats:

@@ -52,6 +52,21 @@ class Cancelled:
 
 
 @dataclass(frozen=True, slots=True)
+class Phases:
+    """How long each part of an attempt took, in milliseconds; None where there was no such part, or
+    it was not come to. They follow on one another, and the last that is not None is the one in
+    which the attempt ended. `first_byte_ms` is from the request on, `last_byte_ms` from the first
+    byte of the answer."""
+
+    connection_reused: bool
+    resolve_ms: int | None = None
+    connect_ms: int | None = None
+    tls_ms: int | None = None
+    first_byte_ms: int | None = None
+    last_byte_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Schedule:
     """A schedule as it stands. Header values that look like secrets are masked.
 
@@ -59,7 +74,8 @@ class Schedule:
     cancelled. `status_code` is 0 if no answer came; `error_message` then says why. Between two
     attempts they are those of the last one, and `next_attempt_at` is when the next one is.
     `response_body` is how the target's answer began, if it failed with a body, and
-    `response_content_type` what the target called it, "" if nothing.
+    `response_content_type` what the target called it, "" if nothing. `phases` are there if it
+    failed, was slow, or went over a new connection.
     """
 
     schedule_id: str
@@ -87,6 +103,7 @@ class Schedule:
     replayed_as: str | None = None
     response_body: str | None = None
     response_content_type: str | None = None
+    phases: Phases | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from redis import exceptions
 
 from scheduler.errors import (
+    Fenced,
     OutcomeUnknown,
     StoreError,
     StoreMisconfigured,
@@ -81,6 +82,8 @@ def never_sent() -> Iterator[None]:
 
 def _refusal(error: exceptions.ResponseError) -> StoreError:
     text = f"{error} "
+    if text.startswith("FENCED"):
+        return Fenced("The store does not know which key is sealed with; try again")
     if isinstance(error, exceptions.AskError):
         return StoreUnavailable("The shard is on its way to another node")
     if isinstance(error, _NOT_NOW_TYPES) or text.startswith(_NOT_NOW):

@@ -15,6 +15,9 @@ Beside the shards, each in a slot of its own:
     pd:email:<email>          STRING  an e-mail address, reserved -> the account's id
     pd:address:<kind>         STRING  where the API is found, as its processes say every minute
     pd:attempts:<whose>       STRING  sign-in attempts counted of late, by e-mail, address or both
+
+`live_below` puts another word in the place of `pd`: what a bench measures with in a store that is
+in use is below `BENCH`, where nobody else looks.
 """
 
 from __future__ import annotations
@@ -30,8 +33,11 @@ _SLOTS = 16_384
 _SLOT_BITS = 14
 _TAG_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 
-META = "pd:meta"
-WORKERS = "pd:workers"
+BENCH = "pd:bench:"
+
+_root = "pd:"
+META = _root + "meta"
+WORKERS = _root + "workers"
 
 # Below a shard's prefix
 HEADS = "heads"  # ZSET: account -> when to look at it next (ms, with a fraction); -inf: never
@@ -43,6 +49,7 @@ KEY_ID = "keyid:"  # <key>, STRING: key id -> that hash
 SESSION = "session:"  # <sha256>, HASH: a signed-in browser: account, CSRF token, until when (ms),
 # and what its next page is to say
 LINK = "link:"  # <sha256>, HASH: a one-time link: account, purpose, epoch
+FORGOTTEN = "forgotten:"  # <key id>, STRING: who seals with this key has to say so before it writes
 WAITED = "waited"  # STRING: written before a WAIT, and means nothing
 
 # Below an account's prefix, which is the shard's, the account's local name and a colon
@@ -71,30 +78,40 @@ RATE = "rate"  # STRING: the moment (us) until which its requests are paid for
 OPERATION = "op:"  # <operation>, STRING: one that was done, for a repeat of it
 
 
+def live_below(root: str) -> None:
+    """Has every name of this process begin so, and not with `pd:`; for good, and before the first
+    is made: those that were are remembered. It ends with a colon, and has no brace."""
+    global META, WORKERS, _root  # a process lives in one place
+    _root = root
+    META, WORKERS = root + "meta", root + "workers"
+    shard.cache_clear()
+    account.cache_clear()
+
+
 def account_name(name: str) -> str:
     """The index key that reserves an account's name; its value is the account's id."""
-    return f"pd:name:{name}"
+    return f"{_root}name:{name}"
 
 
 def email(address: str) -> str:
     """The index key that reserves an e-mail address; its value is the account's id."""
-    return f"pd:email:{address}"
+    return f"{_root}email:{address}"
 
 
 def address(kind: str) -> str:
     """Where the API is found: its public address, or where a process of it listens."""
-    return f"pd:address:{kind}"
+    return f"{_root}address:{kind}"
 
 
 def attempts(whose: str) -> str:
     """The counter of sign-in attempts of one e-mail address or one network address."""
-    return f"pd:attempts:{whose}"
+    return f"{_root}attempts:{whose}"
 
 
 @cache
 def shard(number: int) -> str:
     """The prefix of all that a shard holds."""
-    return f"pd:{{{tag(number)}}}:"
+    return f"{_root}{{{tag(number)}}}:"
 
 
 @lru_cache(maxsize=65_536)
@@ -113,9 +130,20 @@ def parts(account_id: str) -> ids.Sharded:
     return found
 
 
+def in_shard(key: str) -> bool:
+    """Whether a key, or a prefix, is one of those that have a shard's tag."""
+    return key.startswith(_root + "{")
+
+
+@lru_cache(maxsize=65_536)
+def fence(key: str, key_id: str) -> str:
+    """What keeps writes out that were sealed with a key, in the shard of a prefix."""
+    return f"{key[: key.index('}:') + 2]}{FORGOTTEN}{key_id}"
+
+
 def schedule_pattern() -> str:
     """A glob for every schedule's key, whosever it is."""
-    return "pd:{*}:*:" + SCHEDULE + "*"
+    return _root + "{*}:*:" + SCHEDULE + "*"
 
 
 def schedule(account_id: str, schedule_id: str) -> str:

@@ -12,11 +12,11 @@ import msgspec
 import pytest
 from litestar import Litestar
 
-from api.app import create_app
 from scheduler.models import Account, Invocation, Outcome, Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.claims.claims import Ack
+from tests.apps import app_of
 from tests.servers import ValkeyProcess
 
 CREDITS = 1000
@@ -111,8 +111,7 @@ async def store(settings: Settings) -> AsyncIterator[Store]:
 async def api(settings: Settings, store: Store) -> AsyncIterator[Api]:
     account = await store.accounts.create("first", credits=CREDITS, plan=Plan.UNLIMITED)
     _, key = await store.accounts.create_key(account.account_id, "test")
-    app = create_app(settings, store)
-    # No lifespan: all that it does is to open a store, and there is one.
+    app = app_of(settings, store)
     async with client_of(app, key) as client:
         yield Api(app, store, account, key, client)
 

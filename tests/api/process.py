@@ -5,31 +5,15 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import resource
 import socket
-import subprocess
 import sys
 import tempfile
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from tests.servers import DEADLINE_S, free_port, until
-
-_SERVE = """
-import msgspec, resource, sys
-from api.serve import serve
-from scheduler.errors import PostdateError
-from scheduler.settings import Settings
-url, port, parent_fd, most_files, more = sys.argv[1:]
-if int(most_files):
-    resource.setrlimit(resource.RLIMIT_NOFILE, (int(most_files),) * 2)
-settings = Settings(redis_url=url, port=int(port), **msgspec.json.decode(more))
-try:
-    serve(settings, parent_fd=int(parent_fd) if parent_fd else None)
-except PostdateError as error:
-    sys.exit(f"{type(error).__name__}: {error}")
-"""
+from tests import forks
+from tests.servers import DEADLINE_S, environment, free_port, until
 
 
 class ApiProcess:
@@ -49,9 +33,10 @@ class ApiProcess:
         fd = "" if parent_fd is None else str(parent_fd)
         # No pipe: one that nobody reads fills up, and then whoever writes to it stands still.
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - until `remove`
-        python = [sys.executable, "-W", "error", "-c", _SERVE]
-        self.process = subprocess.Popen(
-            [*python, redis_url, str(self.port), fd, str(most_files), json.dumps(settings)],
+        served = [sys.executable, "-P", "-m", "tests.api.served"]
+        self.process = forks.Popen(
+            [*served, redis_url, str(self.port), fd, str(most_files), json.dumps(settings)],
+            env=environment(),
             stderr=self._said,
             pass_fds=[] if parent_fd is None else [parent_fd],
         )
@@ -83,9 +68,9 @@ class ApiProcess:
         return connection
 
     def memory_bytes(self) -> int:
-        """What it has in memory right now. Linux only."""
-        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
-        return pages * resource.getpagesize()
+        """What it has in memory right now, without what files are mapped to. Linux only."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.partition("RssAnon:")[2].split()[0]) * 1024
 
     def answers(self, path: str) -> int:
         """The status of a GET on a connection of its own."""

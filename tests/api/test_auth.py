@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from api.app import create_app
 from scheduler.errors import OutcomeUnknown, StoreUnavailable
 from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
 from tests.api.conftest import Api, client_of, payload
+from tests.apps import app_of
 
 # Every endpoint that needs a key, each with a request that is wrong in other ways, too.
 ENDPOINTS = [
@@ -87,7 +87,7 @@ async def test_a_key_is_refused_from_the_next_request_after_its_deactivation(
     made, key = await api.store.accounts.create_key(api.account.account_id, "second")
     other_store = await Store.open(settings)
     try:
-        replica = create_app(settings, other_store)
+        replica = app_of(settings, other_store)
         async with client_of(api.app, key) as here, client_of(replica, key) as there:
             for client in (here, there):
                 assert (await client.get("/stats/remaining-credits")).status_code == 200

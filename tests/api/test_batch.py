@@ -10,13 +10,13 @@ from typing import Any
 import httpx
 import pytest
 
-from api.app import create_app
 from api.batch import MAX_ITEMS
 from scheduler.ids import is_schedule_id
 from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
 from tests.api.conftest import CREDITS, URL, Api, client_of, payload
+from tests.apps import app_of
 
 UNPAID = {"code": 402, "error": "Insufficient credits", "details": []}
 
@@ -125,7 +125,7 @@ async def test_a_batch_may_be_larger_than_a_request_and_has_a_bound_of_its_own(
 ) -> None:
     account = await store.accounts.create("bulk", credits=CREDITS, plan=Plan.UNLIMITED)
     _, key = await store.accounts.create_key(account.account_id, "test")
-    narrow = create_app(Settings(redis_url=settings.redis_url, max_batch_bytes=600_000), store)
+    narrow = app_of(Settings(redis_url=settings.redis_url, max_batch_bytes=600_000), store)
     items = [payload(targetBody={"a": "x" * 100_000})] * 5
     async with client_of(narrow, key) as client:
         assert len(ids_of(await client.post("/schedule/batch", json={"schedules": items}))) == 5
@@ -140,7 +140,7 @@ async def test_an_item_is_bounded_as_a_request_of_its_own_is(
 ) -> None:
     account = await store.accounts.create("bulk", credits=CREDITS, plan=Plan.UNLIMITED)
     _, key = await store.accounts.create_key(account.account_id, "test")
-    narrow = create_app(Settings(redis_url=settings.redis_url, max_body_bytes=1000), store)
+    narrow = app_of(Settings(redis_url=settings.redis_url, max_body_bytes=1000), store)
     item = json.dumps(payload())
     fits, too_large = (item[:-1] + " " * (size - len(item)) + "}" for size in (1000, 1001))
     not_ascii = item[:-1] + ',"targetHeaders":{"X-A":"' + "é" * 450 + '"}}'

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from api.app import create_app
 from scheduler.models import Request
 from scheduler.settings import Settings
 from scheduler.store import Store
@@ -12,6 +11,7 @@ from scheduler.store.claims.claims import Ack
 from tests.api.conftest import CREDITS, URL, Api, client_of, past
 from tests.api.test_failed import BROKEN, fail, failed
 from tests.api.test_replays import UNKNOWN
+from tests.apps import app_of
 from tests.servers import DroppingProxy, script
 
 
@@ -105,7 +105,7 @@ async def test_an_unknown_outcome_is_to_be_repeated_without_a_key(
     made = await api.create_id()
     settings = Settings(redis_url=proxy.url)
     store = await Store.open(settings)
-    async with client_of(create_app(settings, store), api.key) as client:
+    async with client_of(app_of(settings, store), api.key) as client:
         for each in (UNKNOWN, await api.create_id()):  # then every script is known
             await client.post("/schedule/cancel", json={"ids": [each]})
         proxy.drop_reply(script("schedules/cancel_all"), times=99)

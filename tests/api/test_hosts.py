@@ -6,11 +6,11 @@ import httpx
 import msgspec
 import pytest
 
-from api.app import create_app
 from api.hosts import Hosts
 from scheduler.settings import Settings, from_environment
 from scheduler.store import Store
 from tests.api.conftest import Api
+from tests.apps import app_of
 
 PUBLIC = Settings(host="0.0.0.0", public_url="https://postdate.example/x")
 NAMED = from_environment({"POSTDATE_ALLOWED_HOSTS": "Postdate.example, *.internal,10.0.0.7"})
@@ -52,7 +52,7 @@ async def test_another_host_is_a_421_before_anything_is_done(
     settings: Settings, store: Store, api: Api
 ) -> None:
     settings = msgspec.structs.replace(settings, allowed_hosts=("postdate.example",))
-    transport = httpx.ASGITransport(create_app(settings, store))  # type: ignore[arg-type]
+    transport = httpx.ASGITransport(app_of(settings, store))  # type: ignore[arg-type]
     for host, status in (("evil.example", 421), ("postdate.example", 200)):
         async with httpx.AsyncClient(transport=transport, base_url=f"http://{host}") as client:
             client.headers["x-api-key"] = api.key

@@ -12,12 +12,12 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from api.fields import FIELDS
 from api.masks import MASK
-from api.payload import parse_change, parse_request
+from api.payload import _fine_at_once, _with_every_finding, parse_change, parse_request
 from api.rules import Rules
 from scheduler.destinations import Destinations
 from scheduler.errors import InvalidRequest
@@ -548,3 +548,39 @@ def parse_or_refuse(data: bytes) -> None:
         return
     assert refusal.details
     assert str(refusal)
+
+
+_SOME_VALUES: dict[str, list[Any]] = {
+    "targetUrl": [URL, "http://10.0.0.1/", None, 1],
+    "triggerAt": [AT, "soon", None],
+    "delay": ["1h", "1 h", None],
+    "targetMethod": ["put", "PUSH", None],
+    "targetHeaders": [{}, {"X-A": "1"}, {"Host": "a"}, {"X-A": 1}, None],
+    "targetBody": [{"a": 1}, [], None],
+    "targetBodyText": ["a", None, 1],
+    "targetBodyBase64": ["YQ==", "YQ", None],
+    "delivery": ["at-most-once", "once", None],
+    "expiresAt": ["2026-11-20T10:00:00Z", "2026-11-20T09:00:00Z", None],
+    "retries": [0, 3, 3.0, 3.5, 99, None],
+    "retryDelays": [["1s"], [], ["1"], None, "1s"],
+    "tragetUrl": [URL],
+}
+_MOSTLY_REQUIRED = {"targetUrl": st.sampled_from([URL] * 5 + _SOME_VALUES.pop("targetUrl"))}
+_OPTIONAL = {name: st.sampled_from(values) for name, values in _SOME_VALUES.items()}
+
+
+@settings(max_examples=400)
+@given(st.fixed_dictionaries(_MOSTLY_REQUIRED, optional=_OPTIONAL))
+@example(payload(delay=None, targetBodyText=None, targetBody={"a": 1}))
+@example(payload(retries=3, retryDelays=["1s"], expiresAt="2026-11-20T10:00:00Z"))
+def test_reading_all_at_once_finds_what_a_close_look_does(body: dict[str, Any]) -> None:
+    data = json.dumps(body).encode()
+    at_once = _fine_at_once(data, RULES, NOW_MS)
+    try:
+        closely = _with_every_finding(data, RULES, NOW_MS)
+    except InvalidRequest:
+        assert at_once is None
+    else:
+        assert at_once is None or at_once == closely
+        named_twice = len(body) > len({FIELDS[name].of for name in body})
+        assert (at_once is not None) or named_twice

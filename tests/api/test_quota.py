@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from api.app import create_app
 from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
 from tests.api.conftest import CREDITS, Api, client_of, payload
+from tests.apps import app_of
 
 FULL = {
     "error": "Storage quota exceeded: your schedules take up as much as your plan allows, those"
@@ -27,7 +27,7 @@ async def bounded(settings: Settings) -> AsyncIterator[Api]:
     store = await Store.open(settings)
     account = await store.accounts.create("first", credits=CREDITS, plan=Plan.FREE)
     _, key = await store.accounts.create_key(account.account_id, "test")
-    app = create_app(settings, store)
+    app = app_of(settings, store)
     async with client_of(app, key) as client:
         yield Api(app, store, account, key, client)
     await store.aclose()

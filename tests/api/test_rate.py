@@ -7,13 +7,13 @@ import time
 
 import pytest
 
-from api.app import create_app
 from api.refusals import AT_ONCE, LONGEST_WAIT_S, MOST_WAITING, PER_SECOND, Refusals
 from scheduler.errors import StoreUnavailable
 from scheduler.models import Caller, Plan, Rate
 from scheduler.settings import Settings
 from scheduler.store import Store
 from tests.api.conftest import Api, client_of, payload
+from tests.apps import app_of
 
 HEADERS = ("ratelimit-limit", "ratelimit-remaining", "ratelimit-reset")
 LIMITED = Rate(limit=10, remaining=7, full_in_s=1, wait_s=0)
@@ -110,7 +110,7 @@ async def test_a_plans_rate_is_shared_by_its_keys_and_by_all_replicas(
     account = await store.accounts.create("free", credits=5, plan=Plan.FREE)
     keys = [(await store.accounts.create_key(account.account_id, name))[1] for name in "ab"]
     other_store = await Store.open(settings)
-    apps = [create_app(settings, store), create_app(settings, other_store)]
+    apps = [app_of(settings, store), app_of(settings, other_store)]
     path = "/stats/remaining-credits"
     try:
         clients = [client_of(app, key) for app in apps for key in keys]

@@ -12,7 +12,6 @@ from typing import Any
 import httpx
 import pytest
 
-from api.app import create_app
 from api.rules import MAX_PAST_MS
 from scheduler.models import Idempotency, Plan
 from scheduler.settings import DAY_MS, Settings
@@ -20,6 +19,7 @@ from scheduler.store import Store
 from scheduler.store.schedules.once import Created
 from scheduler.times import format_iso8601
 from tests.api.conftest import CREDITS, URL, Api, client_of, payload
+from tests.apps import app_of
 from tests.servers import DroppingProxy, script
 
 FUTURE_MS = Settings().max_horizon_days * DAY_MS
@@ -170,7 +170,7 @@ async def test_an_id_stays_where_it_was_when_the_rules_have_changed(
     api: Api, settings: Settings
 ) -> None:
     """What is not refused any more is still told as refused; what would be, as accepted."""
-    narrow = create_app(Settings(redis_url=settings.redis_url, max_horizon_days=1), api.store)
+    narrow = app_of(Settings(redis_url=settings.redis_url, max_horizon_days=1), api.store)
     two_days = format_iso8601(api.store.clock.now_ms() + 2 * DAY_MS)
     items = [
         payload(targetUrl=f"{URL}/0", triggerAt=two_days),
@@ -248,7 +248,7 @@ async def behind(
     store = await Store.open(settings)
     account = await store.accounts.create("first", credits=CREDITS, plan=Plan.UNLIMITED)
     _, key = await store.accounts.create_key(account.account_id, "test")
-    app = create_app(settings, store)
+    app = app_of(settings, store)
     async with client_of(app, key) as client:
         api = Api(app, store, account, key, client)
         warm = await api.client.delete(f"/schedule/{await api.create_id()}")

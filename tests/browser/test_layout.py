@@ -19,12 +19,21 @@ _TOO_SMALL = """
   })
   .map(each => each.textContent.trim().slice(0, 30) || each.outerHTML.slice(0, 80))
 """
+# Every page of the menu is seen without sweeping, and none is cut.
+_CUT = """
+() => [...document.querySelectorAll('nav[aria-label=Pages] a')]
+  .filter(each => {
+    const box = each.getBoundingClientRect();
+    return box.left < 0 || box.right > document.documentElement.clientWidth;
+  })
+  .map(each => each.textContent)
+"""
 _BEYOND = "() => document.documentElement.scrollWidth > window.innerWidth"
 # A right-to-left override in a path would turn round what stands behind it.
 _NASTY = "/" + "a" * 300 + "\u202ecod.exe"
 
 
-@pytest.mark.parametrize("width", [380, 1440])
+@pytest.mark.parametrize("width", [320, 380, 1440])
 def test_long_and_nasty_names_move_nothing_and_targets_are_large_enough(
     watched: Watched, postdate_up: PostdateProcess, receiver: Receiver, width: int
 ) -> None:
@@ -40,6 +49,7 @@ def test_long_and_nasty_names_move_nothing_and_targets_are_large_enough(
         watched.go(path)
         assert not page.evaluate(_BEYOND), path
         assert page.evaluate(_TOO_SMALL) == [], path
+        assert page.evaluate(_CUT) == [], path
     watched.go("/requests")
     row = page.locator("tr[data-row] .url").first
     assert (

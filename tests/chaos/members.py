@@ -18,7 +18,7 @@ class Member:
 
     def __init__(self, name: str, directory: Path, **settings: Any) -> None:
         self.name = name
-        self.process = PostdateProcess(name.split()[0], **settings)
+        self.process = PostdateProcess(name.split()[0], forked=False, **settings)
         self.mishaps: list[str] = []
         self._log = directory / f"{name.replace(' ', '-')}.log"
         self._expected_dead = False

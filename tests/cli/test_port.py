@@ -78,6 +78,7 @@ async def test_everywhere_is_reached_at_home() -> None:
     port = await reserve("0.0.0.0", 0, patience_s=0)
     assert port.url == f"http://0.0.0.0:{port.number}"
     assert port.local_address == "127.0.0.1"
+    assert port.local_url == f"http://127.0.0.1:{port.number}"
     port.free()
 
 

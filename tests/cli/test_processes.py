@@ -16,6 +16,7 @@ from urllib.request import urlopen
 import pytest
 from redis import Redis
 
+from tests.forks import is_stem
 from tests.servers import (
     Deployment,
     PostdateProcess,
@@ -35,7 +36,8 @@ def deployment(valkey: ValkeyProcess) -> Iterator[Deployment]:
 
 def children_of(parent: PostdateProcess) -> list[int]:
     tasks = Path(f"/proc/{parent.pid}/task").iterdir()
-    return [int(pid) for each in tasks for pid in (each / "children").read_text().split()]
+    found = [int(pid) for each in tasks for pid in (each / "children").read_text().split()]
+    return [pid for pid in found if not is_stem(pid)]
 
 
 def open_files_of(pid: int) -> int:

@@ -41,8 +41,8 @@ def up() -> Iterator[PostdateProcess]:
 
 @pytest.fixture(scope="module")
 def guarded_up() -> Iterator[PostdateProcess]:
-    """A first start that was told what targets are allowed."""
-    with PostdateProcess(allow_targets="none") as process:
+    """A first start that was told what targets are allowed; new Pythons, as its users have them."""
+    with PostdateProcess(forked=False, allow_targets="none") as process:
         yield process
 
 

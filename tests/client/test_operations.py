@@ -15,6 +15,7 @@ from postdate import (
     InvalidRequest,
     LogEntry,
     NewSchedule,
+    Phases,
     PostdateError,
     Replayed,
     Schedule,
@@ -209,6 +210,16 @@ def test_get(client: Client, server: Server) -> None:
     found = client.get("sch_1")
     assert (found.status, found.executed_at, found.status_code) == ("completed", MORNING, 204)
     assert server.asked == [("GET", "/schedule/sch_1")] * 2
+
+
+def test_phases_are_a_value_of_their_own(client: Client, server: Server) -> None:
+    told = {"connectionReused": False, "resolveMs": None, "connectMs": 2, "newPhaseMs": 1}
+    server.plays(answer(200, SCHEDULE | {"phases": told}), answer(200, SCHEDULE | {"phases": None}))
+    assert client.get("sch_1").phases == Phases(False, None, 2)
+    assert client.get("sch_1").phases is None
+    server.plays(answer(200, {"schedules": [SCHEDULE | {"phases": told}], "nextCursor": None}))
+    [listed] = client.list()
+    assert listed.phases == Phases(False, None, 2)
 
 
 def test_an_id_stays_one_segment_of_the_path(client: Client, server: Server) -> None:

@@ -11,12 +11,12 @@ import pytest
 from argon2 import PasswordHasher
 from litestar import Litestar
 
-from api.app import create_app
 from api.dashboard import passwords
 from scheduler.models import Account, Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.accounts.sessions import Purpose
+from tests.apps import app_of
 from tests.servers import ValkeyProcess
 
 ORIGIN = "http://postdate.test"
@@ -97,7 +97,7 @@ async def store(settings: Settings) -> AsyncIterator[Store]:
 
 @pytest.fixture
 async def dashboard(settings: Settings, store: Store) -> AsyncIterator[Dashboard]:
-    dashboard = Dashboard(create_app(settings, store), store)
+    dashboard = Dashboard(app_of(settings, store), store)
     yield dashboard
     for browser in dashboard.browsers:
         await browser.client.aclose()

@@ -9,7 +9,7 @@ import re
 import msgspec
 import pytest
 
-from scheduler.models import Account, Answer, Outcome, Request, Status
+from scheduler.models import Account, Answer, Outcome, Phases, Request, Status
 from scheduler.store import keys
 from scheduler.store.claims.claims import Ack
 from scheduler.store.schedules.schedules import Schedules
@@ -45,6 +45,7 @@ async def execute(
     status: int = 200,
     url: str = URL,
     answer: Answer | None = None,
+    phases: Phases | None = None,
 ) -> str:
     """A schedule that was due, and was answered so."""
     schedule_id = await schedule(dashboard, account, -1000, url)
@@ -52,16 +53,21 @@ async def execute(
     batch = await dashboard.store.claims.claim(shard, lease_ms=15_000, most=10)
     kind = Status.COMPLETED if status == 200 else Status.FAILED
     message = "" if status == 200 else "Service Unavailable"
-    outcome = Outcome(kind, status, 12, message, answer=answer)
+    outcome = Outcome(kind, status, 12, message, answer=answer, phases=phases)
     await dashboard.store.claims.ack(shard, [Ack(batch.invocations[0], outcome, 0)])
     return schedule_id
 
 
-async def fail_an_attempt(dashboard: Dashboard, account: Account) -> None:
+async def fail_an_attempt(
+    dashboard: Dashboard,
+    account: Account,
+    answer: Answer | None = None,
+    phases: Phases | None = None,
+) -> None:
     """What is due was answered 503, and is to be tried again in an hour."""
     shard = int(account.account_id.split("_")[1])
     batch = await dashboard.store.claims.claim(shard, lease_ms=15_000, most=10)
-    outcome = Outcome(Status.FAILED, 503, 12, "Service Unavailable")
+    outcome = Outcome(Status.FAILED, 503, 12, "Service Unavailable", "", answer, phases)
     again_ms = dashboard.store.clock.now_ms() + 3_600_000
     await dashboard.store.claims.ack(shard, [Ack(batch.invocations[0], outcome, 0, again_ms)])
 
@@ -440,6 +446,16 @@ async def test_operators_see_a_hold(dashboard: Dashboard) -> None:
     boss = await dashboard.signed_in(await dashboard.account("boss", operator=True))
     await dashboard.store.hold.begin()
     assert "Put on hold" in (await boss.get("/system")).text
+
+
+async def test_operators_see_a_hold_that_only_some_shards_have(dashboard: Dashboard) -> None:
+    boss = await dashboard.signed_in(await dashboard.account("boss", operator=True))
+    await dashboard.store.hold.begin()
+    await dashboard.store.client.delete(keys.shard(0) + keys.HOLD)
+    count = dashboard.store.shards.count
+    text = (await boss.get("/system")).text
+    assert f"{count - 1} of {count} shards were put on hold" in text
+    assert "nothing is claimed from them" in text
 
 
 async def test_operators_find_accounts_and_see_what_they_did(

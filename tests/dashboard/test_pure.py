@@ -14,8 +14,9 @@ import pytest
 from api.dashboard import formats
 from api.dashboard.indent import MOST_BYTES, indented
 from api.dashboard.requests.curl import curl_of
+from api.dashboard.requests.waterfall import Bar, waterfall
 from api.dashboard.shared import Shared
-from scheduler.models import BodyKind, Request
+from scheduler.models import BodyKind, Outcome, Phases, Request, Status
 from scheduler.store.operators.system import server_warnings
 
 _STAND_IN = f"""\
@@ -53,6 +54,17 @@ def test_times_are_told_from_now() -> None:
     assert formats.until(1_000_000, 1_005_000) == "5 s ago"
 
 
+def test_a_narrow_column_tells_times_in_one_unit() -> None:
+    moments = (1_000_400, 1_065_900, 995_000, 800_000)
+    told = [formats.soon(ms, 1_000_000) for ms in moments]
+    assert told == ["now", "in 1 min", "5 s ago", "3 min ago"]
+
+
+def test_what_an_address_begins_with_steps_back_and_its_secrets_go() -> None:
+    shown = formats.url("https://a.example/<x>?token=abc")
+    assert shown == '<span class="scheme">https://</span>a.example/&lt;x&gt;?token=••••••••'
+
+
 @pytest.mark.parametrize(
     ("part", "whole", "words"),
     [(0, 0, "–"), (1, 1, "100 %"), (99_999, 100_000, "99.9 %"), (0, 5, "0.0 %"), (1, 3, "33.3 %")],  # noqa: RUF001
@@ -63,7 +75,7 @@ def test_only_all_is_a_hundred_percent(part: int, whole: int, words: str) -> Non
 
 def test_sizes_and_signs() -> None:
     assert [formats.size(n) for n in (5, 2048, 3 << 20)] == ["5 B", "2.0 KiB", "3.0 MiB"]
-    assert [formats.signed(n) for n in (0, 1200, -3)] == ["0", "+1,200", "\u22123"]
+    assert [formats.signed(n) for n in (0, 1200, -3)] == ["–", "+1,200", "\u22123"]  # noqa: RUF001
 
 
 def test_a_curl_line_is_what_a_shell_makes_the_request_of() -> None:
@@ -188,3 +200,16 @@ def test_a_wide_body_of_the_largest_size_is_on_many_lines() -> None:
     body = b'{"a":[' + b'{"n":1},' * 20_000 + b"1]}"
     assert indented(b'{"a":[' + b"1," * 60_000 + b"1]}").count("\n") > 60_000
     assert len(indented(body)) <= MOST_BYTES
+
+
+def test_bars_follow_on_one_another_and_what_broke_stands_out() -> None:
+    whole = Outcome(Status.FAILED, 500, 200, "Oh", phases=Phases(50, 100, None, 50, 0))
+    assert waterfall(whole) == [
+        Bar("Resolve", "way", 0.0, 25.0, 50),
+        Bar("Connect", "way", 25.0, 50.0, 100),
+        Bar("First byte", "wait", 75.0, 25.0, 50),
+        Bar("Last byte", "read", 99.0, 1.0, 0),
+    ]
+    dead = Outcome(Status.FAILED, 0, 0, "Connection refused", phases=Phases(None, 0))
+    assert waterfall(dead) == [Bar("Connect", "broke", 0.0, 1.0, 0)]
+    assert waterfall(Outcome(Status.COMPLETED, 200, 1, "")) == waterfall(None) == []

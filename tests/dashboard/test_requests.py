@@ -8,7 +8,7 @@ import re
 import httpx
 import pytest
 
-from scheduler.models import Account, Answer, Request, Status
+from scheduler.models import Account, Answer, Phases, Request, Status
 from scheduler.store import keys
 from tests.dashboard.conftest import ORIGIN, Browser, Dashboard
 from tests.dashboard.test_pages import URL, execute, fail_an_attempt, schedule
@@ -361,3 +361,33 @@ async def test_what_a_target_said_is_shown_as_text(
     assert "&lt;script&gt;no&lt;/script&gt;" in text
     assert "<script>no" not in text
     assert "text/&lt;i&gt;" in text
+
+
+async def test_between_two_attempts_the_panel_tells_what_came_of_the_last_one(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    retried = await schedule(dashboard, ada, -1000)
+    said = Answer("text/<i>", b"<script>busy</script>")
+    await fail_an_attempt(dashboard, ada, said, Phases(None, 3, None, 8, 1))
+    text = (await browser.get(f"/requests/{retried}")).text
+    facts = re.findall(r"<dt>([^<]+)</dt>", text)
+    first = facts.index("Attempt 1")
+    assert facts[first : first + 4] == ["Attempt 1", "Its answer", "It said", "Took"]
+    assert "&lt;script&gt;busy&lt;/script&gt;" in text
+    assert "<script>busy" not in text
+    assert "over a new connection" in text
+
+
+async def test_the_panel_tells_what_an_exchange_was_made_of(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    told = Phases(None, 3, None, 8, 1)
+    text = (await browser.get(f"/requests/{await execute(dashboard, ada, phases=told)}")).text
+    assert "over a new connection" in text
+    rows_of = re.findall(r'<th scope="row">([^<]+)</th>.*?<td class="n">([^<]+)<', text)
+    assert rows_of == [("Connect", "3 ms"), ("First byte", "8 ms"), ("Last byte", "1 ms")]
+    kept = await execute(dashboard, ada, 503, phases=Phases(first_byte_ms=12))
+    assert "over a kept connection" in (await browser.get(f"/requests/{kept}")).text
+    unknown = (await browser.get(f"/requests/{await execute(dashboard, ada)}")).text
+    assert "waterfall" not in unknown
+    assert "connection" not in unknown

@@ -14,10 +14,13 @@ from api.dashboard.csrf import masked_token, unmasked_token
 from api.dashboard.failures import grouped
 from api.dashboard.requests.filters import Filter, read_filter
 from api.dashboard.session import our_page
+from api.dashboard.timeline import Picture
 from api.dashboard.windows import WINDOWS, fitted, stretch_of
 from api.dashboard.zones import UTC, Zone, zone_named
 from scheduler.models import LogEntry, LogStatus
+from scheduler.rollups import LATENESS_BOUNDS_MS
 from scheduler.store.accounts.ledger import Movements
+from scheduler.store.log.overview import Point, Pulse, Series
 from scheduler.times import format_iso8601, parse_iso8601
 
 NOW_MS = parse_iso8601("2026-11-21T16:38:05.123Z")
@@ -157,6 +160,22 @@ def test_times_on_an_axis_are_round_where_its_viewer_is() -> None:
             stretch = stretch_of(window, NOW_MS, zone(name))
             ticks = Axis(*stretch, zone(name)).ticks()
             assert 2 <= len(ticks) <= 9, (name, window, ticks)
+
+
+def test_what_is_yet_to_come_leaves_no_half_of_a_chart_empty() -> None:
+    """The picture runs through now; how late and how slow it was is of what was."""
+    stretch, none = stretch_of("1h", NOW_MS, UTC), [0] * (len(LATENESS_BOUNDS_MS) + 1)
+    starts = range(stretch.from_ms, stretch.to_ms, stretch.step_ms)
+    once = [1, *none[1:]]
+    points = [Point(at_ms, int(at_ms < NOW_MS), 0, 0, once, once) for at_ms in starts]
+    pulse = Pulse(NOW_MS, 1, 0, 0, 0, 0, None, none)
+    picture = Picture(stretch, Series(points), [0] * stretch.points, pulse)
+    last = picture.activity(UTC, 190).columns[-1]
+    for chart in (picture.lateness(UTC, 130), picture.response(UTC, 130)):
+        assert chart.columns[-1].at_ms <= NOW_MS < chart.columns[-1].to_ms < last.to_ms
+        assert chart.columns[-1].x + chart.columns[-1].width == pytest.approx(100, abs=0.01)
+    yesterday = stretch._replace(from_ms=stretch.from_ms - DAY_MS)
+    assert len(picture._replace(stretch=yesterday).lateness(UTC, 130).columns) == stretch.points
 
 
 def test_failures_are_grouped_by_host_and_answer() -> None:

@@ -72,6 +72,18 @@ def test_what_a_target_said_when_it_failed_is_kept(customer: Customer, receiver:
     assert found["responseContentType"] == "text/plain"
 
 
+def test_how_long_each_part_took_is_kept(customer: Customer, receiver: Receiver) -> None:
+    target = receiver.answer("/hook", status=500, delay_s=0.2)
+    schedule_id = customer.schedule(target, delivery="at-most-once")  # on a connection of its own
+    entry = customer.outcome(schedule_id)
+    told = customer.get(f"/schedule/{schedule_id}").json()["phases"]
+    assert told.pop("connectionReused") is False
+    assert told["firstByteMs"] >= 195
+    assert [name for name, ms in told.items() if ms is None] == ["resolveMs", "tlsMs"]
+    assert sum(ms or 0 for ms in told.values()) == entry["responseTimeMs"]
+    assert "phases" not in entry
+
+
 def test_a_redirect_is_a_failure_and_is_not_followed(
     customer: Customer, receiver: Receiver
 ) -> None:

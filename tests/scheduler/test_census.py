@@ -18,7 +18,7 @@ async def look(scene: Scene) -> Figures:
 async def test_an_empty_store_has_nothing(scene: Scene) -> None:
     figures = await look(scene)
     assert figures.due.keys() == {0, 1}
-    assert all(each == (0, 0.0, [0.0] * census.WINDOWS) for each in figures.due.values())
+    assert all(each == (0, 0.0, [0.0] * census.WINDOWS, 0.0) for each in figures.due.values())
     assert figures.waiting == {0: [0, 0], 1: [0, 0]}
     assert sum(accounts for accounts, *_ in figures.ledgers.values()) == 1
 
@@ -58,7 +58,7 @@ async def test_a_suspended_account_has_nothing_due(scene: Scene) -> None:
     await scene.create(1_000)
     await scene.store.changes.suspend(scene.account_id)
     figures = await look(scene)
-    assert figures.due[scene.shard] == (0, 0.0, [0.0] * census.WINDOWS)
+    assert figures.due[scene.shard] == (0, 0.0, [0.0] * census.WINDOWS, 0.0)
     assert figures.waiting[scene.shard] == [2, 0]
 
 

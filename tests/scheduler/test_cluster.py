@@ -93,7 +93,8 @@ async def test_accounts_on_every_node_run_and_balance(cluster: Store) -> None:
         assert caller.account_id == scene.account_id
         await scene.assert_sound()
     assert len(await cluster.accounts.list_accounts()) == SHARDS
-    assert await cluster.workers.beat("one", {"pid": 1}) == ["one"]
+    [heard] = await cluster.workers.beat("one", {"pid": 1})
+    assert heard.worker_id == "one"
     await cluster.ping()
     assert cluster.uptime_s >= 0
 

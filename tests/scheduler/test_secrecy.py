@@ -14,7 +14,7 @@ from scheduler.errors import SettingsError, StoreMisconfigured, Unreadable
 from scheduler.models import Answer, Outcome, Plan, Request, Status
 from scheduler.settings import Settings, from_environment
 from scheduler.store import Store, keys
-from scheduler.store.schedules.stored import pack_outcome, schedule
+from scheduler.store.schedules.stored import pack_outcome, schedule, seal_said
 from scheduler.store.secrecy import Secrecy
 from tests.servers import ValkeyProcess
 
@@ -207,7 +207,9 @@ def test_what_is_no_key_is_told_without_repeating_it(bad: str) -> None:
 def test_what_a_target_said_lies_encrypted() -> None:
     secrecy, said = Secrecy((OLD,)), Answer("text/plain", b"hush")
     outcome = Outcome(Status.FAILED, 500, 1, "Oh", answer=said)
-    packed = bytes(6) + pack_outcome(outcome, 0, 1, secrecy)
-    assert b"hush" not in packed
-    found = schedule("sch_01jd3m0000e0080000000000a0", REQUEST, packed, secrecy=secrecy)
+    packed, sealed = bytes(6) + pack_outcome(outcome, 0, 1), seal_said(said, 1, secrecy)
+    assert b"hush" not in packed + sealed
+    found = schedule(
+        "sch_01jd3m0000e0080000000000a0", REQUEST, packed, said=sealed, secrecy=secrecy
+    )
     assert found.outcome == outcome

@@ -70,6 +70,8 @@ def test_other_variables_are_none_of_our_business() -> None:
         ("POSTDATE_FIRE_TIMEOUT_MS", "500", "fire_timeout_ms", 500),
         ("POSTDATE_LEASE_MS", "300", "lease_ms", 300),
         ("POSTDATE_MAX_RESPONSE_BYTES", "0", "max_response_bytes", 0),
+        ("POSTDATE_KEEP_ANSWER_BYTES", "0", "keep_answer_bytes", 0),
+        ("POSTDATE_KEEP_ANSWER_BYTES", "16384", "keep_answer_bytes", 16_384),
         ("POSTDATE_MAX_BODY_BYTES", "1024", "max_body_bytes", 1024),
         ("POSTDATE_MAX_BATCH_BYTES", "2048", "max_batch_bytes", 2048),
         ("POSTDATE_MAX_HORIZON_DAYS", "1", "max_horizon_days", 1),
@@ -131,6 +133,8 @@ def test_rates_are_set_plan_by_plan() -> None:
         ("POSTDATE_ALLOW_PORTS", "80, https", "'https' is no port"),
         ("POSTDATE_DESTINATION_ERRORS", "both", "it must be one of same, exact"),
         ("POSTDATE_LOG_LEVEL", "loud", "it must be one of debug, info, warning, error"),
+        ("POSTDATE_KEEP_ANSWER_BYTES", "-1", "it must be a whole number from 0 to 16384"),
+        ("POSTDATE_KEEP_ANSWER_BYTES", "16385", "it must be a whole number from 0 to 16384"),
         ("POSTDATE_LEASE_MS", "299", "it must be a whole number from 300 to 3600000"),
     ],
 )

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from base64 import b64encode
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
+from scheduler.elapsed import elapsed_s
 from scheduler.errors import StoreUnavailable
 from scheduler.models import Invocation, Outcome, Request, SigningSecret, Status
 from scheduler.store import Store
-from scheduler.store.claims.claims import Ack, Batch, Look
+from scheduler.store.claims.claims import Ack, Batch, Look, Unread
 from scheduler.store.clock import StoreClock
+from scheduler.store.operators.workers import Worker
 from worker.claimer import Claimer
 from worker.holdings import Holdings
 from worker.leases import Touch
@@ -66,8 +67,8 @@ class Invocations:
 class ScriptedClaims:
     """Shards with so many due each; those in `away` fail. `calls` notes what was asked of which
     shard; `raised` has the errors that the next calls of a name end with, None for none; what is in
-    `taken` is another worker's by now; `given` is handed out by the next claims as it is; shards
-    `on_hold` give nothing."""
+    `taken` is another worker's by now; `given` is handed out by the next claims as it is, and so
+    are `unread` and `broken`; shards `on_hold` give nothing."""
 
     def __init__(self, clock: StoreClock, due: dict[int, int]) -> None:
         self.clock = clock
@@ -82,6 +83,8 @@ class ScriptedClaims:
         self.raised: defaultdict[str, list[Exception | None]] = defaultdict(list)
         self.taken: set[Invocation] = set()
         self.given: list[Invocation] = []
+        self.unread: list[Unread] = []
+        self.broken: list[str] = []
         self.extended: list[Invocation] = []
         self.released: list[Invocation] = []
         self.batches: list[list[Ack]] = []
@@ -98,6 +101,7 @@ class ScriptedClaims:
 
     def _look(self, shard: int) -> Look:
         waits = self.due[shard] or any(each.shard == shard for each in self.given)
+        waits = waits or (shard == 0 and bool(self.unread or self.broken))
         next_ms = self.late_since_ms.get(shard, self._turn_ms[shard]) if waits else None
         return Look(next_ms, self.backlog_since_ms.get(shard))
 
@@ -108,6 +112,8 @@ class ScriptedClaims:
             return Batch([], None, False, self.clock.readings, on_hold=True)
         given = [each for each in self.given if each.shard == shard]
         self.given = [each for each in self.given if each.shard != shard]
+        unread, self.unread = self.unread, []
+        broken, self.broken = self.broken, []
         count = min(most, self.due[shard])
         self.due[shard] -= count
         self.claimed.append((shard, count))
@@ -117,6 +123,8 @@ class ScriptedClaims:
             self._turn_ms[shard] if self.due[shard] else None,
             self.due[shard] > 0,
             self.clock.readings,
+            unread=unread,
+            broken=broken,
         )
 
     async def extend(
@@ -127,7 +135,7 @@ class ScriptedClaims:
         # Half a lease, so that it is prolonged again whenever that is asked for.
         for each in invocations:
             if each not in self.taken:
-                each.lease_until_s = time.monotonic() + LEASE_MS / 2000
+                each.lease_until_s = elapsed_s() + LEASE_MS / 2000
         return [each for each in invocations if each in self.taken]
 
     async def release(self, shard: int, invocations: Sequence[Invocation]) -> None:
@@ -186,7 +194,9 @@ class ScriptedStore:
         self.shards = self
         self.workers = self
         self.count = self.now_count = len(due)
+        self.keyrings = SimpleNamespace(lacks_one=False)
         self.alive: list[str] = []
+        self.others_say: dict[str, dict[str, Any]] = {}
         self.left: list[str] = []
         self.uptime_s = 3600
         self.closed = False
@@ -200,8 +210,9 @@ class ScriptedStore:
         self.count = self.now_count
         return self.count
 
-    async def beat(self, worker_id: str, says: dict[str, Any]) -> list[str]:
-        return [worker_id, *self.alive]
+    async def beat(self, worker_id: str, says: dict[str, Any]) -> list[Worker]:
+        others = [Worker(each, 0, self.others_say.get(each, {})) for each in self.alive]
+        return [Worker(worker_id, 0, says), *others]
 
     async def aclose(self) -> None:
         self.closed = True

@@ -48,6 +48,7 @@ async def firer_for_tests(
     limit_ms: int = 5_000,
     ceiling: int = 256,
     destination_errors: str = "exact",
+    keep_answer_bytes: int = 1024,
     **options: Any,
 ) -> AsyncIterator[Firer]:
     """A firer whose every fire is known to have ended when the test does."""
@@ -56,6 +57,7 @@ async def firer_for_tests(
         destination_errors=destination_errors,
         fire_timeout_ms=limit_ms,
         max_response_bytes=100_000,
+        keep_answer_bytes=keep_answer_bytes,
         max_connections_per_origin=ceiling,
     )
     firer = Firer(settings, **options)

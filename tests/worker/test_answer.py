@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from scheduler.models import Answer
+from scheduler.models import Answer, Status
 from tests.worker.firing import fired, firer_for_tests, invocation_of
 from tests.worker.scripted import answer, answering, playing
 from worker.answer import answer_of
@@ -68,3 +68,44 @@ async def test_each_failure_has_its_own_however_often_it_is_the_same() -> None:
             kept = (await fired(firer, invocation_of(target.url()))).outcome.answer
             assert (kept and kept.body) == body
         assert target.accepted == 1
+
+
+@pytest.mark.parametrize("keep_bytes", [0, 1, 16_384])
+async def test_so_much_is_kept_as_is_set(keep_bytes: int) -> None:
+    long = answer(b"z" * 20_000, "500 Oh")
+    async with (
+        playing(answering(NO, long)) as target,
+        firer_for_tests(keep_answer_bytes=keep_bytes) as firer,
+    ):
+        for body in (b"no", b"z" * 20_000):
+            outcome = (await fired(firer, invocation_of(target.url()))).outcome
+            kept = outcome.answer.body if outcome.answer else b""
+            assert kept == body[:keep_bytes]
+            assert outcome.phases is not None
+        assert target.accepted == 1
+
+
+async def test_of_an_answer_without_a_body_nothing_is_kept() -> None:
+    bare = b"HTTP/1.1 500 Oh\r\nContent-Type: text/plain\r\n"
+    empty = (
+        bare + b"Content-Length: 0\r\n\r\n",
+        bare + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    )
+    said = [*empty, b"HTTP/1.1 304 As Before\r\nContent-Length: 9\r\n\r\n"]
+    async with playing(answering(*said, NO)) as target, firer_for_tests() as firer:
+        for status in (500, 500, 304):
+            outcome = (await fired(firer, invocation_of(target.url()))).outcome
+            assert (outcome.status_code, outcome.answer) == (status, None)
+        told = (await fired(firer, invocation_of(target.url()))).outcome.answer
+        assert told == Answer("", b"no")
+        assert target.accepted == 1
+
+
+async def test_of_an_answer_to_head_nothing_is_kept_whatever_comes_behind_it() -> None:
+    alone = b"HTTP/1.1 500 Oh\r\nContent-Length: 2\r\n\r\n"
+    async with playing(answering(alone, NO), answering(NO)) as target, firer_for_tests() as firer:
+        for accepted in (1, 1, 2):  # with a body behind it, nobody knows where the next one begins
+            asked = invocation_of(target.url(), "HEAD", None)
+            outcome = (await fired(firer, asked)).outcome
+            assert (outcome.status is Status.FAILED, outcome.answer) == (True, None)
+            assert target.accepted == accepted

@@ -49,6 +49,26 @@ async def test_shards_come_and_go_with_the_workers_that_are_alive() -> None:
     assert store.left == ["a"]
 
 
+async def test_who_lacks_a_key_leaves_all_shards_to_those_who_lack_none() -> None:
+    store = ScriptedStore(dict.fromkeys(range(SHARDS), 0))
+    presence = Presence(store.as_store, "a", told)
+    store.alive = ["b", "c"]
+    store.others_say["c"] = {"lacksAKey": True}
+    await presence.beat()
+    assert presence.shards == set(preferred_shards("a", ["a", "b"], SHARDS))
+    store.keyrings.lacks_one = True
+    await presence.beat()
+    assert (presence.shards, presence.yields) == (frozenset(), True)
+    # Where nobody has all keys, what can be read goes out as ever.
+    store.others_say["b"] = {"lacksAKey": True}
+    await presence.beat()
+    assert presence.shards == set(preferred_shards("a", ["a", "b", "c"], SHARDS))
+    assert not presence.yields
+    store.keyrings.lacks_one = False
+    await presence.beat()
+    assert presence.shards == set(range(SHARDS))
+
+
 async def test_shards_that_are_added_while_it_runs_are_its_own_with_the_next_beat() -> None:
     store = ScriptedStore(dict.fromkeys(range(4), 0))
     presence = Presence(store.as_store, "a", told)

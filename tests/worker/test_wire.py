@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from scheduler.models import Delivery, Outcome, Status
@@ -327,7 +328,8 @@ async def test_a_target_that_never_answers_times_out_at_the_limit() -> None:
 
     async with playing(silent) as target, firer_for_tests(limit_ms=150) as firer:
         result = await fired(firer, invocation_of(target.url()))
-        assert result.outcome == Outcome(Status.FAILED, 0, 150, "Timeout after 0.15 seconds")
+        timeout = Outcome(Status.FAILED, 0, 150, "Timeout after 0.15 seconds")
+        assert msgspec.structs.replace(result.outcome, phases=None) == timeout
         assert result.sent_at_s > 0
         await until(lambda: target.ended == 1)
 

@@ -17,12 +17,13 @@ from api.dashboard.render import page
 from api.dashboard.requests.curl import curl_of
 from api.dashboard.requests.filters import Filter, read_filter
 from api.dashboard.requests.list import both, list_page
+from api.dashboard.requests.waterfall import Bar, waterfall
 from api.dashboard.session import Viewer, asks_for_news, signed_in, zone_of
 from api.masks import masked, masked_url
 from api.service import HttpRequest, service_of
 from scheduler.errors import NotFound
 from scheduler.ids import created_at_ms, invocation_id, is_schedule_id
-from scheduler.models import BodyKind, LogEntry, LogStatus, Request, Schedule
+from scheduler.models import BodyKind, LogEntry, LogStatus, Outcome, Request, Schedule
 from scheduler.store import Store
 
 
@@ -68,6 +69,19 @@ class Entry(NamedTuple):
         if self.lateness_ms is None or self.attempts > 1:
             return None
         return self.due_ms + self.lateness_ms
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """Of what was executed; of the attempt before the next, if one has failed that is made
+        again. The log has less."""
+        if self.schedule is None:
+            return None
+        retry = self.schedule.retry
+        return retry.outcome if retry else self.schedule.outcome
+
+    @property
+    def waterfall(self) -> list[Bar]:
+        return waterfall(self.outcome)
 
     @property
     def host(self) -> str:

@@ -16,7 +16,9 @@
 --          total response time (ms), bytes of the packed requests of those completed, of those
 --          failed (nobody changes what is held), two lists with how many strings each has before it
 --          (buckets of the histograms, by letter and number, and how many fires in each; what the
---          index notes and the digests of it), and for each schedule: schedule, token, packed outcome
+--          index notes and the digests of it), if any failed a third (what targets said to those: its
+--          place among the schedules, what is kept of it, '' to forget what an attempt before left),
+--          and for each schedule: schedule, token, packed outcome
 -- Returns  {now (us), a code for each schedule}: 1 recorded, 0 had ended before, -1 another holds
 --          it, 2 not recorded because of the others: to be sent again without those
 --@include now
@@ -31,12 +33,14 @@ local prefix = KEYS[1]
 local ttl_ms, most, seconds_ms = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local codes = {}
 
--- Of those that have had several; retried ones are among them.
-local function forget_attempts(base, schedules)
+-- Of those that have had several; retried ones are among them. What completed leaves nothing that was
+-- said before.
+local function forget_attempts(base, schedules, first)
   local used = redis.call('HMGET', base .. K.TRIED, unpack(schedules))
   for i, schedule in ipairs(schedules) do
     if used[i] then
-      redis.call('HDEL', base .. K.SCHEDULE .. schedule, 'n')
+      local key, failed = base .. K.SCHEDULE .. schedule, has_failed(ARGV[first + 3 * i - 1])
+      redis.call('HDEL', key, 'n', failed and 'n' or 's')
     end
   end
   redis.call('HDEL', base .. K.TRIED, unpack(schedules))
@@ -59,7 +63,7 @@ local function record(base, schedules, first, at)
   redis.call('ZREM', base .. K.WAITING, unpack(schedules))
   redis.call('ZREM', base .. K.HELD, unpack(schedules))
   if redis.call('EXISTS', base .. K.TRIED) == 1 then
-    forget_attempts(base, schedules)
+    forget_attempts(base, schedules, first)
   end
 end
 
@@ -73,11 +77,20 @@ local function expire(base, completed, completed_bytes, failed, failed_bytes)
   end
 end
 
--- What the answers weigh that are kept of those that failed.
-local function answers_weight(schedules, first)
-  local weight = 0
-  for i = 1, #schedules do
-    weight = weight + answer_weight(#ARGV[first + 3 * i - 1] + 6)
+-- Keeps what targets said; returns what that weighs.
+local function note_said(base, schedules, said)
+  local key, weight = base .. K.SCHEDULE, 0
+  for i = 1, #said, 2 do
+    local schedule = schedules[tonumber(said[i])]
+    if said[i + 1] == '' then
+      redis.call('HDEL', key .. schedule, 's')
+    else
+      redis.call('HSET', key .. schedule, 's', said[i + 1])
+      weight = weight + answer_weight(#said[i + 1])
+    end
+  end
+  if weight > 0 then
+    redis.call('HINCRBY', base .. K.ACCOUNT, 'bytes', weight)
   end
   return weight
 end
@@ -87,17 +100,17 @@ while i <= #ARGV do
   local base, size, chunk = prefix .. ARGV[i] .. ':', tonumber(ARGV[i + 1]), ARGV[i + 2]
   local sums = {R.COMPLETED, ARGV[i + 3], R.FAILED, ARGV[i + 4], R.RESPONSE_TIME, ARGV[i + 5]}
   local completed, failed, bytes = tonumber(ARGV[i + 3]), tonumber(ARGV[i + 4]), i + 6
-  local spread, places
+  local spread, places, said
   spread, i = list(i + 8)
   places, i = list(i)
+  if failed > 0 then
+    said, i = list(i)
+  end
   local schedules, found, all = judge(base, i, 3, size)
   if all then
     local at = append(base, chunk, size, places, ttl_ms, most)
-    local said = failed > 0 and answers_weight(schedules, i) or 0
-    if said > 0 then
-      redis.call('HINCRBY', base .. K.ACCOUNT, 'bytes', said)
-    end
-    expire(base, completed, ARGV[bytes], failed, ARGV[bytes + 1] + said)
+    local weight = said and note_said(base, schedules, said) or 0
+    expire(base, completed, ARGV[bytes], failed, ARGV[bytes + 1] + weight)
     record(base, schedules, i, at)
     count(base, at, sums, spread, ttl_ms, seconds_ms)
   end

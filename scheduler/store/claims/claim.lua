@@ -20,8 +20,8 @@
 --          help for whom the shard is not their own.
 -- Returns  {now (us), when to look next (ms; -1: nothing waits, -2: on hold), token (us), for each
 --          account: {account, {schedule, packed request, …}, {place among these, attempt, the attempt
---          before if it is retried, else '', …}}}; the last for those that are not at their first
---          attempt
+--          before if it is retried, else '', …}}, damaged accounts, of which nothing was claimed};
+--          the last of an account's for those that are not at their first attempt
 --@include now
 --@include members
 local prefix = KEYS[1]
@@ -36,7 +36,7 @@ local due_by = only and ARGV[5] or string.format('%.3f', now + ARGV[5])
 local asked_at = math.min(tonumber(ARGV[6]), now)
 local heads = prefix .. K.HEADS
 if not only and redis.call('EXISTS', prefix .. K.HOLD) == 1 then
-  return {now_us, '-2', token, {}}
+  return {now_us, '-2', token, {}, {}}
 end
 local claimed = {} -- account -> its part of the reply
 local order = {}
@@ -90,10 +90,11 @@ local function take_from(account, first, most)
     else
       visible_again[#visible_again + 1] = lease_end
       visible_again[#visible_again + 1] = schedule
-      local request = redis.call('HGET', key .. schedule, 'r')
-      -- Without a request there is nothing to fire. Only a broken store has this (`postdate check`
-      -- tells); it waits for a lease, and does not stand in the way of what is behind it.
-      if request then
+      local request = redis.pcall('HGET', key .. schedule, 'r')
+      -- Without a request there is nothing to fire, nor if something else has its name. Only a
+      -- broken store has this (`postdate check` tells); it waits for a lease, and does not stand in
+      -- the way of what is behind it.
+      if type(request) == 'string' then
         room_bytes = room_bytes - #request
         local n = #rows
         rows[n + 1], rows[n + 2] = schedule, request
@@ -163,15 +164,24 @@ for _, account in ipairs(due_heads) do
   end
 end
 
-local served, backlogged = {}, {}
+-- What is damaged so that it cannot be read (reads come first, so nothing was written) waits for a
+-- lease, and costs the others of its shard nothing.
+local served, backlogged, damaged = {}, {}, {}
 local share = math.max(1, math.floor(room / math.max(1, #accounts)))
 for _, account in ipairs(accounts) do
   if room > 0 and room_bytes > 0 then
-    local taken, more = take(account, math.min(share, room))
-    room = room - taken
-    served[#served + 1] = account
-    if more then
-      backlogged[#backlogged + 1] = account
+    local sound, taken, more = pcall(take, account, math.min(share, room))
+    if sound then
+      room = room - taken
+      served[#served + 1] = account
+      if more then
+        backlogged[#backlogged + 1] = account
+      end
+    else
+      damaged[#damaged + 1] = account
+      if not only then
+        redis.call('ZADD', heads, lease_end, account)
+      end
     end
   end
 end
@@ -197,4 +207,4 @@ for i = #coming - 1, 1, -2 do
     next_look = coming[i + 1]
   end
 end
-return {now_us, tostring(next_look), token, order}
+return {now_us, tostring(next_look), token, order, damaged}

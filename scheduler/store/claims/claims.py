@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -13,8 +12,9 @@ import msgspec
 import structlog
 
 from scheduler import ids
+from scheduler.elapsed import elapsed_s
 from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable, Unreadable
-from scheduler.models import Delivery, Invocation
+from scheduler.models import Delivery, Invocation, Request
 from scheduler.store import keys
 from scheduler.store.apart import Apart
 from scheduler.store.claims.recorded import (
@@ -39,6 +39,7 @@ _NOT_THEN = 2
 _ON_HOLD = b"-2"
 # Of what is claimed for the first time: its attempt, and what came before.
 _FIRST = (1, b"")
+_UNKNOWN = Request(0, "", "")
 
 _CLAIM = Script("claims/claim")
 _EXTEND = Script("claims/extend")
@@ -47,21 +48,34 @@ _ACK = Script("claims/ack")
 _RETRY = Script("claims/retry")
 _REALIGN = Script("claims/realign")
 
-__all__ = ["Ack", "Batch", "Claims", "Look"]
+__all__ = ["Ack", "Batch", "Claims", "Look", "Unread"]
 
 _log = structlog.get_logger(__name__)
+
+
+class Unread(NamedTuple):
+    """What was claimed and cannot be read here: an invocation of which nothing is known but which
+    it is, and why. `key_id` is the key that is missing here; empty if it is damaged, or newer than
+    this program."""
+
+    invocation: Invocation
+    why: str
+    key_id: str
 
 
 class Batch(NamedTuple):
     """What a claim brought; `next_look_ms` (the server's clock) is None if nothing waits. `full`:
     there may be more that is due. `reading` is the clock's that came with it. `on_hold`: nothing
-    was claimed, whatever is due."""
+    was claimed, whatever is due. `unread` is under its lease as well; of `broken` accounts nothing
+    could be claimed, because what the store has of them is damaged."""
 
     invocations: list[Invocation]
     next_look_ms: float | None
     full: bool
     reading: int
     on_hold: bool = False
+    unread: Sequence[Unread] = ()
+    broken: Sequence[str] = ()
 
 
 class Look(NamedTuple):
@@ -129,7 +143,7 @@ class Claims:
         Where replicas must have what callers rely on, at-most-once schedules are handed out only
         once they have the claim: a primary that fails over must not forget it.
         """
-        asked_s = time.monotonic()
+        asked_s = elapsed_s()
         by_ms = 2**53 if take_over_by_ms is None else take_over_by_ms
         arguments: list[Argument] = [lease_ms, most, most_bytes, most_accounts, ahead_ms, by_ms]
         arguments.append("")
@@ -143,16 +157,14 @@ class Claims:
             found = await self._replicated(apart, shard, batch.invocations)
         return batch._replace(invocations=found)
 
-    async def claim_of(
-        self, account_id: str, *, by_ms: int, lease_ms: int, most: int
-    ) -> list[Invocation]:
+    async def claim_of(self, account_id: str, *, by_ms: int, lease_ms: int, most: int) -> Batch:
         """For an operator: claims up to `most` of one account that were due by a moment (ms, the
         server's clock), though the account be suspended or its shard on hold."""
-        asked_s = time.monotonic()
+        asked_s = elapsed_s()
         shard, account = keys.parts(account_id)
         arguments = (lease_ms, most, _MOST_BYTES, 1, by_ms, 2**53, account)
         reply = await self._server.run(_CLAIM, keys.shard(shard), arguments)
-        return self._batch(shard, asked_s, lease_ms, 0, reply).invocations
+        return self._batch(shard, asked_s, lease_ms, 0, reply)
 
     async def extend(
         self, shard: int, lease_ms: int, invocations: Sequence[Invocation]
@@ -161,7 +173,7 @@ class Claims:
         worker. Safe to repeat."""
         if not invocations:
             return []
-        asked_s = time.monotonic()
+        asked_s = elapsed_s()
         codes: list[int] = []
         for _ in range(2):  # the second time by the clock that the first one brought
             ends_us = self._clock.now_us() + lease_ms * 1000
@@ -234,7 +246,7 @@ class Claims:
         groups = by_account(acks)
         arguments: list[Argument] = [self._retention.log_ms, self._retention.log_entries]
         for group in groups:
-            arguments += retry_arguments_of(group)
+            arguments += retry_arguments_of(group, self._server.secrecy)
         return await self._settle(_RETRY, shard, groups, arguments)
 
     async def _settle(
@@ -270,17 +282,19 @@ class Claims:
         self, shard: int, asked_s: float, lease_ms: int, ahead_ms: int, reply: Sequence[Any]
     ) -> Batch:
         """A claim's reply; its leases count from when it was asked for."""
-        now_us, look, token, parts = reply
+        now_us, look, token, parts, damaged = reply
         self._clock.observe(now_us)
         reading, until_s, claim = self._clock.readings, asked_s + lease_ms / 1000, str(token)
         found: list[Invocation] = []
+        unread: list[Unread] = []
         for part in parts:
-            found += _invocations(shard, claim, until_s, part, self._server.secrecy)
+            found += _invocations(shard, claim, until_s, part, self._server.secrecy, unread)
         if look == _ON_HOLD:
             return Batch(found, None, False, reading, on_hold=True)
         next_look_ms = None if look == b"-1" else float(look)
         full = next_look_ms is not None and next_look_ms <= now_us / 1000 + ahead_ms
-        return Batch(found, next_look_ms, full, reading)
+        broken = [ids.account_id(shard, each.decode()) for each in damaged]
+        return Batch(found, next_look_ms, full, reading, unread=unread, broken=broken)
 
     async def _replicated(
         self, apart: Apart, shard: int, found: list[Invocation]
@@ -341,9 +355,14 @@ def _looks_at(shards: tuple[int, ...], *, with_time: bool) -> Commands:
 
 
 def _invocations(
-    shard: int, token: str, until_s: float, part: list[Any], secrecy: Secrecy
+    shard: int,
+    token: str,
+    until_s: float,
+    part: list[Any],
+    secrecy: Secrecy,
+    unread: list[Unread],
 ) -> list[Invocation]:
-    """What was claimed of one account."""
+    """What was claimed of one account; what of it cannot be read goes to `unread`."""
     account, rows, later = part
     account_id = ids.account_id(shard, account.decode())
     attempts = {later[n]: (int(later[n + 1]), later[n + 2]) for n in range(0, len(later), 3)}
@@ -355,9 +374,9 @@ def _invocations(
             request = open_request(packed, secrecy)
             retry = unpack_attempt(before) if before else None
         except (msgspec.MsgspecError, Unreadable) as error:
-            # It stays under its lease, for a worker that can read it: during an upgrade there may
-            # be one.
-            _log.error("a request cannot be read", schedule=schedule_id, error=str(error))
+            unknown = (schedule_id, token, attempt, until_s, _UNKNOWN, 0, len(packed))
+            key_id = error.key_id if isinstance(error, Unreadable) else ""
+            unread.append(Unread(Invocation(shard, account_id, *unknown), str(error), key_id))
             continue
         due_ms = retry.due_at_ms if retry else request.trigger_at_ms
         what = (schedule_id, token, attempt, until_s, request, due_ms, len(packed), retry)

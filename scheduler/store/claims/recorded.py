@@ -9,12 +9,17 @@ from collections.abc import Sequence
 import msgspec
 
 from scheduler import ids
-from scheduler.models import Invocation, LogStatus, Outcome, Status
+from scheduler.models import Answer, Invocation, LogStatus, Outcome, Status
 from scheduler.rollups import buckets_of
 from scheduler.store import keys
 from scheduler.store.line import Argument
 from scheduler.store.log.entries import entry, pack_chunk, url_places
-from scheduler.store.schedules.stored import pack_attempt, pack_outcome
+from scheduler.store.schedules.stored import (
+    BETWEEN_ATTEMPTS_BYTES,
+    pack_attempt,
+    pack_outcome,
+    seal_said,
+)
 from scheduler.store.secrecy import Secrecy
 
 
@@ -40,19 +45,21 @@ def arguments_of(acks: Sequence[Ack], secrecy: Secrecy) -> list[Argument]:
     """What the script is told of the outcomes of one account; `ack.lua` says in which order."""
     entries = []
     ends: list[Argument] = []
+    said: list[Argument] = []
     completed = response_ms = completed_bytes = failed_bytes = 0
     buckets: list[str] = []
-    for ack in acks:
+    for place, ack in enumerate(acks, 1):
         invocation, outcome, lateness_ms = ack.invocation, ack.outcome, ack.lateness_ms
         schedule_id, made = invocation.schedule_id, invocation.attempt
         entries.append(entry(schedule_id, invocation.request, outcome, lateness_ms, made))
-        packed = pack_outcome(outcome, lateness_ms, made, secrecy)
+        packed = pack_outcome(outcome, lateness_ms, made)
         ends += (ids.local(schedule_id), invocation.token, packed)
         if outcome.status is Status.COMPLETED:
             completed += 1
             completed_bytes += invocation.size_bytes
         else:
             failed_bytes += invocation.size_bytes
+            said += _said(place, ack, secrecy)
         response_ms += outcome.response_time_ms
         buckets += buckets_of(outcome.response_time_ms, lateness_ms)
     spread = Counter(buckets)
@@ -71,11 +78,21 @@ def arguments_of(acks: Sequence[Ack], secrecy: Secrecy) -> list[Argument]:
         *(part for pair in spread.items() for part in pair),
         len(places),
         *places,
+        *((len(said), *said) if completed < len(acks) else ()),
         *ends,
     ]
 
 
-def retry_arguments_of(acks: Sequence[Ack]) -> list[Argument]:
+def _said(place: int, ack: Ack, secrecy: Secrecy) -> tuple[Argument, ...]:
+    """What the target said to one that failed. Where it said nothing, what it said to an attempt
+    before goes; it stays where no further one was made, and the schedule ends as that one did."""
+    outcome, retry = ack.outcome, ack.invocation.retry
+    if outcome.answer is not None:
+        return place, seal_said(outcome.answer, ack.invocation.attempt, secrecy)
+    return () if retry is None or outcome is retry.outcome else (place, b"")
+
+
+def retry_arguments_of(acks: Sequence[Ack], secrecy: Secrecy) -> list[Argument]:
     """What the script is told of an account's attempts that failed and are made again; `retry.lua`
     says in which order."""
     entries = []
@@ -88,9 +105,15 @@ def retry_arguments_of(acks: Sequence[Ack]) -> list[Argument]:
         entries.append(what)
         rows += (ids.local(schedule_id), invocation.token, due_at_ms or 0, made)
         rows.append(pack_attempt(number, made, outcome, ack.lateness_ms))
+        answer = outcome.answer
+        rows.append(b"" if answer is None else seal_said(_beginning(answer), made, secrecy))
     places: list[Argument] = [LogStatus.RETRYING.value, b"", *_url_places(acks)]
     account = keys.parts(acks[0].invocation.account_id).local
     return [account, len(entries), pack_chunk(entries), len(places), *places, *rows]
+
+
+def _beginning(answer: Answer) -> Answer:
+    return Answer(answer.content_type, answer.body[:BETWEEN_ATTEMPTS_BYTES])
 
 
 def _places(acks: Sequence[Ack], completed: int) -> list[Argument]:

@@ -9,7 +9,7 @@
 -- ARGV[3…] for each account: its name, how many schedules, chunk of log entries, a list with how many
 --          strings it has before it (what the index notes and the digests of it), and for each
 --          schedule: schedule, token, when the next attempt is due (ms), attempts made so far, packed
---          attempt
+--          attempt, what is kept of what the target said ('': nothing)
 -- Returns  {now (us), a code for each schedule}: 1 recorded, 0 recorded before or ended, -1 another
 --          holds it, 2 not recorded because of the others: to be sent again without those
 --@include now
@@ -31,9 +31,14 @@ end
 local function record(base, schedules, first, at)
   local failed_at, again, tried, earliest = moment(at), {}, {}, math.huge
   for i, schedule in ipairs(schedules) do
-    local row = first + 5 * (i - 1)
+    local row, key = first + 6 * (i - 1), base .. K.SCHEDULE .. schedule
     local due, attempts, packed = tonumber(ARGV[row + 2]), ARGV[row + 3], ARGV[row + 4]
-    redis.call('HSET', base .. K.SCHEDULE .. schedule, 'n', failed_at .. moment(due) .. packed)
+    redis.call('HSET', key, 'n', failed_at .. moment(due) .. packed)
+    if ARGV[row + 5] == '' then
+      redis.call('HDEL', key, 's')
+    else
+      redis.call('HSET', key, 's', ARGV[row + 5])
+    end
     again[2 * i - 1], again[2 * i] = due, schedule
     tried[2 * i - 1], tried[2 * i] = schedule, attempts
     earliest = math.min(earliest, due)
@@ -49,18 +54,18 @@ while i <= #ARGV do
   local account, size, chunk = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2]
   local base, places = prefix .. account .. ':', nil
   places, i = list(i + 3)
-  local schedules, found, all = judge(base, i, 5, size)
+  local schedules, found, all = judge(base, i, 6, size)
   if all then
     local at = append(base, chunk, size, places, ttl_ms, most)
     look_at(prefix, account, record(base, schedules, i, at))
   else
     for k, code in ipairs(found) do
-      if code == -1 and was_recorded(base, schedules[k], ARGV[i + 5 * k - 1]) then
+      if code == -1 and was_recorded(base, schedules[k], ARGV[i + 6 * k - 2]) then
         found[k] = 0
       end
     end
   end
   tell(codes, found, all)
-  i = i + 5 * size
+  i = i + 6 * size
 end
 return {now_us, codes}

@@ -30,11 +30,13 @@ _LEDGERS = Script("operators/ledgers")
 class Due(NamedTuple):
     """Of one shard. `overdue` is due and held by nobody, the oldest for `oldest_ms`; `coming` is
     due in each of the next `WINDOWS`, of `WINDOW_MS`. Where more accounts are due than a look may
-    cost, the numbers are what those that were looked at let expect."""
+    cost, the numbers are what those that were looked at let expect. `on_hold_ms` is for how long
+    nothing of it has been claimed because it is on hold; 0: it is not."""
 
     overdue: float
     oldest_ms: float
     coming: list[float]
+    on_hold_ms: float = 0.0
 
 
 class Figures(NamedTuple):
@@ -81,12 +83,14 @@ class Census:
         )
 
     async def _due(self, shard: int, most: int) -> Due:
-        now_us, total, seen, overdue, oldest, coming = await self._server.run(
+        now_us, total, seen, overdue, oldest, coming, on_hold = await self._server.run(
             _DUE, keys.shard(shard), (most, WINDOWS, WINDOW_MS)
         )
         part = seen / total if total else 1.0
-        oldest_ms = max(0.0, now_us / 1000 - float(oldest)) if oldest else 0.0
-        return Due(overdue / part, oldest_ms, [each / part for each in coming])
+        now_ms = now_us / 1000
+        oldest_ms = max(0.0, now_ms - float(oldest)) if oldest else 0.0
+        on_hold_ms = max(1.0, now_ms - float(on_hold)) if on_hold else 0.0
+        return Due(overdue / part, oldest_ms, [each / part for each in coming], on_hold_ms)
 
     async def _step(
         self, walks: dict[int, _Walk], script: Script, shards: Collection[int], most: int

@@ -8,14 +8,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
+from redis.exceptions import ResponseError
+
 from scheduler import ids
+from scheduler.errors import StoreRefused
 from scheduler.models import Status
 from scheduler.store import keys
 from scheduler.store.client import Client
 from scheduler.store.failures import translated
-from scheduler.store.operators.unreadable import unreadable_requests, unreadable_secrets
+from scheduler.store.operators.unreadable import (
+    UNREADABLE,
+    unreadable_requests,
+    unreadable_secrets,
+)
 from scheduler.store.operators.weights import Weights
 from scheduler.store.retention import Retention
 from scheduler.store.schedules.stored import ended_at_ms, ended_status, unpack_attempt
@@ -31,6 +39,8 @@ _LONGEST_LEASE_MS = 2 * 3_600_000
 _SLACK_MS = 1000
 
 _PLACES = (keys.WAITING, keys.HELD, keys.FAILED)
+# What a server says of a key that is of another kind than its name.
+_DAMAGED = (ResponseError, StoreRefused)
 _HEAD = Script("operators/head")
 _INSPECT = Script("operators/inspect")
 
@@ -103,10 +113,13 @@ async def _all(client: Client, server: Server, shards: int, kept: Retention) -> 
         for local in await client.zrange(keys.shard(shard) + keys.ACCOUNTS, 0, -1):
             owner = await _owner(client, ids.account_id(shard, local.decode()))
             owners[keys.account(owner.account_id)] = owner
-            if not owner.leaving:
-                await weights.begin(owner.account_id)
-            found += [each async for each in _account(client, server, shard, owner, kept)]
-            found += await unreadable_secrets(server, owner.account_id)
+            try:
+                if not owner.leaving:
+                    await weights.begin(owner.account_id)
+                found += [each async for each in _account(client, server, shard, owner, kept)]
+                found += await unreadable_secrets(server, owner.account_id)
+            except _DAMAGED as error:
+                found.append(_damaged(owner, error))
     found += [each async for each in _schedules(client, server, owners, kept, weights)]
     found += await weights.faults()
     return list(dict.fromkeys(found))
@@ -221,12 +234,21 @@ async def _schedules(
             else:
                 yield f"sch_{schedule} belongs to no account ({name})"
         for owner, schedules in by_account.items():
-            if not owner.leaving:
+            if owner.leaving:
+                continue
+            try:
                 await weights.add(owner.account_id, schedules)
                 for sentence in await _inspect(server, owner, schedules, kept):
                     yield sentence
                 for sentence in await unreadable_requests(server, owner.account_id, schedules):
                     yield sentence
+            except _DAMAGED as error:
+                yield _damaged(owner, error)
+
+
+def _damaged(owner: Owner, error: Exception) -> str:
+    why = str(error).partition(" script: ")[0]
+    return f"{owner.account_id}: something of it cannot be read: {why}"
 
 
 async def _chunks(items: AsyncIterator[str]) -> AsyncIterator[list[str]]:
@@ -260,11 +282,15 @@ async def _inspect(
     now_us, oldest, values = await server.run(_INSPECT, keys.account(account_id), schedules)
     rows = zip(schedules, *(values[n::9] for n in range(9)), strict=True)
     letters = Letters(float(oldest) if oldest else None, kept)
-    return [
-        f"{account_id}: {ids.schedule_id(schedule)} {fault}"
-        for schedule, *row in rows
-        for fault in _faults(_stand(row, now_us / 1000), letters, suspended=owner.suspended)
-    ]
+    found: list[str] = []
+    for schedule, *row in rows:
+        # What is damaged is told where all of it is read.
+        with suppress(*UNREADABLE):
+            stand = _stand(row, now_us / 1000)
+            about = f"{account_id}: {ids.schedule_id(schedule)}"
+            faults = _faults(stand, letters, suspended=owner.suspended)
+            found += [f"{about} {fault}" for fault in faults]
+    return found
 
 
 def _stand(row: list[Any], now_ms: float) -> Stand:
@@ -318,7 +344,11 @@ def _retry_faults(stand: Stand) -> list[str]:
     elif stand.attempts is not None:
         if (stand.noted_attempts or 0) < stand.attempts:
             faults.append("is retried, but not all of its attempts are noted")
-        if waiting and not stand.held and stand.visible_in_ms != stand.next_attempt_in_ms:
+        # Later than that waits what a worker could not read, until one comes that can.
+        early = stand.visible_in_ms is not None and (
+            stand.visible_in_ms < (stand.next_attempt_in_ms or 0.0)
+        )
+        if early and not stand.held:
             faults.append("does not wait for the moment that its next attempt is to be at")
     return faults
 

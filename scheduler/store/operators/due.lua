@@ -5,7 +5,8 @@
 -- ARGV     most accounts to look at, how many windows of time to look ahead, a window (ms)
 -- Returns  {now (us), accounts with something due by the last window's end, how many of these were
 --          looked at, overdue, since when the oldest is due (ms; '' if none is), {how many come due
---          in each window}}; what a worker holds counts nowhere
+--          in each window}, since when nothing is claimed (ms; '' if it is)}; what a worker holds
+--          counts nowhere
 --@include now
 local windows, window_ms = tonumber(ARGV[2]), tonumber(ARGV[3])
 local heads, horizon = KEYS[1] .. K.HEADS, now_ms + windows * window_ms
@@ -43,4 +44,5 @@ for _, account in ipairs(accounts) do
   end
 end
 local total = redis.call('ZCOUNT', heads, '(-inf', horizon)
-return {now_us, total, #accounts, overdue, oldest and tostring(oldest) or '', coming}
+local on_hold = redis.call('GET', KEYS[1] .. K.HOLD) or ''
+return {now_us, total, #accounts, overdue, oldest and tostring(oldest) or '', coming, on_hold}

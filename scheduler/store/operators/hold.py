@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from scheduler.store import keys
 from scheduler.store.clock import StoreClock
 from scheduler.store.operators.shards import Shards
 from scheduler.store.server import Script, Server
 
 _HOLD = Script("operators/hold")
+
+
+class Held(NamedTuple):
+    """Since when it is on hold (ms; None: it is not, or not all of it), and how many of its shards
+    are: another number than none or all is left by a `begin` or `end` that was cut off."""
+
+    since_ms: int | None
+    on_hold: int
+    shards: int
 
 
 class Hold:
@@ -28,10 +39,14 @@ class Hold:
         """What is due is claimed again, within half a second. Safe to repeat."""
         await self._each("0")
 
+    async def look(self) -> Held:
+        since = await self._each("")
+        on_hold = sum(each >= 0 for each in since)
+        return Held(max(since) if on_hold == len(since) else None, on_hold, len(since))
+
     async def since_ms(self) -> int | None:
         """Since when not one shard is claimed from; None if some or all are."""
-        since = await self._each("")
-        return None if min(since) < 0 else max(since)
+        return (await self.look()).since_ms
 
     async def _each(self, what: str) -> list[int]:
         found = []

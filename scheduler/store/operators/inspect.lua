@@ -12,7 +12,8 @@
 local base = KEYS[1]
 local found = {}
 for _, schedule in ipairs(ARGV) do
-  local stored = redis.call('HMGET', base .. K.SCHEDULE .. schedule, 'r', 'o', 'a', 'n')
+  -- What is none of ours and has its name is as good as nothing.
+  local stored = redis.pcall('HMGET', base .. K.SCHEDULE .. schedule, 'r', 'o', 'a', 'n')
   local n = #found
   found[n + 1] = stored[1] and 1 or 0
   found[n + 2] = stored[2] or ''

@@ -37,6 +37,7 @@ class Walked(msgspec.Struct):
 
     found: Counter[str] = msgspec.field(default_factory=Counter)
     requests: int = 0
+    answers: int = 0
     secrets: int = 0
     held: int = 0
     unreadable: list[str] = msgspec.field(default_factory=list)
@@ -44,11 +45,12 @@ class Walked(msgspec.Struct):
 
 
 class Resealed(msgspec.Struct):
-    """What all walks came to: how many requests and signing secrets were sealed anew, how much of
-    what is left lies in clear and is held by workers, or cannot be read; the keys that are
-    forgotten, and for each that is not, why."""
+    """What all walks came to: how many requests, targets' answers and signing secrets were sealed
+    anew, how much of what is left lies in clear and is held by workers, or cannot be read; the keys
+    that are forgotten, and for each that is not, why."""
 
     requests: int
+    answers: int
     secrets: int
     held: int
     unreadable: list[str]
@@ -73,19 +75,22 @@ class Resealer:
 
         Raises PostdateError if there is no key, or a process is running that lacks the newest.
         """
-        requests = secrets = 0
+        requests = answers = secrets = 0
         for _ in range(_MOST_WALKS):
             noted = await self._keyrings.read()
             self._refuse(noted)
+            await self._fence(noted)
             walked = await self._walk()
-            requests, secrets = requests + walked.requests, secrets + walked.secrets
+            requests, answers = requests + walked.requests, answers + walked.answers
+            secrets += walked.secrets
             if walked.whole and walked.found.total() == len(walked.unreadable):
                 break
             walking(walked)
             await asyncio.sleep(_PAUSE_S if walked.held else 0)
         kept = await self._forget(noted, walked)
         forgotten = sorted(noted.keys.keys() - kept.keys() - {self._secrecy.key_ids[0]})
-        return Resealed(requests, secrets, walked.held, walked.unreadable, forgotten, kept)
+        sealed = (requests, answers, secrets)
+        return Resealed(*sealed, walked.held, walked.unreadable, forgotten, kept)
 
     def _refuse(self, noted: Noted) -> None:
         if not self._secrecy.has_key:
@@ -97,6 +102,14 @@ class Resealer:
                 " it to them first; one that was killed counts for another"
                 f" {GONE_AFTER_MS // 60_000} minutes."
             )
+
+    async def _fence(self, noted: Noted) -> None:
+        """What somebody sealed with a key that nobody has any more may still be on its way: from
+        here on it does not arrive, and what has arrived the walk meets."""
+        shards = await self._shards.newest()
+        for key_id in noted.keys:
+            if key_id != self._secrecy.key_ids[0] and not noted.sealing(key_id):
+                await self._keyrings.fence(key_id, shards)
 
     async def _forget(self, noted: Noted, walked: Walked) -> dict[str, str]:
         """Why each key is kept that is; the others are forgotten. `noted` is from before the walk:
@@ -135,15 +148,17 @@ class Resealer:
             )
             place += looked
             rows: list[bytes | str] = []
-            for schedule, stored in zip(found[::2], found[1::2], strict=True):
+            for schedule, field, stored in zip(*[iter(found)] * 3, strict=True):
                 what = ids.schedule_id(schedule.decode())
                 if sealed := self._sealed(walked, what, stored):
-                    rows += (schedule, stored, sealed)
+                    rows += (schedule, field, stored, sealed)
             if rows:
                 codes = await self._server.repeated(
                     lambda rows=rows: self._server.write(_RESEAL, base, rows)  # type: ignore[misc]
                 )
-                walked.requests += codes.count(1)
+                done = Counter(zip(rows[1::4], codes, strict=True))
+                walked.requests += done[b"r", 1]
+                walked.answers += done[b"s", 1]
                 walked.held += codes.count(_HELD)
 
     async def _secrets(self, walked: Walked, accounts: Sequence[str]) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
+import structlog
+
 from scheduler import ids
 from scheduler.models import Outcome, Status
 from scheduler.store import keys
@@ -27,6 +29,7 @@ _SCAN_COUNT = 1000
 _LOOK_AGAIN_S = 1.0
 
 _UNLEASE = Script("operators/unlease")
+_log = structlog.get_logger(__name__)
 
 
 class Restore:
@@ -83,11 +86,19 @@ class Restore:
         """
         async for shard, account in self._accounts():
             account_id = ids.account_id(shard, account)
-            while found := await self._claims.claim_of(
-                account_id, by_ms=by_ms, lease_ms=_LEASE_MS, most=_MOST_AT_ONCE
-            ):
-                await self._claims.ack(shard, [Ack(each, _OUTCOME, None) for each in found])
-                ended(len(found))
+            looking = True
+            while looking:
+                batch = await self._claims.claim_of(
+                    account_id, by_ms=by_ms, lease_ms=_LEASE_MS, most=_MOST_AT_ONCE
+                )
+                for each in batch.unread:
+                    what = each.invocation.schedule_id
+                    _log.error("left as it is: it cannot be read", schedule=what, error=each.why)
+                found = batch.invocations
+                if found:
+                    await self._claims.ack(shard, [Ack(each, _OUTCOME, None) for each in found])
+                    ended(len(found))
+                looking = bool(found or batch.unread)
 
     async def _accounts(self) -> AsyncIterator[tuple[int, str]]:
         """All, by shard and local name."""

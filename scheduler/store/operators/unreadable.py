@@ -1,46 +1,70 @@
-"""What lies encrypted in the store and cannot be read."""
+"""What lies in the store and cannot be read: for want of a key, or because it is damaged."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from scheduler import ids
 from scheduler.errors import Unreadable
 from scheduler.store import keys
-from scheduler.store.server import Server
+from scheduler.store.schedules import stored
+from scheduler.store.schedules.reading import CHUNK_BYTES
+from scheduler.store.secrecy import Secrecy
+from scheduler.store.server import Script, Server
 
-# Each may have a quarter of a megabyte.
-_AT_ONCE = 20
+_READ = Script("schedules/read")
+_FIELDS = 5
+# What reading raises of what is damaged.
+UNREADABLE = (Unreadable, msgspec.MsgspecError, ValueError)
 
 
 async def unreadable_requests(
     server: Server, account_id: str, schedules: Sequence[str]
 ) -> list[str]:
-    """A sentence for each of these schedules whose request cannot be opened. Without a key there is
-    none: a process that lacks one does not start."""
-    if not server.secrecy.has_key:
-        return []
+    """A sentence for each of these schedules of which something cannot be read."""
     found: list[str] = []
-    for start in range(0, len(schedules), _AT_ONCE):
-        some = [ids.schedule_id(each) for each in schedules[start : start + _AT_ONCE]]
-        stored = await server.reads(
-            [("HGET", keys.schedule(account_id, schedule_id), "r") for schedule_id in some]
-        )
-        for schedule_id, request in zip(some, stored, strict=True):
-            why = _why_not(server, request or b"")
-            found += [f"{account_id}: {schedule_id} cannot be read: {each}" for each in why]
+    read = 0
+    while read < len(schedules):
+        left = schedules[read:]
+        flat = await server.run(_READ, keys.account(account_id), [CHUNK_BYTES, *left])
+        rows = zip(left, *(flat[n::_FIELDS] for n in range(_FIELDS)), strict=False)
+        for schedule, *fields in rows:
+            read += 1
+            what = ids.schedule_id(schedule)
+            why = _why_not(server.secrecy, what, *fields)
+            found += [f"{account_id}: {what} cannot be read: {each}" for each in why]
     return found
 
 
 async def unreadable_secrets(server: Server, account_id: str) -> list[str]:
     """A sentence if its signing secrets cannot be opened."""
     found = (await server.reads([("LRANGE", keys.account(account_id) + keys.SIGNING, 0, -1)]))[0]
-    why = [each for entry in found for each in _why_not(server, entry.split(b" ", 3)[-1])]
-    return [f"{account_id}: its signing secret cannot be read: {each}" for each in why]
+    told: list[str] = []
+    for entry in found:
+        try:
+            server.secrecy.open(entry.split(b" ", 3)[-1])
+        except Unreadable as error:
+            told.append(f"{account_id}: its signing secret cannot be read: {error}")
+    return told
 
 
-def _why_not(server: Server, stored: bytes) -> Iterator[str]:
+def _why_not(
+    secrecy: Secrecy,
+    schedule_id: str,
+    packed: bytes | None,
+    outcome: bytes | None,
+    replay: bytes | None,
+    attempt: bytes | None,
+    said: bytes | None,
+) -> Iterator[str]:
+    if packed is None:
+        return
     try:
-        server.secrecy.open(stored)
-    except Unreadable as error:
+        request = stored.open_request(packed, secrecy)
+        stored.schedule(
+            schedule_id, request, outcome, replay, attempt=attempt, said=said, secrecy=secrecy
+        )
+    except UNREADABLE as error:
         yield str(error)

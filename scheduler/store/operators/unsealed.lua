@@ -1,16 +1,20 @@
 #!lua flags=no-writes
--- Those of an account's schedules whose request is not sealed with one key.
+-- What of an account's schedules is not sealed with one key: requests, and what targets said.
 -- KEYS[1]  the account's prefix
 -- ARGV     what begins all that this key sealed, most bytes to read (the one that goes beyond it is
 --          still read), schedules
--- Returns  {how many were looked at, {schedule, packed request, …}}
+-- Returns  {how many were looked at, {schedule, its field, what that holds, …}}
 local head, room_bytes, found = ARGV[1], tonumber(ARGV[2]), {}
 for i = 3, #ARGV do
-  local request = redis.call('HGET', KEYS[1] .. K.SCHEDULE .. ARGV[i], 'r')
-  if request then
-    room_bytes = room_bytes - #request
-    if string.sub(request, 1, #head) ~= head then
-      found[#found + 1], found[#found + 2] = ARGV[i], request
+  local stored = redis.call('HMGET', KEYS[1] .. K.SCHEDULE .. ARGV[i], 'r', 's')
+  for place, field in ipairs({'r', 's'}) do
+    local sealed = stored[place]
+    if sealed then
+      room_bytes = room_bytes - #sealed
+      if string.sub(sealed, 1, #head) ~= head then
+        local n = #found
+        found[n + 1], found[n + 2], found[n + 3] = ARGV[i], field, sealed
+      end
     end
   end
   if room_bytes <= 0 then

@@ -9,7 +9,7 @@
 local found = {}
 for _, schedule in ipairs(ARGV) do
   local key = KEYS[1] .. K.SCHEDULE .. schedule
-  local there = redis.call('EXISTS', key) == 1
+  local there = redis.call('TYPE', key).ok == 'hash'
   found[#found + 1] = there and stored_weight(key) or 0
   found[#found + 1] = redis.call('PEXPIRETIME', key)
 end

@@ -38,12 +38,12 @@ class Workers:
         self._server = server
         self._clock = clock
 
-    async def beat(self, worker_id: str, says: dict[str, Any]) -> list[str]:
-        """Notes that a worker is alive; returns the ids of all that are. Safe to repeat."""
+    async def beat(self, worker_id: str, says: dict[str, Any]) -> list[Worker]:
+        """Notes that a worker is alive; returns all that are. Safe to repeat."""
         said = msgspec.json.encode(says)
-        alive = await self._beat(worker_id, said)
-        self._clock.observe(int(alive[0]))
-        return [worker.decode() for worker in alive[1::2]]
+        now_us, *alive = await self._beat(worker_id, said)
+        self._clock.observe(int(now_us))
+        return [_worker(*each) for each in zip(alive[::2], alive[1::2], strict=True)]
 
     async def leave(self, worker_id: str) -> None:
         """Says good-bye, so that the others need not wait until it is forgotten."""

@@ -15,7 +15,7 @@ from scheduler.store.schedules.reading import CHUNK_BYTES, read_on
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Script, Server
 
-_FIELDS_PER_ROW = 4
+_FIELDS_PER_ROW = 5
 
 _PAGE = Script("schedules/failed_page")
 
@@ -55,14 +55,14 @@ class Failed:
     async def _chunk(
         self, account_id: str, stretch: Span, most: int
     ) -> tuple[Found[Schedule], int]:
-        """The next ones, and how many bytes of requests and outcomes were read."""
+        """The next ones, and how many bytes of requests and answers were read."""
         after = stretch.after
         tie = after.tie if after.kind == WAITING else ""
         arguments = (after.ms, tie, int(stretch.down), most, CHUNK_BYTES)
         values, more = await self._server.repeated(
             lambda: self._server.run(_PAGE, keys.account(account_id), arguments)
         )
-        read_bytes = sum(map(len, values[2::_FIELDS_PER_ROW] + values[3::_FIELDS_PER_ROW]))
+        read_bytes = sum(map(len, values[2::_FIELDS_PER_ROW] + values[4::_FIELDS_PER_ROW]))
         return _schedules(values, more == b"1", stretch, self._server.secrecy), read_bytes
 
 
@@ -70,12 +70,15 @@ def _schedules(values: list[bytes], more: bool, stretch: Span, secrecy: Secrecy)
     """A reply, cut where the stretch ends."""
     entries: list[tuple[Place, Schedule]] = []
     place = stretch.after
-    for name, score, packed, outcome in zip(*[iter(values)] * _FIELDS_PER_ROW, strict=True):
+    for name, score, packed, outcome, said in zip(*[iter(values)] * _FIELDS_PER_ROW, strict=True):
         place = Place(int(float(score)), WAITING, name.decode())
         if stretch.past_end(place.ms):
             return Found(entries, None)
         if packed:
             request = stored.open_request(packed, secrecy)
             schedule_id = ids.schedule_id(place.tie)
-            entries.append((place, stored.schedule(schedule_id, request, outcome, secrecy=secrecy)))
+            letter = stored.schedule(
+                schedule_id, request, outcome, said=said or None, secrecy=secrecy
+            )
+            entries.append((place, letter))
     return Found(entries, place if more else None)

@@ -7,7 +7,7 @@
 --          packed request must have, in small letters ('': any)
 -- Returns  {of those that wait, of those that a worker holds}, each {flat and in order: schedule,
 --          when it is due (ms), packed request ('': not this one), its attempt before if it is
---          retried, else ''; four for each, '1' if there may be more, else '0'}
+--          retried, else '', what its target said to that, else ''; five for each, '1' if there may be more, else '0'}
 --@include schedules/stretch
 local base = KEYS[1]
 local place = {ms = tonumber(ARGV[1]), id = ARGV[2], down = ARGV[3] == '1'}
@@ -31,9 +31,10 @@ local function page(set, held)
       left = true
       break
     end
-    local shown, attempt = false, false
+    local shown, attempt, said = false, false, false
     if not elsewhere[(i + 1) / 2] then
-      shown, attempt = unpack(redis.call('HMGET', base .. K.SCHEDULE .. found[i], 'r', 'n'))
+      local key = base .. K.SCHEDULE .. found[i]
+      shown, attempt, said = unpack(redis.call('HMGET', key, 'r', 'n', 's'))
     end
     room_bytes = room_bytes - (shown and #shown or 0)
     if shown and part ~= '' and not string.find(string.lower(shown), part, 1, true) then
@@ -43,6 +44,7 @@ local function page(set, held)
     flat[#flat + 1] = found[i + 1]
     flat[#flat + 1] = shown or ''
     flat[#flat + 1] = attempt or ''
+    flat[#flat + 1] = said or ''
   end
   return {flat, left and '1' or '0'}
 end

@@ -20,7 +20,7 @@ CHUNK_BYTES = 1024 * 1024
 _BUDGET = 2000
 _CHUNK = 200
 _MOST_BYTES = 4 * 1024 * 1024
-_FIELDS = 4
+_FIELDS = 5
 
 _READ = Script("schedules/read")
 
@@ -78,9 +78,12 @@ def _stored(
     outcome: bytes | None,
     replay: bytes | None,
     attempt: bytes | None,
+    said: bytes | None,
 ) -> Stored | None:
     if packed is None:
         return None
     request = stored.open_request(packed, secrecy)
-    found = stored.schedule(schedule_id, request, outcome, replay, attempt=attempt, secrecy=secrecy)
+    found = stored.schedule(
+        schedule_id, request, outcome, replay, attempt=attempt, said=said, secrecy=secrecy
+    )
     return Stored(found, packed)

@@ -144,6 +144,7 @@ class Schedules:
             found.outcome,
             found.replay,
             attempt=found.attempt,
+            said=found.said,
             executing=found.held,
             secrecy=self._secrecy,
         )
@@ -192,7 +193,8 @@ class Schedules:
         operation = ids.new_operation()
         shard, account = keys.parts(account_id)
         for _ in range(_MOST_CHANGES_MET):
-            packed = (await self._stored(account_id, schedule_id)).packed
+            found = await self._stored(account_id, schedule_id)
+            packed = found.packed
             before = stored.open_request(packed, self._secrecy)
             request = changed(before)
             moved = request.trigger_at_ms != before.trigger_at_ms
@@ -202,7 +204,9 @@ class Schedules:
             arguments += self._retention.quotas
             code, said = await self._written(_CHANGE, keys.shard(shard), arguments)
             if code == _DONE:
-                return stored.schedule(schedule_id, request, attempt=said)
+                return stored.schedule(
+                    schedule_id, request, attempt=said, said=found.said, secrecy=self._secrecy
+                )
             _refuse(code, said)
         raise StoreUnavailable("The schedule keeps changing; try again")
 
@@ -236,12 +240,12 @@ class Schedules:
         if not ids.is_schedule_id(schedule_id):
             raise _unknown()
         key, held = keys.schedule(account_id, schedule_id), keys.account(account_id) + keys.HELD
-        (packed, outcome, replay, attempt), since = await self._server.reads(
-            [("HMGET", key, "r", "o", "a", "n"), ("ZSCORE", held, ids.local(schedule_id))]
+        (packed, outcome, replay, attempt, said), since = await self._server.reads(
+            [("HMGET", key, "r", "o", "a", "n", "s"), ("ZSCORE", held, ids.local(schedule_id))]
         )
         if packed is None:
             raise _unknown()
-        return stored.Fields(packed, outcome, replay, attempt, since is not None)
+        return stored.Fields(packed, outcome, replay, attempt, said, since is not None)
 
     def _creator(self, shard: int) -> Coalescer[_Group, Any]:
         creator = self._creating.get(shard)

@@ -1,11 +1,12 @@
 """How a schedule looks in the store: msgpack, opaque to the scripts but for its status.
 
 `r` is the request, sealed if there is a key for it. `o`, once it has ended, is the moment (six
-bytes, ms, by the server) and then the outcome, with what is kept of the target's answer at its end,
-sealed as the request is; `a`, once it was replayed, the schedule that was
+bytes, ms, by the server) and then the outcome; `a`, once it was replayed, the schedule that was
 made of it. `n`, from an attempt that is to be made again until it ends, is that attempt: the moment
-in the same way, when the next one is due in six bytes more, and then what it came to. When it was
-created is not stored: its id tells it.
+in the same way, when the next one is due in six bytes more, and then what it came to. `s`, sealed
+as the request is, is what the target said in the last attempt that it said something in, and which
+that was: it belongs to `o` or `n` if that is of the same one. When it was created is not stored:
+its id tells it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from scheduler.models import (
     Delivery,
     LogStatus,
     Outcome,
+    Phases,
     Request,
     Retry,
     Schedule,
@@ -48,6 +50,9 @@ CANCELLATION_WITH_BODY = _encode([CANCELLED, 1])
 
 _MOMENT_BYTES = 6
 _IN_CLEAR = Secrecy()
+# What is kept of an answer between two attempts. It weighs nothing (see weight.inc.lua), so that
+# whoever ends the schedule need not know of it: all of it is sealed within 512 bytes.
+BETWEEN_ATTEMPTS_BYTES = 256
 
 
 class Fields(NamedTuple):
@@ -57,6 +62,7 @@ class Fields(NamedTuple):
     outcome: bytes | None
     replay: bytes | None
     attempt: bytes | None
+    said: bytes | None
     held: bool
 
 
@@ -67,7 +73,8 @@ class _StoredOutcome(msgspec.Struct, array_like=True):
     error_message: str = ""
     lateness_ms: int | None = None
     attempts: int = 1
-    answer: bytes | None = None
+    answer: bytes | None = None  # what was said, from before it had a field of its own
+    phases: Phases | None = None
 
 
 class _StoredAttempt(msgspec.Struct, array_like=True):
@@ -77,10 +84,12 @@ class _StoredAttempt(msgspec.Struct, array_like=True):
     response_time_ms: int
     error_message: str
     lateness_ms: int | None = None
+    phases: Phases | None = None
 
 
 _decode_outcome = msgspec.msgpack.Decoder(_StoredOutcome).decode
 _decode_answer = msgspec.msgpack.Decoder(tuple[str, bytes]).decode
+_decode_said = msgspec.msgpack.Decoder(tuple[int, str, bytes]).decode
 _decode_attempt = msgspec.msgpack.Decoder(_StoredAttempt).decode
 _DEFAULTS = Request.__struct_defaults__
 
@@ -124,18 +133,12 @@ def unpack_request(packed: bytes) -> Request:
     return _decode_request(packed)
 
 
-def pack_outcome(
-    outcome: Outcome,
-    lateness_ms: int | None = None,
-    attempts: int = 1,
-    secrecy: Secrecy = _IN_CLEAR,
-) -> bytes:
+def pack_outcome(outcome: Outcome, lateness_ms: int | None = None, attempts: int = 1) -> bytes:
     """The moment is not in it: the server puts it before."""
     status, code = NUMBERS[outcome.status], outcome.status_code
     what = (status, code, outcome.response_time_ms, outcome.error_message, lateness_ms)
-    if outcome.answer is not None:
-        said = _encode((outcome.answer.content_type, outcome.answer.body))
-        return _encode((*what, attempts, secrecy.seal(said)))
+    if outcome.phases is not None:
+        return _encode((*what, attempts, None, outcome.phases))
     return _encode(what if attempts == 1 else (*what, attempts))
 
 
@@ -145,7 +148,21 @@ def pack_attempt(
     """An attempt that failed, the last of so many, and which retry comes after it. The moments are
     not in it: the server puts them before."""
     told = (outcome.status_code, outcome.response_time_ms, outcome.error_message, lateness_ms)
-    return _encode((retry, attempts, *told))
+    phases = () if outcome.phases is None else (outcome.phases,)
+    return _encode((retry, attempts, *told, *phases))
+
+
+def seal_said(answer: Answer, attempts: int, secrecy: Secrecy) -> bytes:
+    """What is stored of a target's answer to the last of so many attempts."""
+    return secrecy.seal(_encode((attempts, answer.content_type, answer.body)))
+
+
+def _open_said(said: bytes | None, attempts: int, secrecy: Secrecy) -> Answer | None:
+    """None if it is of an earlier attempt."""
+    if said is None:
+        return None
+    of_attempts, content_type, body = _decode_said(secrecy.open(said))
+    return Answer(content_type, body) if of_attempts == attempts else None
 
 
 def unpack_attempt(packed: bytes) -> Retry:
@@ -156,7 +173,7 @@ def unpack_attempt(packed: bytes) -> Retry:
         number=told.retry,
         due_at_ms=_moment(packed[_MOMENT_BYTES:]),
         attempts=told.attempts,
-        outcome=Outcome(Status.FAILED, code, response_ms, message),
+        outcome=Outcome(Status.FAILED, code, response_ms, message, phases=told.phases),
         failed_at_ms=_moment(packed),
         lateness_ms=told.lateness_ms,
     )
@@ -179,16 +196,18 @@ def schedule(
     replay: bytes | None = None,
     *,
     attempt: bytes | None = None,
+    said: bytes | None = None,
     executing: bool = False,
     secrecy: Secrecy = _IN_CLEAR,
 ) -> Schedule:
-    """What the fields of a stored schedule mean; `replay` is its `a`, `attempt` its `n`. Raises
-    Unreadable."""
+    """What the fields of a stored schedule mean; `replay` is its `a`, `attempt` its `n`, `said` its
+    `s`. Raises Unreadable."""
     created_at_ms = ids.created_at_ms(schedule_id)
     if outcome is not None:
-        return _ended(schedule_id, created_at_ms, request, outcome, replay, secrecy)
+        ended = _ended(schedule_id, created_at_ms, request, outcome, replay, secrecy)
+        return _with_said(ended, said, secrecy)
     retry = unpack_attempt(attempt) if attempt else None
-    return Schedule(
+    waiting = Schedule(
         schedule_id=schedule_id,
         created_at_ms=created_at_ms,
         request=request,
@@ -197,6 +216,20 @@ def schedule(
         attempts=retry.attempts if retry else 0,
         retry=retry,
     )
+    return _with_said(waiting, said, secrecy)
+
+
+def _with_said(schedule: Schedule, said: bytes | None, secrecy: Secrecy) -> Schedule:
+    answer = _open_said(said, schedule.attempts, secrecy)
+    if answer is None:
+        return schedule
+    replace = msgspec.structs.replace
+    if schedule.retry is not None:
+        outcome = replace(schedule.retry.outcome, answer=answer)
+        return replace(schedule, retry=replace(schedule.retry, outcome=outcome))
+    if schedule.outcome is not None:
+        return replace(schedule, outcome=replace(schedule.outcome, answer=answer))
+    return schedule
 
 
 def _ended(
@@ -227,7 +260,7 @@ def _ended(
 def _outcome(status: Status, end: _StoredOutcome, secrecy: Secrecy) -> Outcome:
     answer = Answer(*_decode_answer(secrecy.open(end.answer))) if end.answer else None
     told = (status, end.status_code, end.response_time_ms, end.error_message)
-    return Outcome(*told, answer=answer)
+    return Outcome(*told, answer=answer, phases=end.phases)
 
 
 def _moment(packed: bytes) -> int:

@@ -14,7 +14,7 @@ from scheduler.store.schedules.reading import CHUNK_BYTES, read_on
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Script, Server
 
-_FIELDS_PER_ROW = 4
+_FIELDS_PER_ROW = 5
 
 _PAGE = Script("schedules/page")
 
@@ -69,14 +69,19 @@ def _schedules(
     """One set's reply, cut where the span ends."""
     entries: list[tuple[Place, Schedule]] = []
     place = span.after
-    for name, score, packed, attempt in zip(*[iter(values)] * _FIELDS_PER_ROW, strict=True):
+    for name, score, packed, attempt, said in zip(*[iter(values)] * _FIELDS_PER_ROW, strict=True):
         place = Place(int(float(score)), WAITING, name.decode())
         if span.past_end(place.ms):
             return Found(entries, None)
         if packed:
             request = stored.open_request(packed, secrecy)
             schedule = stored.schedule(
-                ids.schedule_id(place.tie), request, attempt=attempt, executing=executing
+                ids.schedule_id(place.tie),
+                request,
+                attempt=attempt,
+                said=said or None,
+                executing=executing,
+                secrecy=secrecy,
             )
             entries.append((place, schedule))
     return Found(entries, place if more else None)

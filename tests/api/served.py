@@ -1,0 +1,24 @@
+"""What an ApiProcess runs: `serve`, and each warning is an error."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import warnings
+
+import msgspec
+
+from api.serve import serve
+from scheduler.errors import PostdateError
+from scheduler.settings import Settings
+
+if __name__ == "__main__":
+    warnings.simplefilter("error")
+    url, port, parent_fd, most_files, more = sys.argv[1:]
+    if int(most_files):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (int(most_files),) * 2)
+    settings = Settings(redis_url=url, port=int(port), **msgspec.json.decode(more))
+    try:
+        serve(settings, parent_fd=int(parent_fd) if parent_fd else None)
+    except PostdateError as error:
+        sys.exit(f"{type(error).__name__}: {error}")

@@ -1,0 +1,150 @@
+"""What a target said when it failed: kept with the schedule, of the attempt that it was said to."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+
+from scheduler.models import Answer, Outcome, Plan, Schedule
+from scheduler.settings import Settings
+from scheduler.store.claims.claims import Ack
+from scheduler.store.schedules.listing import Selection
+from scheduler.store.schedules.stored import BETWEEN_ATTEMPTS_BYTES, seal_said
+from tests.scheduler.clocks import FakeClock
+from tests.scheduler.conftest import open_fake
+from tests.scheduler.scene import COMPLETED, FAILED, Scene
+
+WAIT_MS = 60_000
+KEY = bytes(32)
+
+
+def saying(body: bytes, content_type: str = "text/plain") -> Outcome:
+    return msgspec.structs.replace(FAILED, answer=Answer(content_type, body))
+
+
+@pytest.fixture(params=[(), (KEY,)], ids=["in clear", "encrypted"])
+async def scene(
+    fake_clock: FakeClock, settings: Settings, request: pytest.FixtureRequest
+) -> AsyncIterator[Scene]:
+    store = await open_fake(msgspec.structs.replace(settings, secret_key=request.param))
+    account = await store.accounts.create("first", credits=100, plan=Plan.FREE)
+    yield Scene(store, fake_clock, account.account_id)
+    await store.aclose()
+
+
+async def shown(scene: Scene, schedule_id: str) -> Schedule:
+    return await scene.store.schedules.get(scene.account_id, schedule_id)
+
+
+async def said(scene: Scene, schedule_id: str) -> bytes | None:
+    """Of the last attempt, as every way of reading it tells."""
+    found = await shown(scene, schedule_id)
+    outcome = found.retry.outcome if found.retry else found.outcome
+    if found.retry is not None:
+        listed = (await scene.store.schedules.page(scene.account_id)).schedules
+        assert found in listed
+    await scene.assert_sound()
+    return outcome.answer.body if outcome and outcome.answer else None
+
+
+async def stored(scene: Scene, schedule_id: str) -> bytes | None:
+    key = f"{scene.base}s:{schedule_id[4:]}"
+    found: bytes | None = await scene.store.client.hget(key, "s")
+    return found
+
+
+async def retried(scene: Scene, outcome: Outcome, wait_ms: int = WAIT_MS) -> str:
+    """A schedule that waits for its next attempt."""
+    schedule_id = await scene.create(retries=5)
+    assert await scene.retry([await scene.claim_one()], wait_ms, outcome) == [1]
+    return schedule_id
+
+
+async def test_between_two_attempts_it_is_the_last_one_s(scene: Scene) -> None:
+    schedule_id = await retried(scene, saying(b"busy"), 0)
+    assert await said(scene, schedule_id) == b"busy"
+    again = await scene.claim_one()
+    assert await said(scene, schedule_id) == b"busy", "while the next one is made"
+    await scene.retry([again], 0, saying(b"still busy"))
+    assert await said(scene, schedule_id) == b"still busy"
+    await scene.retry([await scene.claim_one()], WAIT_MS, FAILED)
+    assert await said(scene, schedule_id) is None
+    assert await stored(scene, schedule_id) is None
+
+
+async def test_a_beginning_of_the_longest_one_weighs_nothing(scene: Scene) -> None:
+    schedule_id = await retried(scene, saying(b"\xff" * 16_384, "\xe9" * 100))
+    assert await said(scene, schedule_id) == b"\xff" * BETWEEN_ATTEMPTS_BYTES
+    assert len(await stored(scene, schedule_id) or b"") <= 512
+
+
+async def test_the_end_has_what_was_said_to_it(scene: Scene) -> None:
+    ends = {b"no": saying(b"no"), None: FAILED}
+    for expected, outcome in ends.items():
+        schedule_id = await retried(scene, saying(b"busy"), 0)
+        await scene.ack([await scene.claim_one()], outcome)
+        assert await said(scene, schedule_id) == expected
+    schedule_id = await retried(scene, saying(b"busy"), 0)
+    await scene.ack([await scene.claim_one()], COMPLETED)
+    assert await said(scene, schedule_id) is None
+    assert await stored(scene, schedule_id) is None
+
+
+async def test_ends_of_one_call_have_each_its_own(scene: Scene) -> None:
+    made = [await scene.create() for _ in range(4)]
+    by_id = {each.schedule_id: each for each in await scene.claim()}
+    outcomes = [saying(b"one"), COMPLETED, FAILED, saying(b"four" * 500)]
+    acks = [Ack(by_id[each], outcome, 0) for each, outcome in zip(made, outcomes, strict=True)]
+    assert await scene.store.claims.ack(scene.shard, acks) == [1] * 4
+    assert [await said(scene, each) for each in made] == [b"one", None, None, b"four" * 500]
+    letters = (await scene.store.failed.page(scene.account_id, Selection(limit=9))).schedules
+    assert {each.schedule_id: each for each in letters} == {
+        each: await shown(scene, each) for each in made if each != made[1]
+    }
+
+
+async def test_what_ends_without_a_further_attempt_ends_as_the_one_before(scene: Scene) -> None:
+    stopped = await retried(scene, saying(b"stop"))
+    await scene.store.schedules.cancel(scene.account_id, stopped)
+    assert await said(scene, stopped) == b"stop"
+    given_up = await retried(scene, saying(b"gave up"), 0)
+    again = await scene.claim_one()
+    again.attempt -= 1  # as the worker does with one that is not made any more
+    assert again.retry is not None
+    await scene.ack([again], again.retry.outcome)
+    assert await said(scene, given_up) == b"gave up"
+
+
+async def test_a_change_between_two_attempts_tells_it_too(scene: Scene) -> None:
+    schedule_id = await retried(scene, saying(b"busy"))
+    changed = await scene.store.schedules.change(
+        scene.account_id, schedule_id, lambda each: msgspec.structs.replace(each, method="PUT")
+    )
+    assert changed == await shown(scene, schedule_id)
+    assert await said(scene, schedule_id) == b"busy"
+
+
+async def test_what_an_older_worker_left_behind_is_neither_shown_nor_weighed(scene: Scene) -> None:
+    """It knows nothing of what was said, and leaves it where it ends a schedule."""
+    schedule_id = await retried(scene, FAILED, 0)
+    await scene.ack([await scene.claim_one()], COMPLETED)
+    left = seal_said(Answer("", b"busy"), 1, scene.store.server.secrecy)
+    await scene.store.client.hset(f"{scene.base}s:{schedule_id[4:]}", "s", left)
+    assert await said(scene, schedule_id) is None
+
+
+async def test_what_lies_in_the_outcome_is_read_and_weighed_too(scene: Scene) -> None:
+    """As it did at first: a worker of that version counts it as the script does."""
+    schedule_id = await scene.run(FAILED)
+    key, secrecy = f"{scene.base}s:{schedule_id[4:]}", scene.store.server.secrecy
+    answer = secrecy.seal(msgspec.msgpack.encode(("text/plain", b"no" * 500)))
+    before = await scene.store.client.hget(key, "o") or b""
+    told = msgspec.msgpack.encode((2, 503, 30, "Service Unavailable", 0, 1, answer))
+    weight = len(before[:6] + told) - 512
+    await scene.store.client.hset(key, "o", before[:6] + told)
+    await scene.store.client.hincrby(scene.base + "account", "bytes", weight)
+    [hour] = await scene.store.client.hkeys(scene.base + "expiring")
+    await scene.store.client.hincrby(scene.base + "expiring", hour, weight)
+    assert await said(scene, schedule_id) == b"no" * 500

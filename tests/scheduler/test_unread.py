@@ -1,0 +1,126 @@
+"""What cannot be read, or is damaged: told, put off without a trace, and no matter of others."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+
+from scheduler import ids
+from scheduler.errors import StoreMisconfigured
+from scheduler.models import Delivery
+from scheduler.store import Store
+from scheduler.store.claims.claims import Batch
+from scheduler.store.secrecy import Secrecy
+from tests.scheduler.scene import LEASE_MS, Scene, ids_of
+from tests.scheduler.test_secrecy import NEW, OLD, REQUEST, Stores, account_of
+from tests.servers import ValkeyProcess
+
+CAREFUL = msgspec.structs.replace(REQUEST, trigger_at_ms=1, delivery=Delivery.AT_MOST_ONCE)
+
+
+@pytest.fixture
+async def stores(valkey: ValkeyProcess) -> AsyncIterator[Stores]:
+    stores = Stores(valkey.url)
+    yield stores
+    for store in stores.opened:
+        await store.aclose()
+
+
+async def claimed(store: Store, **options: int) -> Batch:
+    return await store.claims.claim(0, **({"lease_ms": LEASE_MS, "most": 128} | options))
+
+
+async def test_what_a_worker_without_the_key_gives_back_is_as_if_it_had_not_been_there(
+    stores: Stores,
+) -> None:
+    behind = await stores.open(OLD)
+    ahead = await stores.open(NEW, OLD)
+    account_id = await account_of(ahead)
+    schedule_id = await ahead.schedules.create(account_id, CAREFUL)
+    for _ in range(3):
+        batch = await claimed(behind)
+        [(unread, why, key_id)] = batch.unread
+        assert (batch.invocations, unread.schedule_id, unread.attempt) == ([], schedule_id, 1)
+        assert key_id == Secrecy([NEW]).key_ids[0]
+        assert key_id in why
+        unread.due_at_ms = behind.clock.now_ms() - 1
+        await behind.claims.release(0, [unread])
+        # Nobody holds it: it can be cancelled meanwhile.
+        assert not (await ahead.schedules.get(account_id, schedule_id)).executing
+    [invocation] = (await claimed(ahead)).invocations
+    assert (invocation.attempt, invocation.due_at_ms) == (1, 1)
+    assert not invocation.taken_over
+
+
+async def test_a_process_that_lacks_a_key_knows_it_and_seals_on(stores: Stores) -> None:
+    """The store knows which key that is; an answer that a target gave can be kept."""
+    behind = await stores.open(OLD)
+    assert not behind.keyrings.lacks_one
+    await stores.open(NEW, OLD)
+    behind.server.secrecy.may_seal_until_s = 0.0
+    with pytest.raises(StoreMisconfigured):
+        await behind.keyrings.read()
+    assert behind.keyrings.lacks_one
+    assert behind.server.secrecy.seal(b"text") != b"text"
+
+
+async def test_a_key_of_another_kind_is_no_matter_of_other_schedules(scene: Scene) -> None:
+    broken, sound = await scene.create(), await scene.create()
+    await scene.store.client.delete(f"{scene.base}s:{broken[4:]}")
+    await scene.store.client.set(f"{scene.base}s:{broken[4:]}", "none of ours")
+    assert ids_of(await scene.claim()) == [sound]
+    assert await scene.claim() == []
+    told = await scene.store.check()
+    assert any(f"{broken} is waiting, but its request is gone" in each for each in told)
+
+
+@pytest.mark.parametrize("place", ["waiting", "held", "tried"])
+async def test_an_account_that_is_damaged_is_no_matter_of_its_neighbours(
+    scene: Scene, place: str
+) -> None:
+    [other] = [
+        each
+        for each in [await scene.account(f"other {n}") for n in range(2)]
+        if each.split("_")[1] == scene.account_id.split("_")[1]
+    ][:1]
+    await scene.create()
+    await scene.create(account_id=other)
+    await scene.store.client.delete(scene.base + place)
+    await scene.store.client.set(scene.base + place, "none of ours")
+    batch = await scene.store.claims.claim(scene.shard, lease_ms=LEASE_MS, most=128)
+    assert [each.account_id for each in batch.invocations] == [other]
+    assert batch.broken == [scene.account_id]
+    # And it is not looked at again at once.
+    batch = await scene.store.claims.claim(scene.shard, lease_ms=LEASE_MS, most=128)
+    assert (batch.broken, batch.full) == ([], False)
+    told = await scene.store.check()
+    assert any(each.startswith(f"{scene.account_id}: something of it") for each in told)
+
+
+async def test_what_is_damaged_is_told_by_a_check_without_any_key(scene: Scene) -> None:
+    damaged = await scene.create(60_000)
+    key = f"{scene.base}s:{damaged[4:]}"
+    packed = await scene.store.client.hget(key, "r")
+    await scene.store.client.hset(key, "r", b"\xc0" * len(packed))
+    [told] = await scene.store.check()
+    assert told.startswith(f"{scene.account_id}: {damaged} cannot be read: ")
+
+
+async def test_what_is_damaged_of_an_ended_one_is_told(scene: Scene) -> None:
+    damaged = await scene.run()
+    key = f"{scene.base}s:{damaged[4:]}"
+    await scene.store.client.hset(key, "o", bytes(6) + b"\xc1")
+    told = await scene.store.check()
+    assert f"{scene.account_id}: {damaged} cannot be read: " in "".join(told)
+
+
+async def test_a_restore_ends_what_it_can_read_behind_what_it_cannot(scene: Scene) -> None:
+    damaged = await scene.create_many(130, await scene.clock.now_ms() - 2000)
+    await scene.create(-1000)
+    for each in damaged:
+        await scene.store.client.hset(f"{scene.base}s:{ids.local(each)}", "r", b"\xc0")
+    ended: list[int] = []
+    await scene.store.restore.expire(await scene.clock.now_ms(), ended.append)
+    assert ended == [1]

@@ -1,0 +1,191 @@
+"""How long each part of an exchange took: what is told of which, and by what it is measured."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+
+import pytest
+import trustme
+
+from scheduler.models import Delivery, Phases
+from tests.worker.firing import fired, firer_for_tests, invocation_of
+from tests.worker.scripted import (
+    Line,
+    answer,
+    answering,
+    answering_then_closing,
+    playing,
+)
+from worker.phases import SLOW_MS, Marks, phases_of, reused
+
+PAUSE_S = 0.1
+
+
+def marks(**moments: float) -> Marks:
+    found = Marks()
+    for name, moment in moments.items():
+        setattr(found, name, moment)
+    return found
+
+
+SECURE = {"resolve_s": 5.0, "connect_s": 5.0102, "tls_s": 5.0304, "wait_s": 5.0606}
+
+
+@pytest.mark.parametrize(
+    ("begun", "heard_s", "whole", "phases"),
+    [
+        (SECURE, None, True, Phases(10, 20, 31, 39, 0)),
+        (SECURE, 5.0706, True, Phases(10, 20, 31, 10, 29)),
+        (SECURE, 5.0706, False, Phases(10, 20, 31, 10, 29)),
+        (SECURE, None, False, Phases(10, 20, 31, 39, None)),
+        ({"resolve_s": 5.0}, None, False, Phases(100)),
+        ({"connect_s": 5.0}, None, False, Phases(None, 100)),
+        ({"connect_s": 5.0, "tls_s": 5.04}, None, False, Phases(None, 40, 60)),
+        ({"connect_s": 5.0, "wait_s": 5.04}, None, True, Phases(None, 40, None, 60, 0)),
+        ({"connect_s": 5.0, "wait_s": 5.3}, None, True, Phases(None, 100, None, 0, 0)),
+        ({}, None, False, None),
+    ],
+    ids=[
+        "whole", "pieces", "broken midway", "no answer", "unresolved", "no connection",
+        "no handshake", "an address", "after the limit", "nothing begun",
+    ],
+)  # fmt: skip
+def test_each_part_lasts_until_the_next_and_together_they_are_the_whole(
+    begun: dict[str, float], heard_s: float | None, whole: bool, phases: Phases | None
+) -> None:
+    found = phases_of(marks(**begun), heard_s, 100, whole)
+    assert found == phases
+    if found is not None:
+        lengths = (getattr(found, name) for name in found.__struct_fields__)
+        assert sum(each or 0 for each in lengths) == 100
+        assert not found.reused
+
+
+def test_over_a_connection_that_was_there_there_is_no_way_to_it() -> None:
+    found = phases_of(reused(5.0), 5.04, 100, whole=True)
+    assert found == Phases(None, None, None, 40, 60)
+    assert found.reused
+
+
+async def test_a_quick_answer_on_a_kept_connection_is_not_told_of() -> None:
+    async with (
+        playing(answering(*[answer()] * 2, answer(b"no", "500 Oh"))) as target,
+        firer_for_tests() as firer,
+    ):
+        outcomes = [(await fired(firer, invocation_of(target.url()))).outcome for _ in range(3)]
+        first, kept, bad = (each.phases for each in outcomes)
+        assert first is not None
+        assert (first.resolve_ms, first.tls_ms, first.reused) == (None, None, False)
+        assert first.connect_ms is not None
+        assert kept is None
+        assert bad == Phases(None, None, None, outcomes[2].response_time_ms, 0)
+        assert target.accepted == 1
+
+
+async def slow_to_begin_and_to_end(line: Line) -> None:
+    await line.request()
+    await asyncio.sleep(PAUSE_S)
+    await line.say(b"HTTP/1.1 500 Oh\r\nContent-Length: 2\r\n\r\nn")
+    await asyncio.sleep(2 * PAUSE_S)
+    await line.say(b"o")
+    await line.until_closed()
+
+
+async def test_a_name_a_handshake_and_an_answer_in_pieces_are_told_apart() -> None:
+    authority = trustme.CA()
+    tls_server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("hooks.example").configure_cert(tls_server)
+    trusting, doubting = ssl.create_default_context(), ssl.create_default_context()
+    authority.configure_trust(trusting)
+
+    async def resolve(name: str) -> list[str]:
+        await asyncio.sleep(PAUSE_S)
+        return ["127.0.0.1"]
+
+    async with (
+        playing(slow_to_begin_and_to_end, tls=tls_server) as target,
+        firer_for_tests(resolve=resolve, ssl_context=trusting) as firer,
+        firer_for_tests(resolve=resolve, ssl_context=doubting) as doubtful,
+    ):
+        url = target.url(host="hooks.example", scheme="https")
+        outcome = (await fired(firer, invocation_of(url))).outcome
+        told = outcome.phases
+        assert told is not None
+        assert None not in (told.resolve_ms, told.connect_ms, told.tls_ms)
+        least_ms = int(1000 * PAUSE_S) - 2
+        assert (told.resolve_ms or 0) >= least_ms
+        assert (told.first_byte_ms or 0) >= least_ms
+        assert (told.last_byte_ms or 0) >= 2 * least_ms
+        lengths = [getattr(told, name) for name in told.__struct_fields__]
+        assert sum(lengths) == outcome.response_time_ms
+
+        # By now the name is known.
+        fresh = invocation_of(url, delivery=Delivery.AT_MOST_ONCE)
+        again = (await fired(firer, fresh)).outcome.phases
+        assert again is not None
+        assert again.resolve_ms is None
+        assert again.connect_ms is not None
+
+        refused = (await fired(doubtful, invocation_of(url))).outcome
+        assert refused.error_message == "TLS certificate is not valid"
+        assert refused.phases is not None
+        assert refused.phases.tls_ms is not None
+        assert refused.phases.first_byte_ms is None
+
+
+async def test_a_slow_answer_on_a_kept_connection_is_told_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("worker.fire.SLOW_MS", 50)
+    assert SLOW_MS == 1000
+
+    async def script(line: Line) -> None:
+        await line.request()
+        await line.say(answer())
+        await line.request()
+        await asyncio.sleep(PAUSE_S)
+        await line.say(answer())
+        await line.until_closed()
+
+    async with playing(script) as target, firer_for_tests() as firer:
+        await fired(firer, invocation_of(target.url()))
+        outcome = (await fired(firer, invocation_of(target.url()))).outcome
+        assert outcome.phases == Phases(None, None, None, outcome.response_time_ms, 0)
+
+
+async def test_a_timeout_says_what_it_was_spent_on() -> None:
+    async def silent(line: Line) -> None:
+        await line.request()
+        await line.until_closed()
+
+    async def unknown(name: str) -> list[str]:
+        await asyncio.sleep(60)
+        return []
+
+    async with playing(silent) as target, firer_for_tests(200, resolve=unknown) as firer:
+        waited = (await fired(firer, invocation_of(target.url()))).outcome.phases
+        assert waited is not None
+        assert waited.last_byte_ms is None
+        assert (waited.connect_ms or 0) + (waited.first_byte_ms or 0) == 200
+        url = target.url(host="slow.example.com")
+        assert (await fired(firer, invocation_of(url))).outcome.phases == Phases(200)
+
+
+async def test_what_was_sent_twice_tells_of_the_second_time() -> None:
+    async def dying(line: Line) -> None:
+        await line.request()
+        await line.say(answer())
+        await line.request()
+        await asyncio.sleep(2 * PAUSE_S)
+
+    second = answering_then_closing(answer(b"no", "500 Oh"))
+    async with playing(dying, second) as target, firer_for_tests() as firer:
+        await fired(firer, invocation_of(target.url()))
+        again = await fired(firer, invocation_of(target.url()))
+        told = again.outcome.phases
+        assert again.invocation.attempt == 2
+        assert told is not None
+        assert not told.reused
+        lengths = (getattr(told, name) or 0 for name in told.__struct_fields__)
+        assert sum(lengths) <= again.outcome.response_time_ms - 1000 * PAUSE_S

@@ -1,0 +1,128 @@
+"""What a worker claimed and cannot read: given back for later, told, counted; others go on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from scheduler.errors import StoreMisconfigured
+from scheduler.models import Invocation
+from scheduler.store.claims.claims import Unread
+from tests.worker.desk import AWAY
+from tests.worker.scripted import answer, answering, playing, until
+from tests.worker.test_worker import Scene
+from worker.shelf import ACCOUNT, DAMAGED, KEY
+
+LACKING, NO_SUCH_KEY = "aabbccdd", "It is encrypted with key aabbccdd, which is not here"
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("worker.worker._RECOVER_EVERY_S", 0.001)
+    monkeypatch.setattr("worker.worker.spare_the_collector", lambda: None)
+
+
+@pytest.fixture
+async def scene() -> AsyncIterator[Scene]:
+    scene = Scene()
+    yield scene
+    if scene.running is not None:
+        await scene.stop()
+
+
+def unreadable(scene: Scene, *, key_id: str = "", **fields: Any) -> Invocation:
+    """What the next claim brings and cannot read."""
+    invocation = scene.claims.make.one(**fields)
+    scene.claims.unread.append(Unread(invocation, NO_SUCH_KEY if key_id else "garbled", key_id))
+    return invocation
+
+
+async def test_it_is_given_back_for_later_and_the_others_go_out(scene: Scene) -> None:
+    unread = unreadable(scene)
+    async with playing(answering(answer())) as target:
+        good = scene.hand_out(url=target.url())
+        with capture_logs() as told:
+            await scene.start()
+            await until(lambda: scene.claims.released == [unread] and scene.held == 0)
+            await until(lambda: scene.recorded == [good])
+    wait_ms = unread.due_at_ms - scene.store.clock.now_ms()
+    assert 0 < wait_ms <= 1000
+    [line] = [each for each in told if "cannot be read" in each["event"]]
+    assert (line["schedule"], line["error"]) == (unread.schedule_id, "garbled")
+    assert scene.worker.shelf.counted == {KEY: 0, DAMAGED: 1, ACCOUNT: 0}
+
+
+async def test_until_the_store_has_it_back_it_is_held_and_given_back_again(scene: Scene) -> None:
+    unread = unreadable(scene)
+    scene.claims.raised["release"] += [AWAY] * 3
+    await scene.start()
+    await until(lambda: scene.claims.calls.count(("release", 0)) == 1)
+    assert scene.held == 1
+    await until(lambda: scene.claims.released == [unread] and scene.held == 0)
+
+
+async def test_what_lies_there_when_it_is_told_to_stop_is_given_back(scene: Scene) -> None:
+    unread = unreadable(scene)
+    scene.claims.raised["release"] += [AWAY] * 1000
+    await scene.start()
+    await until(lambda: ("release", 0) in scene.claims.calls)
+    scene.claims.raised.clear()
+    await scene.stop()
+    assert scene.claims.released == [unread]
+
+
+async def test_thousands_that_nobody_can_read_come_less_and_less_and_are_one_line_a_minute(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moments_s = [1000.0, 1001.0, 1010.0, 1059.0, 1060.0, 1500.0, 1510.0]
+    now_s = 0.0
+    monkeypatch.setattr("worker.shelf.time", SimpleNamespace(monotonic=lambda: now_s))
+    shelf, waits_s = scene.worker.shelf, []
+    with capture_logs() as told:
+        for moment_s in moments_s:
+            now_s = moment_s
+            for _ in range(1000):
+                one = scene.claims.make.one()
+                shelf.put([Unread(one, "garbled", "")])
+            waits_s.append((one.due_at_ms - scene.store.clock.now_ms()) / 1000)
+    assert waits_s == pytest.approx([1, 1, 5, 29.5, 30, 60, 60], abs=0.2)
+    assert [each["count"] for each in told] == [1, 4000, 1000]
+    shelf.clear()
+
+
+async def test_damage_that_looks_like_keys_without_number_is_few_causes(scene: Scene) -> None:
+    with capture_logs() as told:
+        for number in range(1000):
+            one = scene.claims.make.one()
+            scene.worker.shelf.put([Unread(one, "garbled", f"{number:08x}")])
+    assert len(told) <= 65
+    scene.worker.shelf.clear()
+
+
+async def test_who_lacks_a_key_that_others_have_asks_and_soon_lets_them_have_it(
+    scene: Scene,
+) -> None:
+    keyrings = scene.store.keyrings
+
+    async def read() -> None:
+        keyrings.lacks_one = True
+        raise StoreMisconfigured("put that key in POSTDATE_SECRET_KEY")
+
+    keyrings.read = read
+    unread = unreadable(scene, key_id=LACKING)
+    await scene.start()
+    await until(lambda: scene.claims.released == [unread])
+    assert keyrings.lacks_one
+    assert scene.worker.shelf.counted[KEY] == 1
+
+
+async def test_accounts_that_are_damaged_are_told_and_counted(scene: Scene) -> None:
+    scene.claims.broken.append("acc_00_broken")
+    with capture_logs() as told:
+        await scene.start()
+        await until(lambda: scene.worker.shelf.counted[ACCOUNT] == 1)
+    assert "acc_00_broken" in [each.get("account") for each in told]

@@ -1,0 +1,59 @@
+"""Phases: how long each part of an exchange took, from moments that were noted on its way. Pure."""
+
+from __future__ import annotations
+
+from scheduler.models import Phases
+
+# What completed on a kept connection in less has nothing to tell that its response time does not.
+SLOW_MS = 1000
+
+
+class Marks:
+    """When each part of the way to a new connection began, by the monotonic clock; None if it did
+    not. `wait_s`: the connection is there, and the request goes out."""
+
+    __slots__ = ("connect_s", "resolve_s", "tls_s", "wait_s")
+
+    def __init__(self) -> None:
+        self.resolve_s: float | None = None
+        self.connect_s: float | None = None
+        self.tls_s: float | None = None
+        self.wait_s: float | None = None
+
+    @property
+    def begun_s(self) -> float | None:
+        """The first of them."""
+        begun = (self.resolve_s, self.connect_s, self.tls_s, self.wait_s)
+        return next((each for each in begun if each is not None), None)
+
+
+def reused(wait_s: float) -> Marks:
+    """Of an exchange over a connection that was there."""
+    marks = Marks()
+    marks.wait_s = wait_s
+    return marks
+
+
+def phases_of(marks: Marks, heard_s: float | None, total_ms: int, whole: bool) -> Phases | None:
+    """What an exchange of so many milliseconds was made of. `heard_s` is when an answer in several
+    pieces began, `whole`: all of one came. None if nothing had begun.
+
+    Each part lasts until the next begins and the last until the end, so together they are the
+    whole, to the millisecond.
+    """
+    begun_s = marks.begun_s
+    if begun_s is None:
+        return None
+    starts = (marks.resolve_s, marks.connect_s, marks.tls_s, marks.wait_s, heard_s)
+    offsets_ms = [
+        None if each is None else max(0, min(round((each - begun_s) * 1000), total_ms))
+        for each in starts
+    ]
+    if whole and heard_s is None:
+        offsets_ms[-1] = total_ms
+    lengths_ms: list[int | None] = []
+    until_ms = total_ms
+    for offset_ms in reversed(offsets_ms):
+        lengths_ms.append(None if offset_ms is None else max(0, until_ms - offset_ms))
+        until_ms = until_ms if offset_ms is None else min(until_ms, offset_ms)
+    return Phases(*reversed(lengths_ms))

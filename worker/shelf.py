@@ -1,0 +1,125 @@
+"""The shelf: what this worker claimed and cannot read, until the store has it back for later.
+
+A key is missing here that others have, or it is damaged, or of a newer version than this. The
+attempt is given back with the lease: nothing was sent, and no at-most-once schedule is lost by
+having come here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+
+import structlog
+
+from scheduler.errors import StoreError
+from scheduler.models import Invocation
+from scheduler.store import Store
+from scheduler.store.claims.claims import Unread
+from worker.holdings import Holdings
+from worker.leases import Touch
+from worker.presence import Presence
+
+# Where nobody can read it, it comes again after half of the time for which that has been so: soon
+# while a key has just been forgotten, and so seldom later that thousands of them cost nothing.
+_SOONEST_S, _LATEST_S = 1.0, 60.0
+_TOLD_EVERY_S = 60.0
+_KEYS_READ_EVERY_S = 5.0
+_MOST_AT_ONCE = 500
+_MOST_CAUSES = 64
+# What it is counted as.
+KEY, DAMAGED, ACCOUNT = "key", "damaged", "account"
+_log = structlog.get_logger(__name__)
+
+
+class _Cause:
+    """Why something cannot be read: since when that has been so, and how often it is not told."""
+
+    def __init__(self, now_s: float) -> None:
+        self.since_s = now_s
+        self.told_s = now_s - _TOLD_EVERY_S
+        self.untold = 0
+
+
+class Shelf:
+    """What lies here is held, and its lease prolonged, until the store has it back (`settle`)."""
+
+    def __init__(self, store: Store, holdings: Holdings, touch: Touch, presence: Presence) -> None:
+        self._store = store
+        self._holdings = holdings
+        self._touch = touch
+        self._presence = presence
+        self._causes: dict[str, _Cause] = {}
+        self._shards: dict[int, list[Invocation]] = {}
+        self._key_missed = False
+        self._keys_read_s = -_KEYS_READ_EVERY_S
+        self.counted: Counter[str] = Counter({KEY: 0, DAMAGED: 0, ACCOUNT: 0})
+
+    def put(self, unread: Sequence[Unread]) -> None:
+        """Takes these, which are held. Tells of each cause once a minute."""
+        now_s, now_ms = time.monotonic(), self._store.clock.now_ms()
+        for invocation, why, key_id in unread:
+            self.counted[KEY if key_id else DAMAGED] += 1
+            self._key_missed |= bool(key_id) and not self._store.keyrings.lacks_one
+            cause = self._cause(key_id, now_s)
+            invocation.due_at_ms = now_ms + round(1000 * self._wait_s(cause, now_s))
+            self._shards.setdefault(invocation.shard, []).append(invocation)
+            self._tell(cause, now_s, schedule=invocation.schedule_id, error=why)
+
+    def note_broken(self, account_ids: Sequence[str]) -> None:
+        """Nothing can be claimed of these accounts; they wait in the store."""
+        now_s = time.monotonic()
+        for account_id in account_ids:
+            self.counted[ACCOUNT] += 1
+            self._tell(self._cause(ACCOUNT, now_s), now_s, account=account_id)
+
+    async def settle(self) -> None:
+        """Gives back what lies here: due again after a while, the attempt not used. What fails is
+        kept for the next time. Safe to repeat."""
+        await self._learn_of_keys()
+        for shard in self._shards.keys() - self._touch.lost:
+            theirs = self._shards.pop(shard, [])
+            try:
+                while theirs:
+                    await self._store.claims.release(shard, theirs[:_MOST_AT_ONCE])
+                    self._holdings.remove(theirs[:_MOST_AT_ONCE])
+                    del theirs[:_MOST_AT_ONCE]
+            except StoreError as error:
+                self._touch.lose([shard], error)
+            finally:
+                if theirs:
+                    self._shards.setdefault(shard, []).extend(theirs)
+
+    async def _learn_of_keys(self) -> None:
+        """Whether the key that something takes is one that others have, so that this worker is to
+        yield to them. It would hear of it within half a minute anyway."""
+        now_s = time.monotonic()
+        if not self._key_missed or now_s - self._keys_read_s < _KEYS_READ_EVERY_S:
+            return
+        self._key_missed, self._keys_read_s = False, now_s
+        with suppress(StoreError):
+            await self._store.keyrings.read()
+
+    def clear(self) -> list[Invocation]:
+        """Gives up all that lies here."""
+        left = [each for theirs in self._shards.values() for each in theirs]
+        self._shards.clear()
+        return left
+
+    def _cause(self, name: str, now_s: float) -> _Cause:
+        if name not in self._causes and len(self._causes) >= _MOST_CAUSES:
+            name = ""
+        return self._causes.setdefault(name, _Cause(now_s))
+
+    def _wait_s(self, cause: _Cause, now_s: float) -> float:
+        if self._presence.yields:
+            return _SOONEST_S
+        return min(max((now_s - cause.since_s) / 2, _SOONEST_S), _LATEST_S)
+
+    def _tell(self, cause: _Cause, now_s: float, **what: str) -> None:
+        cause.untold += 1
+        if now_s - cause.told_s >= _TOLD_EVERY_S:
+            _log.error("cannot be read here, and is put off", count=cause.untold, **what)
+            cause.told_s, cause.untold = now_s, 0
