@@ -289,6 +289,13 @@ MUTANTS = (
         ("tests/worker/test_handshakes.py",),
     ),
     Mutant(
+        "large certificates are kept without bound",
+        "worker/handshakes.py",
+        "        while not self._unusual.take(account_id, weight):\n",
+        "        while False:\n",
+        ("tests/worker/test_handshakes.py",),
+    ),
+    Mutant(
         "a lease that may have ended is sent",
         "worker/firer.py",
         " or elapsed_s() > invocation.lease_until_s - _LEASE_MARGIN_S\n",
