@@ -46,6 +46,20 @@ MUTANTS = (
         ("tests/scheduler/test_quota.py",),
     ),
     Mutant(
+        "what was said to an attempt before is told as the last one's",
+        STORE + "schedules/stored.py",
+        "return Answer(content_type, body) if of_attempts == attempts else None",
+        "return Answer(content_type, body)",
+        ("tests/scheduler/test_answers.py",),
+    ),
+    Mutant(
+        "what targets said keeps the key that it was sealed with",
+        STORE + "operators/unsealed.lua",
+        "ipairs({'r', 's'})",
+        "ipairs({'r'})",
+        ("tests/scheduler/test_reseal.py",),
+    ),
+    Mutant(
         "what has ended is never taken off the count",
         STORE + "schedules/create.lua",
         "      settle(base, account.over)\n",
