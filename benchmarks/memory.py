@@ -1,6 +1,6 @@
 """How much memory does a schedule take: while it waits, and after it was executed?
 
-    python -m benchmarks.memory [--count 100000] [--failed]
+    python -m benchmarks.memory [--count 100000] [--failed] [--new-connections]
 
 Stores `--count` schedules of one account (about 190 bytes of request each) in a Valkey set up as
 `postdate up` sets it up, through the store as the API does, and compares the server's used_memory
@@ -8,7 +8,8 @@ before and after. Then it claims and acks all of them through the store as a wor
 compares again: what is left is the ended schedule (kept for 24 h by default), its log entry, its
 places in two index streams and its part of the rollups (30 days). Executed ones end at some speed;
 rollups are shared by all of the same second, so slower traffic pays more of them. With `--failed`
-all fail, and are dead letters (kept for a week by default).
+all fail, and are dead letters (kept for a week by default). With `--new-connections` each had one
+made for it, and its phases are kept.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
 import uvloop
 
 from benchmarks import stage
 from benchmarks.payload import new_account, request, schedule_all
-from scheduler.models import Outcome, Status
+from scheduler.models import Outcome, Phases, Status
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
 from scheduler.store.claims.claims import Ack
@@ -31,6 +33,7 @@ from scheduler.store.schedules.stored import pack_request
 URLS = [f"https://example.com/hooks/{n:04}" for n in range(100)]
 COMPLETED = Outcome(Status.COMPLETED, 200, 42, "")
 FAILED = Outcome(Status.FAILED, 503, 42, "Service Unavailable")
+_OVER_A_NEW_CONNECTION = Phases(None, 6, 14, 21, 1)
 _AT_ONCE = 128
 _SAMPLES = 1000
 
@@ -137,8 +140,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--failed", action="store_true")
+    parser.add_argument("--new-connections", action="store_true")
     arguments = parser.parse_args()
     outcome = FAILED if arguments.failed else COMPLETED
+    if arguments.new_connections:
+        outcome = msgspec.structs.replace(outcome, phases=_OVER_A_NEW_CONNECTION)
     with stage.valkey() as server:
         uvloop.run(measure(server.url, arguments.count, outcome))
 

@@ -185,8 +185,8 @@ class Invocation(msgspec.Struct, eq=False):
     which held it was lost, or that this one had to send it again on a fresh connection. It is due
     at triggerAt, or when the retry is.
     `token` names the lease: when it ends (us, the store's clock), or several such moments with a
-    colon between if the reply to an extension was lost. `lease_until_s` is the moment of this
-    process's monotonic clock until which it surely is ours. `size_bytes`: of the request as stored.
+    colon between if the reply to an extension was lost. `lease_until_s` is the moment until
+    which it surely is ours (`elapsed_s`). `size_bytes`: of the request as stored.
     """
 
     shard: int

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import structlog
 
+from scheduler.elapsed import elapsed_s
 from scheduler.errors import StoreError, StoreUnavailable
 from scheduler.store import Store
 from scheduler.store.claims.claims import Batch, Look
@@ -78,7 +79,7 @@ class Claimer:
         self._stopping = False
         self._on_hold = False
         self._clock_steps = -1
-        self._slept_ms = math.inf
+        self._awake_s = math.inf  # when it was to wake up
         self.claims = self.claimed = self.taken_over = 0
 
     def wake(self) -> None:
@@ -112,9 +113,9 @@ class Claimer:
         """After a pause of this process the leases that it holds may have ended: they are prolonged
         before it claims, or it would take them over from itself, and an outcome that it has by now
         would be refused."""
-        paused_ms = self._now_ms() - self._slept_ms
-        self._slept_ms = math.inf
-        if paused_ms > self._lease_ms / _SLOW_PART_OF_A_LEASE:
+        paused_s = elapsed_s() - self._awake_s
+        self._awake_s = math.inf
+        if paused_s * 1000 > self._lease_ms / _SLOW_PART_OF_A_LEASE:
             paused = StoreUnavailable("This process stood still")
             self._touch.lose(range(self._store.shards.count), paused)
 
@@ -184,6 +185,7 @@ class Claimer:
     async def _claim(self, shard: int, part: Part) -> None:
         own = shard in self._presence.shards or shard in self._backlogged
         self._due_ms[shard] = self._now_ms() + _AFTER_AN_ERROR_MS  # unless the claim knows better
+        asked_ms, batch = self._now_ms(), None
         try:
             batch = await self._store.claims.claim(
                 shard,
@@ -203,7 +205,18 @@ class Claimer:
         finally:
             self._room.give_back(part)
             del self._claims[shard]
+            if batch is not None:
+                self._go_on(batch, self._now_ms() - asked_ms)
             self.wake()
+
+    def _go_on(self, batch: Batch, took_ms: float) -> None:
+        """The next claim goes out before what came is fired: that keeps the loop for milliseconds,
+        in which the store has something to do. Where this process may have stood still meanwhile,
+        or the clock was set back, `step` is to see to that first."""
+        smooth = took_ms <= self._lease_ms / _SLOW_PART_OF_A_LEASE
+        if smooth and not self._stopping and self._clock_steps == self._store.clock.steps_back:
+            self._start_claims()
+        asyncio.get_running_loop().call_soon(self._claimed, batch)
 
     def _note(self, shard: int, batch: Batch) -> None:
         self._tell_hold(on_hold=batch.on_hold)
@@ -216,7 +229,6 @@ class Claimer:
         self.claims += 1
         self.claimed += len(batch.invocations)
         self.taken_over += sum(each.taken_over for each in batch.invocations)
-        self._claimed(batch)
 
     def _tell_hold(self, *, on_hold: bool) -> None:
         if on_hold != self._on_hold:
@@ -253,7 +265,7 @@ class Claimer:
         return max(due_ms - self._ahead_ms, self._rested_ms.get(shard, 0.0))
 
     async def _sleep(self, delay_ms: float) -> None:
-        self._slept_ms = self._now_ms() + max(0.0, delay_ms)
+        self._awake_s = elapsed_s() + max(0.0, delay_ms) / 1000
         if delay_ms <= 0:
             await asyncio.sleep(0)
             return

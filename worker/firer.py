@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import structlog
 
+from scheduler.elapsed import elapsed_s
 from scheduler.models import Invocation, Outcome
 from scheduler.settings import Settings
 from scheduler.targets import DestinationNotAllowed, Origin, parse_target
@@ -278,7 +279,7 @@ class Firer:
         now_s = time.monotonic()
         signed = b"" if self._sign is None else self._sign(invocation)
         if self._unsure is not None and (
-            signed is None or now_s > invocation.lease_until_s - _LEASE_MARGIN_S
+            signed is None or elapsed_s() > invocation.lease_until_s - _LEASE_MARGIN_S
         ):
             self._postpone(fire, wire, self._unsure)
             return

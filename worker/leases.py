@@ -4,12 +4,12 @@ over."""
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 import structlog
 
+from scheduler.elapsed import elapsed_s
 from scheduler.errors import StoreError
 from scheduler.models import Invocation
 from scheduler.store import Store
@@ -34,7 +34,7 @@ class Touch:
         self._lease_s = lease_ms / 1000
         self._lost: set[int] = set()
         self._grace_until_s: dict[int, float] = {}
-        self._first_grace_until_s = time.monotonic() + max(0, lease_ms - store_uptime_ms) / 1000
+        self._first_grace_until_s = elapsed_s() + max(0, lease_ms - store_uptime_ms) / 1000
 
     @property
     def lost(self) -> frozenset[int]:
@@ -49,14 +49,14 @@ class Touch:
     def regain(self, shard: int) -> None:
         if shard in self._lost:
             self._lost.discard(shard)
-            self._grace_until_s[shard] = time.monotonic() + self._lease_s
+            self._grace_until_s[shard] = elapsed_s() + self._lease_s
             if not self._lost:
                 _log.info("in touch with the store again")
 
     def has_grace(self, shard: int) -> bool:
         """Whether leases that have ended are left alone for now."""
         until_s = max(self._grace_until_s.get(shard, 0.0), self._first_grace_until_s)
-        return time.monotonic() < until_s
+        return elapsed_s() < until_s
 
 
 class Leases:
@@ -79,7 +79,7 @@ class Leases:
 
     async def extend(self, shard: int) -> None:
         """Prolongs what is held of a shard and was not claimed just now. Raises StoreError."""
-        young_s = time.monotonic() + 0.75 * self._lease_ms / 1000
+        young_s = elapsed_s() + 0.75 * self._lease_ms / 1000
         old = [each for each in self._holdings.of(shard) if each.lease_until_s <= young_s]
         await self.confirm(shard, old)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import time
 from base64 import b64decode
 from binascii import b2a_base64
 from collections import defaultdict
@@ -13,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import structlog
 
+from scheduler.elapsed import elapsed_s
 from scheduler.errors import StoreError, Unreadable
 from scheduler.models import Invocation, SigningSecret
 from scheduler.store import Store
@@ -56,7 +56,7 @@ class Hmac:
 
 
 class Signer:
-    """Signs for one account, by secrets that were asked for at `asked_s` (the monotonic clock)."""
+    """Signs for one account, by secrets that were asked for at `asked_s` (`elapsed_s`)."""
 
     __slots__ = ("_keys", "_until_ms", "asked_s")
 
@@ -100,7 +100,7 @@ class Signatures:
     def header_lines(self, invocation: Invocation) -> bytes | None:
         """Whole lines; None if its account's secrets have to be read first."""
         signer = self._signers.get(invocation.account_id)
-        if signer is None or signer.asked_s < time.monotonic() - GOOD_FOR_S:
+        if signer is None or signer.asked_s < elapsed_s() - GOOD_FOR_S:
             return None
         message_id = b"inv_" + invocation.schedule_id[4:].encode("ascii")
         return signer.header_lines(message_id, self._clock.now_ms(), invocation.request.body)
@@ -132,7 +132,7 @@ class Signatures:
     async def read(self, account_ids: Collection[str]) -> set[str]:
         """Reads the secrets of these accounts; returns those that are not there any more. Raises
         StoreError."""
-        asked_s = time.monotonic()
+        asked_s = elapsed_s()
         found = await self._store.signing.secrets_of(account_ids)
         for account_id in account_ids:
             # Anew at the end: who was read longest ago is the first to go.
@@ -157,7 +157,7 @@ class Signatures:
                 self._touch.lose([shard], error)
 
     def _old(self, account_ids: Iterable[str]) -> set[str]:
-        since_s = time.monotonic() - READ_EVERY_S
+        since_s = elapsed_s() - READ_EVERY_S
         return {
             account_id
             for account_id in account_ids

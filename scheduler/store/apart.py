@@ -20,14 +20,20 @@ _TOUCH = Script("touch")
 class Apart:
     """A connection of the caller's own to the server that has `key`. It never leads elsewhere: if
     another server takes over between a script and the question to the replicas, it breaks, and
-    what the next server's replicas have is not taken for an answer. `heard` is told what went
-    wrong."""
+    what the next server's replicas have is not taken for an answer. `named` gives a script's keys,
+    after how many they are; `heard` is told what went wrong."""
 
     def __init__(
-        self, line: Line, key: str, replicas: int, heard: Callable[[Exception], None]
+        self,
+        line: Line,
+        key: str,
+        named: Callable[[Script], tuple[Argument, ...]],
+        replicas: int,
+        heard: Callable[[Exception], None],
     ) -> None:
         self._line = line
         self._key = key
+        self._named = named
         self._replicas = replicas
         self._heard = heard
 
@@ -40,10 +46,11 @@ class Apart:
         """A script's reply. Raises OutcomeUnknown if the reply was lost: it may have run."""
         script.calls += 1
         source, sha1 = script.source_and_sha1()
+        named = self._named(script)
         try:
-            [reply] = await self._replies([("EVALSHA", sha1, 1, self._key, *arguments)])
+            [reply] = await self._replies([("EVALSHA", sha1, *named, *arguments)])
         except exceptions.NoScriptError:
-            [reply] = await self._replies([("EVAL", source, 1, self._key, *arguments)])
+            [reply] = await self._replies([("EVAL", source, *named, *arguments)])
         except StoreError:
             script.errors += 1
             raise

@@ -49,6 +49,7 @@ KEY_ID = "keyid:"  # <key>, STRING: key id -> that hash
 SESSION = "session:"  # <sha256>, HASH: a signed-in browser: account, CSRF token, until when (ms),
 # and what its next page is to say
 LINK = "link:"  # <sha256>, HASH: a one-time link: account, purpose, epoch
+FORGOTTEN = "forgotten:"  # <key id>, STRING: who seals with this key has to say so before it writes
 WAITED = "waited"  # STRING: written before a WAIT, and means nothing
 
 # Below an account's prefix, which is the shard's, the account's local name and a colon
@@ -127,6 +128,17 @@ def parts(account_id: str) -> ids.Sharded:
     if found is None:
         raise ValueError(f"not an account id: {account_id!r}")
     return found
+
+
+def in_shard(key: str) -> bool:
+    """Whether a key, or a prefix, is one of those that have a shard's tag."""
+    return key.startswith(_root + "{")
+
+
+@lru_cache(maxsize=65_536)
+def fence(key: str, key_id: str) -> str:
+    """What keeps writes out that were sealed with a key, in the shard of a prefix."""
+    return f"{key[: key.index('}:') + 2]}{FORGOTTEN}{key_id}"
 
 
 def schedule_pattern() -> str:

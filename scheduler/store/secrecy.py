@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from scheduler.elapsed import elapsed_s
 from scheduler.errors import StoreMisconfigured, StoreUnavailable, Unreadable
 from scheduler.store import keys
 from scheduler.store.client import Client
@@ -33,7 +33,7 @@ class Secrecy:
     AES-256-GCM-SIV: each key seals more than anybody stores, because a nonce that should come twice
     gives nothing away but that two texts are the same.
 
-    `may_seal_until_s`: by the monotonic clock, until when the store knows for certain which key is
+    `may_seal_until_s`: by `elapsed_s`, until when the store knows for certain which key is
     sealed with here, so that nobody has it forgotten meanwhile.
     """
 
@@ -76,7 +76,7 @@ class Secrecy:
         the store has not heard for too long which key it is."""
         if self._first is None:
             return text
-        if time.monotonic() > self.may_seal_until_s:
+        if elapsed_s() > self.may_seal_until_s:
             raise StoreUnavailable("The store does not know which key is sealed with; try again")
         return self._sealed(text)
 

@@ -14,7 +14,8 @@ import structlog
 from redis import exceptions
 from redis.asyncio import Redis
 
-from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable
+from scheduler.errors import Fenced, OutcomeUnknown, StoreError, StoreUnavailable
+from scheduler.store import keys
 from scheduler.store.apart import Apart
 from scheduler.store.client import Client
 from scheduler.store.failures import never_sent, translated
@@ -54,6 +55,9 @@ class Server:
     ) -> None:
         self._client = client
         self.secrecy = secrecy or Secrecy()
+        self._sealer = next(iter(self.secrecy.key_ids), "")
+        # Told of a shard that fences this process off: afterwards it is to be let in.
+        self.readmit: Callable[[str], Awaitable[None]] = _nobody_does
         self.wait_replicas = wait_replicas
         self._refusing = False
         self.reads_made = 0
@@ -75,14 +79,29 @@ class Server:
         Raises OutcomeUnknown if the reply was lost: it may have run.
         """
         script.calls += 1
-        source, sha1 = script.source_and_sha1(plain_lua=self._plain_lua)
         try:
-            return await self._one(key, ("EVALSHA", sha1, 1, key, *arguments))
-        except exceptions.NoScriptError:
-            return await self._one(key, ("EVAL", source, 1, key, *arguments))
+            return await self._run(script, key, arguments)
+        except Fenced:
+            await self.readmit(key)
+            return await self._run(script, key, arguments)
         except StoreError:
             script.errors += 1
             raise
+
+    async def _run(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
+        source, sha1 = script.source_and_sha1(plain_lua=self._plain_lua)
+        named = self._named(script, key)
+        try:
+            return await self._one(key, ("EVALSHA", sha1, *named, *arguments))
+        except exceptions.NoScriptError:
+            return await self._one(key, ("EVAL", source, *named, *arguments))
+
+    def _named(self, script: Script, key: str) -> tuple[Argument, ...]:
+        """A script's keys, with how many they are: where this process seals, with what fences off
+        those that nobody knows of any more."""
+        if self._sealer and script.fenced and keys.in_shard(key):
+            return (2, key, keys.fence(key, self._sealer))
+        return (1, key)
 
     async def write(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
         """Runs a script whose effect the caller will rely on, so that replicas must have it.
@@ -91,6 +110,13 @@ class Server:
         """
         if not self.wait_replicas:
             return await self.run(script, key, arguments)
+        try:
+            return await self._write(script, key, arguments)
+        except Fenced:
+            await self.readmit(key)
+            return await self._write(script, key, arguments)
+
+    async def _write(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
         async with self.apart(key) as apart:
             await self._enough_replicas(apart)
             reply = await apart.run(script, arguments)
@@ -103,7 +129,8 @@ class Server:
         lines = self._own if self._routes is None else await self._routes.own_lines(key)
         assert lines is not None
         async with lines.one() as line:
-            yield Apart(line, key, self.wait_replicas, partial(self._heard, key))
+            named = partial(self._named, key=key)
+            yield Apart(line, key, named, self.wait_replicas, partial(self._heard, key))
 
     async def _enough_replicas(self, apart: Apart) -> None:
         """A server is asked at most once a second: a replica that is lost meanwhile shows in
@@ -217,6 +244,10 @@ class Server:
                 pipe.execute_command(*words)
             replies: list[Any] = await pipe.execute()
             return replies
+
+
+async def _nobody_does(key: str) -> None:
+    """Where nobody is told of keys, there are no fences."""
 
 
 def flat(items: Iterable[tuple[Argument, ...]]) -> list[Argument]:

@@ -46,6 +46,20 @@ MUTANTS = (
         ("tests/scheduler/test_quota.py",),
     ),
     Mutant(
+        "what was said to an attempt before is told as the last one's",
+        STORE + "schedules/stored.py",
+        "return Answer(content_type, body) if of_attempts == attempts else None",
+        "return Answer(content_type, body)",
+        ("tests/scheduler/test_answers.py",),
+    ),
+    Mutant(
+        "what targets said keeps the key that it was sealed with",
+        STORE + "operators/unsealed.lua",
+        "ipairs({'r', 's'})",
+        "ipairs({'r'})",
+        ("tests/scheduler/test_reseal.py",),
+    ),
+    Mutant(
         "what has ended is never taken off the count",
         STORE + "schedules/create.lua",
         "      settle(base, account.over)\n",
@@ -228,7 +242,7 @@ MUTANTS = (
     Mutant(
         "no grace for a shard that is back",
         "worker/leases.py",
-        "            self._grace_until_s[shard] = time.monotonic() + self._lease_s\n",
+        "            self._grace_until_s[shard] = elapsed_s() + self._lease_s\n",
         "",
         ("tests/worker/test_leases.py",),
     ),
@@ -284,14 +298,21 @@ MUTANTS = (
     Mutant(
         "a large certificate is read",
         "worker/handshakes.py",
-        "                    if _received_bytes(transport) > MAX_HANDSHAKE_BYTES:\n",
-        "                    if False:\n",
+        "    if received > MAX_HANDSHAKE_BYTES:\n",
+        "    if False:\n",
+        ("tests/worker/test_handshakes.py",),
+    ),
+    Mutant(
+        "large certificates are kept without bound",
+        "worker/handshakes.py",
+        "        while not self._unusual.take(account_id, weight):\n",
+        "        while False:\n",
         ("tests/worker/test_handshakes.py",),
     ),
     Mutant(
         "a lease that may have ended is sent",
         "worker/firer.py",
-        " or now_s > invocation.lease_until_s - _LEASE_MARGIN_S\n",
+        " or elapsed_s() > invocation.lease_until_s - _LEASE_MARGIN_S\n",
         "\n",
         ("tests/worker/test_unsure.py",),
     ),
@@ -542,7 +563,7 @@ MUTANTS = (
     Mutant(
         "a frozen worker sends what another has taken over",
         "worker/firer.py",
-        "signed is None or now_s > invocation.lease_until_s - _LEASE_MARGIN_S",
+        "signed is None or elapsed_s() > invocation.lease_until_s - _LEASE_MARGIN_S",
         "signed is None",
         ("tests/faults/test_worker_frozen.py", "-k", "another"),
     ),

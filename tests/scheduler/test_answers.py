@@ -133,3 +133,18 @@ async def test_what_an_older_worker_left_behind_is_neither_shown_nor_weighed(sce
     left = seal_said(Answer("", b"busy"), 1, scene.store.server.secrecy)
     await scene.store.client.hset(f"{scene.base}s:{schedule_id[4:]}", "s", left)
     assert await said(scene, schedule_id) is None
+
+
+async def test_what_lies_in_the_outcome_is_read_and_weighed_too(scene: Scene) -> None:
+    """As it did at first: a worker of that version counts it as the script does."""
+    schedule_id = await scene.run(FAILED)
+    key, secrecy = f"{scene.base}s:{schedule_id[4:]}", scene.store.server.secrecy
+    answer = secrecy.seal(msgspec.msgpack.encode(("text/plain", b"no" * 500)))
+    before = await scene.store.client.hget(key, "o") or b""
+    told = msgspec.msgpack.encode((2, 503, 30, "Service Unavailable", 0, 1, answer))
+    weight = len(before[:6] + told) - 512
+    await scene.store.client.hset(key, "o", before[:6] + told)
+    await scene.store.client.hincrby(scene.base + "account", "bytes", weight)
+    [hour] = await scene.store.client.hkeys(scene.base + "expiring")
+    await scene.store.client.hincrby(scene.base + "expiring", hour, weight)
+    assert await said(scene, schedule_id) == b"no" * 500

@@ -15,10 +15,12 @@ from scheduler.errors import OutcomeUnknown, PostdateError, StoreMisconfigured, 
 from scheduler.models import Answer, Outcome, Plan, Status
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
+from scheduler.store.apart import Apart
 from scheduler.store.claims.claims import Ack
 from scheduler.store.operators import reseal as module
 from scheduler.store.operators.reseal import Walked
 from scheduler.store.secrecy import Secrecy
+from scheduler.store.server import Server
 from tests.cluster import ValkeyCluster
 from tests.scheduler.clocks import ServerClock
 from tests.scheduler.letters import replay
@@ -220,7 +222,7 @@ async def test_it_goes_on_where_it_was_interrupted(stores: Stores) -> None:
         await before.schedules.create(account_id, REQUEST)
     await before.aclose()
     dying = await stores.open(NEW, OLD)
-    write, left = dying.server.write, [None, None, OutcomeUnknown("gone")]
+    write, left = dying.server.write, [None, None, None, OutcomeUnknown("gone")]
 
     async def breaking(*arguments: Any) -> Any:
         if error := left.pop(0):
@@ -363,3 +365,70 @@ async def test_it_walks_through_every_node_of_a_cluster(cluster: ValkeyCluster) 
     after = await Store.open(at(NEW))
     assert await after.check() == []
     await after.aclose()
+
+
+@pytest.mark.parametrize("replicas", [0, 1])
+@pytest.mark.parametrize("what", ["create", "change", "rotate", "end"])
+async def test_what_was_sealed_before_a_pause_is_not_written_behind_the_back_of_a_reseal(
+    stores: Stores, what: str, replicas: int
+) -> None:
+    """A process stands still between sealing and sending until its key is forgotten. What it then
+    sends is refused once; its key is noted again before it is written."""
+    slow = await stores.open(OLD, NEW)
+    slow.server.wait_replicas = replicas
+    account_id = await account_of(await stores.open(NEW, OLD))
+    store = stores.opened[1]
+    schedule_id = await store.schedules.create(account_id, DUE)
+    held = await claim(store) if what == "end" else []
+    said = msgspec.structs.replace(FAILED, answer=Answer("", b"no"))
+    acts: dict[str, Callable[[], Awaitable[Any]]] = {
+        "create": lambda: slow.schedules.create(account_id, REQUEST),
+        "change": lambda: slow.schedules.change(account_id, schedule_id, lambda _: REQUEST),
+        "rotate": lambda: slow.signing.rotate(account_id, 1000),
+        "end": lambda: slow.claims.ack(0, [Ack(each, said, 0) for each in held]),
+    }
+    stopped, going = asyncio.Event(), asyncio.Event()
+    one = Server._one
+    apart_one = Apart.run
+
+    async def standing_still(self: Server, key: str, words: Any) -> Any:
+        if self is slow.server and keys.in_shard(key) and sealed_in(words):
+            stopped.set()
+            await going.wait()
+        return await one(self, key, words)
+
+    async def standing_apart(self: Apart, sent: Any, arguments: Any) -> Any:
+        if sealed_in(arguments):
+            stopped.set()
+            await going.wait()
+        return await apart_one(self, sent, arguments)
+
+    def sealed_in(words: Any) -> bool:
+        head = b"\xc1" + bytes.fromhex(OLD_ID)
+        return any(isinstance(each, bytes) and each.startswith(head) for each in words)
+
+    async def enough(*_: Any) -> None: ...
+
+    with (
+        patch.object(Server, "_one", standing_still),
+        patch.object(Apart, "run", standing_apart),
+        patch.object(Apart, "replicated", enough),
+        patch.object(Server, "_enough_replicas", enough),
+    ):
+        act = asyncio.create_task(acts[what]())  # type: ignore[arg-type]
+        await asyncio.wait_for(stopped.wait(), 10)
+        meta: dict[bytes, bytes] = await store.client.hgetall(keys.META)
+        for name, ring in meta.items():
+            if name.startswith(b"ring:") and ring.endswith(f"{OLD_ID},{NEW_ID}".encode()):
+                await store.client.hset(keys.META, name, b"%d %b" % (1, ring.split(b" ")[1]))
+        assert (await store.resealer.reseal()).forgotten == [OLD_ID]
+        going.set()
+        await asyncio.wait_for(act, 10)
+    # The store knows that the key is needed, so that nobody starts without it.
+    with pytest.raises(StoreMisconfigured):
+        await stores.open(NEW)
+    assert await store.check() == []
+    # And what was written so is met by the next walk, once nobody seals with that key any more.
+    await slow.aclose()
+    assert (await store.resealer.reseal()).forgotten == [OLD_ID]
+    assert await (await stores.open(NEW)).check() == []

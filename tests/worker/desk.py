@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from base64 import b64encode
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
+from scheduler.elapsed import elapsed_s
 from scheduler.errors import StoreUnavailable
 from scheduler.models import Invocation, Outcome, Request, SigningSecret, Status
 from scheduler.store import Store
@@ -135,7 +135,7 @@ class ScriptedClaims:
         # Half a lease, so that it is prolonged again whenever that is asked for.
         for each in invocations:
             if each not in self.taken:
-                each.lease_until_s = time.monotonic() + LEASE_MS / 2000
+                each.lease_until_s = elapsed_s() + LEASE_MS / 2000
         return [each for each in invocations if each in self.taken]
 
     async def release(self, shard: int, invocations: Sequence[Invocation]) -> None:

@@ -17,19 +17,19 @@ LEASE_S = LEASE_MS / 1000
 
 
 class Moment:
-    """Stands in place of the `time` module."""
+    """Stands in place of the clock."""
 
     def __init__(self) -> None:
         self.s = 1000.0
 
-    def monotonic(self) -> float:
+    def elapsed_s(self) -> float:
         return self.s
 
 
 @pytest.fixture
 def moment(monkeypatch: pytest.MonkeyPatch) -> Moment:
     moment = Moment()
-    monkeypatch.setattr("worker.leases.time", moment)
+    monkeypatch.setattr("worker.leases.elapsed_s", moment.elapsed_s)
     return moment
 
 

@@ -111,7 +111,7 @@ class Read:
         self.touch = Touch(LEASE_MS, LEASE_MS)
         self.signatures = Signatures(self.store.as_store, self.holdings, self.touch)
         self.now_s = 1000.0
-        monkeypatch.setattr("worker.signatures.time.monotonic", lambda: self.now_s)
+        monkeypatch.setattr("worker.signatures.elapsed_s", lambda: self.now_s)
 
     def invocation(self, shard: int = 0, account: str = "x") -> Any:
         return self.store.claims.make.one(shard, account, body=b"{}")

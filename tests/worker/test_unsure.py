@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import time
 
 import pytest
 
+from scheduler.elapsed import elapsed_s
 from scheduler.models import Invocation
 from tests.worker.firing import Fired, fired, firer_for_tests, invocation_of
 from tests.worker.scripted import Line, answer, answering, playing, until
@@ -17,7 +17,7 @@ OK = ("completed", 200, "")
 def leased(url: str, lease_s: float) -> Invocation:
     """An invocation whose lease surely lasts for so long from now."""
     invocation = invocation_of(url)
-    invocation.lease_until_s = time.monotonic() + lease_s
+    invocation.lease_until_s = elapsed_s() + lease_s
     return invocation
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from scheduler.elapsed import elapsed_s
 from scheduler.models import Invocation
 from scheduler.settings import Settings
 from scheduler.store import Store
@@ -193,7 +194,7 @@ async def test_after_the_store_was_away_it_prolongs_and_records_before_it_claims
         await scene.start()
         await until(lambda: len(target.requests) == 2)
         for each in held:  # old enough to be prolonged
-            each.lease_until_s = asyncio.get_running_loop().time() + 5
+            each.lease_until_s = elapsed_s() + 5
         scene.claims.away.add(0)
         await until(lambda: 0 in scene.worker._touch.lost)
         answered.set()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -13,6 +12,7 @@ import msgspec
 import structlog
 
 from scheduler import ids
+from scheduler.elapsed import elapsed_s
 from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable, Unreadable
 from scheduler.models import Delivery, Invocation, Request
 from scheduler.store import keys
@@ -143,7 +143,7 @@ class Claims:
         Where replicas must have what callers rely on, at-most-once schedules are handed out only
         once they have the claim: a primary that fails over must not forget it.
         """
-        asked_s = time.monotonic()
+        asked_s = elapsed_s()
         by_ms = 2**53 if take_over_by_ms is None else take_over_by_ms
         arguments: list[Argument] = [lease_ms, most, most_bytes, most_accounts, ahead_ms, by_ms]
         arguments.append("")
@@ -160,7 +160,7 @@ class Claims:
     async def claim_of(self, account_id: str, *, by_ms: int, lease_ms: int, most: int) -> Batch:
         """For an operator: claims up to `most` of one account that were due by a moment (ms, the
         server's clock), though the account be suspended or its shard on hold."""
-        asked_s = time.monotonic()
+        asked_s = elapsed_s()
         shard, account = keys.parts(account_id)
         arguments = (lease_ms, most, _MOST_BYTES, 1, by_ms, 2**53, account)
         reply = await self._server.run(_CLAIM, keys.shard(shard), arguments)
@@ -173,7 +173,7 @@ class Claims:
         worker. Safe to repeat."""
         if not invocations:
             return []
-        asked_s = time.monotonic()
+        asked_s = elapsed_s()
         codes: list[int] = []
         for _ in range(2):  # the second time by the clock that the first one brought
             ends_us = self._clock.now_us() + lease_ms * 1000

@@ -2,7 +2,10 @@
 
 A key may be forgotten once nothing is left that it sealed, and nobody can seal anything more with
 it unnoticed. A process says twice a minute what it has. One that could not say so for two minutes
-(it was frozen, or the store away) seals nothing until it has: that notes its key again.
+(it was frozen, or the store away) seals nothing until it has: that notes its key again. What it
+had sealed before, and sends only now, meets a fence in each shard: scripts that write do nothing
+for who seals with a key that is being forgotten, or was. It says what it has, which notes the key,
+takes the fence away, and sends it again.
 """
 
 from __future__ import annotations
@@ -12,12 +15,12 @@ import contextlib
 import os
 import secrets
 import socket
-import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
 import structlog
 
+from scheduler.elapsed import elapsed_s
 from scheduler.errors import StoreError, StoreMisconfigured
 from scheduler.store import keys
 from scheduler.store.secrecy import Secrecy
@@ -32,6 +35,7 @@ _GOODBYE_S = 1.0
 
 _KEYRING = Script("operators/keyring")
 _FORGET = Script("operators/forget_key")
+_FENCE = Script("operators/fence", fenced=False)
 _log = structlog.get_logger(__name__)
 
 
@@ -70,6 +74,7 @@ class Keyrings:
         self._saying: asyncio.Task[None] | None = None
         # Whether a key is missing here, as far as the store has told.
         self.lacks_one = False
+        server.readmit = self._readmit
 
     async def begin(self) -> None:
         """Says it now, and from now on. Raises StoreMisconfigured if a key is missing."""
@@ -79,7 +84,7 @@ class Keyrings:
     async def read(self) -> Noted:
         """Says what this process has; returns what is noted. Raises StoreMisconfigured if a key is
         missing here. Safe to repeat."""
-        began_s = time.monotonic()
+        began_s = elapsed_s()
         now_us, fields = await self._server.repeated(lambda: self._say(leaving=False))
         # Whatever it lacks: the store knows what this process seals with.
         self._secrecy.may_seal_until_s = began_s + _GOOD_FOR_S
@@ -97,6 +102,23 @@ class Keyrings:
                 lambda: self._server.write(_FORGET, keys.META, (key_id, heard))
             )
         )
+
+    async def fence(self, key_id: str, shards: int) -> None:
+        """From now on whoever seals with this key writes to none of these shards unless it has said
+        again that it does. Safe to repeat."""
+        for shard in range(shards):
+            prefix = keys.shard(shard)
+            await self._server.repeated(
+                lambda prefix=prefix: self._server.write(_FENCE, prefix, (key_id, 1))  # type: ignore[misc]
+            )
+
+    async def _readmit(self, key: str) -> None:
+        """This process was taken for gone. First it says what it seals with."""
+        with contextlib.suppress(StoreMisconfigured):  # a key that it lacks is told elsewhere
+            await self.read()
+        first = self._secrecy.key_ids[0]
+        _log.warning("was taken for gone while keys were forgotten; said again what it seals with")
+        await self._server.run(_FENCE, key[: key.index("}:") + 2], (first, 0))
 
     async def end(self) -> None:
         """Says good-bye, if the store can hear it; otherwise it is forgotten after a while."""

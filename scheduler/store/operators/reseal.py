@@ -79,6 +79,7 @@ class Resealer:
         for _ in range(_MOST_WALKS):
             noted = await self._keyrings.read()
             self._refuse(noted)
+            await self._fence(noted)
             walked = await self._walk()
             requests, answers = requests + walked.requests, answers + walked.answers
             secrets += walked.secrets
@@ -101,6 +102,14 @@ class Resealer:
                 " it to them first; one that was killed counts for another"
                 f" {GONE_AFTER_MS // 60_000} minutes."
             )
+
+    async def _fence(self, noted: Noted) -> None:
+        """What somebody sealed with a key that nobody has any more may still be on its way: from
+        here on it does not arrive, and what has arrived the walk meets."""
+        shards = await self._shards.newest()
+        for key_id in noted.keys:
+            if key_id != self._secrecy.key_ids[0] and not noted.sealing(key_id):
+                await self._keyrings.fence(key_id, shards)
 
     async def _forget(self, noted: Noted, walked: Walked) -> dict[str, str]:
         """Why each key is kept that is; the others are forgotten. `noted` is from before the walk:

@@ -73,7 +73,7 @@ class _StoredOutcome(msgspec.Struct, array_like=True):
     error_message: str = ""
     lateness_ms: int | None = None
     attempts: int = 1
-    unused: bytes | None = None
+    answer: bytes | None = None  # what was said, from before it had a field of its own
     phases: Phases | None = None
 
 
@@ -88,6 +88,7 @@ class _StoredAttempt(msgspec.Struct, array_like=True):
 
 
 _decode_outcome = msgspec.msgpack.Decoder(_StoredOutcome).decode
+_decode_answer = msgspec.msgpack.Decoder(tuple[str, bytes]).decode
 _decode_said = msgspec.msgpack.Decoder(tuple[int, str, bytes]).decode
 _decode_attempt = msgspec.msgpack.Decoder(_StoredAttempt).decode
 _DEFAULTS = Request.__struct_defaults__
@@ -203,7 +204,7 @@ def schedule(
     `s`. Raises Unreadable."""
     created_at_ms = ids.created_at_ms(schedule_id)
     if outcome is not None:
-        ended = _ended(schedule_id, created_at_ms, request, outcome, replay)
+        ended = _ended(schedule_id, created_at_ms, request, outcome, replay, secrecy)
         return _with_said(ended, said, secrecy)
     retry = unpack_attempt(attempt) if attempt else None
     waiting = Schedule(
@@ -237,6 +238,7 @@ def _ended(
     request: Request,
     outcome: bytes,
     replay: bytes | None,
+    secrecy: Secrecy,
 ) -> Schedule:
     end = _decode_outcome(outcome[_MOMENT_BYTES:])
     status = Status(STATUSES[end.status])
@@ -246,7 +248,7 @@ def _ended(
         created_at_ms=created_at_ms,
         request=request,
         status=status,
-        outcome=None if cancelled else _outcome(status, end),
+        outcome=None if cancelled else _outcome(status, end, secrecy),
         ended_at_ms=_moment(outcome),
         lateness_ms=end.lateness_ms,
         attempts=0 if cancelled else end.attempts,
@@ -255,9 +257,10 @@ def _ended(
     )
 
 
-def _outcome(status: Status, end: _StoredOutcome) -> Outcome:
+def _outcome(status: Status, end: _StoredOutcome, secrecy: Secrecy) -> Outcome:
+    answer = Answer(*_decode_answer(secrecy.open(end.answer))) if end.answer else None
     told = (status, end.status_code, end.response_time_ms, end.error_message)
-    return Outcome(*told, phases=end.phases)
+    return Outcome(*told, answer=answer, phases=end.phases)
 
 
 def _moment(packed: bytes) -> int:
