@@ -413,6 +413,14 @@ async def test_credits_tell_what_moved(
     assert re.search(r"\+100\s+−2\s+\+1\s+\+99", text)  # noqa: RUF001
 
 
+async def test_every_page_has_a_title_of_its_own(dashboard: Dashboard) -> None:
+    boss = await dashboard.signed_in(await dashboard.account("boss", operator=True))
+    pages = ("", "/requests", "/requests/new", "/keys", "/credits", "/account", "/system", "/none")
+    texts = [(await boss.get(path)).text for path in pages]
+    titles = {title for text in texts for title in re.findall(r"<title>([^<]+)<", text)}
+    assert len(titles) == len(pages), titles
+
+
 async def test_a_quota_that_is_almost_used_up_is_told_in_red(
     dashboard: Dashboard, ada: Account, browser: Browser
 ) -> None:
