@@ -401,6 +401,10 @@ async def test_a_worker_that_is_gone_stays_listed_as_lost(
     text = (await boss.get("/system")).text
     assert "No worker is alive" in text
     assert re.search(r"quiet.*?lost.*?20 s ago", text, re.DOTALL)
+    assert '<div class="alarm"><dt>Workers alive' in text
+    await dashboard.store.workers.beat("another", says)
+    text = (await boss.get("/system")).text
+    assert '<div class="warning"><dt>Workers alive' in text, "what is due is fired again"
 
 
 async def test_credits_tell_what_moved(
