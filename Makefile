@@ -43,8 +43,9 @@ chaos: $(VENV)/installed-dev ## Break a running Postdate for SECONDS=60 by SEED=
 attack: $(VENV)/installed-dev ## Floods of hostile targets: how late is a good neighbour? 4 minutes
 	@$(BIN)/python -m tests.attack $(ARGS)
 
-fuzz: $(VENV)/installed-dev ## Feed anything to all that takes bytes from outside for SECONDS=60
+fuzz: $(VENV)/installed-dev ## Feed anything to all that takes bytes for SECONDS=60, and then some
 	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(ARGS)
+	@$(if $(ARGS),true,$(BIN)/python -m pytest -q -n 2 -m hypothesis --hypothesis-profile long)
 
 mutants: $(VENV)/installed-dev ## Break the code in small ways, and show that a test notices each
 	@$(BIN)/python -m tests.mutants $(ARGS)

@@ -20,6 +20,7 @@ import tomllib
 import venv
 import zipfile
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
@@ -32,7 +33,7 @@ def run(*command: str | Path, cwd: Path = ROOT) -> str:
     return done.stdout
 
 
-def project(of: Path) -> dict[str, object]:
+def project(of: Path) -> dict[str, Any]:
     return tomllib.loads((of / "pyproject.toml").read_text())
 
 

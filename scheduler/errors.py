@@ -104,6 +104,10 @@ class StoreUnavailable(StoreError):
     """The store is full or cannot be reached, and it is certain that nothing was changed."""
 
 
+class StoreFull(StoreUnavailable):
+    """There is no room for more; what is there can be read, fired and cancelled."""
+
+
 class Fenced(StoreUnavailable):
     """Nobody is to seal with this process's key unless it says so first; nothing was done."""
 

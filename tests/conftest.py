@@ -6,9 +6,16 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from scheduler.collector import spare_the_collector
 from tests.servers import DroppingProxy, PostdateProcess, Receiver, ValkeyProcess
+
+# What random inputs find, more of them find; `make fuzz` has the time. How long one takes says
+# nothing on a busy machine.
+settings.register_profile("short", max_examples=30, deadline=None)
+settings.register_profile("long", max_examples=1000, deadline=None)
+settings.load_profile("short")
 
 
 def pytest_collection_finish() -> None:

@@ -185,6 +185,7 @@ class Claimer:
     async def _claim(self, shard: int, part: Part) -> None:
         own = shard in self._presence.shards or shard in self._backlogged
         self._due_ms[shard] = self._now_ms() + _AFTER_AN_ERROR_MS  # unless the claim knows better
+        asked_ms, batch = self._now_ms(), None
         try:
             batch = await self._store.claims.claim(
                 shard,
@@ -204,7 +205,18 @@ class Claimer:
         finally:
             self._room.give_back(part)
             del self._claims[shard]
+            if batch is not None:
+                self._go_on(batch, self._now_ms() - asked_ms)
             self.wake()
+
+    def _go_on(self, batch: Batch, took_ms: float) -> None:
+        """The next claim goes out before what came is fired: that keeps the loop for milliseconds,
+        in which the store has something to do. Where this process may have stood still meanwhile,
+        or the clock was set back, `step` is to see to that first."""
+        smooth = took_ms <= self._lease_ms / _SLOW_PART_OF_A_LEASE
+        if smooth and not self._stopping and self._clock_steps == self._store.clock.steps_back:
+            self._start_claims()
+        asyncio.get_running_loop().call_soon(self._claimed, batch)
 
     def _note(self, shard: int, batch: Batch) -> None:
         self._tell_hold(on_hold=batch.on_hold)
@@ -217,7 +229,6 @@ class Claimer:
         self.claims += 1
         self.claimed += len(batch.invocations)
         self.taken_over += sum(each.taken_over for each in batch.invocations)
-        self._claimed(batch)
 
     def _tell_hold(self, *, on_hold: bool) -> None:
         if on_hold != self._on_hold:

@@ -11,9 +11,11 @@ import selectors
 import socket
 import ssl
 import sys
+from collections import deque
 from typing import cast
 
 from worker.ration import bound_reading
+from worker.shares import Shares
 from worker.turnstile import Turnstile
 
 _STEPS_IN_A_ROUND = 4
@@ -21,6 +23,10 @@ _STEPS_IN_A_ROUND = 4
 MAX_HANDSHAKE_BYTES = 32 * 1024
 # struct tcp_info: tcpi_bytes_received, since Linux 4.1.
 _TCP_INFO_BYTES, _RECEIVED = 136, slice(128, 136)
+# What is beyond this of a handshake is kept eightfold for as long as there is the connection: to
+# OpenSSL each name of a certificate is a structure of its own. So all of it together is bounded.
+_USUAL_BYTES = 4 * 1024
+_MOST_UNUSUAL_BYTES = 8 * 1024 * 1024
 _NO_LIMIT_S = 86_400.0  # the fire has one
 
 
@@ -61,6 +67,8 @@ class Handshakes:
         # Says which of the connections that are not read have something to read: the loop watches
         # this one selector for all of them.
         self._unread: selectors.DefaultSelector | None = None
+        self._unusual = Shares(_MOST_UNUSUAL_BYTES)
+        self._crowded_out: dict[str, deque[asyncio.Future[None]]] = {}
 
     async def secure(
         self,
@@ -69,14 +77,16 @@ class Handshakes:
         context: ssl.SSLContext,
         host: str,
         account_id: str,
-    ) -> None:
-        """TLS over a connection that was made with `Unread`; `protocol` has it then.
+    ) -> int:
+        """TLS over a connection that was made with `Unread`; `protocol` has it then. Returns what
+        it weighs: once it has ended, `give_back` is to follow.
 
         Raises what a handshake raises; then, and when it is cancelled, the connection is closed,
         and `protocol` never heard of it.
         """
         early = _Early()
         steps: asyncio.Task[asyncio.BaseTransport] | None = None
+        weight = 0
         try:
             await self._turnstile.turn(account_id)
             began = self._loop.start_tls(
@@ -95,9 +105,11 @@ class Handshakes:
             while not steps.done():
                 await self._something_to_read(transport, steps)
                 if not steps.done():
+                    more = _unusual_bytes(transport) - weight
+                    if more > 0:
+                        await self._weigh(account_id, more)
+                        weight += more
                     await self._turnstile.turn(account_id)
-                    if _received_bytes(transport) > MAX_HANDSHAKE_BYTES:
-                        raise ssl.SSLError("The handshake is too large")
                     await self._read(transport)
             secured = cast("asyncio.Transport", await steps)
             if early.was_called or secured.is_closing():
@@ -105,11 +117,39 @@ class Handshakes:
             secured.set_protocol(protocol)
             protocol.connection_made(secured)
             transport.resume_reading()
+            return weight
         except BaseException:
+            self.give_back(account_id, weight)
             if steps is not None:
                 steps.cancel()
             transport.abort()
             raise
+
+    def give_back(self, account_id: str, weight: int) -> None:
+        """A connection has ended that weighed so much."""
+        if weight:
+            self._unusual.give_back(account_id, weight)
+            self._let_in()
+
+    async def _weigh(self, account_id: str, weight: int) -> None:
+        """Returns once there is room for it; what has been sent waits in the kernel."""
+        while not self._unusual.take(account_id, weight):
+            room = self._loop.create_future()
+            self._crowded_out.setdefault(account_id, deque()).append(room)
+            await room
+        if self._crowded_out:
+            self._let_in()
+
+    def _let_in(self) -> None:
+        """Of each account that has room the next one; that one lets in the one after it."""
+        for account_id, waiting in list(self._crowded_out.items()):
+            while waiting and self._unusual.may_take(account_id):
+                room = waiting.popleft()
+                if not room.done():  # else it was given up
+                    room.set_result(None)
+                    break
+            if not waiting:
+                del self._crowded_out[account_id]
 
     def close(self) -> None:
         if self._unread is not None:
@@ -160,6 +200,14 @@ class Handshakes:
 def _pause(transport: asyncio.Transport) -> None:
     if not transport.is_closing():
         transport.pause_reading()
+
+
+def _unusual_bytes(transport: asyncio.Transport) -> int:
+    """How much of a handshake is beyond what honest ones are. Raises SSLError if it is refused."""
+    received = _received_bytes(transport)
+    if received > MAX_HANDSHAKE_BYTES:
+        raise ssl.SSLError("The handshake is too large")
+    return max(0, received - _USUAL_BYTES)
 
 
 def _received_bytes(transport: asyncio.Transport) -> int:

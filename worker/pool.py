@@ -50,11 +50,16 @@ def system_ssl_context() -> ssl.SSLContext:
 class _CountedWire(Wire):
     """A wire whose pool hears of its beginning and of its end, whoever ends it."""
 
-    __slots__ = ("_pool",)
+    __slots__ = ("_pool", "_weight")
 
     def __init__(self, pool: Pool, route: Route, max_body_bytes: int, keep_bytes: int) -> None:
         super().__init__(route, max_body_bytes, pool.ration, pool.forget, keep_bytes)
         self._pool = pool
+        self._weight = ("", 0)
+
+    def weigh(self, account_id: str, weight: int) -> None:
+        """What its handshake takes up of the account's share, until it ends."""
+        self._weight = (account_id, weight)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -64,6 +69,7 @@ class _CountedWire(Wire):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._pool.note_closed(self.route.origin)
+        self._pool.give_back(*self._weight)
 
 
 class Pool:
@@ -182,6 +188,9 @@ class Pool:
         self._sockets -= 1
         self._closed_one(origin)
 
+    def give_back(self, account_id: str, weight: int) -> None:
+        self._handshakes.give_back(account_id, weight)
+
     def forget(self, wire: Wire) -> None:
         """A kept connection ended by itself."""
         wires = self._idle.get(wire.route.origin, {}).get(wire.route.address)
@@ -239,7 +248,8 @@ class Pool:
             if is_tls:
                 context, host = self._tls(), route.origin.host
                 marks.tls_s = connected_s = time.monotonic()
-                await self._handshakes.secure(transport, wire, context, host, account_id)
+                weight = await self._handshakes.secure(transport, wire, context, host, account_id)
+                wire.weigh(account_id, weight)
                 marks.tls_s = connected_s
         finally:
             self._sockets -= 1

@@ -9,7 +9,8 @@ _SHARE_OF_FREE = 4
 
 
 class Shares:
-    """So many pieces; one account can have four fifths of them, two four ninths each."""
+    """So many pieces; one account can have four fifths of them, two four ninths each. What takes
+    several at once may be over that by all but one of them."""
 
     def __init__(self, most: int) -> None:
         self._free = most
@@ -22,16 +23,16 @@ class Shares:
     def may_take(self, account_id: str) -> bool:
         return self._by_account[account_id] < self._free * _SHARE_OF_FREE
 
-    def take(self, account_id: str) -> bool:
-        """Whether there is one for the account; then `give_back` is to follow."""
+    def take(self, account_id: str, pieces: int = 1) -> bool:
+        """Whether there are any for the account; then `give_back` is to follow."""
         if not self.may_take(account_id):
             return False
-        self._free -= 1
-        self._by_account[account_id] += 1
+        self._free -= pieces
+        self._by_account[account_id] += pieces
         return True
 
-    def give_back(self, account_id: str) -> None:
-        self._free += 1
-        self._by_account[account_id] -= 1
+    def give_back(self, account_id: str, pieces: int = 1) -> None:
+        self._free += pieces
+        self._by_account[account_id] -= pieces
         if not self._by_account[account_id]:
             del self._by_account[account_id]

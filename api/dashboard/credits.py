@@ -1,7 +1,9 @@
-"""Credits: the balance, what was spent of late, and the ledger's movements by day."""
+"""Credits: the balance, what was spent of late, the ledger's movements by day; and how much of what
+may be stored is stored."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,6 +11,7 @@ from litestar import get
 
 from api.dashboard.answer import Raw
 from api.dashboard.charts import DAY_MS, Axis, Chart, Kind, stacked
+from api.dashboard.overview import level
 from api.dashboard.render import page
 from api.dashboard.session import signed_in
 from api.dashboard.zones import UTC
@@ -17,6 +20,8 @@ from scheduler.store.accounts.ledger import Movements
 
 _HEIGHT = 130
 _DAYS_DRAWN = 30
+# From which part of what may be stored on it is a warning, and an alarm.
+_STORED_SHARES = (0.8, 0.95)
 
 
 class Spending(NamedTuple):
@@ -27,11 +32,29 @@ class Spending(NamedTuple):
     month: int
 
 
+class Storage(NamedTuple):
+    """Bytes; an account without a quota has none."""
+
+    used: int
+    most: int | None
+
+    @property
+    def percent(self) -> float:
+        return round(min(100 * self.used / self.most, 100), 1) if self.most else 0.0
+
+    @property
+    def level(self) -> str:
+        return level(self.percent / 100, _STORED_SHARES)
+
+
 @get("/credits", include_in_schema=False)
 async def credits_page(request: HttpRequest) -> Raw:
     viewer = await signed_in(request)
     service = service_of(request)
-    days = await service.store.ledger.movements(viewer.account_id)
+    days, used = await asyncio.gather(
+        service.store.ledger.movements(viewer.account_id),
+        service.store.accounts.stored_bytes(viewer.account_id),
+    )
     now_ms = service.store.clock.now_ms()
     return page(
         request,
@@ -39,6 +62,7 @@ async def credits_page(request: HttpRequest) -> Raw:
         "credits.html",
         account=viewer.account,
         days=days,
+        storage=Storage(used, service.settings.stored_bytes.get(viewer.account.plan)),
         spending=spending(days, now_ms),
         drawn=drawn(days, now_ms),
         kept_days=service.settings.log_retention_days,

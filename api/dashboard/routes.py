@@ -43,6 +43,7 @@ from scheduler.errors import (
     PostdateError,
     QuotaExceeded,
     StoreError,
+    StoreFull,
     Suspended,
     TooManySecrets,
 )
@@ -115,6 +116,13 @@ def _answer(request: Request[Any, Any, Any], error: Exception) -> Raw:
     if isinstance(error, OutcomeUnknown) and request.method == "POST":
         text = "The store's answer was lost: it may or may not have been done. Look before you"
         return sentence(request, seen(request), 503, "Unknown", f"{text} try again.")
+    if isinstance(error, StoreFull):
+        text = (
+            "The store is full: nothing new can be stored until there is room. What was scheduled"
+        )
+        return sentence(
+            request, seen(request), 503, "No room left", f"{text} is kept and is fired."
+        )
     if isinstance(error, StoreError):
         text = "The store does not answer right now. What was scheduled is kept; try again soon."
         return sentence(request, seen(request), 503, "A moment, please", text)

@@ -5,8 +5,8 @@
 
 The same HTTP POST to the same receiver; for each measurement a fresh Valkey that has every write
 on disk before it answers; one worker process each, set as its documentation says. Three rounds,
-the systems in turn, medians. In the same run the receiver is loaded with the wire alone, to prove
-that it is not what is measured. Peers are installed, pinned, below `.peers`; the first run needs a
+the systems in turn, medians. What the receiver takes of a core in each burst proves that it is not
+what is measured. Peers are installed, pinned, below `.peers`; the first run needs a
 package index for that. Results go to benchmarks/results/peers.json, docs/benchmarks/peers.svg and
 the marked passages of README.md and benchmarks/README.md. See benchmarks/README.md for the method.
 """
@@ -19,8 +19,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks import wire
-from benchmarks.peers import environments, machine, measure, receiver, report
+from benchmarks.peers import environments, machine, measure, report
 from benchmarks.peers.systems import Postdate, System
 
 SYSTEMS = (
@@ -59,8 +58,6 @@ _QUESTIONS: tuple[Callable[[System, measure.Size], dict[str, Any]], ...] = (
     measure.burst,
     measure.lateness,
 )
-_WIRE_ROUNDS = 3
-_WIRE_COUNT = 60_000
 
 
 def main() -> None:
@@ -100,33 +97,22 @@ def prepared(only: list[str] | None) -> list[System]:
 
 
 def run(systems: list[System], size: measure.Size, rounds: int) -> dict[str, Any]:
-    """All rounds, interleaved; the proof comes first, in the middle and last."""
+    """All rounds, interleaved."""
     found: dict[str, list[dict[str, Any]]] = {system.name: [] for system in systems}
-    wires: list[float] = []
     described = machine.describe()  # before it is busy with ourselves
     for number in range(rounds):
-        wires.append(wire_per_second())
         for system in systems:
             measured: dict[str, Any] = {}
             for question in _QUESTIONS:
                 measured |= question(system, size)
             found[system.name].append(measured)
             print(f"round {number + 1}  {report.line(system.title, measured)}", flush=True)
-    wires += [wire_per_second() for _ in range(max(0, _WIRE_ROUNDS - rounds))]
     return {
         "machine": described,
         "rounds": rounds,
         "size": size._asdict(),
-        "receiver_per_second": statistics.median(wires),
         "systems": [_summary(system, found[system.name]) for system in systems],
     }
-
-
-def wire_per_second() -> float:
-    """What the receiver takes from the wire of Postdate's worker alone, without any store."""
-    with receiver.nginx() as received:
-        url = f"{received.url}{0:08}"
-        return wire.measure(wire.CLIENTS[0], url, _WIRE_COUNT).per_second
 
 
 def _summary(system: System, rounds: list[dict[str, Any]]) -> dict[str, Any]:

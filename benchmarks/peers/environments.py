@@ -1,6 +1,6 @@
 """Makes each peer an environment of its own, with pinned versions, below a cache folder.
 
-The folder is `.peers` in the checkout (git ignores it), or POSTDATE_PEERS_CACHE. An environment
+The folder is `.peers` in the checkout (git ignores it), or PEERS_CACHE. An environment
 is made once for each content of its pins; nothing of it becomes a dependency of Postdate.
 """
 
@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 PINS = Path(__file__).parent / "pins"
-CACHE = Path(os.environ.get("POSTDATE_PEERS_CACHE") or Path(__file__).parents[2] / ".peers")
+CACHE = Path(os.environ.get("PEERS_CACHE") or Path(__file__).parents[2] / ".peers")
 
 
 class Unavailable(Exception):

@@ -65,9 +65,12 @@ def burst(system: System, size: Size) -> dict[str, Any]:
     ):
         due_ms, before = _fill(system, place, received, count, every_us=0)
         time.sleep(max(0.0, (due_ms - _now_ms()) / 1000 - 0.2))
-        cpu_s = worker.cpu_s(), store.cpu_s()
+        busy = (worker, store, received.running)
+        before_s = [each.cpu_s() for each in busy]
         _wait(received, before + count)
-        worker_s, store_s = worker.cpu_s() - cpu_s[0], store.cpu_s() - cpu_s[1]
+        worker_s, store_s, receiver_s = (
+            each.cpu_s() - then_s for each, then_s in zip(busy, before_s, strict=True)
+        )
         arrivals = received.arrivals(before)
     took_s = (arrivals[-1].at_ms - arrivals[0].at_ms) / 1000
     return {
@@ -78,6 +81,7 @@ def burst(system: System, size: Size) -> dict[str, Any]:
         "burst_worker_cores": worker_s / took_s,
         "burst_worker_us": worker_s * 1e6 / count,
         "burst_store_us": store_s * 1e6 / count,
+        "burst_receiver_cores": receiver_s / took_s,
         **_account(arrivals, count),
     }
 

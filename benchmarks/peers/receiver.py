@@ -31,7 +31,7 @@ from benchmarks.stage import Running, free_port, until
 _ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 _FLUSH_S = 0.25
 _NGINX = """
-worker_processes 1; daemon off; pid {home}/nginx.pid; error_log {home}/error.log;
+master_process off; daemon off; pid {home}/nginx.pid; error_log {home}/error.log;
 events {{ worker_connections 16384; multi_accept on; }}
 http {{
   log_format received '$msec $uri'; access_log {home}/received received buffer=256k flush=250ms;

@@ -11,6 +11,7 @@ from scheduler.errors import (
     Fenced,
     OutcomeUnknown,
     StoreError,
+    StoreFull,
     StoreMisconfigured,
     StoreRefused,
     StoreUnavailable,
@@ -18,14 +19,15 @@ from scheduler.errors import (
 
 # What a server says of its own state and not of the command: it may do it yet. The client makes
 # types of some of these, and drops the word then.
-_NOT_NOW = ("OOM ", "MISCONF ", "NOREPLICAS ", "BUSY ", "UNBLOCKED ")
+_NOT_NOW = ("MISCONF ", "NOREPLICAS ", "BUSY ", "UNBLOCKED ")
 _NOT_NOW_TYPES = (
-    exceptions.OutOfMemoryError,
     exceptions.ReadOnlyError,
     exceptions.MasterDownError,
     exceptions.ClusterDownError,
     exceptions.TryAgainError,
 )
+# As a script says it that ran into the limit, and as one that was to begin beyond it.
+_FULL = ("OOM command not allowed", "used memory > 'maxmemory'")
 
 
 @contextmanager
@@ -86,10 +88,10 @@ def _refusal(error: exceptions.ResponseError) -> StoreError:
         return Fenced("The store does not know which key is sealed with; try again")
     if isinstance(error, exceptions.AskError):
         return StoreUnavailable("The shard is on its way to another node")
+    if isinstance(error, exceptions.OutOfMemoryError) or any(sign in text for sign in _FULL):
+        return StoreFull("The store is full")
     if isinstance(error, _NOT_NOW_TYPES) or text.startswith(_NOT_NOW):
-        return StoreUnavailable("The store is full or not writable")
-    if "OOM command not allowed" in text or "used memory > 'maxmemory'" in text:
-        return StoreUnavailable("The store is full or not writable")
+        return StoreUnavailable("The store is not writable")
     return StoreRefused(f"The store refused a command: {error}")
 
 

@@ -51,6 +51,8 @@ class Line(asyncio.Protocol):
         self._waiting: deque[_Call] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._transport.set_protocol(self)
+        # At once, not when the loop has run whatever else is ready: the server begins meanwhile.
+        self._transport.set_write_buffer_limits(0)
 
     @property
     def is_open(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from api.fields import FIELDS
@@ -569,7 +569,6 @@ _MOSTLY_REQUIRED = {"targetUrl": st.sampled_from([URL] * 5 + _SOME_VALUES.pop("t
 _OPTIONAL = {name: st.sampled_from(values) for name, values in _SOME_VALUES.items()}
 
 
-@settings(max_examples=400)
 @given(st.fixed_dictionaries(_MOSTLY_REQUIRED, optional=_OPTIONAL))
 @example(payload(delay=None, targetBodyText=None, targetBody={"a": 1}))
 @example(payload(retries=3, retryDelays=["1s"], expiresAt="2026-11-20T10:00:00Z"))

@@ -238,7 +238,7 @@ bodies = st.dictionaries(field_names | st.text(), json_values, max_size=3).map(
 ) | st.binary(max_size=100)
 
 
-@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=bodies)
 async def test_no_body_is_a_5xx_or_costs_a_credit_without_a_201(api: Api, body: bytes) -> None:
     before = await api.credits()

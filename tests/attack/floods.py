@@ -55,4 +55,5 @@ FLOODS = (
     Flood(
         "TLS, certificates of 30 KB", 1000, _named("certificates", "host-{n}.cert.test", "https")
     ),
+    Flood("TLS, the same and kept", 3000, _named("mute", "host-{n}.cert.test", "https")),
 )

@@ -136,6 +136,16 @@ class Heavy(Served):
     name = "certificates"
 
 
+class Mute(Hostile):
+    """The same certificate, and then not a word: the connection is kept for a whole time limit."""
+
+    name = "mute"
+
+
+# With whose certificate each of these speaks TLS.
+SECRETS: dict[type[Hostile], str] = {Served: "tls", Heavy: "certificates", Mute: "certificates"}
+
+
 def _listener(**options: int) -> socket.socket:
     made = socket.socket()
     for name, value in options.items():
@@ -154,9 +164,9 @@ async def _serve(directory: Path) -> None:
     loop = asyncio.get_running_loop()
     ports = {}
     held: list[socket.socket] = []  # accepted, and nothing read of what they bring
-    for kind in (Silent, Drip, Endless, Chunks, Interims, Served, Heavy):
+    for kind in (Silent, Drip, Endless, Chunks, Interims, Served, Heavy, Mute):
         made = _listener()
-        secret = _context(directory, kind.name) if issubclass(kind, Served) else None
+        secret = _context(directory, SECRETS[kind]) if kind in SECRETS else None
         await loop.create_server(cast("Any", kind), sock=made, backlog=20_000, ssl=secret)
         ports[kind.name] = made.getsockname()[1]
     unread = _listener(SO_RCVBUF=4096)

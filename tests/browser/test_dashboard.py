@@ -258,6 +258,31 @@ def test_a_page_without_contact_says_so_and_loses_nothing(
     context.close()
 
 
+def test_a_page_that_gets_no_answer_at_all_does_not_call_itself_live(
+    context: BrowserContext, postdate_up: PostdateProcess
+) -> None:
+    """An API that hangs refuses nothing, and time limits are long."""
+    page = context.new_page()
+    page.clock.install()
+    follow(page, fresh_link(postdate_up))
+    expect(page.locator("#contact")).to_contain_text("Live · ")
+    page.route("**/dashboard**", lambda route: None)
+    page.clock.run_for(9000)
+    expect(page.locator("#contact")).to_have_text(re.compile(r"No answer for \d+ s, trying on"))
+    expect(page.locator("#contact")).to_have_class(re.compile("lost"))
+
+
+def test_a_list_that_does_not_follow_says_of_when_it_is(
+    context: BrowserContext, postdate_up: PostdateProcess
+) -> None:
+    page = context.new_page()
+    follow(page, fresh_link(postdate_up))
+    page.goto(f"{postdate_up.base_url}/dashboard/requests?q=kept")
+    expect(page.locator(".as-of")).to_contain_text("List as of 20")
+    page.goto(f"{postdate_up.base_url}/dashboard/requests")
+    expect(page.locator(".as-of")).to_have_count(0)
+
+
 def test_it_is_usable_by_keyboard(watched: Watched, postdate_up: PostdateProcess) -> None:
     """The first Tab offers to skip the menu; what has the focus is seen to have it."""
     page = watched.page

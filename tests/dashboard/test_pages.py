@@ -9,7 +9,7 @@ import re
 import msgspec
 import pytest
 
-from scheduler.models import Account, Answer, Outcome, Phases, Request, Status
+from scheduler.models import Account, Answer, Outcome, Phases, Plan, Request, Status
 from scheduler.store import keys
 from scheduler.store.claims.claims import Ack
 from scheduler.store.schedules.schedules import Schedules
@@ -411,6 +411,35 @@ async def test_credits_tell_what_moved(
     await dashboard.store.schedules.cancel(ada.account_id, waiting)
     text = re.sub(r"<[^>]+>", " ", (await browser.get("/credits")).text)
     assert re.search(r"\+100\s+−2\s+\+1\s+\+99", text)  # noqa: RUF001
+
+
+async def test_a_quota_that_is_almost_used_up_is_told_in_red(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    await schedule(dashboard, ada)
+    text = (await browser.get("/credits")).text
+    assert 'class="meter "' in text
+    assert "of 64.0 MiB, 0.0 %" in text
+    stored = keys.account(ada.account_id) + keys.ACCOUNT
+    await dashboard.store.client.hincrby(stored, "bytes", 63 * 2**20)
+    text = (await browser.get("/credits")).text
+    assert 'class="meter alarm"' in text
+    assert "refused with 413" in text
+    await dashboard.store.changes.plan(ada.account_id, Plan.UNLIMITED)
+    assert "has no limit" in (await browser.get("/credits")).text
+
+
+async def test_a_full_store_says_that_it_is_full(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    """Nothing answers late and nothing is lost, so that "try again soon" would lead nowhere."""
+    await dashboard.store.client.config_set("maxmemory", "1")
+    try:
+        answer = await browser.write("/keys", name="one more")
+    finally:
+        await dashboard.store.client.config_set("maxmemory", "0")
+    assert (answer.status_code, "No room left" in answer.text) == (503, True)
+    assert "The store is full" in answer.text
 
 
 async def test_what_was_spent_is_told_by_day_week_and_month(

@@ -298,8 +298,15 @@ MUTANTS = (
     Mutant(
         "a large certificate is read",
         "worker/handshakes.py",
-        "                    if _received_bytes(transport) > MAX_HANDSHAKE_BYTES:\n",
-        "                    if False:\n",
+        "    if received > MAX_HANDSHAKE_BYTES:\n",
+        "    if False:\n",
+        ("tests/worker/test_handshakes.py",),
+    ),
+    Mutant(
+        "large certificates are kept without bound",
+        "worker/handshakes.py",
+        "        while not self._unusual.take(account_id, weight):\n",
+        "        while False:\n",
         ("tests/worker/test_handshakes.py",),
     ),
     Mutant(

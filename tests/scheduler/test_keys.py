@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler import ids
@@ -36,7 +36,6 @@ def test_shards_are_even_over_the_nodes(shards: int, nodes: int) -> None:
     assert max(counts) - min(counts) <= (1 if shards in (16, 64, 256) and nodes != 6 else 3)
 
 
-@settings(deadline=None)  # finding a tag is slow the first time
 @given(st.integers(0, SLOTS - 1))
 def test_a_shards_slot_is_its_bit_reversed_number(shard: int) -> None:
     assert keys.slot(keys.tag(shard)) == int(f"{shard:014b}"[::-1], 2)

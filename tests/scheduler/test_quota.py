@@ -73,6 +73,22 @@ async def test_what_is_over_the_quota_is_refused_and_changes_nothing(bounded: Sc
     await bounded.assert_sound()
 
 
+async def test_what_is_stored_is_told_as_a_create_would_judge_it(
+    bounded: Scene, settings: Settings
+) -> None:
+    """An hour after what ended is forgotten nobody has settled it yet, and it is not counted."""
+    stored = bounded.store.accounts.stored_bytes
+    assert await stored(bounded.account_id) == 0
+    await create(bounded, 1000)
+    [ended] = await create(bounded, 4000)
+    assert await stored(bounded.account_id) == await counted(bounded)
+    await bounded.store.schedules.cancel(bounded.account_id, ended)
+    await bounded.clock.pass_ms(settings.schedule_retention_ms + 2 * HOUR_MS)
+    had = await counted(bounded)
+    assert 1000 < await stored(bounded.account_id) < had
+    assert await counted(bounded) == had, "it only reads"
+
+
 async def test_a_batch_is_within_the_quota_as_a_whole_or_not_stored(bounded: Scene) -> None:
     with pytest.raises(QuotaExceeded):
         await create(bounded, 3000, 3000, 3000, 3000)

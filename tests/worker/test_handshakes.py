@@ -17,6 +17,7 @@ from tests.worker.test_firer import always, server_context
 from worker.handshakes import Unexamined
 
 FIRES = 40
+ACCOUNT = invocation_of("http://example.com/").account_id
 
 
 @pytest.fixture(scope="module")
@@ -101,3 +102,46 @@ async def test_a_certificate_larger_than_any_honest_one_is_refused_unread(
 
 def test_what_a_certificate_says_is_not_kept_with_each_connection() -> None:
     assert Unexamined.getpeercert(cast("Any", None)) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not say what has arrived")
+async def test_large_certificates_are_kept_up_to_a_bound_and_the_others_wait_for_room(
+    authority: trustme.CA, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And those of other accounts, and usual ones, do not."""
+    large = authority.issue_cert("large.example", *(f"name-{n}.example" for n in range(600)))
+    unusual = 13 * 1024  # of each, beyond what is usual
+    monkeypatch.setattr("worker.handshakes._MOST_UNUSUAL_BYTES", 5 * unusual)
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    options: dict[str, Any] = {"resolve": always(["127.0.0.1"]), "ssl_context": context}
+    told = asyncio.Event()
+
+    async def slow(line: Line) -> None:
+        await line.request()
+        await told.wait()
+        await line.say(answer(b"ok", "200 OK", "Connection: close"))
+
+    usual = server_context(authority.issue_cert("usual.example"))
+    async with (
+        playing(*[slow] * (FIRES + 1), tls=server_context(large)) as heavy,
+        playing(answering(answer()), tls=usual) as light,
+        firer_for_tests(**options) as firer,
+    ):
+        url = heavy.url(host="large.example", scheme="https")
+        fires = [asyncio.create_task(fired(firer, invocation_of(url))) for _ in range(FIRES)]
+        crowded = firer.pool._handshakes._crowded_out
+        await until(lambda: crowded and len(heavy.requests) + len(crowded[ACCOUNT]) == FIRES)
+        kept = len(heavy.requests)
+        assert 3 <= kept <= 8
+        url = light.url(host="usual.example", scheme="https")
+        assert (await fired(firer, invocation_of(url))).brief == OK
+        other = invocation_of(heavy.url(host="large.example", scheme="https"))
+        other.account_id = "acc_00_neighbour"
+        fires.append(asyncio.create_task(fired(firer, other)))
+        await until(lambda: len(heavy.requests) > kept)
+        told.set()
+        assert {(await each).brief for each in fires} == {OK}
+        handshakes = firer.pool._handshakes
+        await until(lambda: handshakes._unusual.free == 5 * unusual)
+        assert handshakes._crowded_out == {}

@@ -18,7 +18,10 @@
 
   // --- Contact: how fresh what is shown is ------------------------------------------------------
 
+  // An answer that takes longer than this is news by itself: what asks may hang as well as fail.
+  const SILENT_MS = 8000;
   let heard = performance.now();
+  let looked = heard;
   let trouble = "";
 
   const span = (ms) => {
@@ -31,9 +34,12 @@
     if (!badge || !$("[data-live]")) {
       return;
     }
-    const age = span(performance.now() - heard);
-    badge.classList.toggle("lost", Boolean(trouble));
-    badge.textContent = trouble ? `${trouble} ${age} ago, trying on` : `Live · ${age} ago`;
+    const now = performance.now();
+    const age = span(now - heard);
+    // While nobody looked, nothing was asked.
+    const silent = now - Math.max(heard, looked) > SILENT_MS;
+    badge.classList.toggle("lost", Boolean(trouble) || silent);
+    badge.textContent = trouble ? `${trouble} ${age} ago, trying on` : silent ? `No answer for ${age}, trying on` : `Live · ${age} ago`;
   }
 
   function lose(words) {
@@ -67,7 +73,10 @@
 
   setInterval(tick, TICK_MS);
   setInterval(tell, 1000);
-  document.addEventListener("visibilitychange", tick);
+  document.addEventListener("visibilitychange", () => {
+    looked = performance.now();
+    tick();
+  });
 
   // --- What failed says so, keeps what was typed, and can be repeated ---------------------------
 

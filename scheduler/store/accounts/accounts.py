@@ -26,6 +26,7 @@ _MOST_KEYS_AT_ONCE = 512
 _CREATE = Script("accounts/create")
 _GRANT = Script("accounts/grant")
 _ADMIT = Script("accounts/admit")
+_STORED = Script("accounts/stored")
 _KEY_CREATE = Script("accounts/key_create")
 _KEY_DEACTIVATE = Script("accounts/key_deactivate")
 
@@ -130,6 +131,10 @@ class Accounts:
         if account is None:
             raise NotFound(f"There is no account {account_id}.")
         return account
+
+    async def stored_bytes(self, account_id: str) -> int:
+        """What its schedules weigh, as its plan's quota counts it. Read-only."""
+        return int(await self._server.run(_STORED, keys.account(account_id), ()))
 
     async def first(self) -> str | None:
         """The id of the account that `up` made at its first start, if it did; it may be gone."""

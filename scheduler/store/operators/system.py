@@ -158,7 +158,9 @@ def server_warnings(info: dict[str, Any]) -> list[str]:
     """What is wrong with a server, or soon will be. Pure."""
     found = []
     most, used = int(info.get("maxmemory", 0)), int(info.get("used_memory", 0))
-    if most and used > 0.9 * most:
+    if most and used >= most:
+        found.append("Memory is full: nothing can be scheduled until there is room.")
+    elif most and used > 0.9 * most:
         found.append(f"Memory is {100 * used // most} % full; at 100 % nothing can be scheduled.")
     if info.get("maxmemory_policy", "noeviction") != "noeviction":
         found.append(f"It evicts keys ({info['maxmemory_policy']}), so it may forget schedules.")

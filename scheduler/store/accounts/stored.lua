@@ -1,0 +1,8 @@
+#!lua flags=no-writes
+-- What an account's schedules weigh at this moment, as a create would judge it.
+-- KEYS[1]  the account's prefix
+-- Returns  bytes
+--@include now
+--@include schedules/weight
+local stored = redis.call('HMGET', KEYS[1] .. K.ACCOUNT, 'bytes', 'settled')
+return (stored_bytes(KEYS[1], stored[1], stored[2]))
