@@ -51,7 +51,8 @@ def contents(*servers: ValkeyProcess) -> dict[bytes, bytes]:
 
 
 def of_a_bench(valkey: ValkeyProcess) -> list[bytes]:
-    return [name for name in contents(valkey) if name.startswith(keys.BENCH.encode())]
+    with Redis.from_url(valkey.url) as redis:
+        return list(redis.scan_iter(keys.BENCH + "*", count=1000))
 
 
 def processes_with(valkey: ValkeyProcess, words: str) -> list[int]:
