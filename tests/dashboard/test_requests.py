@@ -409,7 +409,7 @@ async def test_what_a_target_said_is_shown_as_text(
     text = (await browser.get(f"/requests/{bad}")).text
     assert "&lt;script&gt;no&lt;/script&gt;" in text
     assert "<script>no" not in text
-    assert "text/&lt;i&gt;" in text
+    assert "19 B kept · <bdi>text/&lt;i&gt;" in text
 
 
 async def test_between_two_attempts_the_panel_tells_what_came_of_the_last_one(
@@ -437,6 +437,10 @@ async def test_the_panel_tells_what_an_exchange_was_made_of(
     assert rows_of == [("Connect", "3 ms"), ("First byte", "8 ms"), ("Last byte", "1 ms")]
     kept = await execute(dashboard, ada, 503, phases=Phases(first_byte_ms=12))
     assert "over a kept connection" in (await browser.get(f"/requests/{kept}")).text
+    refused = await execute(dashboard, ada, 503, phases=Phases(None, 12))
+    text = (await browser.get(f"/requests/{refused}")).text
+    assert "waterfall" in text
+    assert "connection</small>" not in text, "there was none"
     unknown = (await browser.get(f"/requests/{await execute(dashboard, ada)}")).text
     assert "waterfall" not in unknown
     assert "connection" not in unknown
