@@ -56,9 +56,9 @@ class Watched:
             self.complaints.append(message.text)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[playwright.Browser]:
-    """For one module only: while it runs, no other event loop can run in this thread."""
+    """For this room only: while it runs, no other event loop can run in this thread."""
     if chromium.executable() is None:
         assert not os.environ.get("CI"), "CI must have a Chromium: apt-get install chromium"
         pytest.skip("there is no Chromium on this machine: apt-get install chromium")

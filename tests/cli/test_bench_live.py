@@ -20,6 +20,7 @@ from scheduler.errors import PostdateError
 from scheduler.store import keys
 from scheduler.store.operators.system import Server
 from tests import children
+from tests.chaos.sentinels import SentinelStore
 from tests.cli.test_bench import found_of, measured
 from tests.servers import (
     Deployment,
@@ -50,7 +51,8 @@ def contents(*servers: ValkeyProcess) -> dict[bytes, bytes]:
 
 
 def of_a_bench(valkey: ValkeyProcess) -> list[bytes]:
-    return [name for name in contents(valkey) if name.startswith(keys.BENCH.encode())]
+    with Redis.from_url(valkey.url) as redis:
+        return list(redis.scan_iter(keys.BENCH + "*", count=1000))
 
 
 def processes_with(valkey: ValkeyProcess, words: str) -> list[int]:
@@ -150,6 +152,15 @@ def test_a_cluster_is_measured_on_all_of_its_nodes() -> None:
         assert (done.returncode, done.stderr) == (0, "")
         store = json.loads(done.stdout)["store"]
         assert (store["servers"], contents(*cluster.primaries)) == (3, {})
+
+
+def test_sentinels_lead_to_it_and_replicas_are_waited_for() -> None:
+    with SentinelStore() as sentinels:
+        settings = {"redis_url": sentinels.url, **sentinels.settings}
+        done = postdate_process(*SHORT, **settings)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert json.loads(done.stdout)["store"]["removed"] > 500
+        assert contents(sentinels.primary()) == {}
 
 
 def test_a_store_that_is_nearly_full_is_not_measured() -> None:

@@ -50,7 +50,7 @@ def test_all_of_a_shard_lies_in_one_slot_and_no_other_shards() -> None:
         keys.schedule(account_id, schedule_id),
     ]
     assert {name[name.index("{") + 1 : name.index("}")] for name in names} == {keys.tag(3)}
-    assert len({keys.tag(shard) for shard in range(1000)}) == 1000
+    assert len({keys.tag(shard) for shard in range(256)}) == 256
 
 
 @pytest.mark.parametrize("text", ["", "acc_", "acc_1_x", "key_00_00000000", "acc_00_00000000\n"])
