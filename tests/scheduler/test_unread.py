@@ -129,8 +129,10 @@ async def test_a_list_shows_the_others(scene: Scene, ended: bool, other_kind: bo
         await scene.store.client.set(key, "none of ours")
     else:
         await scene.store.client.hset(key, "r", b"\xc0")
-    kind = scene.store.failed if ended else scene.store.schedules
-    page = await kind.page(scene.account_id, Selection())
+    if ended:
+        page = await scene.store.failed.page(scene.account_id, Selection())
+    else:
+        page = await scene.store.schedules.page(scene.account_id)
     assert {each.schedule_id for each in page.schedules} == {made[0], made[2]}
 
 
