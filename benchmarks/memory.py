@@ -32,7 +32,9 @@ from scheduler.store.schedules.stored import pack_request
 
 URLS = [f"https://example.com/hooks/{n:04}" for n in range(100)]
 COMPLETED = Outcome(Status.COMPLETED, 200, 42, "")
-FAILED = Outcome(Status.FAILED, 503, 42, "Service Unavailable")
+FAILED = Outcome(
+    Status.FAILED, 503, 42, "Service Unavailable", phases=Phases(first_byte_ms=42, last_byte_ms=0)
+)
 _OVER_A_NEW_CONNECTION = Phases(None, 6, 14, 21, 1)
 _AT_ONCE = 128
 _SAMPLES = 1000

@@ -77,7 +77,6 @@ class Line(NamedTuple):
 class Tick(NamedTuple):
     x: float
     label: str
-    anchor: str
 
 
 class Chart(NamedTuple):
@@ -140,8 +139,7 @@ class Axis(NamedTuple):
         at, x = self.zone.local(ms), self.part(ms)
         midnight = at.hour == at.minute == 0
         label = f"{at:%b} {at.day}" if step_ms >= DAY_MS or midnight else f"{at:%H:%M}"
-        anchor = "end" if x > 96 else "middle"
-        return Tick(x, label, anchor)
+        return Tick(x, label)
 
 
 class Kind(NamedTuple):

@@ -6,11 +6,18 @@ from typing import Any
 
 import pytest
 
-from scheduler.models import Outcome, Status
+from scheduler.models import Answer, Outcome, Phases, Status
 from scheduler.store.claims.claims import Ack
 from tests.api.conftest import Api, past
 
-UNAVAILABLE = Outcome(Status.FAILED, 503, 12, "Service Unavailable")
+UNAVAILABLE = Outcome(
+    Status.FAILED,
+    503,
+    12,
+    "Service Unavailable",
+    answer=Answer("text/plain", b"busy"),
+    phases=Phases(first_byte_ms=11, last_byte_ms=1),
+)
 
 
 async def retried(api: Api, wait_ms: int = 60_000, **fields: Any) -> str:
@@ -113,6 +120,13 @@ async def test_between_attempts_the_last_one_is_told_and_when_the_next_is(api: A
     found = await shown(api, schedule_id)
     assert (found["status"], found["attempts"], found["statusCode"]) == ("scheduled", 1, 503)
     assert (found["responseTimeMs"], found["errorMessage"]) == (12, "Service Unavailable")
+    assert (found["responseBody"], found["responseContentType"]) == ("busy", "text/plain")
+    assert found["phases"] == {
+        "connectionReused": True,
+        **dict.fromkeys(("resolveMs", "connectMs", "tlsMs")),
+        "firstByteMs": 11,
+        "lastByteMs": 1,
+    }
     assert found["executedAt"] < found["nextAttemptAt"]
     assert (await api.client.get("/schedule")).json()["schedules"] == [found]
     waiting, attempt = (await api.client.get("/stats/logs")).json()["logs"]

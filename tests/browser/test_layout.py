@@ -28,6 +28,18 @@ _CUT = """
   })
   .map(each => each.textContent)
 """
+# What is wider scrolls by itself.
+_OUTSIDE_THE_PANEL = """
+() => {
+  const panel = document.querySelector('#panel article').getBoundingClientRect();
+  return [...document.querySelectorAll('#panel dd, #panel pre, #panel td, #panel rect')]
+    .filter(each => {
+      const box = each.getBoundingClientRect();
+      return box.left < panel.left - 1 || box.right > panel.right + 1;
+    })
+    .map(each => each.outerHTML.slice(0, 80));
+}
+"""
 _BEYOND = "() => document.documentElement.scrollWidth > window.innerWidth"
 # A right-to-left override in a path would turn round what stands behind it.
 _NASTY = "/" + "a" * 300 + "\u202ecod.exe"
@@ -44,12 +56,21 @@ def test_long_and_nasty_names_move_nothing_and_targets_are_large_enough(
     key = make_key(page, f"{width}".rjust(100, "x"))
     with Customer(postdate_up.base_url, key) as customer:
         customer.schedule(receiver.url + _NASTY, due_in_s=3600)
-        customer.outcome(customer.schedule(receiver.answer("/fails", status=500)))
-    for path in _PAGES:
+        body = b"<html>" + b"y" * 3000
+        failed = customer.schedule(receiver.answer("/fails", status=500, body=body))
+        customer.outcome(failed)
+    for path in (*_PAGES, f"/requests/{failed}"):
         watched.go(path)
         assert not page.evaluate(_BEYOND), path
         assert page.evaluate(_TOO_SMALL) == [], path
         assert page.evaluate(_CUT) == [], path
+    assert page.evaluate(_OUTSIDE_THE_PANEL) == []
+    bars = page.locator("#panel .waterfall tr")
+    assert [each.split("\t")[0] for each in bars.all_inner_texts()][-2:] == [
+        "First byte",
+        "Last byte",
+    ]
+    assert all((each.bounding_box() or {})["width"] > 0 for each in bars.locator("rect").all())
     watched.go("/requests")
     row = page.locator("tr[data-row] .url").first
     assert (

@@ -401,6 +401,10 @@ async def test_a_worker_that_is_gone_stays_listed_as_lost(
     text = (await boss.get("/system")).text
     assert "No worker is alive" in text
     assert re.search(r"quiet.*?lost.*?20 s ago", text, re.DOTALL)
+    assert '<div class="alarm"><dt>Workers alive' in text
+    await dashboard.store.workers.beat("another", says)
+    text = (await boss.get("/system")).text
+    assert '<div class="warning"><dt>Workers alive' in text, "what is due is fired again"
 
 
 async def test_credits_tell_what_moved(
@@ -411,6 +415,14 @@ async def test_credits_tell_what_moved(
     await dashboard.store.schedules.cancel(ada.account_id, waiting)
     text = re.sub(r"<[^>]+>", " ", (await browser.get("/credits")).text)
     assert re.search(r"\+100\s+−2\s+\+1\s+\+99", text)  # noqa: RUF001
+
+
+async def test_every_page_has_a_title_of_its_own(dashboard: Dashboard) -> None:
+    boss = await dashboard.signed_in(await dashboard.account("boss", operator=True))
+    pages = ("", "/requests", "/requests/new", "/keys", "/credits", "/account", "/system", "/none")
+    texts = [(await boss.get(path)).text for path in pages]
+    titles = {title for text in texts for title in re.findall(r"<title>([^<]+)<", text)}
+    assert len(titles) == len(pages), titles
 
 
 async def test_a_quota_that_is_almost_used_up_is_told_in_red(

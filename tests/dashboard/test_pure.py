@@ -167,6 +167,10 @@ def test_operators_are_warned_of_what_goes_wrong() -> None:
         "master_link_status": "down",
     }
     assert len(server_warnings(bad)) == 6
+    assert server_warnings({"maxmemory": 100, "used_memory": 95})[0].startswith(
+        "Memory is 95 % full"
+    )
+    assert server_warnings({"maxmemory": 100, "used_memory": 815})[0].startswith("Memory is full:")
 
 
 @pytest.mark.parametrize(

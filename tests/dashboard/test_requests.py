@@ -8,8 +8,10 @@ import re
 import httpx
 import pytest
 
+from api.dashboard.requests import bulk
 from scheduler.models import Account, Answer, Phases, Request, Status
 from scheduler.store import keys
+from scheduler.times import parse_iso8601
 from tests.dashboard.conftest import ORIGIN, Browser, Dashboard
 from tests.dashboard.test_pages import URL, execute, fail_an_attempt, schedule
 from tests.servers import in_days
@@ -247,6 +249,53 @@ async def test_many_are_moved_by_so_much_or_to_one_time(
     assert after == [each + 5_400_000 for each in before]
 
 
+@pytest.mark.parametrize("to", [{"shift": "1h"}, {"at": "2031-02-03T04:05"}])
+async def test_all_that_match_are_moved_once_however_many_there_are(
+    dashboard: Dashboard,
+    ada: Account,
+    browser: Browser,
+    monkeypatch: pytest.MonkeyPatch,
+    to: dict[str, str],
+) -> None:
+    """A portion at a time, and what was moved is not met again; a form that is sent twice moves
+    nothing by an hour twice."""
+    monkeypatch.setattr(bulk, "MOST", 3)
+    waiting = [await schedule(dashboard, ada, 600_000 * (n + 1)) for n in range(8)]
+    read = dashboard.store.schedules.get
+    before = [(await read(ada.account_id, each)).request.trigger_at_ms for each in waiting]
+    answer = await browser.write("/requests/bulk", action="move", scope="matching")
+    assert "Reschedule all that match?" in answer.text
+    for portion in range(3):
+        named = re.findall(r'name="id" value="([^"]*)"', answer.text)
+        fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', answer.text))
+        fields = {name: text for name, text in fields.items() if name not in ("id", "csrf")} | to
+        for _ in range(2):
+            answer = await post_many(browser, fields.pop("action", "move"), named, **fields)
+        assert (answer.status_code, f"So far {3 * portion + 3}" in answer.text) == (
+            (200, True) if portion < 2 else (303, False)
+        )
+    assert "8 rescheduled." in (await browser.client.get(answer.headers["location"])).text
+    after = [(await read(ada.account_id, each)).request.trigger_at_ms for each in waiting]
+    there_ms = parse_iso8601("2031-02-03T04:05:00Z")
+    assert after == [there_ms if "at" in to else each + 3_600_000 for each in before]
+
+
+async def test_all_that_failed_run_again_once_however_many_there_are(
+    dashboard: Dashboard, ada: Account, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "MOST", 2)
+    for _ in range(3):
+        await execute(dashboard, ada, 503)
+    asked = await browser.write("/requests/bulk", action="again", scope="matching", status="failed")
+    for _ in range(2):
+        named = re.findall(r'name="id" value="([^"]*)"', asked.text)
+        fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', asked.text))
+        kept = {name: text for name, text in fields.items() if name not in ("id", "csrf", "action")}
+        asked = await post_many(browser, "again", named, **kept)
+    assert "3 run again" in (await browser.client.get(asked.headers["location"])).text
+    assert await dashboard.store.accounts.credits(ada.account_id) == 100 - 3 - 3
+
+
 async def post_many(browser: Browser, action: str, ids: list[str], **fields: str) -> httpx.Response:
     data = {"csrf": await browser.csrf(), "action": action, "id": ids, **fields}
     return await browser.client.post(
@@ -360,7 +409,7 @@ async def test_what_a_target_said_is_shown_as_text(
     text = (await browser.get(f"/requests/{bad}")).text
     assert "&lt;script&gt;no&lt;/script&gt;" in text
     assert "<script>no" not in text
-    assert "text/&lt;i&gt;" in text
+    assert "19 B kept · <bdi>text/&lt;i&gt;" in text
 
 
 async def test_between_two_attempts_the_panel_tells_what_came_of_the_last_one(
@@ -388,6 +437,10 @@ async def test_the_panel_tells_what_an_exchange_was_made_of(
     assert rows_of == [("Connect", "3 ms"), ("First byte", "8 ms"), ("Last byte", "1 ms")]
     kept = await execute(dashboard, ada, 503, phases=Phases(first_byte_ms=12))
     assert "over a kept connection" in (await browser.get(f"/requests/{kept}")).text
+    refused = await execute(dashboard, ada, 503, phases=Phases(None, 12))
+    text = (await browser.get(f"/requests/{refused}")).text
+    assert "waterfall" in text
+    assert "connection</small>" not in text, "there was none"
     unknown = (await browser.get(f"/requests/{await execute(dashboard, ada)}")).text
     assert "waterfall" not in unknown
     assert "connection" not in unknown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import secrets
 from collections import Counter
 from collections.abc import Sequence
@@ -25,19 +26,33 @@ from api.service import HttpRequest, service_of
 from scheduler.durations import parse_duration
 from scheduler.errors import Conflict, FieldError, InvalidRequest, NotFound
 from scheduler.ids import is_schedule_id
-from scheduler.models import Idempotency, Request, Schedule, Status
+from scheduler.models import Idempotency, LogStatus, Request, Schedule, Status
 from scheduler.store import Store
+from scheduler.store.log.logs import LogQuery
 from scheduler.store.schedules.replays import SENTENCES, Verdict
 from scheduler.times import format_iso8601
 
 MOST = 1000
 _SHOWN = 8
+_ONCE = re.compile(r"[\w-]{16}")
 _AT_ONCE = 16
 # How long "all that match" is looked for, and how large what is replayed in one step may be.
 _PATIENCE_S = 5.0
 _MOST_REPLAYED_BYTES = 32 * 1024 * 1024
 
 WORDS = {"cancel": "Cancel", "again": "Run again", "move": "Reschedule"}
+DONE = {
+    "cancel": "cancelled, their credits came back",
+    "again": "run again, for a credit each",
+    "move": "rescheduled",
+}
+
+
+class Selection(NamedTuple):
+    """A portion of what is to be acted on, and the cursor of what is beyond it."""
+
+    ids: list[str]
+    rest: str | None = None
 
 
 class Done(NamedTuple):
@@ -45,6 +60,11 @@ class Done(NamedTuple):
 
     number: int
     refused: Counter[str]
+
+    def after(self, number: int, refused: int) -> Done:
+        """With those of the portions before this one."""
+        earlier = Counter({"it could not be done": refused}) if refused else Counter()
+        return Done(self.number + number, self.refused + earlier)
 
     def words(self, done: str) -> str:
         told = f"{self.number:,} {done}."
@@ -64,27 +84,48 @@ async def bulk(request: HttpRequest) -> Raw:
     if action not in WORDS:
         raise invalid([FieldError("action", "There is no such action.")])
     if not form.get("confirmed"):
-        ids, is_all = await _selected(store, viewer, form, wanted)
-        return await _ask(request, viewer, wanted, action, ids, is_all=is_all)
-    ids = _named(form)
+        selection = await _selected(store, viewer, form, wanted, action, form.get("rest"))
+        return await _ask(request, viewer, wanted, action, selection, form)
+    selection = Selection(_named(form), form.get("rest") or None)
     try:
-        done = await _act(request, viewer, form, action, ids)
+        done = await _act(request, viewer, form, action, selection.ids)
     except InvalidRequest as refusal:
         fault = " ".join(each.message for each in refusal.details)
-        return await _ask(request, viewer, wanted, action, ids, is_all=True, fault=fault)
-    await store.sessions.say(viewer.session, done)
+        return await _ask(request, viewer, wanted, action, selection, form, fault=fault)
+    done = done.after(_count(form, "done"), _count(form, "refused"))
+    if selection.rest:
+        there_ms = _there_ms(request, form) if action == "move" else None
+        rest = await _selected(store, viewer, form, wanted, action, selection.rest, there_ms)
+        if rest.ids or rest.rest:
+            return await _ask(request, viewer, wanted, action, rest, form, done=done)
+    await store.sessions.say(viewer.session, done.words(DONE[action]))
     return redirect(request, wanted.address())
 
 
 async def _act(
     request: HttpRequest, viewer: Viewer, form: Form, action: str, ids: Sequence[str]
-) -> str:
+) -> Done:
+    if not ids:
+        return Done(0, Counter())
     if action == "cancel":
-        return (await _cancel(request, viewer, ids)).words("cancelled, their credits came back")
+        return await _cancel(request, viewer, ids)
     if action == "again":
-        done = await _run_again(request, viewer, ids, form.get("once", ""))
-        return done.words("run again, for a credit each")
-    return (await _move(request, viewer, form, ids)).words("rescheduled")
+        return await _run_again(request, viewer, ids, form.get("once", ""))
+    return await _move(request, viewer, form, ids)
+
+
+def _there_ms(request: HttpRequest, form: Form) -> int | None:
+    """The one time that all are moved to; None if there is none."""
+    try:
+        return None if form.get("shift", "").strip() else zone_of(request).moment(form["at"])
+    except (KeyError, ValueError, OverflowError):
+        return None
+
+
+def _count(form: Form, name: str) -> int:
+    """A sum that the form carries from one portion to the next: it is shown, and no more."""
+    text = form.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
 def _named(form: Form) -> list[str]:
@@ -92,22 +133,39 @@ def _named(form: Form) -> list[str]:
 
 
 async def _selected(
-    store: Store, viewer: Viewer, form: Form, wanted: Filter
-) -> tuple[list[str], bool]:
-    """The ids that were chosen, or of all that match, and whether those are all."""
+    store: Store,
+    viewer: Viewer,
+    form: Form,
+    wanted: Filter,
+    action: str,
+    rest: str | None,
+    there_ms: int | None = None,
+) -> Selection:
+    """The ids that were chosen, or the next of all that match, but for those that are there."""
     if form.get("scope") != "matching":
-        return _named(form), True
-    found: list[str] = []
+        return Selection(_named(form))
     loop = asyncio.get_running_loop()
     until_s = loop.time() + _PATIENCE_S
-    query = wanted.query(store.clock.now_ms())._replace(limit=MOST)
+    query = _matching(wanted, action, rest or None, store.clock.now_ms())
+    found: list[str] = []
     while len(found) < MOST and loop.time() < until_s:
+        query = query._replace(limit=MOST - len(found))
         rows = await searched(store, viewer.account_id, query)
-        found += [each.schedule_id for each in rows.entries]
+        found += [each.schedule_id for each in rows.entries if each.at_ms != there_ms]
         if rows.next is None:
-            return list(dict.fromkeys(found))[:MOST], len(found) <= MOST
+            return Selection(list(dict.fromkeys(found)))
         query = query._replace(cursor=rows.next)
-    return list(dict.fromkeys(found))[:MOST], False
+    return Selection(list(dict.fromkeys(found)), query.cursor)
+
+
+def _matching(wanted: Filter, action: str, cursor: str | None, now_ms: int) -> LogQuery:
+    """All that match and that this can be done to, from the latest on: what is made or moved by it
+    stands later than all that is still to be met, so that nothing is met twice."""
+    query = wanted._replace(cursor=cursor, back=False, order="desc").query(now_ms)
+    if action != "again":
+        return query._replace(status=query.status or LogStatus.SCHEDULED)
+    to_ms = now_ms + 1 if query.to_ms is None else min(query.to_ms, now_ms + 1)
+    return query._replace(to_ms=to_ms)
 
 
 async def _ask(
@@ -115,12 +173,14 @@ async def _ask(
     viewer: Viewer,
     wanted: Filter,
     action: str,
-    ids: Sequence[str],
+    selection: Selection,
+    form: Form,
     *,
-    is_all: bool,
+    done: Done | None = None,
     fault: str | None = None,
 ) -> Raw:
-    store = service_of(request).store
+    """Whether it is meant; once that was said, the rest goes on by itself, a portion at a time."""
+    store, ids = service_of(request).store, selection.ids
     some = await asyncio.gather(*(_read(store, viewer.account_id, each) for each in ids[:_SHOWN]))
     return page(
         request,
@@ -132,8 +192,12 @@ async def _ask(
         words=WORDS[action],
         ids=ids,
         some=[each for each in some if each is not None],
-        is_all=is_all,
-        most=MOST,
+        rest=selection.rest,
+        scope=form.get("scope", ""),
+        done=done,
+        did=DONE[action],
+        shift=form.get("shift", ""),
+        at=form.get("at", ""),
         once=secrets.token_urlsafe(12),
         fault=fault,
     )
@@ -185,7 +249,7 @@ async def _move(request: HttpRequest, viewer: Viewer, form: Form, ids: Sequence[
         nonlocal moved
         async with gate:
             try:
-                await _move_one(request, viewer, schedule_id, at, shift_ms)
+                await _move_one(request, viewer, schedule_id, at, shift_ms, form.get("once", ""))
                 moved += 1
             except (NotFound, Conflict) as why:
                 refused[str(why)] += 1
@@ -197,8 +261,14 @@ async def _move(request: HttpRequest, viewer: Viewer, form: Form, ids: Sequence[
 
 
 async def _move_one(
-    request: HttpRequest, viewer: Viewer, schedule_id: str, at: str | None, shift_ms: int | None
+    request: HttpRequest,
+    viewer: Viewer,
+    schedule_id: str,
+    at: str | None,
+    shift_ms: int | None,
+    once: str,
 ) -> None:
+    """What a form that is sent twice would move by so much later twice, it moves once."""
     service = service_of(request)
 
     def changed(before: Request) -> Request:
@@ -206,7 +276,8 @@ async def _move_one(
         given = msgspec.json.encode({"triggerAt": text})
         return parse_change(given, service.rules, service.store.clock.now_ms()).of(before)
 
-    await service.store.schedules.change(viewer.account_id, schedule_id, changed)
+    operation = f"{once}:{schedule_id}" if _ONCE.fullmatch(once) else None
+    await service.store.schedules.change(viewer.account_id, schedule_id, changed, operation)
 
 
 def _judge(request: HttpRequest, at: str) -> None:

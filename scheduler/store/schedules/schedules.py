@@ -181,16 +181,21 @@ class Schedules:
         return SchedulePage.of(found, limit, stretch)
 
     async def change(
-        self, account_id: str, schedule_id: str, changed: Callable[[Request], Request]
+        self,
+        account_id: str,
+        schedule_id: str,
+        changed: Callable[[Request], Request],
+        operation: str | None = None,
     ) -> Schedule:
         """Replaces what a waiting schedule asks for; `changed` makes the new request of the old.
         Between two attempts a new triggerAt moves the next one.
 
         Raises NotFound, Conflict if it has ended or a worker holds it, QuotaExceeded, and whatever
         `changed` raises; then nothing was changed. Two changes are applied one after the other.
-        Safe to repeat after a lost reply.
+        Safe to repeat after a lost reply. With the name of an `operation`, once for all calls of
+        that name within an hour.
         """
-        operation = ids.new_operation()
+        operation = operation or ids.new_operation()
         shard, account = keys.parts(account_id)
         for _ in range(_MOST_CHANGES_MET):
             found = await self._stored(account_id, schedule_id)
