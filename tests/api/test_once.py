@@ -134,3 +134,13 @@ async def test_what_is_no_key_is_a_400_that_names_the_header(
     assert answer.status_code == 400
     assert [detail["field"] for detail in answer.json()["details"]] == ["Idempotency-Key"]
     await api.holds(credits=CREDITS, waiting=set())
+
+
+async def test_two_keys_are_a_400_and_do_nothing(api: Api) -> None:
+    """Which of them counts, the one who sent them and a proxy between may see differently."""
+    headers = [(b"idempotency-key", b"one"), (b"idempotency-key", b"two")]
+    answer = await api.client.post("/schedule", content=json.dumps(payload()), headers=headers)
+    assert answer.status_code == 400
+    [detail] = answer.json()["details"]
+    assert detail == {"field": "Idempotency-Key", "message": "It may be given only once."}
+    await api.holds(credits=CREDITS, waiting=set())

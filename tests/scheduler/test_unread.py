@@ -8,12 +8,13 @@ import msgspec
 import pytest
 
 from scheduler import ids
-from scheduler.errors import StoreMisconfigured
+from scheduler.errors import StoreMisconfigured, Unreadable
 from scheduler.models import Delivery
 from scheduler.store import Store
 from scheduler.store.claims.claims import Batch
+from scheduler.store.schedules.listing import Selection
 from scheduler.store.secrecy import Secrecy
-from tests.scheduler.scene import LEASE_MS, Scene, ids_of
+from tests.scheduler.scene import FAILED, LEASE_MS, Scene, ids_of
 from tests.scheduler.test_secrecy import NEW, OLD, REQUEST, Stores, account_of
 from tests.servers import ValkeyProcess
 
@@ -114,6 +115,34 @@ async def test_what_is_damaged_of_an_ended_one_is_told(scene: Scene) -> None:
     await scene.store.client.hset(key, "o", bytes(6) + b"\xc1")
     told = await scene.store.check()
     assert f"{scene.account_id}: {damaged} cannot be read: " in "".join(told)
+
+
+@pytest.mark.parametrize("other_kind", [False, True])
+@pytest.mark.parametrize("ended", [False, True])
+async def test_a_list_shows_the_others(scene: Scene, ended: bool, other_kind: bool) -> None:
+    made = [await scene.create() for _ in range(3)]
+    if ended:
+        await scene.ack(await scene.claim(), FAILED)
+    key = f"{scene.base}s:{made[1][4:]}"
+    if other_kind:
+        await scene.store.client.delete(key)
+        await scene.store.client.set(key, "none of ours")
+    else:
+        await scene.store.client.hset(key, "r", b"\xc0")
+    if ended:
+        page = await scene.store.failed.page(scene.account_id, Selection())
+    else:
+        page = await scene.store.schedules.page(scene.account_id)
+    assert {each.schedule_id for each in page.schedules} == {made[0], made[2]}
+
+
+async def test_a_list_does_not_leave_out_what_another_process_can_read(stores: Stores) -> None:
+    behind = await stores.open(OLD)
+    ahead = await stores.open(NEW, OLD)
+    account_id = await account_of(ahead)
+    await ahead.schedules.create(account_id, REQUEST)
+    with pytest.raises(Unreadable):
+        await behind.schedules.page(account_id)
 
 
 async def test_a_restore_ends_what_it_can_read_behind_what_it_cannot(scene: Scene) -> None:

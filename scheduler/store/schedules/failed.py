@@ -9,9 +9,8 @@ from scheduler.store import keys
 from scheduler.store.clock import StoreClock
 from scheduler.store.log.timeline import WAITING, Found, Place, Span, span
 from scheduler.store.retention import Retention
-from scheduler.store.schedules import stored
 from scheduler.store.schedules.listing import SchedulePage, Selection
-from scheduler.store.schedules.reading import CHUNK_BYTES, read_on
+from scheduler.store.schedules.reading import CHUNK_BYTES, of_a_list, read_on
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Script, Server
 
@@ -75,10 +74,8 @@ def _schedules(values: list[bytes], more: bool, stretch: Span, secrecy: Secrecy)
         if stretch.past_end(place.ms):
             return Found(entries, None)
         if packed:
-            request = stored.open_request(packed, secrecy)
             schedule_id = ids.schedule_id(place.tie)
-            letter = stored.schedule(
-                schedule_id, request, outcome, said=said or None, secrecy=secrecy
-            )
-            entries.append((place, letter))
+            letter = of_a_list(secrecy, schedule_id, packed, outcome, said=said or None)
+            if letter is not None:
+                entries.append((place, letter))
     return Found(entries, place if more else None)

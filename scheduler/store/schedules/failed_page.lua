@@ -18,7 +18,7 @@ for i = 1, #found, 2 do
     left = true
     break
   end
-  local stored = redis.call('HMGET', base .. K.SCHEDULE .. found[i], 'r', 'o', 's')
+  local stored = redis.pcall('HMGET', base .. K.SCHEDULE .. found[i], 'r', 'o', 's')
   local n = #flat
   flat[n + 1], flat[n + 2] = found[i], found[i + 1]
   flat[n + 3], flat[n + 4] = stored[1] or '', stored[2] or ''

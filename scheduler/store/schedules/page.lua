@@ -34,7 +34,7 @@ local function page(set, held)
     local shown, attempt, said = false, false, false
     if not elsewhere[(i + 1) / 2] then
       local key = base .. K.SCHEDULE .. found[i]
-      shown, attempt, said = unpack(redis.call('HMGET', key, 'r', 'n', 's'))
+      shown, attempt, said = unpack(redis.pcall('HMGET', key, 'r', 'n', 's'))
     end
     room_bytes = room_bytes - (shown and #shown or 0)
     if shown and part ~= '' and not string.find(string.lower(shown), part, 1, true) then

@@ -6,7 +6,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+import msgspec
+import structlog
+
 from scheduler import ids
+from scheduler.errors import Unreadable
 from scheduler.models import Schedule
 from scheduler.store import keys
 from scheduler.store.log.timeline import Found, Place, Span
@@ -23,6 +27,7 @@ _MOST_BYTES = 4 * 1024 * 1024
 _FIELDS = 5
 
 _READ = Script("schedules/read")
+_log = structlog.get_logger(__name__)
 
 # The next ones of a stretch, of which at most so many are looked at; and how many bytes were read.
 Chunk = Callable[[Span, int], Awaitable[tuple[Found[Schedule], int]]]
@@ -69,6 +74,39 @@ async def read_by_id(
         found = [_stored(server.secrecy, *row) for row in rows]
         read += len(found)
         yield found
+
+
+def of_a_list(
+    secrecy: Secrecy,
+    schedule_id: str,
+    packed: bytes,
+    outcome: bytes | None = None,
+    *,
+    attempt: bytes | None = None,
+    said: bytes | None = None,
+    executing: bool = False,
+) -> Schedule | None:
+    """One of many; None if it is damaged, so that the others can be seen: it is told, and
+    `postdate check` tells it. Raises Unreadable where a key is missing, which others have."""
+    try:
+        request = stored.open_request(packed, secrecy)
+        return stored.schedule(
+            schedule_id,
+            request,
+            outcome,
+            attempt=attempt,
+            said=said,
+            executing=executing,
+            secrecy=secrecy,
+        )
+    except Unreadable as error:
+        if error.key_id:
+            raise
+        why: Exception = error
+    except msgspec.MsgspecError as error:
+        why = error
+    _log.error("left out of a list: it cannot be read", schedule=schedule_id, error=str(why))
+    return None
 
 
 def _stored(

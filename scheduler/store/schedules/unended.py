@@ -9,8 +9,7 @@ from scheduler import ids
 from scheduler.models import Schedule
 from scheduler.store import keys
 from scheduler.store.log.timeline import WAITING, Found, Place, Span
-from scheduler.store.schedules import stored
-from scheduler.store.schedules.reading import CHUNK_BYTES, read_on
+from scheduler.store.schedules.reading import CHUNK_BYTES, of_a_list, read_on
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Script, Server
 
@@ -74,14 +73,14 @@ def _schedules(
         if span.past_end(place.ms):
             return Found(entries, None)
         if packed:
-            request = stored.open_request(packed, secrecy)
-            schedule = stored.schedule(
+            schedule = of_a_list(
+                secrecy,
                 ids.schedule_id(place.tie),
-                request,
+                packed,
                 attempt=attempt,
                 said=said or None,
                 executing=executing,
-                secrecy=secrecy,
             )
-            entries.append((place, schedule))
+            if schedule is not None:
+                entries.append((place, schedule))
     return Found(entries, place if more else None)
