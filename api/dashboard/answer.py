@@ -94,10 +94,11 @@ def is_for_panel(request: HttpRequest) -> bool:
     return request.headers.get("hx-target") == PANEL
 
 
-def redirect(request: HttpRequest, path: str) -> Raw:
+def redirect(request: HttpRequest, path: str, *, as_a_whole: bool = False) -> Raw:
     """To another page, after a write or for want of a session. htmx would follow a plain redirect
     and put that page into this one, without its scripts: it is told to go there as a whole; unless
-    it is the side panel that moves on."""
-    if request.headers.get("hx-request") == "true" and not is_for_panel(request):
+    it is the side panel that moves on, which a page without one cannot be put into."""
+    moves_on = is_for_panel(request) and not as_a_whole
+    if request.headers.get("hx-request") == "true" and not moves_on:
         return Raw(200, b"", [(b"hx-redirect", path.encode()), *_NOT_KEPT])
     return Raw(303, b"", [(b"location", path.encode()), *_NOT_KEPT])

@@ -20,7 +20,7 @@ _LONGEST_NAME = 100
 
 @get("/keys", include_in_schema=False)
 async def keys_page(request: HttpRequest) -> Raw:
-    return await _page(request, await signed_in(request))
+    return await show_keys(request, await signed_in(request))
 
 
 @post("/keys", include_in_schema=False)
@@ -30,12 +30,12 @@ async def create_key(request: HttpRequest) -> Raw:
     name = " ".join(form.get("name", "").split())
     if not 1 <= len(name) <= _LONGEST_NAME:
         fault = f"Give it a name of 1 to {_LONGEST_NAME} characters that says what it is for."
-        return await _page(request, viewer, 400, name=name, fault=fault)
+        return await show_keys(request, viewer, 400, name=name, fault=fault)
     try:
         key, value = await service_of(request).store.accounts.create_key(viewer.account_id, name)
     except TooMany as refusal:
-        return await _page(request, viewer, 409, name=name, fault=str(refusal))
-    return await _page(request, viewer, made=key, value=value)
+        return await show_keys(request, viewer, 409, name=name, fault=str(refusal))
+    return await show_keys(request, viewer, made=key, value=value)
 
 
 @get("/keys/{key_id:str}/deactivate", include_in_schema=False)
@@ -62,7 +62,7 @@ async def _own_key(request: HttpRequest, viewer: Viewer, key_id: str) -> ApiKey:
     raise NotFound("There is no such API key.")
 
 
-async def _page(
+async def show_keys(
     request: HttpRequest,
     viewer: Viewer,
     status: int = 200,
@@ -71,7 +71,9 @@ async def _page(
     fault: str | None = None,
     made: ApiKey | None = None,
     value: str | None = None,
+    not_rotated: str | None = None,
 ) -> Raw:
+    """The keys and, under them, the signing secrets."""
     store = service_of(request).store
     keys = await store.accounts.list_keys(viewer.account_id)
     return page(
@@ -84,6 +86,7 @@ async def _page(
         fault=fault,
         made=made,
         value=value,
+        not_rotated=not_rotated,
         secrets=await store.signing.secrets(viewer.account_id),
         rotation=secrets.token_urlsafe(12),
         now_ms=store.clock.now_ms(),

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from api.dashboard import formats, static
-from api.dashboard.answer import Raw, html
+from api.dashboard.answer import Raw, html, is_for_panel
 from api.dashboard.csrf import masked_token
 from api.dashboard.session import Viewer, base_url, is_htmx, zone_of
 from api.service import HttpRequest
@@ -52,8 +52,10 @@ def here(request: HttpRequest) -> str:
 def sentence(
     request: HttpRequest, viewer: Viewer | None, status: int, title: str, text: str
 ) -> Raw:
-    """A page that says one thing; to htmx, which asked for a part of a page, just the words."""
+    """A page that says one thing; to htmx, which asked for a part of a page, just the words; in
+    the side panel, what can be closed."""
     boosted = request.headers.get("hx-boosted") == "true"
     name = "sentence_part.html" if is_htmx(request) and not boosted else "sentence.html"
+    name = "requests/sentence.html" if is_for_panel(request) else name
     may_repeat = status >= 500 and request.method == "GET"
     return page(request, viewer, name, status=status, title=title, text=text, may_repeat=may_repeat)

@@ -105,7 +105,7 @@ def _on_exception(request: Request[Any, Any, Any], error: Exception) -> Response
 
 def _answer(request: Request[Any, Any, Any], error: Exception) -> Raw:
     if isinstance(error, NotSignedIn):
-        return redirect(request, SIGN_IN).with_cookie(back_cookie(request))
+        return redirect(request, SIGN_IN, as_a_whole=True).with_cookie(back_cookie(request))
     if isinstance(error, HTTPException) and error.status_code < 500:
         return sentence(
             request, seen(request), error.status_code, "Not possible", f"{error.detail}."

@@ -6,11 +6,12 @@ from litestar import post
 
 from api.dashboard.answer import Raw, redirect
 from api.dashboard.csrf import written
+from api.dashboard.keys import show_keys
 from api.dashboard.session import ROOT
 from api.findings import invalid
 from api.rules import duration
 from api.service import HttpRequest, service_of
-from scheduler.errors import FieldError
+from scheduler.errors import FieldError, TooManySecrets
 from scheduler.store.accounts.signing import LONGEST_KEEP_MS
 
 
@@ -25,8 +26,17 @@ async def rotate(request: HttpRequest) -> Raw:
     if keep_ms > LONGEST_KEEP_MS:
         raise invalid([FieldError("keep_for", "It may be at most 7 days.")])
     operation = f"dashboard {form.get('once', '')[:_LONGEST_NAME]}"
-    await service_of(request).store.signing.rotate(viewer.account_id, keep_ms, operation)
-    return redirect(request, f"{ROOT}/keys#signing")
+    store = service_of(request).store
+    try:
+        await store.signing.rotate(viewer.account_id, keep_ms, operation)
+    except TooManySecrets as refusal:
+        fault = f"{str(refusal).rstrip('.')}."
+        return await show_keys(request, viewer, 409, not_rotated=fault)
+    until = f"good for {form['keep_for']} more" if keep_ms else "no longer good"
+    words = f"A new signing secret is there, and signs from now on; the earlier ones are {until}."
+    await store.sessions.say(viewer.session, words)
+    # Not to a place on it: a browser that is on that page already would not load it anew.
+    return redirect(request, f"{ROOT}/keys")
 
 
 _LONGEST_NAME = 64

@@ -53,7 +53,12 @@ def test_long_and_nasty_names_move_nothing_and_targets_are_large_enough(
     page.set_viewport_size({"width": width, "height": 900})
     follow(page, fresh_link(postdate_up))
     watched.go("/keys")
-    key = make_key(page, f"{width}".rjust(100, "x"))
+    name = f"{width}".rjust(100, "x")
+    key = make_key(page, name)
+    assert not page.evaluate(_BEYOND), "the page of a new key"
+    page.get_by_role("link", name=f"Deactivate {name}").click()
+    page.get_by_role("button", name="Deactivate it").wait_for()
+    assert not page.evaluate(_BEYOND), "the question about it"
     with Customer(postdate_up.base_url, key) as customer:
         customer.schedule(receiver.url + _NASTY, due_in_s=3600)
         body = b"<html>" + b"y" * 3000

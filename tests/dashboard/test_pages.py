@@ -204,11 +204,27 @@ async def test_a_key_is_deactivated_after_a_question(
 ) -> None:
     key, value = await dashboard.store.accounts.create_key(ada.account_id, "old")
     asked = await browser.get(f"/keys/{key.key_id}/deactivate")
-    assert "Deactivate “old”?" in asked.text
+    assert "Deactivate “<bdi>old</bdi>”?" in asked.text
     assert await dashboard.store.accounts.admit(value) is not None
     await browser.write(f"/keys/{key.key_id}/deactivate")
     assert await dashboard.store.accounts.admit(value) is None
     assert "inactive" in (await browser.get("/keys")).text
+
+
+async def test_secrets_are_rotated_once_and_that_is_said(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    """To a page without a place on it: a browser that is there already would stay as it is."""
+    for number in range(2):
+        for _ in range(2):  # a form that is sent twice
+            done = await browser.write("/signing/rotate", keep_for="1h", once=f"{number}")
+            assert (done.status_code, done.headers["location"]) == (303, "/dashboard/keys")
+        assert "the earlier ones are good for 1h more" in (await browser.get("/keys")).text
+        assert len(await dashboard.store.signing.secrets(ada.account_id)) == 2 + number
+    refused = await browser.write("/signing/rotate", keep_for="1h", once="third")
+    assert refused.status_code == 409
+    assert "Signing secrets" in refused.text, "it is told where it was asked for"
+    assert 'role="alert"' in refused.text
 
 
 async def test_what_an_account_says_is_text_not_markup(

@@ -169,6 +169,26 @@ async def test_an_entry_of_the_log_is_shown_when_its_schedule_is_no_longer_kept(
         assert (await browser.get(f"/requests/{ended}", at=at)).status_code == 404
 
 
+async def test_the_panel_never_has_a_whole_page_in_it(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    """Neither where a request is gone, nor where it may not be touched, nor after a session."""
+    waiting = await schedule(dashboard, ada)
+    gone = await browser.client.get(f"/dashboard/requests/{waiting[:-3]}aaa", headers=PANEL)
+    await dashboard.store.changes.suspend(ada.account_id)
+    form = {"csrf": await browser.csrf()}
+    headers = PANEL | {"origin": ORIGIN}
+    path = f"/dashboard/requests/{waiting}"
+    refused = await browser.client.post(f"{path}/cancel", data=form, headers=headers)
+    for answer, status in ((gone, 404), (refused, 403)):
+        assert answer.status_code == status
+        assert answer.text.lstrip().startswith("<article")
+        assert "data-close" in answer.text
+        assert "data-sentence" in answer.text
+    stranger = await dashboard.browser().client.get(path, headers=PANEL)
+    assert stranger.headers["hx-redirect"] == "/dashboard/sign-in"
+
+
 async def test_an_attempt_that_failed_opens_as_that_attempt(
     dashboard: Dashboard, ada: Account, browser: Browser
 ) -> None:

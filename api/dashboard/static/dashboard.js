@@ -53,7 +53,6 @@
   function regain() {
     if (trouble) {
       announce("In contact again.");
-      alarm();
     }
     trouble = "";
     heard = performance.now();
@@ -105,20 +104,28 @@
     }
   }
 
-  // The press of a link or a button, or the sending of a form, as it was made.
-  function repeat(element) {
-    return () => (element.matches("form") ? element.requestSubmit() : element.click());
-  }
-
-  function failed(element, words) {
-    if (isLive(element)) {
-      lose(words.startsWith("The store") ? "Store lost" : "Lost contact");
+  // What was done, as it was done: the press of a link, of one of a form's buttons, or what goes on
+  // by itself, which nobody pressed.
+  function repeat(element, cause) {
+    const button = cause && cause.submitter;
+    if (element.matches('[hx-trigger~="again"]')) {
+      htmx.trigger(element, "again");
+    } else if (element.matches("form") && !(button && button.isConnected)) {
+      element.requestSubmit();
     } else {
-      alarm(words, element.isConnected ? repeat(element) : null);
+      (button || element).click();
     }
   }
 
-  const unsent = (event) => failed(event.detail.elt, "No contact with Postdate: that was not done, or its answer was lost.");
+  function failed(element, words, request) {
+    if (isLive(element)) {
+      lose(words.startsWith("The store") ? "Store lost" : "Lost contact");
+    } else {
+      alarm(words, element.isConnected ? () => repeat(element, request && request.triggeringEvent) : null);
+    }
+  }
+
+  const unsent = ({ detail }) => failed(detail.elt, "No contact with Postdate: that was not done, or its answer was lost.", detail.requestConfig);
   document.addEventListener("htmx:sendError", unsent);
   document.addEventListener("htmx:timeout", unsent);
 
@@ -130,7 +137,7 @@
       event.detail.shouldSwap = false;
       const page = new DOMParser().parseFromString(xhr.responseText, "text/html");
       const words = $("[data-sentence]", page);
-      failed(element, words ? words.textContent.trim() : "Postdate could not do that.");
+      failed(element, words ? words.textContent.trim() : "Postdate could not do that.", requestConfig);
     } else if (isLive(element)) {
       if (xhr.status >= 400) {
         event.detail.shouldSwap = false;
@@ -139,6 +146,8 @@
         regain();
       }
     } else if (xhr.status >= 200) {
+      // Contact alone does not make done what failed; who goes on has read of it.
+      alarm();
       regain();
     }
   });
