@@ -77,6 +77,8 @@ def test_long_and_nasty_names_move_nothing_and_targets_are_large_enough(
     ]
     assert all((each.bounding_box() or {})["width"] > 0 for each in bars.locator("rect").all())
     watched.go("/requests")
+    boxes = [page.locator(each).bounding_box() or {} for each in ("#pick-all", ".pick >> nth=0")]
+    assert all(box["height"] >= 15 and box["width"] >= 15 for box in boxes), "they can be seen"
     row = page.locator("tr[data-row] .url").first
     assert (
         page.evaluate("each => getComputedStyle(each).whiteSpace", row.element_handle()) == "nowrap"

@@ -358,7 +358,11 @@ async def test_a_request_is_composed_and_judged_as_the_api_does(
     assert "X-Order: 8412" in again
     refused = await composed(browser, **given | {"url": "ftp://x", "headers": "Host: a"})
     assert refused.status_code == 400
-    assert "targetUrl" in refused.text
+    assert "<b>Where to</b>: It must be" in refused.text
+    assert "<b>Headers, Host</b>: " in refused.text
+    assert "targetUrl" not in refused.text, "a field has one name"
+    undue = await composed(browser, **given | {"delay": "", "at": "", "once": "undue"})
+    assert "<b>Time</b>: Say when" in undue.text
     assert ">Host: a<" in refused.text, "what was typed is kept"
     plain = await composed(browser, **given | {"body": "a=1", "once": "x"})
     schedule_id = plain.headers["location"].rpartition("/")[2]

@@ -25,6 +25,16 @@ from scheduler.http import METHODS
 from scheduler.models import BodyKind, Idempotency
 
 _DELAYS = ("10s", "1m", "5m", "1h", "1d")
+# What the form calls the fields of the API.
+_LABELS = {
+    "targetUrl": "Where to",
+    "targetMethod": "Method",
+    "targetHeaders": "Headers",
+    "targetBody": "Body",
+    "targetBodyText": "Body",
+    "delay": "When",
+    "triggerAt": "Time",
+}
 
 
 @get("/requests/new", include_in_schema=False)
@@ -44,16 +54,24 @@ async def schedule_it(request: HttpRequest) -> Raw:
     try:
         asked = parse_request(_payload(request, form), service.rules, service.store.clock.now_ms())
     except InvalidRequest as refusal:
-        faults = {each.field: each.message for each in refusal.details}
+        faults = {_label(each.field): each.message for each in refusal.details}
+        if not form.get("delay") and not form.get("at"):
+            faults[_LABELS["triggerAt"]] = "Say when, or choose one of the delays."
         return await _show(request, viewer, dict(form), faults)
     fingerprint = hashlib.sha256(repr(sorted(form.items())).encode()).hexdigest()
     once = Idempotency(f"dashboard {form.get('once', '')} {fingerprint[:16]}", fingerprint)
     try:
         created = await service.store.schedules.create_all(viewer.account_id, [asked], once)
     except InsufficientCredits as refusal:
-        return await _show(request, viewer, dict(form), {"credits": f"{refusal}."}, status=402)
+        return await _show(request, viewer, dict(form), {"Credits": f"{refusal}."}, status=402)
     await service.store.sessions.say(viewer.session, "Scheduled, for one credit.")
     return redirect(request, f"{ADDRESS}/{created.schedule_ids[0]}")
+
+
+def _label(field: str) -> str:
+    """`Headers, Host` of `targetHeaders.Host`."""
+    name, _, part = field.partition(".")
+    return _LABELS.get(name, name) + (f", {part}" if part else "")
 
 
 def _payload(request: HttpRequest, form: Form) -> bytes:
