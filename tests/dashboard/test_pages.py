@@ -401,6 +401,10 @@ async def test_what_nobody_fires_is_overdue_and_late(
     assert (tiles["overdue"], tiles["lateness"]) == ("1", "≤ 1 h")
     assert "the oldest for 1 min 30 s" in text
     assert "1 overdue, the oldest for 1 min 30 s" in (await browser.get("/requests")).text
+    boss = await dashboard.signed_in(await dashboard.account("boss", operator=True))
+    system = (await boss.get("/system")).text
+    assert tiles_of(system)["backlog"] == "1 min 30 s"
+    assert "what is due is claimed at once" not in system
 
 
 async def test_a_worker_that_is_gone_stays_listed_as_lost(
