@@ -121,10 +121,13 @@ def _of(results: dict[str, Any]) -> str:
 
 def _busy(machine: dict[str, Any]) -> str:
     """Others' work on the machine spoils the figures; whoever reads them shall know."""
-    if machine["load"] <= machine["cores"] / 2:
+    load, cores = machine["load"], machine["cores"]
+    if load <= cores / 2:
         return ""
-    load = f"a load of {machine['load']:.1f} on {machine['cores']} cores"
-    return f"**The machine was busy with other work ({load} at the start): these are noise.**"
+    said = f"other work (a load of {load:.1f} on {cores} cores at the start)"
+    if load <= cores:
+        return f"The machine may have had {said}."
+    return f"**The machine was busy with {said}: these are noise.**"
 
 
 def _note(system: dict[str, Any]) -> str:
