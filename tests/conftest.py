@@ -22,7 +22,7 @@ settings.register_profile("long", max_examples=1000, deadline=None)
 settings.load_profile("short")
 
 
-_MEMORY, _ROOM_BYTES = Path("/dev/shm"), 2**30  # noqa: S108  # what is made there has random names
+_MEMORY, _ROOM_BYTES = Path("/dev/shm"), 2**30  # what is made there has random names
 
 
 def pytest_configure() -> None:
