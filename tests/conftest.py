@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -16,6 +20,16 @@ from tests.servers import DroppingProxy, PostdateProcess, Receiver, ValkeyProces
 settings.register_profile("short", max_examples=30, deadline=None)
 settings.register_profile("long", max_examples=1000, deadline=None)
 settings.load_profile("short")
+
+_MEMORY, _ROOM_BYTES = Path("/dev/shm"), 2**30
+
+
+def pytest_configure() -> None:
+    """Whatever tests and their servers write lies in memory, where there is a disk of that: each
+    write of a store is synced before it is answered, and nobody here cuts the power."""
+    roomy = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _ROOM_BYTES
+    if roomy and "TMPDIR" not in os.environ:
+        os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
 
 
 def pytest_collection_finish() -> None:

@@ -174,10 +174,10 @@ def test_half_a_head_is_408(hasty: ApiProcess) -> None:
 
 
 def test_bytes_that_drip_in_do_not_prolong_a_head(hasty: ApiProcess) -> None:
+    began_s = time.monotonic()
     with closing(hasty.connect()) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nX: ")
         connection.settimeout(SHORT_S / 10)
-        began_s = time.monotonic()
         while time.monotonic() - began_s < 10:
             try:
                 assert connection.recv(100).startswith(b"HTTP/1.1 408")
