@@ -16,7 +16,7 @@ from worker.subject import subject
 from worker.upkeep import Backoff
 
 _COLLECT_S = 0.005
-_MOST_AT_ONCE = 256
+_MOST_AT_ONCE = 128
 # What a URL and a target's words may weigh in one call; a longer one goes alone.
 _MOST_BYTES = 128 * 1024
 # An exception that nobody foresaw: so often the batch is repeated as it is, then one by one.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from worker.holdings import Holdings
 
 # What one claim may bring: a full one of usual requests, and what the loop can bear at once.
-MOST_AT_ONCE = 256
+MOST_AT_ONCE = 128
 _MOST_BYTES = 4 * 1024 * 1024
 
 

@@ -11,7 +11,7 @@ from worker.turns import Turns
 
 # A fire on a kept connection is 30 us of the loop's time, a cold one 200 us: thousands at once
 # would keep answers, acks and leases waiting for most of a second.
-ROUND_S = 0.004
+ROUND_S = 0.002
 # So few go out at once, whatever waits.
 _FEW = 8
 

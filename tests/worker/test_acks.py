@@ -168,7 +168,7 @@ async def test_a_line_about_a_traced_schedule_names_its_trace(scene: Scene) -> N
 async def test_batches_are_bounded_in_number(scene: Scene) -> None:
     scene.end(held := Invocations().many(600))
     await scene.settled()
-    assert scene.sizes == [256, 256, 88]
+    assert scene.sizes == [128, 128, 128, 128, 88]
     assert scene.recorded == held
 
 
