@@ -28,8 +28,8 @@ _TRIES = 3
 
 class Stretch(NamedTuple):
     """A part of a round: what was done in it a second, the CPU time each took (us) by process, the
-    part of a core that each process had (of
-    several servers of a store: one), and what all cores together did for others."""
+    part of a core that each process had (of several servers of a store: one), and what all cores
+    together did for others."""
 
     per_second: float
     each_us: dict[str, float]

@@ -82,7 +82,8 @@ class Warden:
             try:
                 await self._store.tick()
                 if began_s - kept_s > _KEPT_EVERY_S:
-                    await self._place.hold(self._who, _HELD_FOR_MS)
+                    if not await self._place.hold(self._who, _HELD_FOR_MS):
+                        say(slow="Another bench measures this store by now: ended")
                     kept_s = began_s
             except StoreError as error:
                 say(slow=f"The store failed while it was measured: {error}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -14,10 +15,13 @@ from contextlib import contextmanager
 import pytest
 from redis import Redis
 
+from cli.bench import warden
 from cli.bench.live import in_use_by, is_remote, refuse_without_room
 from cli.bench.report import as_text
 from scheduler.errors import PostdateError
-from scheduler.store import keys
+from scheduler.settings import Settings
+from scheduler.store import Store, keys
+from scheduler.store.connection import connect
 from scheduler.store.operators.system import Server
 from tests import children
 from tests.chaos.sentinels import SentinelStore
@@ -30,6 +34,7 @@ from tests.servers import (
     postdate_process,
     processes_of,
     until,
+    until_async,
 )
 
 SHORT = ("bench", "--live", "--seconds", "0.5", "--json")
@@ -161,6 +166,28 @@ def test_sentinels_lead_to_it_and_replicas_are_waited_for() -> None:
         assert (done.returncode, done.stderr) == (0, "")
         assert json.loads(done.stdout)["store"]["removed"] > 500
         assert contents(sentinels.primary()) == {}
+
+
+async def test_one_whose_place_another_has_by_now_ends(
+    valkey: ValkeyProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after it stood still for longer than its place is held."""
+    told: list[dict[str, object]] = []
+    monkeypatch.setattr(warden, "say", lambda **words: told.append(words))
+    monkeypatch.setattr(warden, "_KEPT_EVERY_S", 0.0)
+    store = Store(connect(valkey.url), Settings(redis_url=valkey.url))
+    reading, writing = os.pipe()
+    running = asyncio.create_task(warden.Warden(store).run(reading))
+    await until_async(lambda: bool(told), "its beginning")
+    with Redis.from_url(valkey.url) as redis:
+        redis.set(keys.BENCH + "place", "another")
+        await until_async(lambda: any("slow" in each for each in told), "its end")
+        os.close(writing)
+        await running
+        assert told[-1]["removed"] is None
+        assert redis.get(keys.BENCH + "place") == b"another"
+    await store.aclose()
+    os.close(reading)
 
 
 def test_a_store_that_is_nearly_full_is_not_measured() -> None:

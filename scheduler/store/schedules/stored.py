@@ -166,7 +166,7 @@ def _open_said(said: bytes | None, attempts: int, secrecy: Secrecy) -> Answer | 
 
 
 def unpack_attempt(packed: bytes) -> Retry:
-    """What an `a` field says of the attempt that comes next."""
+    """What an `n` field says of the attempt that comes next."""
     told = _decode_attempt(packed[2 * _MOMENT_BYTES :])
     code, response_ms, message = told.status_code, told.response_time_ms, told.error_message
     return Retry(
