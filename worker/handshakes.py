@@ -136,7 +136,12 @@ class Handshakes:
         while not self._unusual.take(account_id, weight):
             room = self._loop.create_future()
             self._crowded_out.setdefault(account_id, deque()).append(room)
-            await room
+            try:
+                await room
+            except asyncio.CancelledError:
+                if not room.cancelled():
+                    self._let_in()  # it was let in, and has no use for it
+                raise
         if self._crowded_out:
             self._let_in()
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from scheduler import ids
 from scheduler.errors import StoreMisconfigured, Unreadable
@@ -147,9 +148,24 @@ async def test_a_list_does_not_leave_out_what_another_process_can_read(stores: S
 
 async def test_a_restore_ends_what_it_can_read_behind_what_it_cannot(scene: Scene) -> None:
     damaged = await scene.create_many(130, await scene.clock.now_ms() - 2000)
+    first = damaged[0]
     await scene.create(-1000)
+    packed = await scene.store.client.hget(f"{scene.base}s:{ids.local(first)}", "r")
     for each in damaged:
         await scene.store.client.hset(f"{scene.base}s:{ids.local(each)}", "r", b"\xc0")
     ended: list[int] = []
     await scene.store.restore.expire(await scene.clock.now_ms(), ended.append)
     assert ended == [1]
+    # Nobody holds the others, and no attempt is used.
+    await scene.store.client.hset(f"{scene.base}s:{ids.local(first)}", "r", packed)
+    [mended] = await scene.claim(most=200)
+    assert (mended.schedule_id, mended.attempt) == (first, 1)
+
+
+async def test_a_restore_tells_of_accounts_that_are_damaged(scene: Scene) -> None:
+    await scene.create(-1000)
+    await scene.store.client.delete(scene.base + "held")
+    await scene.store.client.set(scene.base + "held", "none of ours")
+    with capture_logs() as told:
+        await scene.store.restore.expire(await scene.clock.now_ms(), lambda count: None)
+    assert [each["account"] for each in told] == [scene.account_id]

@@ -14,7 +14,7 @@ import trustme
 from tests.worker.firing import OK, fired, firer_for_tests, invocation_of
 from tests.worker.scripted import Line, answer, answering, playing, until
 from tests.worker.test_firer import always, server_context
-from worker.handshakes import Unexamined
+from worker.handshakes import Handshakes, Unexamined
 
 FIRES = 40
 ACCOUNT = invocation_of("http://example.com/").account_id
@@ -145,3 +145,18 @@ async def test_large_certificates_are_kept_up_to_a_bound_and_the_others_wait_for
         handshakes = firer.pool._handshakes
         await until(lambda: handshakes._unusual.free == 5 * unusual)
         assert handshakes._crowded_out == {}
+
+
+async def test_who_is_given_up_with_room_at_last_leaves_it_to_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("worker.handshakes._MOST_UNUSUAL_BYTES", 100)
+    handshakes = Handshakes(asyncio.get_running_loop())
+    await handshakes._weigh(ACCOUNT, 100)
+    given_up, following = [asyncio.create_task(handshakes._weigh(ACCOUNT, 50)) for _ in range(2)]
+    await until(lambda: len(handshakes._crowded_out.get(ACCOUNT, ())) == 2)
+    handshakes.give_back(ACCOUNT, 100)
+    given_up.cancel()
+    async with asyncio.timeout(5):
+        await following
+    assert given_up.cancelled()

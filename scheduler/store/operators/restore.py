@@ -7,14 +7,14 @@ ends it here, while the store is on hold.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import structlog
 
 from scheduler import ids
 from scheduler.models import Outcome, Status
 from scheduler.store import keys
-from scheduler.store.claims.claims import Ack, Claims
+from scheduler.store.claims.claims import Ack, Claims, Unread
 from scheduler.store.client import Client
 from scheduler.store.clock import StoreClock
 from scheduler.store.failures import translated
@@ -91,14 +91,23 @@ class Restore:
                 batch = await self._claims.claim_of(
                     account_id, by_ms=by_ms, lease_ms=_LEASE_MS, most=_MOST_AT_ONCE
                 )
-                for each in batch.unread:
-                    what = each.invocation.schedule_id
-                    _log.error("left as it is: it cannot be read", schedule=what, error=each.why)
+                if batch.broken:
+                    _log.error("left as it is: it is damaged", account=account_id)
+                await self._put_off(shard, batch.unread, by_ms)
                 found = batch.invocations
                 if found:
                     await self._claims.ack(shard, [Ack(each, _OUTCOME, None) for each in found])
                     ended(len(found))
                 looking = bool(found or batch.unread)
+
+    async def _put_off(self, shard: int, unread: Sequence[Unread], by_ms: int) -> None:
+        """Gives back what cannot be read, its attempt not used: due right after what is ended."""
+        for each in unread:
+            what = each.invocation.schedule_id
+            _log.error("not ended: it cannot be read", schedule=what, error=each.why)
+            each.invocation.due_at_ms = by_ms + 1
+        if unread:
+            await self._claims.release(shard, [each.invocation for each in unread])
 
     async def _accounts(self) -> AsyncIterator[tuple[int, str]]:
         """All, by shard and local name."""
