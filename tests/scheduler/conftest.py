@@ -13,6 +13,7 @@ from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
 from tests.scheduler.clocks import Clock, FakeClock, ServerClock, fakeredis_time
+from tests.scheduler.keyed import Stores
 from tests.scheduler.scene import CREDITS, Scene
 from tests.servers import ValkeyProcess
 
@@ -114,3 +115,11 @@ def _at(url: str, settings: Settings) -> Settings:
     import msgspec
 
     return msgspec.structs.replace(settings, redis_url=url)
+
+
+@pytest.fixture
+async def stores(valkey: ValkeyProcess) -> AsyncIterator[Stores]:
+    stores = Stores(valkey.url)
+    yield stores
+    for store in stores.opened:
+        await store.aclose()

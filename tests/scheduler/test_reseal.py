@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -23,22 +23,14 @@ from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Server
 from tests.cluster import ValkeyCluster
 from tests.scheduler.clocks import ServerClock
+from tests.scheduler.keyed import NEW, OLD, REQUEST, Stores, account_of, everything
 from tests.scheduler.letters import replay
 from tests.scheduler.scene import Scene
-from tests.scheduler.test_secrecy import NEW, OLD, REQUEST, Stores, account_of, everything
-from tests.servers import DroppingProxy, ValkeyProcess, script
+from tests.servers import DroppingProxy, script
 
 OLD_ID, NEW_ID = (Secrecy([key]).key_ids[0] for key in (OLD, NEW))
 COMPLETED, FAILED = Outcome(Status.COMPLETED, 200, 12, ""), Outcome(Status.FAILED, 503, 30, "no")
 DUE = msgspec.structs.replace(REQUEST, trigger_at_ms=1)
-
-
-@pytest.fixture
-async def stores(valkey: ValkeyProcess) -> AsyncIterator[Stores]:
-    stores = Stores(valkey.url)
-    yield stores
-    for store in stores.opened:
-        await store.aclose()
 
 
 @pytest.fixture

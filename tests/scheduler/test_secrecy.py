@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 import pytest
@@ -11,49 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.errors import SettingsError, StoreMisconfigured, Unreadable
-from scheduler.models import Answer, Outcome, Plan, Request, Status
-from scheduler.settings import Settings, from_environment
-from scheduler.store import Store, keys
+from scheduler.models import Answer, Outcome, Plan, Status
+from scheduler.settings import from_environment
+from scheduler.store import keys
 from scheduler.store.schedules.stored import pack_outcome, schedule, seal_said
 from scheduler.store.secrecy import Secrecy
-from tests.servers import ValkeyProcess
-
-OLD, NEW, OTHER = (letter * 32 for letter in (b"o", b"n", b"x"))
-REQUEST = Request(
-    2**41, "POST", "https://example.com/hook", {"Authorization": "Bearer hush"}, b'{"iban":"DE12"}'
-)
-
-
-class Stores:
-    """Opens stores on one server, with keys."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self.opened: list[Store] = []
-
-    async def open(self, *secret_keys: bytes) -> Store:
-        settings = Settings(redis_url=self._url, shards=1, secret_key=secret_keys)
-        store = await Store.open(settings)
-        self.opened.append(store)
-        return store
-
-
-@pytest.fixture
-async def stores(valkey: ValkeyProcess) -> AsyncIterator[Stores]:
-    stores = Stores(valkey.url)
-    yield stores
-    for store in stores.opened:
-        await store.aclose()
-
-
-async def account_of(store: Store) -> str:
-    return (await store.accounts.create("one", credits=9, plan=Plan.FREE)).account_id
-
-
-async def everything(store: Store) -> bytes:
-    """All that the server holds, as it would write it to disk."""
-    names = await store.client.keys("*")
-    return b"".join([await store.client.dump(name) or b"" for name in names])
+from tests.scheduler.keyed import NEW, OLD, OTHER, REQUEST, Stores, account_of, everything
 
 
 @given(st.binary(), st.sampled_from([(OLD,), (NEW, OLD), (OTHER, NEW, OLD)]))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import msgspec
 import pytest
 from structlog.testing import capture_logs
@@ -15,19 +13,10 @@ from scheduler.store import Store
 from scheduler.store.claims.claims import Batch
 from scheduler.store.schedules.listing import Selection
 from scheduler.store.secrecy import Secrecy
+from tests.scheduler.keyed import NEW, OLD, REQUEST, Stores, account_of
 from tests.scheduler.scene import FAILED, LEASE_MS, Scene, ids_of
-from tests.scheduler.test_secrecy import NEW, OLD, REQUEST, Stores, account_of
-from tests.servers import ValkeyProcess
 
 CAREFUL = msgspec.structs.replace(REQUEST, trigger_at_ms=1, delivery=Delivery.AT_MOST_ONCE)
-
-
-@pytest.fixture
-async def stores(valkey: ValkeyProcess) -> AsyncIterator[Stores]:
-    stores = Stores(valkey.url)
-    yield stores
-    for store in stores.opened:
-        await store.aclose()
 
 
 async def claimed(store: Store, **options: int) -> Batch:

@@ -9,8 +9,7 @@ import msgspec
 from scheduler import ids
 from scheduler.errors import Unreadable
 from scheduler.store import keys
-from scheduler.store.schedules import stored
-from scheduler.store.schedules.reading import CHUNK_BYTES
+from scheduler.store.schedules.reading import CHUNK_BYTES, stored_of
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Script, Server
 
@@ -50,21 +49,8 @@ async def unreadable_secrets(server: Server, account_id: str) -> list[str]:
     return told
 
 
-def _why_not(
-    secrecy: Secrecy,
-    schedule_id: str,
-    packed: bytes | None,
-    outcome: bytes | None,
-    replay: bytes | None,
-    attempt: bytes | None,
-    said: bytes | None,
-) -> Iterator[str]:
-    if packed is None:
-        return
+def _why_not(secrecy: Secrecy, schedule_id: str, *fields: bytes | None) -> Iterator[str]:
     try:
-        request = stored.open_request(packed, secrecy)
-        stored.schedule(
-            schedule_id, request, outcome, replay, attempt=attempt, said=said, secrecy=secrecy
-        )
+        stored_of(secrecy, schedule_id, *fields)
     except UNREADABLE as error:
         yield str(error)

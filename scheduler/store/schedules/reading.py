@@ -71,7 +71,7 @@ async def read_by_id(
         arguments: list[Argument] = [CHUNK_BYTES, *wanted]
         flat = await server.repeated(partial(server.run, _READ, account, arguments))
         rows = zip(schedule_ids[read:], *(flat[n::_FIELDS] for n in range(_FIELDS)), strict=False)
-        found = [_stored(server.secrecy, *row) for row in rows]
+        found = [stored_of(server.secrecy, *row) for row in rows]
         read += len(found)
         yield found
 
@@ -109,7 +109,7 @@ def of_a_list(
     return None
 
 
-def _stored(
+def stored_of(
     secrecy: Secrecy,
     schedule_id: str,
     packed: bytes | None,
@@ -118,6 +118,8 @@ def _stored(
     attempt: bytes | None,
     said: bytes | None,
 ) -> Stored | None:
+    """A row of `schedules/read`; None if there is no such schedule. Raises Unreadable, or what
+    msgspec raises of what is damaged."""
     if packed is None:
         return None
     request = stored.open_request(packed, secrecy)
