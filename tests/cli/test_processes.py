@@ -91,6 +91,11 @@ def test_one_process_has_no_parent(deployment: Deployment) -> None:
         assert "processes)" not in process.stdout
 
 
+def test_an_api_by_itself_tells_where_it_is(deployment: Deployment) -> None:
+    api = deployment.api()
+    until(lambda: api.stdout == f"Postdate API is ready: {api.base_url}\n", "its line")
+
+
 def test_apis_share_a_port_and_every_one_is_given_connections(deployment: Deployment) -> None:
     api = deployment.api(processes=3)
     until(lambda: f"Postdate API is ready: {api.base_url} (3 processes)\n" in api.stdout)
