@@ -35,9 +35,11 @@ def deployment(valkey: ValkeyProcess) -> Iterator[Deployment]:
 
 
 def children_of(parent: PostdateProcess) -> list[int]:
-    tasks = Path(f"/proc/{parent.pid}/task").iterdir()
-    found = [int(pid) for each in tasks for pid in (each / "children").read_text().split()]
-    return [pid for pid in found if not is_stem(pid)]
+    found: list[str] = []
+    for thread in Path(f"/proc/{parent.pid}/task").iterdir():
+        with suppress(OSError):  # one that has ended meanwhile
+            found += (thread / "children").read_text().split()
+    return [pid for pid in map(int, found) if not is_stem(pid)]
 
 
 def sockets_of(pid: int) -> int:
