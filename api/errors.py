@@ -156,6 +156,8 @@ def answered(error: Exception, scope: HTTPScope, service: Service) -> Answer:
     reason = reason_of(error)
     if reason is not None:
         service.tally.refuse(reason)
+    if isinstance(error, StoreError):
+        service.outage.note(error)
     if answer.status == 500:
         # As text: a log that shows the variables of every frame would show the API key.
         trace = "".join(traceback.format_exception(error))

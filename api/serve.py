@@ -42,7 +42,7 @@ def serve(
     *,
     parent_fd: int | None = None,
     listeners: Sequence[socket.socket] = (),
-    on_ready: Callable[[], None] = lambda: None,
+    on_ready: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Serve the API until SIGTERM, SIGINT or EOF on `parent_fd`, then drain and return.
 
@@ -50,7 +50,8 @@ def serve(
     for ten seconds at most. A second signal ends it at once. `parent_fd` is the read end of a
     pipe whose other end the parent holds: it breaks when the parent dies, however it dies.
     `listeners` are sockets that a parent has bound for several processes; without any it listens
-    where the settings say. `on_ready` is called once requests are accepted.
+    where the settings say. `on_ready` is called once requests are accepted,
+    with the port.
 
     Raises SettingsError if the address cannot be listened on, StoreMisconfigured if the store
     answers but cannot be used.
@@ -58,8 +59,9 @@ def serve(
     listeners = list(listeners) or _listen(settings.host, settings.port)
     app = create_app(settings)
     guard = Guard(Limits.of(settings))
+    ready = functools.partial(on_ready, listeners[0].getsockname()[1])
     server = _Server(
-        uvicorn_config(app, guard), app.state.service, guard, parent_fd, on_ready, settings
+        uvicorn_config(app, guard), app.state.service, guard, parent_fd, ready, settings
     )
     with contextlib.ExitStack() as stack:
         for listener in listeners:

@@ -11,6 +11,7 @@ import structlog
 from litestar import Request
 from litestar.datastructures import State
 
+from api.outage import Outage
 from api.refusals import Refusals
 from api.rules import Rules
 from api.tally import Tally
@@ -41,6 +42,7 @@ class Service:
         self.rules = Rules.of(settings)
         self.refusals = Refusals()
         self.tally = Tally()
+        self.outage = Outage()
         self.draining = False
         self.on_misconfigured: Callable[[StoreMisconfigured], None] = _ignore
         self._store = store

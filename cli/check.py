@@ -14,7 +14,8 @@ from cli.options import Context, command, with_store
 def check_command(context: Context) -> None:
     """Read the whole store and report every broken invariant; exit 1 if there is any.
 
-    For instance a ledger that does not balance, or a schedule in the wrong set or in none.
+    For instance a ledger that does not balance, a schedule in the wrong set or in none, or a key
+    that is damaged: nothing ends the look at the rest.
     It changes nothing, and may run beside a working Postdate.
     """
     problems = with_store(context.settings, lambda store: store.check())

@@ -42,7 +42,7 @@ class Port:
 
     @property
     def url(self) -> str:
-        return f"http://{_in_url(self.host)}:{self.number}"
+        return url_of(self.host, self.number)
 
     @property
     def local_address(self) -> str:
@@ -52,7 +52,7 @@ class Port:
     @property
     def local_url(self) -> str:
         """What to open on this machine: no browser goes to 0.0.0.0."""
-        return f"http://{_in_url(_HERE.get(self.host, self.host))}:{self.number}"
+        return url_of(_HERE.get(self.host, self.host), self.number)
 
     def listen(self) -> list[socket.socket]:
         """Sockets for one process that is to serve here, for the caller to pass on and to close."""
@@ -78,6 +78,10 @@ async def reserve(host: str, number: int, *, patience_s: float) -> Port:
             if not taken or asyncio.get_running_loop().time() >= deadline:
                 raise PortError(_sentence(host, number, error)) from None
         await asyncio.sleep(_POLL_S)
+
+
+def url_of(host: str, number: int) -> str:
+    return f"http://{_in_url(host)}:{number}"
 
 
 def is_loopback(host: str) -> bool:

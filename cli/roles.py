@@ -19,6 +19,7 @@ import click
 from cli.log_setup import findings_were_told
 from cli.open_files import raise_limit
 from cli.options import Context, command, locate_store
+from cli.port import url_of
 from scheduler.settings import Settings
 
 _READY_BYTE = b"r"
@@ -38,7 +39,7 @@ _bench_keys = click.option("--bench-keys", is_flag=True, hidden=True)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    help="Where to listen. [env: POSTDATE_PORT; default: 8000]",
+    help="Where to listen; 0 for any free port. [env: POSTDATE_PORT; default: 8000]",
 )
 @_processes
 @_parent_fd
@@ -67,8 +68,11 @@ def api_command(
     raise_limit()
     from api.serve import serve  # half a second of imports that no other command needs
 
-    def say_ready() -> None:
-        if parent_fd is not None:
+    def say_ready(port: int) -> None:
+        if parent_fd is None:
+            url = url_of(context.settings.host, port)
+            context.show({"ready": url}, f"Postdate API is ready: {url}")
+        else:
             _tell_parent(parent_fd)
 
     serve(

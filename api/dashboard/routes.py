@@ -33,7 +33,7 @@ from api.dashboard.static import static_file
 from api.dashboard.system import HANDLERS as SYSTEM
 from api.dashboard.zone import HANDLERS as ZONE
 from api.reading import BodyEncoded, BodyTooLarge, ClientDisconnected
-from api.service import HttpRequest
+from api.service import HttpRequest, service_of
 from scheduler.errors import (
     Conflict,
     InsufficientCredits,
@@ -100,6 +100,8 @@ def dashboard_router() -> Router:
 
 
 def _on_exception(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
+    if isinstance(error, StoreError):
+        service_of(request).outage.note(error)
     return cast("Response[Any]", _answer(request, error))
 
 

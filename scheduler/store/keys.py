@@ -141,6 +141,11 @@ def fence(key: str, key_id: str) -> str:
     return f"{key[: key.index('}:') + 2]}{FORGOTTEN}{key_id}"
 
 
+def any_key() -> str:
+    """A glob for all keys of this process's place."""
+    return _root + "*"
+
+
 def schedule_pattern() -> str:
     """A glob for every schedule's key, whosever it is."""
     return _root + "{*}:*:" + SCHEDULE + "*"

@@ -67,9 +67,12 @@ async def test_a_key_of_another_kind_is_no_matter_of_other_schedules(scene: Scen
     assert any(f"{broken} is waiting, but its request is gone" in each for each in told)
 
 
-@pytest.mark.parametrize("place", ["waiting", "held", "tried"])
+@pytest.mark.parametrize(
+    ("place", "called"),
+    [("waiting", "waiting schedules"), ("held", "held schedules"), ("tried", "attempts")],
+)
 async def test_an_account_that_is_damaged_is_no_matter_of_its_neighbours(
-    scene: Scene, place: str
+    scene: Scene, place: str, called: str
 ) -> None:
     [other] = [
         each
@@ -87,7 +90,8 @@ async def test_an_account_that_is_damaged_is_no_matter_of_its_neighbours(
     batch = await scene.store.claims.claim(scene.shard, lease_ms=LEASE_MS, most=128)
     assert (batch.broken, batch.full) == ([], False)
     told = await scene.store.check()
-    assert any(each.startswith(f"{scene.account_id}: something of it") for each in told)
+    sentence = f"{scene.account_id}: something of its {called} cannot be read: "
+    assert any(each.startswith(sentence) for each in told)
 
 
 async def test_what_is_damaged_is_told_by_a_check_without_any_key(scene: Scene) -> None:

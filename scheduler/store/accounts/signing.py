@@ -95,7 +95,7 @@ class Signing:
         return Rotated(self._live(self._secrets(stored)), code == _DONE_BEFORE)
 
     def _secrets(self, entries: Sequence[bytes]) -> list[SigningSecret]:
-        return [_secret(each, self._secrecy) for each in entries]
+        return [secret_of(each, self._secrecy) for each in entries]
 
     def _live(self, found: list[SigningSecret]) -> list[SigningSecret]:
         now_ms = self._clock.now_ms()
@@ -115,11 +115,15 @@ def new_secret(secrecy: Secrecy) -> tuple[str, bytes]:
     return ids.new_signing_secret_id(), secrecy.seal(f"whsec_{secret}".encode())
 
 
-def _secret(entry: bytes, secrecy: Secrecy) -> SigningSecret:
-    secret_id, created, until, secret = entry.split(b" ", 3)
-    return SigningSecret(
-        secret_id=secret_id.decode(),
-        secret=secrecy.open(secret).decode(),
-        created_at_ms=int(created),
-        expires_at_ms=int(until) or None,
-    )
+def secret_of(entry: bytes, secrecy: Secrecy) -> SigningSecret:
+    """A secret as it is stored. Raises Unreadable."""
+    try:
+        secret_id, created, until, secret = entry.split(b" ", 3)
+        return SigningSecret(
+            secret_id=secret_id.decode(),
+            secret=secrecy.open(secret).decode(),
+            created_at_ms=int(created),
+            expires_at_ms=int(until) or None,
+        )
+    except ValueError as error:
+        raise Unreadable("It is damaged") from error

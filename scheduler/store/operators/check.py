@@ -1,46 +1,40 @@
 """What must hold in the store at every moment, looked for by reading all of it.
 
 Reads are not atomic with what others write meanwhile, so what looks broken is looked at once more
-before it is told.
+before it is told. What is damaged is told as well, and ends no look at anything else.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
-from typing import Any, NamedTuple
-
-from redis.exceptions import ResponseError
+from typing import NamedTuple
 
 from scheduler import ids
-from scheduler.errors import StoreRefused
-from scheduler.models import Status
 from scheduler.store import keys
 from scheduler.store.client import Client
 from scheduler.store.failures import translated
-from scheduler.store.operators.unreadable import (
-    UNREADABLE,
-    unreadable_requests,
-    unreadable_secrets,
-)
+from scheduler.store.operators.damage import UNREADABLE, schedule_or_none, text, told
+from scheduler.store.operators.kinds import of_other_kinds
+from scheduler.store.operators.reservations import is_leaving, misled
+from scheduler.store.operators.standing import Letters, faults_of, stand_of
+from scheduler.store.operators.unreadable import unreadable_requests, unreadable_secrets
 from scheduler.store.operators.weights import Weights
 from scheduler.store.retention import Retention
-from scheduler.store.schedules.stored import ended_at_ms, ended_status, unpack_attempt
 from scheduler.store.server import Script, Server
 
 _LOOK_AGAIN_S = 0.3
 _SCAN_COUNT = 500
 _CHUNK = 200
-# Leases end and are taken over within seconds; the longest that can be set is an hour.
-_LONG_ENDED_MS = 5 * 60_000
-_LONGEST_LEASE_MS = 2 * 3_600_000
-# Between an end and the command that says how long it is kept.
-_SLACK_MS = 1000
 
-_PLACES = (keys.WAITING, keys.HELD, keys.FAILED)
-# What a server says of a key that is of another kind than its name.
-_DAMAGED = (ResponseError, StoreRefused)
+# What they are called.
+_PLACES = {
+    keys.WAITING: "waiting schedules",
+    keys.HELD: "held schedules",
+    keys.FAILED: "dead letters",
+    keys.TRIED: "attempts",
+}
 _HEAD = Script("operators/head")
 _INSPECT = Script("operators/inspect")
 
@@ -53,47 +47,22 @@ class Owner(NamedTuple):
     suspended: bool
 
 
-class Stand(NamedTuple):
-    """How a schedule stands: is it there, its outcome ("": none), how far in the future it is
-    visible again among the waiting (ms; None: it is not there), whether it is held, and whether it
-    was replayed; since when it is a dead letter (None: it is none), and when it will be forgotten;
-    of one that is retried, how far its next attempt is in the future, and how many attempts there
-    were before (None: it is not retried); how many are noted beside it.
-    """
+class _Owners:
+    """By the prefix of their keys; and the shards of which nobody knows what accounts they have."""
 
-    there: bool
-    outcome: bytes
-    visible_in_ms: float | None
-    held: bool
-    replayed: bool = False
-    letter_ms: float | None = None
-    forgotten_ms: int = -1
-    next_attempt_in_ms: float | None = None
-    attempts: int | None = None
-    noted_attempts: int | None = None
+    def __init__(self) -> None:
+        self.known: dict[str, Owner] = {}
+        self.unknown: set[str] = set()
 
-
-class Letters(NamedTuple):
-    """An account's dead letters at one moment: since when the oldest is one, and how long they are
-    kept."""
-
-    oldest_ms: float | None
-    kept: Retention
-
-    def should_have(self, stand: Stand) -> bool:
-        """Whether one that has failed ought to be among them: only older ones are ever dropped,
-        and what is none is kept for a shorter time."""
-        ended_ms = ended_at_ms(stand.outcome)
-        if self.oldest_ms is not None and ended_ms > self.oldest_ms:
-            return True
-        kept_ms, others_ms = self.kept.failed_kept_ms, self.kept.schedule_ms
-        return kept_ms > others_ms and abs(stand.forgotten_ms - ended_ms - kept_ms) < _SLACK_MS
+    def hides(self, name: str) -> bool:
+        return name.startswith(tuple(self.unknown))
 
 
 async def broken_invariants(
     client: Client, server: Server, shards: int, kept: Retention
 ) -> list[str]:
-    """A sentence for each broken invariant. Read-only; walks the whole store."""
+    """A sentence for each broken invariant, and for all that is damaged. Read-only; walks the whole
+    store."""
     with translated():
         first = await _all(client, server, shards, kept)
         if not first:
@@ -105,100 +74,116 @@ async def broken_invariants(
 
 async def _all(client: Client, server: Server, shards: int, kept: Retention) -> list[str]:
     """Each broken invariant once, though several ways lead to it."""
-    found = [each async for each in _names(client)]
-    found += [each async for each in _emails(client)]
-    owners: dict[str, Owner] = {}
-    weights = Weights(client, server)
+    found = await of_other_kinds(client, server) + await misled(client)
+    owners, weights = _Owners(), Weights(client, server)
     for shard in range(shards):
-        for local in await client.zrange(keys.shard(shard) + keys.ACCOUNTS, 0, -1):
-            owner = await _owner(client, ids.account_id(shard, local.decode()))
-            owners[keys.account(owner.account_id)] = owner
-            try:
-                if not owner.leaving:
-                    await weights.begin(owner.account_id)
-                found += [each async for each in _account(client, server, shard, owner, kept)]
-                found += await unreadable_secrets(server, owner.account_id)
-            except _DAMAGED as error:
-                found.append(_damaged(owner, error))
-    found += [each async for each in _schedules(client, server, owners, kept, weights)]
-    found += await weights.faults()
+        for account_id in await _accounts(client, shard, owners, found):
+            owner = await _owner(client, account_id, found)
+            owners.known[keys.account(account_id)] = owner
+            if owner.leaving:
+                found.append(
+                    f"{account_id} is being deleted: postdate account delete {account_id}"
+                    " goes on with it"
+                )
+                continue
+            with told(found, f"{account_id}: something of what it weighs"):
+                await weights.begin(account_id)
+            await _account(client, server, owner, kept, found)
+    await _schedules(client, server, owners, kept, weights, found)
+    for account_id in weights.begun:
+        with told(found, f"{account_id}: something of what it weighs"):
+            found += await weights.faults(account_id)
     return list(dict.fromkeys(found))
 
 
-async def _names(client: Client) -> AsyncIterator[str]:
-    async for key in client.scan_iter(match=keys.account_name("*"), count=_SCAN_COUNT):
-        account_id = (await client.get(key) or b"").decode()
-        name = key.decode()[len(keys.account_name("")) :]
-        if not account_id or await _is_leaving(client, account_id):
-            continue
-        called = await client.hget(keys.account(account_id) + keys.ACCOUNT, "name")
-        if called is None:
-            yield (
-                f"The name {name!r} is reserved for {account_id}, which does not exist; "
-                "creating the account again heals it"
-            )
-        elif called.decode() != name:
-            yield (
-                f"The name {name!r} leads to {account_id}, which is called {called.decode()!r}; "
-                "renaming it frees the other name"
-            )
+async def _accounts(client: Client, shard: int, owners: _Owners, found: list[str]) -> list[str]:
+    """The ids of a shard's accounts."""
+    accounts: list[str] = []
+    prefix = keys.shard(shard)
+    owners.unknown.add(prefix)
+    with told(found, f"The list of accounts of shard {shard}"):
+        for local in map(text, await client.zrange(prefix + keys.ACCOUNTS, 0, -1)):
+            account_id = ids.account_id(shard, local)
+            if ids.parse_sharded(account_id, "acc") is None:
+                found.append(f"Shard {shard} lists {local!r}, which can be no account")
+            else:
+                accounts.append(account_id)
+        owners.unknown.remove(prefix)
+    return accounts
 
 
-async def _is_leaving(client: Client, account_id: str) -> bool:
-    return bool(await client.exists(keys.account(account_id) + keys.LEAVING))
-
-
-async def _emails(client: Client) -> AsyncIterator[str]:
-    async for key in client.scan_iter(match=keys.email("*"), count=_SCAN_COUNT):
-        account_id = (await client.get(key) or b"").decode()
-        address = key.decode()[len(keys.email("")) :]
-        if not account_id or await _is_leaving(client, account_id):
-            continue
-        stored = await client.hget(keys.account(account_id) + keys.ACCOUNT, "email")
-        if stored is None:
-            yield (
-                f"The e-mail address {address!r} is reserved for {account_id}, which does not"
-                " exist; creating the account again heals it"
-            )
-        elif stored.decode() != address:
-            yield f"The e-mail address {address!r} is reserved for {account_id}, which has another"
-
-
-async def _owner(client: Client, account_id: str) -> Owner:
-    suspended = await client.hexists(keys.account(account_id) + keys.ACCOUNT, "suspended")
-    return Owner(account_id, await _is_leaving(client, account_id), bool(suspended))
+async def _owner(client: Client, account_id: str, found: list[str]) -> Owner:
+    suspended = False
+    with told(found, f"{account_id}: something of what it is"):
+        base = keys.account(account_id)
+        suspended = await client.hexists(base + keys.ACCOUNT, "suspended")
+    return Owner(account_id, await is_leaving(client, account_id), bool(suspended))
 
 
 async def _account(
-    client: Client, server: Server, shard: int, owner: Owner, kept: Retention
-) -> AsyncIterator[str]:
+    client: Client, server: Server, owner: Owner, kept: Retention, found: list[str]
+) -> None:
     account_id, base = owner.account_id, keys.account(owner.account_id)
-    if owner.leaving:
-        yield f"{account_id} is being deleted: postdate account delete {account_id} goes on with it"
-        return
-    about = await client.hmget(base + keys.ACCOUNT, "granted", "credits", "spent", "email", "name")
-    granted, credits, spent = (int(value or 0) for value in about[:3])
-    email, name = ((text or b"").decode() for text in about[3:])
-    if granted != credits + spent or credits < 0:
-        yield (
+    something = f"{account_id}: something of"
+    with told(found, f"{something} what it is"):
+        found += await _names(client, account_id)
+    with told(found, f"{something} its ledger"):
+        found += await _ledger(client, account_id)
+    with told(found, f"{something} when it is looked at"):
+        found += await _head(server, account_id)
+    for place, called in _PLACES.items():
+        with told(found, f"{something} its {called}"):
+            async for chunk in _chunks(_members(client, base + place)):
+                can_be = _schedules_among(chunk, f"{account_id}: among its {called}", found)
+                found += await _inspect(server, owner, can_be, kept)
+    with told(found, f"{something} its dead letters"):
+        found += [each async for each in _letters(client, server, account_id)]
+    with told(found, f"{something} its signing secrets"):
+        found += await unreadable_secrets(server, account_id)
+
+
+async def _names(client: Client, account_id: str) -> list[str]:
+    """What is wrong with how it is found."""
+    about = await client.hmget(keys.account(account_id) + keys.ACCOUNT, "email", "name")
+    email, name = ((each or b"").decode() for each in about)
+    found = []
+    if email and text(await client.get(keys.email(email)) or b"") != account_id:
+        found.append(f"{account_id}: its e-mail address {email!r} does not lead to it")
+    if text(await client.get(keys.account_name(name)) or b"") != account_id:
+        found.append(f"{account_id}: its name {name!r} does not lead to it")
+    return found
+
+
+async def _ledger(client: Client, account_id: str) -> list[str]:
+    fields = ("granted", "credits", "spent")
+    about = await client.hmget(keys.account(account_id) + keys.ACCOUNT, *fields)
+    granted, credits, spent = (int(value or 0) for value in about)
+    if granted == credits + spent and credits >= 0:
+        return []
+    return [
+        (
             f"{account_id}: the ledger does not balance: "
             f"granted {granted}, credits {credits}, spent {spent}"
         )
-    if email and (await client.get(keys.email(email)) or b"").decode() != account_id:
-        yield f"{account_id}: its e-mail address {email!r} does not lead to it"
-    if (await client.get(keys.account_name(name)) or b"").decode() != account_id:
-        yield f"{account_id}: its name {name!r} does not lead to it"
-    async for sentence in _head(server, shard, account_id):
-        yield sentence
-    for members in (
-        *(client.zscan_iter(base + place, count=_SCAN_COUNT) for place in _PLACES),
-        client.hscan_iter(base + keys.TRIED, count=_SCAN_COUNT),
-    ):
-        async for chunk in _chunks(member.decode() async for member, _ in members):
-            for sentence in await _inspect(server, owner, chunk, kept):
-                yield sentence
-    async for sentence in _letters(client, server, account_id):
-        yield sentence
+    ]
+
+
+async def _members(client: Client, key: str) -> AsyncIterator[bytes]:
+    scan = client.hscan_iter if key.endswith(":" + keys.TRIED) else client.zscan_iter
+    async for member, _ in scan(key, count=_SCAN_COUNT):
+        yield member
+
+
+def _schedules_among(members: Iterable[bytes], where: str, found: list[str]) -> list[str]:
+    """Those that can be schedules, as the store spells them; the others are told."""
+    schedules = []
+    for member in members:
+        schedule = schedule_or_none(member)
+        if schedule is None:
+            found.append(f"{where} is {text(member)!r}, which can be no schedule")
+        else:
+            schedules.append(schedule)
+    return schedules
 
 
 async def _letters(client: Client, server: Server, account_id: str) -> AsyncIterator[str]:
@@ -207,13 +192,14 @@ async def _letters(client: Client, server: Server, account_id: str) -> AsyncIter
     found, place, older_are_there = [b""], 0, False
     while found:
         found = await client.zrange(base + keys.FAILED, place, place + _CHUNK - 1)
+        schedules = [each for each in map(schedule_or_none, found) if each is not None]
         there = await server.reads(
-            [("EXISTS", f"{base}{keys.SCHEDULE}{each.decode()}") for each in found]
+            [("EXISTS", f"{base}{keys.SCHEDULE}{each}") for each in schedules]
         )
-        for schedule, is_there in zip(found, there, strict=True):
+        for schedule, is_there in zip(schedules, there, strict=True):
             if older_are_there and not is_there:
                 yield (
-                    f"{account_id}: {ids.schedule_id(schedule.decode())} is a dead letter, but its"
+                    f"{account_id}: {ids.schedule_id(schedule)} is a dead letter, but its"
                     " request is gone"
                 )
             older_are_there = older_are_there or bool(is_there)
@@ -221,38 +207,50 @@ async def _letters(client: Client, server: Server, account_id: str) -> AsyncIter
 
 
 async def _schedules(
-    client: Client, server: Server, owners: dict[str, Owner], kept: Retention, weights: Weights
-) -> AsyncIterator[str]:
+    client: Client,
+    server: Server,
+    owners: _Owners,
+    kept: Retention,
+    weights: Weights,
+    found: list[str],
+) -> None:
     """Every schedule that is stored, by one walk through the whole store."""
     names = client.scan_iter(match=keys.schedule_pattern(), count=_SCAN_COUNT)
-    async for chunk in _chunks(name.decode() async for name in names):
-        by_account: dict[Owner, list[str]] = {}
+    async for chunk in _chunks(names):
+        by_account: dict[Owner, list[bytes]] = {}
         for name in chunk:
-            base, _, schedule = name.rpartition(keys.SCHEDULE)
-            if base in owners:
-                by_account.setdefault(owners[base], []).append(schedule)
-            else:
-                yield f"sch_{schedule} belongs to no account ({name})"
-        for owner, schedules in by_account.items():
-            if owner.leaving:
-                continue
-            try:
-                await weights.add(owner.account_id, schedules)
-                for sentence in await _inspect(server, owner, schedules, kept):
-                    yield sentence
-                for sentence in await unreadable_requests(server, owner.account_id, schedules):
-                    yield sentence
-            except _DAMAGED as error:
-                yield _damaged(owner, error)
+            base, _, schedule = name.rpartition(keys.SCHEDULE.encode())
+            owner = owners.known.get(text(base))
+            if owner is not None:
+                by_account.setdefault(owner, []).append(schedule)
+            elif not owners.hides(text(name)):
+                found.append(f"sch_{text(schedule)} belongs to no account ({text(name)})")
+        for owner, stored in by_account.items():
+            if not owner.leaving:
+                await _stored(server, owner, stored, kept, weights, found)
 
 
-def _damaged(owner: Owner, error: Exception) -> str:
-    why = str(error).partition(" script: ")[0]
-    return f"{owner.account_id}: something of it cannot be read: {why}"
+async def _stored(
+    server: Server,
+    owner: Owner,
+    stored: list[bytes],
+    kept: Retention,
+    weights: Weights,
+    found: list[str],
+) -> None:
+    account_id = owner.account_id
+    something = f"{account_id}: something of"
+    schedules = _schedules_among(stored, f"{account_id}: among its schedules", found)
+    with told(found, f"{something} what it weighs"):
+        await weights.add(account_id, schedules)
+    with told(found, f"{something} where its schedules stand"):
+        found += await _inspect(server, owner, schedules, kept)
+    with told(found, f"{something} its schedules"):
+        found += await unreadable_requests(server, account_id, schedules)
 
 
-async def _chunks(items: AsyncIterator[str]) -> AsyncIterator[list[str]]:
-    chunk: list[str] = []
+async def _chunks(items: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
+    chunk: list[bytes] = []
     async for item in items:
         chunk.append(item)
         if len(chunk) == _CHUNK:
@@ -262,17 +260,18 @@ async def _chunks(items: AsyncIterator[str]) -> AsyncIterator[list[str]]:
         yield chunk
 
 
-async def _head(server: Server, shard: int, account_id: str) -> AsyncIterator[str]:
+async def _head(server: Server, account_id: str) -> list[str]:
     """A head may stand at its account's turn among those with a backlog, which is never later
     than the server's time."""
-    local = keys.parts(account_id).local
+    shard, local = keys.parts(account_id)
     now_us, look_at_ms, first_due_ms = await server.run(_HEAD, keys.shard(shard), [local])
     if not first_due_ms:
-        return
+        return []
     if not look_at_ms:
-        yield f"{account_id}: schedules wait, but no worker will look for them (no head)"
-    elif float(look_at_ms) > max(float(first_due_ms), now_us / 1000):
-        yield f"{account_id}: the head is later than the first schedule"
+        return [f"{account_id}: schedules wait, but no worker will look for them (no head)"]
+    if float(look_at_ms) > max(float(first_due_ms), now_us / 1000):
+        return [f"{account_id}: the head is later than the first schedule"]
+    return []
 
 
 async def _inspect(
@@ -284,85 +283,13 @@ async def _inspect(
     letters = Letters(float(oldest) if oldest else None, kept)
     found: list[str] = []
     for schedule, *row in rows:
+        about = f"{account_id}: {ids.schedule_id(schedule)}"
+        if not (row[-1] or b"0").isdigit():
+            found.append(f"{about} has attempts that are no number: {text(row[-1])!r}")
+            continue
         # What is damaged is told where all of it is read.
         with suppress(*UNREADABLE):
-            stand = _stand(row, now_us / 1000)
-            about = f"{account_id}: {ids.schedule_id(schedule)}"
-            faults = _faults(stand, letters, suspended=owner.suspended)
+            stand = stand_of(row, now_us / 1000)
+            faults = faults_of(stand, letters, suspended=owner.suspended)
             found += [f"{about} {fault}" for fault in faults]
     return found
-
-
-def _stand(row: list[Any], now_ms: float) -> Stand:
-    there, outcome, visible_at_ms, held, replay, letter_ms, forgotten_ms, attempt, noted = row
-    retry = unpack_attempt(attempt) if attempt else None
-    return Stand(
-        there=bool(there),
-        outcome=outcome,
-        visible_in_ms=float(visible_at_ms) - now_ms if visible_at_ms else None,
-        held=bool(held),
-        replayed=bool(replay),
-        letter_ms=float(letter_ms) if letter_ms else None,
-        forgotten_ms=forgotten_ms,
-        next_attempt_in_ms=retry.due_at_ms - now_ms if retry else None,
-        attempts=retry.attempts if retry else None,
-        noted_attempts=int(noted) if noted else None,
-    )
-
-
-def _faults(stand: Stand, letters: Letters, *, suspended: bool) -> list[str]:
-    """What is wrong with a schedule that stands so. What a lost worker held of a suspended account
-    waits, as all that it has."""
-    there, outcome, visible_in_ms, held, *_ = stand
-    waiting = visible_in_ms is not None
-    if not there:
-        missing = ["is waiting, but its request is gone"] * waiting
-        return missing or ["is held, but not among the waiting"] * held or _retry_faults(stand)
-    faults = _letter_faults(stand, letters)
-    if held and not waiting:
-        faults.append("is held, but not among the waiting")
-    if not outcome and not waiting:
-        faults.append("has not ended, but is not among the waiting")
-    if outcome and waiting:
-        faults.append(f"has ended ({ended_status(outcome)}), but is still among the waiting")
-    if held and visible_in_ms is not None:
-        if visible_in_ms < -_LONG_ENDED_MS and not suspended:
-            faults.append("is held under a lease that ended long ago, and nobody takes it over")
-        elif visible_in_ms > _LONGEST_LEASE_MS:
-            faults.append("is held for longer than any lease can be")
-    return faults + _retry_faults(stand)
-
-
-def _retry_faults(stand: Stand) -> list[str]:
-    """What is wrong with its attempts."""
-    faults = []
-    waiting, retried = stand.visible_in_ms is not None, stand.attempts is not None
-    if stand.noted_attempts is not None and not waiting:
-        faults.append("is not among the waiting, but its attempts are still noted")
-    if stand.outcome and retried:
-        faults.append("has ended, but is still to be retried")
-    elif stand.attempts is not None:
-        if (stand.noted_attempts or 0) < stand.attempts:
-            faults.append("is retried, but not all of its attempts are noted")
-        # Later than that waits what a worker could not read, until one comes that can.
-        early = stand.visible_in_ms is not None and (
-            stand.visible_in_ms < (stand.next_attempt_in_ms or 0.0)
-        )
-        if early and not stand.held:
-            faults.append("does not wait for the moment that its next attempt is to be at")
-    return faults
-
-
-def _letter_faults(stand: Stand, letters: Letters) -> list[str]:
-    """What is wrong with a schedule as a dead letter, or because it is none."""
-    failed = bool(stand.outcome) and ended_status(stand.outcome) is Status.FAILED
-    if stand.letter_ms is None:
-        missed = failed and not stand.replayed and letters.should_have(stand)
-        return ["has failed, but is no dead letter"] * missed
-    if not failed:
-        return ["is a dead letter, but has not failed"]
-    if stand.replayed:
-        return ["is a dead letter, but was replayed"]
-    if stand.letter_ms != ended_at_ms(stand.outcome):
-        return ["is a dead letter of another moment than that of its end"]
-    return []

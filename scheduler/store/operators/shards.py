@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from scheduler.errors import StoreMisconfigured
+from scheduler.errors import StoreMisconfigured, StoreRefused
 from scheduler.store import keys
 from scheduler.store.server import Script, Server
 
@@ -29,7 +29,13 @@ class Shards:
     async def read(self) -> int:
         """Reads the number, having written or raised it where that is due. Safe to repeat."""
         arguments = (_DEFAULT_COUNT, self._wanted or 0, FORMAT)
-        count, found = await self._server.run(_RAISE_SHARDS, keys.META, arguments)
+        try:
+            count, found = await self._server.run(_RAISE_SHARDS, keys.META, arguments)
+        except StoreRefused as error:
+            raise StoreMisconfigured(
+                f"{keys.META}, which says how many shards there are, is damaged: bring it back from"
+                " a backup."
+            ) from error
         if found != FORMAT:
             advice = (
                 "It was written by a newer version: run that one."

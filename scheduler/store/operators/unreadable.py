@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import msgspec
-
 from scheduler import ids
 from scheduler.errors import Unreadable
 from scheduler.store import keys
+from scheduler.store.accounts.signing import secret_of
+from scheduler.store.operators.damage import UNREADABLE
 from scheduler.store.schedules.reading import CHUNK_BYTES, stored_of
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Script, Server
 
 _READ = Script("schedules/read")
 _FIELDS = 5
-# What reading raises of what is damaged.
-UNREADABLE = (Unreadable, msgspec.MsgspecError, ValueError)
 
 
 async def unreadable_requests(
@@ -43,7 +41,7 @@ async def unreadable_secrets(server: Server, account_id: str) -> list[str]:
     told: list[str] = []
     for entry in found:
         try:
-            server.secrecy.open(entry.split(b" ", 3)[-1])
+            secret_of(entry, server.secrecy)
         except Unreadable as error:
             told.append(f"{account_id}: its signing secret cannot be read: {error}")
     return told

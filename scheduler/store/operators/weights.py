@@ -52,13 +52,16 @@ class Weights:
                 hours = self._ended.setdefault(account_id, Counter())
                 hours[forgotten_ms // _HOUR_MS] += weight
 
-    async def faults(self) -> list[str]:
-        """A sentence for each account whose count is wrong."""
-        found = []
-        for account_id, before in self._before.items():
-            if await self._counted(account_id) == before:
-                found += [f"{account_id}: {fault}" for fault in self._faults(account_id)]
-        return found
+    @property
+    def begun(self) -> list[str]:
+        """The accounts that the walk began with."""
+        return list(self._before)
+
+    async def faults(self, account_id: str) -> list[str]:
+        """A sentence for each count of an account that is wrong."""
+        if await self._counted(account_id) != self._before[account_id]:
+            return []
+        return [f"{account_id}: {fault}" for fault in self._faults(account_id)]
 
     def _faults(self, account_id: str) -> Iterator[str]:
         counted = self._before[account_id]

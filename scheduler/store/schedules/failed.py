@@ -35,14 +35,24 @@ class Failed:
         Raises InvalidRequest for a bad cursor. What stays as it is meanwhile is neither skipped
         nor repeated.
         """
+        page, _ = await self.page_and_moment(account_id, selected, descending=descending)
+        return page
+
+    async def page_and_moment(
+        self, account_id: str, selected: Selection, *, descending: bool = False
+    ) -> tuple[SchedulePage, int]:
+        """As `page`, with the moment (ms) by the server's clock at which it began to be read."""
         asked = span(selected.from_ms, selected.to_ms, selected.cursor, down=descending)
         stretch = self._kept(asked)
+        moments_us: list[int] = []
 
         async def chunk(rest: Span, most: int) -> tuple[Found[Schedule], int]:
-            return await self._chunk(account_id, rest, most)
+            now_us, found, read_bytes = await self._chunk(account_id, rest, most)
+            moments_us.append(now_us)
+            return found, read_bytes
 
         found = await read_on(chunk, stretch, selected.limit + 1, selected.wants)
-        return SchedulePage.of(found, selected.limit, stretch)
+        return SchedulePage.of(found, selected.limit, stretch), moments_us[0] // 1000
 
     def _kept(self, stretch: Span) -> Span:
         """The part of it that is promised to be kept; what is older goes as others come."""
@@ -53,16 +63,18 @@ class Failed:
 
     async def _chunk(
         self, account_id: str, stretch: Span, most: int
-    ) -> tuple[Found[Schedule], int]:
-        """The next ones, and how many bytes of requests and answers were read."""
+    ) -> tuple[int, Found[Schedule], int]:
+        """The server's time (us), the next ones, and how many bytes of requests and answers were
+        read."""
         after = stretch.after
         tie = after.tie if after.kind == WAITING else ""
         arguments = (after.ms, tie, int(stretch.down), most, CHUNK_BYTES)
-        values, more = await self._server.repeated(
+        now_us, values, more = await self._server.repeated(
             lambda: self._server.run(_PAGE, keys.account(account_id), arguments)
         )
         read_bytes = sum(map(len, values[2::_FIELDS_PER_ROW] + values[4::_FIELDS_PER_ROW]))
-        return _schedules(values, more == b"1", stretch, self._server.secrecy), read_bytes
+        found = _schedules(values, more == b"1", stretch, self._server.secrecy)
+        return now_us, found, read_bytes
 
 
 def _schedules(values: list[bytes], more: bool, stretch: Span, secrecy: Secrecy) -> Found[Schedule]:

@@ -4,8 +4,10 @@
 -- ARGV     place: when it ended (ms) and id ('' comes before every id), '1' to read downwards or
 --          '0', most members to read, most bytes of packed requests, and of
 --          what their targets said
--- Returns  {flat and in order: schedule, when it ended (ms), packed request ('': it is not kept any
---          more), outcome, what its target said ('': nothing that is kept); five for each, '1' if there may be more, else '0'}
+-- Returns  {now (us), flat and in order: schedule, when it ended (ms), packed request ('': it is
+--          not kept any more), outcome, what its target said ('': nothing that is kept); five for
+--          each, '1' if there may be more, else '0'}
+--@include now
 --@include schedules/stretch
 local base = KEYS[1]
 local place = {ms = tonumber(ARGV[1]), id = ARGV[2], down = ARGV[3] == '1'}
@@ -25,4 +27,4 @@ for i = 1, #found, 2 do
   flat[n + 5] = stored[3] or ''
   room_bytes = room_bytes - #flat[n + 3] - #flat[n + 5]
 end
-return {flat, left and '1' or '0'}
+return {now_us, flat, left and '1' or '0'}

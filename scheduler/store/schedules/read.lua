@@ -4,9 +4,9 @@
 -- KEYS[1]  the account's prefix
 -- ARGV[1]  most bytes of packed requests, and of what their targets said
 -- ARGV[2…] schedules
--- Returns  flat, for each that was read: packed request (nil: there is none to read), outcome (nil: it has
---          not ended), the schedule that it was replayed as (nil: none), its attempt before if it is
---          retried (nil: it is not), what its target said (nil: nothing that is kept)
+-- Returns  flat, for each that was read: packed request (nil: there is none to read), outcome (nil:
+--          it has not ended), the schedule that it was replayed as (nil: none), its attempt before
+--          if it is retried (nil: it is not), what its target said (nil: nothing that is kept)
 local key, room_bytes, flat = KEYS[1] .. K.SCHEDULE, tonumber(ARGV[1]), {}
 for i = 2, #ARGV do
   if room_bytes <= 0 then

@@ -168,10 +168,12 @@ class Replayer:
     ) -> Replays:
         """Replays dead letters, the oldest first; as `by_id`. They leave the list, so that a
         repeat goes on with others. What `next_cursor` leads on to ends with what had failed by
-        now: a replay that fails again meanwhile would have no end. Raises InvalidRequest for a bad
-        cursor."""
-        selected, until_ms = _until(selected, self._clock.now_ms())
-        page = await self._failed.page(account_id, selected)
+        now, as the server's clock says: a replay that fails again meanwhile would have no end.
+        Raises InvalidRequest for a bad cursor."""
+        selected, until_ms = _until(selected)
+        page, now_ms = await self._failed.page_and_moment(account_id, selected)
+        if until_ms is None:
+            until_ms = now_ms + 1  # what failed in the millisecond of the beginning is of the walk
         originals = [each.schedule_id for each in page.schedules]
         asked = _judged(originals, page.schedules, made)
         if page.next_cursor is not None:
@@ -249,10 +251,11 @@ class Replayer:
         return arguments
 
 
-def _until(selected: Selection, now_ms: int) -> tuple[Selection, int]:
-    """The selection with what its cursor says of the moment at which the walk began."""
+def _until(selected: Selection) -> tuple[Selection, int | None]:
+    """The selection with what its cursor says of the moment (ms) before which all had failed that
+    the walk is of; None where it begins."""
     if selected.cursor is None:
-        return selected, now_ms
+        return selected, None
     cursor, digits = selected.cursor[:-_UNTIL_DIGITS], selected.cursor[-_UNTIL_DIGITS:]
     try:
         until_ms = int(digits, 16)

@@ -1,0 +1,98 @@
+"""Whether each key is of the kind that its name says: a script that meets another ends there."""
+
+from __future__ import annotations
+
+from scheduler.store import keys
+from scheduler.store.client import Client
+from scheduler.store.operators.damage import text
+from scheduler.store.server import Server
+
+_SCAN_COUNT = 500
+
+_BESIDE = {
+    "meta": "hash",
+    "workers": "hash",
+    "name:": "string",
+    "email:": "string",
+    "address:": "string",
+    "attempts:": "string",
+}
+_OF_A_SHARD = {
+    keys.HEADS: "zset",
+    keys.BACKLOG: "string",
+    keys.HOLD: "string",
+    keys.ACCOUNTS: "zset",
+    keys.API_KEY: "hash",
+    keys.KEY_ID: "string",
+    keys.SESSION: "hash",
+    keys.LINK: "hash",
+    keys.FORGOTTEN: "string",
+    keys.WAITED: "string",
+}
+_OF_AN_ACCOUNT = {
+    keys.ACCOUNT: "hash",
+    keys.LEAVING: "hash",
+    keys.KEYS: "zset",
+    keys.HOLDER: "hash",
+    keys.SESSIONS: "zset",
+    keys.WAITING: "zset",
+    keys.HELD: "zset",
+    keys.FAILED: "zset",
+    keys.EXPIRING: "hash",
+    keys.TRIED: "hash",
+    keys.SCHEDULE: "hash",
+    keys.LOG: "stream",
+    keys.LOGGED: "hash",
+    keys.INDEX: "stream",
+    keys.MINUTE: "hash",
+    keys.HOUR: "hash",
+    keys.DAY: "hash",
+    keys.ONCE: "string",
+    keys.SIGNING: "list",
+    keys.RATE: "string",
+    keys.OPERATION: "string",
+}
+_GONE = "none"
+
+
+async def of_other_kinds(client: Client, server: Server) -> list[str]:
+    """A sentence for each key that is of another kind than its name says. Read-only; walks through
+    the names of all keys."""
+    found: list[str] = []
+    chunk: list[bytes] = []
+    async for key in client.scan_iter(match=keys.any_key(), count=_SCAN_COUNT):
+        chunk.append(key)
+        if len(chunk) == _SCAN_COUNT:
+            found += await _others(server, chunk)
+            chunk = []
+    return found + await _others(server, chunk)
+
+
+def kind_of(key: str) -> str | None:
+    """The kind of a key that is so named; None if it is none of ours."""
+    root, _, _rest = keys.any_key().partition("*")
+    if not key.startswith(root):
+        return None
+    if not key.startswith(root + "{"):
+        return _kind(key[len(root) :], _BESIDE)
+    _, _, of_shard = key.partition("}:")
+    _, colon, of_account = of_shard.partition(":")
+    return _kind(of_shard, _OF_A_SHARD) or (_kind(of_account, _OF_AN_ACCOUNT) if colon else None)
+
+
+def _kind(name: str, kinds: dict[str, str]) -> str | None:
+    """By the whole name, or by how it begins up to a colon."""
+    head, colon, _ = name.partition(":")
+    return kinds.get(head + colon)
+
+
+async def _others(server: Server, found: list[bytes]) -> list[str]:
+    # A name that is no text is none of ours.
+    known = [(text(key), kind) for key in found if (kind := kind_of(text(key))) is not None]
+    replies = await server.reads([("TYPE", key) for key, _ in known])
+    kinds = (each.decode() if isinstance(each, bytes) else str(each) for each in replies)
+    return [
+        f"{key} is a {kind}, and should be a {expected}"
+        for (key, expected), kind in zip(known, kinds, strict=True)
+        if kind not in (expected, _GONE)
+    ]

@@ -1,0 +1,128 @@
+"""`Store.check` beside damage of every kind: each is told, and none ends the look at the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from scheduler.errors import StoreMisconfigured
+from scheduler.models import Idempotency, Plan, Request
+from scheduler.store import Store, keys
+from scheduler.store.accounts.sessions import Purpose
+from scheduler.store.operators.kinds import kind_of
+from tests.scheduler.scene import FAILED, URL, Scene
+
+GARBAGE = b"\xff\xfe garbage \x00"
+# What a check does not read, beyond whether it is of its kind.
+_NOT_READ = {
+    "meta", "workers", "attempts:", "address:", keys.HEADS,
+    keys.API_KEY, keys.KEY_ID, keys.SESSION, keys.LINK, keys.FORGOTTEN, keys.WAITED,
+    keys.KEYS, keys.HOLDER, keys.SESSIONS, keys.RATE, keys.OPERATION, keys.ONCE,
+    keys.LOG, keys.LOGGED, keys.INDEX, keys.MINUTE, keys.HOUR, keys.DAY,
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.store.operators.check._LOOK_AGAIN_S", 0.0)
+
+
+async def test_every_key_of_another_kind_is_told_and_the_rest_looked_at(
+    valkey_scene: Scene,
+) -> None:
+    scene = valkey_scene
+    client, neighbour = scene.store.client, await a_bit_of_all(scene)
+    assert await scene.store.check() == []
+    await client.hincrby(keys.account(neighbour) + keys.ACCOUNT, "credits", 1)
+    for name in await names_of(scene.store):
+        kind = kind_of(name)
+        assert kind is not None, name
+        before = await kept(scene.store, name)
+        await client.delete(name)
+        other = "list" if kind == "string" else "string"
+        await (client.rpush(name, b"1") if other == "list" else client.set(name, b"1"))
+        told = await scene.store.check()
+        assert f"{name} is a {other}, and should be a {kind}" in told
+        # Of what is damaged itself, or listed nowhere, nothing else can be told.
+        if not (name.startswith(keys.account(neighbour)) or name.endswith("}:accounts")):
+            assert any(each.startswith(f"{neighbour}: the ledger") for each in told), name
+        await before()
+    assert len(await scene.store.check()) == 1
+
+
+async def test_garbage_in_any_key_is_survived_and_told(valkey_scene: Scene) -> None:
+    scene = valkey_scene
+    client, neighbour = scene.store.client, await a_bit_of_all(scene)
+    await client.hincrby(keys.account(neighbour) + keys.ACCOUNT, "credits", 1)
+    [known] = await scene.store.check()
+    for name in await names_of(scene.store):
+        before = await kept(scene.store, name)
+        await scribble(scene.store, name)
+        told = set(await scene.store.check())
+        if not name.startswith(keys.account(neighbour)):
+            assert known in told, name
+        if not any(part in name for part in _NOT_READ):
+            assert told - {known}, f"nothing is told of {name}"
+        await before()
+    assert await scene.store.check() == [known]
+
+
+async def test_a_damaged_number_of_shards_is_named(valkey_scene: Scene) -> None:
+    await valkey_scene.store.client.hset(keys.META, "shards", GARBAGE)
+    with pytest.raises(StoreMisconfigured, match="pd:meta, which says how many shards there are"):
+        await valkey_scene.store.start()
+
+
+async def a_bit_of_all(scene: Scene) -> str:
+    """Something under each name that an account or a shard has, and beside it a neighbour's id."""
+    store, account_id = scene.store, scene.account_id
+    neighbour = (
+        await store.accounts.create("neighbour", credits=9, plan=Plan.FREE, email="n@example.com")
+    ).account_id
+    await store.schedules.create(neighbour, Request(2**41, "GET", URL))
+    await scene.run()
+    await scene.run(FAILED)
+    await scene.create()
+    await scene.retry([await scene.claim_one()], 60_000)
+    await scene.create()
+    await scene.claim_one()
+    waiting = await scene.create(60_000)
+    await scene.create(60_000)
+    await store.schedules.cancel(account_id, waiting)
+    once = Idempotency("key", "fingerprint")
+    await store.schedules.create_all(account_id, [Request(2**41, "GET", URL)], once)
+    await store.accounts.create_key(account_id, "a key")
+    await store.users.set_password(neighbour, "a password of some length")
+    await store.users.attempt("n@example.com", "127.0.0.1")
+    await store.sessions.open(neighbour)
+    await store.sessions.make_link(neighbour, Purpose.SET_PASSWORD)
+    return neighbour
+
+
+async def kept(store: Store, name: str) -> Callable[[], Awaitable[object]]:
+    """Brings a key back as it is now."""
+    client = store.client
+    packed, until_ms = await client.dump(name), await client.pexpiretime(name)
+    return lambda: client.restore(name, max(until_ms, 0), packed, replace=True, absttl=True)
+
+
+async def names_of(store: Store) -> list[str]:
+    return sorted(name.decode() for name in await store.client.keys("pd:*"))
+
+
+async def scribble(store: Store, name: str) -> None:
+    """Has garbage in all that a key has, and of the kind that it is."""
+    client = store.client
+    match kind_of(name):
+        case "string":
+            await client.set(name, GARBAGE, keepttl=True)
+        case "hash":
+            fields = await client.hgetall(name)
+            await client.hset(name, mapping=dict.fromkeys(fields, GARBAGE))
+        case "zset":
+            await client.zadd(name, {GARBAGE: 1})
+        case "list":
+            await client.lset(name, 0, GARBAGE)
+        case "stream":
+            await client.xadd(name, {GARBAGE: GARBAGE})
