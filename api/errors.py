@@ -11,10 +11,10 @@ from litestar.exceptions import HTTPException
 from litestar.types import HTTPScope, Receive, Scope, Send
 
 from api.answer import Answer
-from api.auth import RateLimited, Unauthorized, authenticate
+from api.auth import RateLimited, Unauthorized, authenticate, is_keyed
 from api.bodies import ConflictBody, DetailedErrorBody, ErrorBody
 from api.methods import allow
-from api.reading import BodyEncoded, BodyTooLarge, ClientDisconnected, header
+from api.reading import BodyEncoded, BodyTooLarge, ClientDisconnected
 from api.service import HttpRequest, Service, service_of
 from api.traces import trace_id_of
 from scheduler.errors import (
@@ -142,7 +142,7 @@ class _Unrouted(Answer):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            if header(scope, b"x-api-key"):
+            if is_keyed(scope):
                 await authenticate(scope["litestar_app"].state.service, scope)
         except (Unauthorized, RateLimited, Suspended) as refusal:
             await _answer_to_our_own(refusal)(scope, receive, send)
