@@ -21,8 +21,8 @@ _SEVERAL = "More than one API key: give the header x-api-key once"
 
 
 class Unauthorized(PostdateError):
-    """The request has no API key, several, or none that is active. With `close`, the connection that
-    it came on is closed behind the answer."""
+    """The request has no API key, several, or none that is active. With `close`, the connection
+    that it came on is closed behind the answer."""
 
     def __init__(self, sentence: str, *, close: bool = False) -> None:
         super().__init__(sentence)
