@@ -14,7 +14,13 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from postdate.errors import ConnectionFailed, PostdateError, Unavailable, error_of
+from postdate.errors import (
+    ConnectionFailed,
+    PostdateError,
+    Unavailable,
+    error_of,
+    nothing_was_done,
+)
 from postdate.patience import Patience, retry_after_s
 from postdate.reasons import reason_of
 
@@ -119,7 +125,7 @@ class Calls(ABC):
         refused = error_of(
             response.status_code, body, reason=response.reason_phrase, retry_after=wait_s
         )
-        refused.maybe_done = isinstance(refused, Unavailable)
+        refused.maybe_done = isinstance(refused, Unavailable) and not nothing_was_done(str(refused))
         return refused
 
     def _lost(self, error: httpx.RequestError) -> ConnectionFailed:
