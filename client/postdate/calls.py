@@ -41,6 +41,11 @@ class Answer(NamedTuple):
     body: Any
     headers: httpx.Headers
 
+    @property
+    def replayed(self) -> bool:
+        """Whether an earlier call with the same idempotency key did it."""
+        return bool(self.headers.get("idempotency-replayed") == "true")
+
     def read_as(self, reader: Callable[[Any], T]) -> T:
         """What the body says. Raises PostdateError if it is none of Postdate's."""
         try:
