@@ -19,6 +19,7 @@ from api.service import HttpRequest, Service, service_of
 from api.traces import trace_id_of
 from scheduler.errors import (
     Conflict,
+    Damaged,
     FieldError,
     InsufficientCredits,
     InvalidRequest,
@@ -59,6 +60,7 @@ _PLAIN: tuple[tuple[type[PostdateError], int, dict[str, str] | None], ...] = (
     (BodyEncoded, 415, {"accept-encoding": "identity"}),
     (TooManySecrets, 409, None),
     (KeyReused, 422, None),
+    (Damaged, 500, None),
     (Draining, 503, _RETRY),
 )
 
@@ -124,6 +126,7 @@ _REASONS: tuple[tuple[type[PostdateError], str], ...] = (
     (Conflict, "conflict"),
     (KeyReused, "key_reused"),
     (BodyTooLarge, "too_large"),
+    (Damaged, "damaged"),
     (StoreError, "store"),
 )
 
@@ -158,7 +161,7 @@ def answered(error: Exception, scope: HTTPScope, service: Service) -> Answer:
         service.tally.refuse(reason)
     if isinstance(error, StoreError):
         service.outage.note(error)
-    if answer.status == 500:
+    if answer.status == 500 and not isinstance(error, Damaged):  # which is told where it is read
         # As text: a log that shows the variables of every frame would show the API key.
         trace = "".join(traceback.format_exception(error))
         _log.error(

@@ -15,7 +15,10 @@ from worker.leases import Touch
 from worker.subject import subject
 from worker.upkeep import Backoff
 
+# What came while others were recorded is collected for as long as what came first, if it is few;
+# under load there is no waiting.
 _COLLECT_S = 0.005
+_FEW = 32
 _MOST_AT_ONCE = 128
 # What a URL and a target's words may weigh in one call; a longer one goes alone.
 _MOST_BYTES = 128 * 1024
@@ -52,8 +55,9 @@ class Acks:
     async def _send_all(self, shard: int) -> None:
         waiting = self._waiting[shard]
         try:
-            await asyncio.sleep(_COLLECT_S)
             while waiting:
+                if len(waiting) < _FEW:
+                    await asyncio.sleep(_COLLECT_S)
                 count = _next_batch(waiting)
                 batch = waiting[:count]
                 del waiting[:count]

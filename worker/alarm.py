@@ -87,9 +87,13 @@ if sys.version_info >= (3, 13):
 else:
     _settime = getattr(_libc(), "timerfd_settime", None)
 
+    # One for all, because making one takes longer than the call; its interval stays 0.
+    _moment = _Itimerspec()
+    _value, _at = _moment.value, ctypes.byref(_moment)
+
     def _set(descriptor: int, at_us: int) -> None:
-        seconds, micros = divmod(at_us, _US)
-        moment = _Itimerspec(_Timespec(0, 0), _Timespec(seconds, micros * 1000))
         assert _settime is not None
-        if _settime(descriptor, _TFD_TIMER_ABSTIME, ctypes.byref(moment), None) != 0:
+        _value.seconds, micros = divmod(at_us, _US)
+        _value.nanoseconds = micros * 1000
+        if _settime(descriptor, _TFD_TIMER_ABSTIME, _at, None) != 0:
             raise OSError(ctypes.get_errno(), "timerfd_settime")

@@ -76,15 +76,20 @@ class Claimer:
         self._room = Room(holdings)
         self._look_ms = self._look_abroad_ms = 0.0
         self._wake = asyncio.Event()
-        self._stopping = False
+        self._stopping = self._waits_for_room = False
         self._on_hold = False
         self._clock_steps = -1
         self._awake_s = math.inf  # when it was to wake up
         self.claims = self.claimed = self.taken_over = 0
 
     def wake(self) -> None:
-        """Something changed: slots came free, or it is time to stop."""
+        """Something changed, or it is time to stop."""
         self._wake.set()
+
+    def note_free(self) -> None:
+        """Slots came free, which matters where there was none."""
+        if self._waits_for_room:
+            self._wake.set()
 
     async def stop(self) -> None:
         """Claims no more. Returns once the claims on their way were answered."""
@@ -133,7 +138,7 @@ class Claimer:
     async def _look(self) -> None:
         self._look_ms = self._now_ms() + _LOOK_EVERY_MS
         own = self._presence.shards - self._claims.keys() - self._touch.lost
-        for shard, look in (await self._looks(own)).items():
+        for shard, look in (await self._looks(own, backlogs=False)).items():
             if shard not in self._claims:
                 self._due_ms[shard] = math.inf if look.next_look_ms is None else look.next_look_ms
         self._looked()
@@ -151,11 +156,11 @@ class Claimer:
             if shard not in self._claims:
                 self._due_ms[shard] = min(due, default=math.inf)
 
-    async def _looks(self, shards: frozenset[int]) -> dict[int, Look]:
+    async def _looks(self, shards: frozenset[int], *, backlogs: bool = True) -> dict[int, Look]:
         """Looks at shards; touch is lost with those that fail, or let us wait for so long that
         leases may have ended meanwhile."""
         asked_ms = self._now_ms()
-        found = await self._store.claims.look(sorted(shards))
+        found = await self._store.claims.look(sorted(shards), backlogs=backlogs)
         if self._now_ms() - asked_ms > self._lease_ms / _SLOW_PART_OF_A_LEASE:
             slow = StoreUnavailable("The store was slow to answer")
             found = dict.fromkeys(found, slow)
@@ -249,7 +254,8 @@ class Claimer:
 
     def _next_ms(self) -> float:
         """When there is something to do again, if nothing wakes us before."""
-        if self._room.is_full:
+        self._waits_for_room = self._room.is_full
+        if self._waits_for_room:
             return self._now_ms() + _LOOK_EVERY_MS
         away = self._touch.lost | self._claims.keys()
         waiting = (
@@ -269,7 +275,9 @@ class Claimer:
         if delay_ms <= 0:
             await asyncio.sleep(0)
             return
-        timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._wake.set)
+        # The loop counts whole milliseconds, and rounds: it would wake us early, again and again.
+        delay_s = math.ceil(delay_ms) / 1000
+        timer = asyncio.get_running_loop().call_later(delay_s, self._wake.set)
         await self._wake.wait()
         self._wake.clear()
         timer.cancel()

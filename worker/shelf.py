@@ -29,18 +29,25 @@ _TOLD_EVERY_S = 60.0
 _KEYS_READ_EVERY_S = 5.0
 _MOST_AT_ONCE = 500
 _MOST_CAUSES = 64
+# What is there still comes again sooner.
+_OVER_AFTER_S = 300.0
 # What it is counted as.
 KEY, DAMAGED, ACCOUNT = "key", "damaged", "account"
 _log = structlog.get_logger(__name__)
 
 
 class _Cause:
-    """Why something cannot be read: since when that has been so, and how often it is not told."""
+    """Why something cannot be read: since when that has been so, when it was met last, and how
+    often it is not told."""
 
     def __init__(self, now_s: float) -> None:
         self.since_s = now_s
+        self.met_s = now_s
         self.told_s = now_s - _TOLD_EVERY_S
         self.untold = 0
+
+    def is_over(self, now_s: float) -> bool:
+        return now_s - self.met_s > _OVER_AFTER_S
 
 
 class Shelf:
@@ -109,9 +116,14 @@ class Shelf:
         return left
 
     def _cause(self, name: str, now_s: float) -> _Cause:
-        if name not in self._causes and len(self._causes) >= _MOST_CAUSES:
-            name = ""
-        return self._causes.setdefault(name, _Cause(now_s))
+        """What is over is forgotten: should it come again, it begins anew."""
+        cause = self._causes.get(name)
+        if cause is None or cause.is_over(now_s):
+            kept = {each: there for each, there in self._causes.items() if not there.is_over(now_s)}
+            self._causes = kept
+            cause = kept.setdefault(name if len(kept) < _MOST_CAUSES else "", _Cause(now_s))
+        cause.met_s = now_s
+        return cause
 
     def _wait_s(self, cause: _Cause, now_s: float) -> float:
         if self._presence.yields:

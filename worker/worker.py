@@ -155,7 +155,7 @@ class Worker:
             claimed=self._claimed,
             looked=self._wheel.refresh,
         )
-        self._acks = Acks(store, self._holdings, touch, self._claimer.wake)
+        self._acks = Acks(store, self._holdings, touch, self._claimer.note_free)
         self._fired = 0
         self.tally = Tally()
         self._lateness = Lateness()

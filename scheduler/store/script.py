@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import ClassVar
@@ -34,16 +34,20 @@ _SHEBANG = re.compile(r"\A#!lua[^\n]*\n")
 class Script:
     """A Lua file by its path below this folder, without `.lua`; how often this process has run it,
     and how often that failed. If it is `fenced`, its second key, where there is one, is a fence:
-    while that exists, it does nothing and says FENCED."""
+    while that exists, it does nothing and says FENCED. What only reads is not."""
 
     all: ClassVar[list[Script]] = []
 
     def __init__(self, path: str, *, fenced: bool = True) -> None:
         self.path = path
-        self.fenced = fenced
+        self._may_be_fenced = fenced
         self.calls = 0
         self.errors = 0
         self.all.append(self)
+
+    @cached_property
+    def fenced(self) -> bool:
+        return self._may_be_fenced and _FENCE in self.source_and_sha1()[0]
 
     def source_and_sha1(self, *, plain_lua: bool = False) -> tuple[str, str]:
         """As the server gets it; `plain_lua` leaves out the `#!lua` line."""

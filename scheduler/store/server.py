@@ -80,10 +80,11 @@ class Server:
         """
         script.calls += 1
         try:
-            return await self._run(script, key, arguments)
-        except Fenced:
-            await self.readmit(key)
-            return await self._run(script, key, arguments)
+            try:
+                return await self._run(script, key, arguments)
+            except Fenced:
+                await self.readmit(key)
+                return await self._run(script, key, arguments)
         except StoreError:
             script.errors += 1
             raise
@@ -110,13 +111,6 @@ class Server:
         """
         if not self.wait_replicas:
             return await self.run(script, key, arguments)
-        try:
-            return await self._write(script, key, arguments)
-        except Fenced:
-            await self.readmit(key)
-            return await self._write(script, key, arguments)
-
-    async def _write(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
         async with self.apart(key) as apart:
             await self._enough_replicas(apart)
             reply = await apart.run(script, arguments)
@@ -130,7 +124,8 @@ class Server:
         assert lines is not None
         async with lines.one() as line:
             named = partial(self._named, key=key)
-            yield Apart(line, key, named, self.wait_replicas, partial(self._heard, key))
+            heard = partial(self._heard, key)
+            yield Apart(line, key, named, self.wait_replicas, heard, self.readmit)
 
     async def _enough_replicas(self, apart: Apart) -> None:
         """A server is asked at most once a second: a replica that is lost meanwhile shows in

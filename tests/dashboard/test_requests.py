@@ -468,3 +468,17 @@ async def test_the_panel_tells_what_an_exchange_was_made_of(
     unknown = (await browser.get(f"/requests/{await execute(dashboard, ada)}")).text
     assert "waterfall" not in unknown
     assert "connection" not in unknown
+
+
+async def test_one_that_is_damaged_is_named_and_the_others_are_listed(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    damaged, sound = await schedule(dashboard, ada), await schedule(dashboard, ada)
+    await dashboard.store.client.hset(keys.schedule(ada.account_id, damaged), "r", b"\xc0 hush")
+    assert await listed(browser) == [sound]
+    page = await browser.get(f"/requests/{damaged}")
+    assert page.status_code == 500
+    assert f"What is stored of {damaged} is damaged and cannot be read" in page.text
+    assert "hush" not in page.text
+    panel = await browser.get(f"/requests/{damaged}", headers=PANEL)
+    assert f"What is stored of {damaged} is damaged" in panel.text

@@ -20,7 +20,7 @@ from scheduler.store.claims.claims import Ack
 from scheduler.store.operators import reseal as module
 from scheduler.store.operators.reseal import Walked
 from scheduler.store.secrecy import Secrecy
-from scheduler.store.server import Server
+from scheduler.store.server import Script, Server
 from tests.cluster import ValkeyCluster
 from tests.scheduler.clocks import ServerClock
 from tests.scheduler.keyed import NEW, OLD, REQUEST, Stores, account_of, everything
@@ -424,3 +424,55 @@ async def test_what_was_sealed_before_a_pause_is_not_written_behind_the_back_of_
     await slow.aclose()
     assert (await store.resealer.reseal()).forgotten == [OLD_ID]
     assert await (await stores.open(NEW)).check() == []
+
+
+@pytest.mark.parametrize("replicas", [0, 1])
+async def test_a_script_that_fails_behind_a_fence_is_counted_as_failed(
+    stores: Stores, replicas: int
+) -> None:
+    store = await stores.open(OLD)
+    account_id = await account_of(store)
+    await store.keyrings.fence(OLD_ID, 1)
+    store.server.wait_replicas = replicas
+    [grant] = [each for each in Script.all if each.path == "accounts/grant"]
+    calls, errors = grant.calls, grant.errors
+
+    async def refused(key: str) -> None:
+        raise StoreUnavailable("away")
+
+    async def enough(*_: Any) -> None: ...
+
+    with (
+        patch.object(store.server, "readmit", refused),
+        patch.object(Server, "_enough_replicas", enough),
+        pytest.raises(StoreUnavailable, match="away"),
+    ):
+        await store.server.write(grant, keys.account(account_id), ["one", "1", "1"])
+    assert (grant.calls, grant.errors) == (calls + 1, errors + 1)
+
+
+async def test_a_worker_that_was_taken_for_gone_claims_again(stores: Stores) -> None:
+    """Where replicas must have its claims as well."""
+    store = await stores.open(OLD)
+    account_id = await account_of(store)
+    await store.schedules.create(account_id, DUE)
+    await store.keyrings.fence(OLD_ID, 1)
+    store.server.wait_replicas = 1
+    assert len(await claim(store)) == 1
+
+
+async def test_what_only_reads_names_no_fence(stores: Stores) -> None:
+    store = await stores.open(OLD)
+    account_id = await account_of(store)
+    sent: set[int] = set()
+    one = Server._one
+
+    async def heard(self: Server, key: str, words: Any) -> Any:
+        sent.add(words[2])
+        return await one(self, key, words)
+
+    with patch.object(Server, "_one", heard):
+        await store.schedules.page(account_id)
+        assert sent == {1}
+        await store.schedules.create(account_id, REQUEST)
+    assert sent == {1, 2}

@@ -95,15 +95,16 @@ class ScriptedClaims:
 
     async def realign(self, shard: int) -> None: ...
 
-    async def look(self, shards: Sequence[int]) -> dict[int, Any]:
+    async def look(self, shards: Sequence[int], *, backlogs: bool = True) -> dict[int, Any]:
         self.looking()
-        return {shard: AWAY if shard in self.away else self._look(shard) for shard in shards}
+        looks = {shard: self._look(shard, backlogs) for shard in shards}
+        return {shard: AWAY if shard in self.away else look for shard, look in looks.items()}
 
-    def _look(self, shard: int) -> Look:
+    def _look(self, shard: int, backlogs: bool) -> Look:
         waits = self.due[shard] or any(each.shard == shard for each in self.given)
         waits = waits or (shard == 0 and bool(self.unread or self.broken))
         next_ms = self.late_since_ms.get(shard, self._turn_ms[shard]) if waits else None
-        return Look(next_ms, self.backlog_since_ms.get(shard))
+        return Look(next_ms, self.backlog_since_ms.get(shard) if backlogs else None)
 
     async def claim(self, shard: int, *, most: int, **asked: Any) -> Batch:
         await self._enter("claim", shard)

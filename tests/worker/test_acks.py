@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -88,6 +89,26 @@ async def test_what_ends_together_is_sent_together_and_a_shard_waits_for_no_othe
     scene.claims.away.clear()
     await scene.settled()
     assert scene.recorded == here + there
+
+
+async def test_what_ends_while_others_are_recorded_is_collected_too(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a thousand fires a second, spread, are hundreds of calls."""
+    first, second, third = Invocations().many(3)
+    record = scene.claims.ack
+
+    async def ack(shard: int, acks: Sequence[Ack]) -> list[int]:
+        codes = await record(shard, acks)
+        if acks[0].invocation is first:
+            scene.end([second])
+            asyncio.get_running_loop().call_later(0.001, scene.end, [third])
+        return codes
+
+    monkeypatch.setattr(scene.claims, "ack", ack)
+    scene.end([first])
+    await until(lambda: len(scene.recorded) == 3)
+    assert scene.sizes == [1, 2]
 
 
 async def test_a_refused_batch_is_sent_one_by_one_and_only_the_bad_one_is_given_up(

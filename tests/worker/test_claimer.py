@@ -127,7 +127,7 @@ async def test_a_worker_that_is_full_claims_nothing() -> None:
     await desk.turn()
     assert desk.claims.claimed == []
     desk.holdings.remove(held[:1])
-    desk.claimer.wake()
+    desk.claimer.note_free()
     await desk.turn()
     assert desk.claims.claimed == [(0, 1)]
 
@@ -190,3 +190,13 @@ async def test_what_was_taken_over_is_counted_and_a_retry_is_not_that() -> None:
     await desk.turn()
 
     assert (desk.claimer.claimed, desk.claimer.taken_over) == (4, 2)
+
+
+async def test_it_sleeps_until_something_is_to_be_done_and_is_not_woken_for_nothing() -> None:
+    """Each time that it wakes up costs as much as a fire."""
+    desk = Desk({0: 0}, slots=64)
+    for delay_ms in (0.3, 1.4):
+        began_s = elapsed_s()
+        asyncio.get_running_loop().call_soon(desk.claimer.note_free)
+        await desk.claimer._sleep(delay_ms)
+        assert elapsed_s() - began_s >= delay_ms / 1000

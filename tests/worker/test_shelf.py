@@ -78,7 +78,7 @@ async def test_what_lies_there_when_it_is_told_to_stop_is_given_back(scene: Scen
 async def test_thousands_that_nobody_can_read_come_less_and_less_and_are_one_line_a_minute(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    moments_s = [1000.0, 1001.0, 1010.0, 1059.0, 1060.0, 1500.0, 1510.0]
+    moments_s = [1000.0, 1001.0, 1010.0, 1059.0, 1060.0, 1300.0, 1310.0]
     now_s = 0.0
     monkeypatch.setattr("worker.shelf.time", SimpleNamespace(monotonic=lambda: now_s))
     shelf, waits_s = scene.worker.shelf, []
@@ -101,6 +101,30 @@ async def test_damage_that_looks_like_keys_without_number_is_few_causes(scene: S
             scene.worker.shelf.put([Unread(one, "garbled", f"{number:08x}")])
     assert len(told) <= 65
     scene.worker.shelf.clear()
+
+
+async def test_what_is_over_is_forgotten_and_begins_anew(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key that is missing again days later is looked for again at once."""
+    now_s = 1000.0
+    monkeypatch.setattr("worker.shelf.time", SimpleNamespace(monotonic=lambda: now_s))
+    shelf, waits_s = scene.worker.shelf, []
+    for moment_s in (1000.0, 1100.0, 1200.0, 200_000.0, 200_010.0):
+        now_s = moment_s
+        one = scene.claims.make.one()
+        with capture_logs() as told:
+            shelf.put([Unread(one, NO_SUCH_KEY, LACKING)])
+        waits_s.append((one.due_at_ms - scene.store.clock.now_ms()) / 1000)
+    assert waits_s == pytest.approx([1, 50, 60, 1, 5], abs=0.2)
+    # What was over makes room: others are causes of their own again.
+    with capture_logs() as told:
+        for now_s in (300_000.0, 300_400.0):
+            for number in range(63):
+                one = scene.claims.make.one()
+                shelf.put([Unread(one, "garbled", f"{now_s:.0f}{number:02x}")])
+    assert len(told) == 2 * 63
+    shelf.clear()
 
 
 async def test_who_lacks_a_key_that_others_have_asks_and_soon_lets_them_have_it(

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from itertools import repeat
 from typing import Any, NamedTuple
 
-import msgspec
 import structlog
 
 from scheduler import ids
@@ -96,14 +96,17 @@ class Claims:
         self._clock = clock
         self._retention = retention
 
-    async def look(self, shards: Sequence[int]) -> dict[int, Look | StoreError]:
-        """When each shard is to be looked at next: one round trip for all of them.
+    async def look(
+        self, shards: Sequence[int], *, backlogs: bool = True
+    ) -> dict[int, Look | StoreError]:
+        """When each shard is to be looked at next: one round trip for all of them. What is asked
+        for many times a second does without the `backlogs`.
 
         A shard that cannot be read has its error instead; on a cluster the others are read all
         the same.
         """
         try:
-            return {**await self._look(shards)}
+            return {**await self._look(shards, backlogs=backlogs)}
         except StoreError as error:
             if not self._server.routed:
                 return dict.fromkeys(shards, error)
@@ -313,16 +316,17 @@ class Claims:
             return [each for each in found if each.request.delivery is not Delivery.AT_MOST_ONCE]
         return found
 
-    async def _look(self, shards: Sequence[int]) -> dict[int, Look]:
+    async def _look(self, shards: Sequence[int], *, backlogs: bool = True) -> dict[int, Look]:
         if not shards:
             return {}
         one_clock = not self._server.routed  # each node of a cluster has one of its own
-        replies = await self._server.reads(_looks_at(tuple(shards), with_time=one_clock))
+        replies = await self._server.reads(_looks_at(tuple(shards), backlogs, one_clock))
         if one_clock:
             seconds, micros = replies.pop()
             self._clock.observe(int(seconds) * 1_000_000 + int(micros))
         looks = {}
-        for shard, head, backlog in zip(shards, replies[::2], replies[1::2], strict=True):
+        heads, since = replies[: len(shards)], replies[len(shards) :] or repeat(None)
+        for shard, head, backlog in zip(shards, heads, since, strict=False):
             if head or backlog:
                 next_look = float(_score(head)) if head else None
                 looks[shard] = Look(next_look, float(backlog) if backlog else None)
@@ -341,15 +345,15 @@ class Claims:
 
 
 @lru_cache(maxsize=16)
-def _looks_at(shards: tuple[int, ...], *, with_time: bool) -> Commands:
+def _looks_at(shards: tuple[int, ...], backlogs: bool, time: bool) -> Commands:
     """The same ones fifty times a second."""
+    prefixes = [keys.shard(shard) for shard in shards]
+    first = ("(-inf", "+inf", "BYSCORE", "LIMIT", 0, 1, "WITHSCORES")
     commands: list[tuple[Argument, ...]] = []
-    for shard in shards:
-        prefix = keys.shard(shard)
-        heads = ("ZRANGE", prefix + keys.HEADS, "(-inf", "+inf", "BYSCORE", "LIMIT", 0, 1)
-        commands.append((*heads, "WITHSCORES"))
-        commands.append(("GET", prefix + keys.BACKLOG))
-    if with_time:
+    commands += [("ZRANGE", prefix + keys.HEADS, *first) for prefix in prefixes]
+    if backlogs:
+        commands += [("GET", prefix + keys.BACKLOG) for prefix in prefixes]
+    if time:
         commands.append(("TIME",))
     return Commands(commands)
 
@@ -373,10 +377,9 @@ def _invocations(
         try:
             request = open_request(packed, secrecy)
             retry = unpack_attempt(before) if before else None
-        except (msgspec.MsgspecError, Unreadable) as error:
+        except Unreadable as error:
             unknown = (schedule_id, token, attempt, until_s, _UNKNOWN, 0, len(packed))
-            key_id = error.key_id if isinstance(error, Unreadable) else ""
-            unread.append(Unread(Invocation(shard, account_id, *unknown), str(error), key_id))
+            unread.append(Unread(Invocation(shard, account_id, *unknown), str(error), error.key_id))
             continue
         due_ms = retry.due_at_ms if retry else request.trigger_at_ms
         what = (schedule_id, token, attempt, until_s, request, due_ms, len(packed), retry)

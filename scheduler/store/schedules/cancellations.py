@@ -6,7 +6,14 @@ from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
 from scheduler import ids
-from scheduler.errors import Conflict, NotFound, OutcomeUnknown, PostdateError, StoreError
+from scheduler.errors import (
+    Conflict,
+    Damaged,
+    NotFound,
+    OutcomeUnknown,
+    PostdateError,
+    StoreError,
+)
 from scheduler.models import Retry, Status
 from scheduler.store import keys
 from scheduler.store.line import Argument
@@ -26,6 +33,8 @@ _CANCEL_ALL = Script("schedules/cancel_all")
 
 # What the script answers of each; its header says it at length. A digit is a status.
 _CANCELLED, _CHANGED, _HELD, _UNKNOWN, _ATTEMPTED = "c", "r", "h", "0", "a"
+# What is found before it is asked.
+_DAMAGED = "d"
 
 
 class Cancellation(NamedTuple):
@@ -93,20 +102,24 @@ class Canceller:
 
     async def _read(
         self, account_id: str, schedule_ids: Sequence[str]
-    ) -> AsyncIterator[list[tuple[str, Stored | None]]]:
+    ) -> AsyncIterator[list[tuple[str, Stored | Damaged | None]]]:
         read = 0
         async for chunk in read_by_id(self._server, account_id, schedule_ids):
             yield list(zip(schedule_ids[read:], chunk, strict=False))
             read += len(chunk)
 
     async def _cancel(
-        self, account_id: str, group: list[tuple[str, Stored | None]], codes: dict[str, str]
+        self,
+        account_id: str,
+        group: list[tuple[str, Stored | Damaged | None]],
+        codes: dict[str, str],
     ) -> None:
         """Notes in `codes` what came of each in a group; those that were changed meanwhile are
         tried again."""
         for _ in range(_MOST_CHANGES_MET):
-            there = {name: each for name, each in group if each is not None}
+            there = {name: each for name, each in group if isinstance(each, Stored)}
             codes |= {name: _UNKNOWN for name, each in group if each is None}
+            codes |= {name: _DAMAGED for name, each in group if isinstance(each, Damaged)}
             if there:
                 codes |= await self._step(account_id, list(there.values()))
             again = [name for name, _ in group if codes[name] == _CHANGED]
@@ -134,10 +147,10 @@ class Canceller:
     async def _told(self, account_id: str, schedule_id: str, code: str) -> Cancellation:
         """What came of one. Between two attempts no credit moves, and it ends by itself."""
         if code != _ATTEMPTED:
-            return Cancellation(schedule_id, _refusal(code))
+            return Cancellation(schedule_id, _refusal(schedule_id, code))
         try:
             done = await self._schedules.cancel(account_id, schedule_id)
-        except (NotFound, Conflict) as refusal:
+        except (NotFound, Conflict, Damaged) as refusal:
             return Cancellation(schedule_id, refusal)
         return Cancellation(schedule_id, stopped=done.stopped)
 
@@ -147,10 +160,12 @@ class Canceller:
         return int(credits or 0)
 
 
-def _refusal(code: str) -> PostdateError | None:
+def _refusal(schedule_id: str, code: str) -> PostdateError | None:
     match code:
         case "c":
             return None
+        case "d":
+            return Damaged(schedule_id)
         case "0":
             return NotFound("There is no such schedule")
         case "h":

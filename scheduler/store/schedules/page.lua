@@ -7,7 +7,8 @@
 --          packed request must have, in small letters ('': any)
 -- Returns  {of those that wait, of those that a worker holds}, each {flat and in order: schedule,
 --          when it is due (ms), packed request ('': not this one), its attempt before if it is
---          retried, else '', what its target said to that, else ''; five for each, '1' if there may be more, else '0'}
+--          retried, else '', what its target said to that, else ''; five for each, '1' if there may
+--          be more, else '0'}
 --@include schedules/stretch
 local base = KEYS[1]
 local place = {ms = tonumber(ARGV[1]), id = ARGV[2], down = ARGV[3] == '1'}
