@@ -6,7 +6,14 @@ from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
 from scheduler import ids
-from scheduler.errors import Conflict, Damaged, NotFound, PostdateError
+from scheduler.errors import (
+    Conflict,
+    Damaged,
+    NotFound,
+    OutcomeUnknown,
+    PostdateError,
+    StoreError,
+)
 from scheduler.models import Retry, Status
 from scheduler.store import keys
 from scheduler.store.line import Argument
@@ -62,14 +69,22 @@ class Canceller:
     async def by_id(self, account_id: str, schedule_ids: Sequence[str]) -> Cancellations:
         """Cancels those that still wait, each once, a bounded group of them in one step, with which
         the group's credits come back. Safe to repeat: nothing is refunded twice, and what was
-        cancelled before is told to be. Raises StoreUnavailable or OutcomeUnknown: groups before
-        that one may have been done."""
+        cancelled before is told to be. Raises StoreUnavailable if nothing was changed,
+        OutcomeUnknown if groups before that one were done, or it may have been itself."""
         done: list[Cancellation] = []
-        async for group in self._read(account_id, list(dict.fromkeys(schedule_ids))):
-            codes = await self._cancelled(account_id, group)
+        codes: dict[str, str] = {}
+        try:
+            async for group in self._read(account_id, list(dict.fromkeys(schedule_ids))):
+                await self._cancel(account_id, group, codes)
+                for name, _ in group:
+                    done.append(await self._told(account_id, name, codes[name]))
+            return Cancellations(done, await self._credits(account_id))
+        except StoreError as error:
+            if _CANCELLED in codes.values() or any(each.stopped for each in done):
+                raise OutcomeUnknown("Some were cancelled before the store failed") from error
+            raise
+        finally:
             self.cancelled += sum(code == _CANCELLED for code in codes.values())
-            done += [await self._told(account_id, name, codes[name]) for name, _ in group]
-        return Cancellations(done, await self._credits(account_id))
 
     async def waiting(self, account_id: str, selected: Selection) -> Cancellations:
         """Cancels those that wait, by triggerAt; as `by_id`. They leave the list, so that a repeat
@@ -93,11 +108,14 @@ class Canceller:
             yield list(zip(schedule_ids[read:], chunk, strict=False))
             read += len(chunk)
 
-    async def _cancelled(
-        self, account_id: str, group: list[tuple[str, Stored | Damaged | None]]
-    ) -> dict[str, str]:
-        """What came of each in a group; those that were changed meanwhile are tried again."""
-        codes: dict[str, str] = {}
+    async def _cancel(
+        self,
+        account_id: str,
+        group: list[tuple[str, Stored | Damaged | None]],
+        codes: dict[str, str],
+    ) -> None:
+        """Notes in `codes` what came of each in a group; those that were changed meanwhile are
+        tried again."""
         for _ in range(_MOST_CHANGES_MET):
             there = {name: each for name, each in group if isinstance(each, Stored)}
             codes |= {name: _UNKNOWN for name, each in group if each is None}
@@ -106,9 +124,8 @@ class Canceller:
                 codes |= await self._step(account_id, list(there.values()))
             again = [name for name, _ in group if codes[name] == _CHANGED]
             if not again:
-                break
+                return
             group = [pair async for chunk in self._read(account_id, again) for pair in chunk]
-        return codes
 
     async def _step(self, account_id: str, group: Sequence[Stored]) -> dict[str, str]:
         kept = self._retention
