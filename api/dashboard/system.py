@@ -98,6 +98,8 @@ async def _live(request: HttpRequest) -> dict[str, Any]:
     return {
         "workers": workers,
         "alive": [each for each in workers if not each.is_lost(now_ms)],
+        # Workers forget who was lost an hour ago; while there are none, nobody does.
+        "lost_ms": max((each.heard_at_ms for each in workers if each.is_lost(now_ms)), default=None),
         "overdue": round(sum(each.overdue for each in overdue)),
         "oldest_ms": max((each.oldest_ms for each in overdue), default=None),
         "due": census.due,
