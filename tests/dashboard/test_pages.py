@@ -503,6 +503,17 @@ async def test_the_system_is_for_operators(dashboard: Dashboard, browser: Browse
     assert "Put on hold" not in text
 
 
+async def test_operators_see_since_when_workers_are_lost(dashboard: Dashboard) -> None:
+    """Those that are alive forget who was lost an hour ago; while there are none, nobody does."""
+    boss = await dashboard.signed_in(await dashboard.account("boss", operator=True))
+    says = json.dumps({"host": "h", "pid": 1, "inFlight": 0, "concurrency": 1, "fired": 3})
+    heard_ms = dashboard.store.clock.now_ms() - 5 * 3_600_000 - 60_000
+    await dashboard.store.client.hset(keys.WORKERS, "w", f"{heard_ms} {says}")
+    text = (await boss.get("/system")).text
+    assert "1 lost, the last one 5 h ago" in text
+    assert "in the last hour" not in text
+
+
 async def test_operators_see_a_hold(dashboard: Dashboard) -> None:
     boss = await dashboard.signed_in(await dashboard.account("boss", operator=True))
     await dashboard.store.hold.begin()
@@ -533,6 +544,8 @@ async def test_operators_find_accounts_and_see_what_they_did(
         assert "boss" not in table
         row = re.sub(r"<[^>]+>", " ", table[table.index("<tbody>") :])
         assert re.search(r"free\s+2\s+1 failed\s+3\s+100\s+3\s+97", row), row
+    # The hour before this one and this one, as every cell of theirs says.
+    assert len(re.findall(r"(?:Fired|Created) since \d\d:00", table)) == 4
     assert "No account is like that" in (await boss.get("/system", q="nobody")).text
     tiles = tiles_of(text)
     assert (tiles["overdue"], tiles["workers"]) == ("1", "0 of 0")
