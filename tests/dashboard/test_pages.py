@@ -614,3 +614,29 @@ async def test_what_was_cancelled_with_a_body_cannot_be_run_again(
     answer = await browser.write(f"/requests/{cancelled}/again", once="x")
     assert answer.status_code == 409
     assert re.search(r'role="alert">[^<]*not kept', answer.text)
+
+
+async def test_who_has_no_credits_is_told_how_to_get_some_before_scheduling(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    poor = await dashboard.account("poor", credits=0)
+    bare = await dashboard.signed_in(poor)
+    command = f"postdate account grant {poor.account_id} 1000"
+    for path in ("", "/requests", "/requests/new", "/credits"):
+        text = (await bare.get(path)).text
+        assert "This account has no credits." in text, path
+        assert command in text, path
+        assert "/dashboard/system" not in text, path
+        assert "no credits" not in (await browser.get(path)).text, path
+    assert "how to get some" in (await bare.get("")).text
+    # What was written is not lost for it.
+    form = {"url": URL, "method": "GET", "delay": "1h", "body": "", "once": "x"}
+    refused = await bare.write("/requests/new", **form)
+    assert refused.status_code == 402
+    assert command in refused.text
+    assert html.escape(URL) in refused.text
+    await dashboard.store.accounts.grant(poor.account_id, 1)
+    assert (await bare.write("/requests/new", **form)).status_code in (200, 303)
+    assert "This account has no credits left." in (await bare.get("/requests/new")).text
+    boss = await dashboard.signed_in(await dashboard.account("boss", credits=0, operator=True))
+    assert "As an operator you grant them under" in (await boss.get("/requests/new")).text
