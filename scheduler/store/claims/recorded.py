@@ -22,7 +22,6 @@ from scheduler.store.schedules.stored import (
 )
 from scheduler.store.secrecy import Secrecy
 
-
 _COMPLETED = Status.COMPLETED  # an enum's member takes a tenth of a microsecond to look up
 
 
