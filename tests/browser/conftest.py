@@ -11,7 +11,7 @@ import pytest
 from playwright import sync_api as playwright
 
 from tests.browser import chromium
-from tests.servers import PostdateProcess
+from tests.servers import PostdateProcess, postdate_json
 
 _LINK = re.compile(r"http://\S+/dashboard/link/\S+")
 
@@ -23,11 +23,24 @@ def sign_in_link(up: PostdateProcess) -> str:
     return match[0]
 
 
+def fresh_link(up: PostdateProcess, account: str = "default") -> str:
+    """A link that signs in, made while `up` runs."""
+    port = urlsplit(up.base_url).port
+    made = postdate_json("account", "link", account, data_dir=up.data_dir, port=port)
+    return str(made["link"])
+
+
 def follow(page: playwright.Page, link: str) -> None:
     """A one-time link that signs in, to the overview that it leads to."""
     page.goto(link)
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url("**/dashboard")
+
+
+def sign_in(context: playwright.BrowserContext, up: PostdateProcess) -> None:
+    """What pressing the button of a link does, before there is a page."""
+    answer = context.request.post(fresh_link(up), headers={"origin": up.base_url}, max_redirects=0)
+    assert answer.status == 303, answer.text()
 
 
 class Watched:
@@ -83,4 +96,14 @@ def context(browser: playwright.Browser) -> Iterator[playwright.BrowserContext]:
 
 @pytest.fixture
 def watched(context: playwright.BrowserContext, postdate_up: PostdateProcess) -> Watched:
+    """An empty page of nobody's."""
     return Watched(context.new_page(), postdate_up.base_url)
+
+
+@pytest.fixture
+def signed_in(
+    context: playwright.BrowserContext, postdate_up: PostdateProcess, watched: Watched
+) -> Watched:
+    """An empty page, whose next one will be of whom the first account is."""
+    sign_in(context, postdate_up)
+    return watched

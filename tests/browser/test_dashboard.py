@@ -7,7 +7,7 @@ import re
 import httpx
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.browser.conftest import Watched, follow, sign_in_link
+from tests.browser.conftest import Watched, follow, fresh_link, sign_in_link
 from tests.servers import Customer, PostdateProcess, Receiver, in_days, postdate_json
 
 PAGES = ("", "/requests", "/keys", "/credits", "/account", "/system")
@@ -17,12 +17,6 @@ _HOUR_S = 3600
 
 def tile(page: Page, name: str) -> str:
     return page.locator(f"#tile-{name}").inner_text()
-
-
-def fresh_link(up: PostdateProcess, account: str = "default", *flags: str) -> str:
-    """A link that signs in, made while `up` runs."""
-    made = postdate_json("account", "link", account, *flags, data_dir=up.data_dir, port=_port(up))
-    return str(made["link"])
 
 
 def _port(up: PostdateProcess) -> int:
@@ -126,13 +120,12 @@ def test_an_afternoon(
 
 
 def test_a_waiting_schedule_is_moved_to_another_time(
-    watched: Watched, postdate_up: PostdateProcess, receiver: Receiver
+    signed_in: Watched, postdate_up: PostdateProcess, receiver: Receiver
 ) -> None:
-    page, day = watched.page, f"{in_days(70):%Y-%m-%d}"
-    follow(page, fresh_link(postdate_up))
+    page, day = signed_in.page, f"{in_days(70):%Y-%m-%d}"
     with Customer(postdate_up.base_url, postdate_up.api_key) as customer:
         waiting = customer.schedule(f"{receiver.url}/moved", _HOUR_S)
-    watched.go(f"/requests/{waiting}")
+    signed_in.go(f"/requests/{waiting}")
     page.get_by_label("Due (UTC)").fill(f"{day}T04:05:06.789")
     page.get_by_role("button", name="Reschedule").click()
     expect(page.get_by_role("status")).to_contain_text("no credit moved")
@@ -193,34 +186,14 @@ def test_without_scripts_all_can_be_read_and_written(
     context.close()
 
 
-def test_it_is_usable_on_a_narrow_screen_and_in_the_dark(
-    browser: Browser, postdate_up: PostdateProcess
-) -> None:
-    """Nothing sticks out at 380 pixels; the dark is dark."""
-    context = browser.new_context(viewport={"width": 380, "height": 800}, color_scheme="dark")
-    watched = Watched(context.new_page(), postdate_up.base_url)
-    page = watched.page
-    follow(page, fresh_link(postdate_up))
-    for path in PAGES:
-        watched.go(path)
-        page.wait_for_load_state("networkidle")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 380, path
-    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert all(int(part) < 60 for part in re.findall(r"\d+", background)[:3])
-    watched.assert_quiet()
-    context.close()
-
-
 def test_a_page_without_contact_says_so_and_loses_nothing(
-    browser: Browser, postdate_up: PostdateProcess, receiver: Receiver
+    signed_in: Watched, postdate_up: PostdateProcess, receiver: Receiver
 ) -> None:
     """What was chosen stays chosen through news; what failed can be done again."""
-    context = browser.new_context(viewport={"width": 1200, "height": 900})
-    page = context.new_page()
-    follow(page, fresh_link(postdate_up))
+    page = signed_in.page
     with Customer(postdate_up.base_url, postdate_up.api_key) as customer:
         waiting = customer.schedule(f"{receiver.url}/kept", _HOUR_S)
-        page.goto(f"{postdate_up.base_url}/dashboard/requests")
+        signed_in.go("/requests")
         box = page.locator(f"#r-{waiting} input")
         box.check()
         expect(page.locator("#picked")).to_contain_text("1 selected")
@@ -255,16 +228,15 @@ def test_a_page_without_contact_says_so_and_loses_nothing(
     expect(page.locator("[data-readout=activity]")).to_have_text(words or "?")
     page.mouse.click(area["x"] + 0.9 * area["width"], area["y"] + 20)
     expect(page).to_have_url(re.compile(r"/requests\?from=\d{4}-.*&to="))
-    context.close()
 
 
 def test_a_page_that_gets_no_answer_at_all_does_not_call_itself_live(
-    context: BrowserContext, postdate_up: PostdateProcess
+    signed_in: Watched,
 ) -> None:
     """An API that hangs refuses nothing, and time limits are long."""
-    page = context.new_page()
+    page = signed_in.page
     page.clock.install()
-    follow(page, fresh_link(postdate_up))
+    signed_in.go()
     expect(page.locator("#contact")).to_contain_text("Live · ")
     page.route("**/dashboard**", lambda route: None)
     page.clock.run_for(9000)
@@ -272,21 +244,18 @@ def test_a_page_that_gets_no_answer_at_all_does_not_call_itself_live(
     expect(page.locator("#contact")).to_have_class(re.compile("lost"))
 
 
-def test_a_list_that_does_not_follow_says_of_when_it_is(
-    context: BrowserContext, postdate_up: PostdateProcess
-) -> None:
-    page = context.new_page()
-    follow(page, fresh_link(postdate_up))
-    page.goto(f"{postdate_up.base_url}/dashboard/requests?q=kept")
+def test_a_list_that_does_not_follow_says_of_when_it_is(signed_in: Watched) -> None:
+    page = signed_in.page
+    signed_in.go("/requests?q=kept")
     expect(page.locator(".as-of")).to_contain_text("List as of 20")
-    page.goto(f"{postdate_up.base_url}/dashboard/requests")
+    signed_in.go("/requests")
     expect(page.locator(".as-of")).to_have_count(0)
 
 
-def test_it_is_usable_by_keyboard(watched: Watched, postdate_up: PostdateProcess) -> None:
+def test_it_is_usable_by_keyboard(signed_in: Watched) -> None:
     """The first Tab offers to skip the menu; what has the focus is seen to have it."""
-    page = watched.page
-    follow(page, fresh_link(postdate_up))
+    page = signed_in.page
+    signed_in.go()
     page.keyboard.press("Tab")
     focused = page.locator(":focus")
     expect(focused).to_have_text("Skip to the content")
@@ -304,4 +273,4 @@ def test_it_is_usable_by_keyboard(watched: Watched, postdate_up: PostdateProcess
         ".filter(each => !(each.labels?.length || each.innerText || each.ariaLabel)).length"
     )
     assert unnamed == 0
-    watched.assert_quiet()
+    signed_in.assert_quiet()

@@ -11,8 +11,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 from api.dashboard.render import _templates
 from api.dashboard.requests.filters import Filter
 from api.dashboard.requests.listing import Rows
-from tests.browser.conftest import Watched, follow
-from tests.browser.test_dashboard import fresh_link
+from tests.browser.conftest import Watched, sign_in
 from tests.servers import Customer, PostdateProcess
 
 _SENTENCE = "The store does not answer right now."
@@ -54,8 +53,9 @@ def test_a_zone_that_could_not_be_kept_is_the_one_that_was_meant(
 ) -> None:
     """Which of a form's buttons was pressed is a part of what it says."""
     there = browser.new_context(timezone_id="Asia/Tokyo")
+    sign_in(there, postdate_up)
     page = there.new_page()
-    follow(page, fresh_link(postdate_up))
+    page.goto(f"{postdate_up.base_url}/dashboard")
     button = page.get_by_role("button", name="Show local time")
     fails_then_succeeds(page, "**/dashboard/zone", button.click, fail, words)
     expect(page.locator("footer")).to_contain_text("Times are of Asia/Tokyo")
@@ -64,11 +64,10 @@ def test_a_zone_that_could_not_be_kept_is_the_one_that_was_meant(
 
 @FAILURES
 def test_a_rotation_that_failed_is_made_once_and_as_it_was_chosen(
-    watched: Watched, postdate_up: PostdateProcess, fail: Fail, words: str
+    signed_in: Watched, fail: Fail, words: str
 ) -> None:
-    page = watched.page
-    follow(page, fresh_link(postdate_up))
-    watched.go("/keys")
+    page = signed_in.page
+    signed_in.go("/keys")
     before = page.locator("summary.id").count()
     page.get_by_label("Keep the earlier ones").select_option("1h")
     button = page.get_by_role("button", name="Rotate")
@@ -79,15 +78,14 @@ def test_a_rotation_that_failed_is_made_once_and_as_it_was_chosen(
 
 @FAILURES
 def test_a_cancellation_that_failed_is_told_until_it_is_made(
-    watched: Watched, postdate_up: PostdateProcess, fail: Fail, words: str
+    signed_in: Watched, postdate_up: PostdateProcess, fail: Fail, words: str
 ) -> None:
     """Contact alone, which the page finds again by itself, does not make it done."""
-    page = watched.page
-    follow(page, fresh_link(postdate_up))
+    page = signed_in.page
     page.on("dialog", lambda dialog: dialog.accept())
     with Customer(postdate_up.base_url, postdate_up.api_key) as customer:
         waiting = customer.schedule("https://example.com/waits", 3600)
-        watched.go(f"/requests/{waiting}")
+        signed_in.go(f"/requests/{waiting}")
         page.route("**/dashboard/**", fail)
         page.get_by_role("button", name="Cancel it").click()
         expect(page.locator("#alarm")).to_contain_text(words)
@@ -102,17 +100,16 @@ def test_a_cancellation_that_failed_is_told_until_it_is_made(
 
 @FAILURES
 def test_a_search_whose_next_step_failed_goes_on(
-    watched: Watched, postdate_up: PostdateProcess, fail: Fail, words: str
+    signed_in: Watched, fail: Fail, words: str
 ) -> None:
     """Nobody pressed anything: it went on by itself."""
-    page = watched.page
-    follow(page, fresh_link(postdate_up))
+    page = signed_in.page
     wanted = Filter(q="nothing-is-like-this")
     looking = _templates.get_template("requests/looking.html").render(
         wanted=wanted, rows=Rows([], unfinished=True), side="past", paused=False
     )
     page.route("**/requests/more**", fail)
-    watched.go("/requests?q=nothing-is-like-this")
+    signed_in.go("/requests?q=nothing-is-like-this")
     page.locator("#live").evaluate(
         "(each, row) => { each.innerHTML = `<table>${row}</table>`; htmx.process(each); }", looking
     )
@@ -124,11 +121,10 @@ def test_a_search_whose_next_step_failed_goes_on(
 
 
 def test_all_that_match_are_cancelled_a_portion_at_a_time_and_it_can_be_stopped(
-    watched: Watched, postdate_up: PostdateProcess
+    signed_in: Watched, postdate_up: PostdateProcess
 ) -> None:
     """It goes on by itself, as long as nobody stops it."""
-    page, most = watched.page, 1000
-    follow(page, fresh_link(postdate_up))
+    page, most = signed_in.page, 1000
     with Customer(postdate_up.base_url, postdate_up.api_key) as customer:
         for portion in range(4):
             customer.schedule_batch(
@@ -140,7 +136,7 @@ def test_all_that_match_are_cancelled_a_portion_at_a_time_and_it_can_be_stopped(
         began = customer.credits()
 
         def cancel_all() -> None:
-            watched.go("/requests?q=wave&status=scheduled")
+            signed_in.go("/requests?q=wave&status=scheduled")
             page.locator(".pick").first.check()
             page.get_by_label("all that match").check()
             page.locator("#picked").get_by_role("button", name="Cancel").click()

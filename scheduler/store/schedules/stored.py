@@ -17,6 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from scheduler import ids
+from scheduler.errors import Unreadable
 from scheduler.models import (
     Answer,
     BodyKind,
@@ -107,6 +108,8 @@ _decode_answer = msgspec.msgpack.Decoder(tuple[str, bytes]).decode
 _decode_said = msgspec.msgpack.Decoder(tuple[int, str, bytes]).decode
 _decode_attempt = msgspec.msgpack.Decoder(_StoredAttempt).decode
 _DEFAULTS = Request.__struct_defaults__
+# What unpacking raises of bytes that nobody packed.
+_DAMAGED = (msgspec.MsgspecError, ValueError, LookupError)
 
 
 def seal_request(request: Request, secrecy: Secrecy) -> bytes:
@@ -116,7 +119,11 @@ def seal_request(request: Request, secrecy: Secrecy) -> bytes:
 
 def open_request(sealed: bytes, secrecy: Secrecy) -> Request:
     """The request of what is stored. Raises Unreadable."""
-    return unpack_request(secrecy.open(sealed))
+    packed = secrecy.open(sealed)
+    try:
+        return unpack_request(packed)
+    except _DAMAGED as error:
+        raise Unreadable(str(error)) from error
 
 
 def pack_request(request: Request) -> bytes:
@@ -195,8 +202,11 @@ def _open_said(said: bytes | None, attempts: int, secrecy: Secrecy) -> Answer | 
 
 
 def unpack_attempt(packed: bytes) -> Retry:
-    """What an `n` field says of the attempt that comes next."""
-    told = _decode_attempt(packed[2 * _MOMENT_BYTES :])
+    """What an `n` field says of the attempt that comes next. Raises Unreadable."""
+    try:
+        told = _decode_attempt(packed[2 * _MOMENT_BYTES :])
+    except _DAMAGED as error:
+        raise Unreadable(str(error)) from error
     code, response_ms, message = told.status_code, told.response_time_ms, told.error_message
     return Retry(
         number=told.retry,
@@ -214,8 +224,11 @@ def ended_at_ms(outcome: bytes) -> int:
 
 
 def ended_status(outcome: bytes) -> Status:
-    """The status in an `o` field."""
-    return Status(STATUSES[_decode_outcome(outcome[_MOMENT_BYTES:]).status])
+    """The status in an `o` field. Raises Unreadable."""
+    try:
+        return _status(_decode_outcome(outcome[_MOMENT_BYTES:]))
+    except _DAMAGED as error:
+        raise Unreadable(str(error)) from error
 
 
 def schedule(
@@ -231,21 +244,29 @@ def schedule(
 ) -> Schedule:
     """What the fields of a stored schedule mean; `replay` is its `a`, `attempt` its `n`, `said` its
     `s`. Raises Unreadable."""
-    created_at_ms = ids.created_at_ms(schedule_id)
-    if outcome is not None:
-        ended = _ended(schedule_id, created_at_ms, request, outcome, replay, secrecy)
-        return _with_said(ended, said, secrecy)
+    try:
+        if outcome is not None:
+            found = _ended(schedule_id, request, outcome, replay, secrecy)
+        else:
+            found = _unended(schedule_id, request, attempt, executing=executing)
+        return _with_said(found, said, secrecy)
+    except _DAMAGED as error:
+        raise Unreadable(str(error)) from error
+
+
+def _unended(
+    schedule_id: str, request: Request, attempt: bytes | None, *, executing: bool
+) -> Schedule:
     retry = unpack_attempt(attempt) if attempt else None
-    waiting = Schedule(
+    return Schedule(
         schedule_id=schedule_id,
-        created_at_ms=created_at_ms,
+        created_at_ms=ids.created_at_ms(schedule_id),
         request=request,
         status=Status.SCHEDULED,
         executing=executing,
         attempts=retry.attempts if retry else 0,
         retry=retry,
     )
-    return _with_said(waiting, said, secrecy)
 
 
 def _with_said(schedule: Schedule, said: bytes | None, secrecy: Secrecy) -> Schedule:
@@ -263,18 +284,17 @@ def _with_said(schedule: Schedule, said: bytes | None, secrecy: Secrecy) -> Sche
 
 def _ended(
     schedule_id: str,
-    created_at_ms: int,
     request: Request,
     outcome: bytes,
     replay: bytes | None,
     secrecy: Secrecy,
 ) -> Schedule:
     end = _decode_outcome(outcome[_MOMENT_BYTES:])
-    status = Status(STATUSES[end.status])
+    status = _status(end)
     cancelled = status is Status.CANCELLED
     return Schedule(
         schedule_id=schedule_id,
-        created_at_ms=created_at_ms,
+        created_at_ms=ids.created_at_ms(schedule_id),
         request=request,
         status=status,
         outcome=None if cancelled else _outcome(status, end, secrecy),
@@ -284,6 +304,10 @@ def _ended(
         replayed_as=None if replay is None else ids.schedule_id(replay.decode()),
         body_dropped=status is Status.CANCELLED and end.status_code == 1,
     )
+
+
+def _status(end: _StoredOutcome) -> Status:
+    return Status(STATUSES[end.status])
 
 
 def _outcome(status: Status, end: _StoredOutcome, secrecy: Secrecy) -> Outcome:
