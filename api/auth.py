@@ -9,16 +9,20 @@ from litestar.types import Scope
 
 from api.answer import note_rate
 from api.query import Parameter, read_query
-from api.reading import forget_body, header
+from api.reading import forget_body
 from api.service import HttpRequest, Service, service_of
 from scheduler.errors import OutcomeUnknown, PostdateError, StoreUnavailable, Suspended
 from scheduler.models import Caller
 from scheduler.store import Store
 
+_NAME = b"x-api-key"
+# Which of them counts would be anybody's guess: what stands before us may go by another one.
+_SEVERAL = "More than one API key: give the header x-api-key once"
+
 
 class Unauthorized(PostdateError):
-    """The request has no API key, or none that is active. With `close`, the connection that it
-    came on is closed behind the answer."""
+    """The request has no API key, several, or none that is active. With `close`, the connection
+    that it came on is closed behind the answer."""
 
     def __init__(self, sentence: str, *, close: bool = False) -> None:
         super().__init__(sentence)
@@ -62,11 +66,13 @@ async def authenticate(service: Service, scope: Scope) -> Caller:
 
     Raises Unauthorized, RateLimited, Suspended, or StoreUnavailable.
     """
-    key = header(scope, b"x-api-key")
-    if not key:
+    keys = _keys(scope)
+    if len(keys) > 1:
+        raise await _refusal(service, scope, _SEVERAL)
+    if not keys or not keys[0]:
         raise await _refusal(service, scope, "Missing API key")
     try:
-        caller = await service.store.accounts.admit(key.decode("latin-1"))
+        caller = await service.store.accounts.admit(keys[0].decode("latin-1"))
     except OutcomeUnknown as error:  # of a mere question: nothing can have been changed
         raise StoreUnavailable(str(error)) from error
     if caller is None:
@@ -79,6 +85,15 @@ async def authenticate(service: Service, scope: Scope) -> Caller:
         forget_body(scope)
         raise Suspended
     return caller
+
+
+def is_keyed(scope: Scope) -> bool:
+    """Whether the request has a key, be it good or not."""
+    return any(_keys(scope))
+
+
+def _keys(scope: Scope) -> list[bytes]:
+    return [value for name, value in scope["headers"] if name == _NAME]
 
 
 async def _refusal(service: Service, scope: Scope, sentence: str) -> Unauthorized:

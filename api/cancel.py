@@ -10,7 +10,7 @@ from api.bodies import CancelledItemBody, CancelledManyBody, UncancelledBody
 from api.reading import read_body
 from api.selection import parse_selection
 from api.service import HttpRequest
-from scheduler.errors import Conflict
+from scheduler.errors import Conflict, Damaged
 from scheduler.models import Status
 from scheduler.store.schedules.cancellations import Cancellation
 
@@ -45,5 +45,5 @@ def _item(cancelled: Cancellation) -> CancelledItemBody | UncancelledBody:
         status = Status.CANCELLED if cancelled.stopped is None else Status.FAILED
         return CancelledItemBody(cancelled.schedule_id, status)
     now = refusal.status if isinstance(refusal, Conflict) else None
-    code = 404 if now is None else 409
+    code = 500 if isinstance(refusal, Damaged) else 404 if now is None else 409
     return UncancelledBody(code, str(refusal), [], cancelled.schedule_id, now)

@@ -11,14 +11,15 @@ from litestar.exceptions import HTTPException
 from litestar.types import HTTPScope, Receive, Scope, Send
 
 from api.answer import Answer
-from api.auth import RateLimited, Unauthorized, authenticate
+from api.auth import RateLimited, Unauthorized, authenticate, is_keyed
 from api.bodies import ConflictBody, DetailedErrorBody, ErrorBody
 from api.methods import allow
-from api.reading import BodyEncoded, BodyTooLarge, ClientDisconnected, header
+from api.reading import BodyEncoded, BodyTooLarge, ClientDisconnected
 from api.service import HttpRequest, Service, service_of
 from api.traces import trace_id_of
 from scheduler.errors import (
     Conflict,
+    Damaged,
     FieldError,
     InsufficientCredits,
     InvalidRequest,
@@ -59,6 +60,7 @@ _PLAIN: tuple[tuple[type[PostdateError], int, dict[str, str] | None], ...] = (
     (BodyEncoded, 415, {"accept-encoding": "identity"}),
     (TooManySecrets, 409, None),
     (KeyReused, 422, None),
+    (Damaged, 500, None),
     (Draining, 503, _RETRY),
 )
 
@@ -124,6 +126,7 @@ _REASONS: tuple[tuple[type[PostdateError], str], ...] = (
     (Conflict, "conflict"),
     (KeyReused, "key_reused"),
     (BodyTooLarge, "too_large"),
+    (Damaged, "damaged"),
     (StoreError, "store"),
 )
 
@@ -139,7 +142,7 @@ class _Unrouted(Answer):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            if header(scope, b"x-api-key"):
+            if is_keyed(scope):
                 await authenticate(scope["litestar_app"].state.service, scope)
         except (Unauthorized, RateLimited, Suspended) as refusal:
             await _answer_to_our_own(refusal)(scope, receive, send)
@@ -158,7 +161,7 @@ def answered(error: Exception, scope: HTTPScope, service: Service) -> Answer:
         service.tally.refuse(reason)
     if isinstance(error, StoreError):
         service.outage.note(error)
-    if answer.status == 500:
+    if answer.status == 500 and not isinstance(error, Damaged):  # which is told where it is read
         # As text: a log that shows the variables of every frame would show the API key.
         trace = "".join(traceback.format_exception(error))
         _log.error(

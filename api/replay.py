@@ -20,7 +20,12 @@ from scheduler.times import format_iso8601
 
 _PATH = "/schedule/replay"
 _AS_IT_WAS = Change({})
-_CODES = {Verdict.UNKNOWN: 404, Verdict.UNPAID: 402, Verdict.NO_ROOM: 413}
+_CODES = {
+    Verdict.UNKNOWN: 404,
+    Verdict.UNPAID: 402,
+    Verdict.NO_ROOM: 413,
+    Verdict.DAMAGED: 500,
+}
 _CONFLICT = 409
 
 

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 def migrate_command(context: Context) -> None:
     """Bring the store to the format of this version.
 
-    Safe to repeat, and to run before every upgrade. There has been one released format so far, so
-    that there is nothing to bring; a store of another one is refused, and left as it is.
+    Safe to repeat, and to run before every upgrade. The formats before this one were never
+    released, so that there is nothing to bring; a store of another one is refused, and left as it
+    is.
     """
 
     async def read(store: Store) -> int:  # which was opened, so it is a format that we read

@@ -114,4 +114,7 @@ def try_out(root: Path, environ: dict[str, str], user: str) -> None:
 
 
 if __name__ == "__main__":
+    # Before anything is written there.
+    if len(sys.argv) != 2 or not (Path(sys.argv[1]) / "usr/bin/python3").exists():
+        sys.exit(__doc__)
     main(Path(sys.argv[1]).resolve())

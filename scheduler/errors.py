@@ -129,5 +129,16 @@ class Unreadable(StoreError):
         self.key_id = key_id
 
 
+class Damaged(PostdateError):
+    """Nobody can read what is stored of a schedule; it is kept as it is, others are unharmed."""
+
+    def __init__(self, schedule_id: str) -> None:
+        super().__init__(
+            f"What is stored of {schedule_id} is damaged and cannot be read; it is kept as it is,"
+            " for an operator to look at"
+        )
+        self.schedule_id = schedule_id
+
+
 class StoreMisconfigured(StoreError):
     """The store cannot be used as it is set up: too old, wrong password, evicting keys."""

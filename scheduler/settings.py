@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -26,6 +24,15 @@ from scheduler.destinations import (
 )
 from scheduler.errors import SettingsError
 from scheduler.models import Plan
+from scheduler.variables import (
+    one_of,
+    read_address,
+    read_http_url,
+    read_ratio,
+    read_redis_url,
+    read_secret_keys,
+    whole,
+)
 
 LOOPBACK: tuple[Network, ...] = (
     ipaddress.ip_network("127.0.0.0/8"),
@@ -34,7 +41,6 @@ LOOPBACK: tuple[Network, ...] = (
 
 DAY_MS = 86_400_000
 _HERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
-_SECRET_KEY_BYTES = 32
 _CLOSE = 0.8  # of names that all begin alike
 # Where a customer's commands find a Postdate, and with which key.
 _OF_THE_COMMAND_LINE = {"POSTDATE_URL", "POSTDATE_API_KEY"}
@@ -180,139 +186,59 @@ def _value(name: str, text: str, read: Callable[[str], object]) -> object:
         raise SettingsError(f"{name} cannot be {shown!r}: {error}.") from None
 
 
-def _whole(low: int, high: int = 2**53) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
-            bound = f"at least {low}" if high == 2**53 else f"from {low} to {high}"
-            raise ValueError(f"it must be a whole number {bound}")
-        return int(text)
-
-    return read
-
-
-def _one_of(*choices: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in choices:
-            raise ValueError("it must be one of " + ", ".join(choices))
-        return text
-
-    return read
-
-
-_REDIS_SCHEMES = (
-    "redis://",
-    "rediss://",
-    "unix://",
-    "redis+cluster://",
-    "rediss+cluster://",
-    "redis+sentinel://",
-)
-
-
-def _redis_url(text: str) -> str:
-    if not text.startswith(_REDIS_SCHEMES):
-        raise ValueError("it must start with " + ", ".join(_REDIS_SCHEMES))
-    return text
-
-
-def _http_url(text: str) -> str:
-    if not text.startswith(("http://", "https://")):
-        raise ValueError("it must start with http:// or https://")
-    parts = urlsplit(text)
-    if not parts.hostname or parts.port == 0:  # reading the port raises ValueError for a bad one
-        raise ValueError("it must name a host, as https://postdate.example does")
-    if parts.query or parts.fragment or parts.username is not None:
-        raise ValueError("it must be an address without user, query and fragment")
-    return text.rstrip("/")
-
-
-def _ratio(text: str) -> float:
-    try:
-        found = float(text)
-    except ValueError:
-        found = -1.0
-    if not 0 <= found <= 1:  # nan is not either
-        raise ValueError("it must be a number from 0 to 1")
-    return found
-
-
-def _secret_keys(text: str) -> tuple[bytes, ...]:
-    found = []
-    for part in text.split(","):
-        try:
-            key = b64decode(part.strip(), validate=True)
-        except ValueError:
-            key = b""
-        if len(key) != _SECRET_KEY_BYTES:
-            # Without what was given: it may be a key all but a letter.
-            raise SettingsError(
-                "POSTDATE_SECRET_KEY must be the base64 of 32 bytes, as `openssl rand -base64 32`"
-                " prints it, or several of these with commas between, the newest first."
-            )
-        found.append(key)
-    return tuple(found)
-
-
-def _address(text: str) -> str:
-    try:
-        return str(ipaddress.ip_address(text))
-    except ValueError:
-        raise ValueError("it must be an IP address, such as 127.0.0.1 or 0.0.0.0") from None
-
-
 _READERS: dict[str, Callable[[str], object]] = {
-    "redis_url": _redis_url,
+    "redis_url": read_redis_url,
     "data_dir": Path,
     "host": str,
-    "port": _whole(0, 65535),
-    "metrics_host": _address,
-    "metrics_port": _whole(0, 65535),
-    "fires_per_worker": _whole(1, 1_000_000),
-    "workers": _whole(1, 256),
-    "processes": _whole(1, 256),
-    "public_url": _http_url,
+    "port": whole(0, 65535),
+    "metrics_host": read_address,
+    "metrics_port": whole(0, 65535),
+    "fires_per_worker": whole(1, 1_000_000),
+    "workers": whole(1, 256),
+    "processes": whole(1, 256),
+    "public_url": read_http_url,
     "trusted_proxies": read_networks,
-    "shards": _whole(1, 256),
+    "shards": whole(1, 256),
     "allowed_hosts": read_names,
     "allow_targets": read_networks,
     "deny_targets": read_denied,
     "allow_ports": read_ports,
-    "destination_errors": _one_of("same", "exact"),
-    "concurrency": _whole(1, 65_536),
-    "max_connections_per_origin": _whole(1, 65_536),
-    "held_bytes": _whole(1),
-    "fire_timeout_ms": _whole(1, 3_600_000),
-    "lease_ms": _whole(300, 3_600_000),
-    "claim_ahead_ms": _whole(0, 1000),
-    "max_response_bytes": _whole(0),
-    "keep_answer_bytes": _whole(0, 16 * 1024),
-    "max_body_bytes": _whole(1),
-    "max_batch_bytes": _whole(1),
-    "bodies_bytes": _whole(1),
-    "body_grace_ms": _whole(10, 3_600_000),
-    "body_bytes_per_s": _whole(1),
-    "max_head_bytes": _whole(256, 16 * 1024 * 1024),
-    "head_timeout_ms": _whole(10, 3_600_000),
-    "idle_timeout_ms": _whole(10, 3_600_000),
-    "max_connections": _whole(1, 1_000_000),
-    "max_connections_per_address": _whole(0, 1_000_000),
-    "max_horizon_days": _whole(1, 36_500),
-    "schedule_retention_hours": _whole(0, 87_600),
-    "failed_retention_hours": _whole(1, 87_600),
-    "failed_max": _whole(1, 10_000_000),
-    "log_retention_days": _whole(1, 3_650),
-    "log_max_entries": _whole(100),
-    "wait_replicas": _whole(0, 64),
-    "max_memory_bytes": _whole(16 * 1024 * 1024),
-    "store_malloc": _one_of("auto", "libc"),
-    "rate_free": _whole(1),
-    "rate_pro": _whole(1),
-    "rate_scale": _whole(1),
-    "stored_bytes_free": _whole(1),
-    "stored_bytes_pro": _whole(1),
-    "stored_bytes_scale": _whole(1),
-    "trace_ratio": _ratio,
-    "secret_key": _secret_keys,
-    "log_level": _one_of("debug", "info", "warning", "error"),
+    "destination_errors": one_of("same", "exact"),
+    "concurrency": whole(1, 65_536),
+    "max_connections_per_origin": whole(1, 65_536),
+    "held_bytes": whole(1),
+    "fire_timeout_ms": whole(1, 3_600_000),
+    "lease_ms": whole(300, 3_600_000),
+    "claim_ahead_ms": whole(0, 1000),
+    "max_response_bytes": whole(0),
+    "keep_answer_bytes": whole(0, 16 * 1024),
+    "max_body_bytes": whole(1),
+    "max_batch_bytes": whole(1),
+    "bodies_bytes": whole(1),
+    "body_grace_ms": whole(10, 3_600_000),
+    "body_bytes_per_s": whole(1),
+    "max_head_bytes": whole(256, 16 * 1024 * 1024),
+    "head_timeout_ms": whole(10, 3_600_000),
+    "idle_timeout_ms": whole(10, 3_600_000),
+    "max_connections": whole(1, 1_000_000),
+    "max_connections_per_address": whole(0, 1_000_000),
+    "max_horizon_days": whole(1, 36_500),
+    "schedule_retention_hours": whole(0, 87_600),
+    "failed_retention_hours": whole(1, 87_600),
+    "failed_max": whole(1, 10_000_000),
+    "log_retention_days": whole(1, 3_650),
+    "log_max_entries": whole(100),
+    "wait_replicas": whole(0, 64),
+    "max_memory_bytes": whole(16 * 1024 * 1024),
+    "store_malloc": one_of("auto", "libc"),
+    "rate_free": whole(1),
+    "rate_pro": whole(1),
+    "rate_scale": whole(1),
+    "stored_bytes_free": whole(1),
+    "stored_bytes_pro": whole(1),
+    "stored_bytes_scale": whole(1),
+    "trace_ratio": read_ratio,
+    "secret_key": read_secret_keys,
+    "log_level": one_of("debug", "info", "warning", "error"),
 }
 _BY_PLAN = {f"{name}_{plan}" for name in ("rate", "stored_bytes") for plan in _RATES}

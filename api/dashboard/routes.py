@@ -36,6 +36,7 @@ from api.reading import BodyEncoded, BodyTooLarge, ClientDisconnected
 from api.service import HttpRequest, service_of
 from scheduler.errors import (
     Conflict,
+    Damaged,
     InsufficientCredits,
     InvalidRequest,
     NotFound,
@@ -63,6 +64,7 @@ _TOLD: tuple[tuple[type[PostdateError], int, str], ...] = (
     (QuotaExceeded, 413, "No room left"),
     (BodyEncoded, 415, "Encoded"),
     (ClientDisconnected, 400, "Incomplete"),
+    (Damaged, 500, "Cannot be read"),
 )
 
 

@@ -93,11 +93,14 @@ async def _live(request: HttpRequest) -> dict[str, Any]:
         "system", _GOOD_FOR_S, lambda: _read(store)
     )
     now_ms = store.clock.now_ms()
+    lost = [each for each in workers if each.is_lost(now_ms)]
     due = census.due.values()
     overdue = [each for each in due if each.overdue and each.oldest_ms > OVERDUE_AFTER_MS]
     return {
         "workers": workers,
         "alive": [each for each in workers if not each.is_lost(now_ms)],
+        # Workers forget who was lost an hour ago; while there are none, nobody does.
+        "lost_ms": max((each.heard_at_ms for each in lost), default=None),
         "overdue": round(sum(each.overdue for each in overdue)),
         "oldest_ms": max((each.oldest_ms for each in overdue), default=None),
         "due": census.due,

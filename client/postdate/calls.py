@@ -14,7 +14,13 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from postdate.errors import ConnectionFailed, PostdateError, Unavailable, error_of
+from postdate.errors import (
+    ConnectionFailed,
+    PostdateError,
+    Unavailable,
+    error_of,
+    nothing_was_done,
+)
 from postdate.patience import Patience, retry_after_s
 from postdate.reasons import reason_of
 
@@ -34,6 +40,11 @@ class Answer(NamedTuple):
 
     body: Any
     headers: httpx.Headers
+
+    @property
+    def replayed(self) -> bool:
+        """Whether an earlier call with the same idempotency key did it."""
+        return bool(self.headers.get("idempotency-replayed") == "true")
 
     def read_as(self, reader: Callable[[Any], T]) -> T:
         """What the body says. Raises PostdateError if it is none of Postdate's."""
@@ -119,7 +130,7 @@ class Calls(ABC):
         refused = error_of(
             response.status_code, body, reason=response.reason_phrase, retry_after=wait_s
         )
-        refused.maybe_done = isinstance(refused, Unavailable)
+        refused.maybe_done = isinstance(refused, Unavailable) and not nothing_was_done(str(refused))
         return refused
 
     def _lost(self, error: httpx.RequestError) -> ConnectionFailed:

@@ -121,12 +121,23 @@ def _error_of(status_code: int, body: Any, reason: str, retry_after: float | Non
     return _PLAIN.get(status_code, PostdateError)(message, status_code=status_code)
 
 
+_NOTHING_DONE = (
+    "The service is temporarily unavailable",
+    "Too many bodies",
+    "Too many connections",
+)
 _PLAIN: Mapping[int, type[PostdateError]] = {
     401: Unauthorized,
     402: InsufficientCredits,
     403: Suspended,
     404: NotFound,
 }
+
+
+def nothing_was_done(sentence: str) -> bool:
+    """Whether this is how the server says with a 503 that it certainly changed nothing. What else
+    there is a proxy may have said, which cannot know."""
+    return sentence.startswith(_NOTHING_DONE)
 
 
 def _details(told: Any) -> tuple[FieldError, ...]:

@@ -63,6 +63,10 @@ class NewSchedule:
 
 def changes(
     *,
+    url: str | Keep = KEEP,
+    at: datetime | str | None = None,
+    in_: timedelta | float | None = None,
+    delay: timedelta | float | str | None = None,
     json: Mapping[str, Any] | Keep | None,
     text: str | Keep | None,
     data: bytes | Keep | None,
@@ -73,8 +77,9 @@ def changes(
     retries: int | Keep | None,
     retry_delays: Sequence[timedelta | float | str] | Keep | None,
 ) -> dict[str, Any]:
-    """The optional fields by the server's names, without those that are to stay."""
+    """What is given, by the server's names; the rest is to stay."""
     fields = {
+        "targetUrl": url,
         "targetMethod": method,
         "targetHeaders": dict(headers) if isinstance(headers, Mapping) else headers,
         "targetBody": json,
@@ -87,4 +92,5 @@ def changes(
         "retries": retries,
         "retryDelays": KEEP if retry_delays is KEEP else durations(retry_delays),
     }
-    return {name: value for name, value in fields.items() if value is not KEEP}
+    given = {name: value for name, value in fields.items() if value is not KEEP}
+    return given if (at, in_, delay) == (None, None, None) else given | when(at, in_, delay)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 from urllib.parse import quote
 
-from postdate.calls import Answer, Calls, as_json, checked_key
-from postdate.chosen import Bodies, Chosen
+from postdate.calls import as_json, checked_key
+from postdate.chosen import Chosen
 from postdate.errors import Conflict, PostdateError, error_of
 from postdate.modes import listing, operation
-from postdate.moments import duration_text, moment_text, when
+from postdate.moments import duration_text, moment_text
 from postdate.new import KEEP, Keep, NewSchedule, changes
 from postdate.results import (
     Cancelled,
@@ -21,21 +21,19 @@ from postdate.results import (
     Delivery,
     LogEntry,
     LogStatus,
-    Phases,
     Replayed,
     Schedule,
     SigningSecret,
     Stats,
-    TimeRange,
     read,
+    read_schedule,
+    read_secrets,
+    read_stats,
 )
-
-T = TypeVar("T")
-
-_LONGEST_PAGE = 100
+from postdate.walks import Walks
 
 
-class Operations(Calls):
+class Operations(Walks):
     """The methods of `Postdate` and `AsyncPostdate`. All raise PostdateError."""
 
     @operation
@@ -85,8 +83,7 @@ class Operations(Calls):
         key = _key_of(idempotency_key)
         body = as_json(new.payload())
         answer = await self._call("POST", "/schedule", body=body, idempotency_key=key)
-        replayed = answer.headers.get("idempotency-replayed") == "true"
-        return answer.read_as(lambda body: read(Created, {**body, "replayed": replayed}))
+        return answer.read_as(lambda body: read(Created, {**body, "replayed": answer.replayed}))
 
     @operation
     async def schedule_batch(
@@ -107,7 +104,7 @@ class Operations(Calls):
     async def get(self, schedule_id: str) -> Schedule:
         """The schedule as it stands; NotFound a day after it has ended."""
         answer = await self._call("GET", _path(schedule_id))
-        return answer.read_as(_schedule)
+        return answer.read_as(read_schedule)
 
     @listing
     def list(
@@ -125,7 +122,7 @@ class Operations(Calls):
         at most `limit` in all."""
         query = {"status": status, "targetUrl": url, "order": order}
         query |= {"from": _bound("from_", from_), "to": _bound("to", to)}
-        return self._pages("/schedule", query, "schedules", _schedule, limit)
+        return self._pages("/schedule", query, "schedules", read_schedule, limit)
 
     @operation
     async def change(
@@ -152,6 +149,10 @@ class Operations(Calls):
         change may have been made in time.
         """
         body = changes(
+            url=url,
+            at=at,
+            in_=in_,
+            delay=delay,
             json=json,
             text=text,
             data=data,
@@ -162,12 +163,8 @@ class Operations(Calls):
             retries=retries,
             retry_delays=retry_delays,
         )
-        if url is not KEEP:
-            body["targetUrl"] = url
-        if [at, in_, delay].count(None) < 3:
-            body |= when(at, in_, delay)
         answer = await self._call("PATCH", _path(schedule_id), body=as_json(body))
-        return answer.read_as(_schedule)
+        return answer.read_as(read_schedule)
 
     @operation
     async def cancel(self, schedule_id: str) -> Cancelled:
@@ -228,6 +225,10 @@ class Operations(Calls):
         Raises Conflict if it has not ended, or its body was not kept when it was cancelled.
         """
         body = changes(
+            url=url,
+            at=at,
+            in_=in_,
+            delay=delay,
             json=json,
             text=text,
             data=data,
@@ -238,17 +239,13 @@ class Operations(Calls):
             retries=retries,
             retry_delays=retry_delays,
         )
-        if url is not KEEP:
-            body["targetUrl"] = url
-        if [at, in_, delay].count(None) < 3:
-            body |= when(at, in_, delay)
         answer = await self._call(
             "POST",
             _path(schedule_id) + "/replay",
             body=as_json(body),
             idempotency_key=_key_of(idempotency_key),
         )
-        return answer.read_as(partial(_replay_result, replayed=_was_replayed(answer)))
+        return answer.read_as(lambda body: read(Replayed, {**body, "replayed": answer.replayed}))
 
     @operation
     async def replay_many(
@@ -300,7 +297,7 @@ class Operations(Calls):
         """Executions counted; of the last 30 days unless told otherwise."""
         query = {"from": _bound("from_", from_), "to": _bound("to", to)}
         answer = await self._call("GET", "/stats", query=query)
-        return answer.read_as(_stats)
+        return answer.read_as(read_stats)
 
     @operation
     async def credits(self) -> int:
@@ -310,7 +307,7 @@ class Operations(Calls):
     @operation
     async def signing(self) -> tuple[SigningSecret, ...]:
         """What requests are signed with, the newest first."""
-        return (await self._call("GET", "/signing")).read_as(_secrets)
+        return (await self._call("GET", "/signing")).read_as(read_secrets)
 
     @operation
     async def rotate_signing(
@@ -330,7 +327,7 @@ class Operations(Calls):
             body=as_json(body),
             idempotency_key=_key_of(idempotency_key),
         )
-        return answer.read_as(_secrets)
+        return answer.read_as(read_secrets)
 
     async def _create_all(
         self, items: Sequence[bytes], idempotency_key: str
@@ -340,67 +337,13 @@ class Operations(Calls):
         answer = await self._call(
             "POST", "/schedule/batch", body=body, idempotency_key=idempotency_key
         )
-        replayed = answer.headers.get("idempotency-replayed") == "true"
         return answer.read_as(
-            lambda body: tuple(_batch_result(item, replayed) for item in body["schedules"])
+            lambda body: tuple(_batch_result(item, answer.replayed) for item in body["schedules"])
         )
-
-    async def _cancelled(self, bodies: Bodies) -> AsyncGenerator[Cancelled | PostdateError, None]:
-        while (body := bodies.next()) is not None:
-            answer = await self._call("POST", "/schedule/cancel", body=as_json(body))
-            items, left, cursor = answer.read_as(
-                lambda body: (body["schedules"], body["creditsRemaining"], body["nextCursor"])
-            )
-            bodies.answered(len(items), cursor)
-            for item in items:
-                if "code" in item:
-                    yield error_of(item["code"], item, schedule_id=item["scheduleId"])
-                else:
-                    yield read(Cancelled, {**item, "creditsRemaining": left})
-
-    async def _replayed(
-        self, bodies: Bodies, key: str
-    ) -> AsyncGenerator[Replayed | PostdateError, None]:
-        """Each call has a key of its own, which is the first one's with a number."""
-        while (body := bodies.next()) is not None:
-            of_this = key if bodies.calls == 1 else checked_key(f"{key}-{bodies.calls}")
-            answer = await self._call(
-                "POST", "/schedule/replay", body=as_json(body), idempotency_key=of_this
-            )
-            items, cursor = answer.read_as(lambda body: (body["schedules"], body["nextCursor"]))
-            bodies.answered(len(items), cursor)
-            for item in items:
-                if "code" in item:
-                    yield error_of(item["code"], item, schedule_id=item["replayOf"])
-                else:
-                    yield _replay_result(item, replayed=_was_replayed(answer))
 
     async def _credits(self) -> int:
         answer = await self._call("GET", "/stats/remaining-credits")
         return answer.read_as(lambda body: int(body["creditsRemaining"]))
-
-    async def _pages(
-        self,
-        path: str,
-        query: Mapping[str, str | None],
-        name: str,
-        reader: Callable[[Any], T],
-        limit: int | None,
-    ) -> AsyncGenerator[T, None]:
-        """Every item of a list, a page at a time. A page may be short, or empty, before the end."""
-        cursor: str | None = None
-        left = limit
-        while left is None or left > 0:
-            most = _LONGEST_PAGE if left is None else min(left, _LONGEST_PAGE)
-            answer = await self._call("GET", path, query={**query, "limit": most, "cursor": cursor})
-            items, cursor = answer.read_as(
-                lambda body: ([reader(each) for each in body[name]], body["nextCursor"])
-            )
-            for item in items:
-                yield item
-            if cursor is None:
-                return
-            left = None if left is None else left - len(items)
 
 
 def new_key() -> str:
@@ -418,27 +361,6 @@ def _path(schedule_id: str) -> str:
 
 def _bound(name: str, moment: datetime | str | None) -> str | None:
     return None if moment is None else moment_text(name, moment)
-
-
-def _schedule(body: Mapping[str, Any]) -> Schedule:
-    told = body.get("phases")  # a server of before knows none
-    return read(Schedule, {**body, "phases": None if told is None else read(Phases, told)})
-
-
-def _stats(body: Mapping[str, Any]) -> Stats:
-    return read(Stats, {**body, "timeRange": read(TimeRange, body["timeRange"])})
-
-
-def _secrets(body: Mapping[str, Any]) -> tuple[SigningSecret, ...]:
-    return tuple(read(SigningSecret, each) for each in body["secrets"])
-
-
-def _was_replayed(answer: Answer) -> bool:
-    return bool(answer.headers.get("idempotency-replayed") == "true")
-
-
-def _replay_result(item: Mapping[str, Any], replayed: bool) -> Replayed:
-    return read(Replayed, {**item, "replayed": replayed})
 
 
 def _batch_result(item: Mapping[str, Any], replayed: bool) -> Created | PostdateError:

@@ -168,6 +168,19 @@ def read(kind: type[T], answer: Mapping[str, Any]) -> T:
     return kind(**values)
 
 
+def read_schedule(answer: Mapping[str, Any]) -> Schedule:
+    told = answer.get("phases")  # a server of before knows none
+    return read(Schedule, {**answer, "phases": None if told is None else read(Phases, told)})
+
+
+def read_stats(answer: Mapping[str, Any]) -> Stats:
+    return read(Stats, {**answer, "timeRange": read(TimeRange, answer["timeRange"])})
+
+
+def read_secrets(answer: Mapping[str, Any]) -> tuple[SigningSecret, ...]:
+    return tuple(read(SigningSecret, each) for each in answer["secrets"])
+
+
 def camel(name: str) -> str:
     """A field's name as the server spells it."""
     first, *others = name.rstrip("_").split("_")

@@ -47,6 +47,22 @@ def test_every_route_is_either_public_or_in_the_table(api: Api) -> None:
     assert served == table
 
 
+@pytest.mark.parametrize(
+    ("method", "path"), [*ENDPOINTS, ("POST", "/schedule/"), ("GET", "/nothing"), ("PUT", "/stats")]
+)
+@pytest.mark.parametrize("order", [(0, 1), (1, 0), (0, 0), (0, 2)])
+async def test_with_two_keys_it_is_401_whichever_are_good(
+    api: Api, method: str, path: str, order: tuple[int, int]
+) -> None:
+    keys = (api.key, f"pd_00_{UNKNOWN}", "")
+    headers = [("x-api-key", keys[each]) for each in order]
+    async with client_of(api.app) as client:
+        answer = await client.request(method, path, headers=headers, json=payload())
+    assert answer.status_code == 401
+    assert answer.json() == {"error": "More than one API key: give the header x-api-key once"}
+    assert await api.listed() == []
+
+
 @pytest.mark.parametrize(("method", "path"), ENDPOINTS)
 @pytest.mark.parametrize("headers", [{}, {"x-api-key": ""}, {"authorization": "Bearer x"}])
 async def test_without_a_key_it_is_401_missing(

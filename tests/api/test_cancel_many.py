@@ -9,8 +9,7 @@ from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.claims.claims import Ack
 from tests.api.conftest import CREDITS, URL, Api, client_of, past
-from tests.api.test_failed import BROKEN, fail, failed
-from tests.api.test_replays import UNKNOWN
+from tests.api.letters import BROKEN, UNKNOWN, fail, failed
 from tests.apps import app_of
 from tests.servers import DroppingProxy, script
 

@@ -2,23 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from scheduler.models import Outcome, Status
 from tests.api.conftest import URL, Api, past
-
-BROKEN = Outcome(Status.FAILED, 503, 30, "Service Unavailable")
-FINE = Outcome(Status.COMPLETED, 200, 1, "")
-
-
-async def fail(api: Api, count: int = 1, **fields: Any) -> list[str]:
-    made = [await api.create_id(triggerAt=past(), **fields) for _ in range(count)]
-    await api.execute(BROKEN)
-    return sorted(made)
-
-
-async def failed(api: Api, **query: Any) -> list[str]:
-    return [each["scheduleId"] for each in await api.listed(status="failed", **query)]
+from tests.api.letters import FINE, fail, failed
 
 
 async def test_what_failed_is_listed_with_its_outcome_and_its_secrets_masked(api: Api) -> None:

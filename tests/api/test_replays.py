@@ -17,9 +17,8 @@ from api.payload import Change
 from scheduler import ids
 from scheduler.models import Plan, Request, Schedule, Status
 from tests.api.conftest import CREDITS, URL, Api, client_of, past
-from tests.api.test_failed import FINE, fail, failed
+from tests.api.letters import BROKEN, FINE, UNKNOWN, fail, failed
 
-UNKNOWN = "sch_01jd3v9x8kfw3s9s2m2v2v2v2v"
 FAR = "2030-01-01T00:00:00Z"
 
 
@@ -93,7 +92,6 @@ async def test_nothing_of_the_request_is_lost(api: Api, body: dict[str, Any]) ->
     [invocation] = await api.claim()
     before = invocation.request
     from scheduler.store.claims.claims import Ack
-    from tests.api.test_failed import BROKEN
 
     await api.store.claims.ack(invocation.shard, [Ack(invocation, BROKEN, 0)])
     new = (await replay(api, invocation.schedule_id)).json()["scheduleId"]

@@ -261,4 +261,4 @@ def assert_well_formed(answer: httpx.Response) -> None:
     assert body["details"]
     for detail in body["details"]:
         assert set(detail) == {"field", "message"}
-        assert detail["field"] or body["error"]
+        assert detail["message"]

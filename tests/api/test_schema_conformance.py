@@ -14,7 +14,7 @@ from scheduler.models import Request
 from scheduler.store import Store
 from scheduler.store.claims.claims import Ack
 from tests.api.conftest import URL
-from tests.api.test_failed import BROKEN
+from tests.api.letters import BROKEN
 from tests.servers import Deployment, ValkeyProcess
 
 _CONFIG = Path(__file__).parent / "conformance" / "schemathesis.toml"

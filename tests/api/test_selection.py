@@ -13,8 +13,8 @@ from scheduler.models import Status
 from scheduler.store.schedules.listing import Selection
 from scheduler.times import parse_iso8601
 from tests.api.conftest import URL
+from tests.api.letters import UNKNOWN
 
-UNKNOWN = "sch_01jd3v9x8kfw3s9s2m2v2v2v2v"
 FAR = "2030-01-01T00:00:00Z"
 STATUS = {"status": "failed"}
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
-import subprocess
-import sys
 import threading
 import time
 from datetime import timedelta
@@ -20,11 +17,10 @@ from click.testing import CliRunner
 
 from cli.main import main
 from cli.parameters import Duration, Moment
-from tests import children
+from tests.cli.running import Running
 from tests.servers import (
     PostdateProcess,
     Receiver,
-    environment,
     free_port,
     in_days,
     postdate,
@@ -168,38 +164,15 @@ def test_an_empty_log_says_so(settings: dict[str, str]) -> None:
     assert postdate_json(*nothing, **settings) == []
 
 
-class Following:
+class Following(Running):
     """`postdate logs --follow` as it runs."""
 
     def __init__(self, *arguments: str, **settings: object) -> None:
-        self._process = children.start(
-            [sys.executable, "-P", "-m", "cli.main", "logs", "--follow", "--json", *arguments],
-            env=environment(**settings),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.entries: list[dict[str, Any]] = []
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
+        super().__init__("logs", "--follow", "--json", *arguments, **settings)
 
-    def _read(self) -> None:
-        assert self._process.stdout
-        for line in self._process.stdout:
-            self.entries.append(json.loads(line))
-
-    def end(self) -> tuple[int, str]:
-        """As Ctrl-C does; exit status and stderr."""
-        self._process.send_signal(signal.SIGINT)
-        try:
-            status = self._process.wait(30)
-        finally:
-            self._process.kill()
-            self._reader.join(30)
-        assert self._process.stdout
-        assert self._process.stderr
-        with self._process.stdout, self._process.stderr:
-            return status, self._process.stderr.read()
+    @property
+    def entries(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.lines]
 
 
 def test_follow_shows_what_ends_once_and_in_order(settings: dict[str, str]) -> None:
@@ -438,3 +411,24 @@ def test_retries_are_asked_for_shown_changed_and_stopped(
     assert f"{schedule_id}  Stopped after 1 attempt; no credit was refunded" in stopped
     found = postdate_json("get", schedule_id, **settings)
     assert (found["status"], found["statusCode"], found["attempts"]) == ("failed", 503, 1)
+
+
+def test_what_strangers_wrote_does_not_speak_to_the_terminal(settings: dict[str, str]) -> None:
+    url, shown = (
+        "http://example.com/\u202egpj.exe?\u00ad",
+        "http://example.com/\\u202egpj.exe?\\u00ad",
+    )
+    header = ("--header", "X-A: \u00ad")
+    made = scheduled(settings, url, "--in", "1h", *header)
+    for words in (("list",), ("get", made), ("logs",)):
+        done = postdate_process(*words, **settings)
+        assert shown in done.stdout
+        as_json = postdate_process(*words, "--json", **settings)
+        assert not set("\u202e\u00ad") & set(done.stdout + as_json.stdout)
+        assert url in json.dumps(json.loads(as_json.stdout), ensure_ascii=False)
+    refused = postdate(
+        "schedule", "http://h/", "--in", "1h", "--header", "X-\u202e\u009b: 1", **settings
+    )
+    assert refused.returncode == 1
+    assert not set("\u202e\u009b") & set(refused.stderr)
+    assert "\\u202e" in refused.stderr

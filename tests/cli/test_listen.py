@@ -6,36 +6,24 @@ import http.client
 import json
 import re
 import signal
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from cli.listen import Arrival, arrival_of, line_of
-from tests import children
-from tests.servers import PostdateProcess, environment, postdate_json, postdate_process, until
+from tests.cli.running import Running
+from tests.servers import PostdateProcess, postdate_json, postdate_process, until
 
 DUE = "2026-11-20T08:00:00.000Z"
 DUE_NS = 1_795_161_600_000 * 1_000_000
 
 
-class Listener:
+class Listener(Running):
     """`postdate listen` as it runs."""
 
     def __init__(self, *arguments: str) -> None:
-        self._process = children.start(
-            [sys.executable, "-P", "-m", "cli.main", "listen", "--port", "0", *arguments],
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.lines: list[str] = []
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
+        super().__init__("listen", "--port", "0", *arguments)
         until(lambda: self.lines, "the listener")
 
     @property
@@ -50,23 +38,6 @@ class Listener:
             return connection.getresponse().status
         finally:
             connection.close()
-
-    def end(self, number: int = signal.SIGINT) -> tuple[int, str]:
-        """Exit status and stderr."""
-        self._process.send_signal(number)
-        try:
-            status = self._process.wait(30)
-        finally:
-            self._process.kill()
-            self._reader.join(30)
-        assert self._process.stdout
-        assert self._process.stderr
-        with self._process.stdout, self._process.stderr:
-            return status, self._process.stderr.read()
-
-    def _read(self) -> None:
-        assert self._process.stdout
-        self.lines.extend(iter(self._process.stdout.readline, ""))
 
 
 @pytest.fixture

@@ -123,6 +123,25 @@ def test_it_gives_up_within_the_time_that_it_was_given(
     assert caught.value.maybe_done == (kind is not RateLimited)
 
 
+@pytest.mark.parametrize(
+    ("sentence", "maybe_done"),
+    [
+        ("The service is temporarily unavailable", False),
+        ("Too many connections; try again in 1 s", False),
+        ("Too many bodies are being read; try again in 1 s", False),
+        ("Outcome unknown; repeat with the same Idempotency-Key", True),
+        ("upstream timed out", True),
+    ],
+)
+def test_where_nothing_was_done_for_sure_nobody_has_to_settle_it(
+    client: Client, server: Server, sentence: str, maybe_done: bool
+) -> None:
+    server.plays(error(503, sentence))
+    with pytest.raises(Unavailable) as caught:
+        client.schedule(URL, in_=60)
+    assert caught.value.maybe_done is maybe_done
+
+
 def test_a_wait_that_is_too_long_is_told_at_once(
     client: Client, server: Server, clock: Clock
 ) -> None:
@@ -143,7 +162,14 @@ def test_a_cancel_whose_answer_was_lost_has_succeeded(
 
 
 @pytest.mark.parametrize(
-    "before", [[], [error(429)], [NEVER_SENT[0]]], ids=["at once", "limited", "never sent"]
+    "before",
+    [
+        [],
+        [error(429)],
+        [error(503, "The service is temporarily unavailable")],
+        [NEVER_SENT[0]],
+    ],
+    ids=["at once", "limited", "unavailable", "never sent"],
 )
 def test_a_cancel_that_somebody_else_made_is_a_conflict(
     client: Client, server: Server, before: list[Step]

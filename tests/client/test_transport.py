@@ -11,6 +11,7 @@ import pytest
 from postdate import AsyncPostdate, ConnectionFailed, NewSchedule
 from tests.client.both import KEY
 from tests.client.line import Fault, Line, answer
+from tests.servers import until_async
 
 CREDITS = answer(200, {"creditsRemaining": 7})
 
@@ -35,12 +36,10 @@ async def test_a_cancelled_call_leaves_its_turn_to_the_next() -> None:
     with Line(Fault.SILENT) as line:
         async with AsyncPostdate(line.url, KEY, timeout=30) as client:
             calls = [asyncio.create_task(client.credits()) for _ in range(250)]
-            while len(line.requests) < 100:
-                await asyncio.sleep(0.01)
+            await until_async(lambda: len(line.requests) == 100, "as many as there are turns")
             for call in calls[:100]:
                 call.cancel()
-            while len(line.requests) < 200:
-                await asyncio.sleep(0.01)
+            await until_async(lambda: len(line.requests) == 200, "those who had their turns")
             for call in calls:
                 call.cancel()
             await asyncio.gather(*calls, return_exceptions=True)

@@ -503,6 +503,17 @@ async def test_the_system_is_for_operators(dashboard: Dashboard, browser: Browse
     assert "Put on hold" not in text
 
 
+async def test_operators_see_since_when_workers_are_lost(dashboard: Dashboard) -> None:
+    """Those that are alive forget who was lost an hour ago; while there are none, nobody does."""
+    boss = await dashboard.signed_in(await dashboard.account("boss", operator=True))
+    says = json.dumps({"host": "h", "pid": 1, "inFlight": 0, "concurrency": 1, "fired": 3})
+    heard_ms = dashboard.store.clock.now_ms() - 5 * 3_600_000 - 60_000
+    await dashboard.store.client.hset(keys.WORKERS, "w", f"{heard_ms} {says}")
+    text = (await boss.get("/system")).text
+    assert "1 lost, the last one 5 h ago" in text
+    assert "in the last hour" not in text
+
+
 async def test_operators_see_a_hold(dashboard: Dashboard) -> None:
     boss = await dashboard.signed_in(await dashboard.account("boss", operator=True))
     await dashboard.store.hold.begin()
@@ -533,6 +544,8 @@ async def test_operators_find_accounts_and_see_what_they_did(
         assert "boss" not in table
         row = re.sub(r"<[^>]+>", " ", table[table.index("<tbody>") :])
         assert re.search(r"free\s+2\s+1 failed\s+3\s+100\s+3\s+97", row), row
+    # The hour before this one and this one, as every cell of theirs says.
+    assert len(re.findall(r"(?:Fired|Created) since \d\d:00", table)) == 4
     assert "No account is like that" in (await boss.get("/system", q="nobody")).text
     tiles = tiles_of(text)
     assert (tiles["overdue"], tiles["workers"]) == ("1", "0 of 0")
@@ -601,3 +614,29 @@ async def test_what_was_cancelled_with_a_body_cannot_be_run_again(
     answer = await browser.write(f"/requests/{cancelled}/again", once="x")
     assert answer.status_code == 409
     assert re.search(r'role="alert">[^<]*not kept', answer.text)
+
+
+async def test_who_has_no_credits_is_told_how_to_get_some_before_scheduling(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    poor = await dashboard.account("poor", credits=0)
+    bare = await dashboard.signed_in(poor)
+    command = f"postdate account grant {poor.account_id} 1000"
+    for path in ("", "/requests", "/requests/new", "/credits"):
+        text = (await bare.get(path)).text
+        assert "This account has no credits." in text, path
+        assert command in text, path
+        assert "/dashboard/system" not in text, path
+        assert "no credits" not in (await browser.get(path)).text, path
+    assert "how to get some" in (await bare.get("")).text
+    # What was written is not lost for it.
+    form = {"url": URL, "method": "GET", "delay": "1h", "body": "", "once": "x"}
+    refused = await bare.write("/requests/new", **form)
+    assert refused.status_code == 402
+    assert command in refused.text
+    assert html.escape(URL) in refused.text
+    await dashboard.store.accounts.grant(poor.account_id, 1)
+    assert (await bare.write("/requests/new", **form)).status_code in (200, 303)
+    assert "This account has no credits left." in (await bare.get("/requests/new")).text
+    boss = await dashboard.signed_in(await dashboard.account("boss", credits=0, operator=True))
+    assert "As an operator you grant them under" in (await boss.get("/requests/new")).text

@@ -9,8 +9,9 @@ import httpx
 import pytest
 
 from api.dashboard.requests import bulk
-from scheduler.models import Account, Answer, Phases, Request, Status
+from scheduler.models import Account, Answer, Outcome, Phases, Request, Status
 from scheduler.store import keys
+from scheduler.store.claims.claims import Ack
 from scheduler.times import parse_iso8601
 from tests.dashboard.conftest import ORIGIN, Browser, Dashboard
 from tests.dashboard.test_pages import URL, execute, fail_an_attempt, schedule
@@ -411,9 +412,6 @@ async def test_old_addresses_lead_to_the_new_page(browser: Browser) -> None:
 async def test_a_request_that_was_never_sent_says_so(
     dashboard: Dashboard, ada: Account, browser: Browser
 ) -> None:
-    from scheduler.models import Outcome
-    from scheduler.store.claims.claims import Ack
-
     schedule_id = await schedule(dashboard, ada, -1000)
     shard = int(ada.account_id.split("_")[1])
     batch = await dashboard.store.claims.claim(shard, lease_ms=15_000, most=10)
@@ -421,8 +419,8 @@ async def test_a_request_that_was_never_sent_says_so(
     await dashboard.store.claims.ack(shard, [Ack(batch.invocations[0], outcome, None)])
     text = (await browser.get(f"/requests/{schedule_id}")).text
     assert "nothing was sent" in text
-    assert URL.split("?")[0] in text
-    assert Request  # what was asked is shown beside it
+    [curl] = re.findall(r"<code>(curl .*?)</code>", text, re.DOTALL)
+    assert URL.split("?")[0] in curl, "what was asked is shown beside it"
 
 
 async def test_what_a_target_said_is_shown_as_text(
@@ -440,14 +438,14 @@ async def test_between_two_attempts_the_panel_tells_what_came_of_the_last_one(
     dashboard: Dashboard, ada: Account, browser: Browser
 ) -> None:
     retried = await schedule(dashboard, ada, -1000)
-    said = Answer("text/<i>", b"<script>busy</script>")
-    await fail_an_attempt(dashboard, ada, said, Phases(None, 3, None, 8, 1))
+    await fail_an_attempt(
+        dashboard, ada, Answer("text/plain", b"busy"), Phases(None, 3, None, 8, 1)
+    )
     text = (await browser.get(f"/requests/{retried}")).text
     facts = re.findall(r"<dt>([^<]+)</dt>", text)
     first = facts.index("Attempt 1")
     assert facts[first : first + 4] == ["Attempt 1", "Its answer", "It said", "Took"]
-    assert "&lt;script&gt;busy&lt;/script&gt;" in text
-    assert "<script>busy" not in text
+    assert ">busy<" in text
     assert "over a new connection" in text
 
 
@@ -468,3 +466,46 @@ async def test_the_panel_tells_what_an_exchange_was_made_of(
     unknown = (await browser.get(f"/requests/{await execute(dashboard, ada)}")).text
     assert "waterfall" not in unknown
     assert "connection" not in unknown
+
+
+async def test_one_that_is_damaged_is_named_and_the_others_are_listed(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    damaged, sound = await schedule(dashboard, ada), await schedule(dashboard, ada)
+    await dashboard.store.client.hset(keys.schedule(ada.account_id, damaged), "r", b"\xc0 hush")
+    assert await listed(browser) == [sound]
+    page = await browser.get(f"/requests/{damaged}")
+    assert page.status_code == 500
+    assert f"What is stored of {damaged} is damaged and cannot be read" in page.text
+    assert "hush" not in page.text
+    panel = await browser.get(f"/requests/{damaged}", headers=PANEL)
+    assert f"What is stored of {damaged} is damaged" in panel.text
+
+
+async def test_what_would_turn_a_page_round_is_shown_as_it_is_written(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    store, due_ms = dashboard.store, dashboard.store.clock.now_ms() - 1000
+    url, body = "https://example.com/\u202egpj.exe", '{"a":"\u2066b\u202e"}'
+    headers = {"X-Note": "\u00ad shy"}
+    request = Request(due_ms, "POST", url, headers, body.encode())
+    failed = await store.schedules.create(ada.account_id, request)
+    said = Answer("text/\u202eplain", b"\x1b[2J \xe2\x80\xae")
+    outcome = Outcome(Status.FAILED, 500, 1, "No \u202eway", answer=said)
+    shard = int(ada.account_id.split("_")[1])
+    [held] = (await store.claims.claim(shard, lease_ms=9000, most=1)).invocations
+    await store.claims.ack(shard, [Ack(held, outcome, 0)])
+    await store.accounts.create_key(ada.account_id, "a\u202eb")
+    for path in ("", "/requests", f"/requests/{failed}", "/keys"):
+        text = (await browser.get(path)).text
+        assert "\u202e" not in text, path
+        assert r"\u202e" in text, path
+    panel = (await browser.get(f"/requests/{failed}")).text
+    assert r"https://example.com/\u202egpj.exe" in re.sub("<[^>]+>", "", panel)
+    assert r"\u001b[2J \u202e" in panel
+    assert "https://example.com/%E2%80%AEgpj.exe" in panel  # for a shell, what is sent
+    # What is to be written on is what it was.
+    composer = html.unescape((await browser.get("/requests/new", like=failed)).text)
+    assert f'name="url" value="{url}"' in composer
+    assert "\u2066b\u202e" in composer
+    assert 'value="\u202e"' in (await browser.get("/requests", q="\u202e")).text

@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
-from scheduler.store import Store, keys
+from tests.end_to_end.conftest import said_by_workers
 from tests.servers import Deployment, Receiver, until
-
-
-@pytest.fixture
-def deployment() -> Iterator[Deployment]:
-    """An API; workers are the tests' to start."""
-    with Deployment() as running:
-        running.api()
-        yield running
-        assert running.problems() == []
-
-
-async def held_by_workers(store: Store) -> list[int]:
-    """How many each live worker says that it holds."""
-    says = await store.client.hvals(keys.WORKERS)
-    return [json.loads(each.partition(b" ")[2])["inFlight"] for each in says]
 
 
 @pytest.mark.parametrize("delivery", ["at-least-once", "at-most-once"])
@@ -38,7 +21,7 @@ def test_a_drain_gives_back_who_waits_in_line_and_another_worker_sends_it_as_the
     slow = customer.schedule(slow_target)
     receiver.wait_for(1, "/slow")
     waiting = [customer.schedule(receiver.url + "/quick", delivery=delivery) for _ in range(5)]
-    until(lambda: deployment.in_store(held_by_workers) == [6], "all six held by the worker")
+    until(lambda: said_by_workers(deployment, "inFlight") == [6], "all six held by the worker")
     assert receiver.at("/quick") == []
     stopped.signal(signal.SIGTERM)
     until(lambda: "draining" in stopped.stderr, "the drain")

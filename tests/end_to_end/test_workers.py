@@ -2,34 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from collections import Counter
-from collections.abc import Iterator
 
-import pytest
-
-from scheduler.store import Store, keys
 from scheduler.times import format_iso8601
+from tests.end_to_end.conftest import said_by_workers
 from tests.servers import Deployment, DroppingProxy, Receiver, now_ms, script, until
 
 SCHEDULES = 2000
 ACCOUNTS = 16
-
-
-@pytest.fixture
-def deployment() -> Iterator[Deployment]:
-    """An API; workers are the tests' to start."""
-    with Deployment() as running:
-        running.api()
-        yield running
-        assert running.problems() == []
-
-
-async def fired_by_worker(store: Store) -> list[int]:
-    """How many each live worker says that it has fired."""
-    says = await store.client.hvals(keys.WORKERS)
-    return [json.loads(each.partition(b" ")[2])["fired"] for each in says]
 
 
 def test_two_workers_fire_each_of_2000_schedules_exactly_once(
@@ -64,7 +45,7 @@ def test_two_workers_fire_each_of_2000_schedules_exactly_once(
     assert {each.headers["postdate-attempt"] for each in receiver.requests} == {"1"}
 
     def both_have_fired_all() -> bool:
-        fired = deployment.in_store(fired_by_worker)
+        fired = said_by_workers(deployment, "fired")
         return sum(fired) == SCHEDULES and min(fired) > 0
 
     until(both_have_fired_all, "the workers' next heartbeats")

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from scheduler.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
+from scheduler.errors import (
+    Conflict,
+    InvalidRequest,
+    NotFound,
+    OutcomeUnknown,
+    StoreError,
+    StoreUnavailable,
+)
 from scheduler.models import Status
 from scheduler.store import keys
 from scheduler.store.schedules.cancellations import Cancellations
@@ -74,6 +82,39 @@ async def test_one_that_is_named_twice_is_refunded_once(scene: Scene) -> None:
     done = await scene.store.canceller.by_id(scene.account_id, [made, made])
     assert [each.schedule_id for each in done.each] == [made]
     assert done.credits == CREDITS
+    await scene.assert_sound()
+
+
+@pytest.mark.parametrize(
+    ("groups", "kind"), [(0, StoreUnavailable), (1, OutcomeUnknown), (2, OutcomeUnknown)]
+)
+async def test_what_was_done_before_the_store_failed_makes_the_outcome_unknown(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, groups: int, kind: type[StoreError]
+) -> None:
+    """Or the client would be told that nothing was done."""
+    await scene.store.accounts.grant(scene.account_id, 300)
+    made = [await scene.create(60_000) for _ in range(300)]
+    canceller = scene.store.canceller
+    calls, step = [], canceller._step
+
+    async def failing(*of: Any) -> Any:
+        calls.append(of)
+        if len(calls) > groups:
+            raise StoreUnavailable("gone")
+        return await step(*of)
+
+    async def no_credits(_: str) -> int:
+        raise StoreUnavailable("gone")
+
+    monkeypatch.setattr(canceller, "_step", failing)
+    monkeypatch.setattr(canceller, "_credits", no_credits)
+    with pytest.raises(StoreError) as caught:
+        await canceller.by_id(scene.account_id, made)
+    assert type(caught.value) is kind
+    monkeypatch.undo()
+    left = await canceller.by_id(scene.account_id, made)
+    assert left.credits == CREDITS + 300
+    assert canceller.cancelled == 300
     await scene.assert_sound()
 
 

@@ -6,16 +6,36 @@ import asyncio
 import contextlib
 import ipaddress
 import math
+import ssl
 from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
+import trustme
+
+from scheduler.elapsed import elapsed_s
 from scheduler.models import Delivery, Invocation, Outcome, Request
 from scheduler.settings import Settings
 from worker.firer import Firer
+from worker.guard import Resolve
 
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
 OK = ("completed", 200, "")
 SCHEDULE_ID = "sch_01jd3m0000e0080000000000a0"
+
+
+def always(addresses: list[str]) -> Resolve:
+    """A resolver that has these for any name."""
+
+    async def resolve(name: str) -> list[str]:
+        return addresses
+
+    return resolve
+
+
+def server_context(certificate: trustme.LeafCert) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificate.configure_cert(context)
+    return context
 
 
 class Fired(NamedTuple):
@@ -73,3 +93,10 @@ async def fired(firer: Firer, invocation: Invocation) -> Fired:
     result = await asyncio.wait_for(over, 10)
     await asyncio.sleep(0)  # a second call would raise InvalidStateError in here
     return result
+
+
+def leased(url: str, lease_s: float) -> Invocation:
+    """An invocation whose lease surely lasts for so long from now."""
+    invocation = invocation_of(url)
+    invocation.lease_until_s = elapsed_s() + lease_s
+    return invocation

@@ -15,7 +15,15 @@ import pytest
 import trustme
 
 from scheduler.models import Delivery, Invocation, Outcome, Status
-from tests.worker.firing import OK, Fired, fired, firer_for_tests, invocation_of
+from tests.worker.firing import (
+    OK,
+    Fired,
+    always,
+    fired,
+    firer_for_tests,
+    invocation_of,
+    server_context,
+)
 from tests.worker.scripted import Line, answer, answering, playing, until
 from worker.fire import NOT_SENT
 from worker.guard import Resolve
@@ -26,15 +34,6 @@ def unused_port() -> int:
     with socket.socket() as plug:
         plug.bind(("127.0.0.1", 0))
         return int(plug.getsockname()[1])
-
-
-def always(addresses: list[str]) -> Resolve:
-    """A resolver that has these for any name."""
-
-    async def resolve(name: str) -> list[str]:
-        return addresses
-
-    return resolve
 
 
 async def no_such_name(name: str) -> list[str]:
@@ -210,12 +209,6 @@ def authority() -> trustme.CA:
 def trusting(authority: trustme.CA) -> ssl.SSLContext:
     context = ssl.create_default_context()
     authority.configure_trust(context)
-    return context
-
-
-def server_context(certificate: trustme.LeafCert) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    certificate.configure_cert(context)
     return context
 
 

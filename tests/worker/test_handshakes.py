@@ -11,9 +11,15 @@ from typing import Any, cast
 import pytest
 import trustme
 
-from tests.worker.firing import OK, fired, firer_for_tests, invocation_of
+from tests.worker.firing import (
+    OK,
+    always,
+    fired,
+    firer_for_tests,
+    invocation_of,
+    server_context,
+)
 from tests.worker.scripted import Line, answer, answering, playing, until
-from tests.worker.test_firer import always, server_context
 from worker.handshakes import Handshakes, Unexamined
 
 FIRES = 40

@@ -9,7 +9,7 @@ import pytest
 import trustme
 
 from scheduler.models import Delivery, Phases
-from tests.worker.firing import fired, firer_for_tests, invocation_of
+from tests.worker.firing import fired, firer_for_tests, invocation_of, server_context
 from tests.worker.scripted import (
     Line,
     answer,
@@ -94,8 +94,7 @@ async def slow_to_begin_and_to_end(line: Line) -> None:
 
 async def test_a_name_a_handshake_and_an_answer_in_pieces_are_told_apart() -> None:
     authority = trustme.CA()
-    tls_server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("hooks.example").configure_cert(tls_server)
+    tls_server = server_context(authority.issue_cert("hooks.example"))
     trusting, doubting = ssl.create_default_context(), ssl.create_default_context()
     authority.configure_trust(trusting)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,25 +12,11 @@ from scheduler.errors import StoreMisconfigured
 from scheduler.models import Invocation
 from scheduler.store.claims.claims import Unread
 from tests.worker.desk import AWAY
+from tests.worker.scene import Scene
 from tests.worker.scripted import answer, answering, playing, until
-from tests.worker.test_worker import Scene
 from worker.shelf import ACCOUNT, DAMAGED, KEY
 
 LACKING, NO_SUCH_KEY = "aabbccdd", "It is encrypted with key aabbccdd, which is not here"
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("worker.worker._RECOVER_EVERY_S", 0.001)
-    monkeypatch.setattr("worker.worker.spare_the_collector", lambda: None)
-
-
-@pytest.fixture
-async def scene() -> AsyncIterator[Scene]:
-    scene = Scene()
-    yield scene
-    if scene.running is not None:
-        await scene.stop()
 
 
 def unreadable(scene: Scene, *, key_id: str = "", **fields: Any) -> Invocation:

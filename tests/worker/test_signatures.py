@@ -22,22 +22,15 @@ from postdate import VerificationFailed, verify
 from scheduler.errors import StoreUnavailable
 from scheduler.models import SigningSecret
 from tests.worker.desk import LEASE_MS, ScriptedStore
+from tests.worker.scene import Scene
 from tests.worker.scripted import answer, answering, playing, until
-from tests.worker.test_worker import Scene, scene
 from worker.holdings import Holdings
 from worker.leases import Touch
 from worker.signatures import GOOD_FOR_S, READ_EVERY_S, Hmac, Signatures, Signer
 
-__all__ = ["scene"]  # the fixture
 NOW_MS = 1_795_161_600_123
 ACCOUNT = "acc_00_x"
 BODIES = [None, b"", b'{"n":1.50}', "für später".encode(), bytes(range(256)), b"x" * 200_000]
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("worker.worker._RECOVER_EVERY_S", 0.001)
-    monkeypatch.setattr("worker.worker.spare_the_collector", lambda: None)
 
 
 def secret(letter: str, expires_at_ms: int | None = None) -> SigningSecret:

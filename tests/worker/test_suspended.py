@@ -11,9 +11,8 @@ from scheduler.errors import StoreUnavailable
 from scheduler.models import Invocation
 from scheduler.store.secrecy import Secrecy
 from tests.worker.desk import LEASE_MS, Desk
-from tests.worker.firing import firer_for_tests
+from tests.worker.firing import firer_for_tests, leased
 from tests.worker.scripted import answer, answering, playing, until
-from tests.worker.test_unsure import leased
 
 REAL = time.clock_gettime
 

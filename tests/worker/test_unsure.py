@@ -6,19 +6,9 @@ import math
 
 import pytest
 
-from scheduler.elapsed import elapsed_s
 from scheduler.models import Invocation
-from tests.worker.firing import Fired, fired, firer_for_tests, invocation_of
+from tests.worker.firing import OK, Fired, fired, firer_for_tests, invocation_of, leased
 from tests.worker.scripted import Line, answer, answering, playing, until
-
-OK = ("completed", 200, "")
-
-
-def leased(url: str, lease_s: float) -> Invocation:
-    """An invocation whose lease surely lasts for so long from now."""
-    invocation = invocation_of(url)
-    invocation.lease_until_s = elapsed_s() + lease_s
-    return invocation
 
 
 @pytest.mark.parametrize("lease_s", [-10.0, 0.0, 0.2])

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from scheduler.models import Delivery, Outcome, Status
-from tests.worker.firing import fired, firer_for_tests, invocation_of
+from tests.worker.firing import OK, fired, firer_for_tests, invocation_of
 from tests.worker.scripted import (
     Line,
     answer,
@@ -19,9 +19,6 @@ from tests.worker.scripted import (
 )
 from worker.fire import NOT_SENT, Fire
 from worker.wire import PIECES
-
-OK = ("completed", 200, "")
-
 
 # One exchange: answer, method, outcome, and whether the connection is kept for the next.
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"

@@ -24,7 +24,7 @@ from api.findings import invalid
 from api.payload import parse_change
 from api.service import HttpRequest, service_of
 from scheduler.durations import parse_duration
-from scheduler.errors import Conflict, FieldError, InvalidRequest, NotFound
+from scheduler.errors import Conflict, Damaged, FieldError, InvalidRequest, NotFound
 from scheduler.ids import is_schedule_id
 from scheduler.models import Idempotency, LogStatus, Request, Schedule, Status
 from scheduler.store import Store
@@ -206,7 +206,7 @@ async def _ask(
 async def _read(store: Store, account_id: str, schedule_id: str) -> Schedule | None:
     try:
         return await store.schedules.get(account_id, schedule_id)
-    except NotFound:
+    except (NotFound, Damaged):
         return None
 
 
@@ -251,7 +251,7 @@ async def _move(request: HttpRequest, viewer: Viewer, form: Form, ids: Sequence[
             try:
                 await _move_one(request, viewer, schedule_id, at, shift_ms, form.get("once", ""))
                 moved += 1
-            except (NotFound, Conflict) as why:
+            except (NotFound, Conflict, Damaged) as why:
                 refused[str(why)] += 1
 
     if at is not None:

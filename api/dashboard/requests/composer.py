@@ -63,6 +63,7 @@ async def schedule_it(request: HttpRequest) -> Raw:
     try:
         created = await service.store.schedules.create_all(viewer.account_id, [asked], once)
     except InsufficientCredits as refusal:
+        viewer = viewer._replace(account=msgspec.structs.replace(viewer.account, credits=0))
         return await _show(request, viewer, dict(form), {"Credits": f"{refusal}."}, status=402)
     await service.store.sessions.say(viewer.session, "Scheduled, for one credit.")
     return redirect(request, f"{ADDRESS}/{created.schedule_ids[0]}")

@@ -9,7 +9,6 @@ from functools import lru_cache
 from itertools import repeat
 from typing import Any, NamedTuple
 
-import msgspec
 import structlog
 
 from scheduler import ids
@@ -378,10 +377,9 @@ def _invocations(
         try:
             request = open_request(packed, secrecy)
             retry = unpack_attempt(before) if before else None
-        except (msgspec.MsgspecError, Unreadable) as error:
+        except Unreadable as error:
             unknown = (schedule_id, token, attempt, until_s, _UNKNOWN, 0, len(packed))
-            key_id = error.key_id if isinstance(error, Unreadable) else ""
-            unread.append(Unread(Invocation(shard, account_id, *unknown), str(error), key_id))
+            unread.append(Unread(Invocation(shard, account_id, *unknown), str(error), error.key_id))
             continue
         due_ms = retry.due_at_ms if retry else request.trigger_at_ms
         what = (schedule_id, token, attempt, until_s, request, due_ms, len(packed), retry)

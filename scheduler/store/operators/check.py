@@ -12,10 +12,11 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from scheduler import ids
+from scheduler.errors import Unreadable
 from scheduler.store import keys
 from scheduler.store.client import Client
 from scheduler.store.failures import translated
-from scheduler.store.operators.damage import UNREADABLE, schedule_or_none, text, told
+from scheduler.store.operators.damage import schedule_or_none, text, told
 from scheduler.store.operators.kinds import of_other_kinds
 from scheduler.store.operators.reservations import is_leaving, misled
 from scheduler.store.operators.standing import Letters, faults_of, stand_of
@@ -288,7 +289,7 @@ async def _inspect(
             found.append(f"{about} has attempts that are no number: {text(row[-1])!r}")
             continue
         # What is damaged is told where all of it is read.
-        with suppress(*UNREADABLE):
+        with suppress(Unreadable):
             stand = stand_of(row, now_us / 1000)
             faults = faults_of(stand, letters, suspended=owner.suspended)
             found += [f"{about} {fault}" for fault in faults]

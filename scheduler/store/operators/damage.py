@@ -11,9 +11,7 @@ from scheduler import ids
 from scheduler.errors import StoreRefused, Unreadable
 from scheduler.store.failures import translated
 
-# What reading raises of what is damaged.
-UNREADABLE = (Unreadable, msgspec.MsgspecError, ValueError)
-_DAMAGED = (StoreRefused, *UNREADABLE)
+_DAMAGED = (StoreRefused, Unreadable, msgspec.MsgspecError, ValueError)
 
 
 @contextmanager

@@ -8,7 +8,6 @@ from scheduler import ids
 from scheduler.errors import Unreadable
 from scheduler.store import keys
 from scheduler.store.accounts.signing import secret_of
-from scheduler.store.operators.damage import UNREADABLE
 from scheduler.store.schedules.reading import CHUNK_BYTES, stored_of
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Script, Server
@@ -50,5 +49,5 @@ async def unreadable_secrets(server: Server, account_id: str) -> list[str]:
 def _why_not(secrecy: Secrecy, schedule_id: str, *fields: bytes | None) -> Iterator[str]:
     try:
         stored_of(secrecy, schedule_id, *fields)
-    except UNREADABLE as error:
+    except Unreadable as error:
         yield str(error)

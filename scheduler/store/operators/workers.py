@@ -50,7 +50,8 @@ class Workers:
         await self._beat(worker_id, b"")
 
     async def all(self) -> list[Worker]:
-        """All that are alive, and those lost in the last hour, by id. Read-only."""
+        """By id, all that are alive, and those that were lost less than an hour before one of these
+        was heard of, or before the last of all. Read-only."""
         with translated():
             stored = await self._client.hgetall(keys.WORKERS)
         return [_worker(*each) for each in sorted(stored.items())]

@@ -6,7 +6,14 @@ from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
 from scheduler import ids
-from scheduler.errors import Conflict, NotFound, PostdateError
+from scheduler.errors import (
+    Conflict,
+    Damaged,
+    NotFound,
+    OutcomeUnknown,
+    PostdateError,
+    StoreError,
+)
 from scheduler.models import Retry, Status
 from scheduler.store import keys
 from scheduler.store.line import Argument
@@ -26,6 +33,8 @@ _CANCEL_ALL = Script("schedules/cancel_all")
 
 # What the script answers of each; its header says it at length. A digit is a status.
 _CANCELLED, _CHANGED, _HELD, _UNKNOWN, _ATTEMPTED = "c", "r", "h", "0", "a"
+# What is found before it is asked.
+_DAMAGED = "d"
 
 
 class Cancellation(NamedTuple):
@@ -60,14 +69,22 @@ class Canceller:
     async def by_id(self, account_id: str, schedule_ids: Sequence[str]) -> Cancellations:
         """Cancels those that still wait, each once, a bounded group of them in one step, with which
         the group's credits come back. Safe to repeat: nothing is refunded twice, and what was
-        cancelled before is told to be. Raises StoreUnavailable or OutcomeUnknown: groups before
-        that one may have been done."""
+        cancelled before is told to be. Raises StoreUnavailable if nothing was changed,
+        OutcomeUnknown if groups before that one were done, or it may have been itself."""
         done: list[Cancellation] = []
-        async for group in self._read(account_id, list(dict.fromkeys(schedule_ids))):
-            codes = await self._cancelled(account_id, group)
+        codes: dict[str, str] = {}
+        try:
+            async for group in self._read(account_id, list(dict.fromkeys(schedule_ids))):
+                await self._cancel(account_id, group, codes)
+                for name, _ in group:
+                    done.append(await self._told(account_id, name, codes[name]))
+            return Cancellations(done, await self._credits(account_id))
+        except StoreError as error:
+            if _CANCELLED in codes.values() or any(each.stopped for each in done):
+                raise OutcomeUnknown("Some were cancelled before the store failed") from error
+            raise
+        finally:
             self.cancelled += sum(code == _CANCELLED for code in codes.values())
-            done += [await self._told(account_id, name, codes[name]) for name, _ in group]
-        return Cancellations(done, await self._credits(account_id))
 
     async def waiting(self, account_id: str, selected: Selection) -> Cancellations:
         """Cancels those that wait, by triggerAt; as `by_id`. They leave the list, so that a repeat
@@ -85,27 +102,30 @@ class Canceller:
 
     async def _read(
         self, account_id: str, schedule_ids: Sequence[str]
-    ) -> AsyncIterator[list[tuple[str, Stored | None]]]:
+    ) -> AsyncIterator[list[tuple[str, Stored | Damaged | None]]]:
         read = 0
         async for chunk in read_by_id(self._server, account_id, schedule_ids):
             yield list(zip(schedule_ids[read:], chunk, strict=False))
             read += len(chunk)
 
-    async def _cancelled(
-        self, account_id: str, group: list[tuple[str, Stored | None]]
-    ) -> dict[str, str]:
-        """What came of each in a group; those that were changed meanwhile are tried again."""
-        codes: dict[str, str] = {}
+    async def _cancel(
+        self,
+        account_id: str,
+        group: list[tuple[str, Stored | Damaged | None]],
+        codes: dict[str, str],
+    ) -> None:
+        """Notes in `codes` what came of each in a group; those that were changed meanwhile are
+        tried again."""
         for _ in range(_MOST_CHANGES_MET):
-            there = {name: each for name, each in group if each is not None}
+            there = {name: each for name, each in group if isinstance(each, Stored)}
             codes |= {name: _UNKNOWN for name, each in group if each is None}
+            codes |= {name: _DAMAGED for name, each in group if isinstance(each, Damaged)}
             if there:
                 codes |= await self._step(account_id, list(there.values()))
             again = [name for name, _ in group if codes[name] == _CHANGED]
             if not again:
-                break
+                return
             group = [pair async for chunk in self._read(account_id, again) for pair in chunk]
-        return codes
 
     async def _step(self, account_id: str, group: Sequence[Stored]) -> dict[str, str]:
         kept = self._retention
@@ -127,10 +147,10 @@ class Canceller:
     async def _told(self, account_id: str, schedule_id: str, code: str) -> Cancellation:
         """What came of one. Between two attempts no credit moves, and it ends by itself."""
         if code != _ATTEMPTED:
-            return Cancellation(schedule_id, _refusal(code))
+            return Cancellation(schedule_id, _refusal(schedule_id, code))
         try:
             done = await self._schedules.cancel(account_id, schedule_id)
-        except (NotFound, Conflict) as refusal:
+        except (NotFound, Conflict, Damaged) as refusal:
             return Cancellation(schedule_id, refusal)
         return Cancellation(schedule_id, stopped=done.stopped)
 
@@ -140,10 +160,12 @@ class Canceller:
         return int(credits or 0)
 
 
-def _refusal(code: str) -> PostdateError | None:
+def _refusal(schedule_id: str, code: str) -> PostdateError | None:
     match code:
         case "c":
             return None
+        case "d":
+            return Damaged(schedule_id)
         case "0":
             return NotFound("There is no such schedule")
         case "h":

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
-import msgspec
 import structlog
 
 from scheduler import ids
-from scheduler.errors import Unreadable
+from scheduler.errors import Damaged, Unreadable
 from scheduler.models import Schedule
 from scheduler.store import keys
 from scheduler.store.log.timeline import Found, Place, Span
@@ -60,20 +60,43 @@ async def read_on(
     return Found(found, reached)
 
 
+@contextmanager
+def whole(schedule_id: str) -> Iterator[None]:
+    """Around what reads one of them. Raises Damaged of what nobody can read, and tells of it;
+    Unreadable of what another process can, which has another key."""
+    try:
+        yield
+    except Unreadable as error:
+        if error.key_id:
+            raise
+        _log.error("it is damaged and cannot be read", schedule=schedule_id, error=str(error))
+        raise Damaged(schedule_id) from error
+
+
 async def read_by_id(
     server: Server, account_id: str, schedule_ids: Sequence[str]
-) -> AsyncIterator[list[Stored | None]]:
-    """Schedules in the order of their ids, None for unknown ones; as many at a time as are within
-    the bytes of a chunk. Read-only."""
+) -> AsyncIterator[list[Stored | Damaged | None]]:
+    """Schedules in the order of their ids, None for unknown ones, Damaged for those that nobody can
+    read; as many at a time as are within the bytes of a chunk. Read-only."""
     account, read = keys.account(account_id), 0
     while read < len(schedule_ids):
         wanted = [ids.local(each) for each in schedule_ids[read : read + _CHUNK]]
         arguments: list[Argument] = [CHUNK_BYTES, *wanted]
         flat = await server.repeated(partial(server.run, _READ, account, arguments))
         rows = zip(schedule_ids[read:], *(flat[n::_FIELDS] for n in range(_FIELDS)), strict=False)
-        found = [stored_of(server.secrecy, *row) for row in rows]
+        found = [_stored_or_damaged(server.secrecy, *row) for row in rows]
         read += len(found)
         yield found
+
+
+def _stored_or_damaged(
+    secrecy: Secrecy, schedule_id: str, *fields: bytes | None
+) -> Stored | Damaged | None:
+    try:
+        with whole(schedule_id):
+            return stored_of(secrecy, schedule_id, *fields)
+    except Damaged as damaged:
+        return damaged
 
 
 def of_a_list(
@@ -102,11 +125,8 @@ def of_a_list(
     except Unreadable as error:
         if error.key_id:
             raise
-        why: Exception = error
-    except msgspec.MsgspecError as error:
-        why = error
-    _log.error("left out of a list: it cannot be read", schedule=schedule_id, error=str(why))
-    return None
+        _log.error("left out of a list: it cannot be read", schedule=schedule_id, error=str(error))
+        return None
 
 
 def stored_of(
@@ -118,8 +138,7 @@ def stored_of(
     attempt: bytes | None,
     said: bytes | None,
 ) -> Stored | None:
-    """A row of `schedules/read`; None if there is no such schedule. Raises Unreadable, or what
-    msgspec raises of what is damaged."""
+    """A row of `schedules/read`; None if there is no such schedule. Raises Unreadable."""
     if packed is None:
         return None
     request = stored.open_request(packed, secrecy)

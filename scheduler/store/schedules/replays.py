@@ -11,6 +11,7 @@ import msgspec
 from scheduler import ids
 from scheduler.errors import (
     Conflict,
+    Damaged,
     FieldError,
     InsufficientCredits,
     InvalidRequest,
@@ -27,7 +28,7 @@ from scheduler.store.schedules import stored
 from scheduler.store.schedules.failed import Failed
 from scheduler.store.schedules.listing import Selection
 from scheduler.store.schedules.once import ONCE_KEPT_MS, asked, noted, once_name
-from scheduler.store.schedules.reading import read_by_id
+from scheduler.store.schedules.reading import Stored, read_by_id
 from scheduler.store.server import Script, Server
 
 _REPLAY = Script("schedules/replay")
@@ -50,6 +51,7 @@ class Verdict(IntEnum):
     UNPAID = 4
     CANCELLED = 5
     NO_ROOM = 6
+    DAMAGED = 7
 
 
 SENTENCES = {
@@ -58,6 +60,7 @@ SENTENCES = {
     Verdict.REPLAYED_BEFORE: "The schedule was replayed already",
     Verdict.UNPAID: str(InsufficientCredits()),
     Verdict.NO_ROOM: str(QuotaExceeded()),
+    Verdict.DAMAGED: "What is stored of the schedule is damaged and cannot be read",
     Verdict.CANCELLED: "Its body was not kept when it was cancelled",
 }
 
@@ -132,17 +135,17 @@ class Replayer:
     ) -> Replays:
         """Replays one that has ended, whether it was replayed before or not.
 
-        Raises NotFound, Conflict, InsufficientCredits, QuotaExceeded, KeyReused, StoreUnavailable
-        (nothing was changed), OutcomeUnknown, and whatever `made` raises. With `once`, safe to
-        repeat for 24 hours; without, each call makes another.
+        Raises NotFound, Conflict, Damaged, InsufficientCredits, QuotaExceeded, KeyReused,
+        StoreUnavailable (nothing was changed), OutcomeUnknown, and whatever `made` raises. With
+        `once`, safe to repeat for 24 hours; without, each call makes another.
         """
         if not ids.is_schedule_id(schedule_id):
-            raise _refusal(Verdict.UNKNOWN)
+            raise _refusal(schedule_id, Verdict.UNKNOWN)
         found = await self._read(account_id, [schedule_id])
         done = await self._done(account_id, _judged([schedule_id], found, made), once, again=True)
         [replay] = done.each
         if replay.verdict is not Verdict.REPLAYED:
-            raise _refusal(replay.verdict)
+            raise _refusal(schedule_id, replay.verdict)
         return done
 
     async def by_id(
@@ -193,12 +196,12 @@ class Replayer:
 
     async def _read(
         self, account_id: str, schedule_ids: Sequence[str], most_bytes: int | None = None
-    ) -> list[Schedule | None]:
-        found: list[Schedule | None] = []
+    ) -> list[Schedule | Damaged | None]:
+        found: list[Schedule | Damaged | None] = []
         read_bytes = 0
         async for chunk in read_by_id(self._server, account_id, schedule_ids):
-            found += [None if each is None else each.schedule for each in chunk]
-            read_bytes += sum(len(each.packed) for each in chunk if each is not None)
+            found += [each.schedule if isinstance(each, Stored) else each for each in chunk]
+            read_bytes += sum(len(each.packed) for each in chunk if isinstance(each, Stored))
             if most_bytes is not None and read_bytes > most_bytes:
                 message = f"Together they are larger than {most_bytes:,} bytes; name fewer."
                 raise InvalidRequest([FieldError("ids", message)])
@@ -265,20 +268,24 @@ def _until(selected: Selection) -> tuple[Selection, int | None]:
     return selected._replace(cursor=cursor, to_ms=to_ms), until_ms
 
 
-def _judged(originals: Sequence[str], found: Sequence[Schedule | None], made: Made) -> _Asked:
+def _judged(
+    originals: Sequence[str], found: Sequence[Schedule | Damaged | None], made: Made
+) -> _Asked:
     verdicts = [_verdict(each) for each in found]
     requests = [
         made(each)
         for each, verdict in zip(found, verdicts, strict=True)
-        if each is not None and verdict is None
+        if isinstance(each, Schedule) and verdict is None
     ]
     return _Asked(originals, verdicts, requests)
 
 
-def _verdict(found: Schedule | None) -> Verdict | None:
+def _verdict(found: Schedule | Damaged | None) -> Verdict | None:
     """What reading alone tells; None if nothing speaks against a replay."""
     if found is None:
         return Verdict.UNKNOWN
+    if isinstance(found, Damaged):
+        return Verdict.DAMAGED
     if found.status is Status.SCHEDULED:
         return Verdict.NOT_ENDED
     return Verdict.CANCELLED if found.body_dropped else None
@@ -317,7 +324,7 @@ def _told(kept: bytes) -> Replays:
     return told._replace(trigger_at_ms=note.trigger_at_ms, replayed=True)
 
 
-def _refusal(verdict: Verdict) -> Exception:
+def _refusal(schedule_id: str, verdict: Verdict) -> Exception:
     sentence = SENTENCES[verdict]
     match verdict:
         case Verdict.NOT_ENDED:
@@ -328,4 +335,6 @@ def _refusal(verdict: Verdict) -> Exception:
             return InsufficientCredits()
         case Verdict.NO_ROOM:
             return QuotaExceeded()
+        case Verdict.DAMAGED:
+            return Damaged(schedule_id)
     return NotFound(sentence)

@@ -12,7 +12,9 @@ from scheduler.errors import (
     KeyReused,
     NotFound,
     QuotaExceeded,
+    StoreRefused,
     StoreUnavailable,
+    Unreadable,
 )
 from scheduler.models import Idempotency, Request, Schedule, Status
 from scheduler.store import keys
@@ -32,6 +34,7 @@ from scheduler.store.schedules.once import (
     kept_with,
     noted,
 )
+from scheduler.store.schedules.reading import whole
 from scheduler.store.schedules.unended import Unended
 from scheduler.store.server import Argument, Script, Server
 
@@ -136,18 +139,20 @@ class Schedules:
         return noted(kept[DIGEST_BYTES:])
 
     async def get(self, account_id: str, schedule_id: str) -> Schedule:
-        """The schedule as it stands. Raises NotFound for an unknown one or another account's."""
-        found = await self._stored(account_id, schedule_id)
-        return stored.schedule(
-            schedule_id,
-            stored.open_request(found.packed, self._secrecy),
-            found.outcome,
-            found.replay,
-            attempt=found.attempt,
-            said=found.said,
-            executing=found.held,
-            secrecy=self._secrecy,
-        )
+        """The schedule as it stands. Raises NotFound for an unknown one or another account's,
+        Damaged."""
+        with whole(schedule_id):
+            found = await self._stored(account_id, schedule_id)
+            return stored.schedule(
+                schedule_id,
+                stored.open_request(found.packed, self._secrecy),
+                found.outcome,
+                found.replay,
+                attempt=found.attempt,
+                said=found.said,
+                executing=found.held,
+                secrecy=self._secrecy,
+            )
 
     async def page(
         self,
@@ -190,17 +195,20 @@ class Schedules:
         """Replaces what a waiting schedule asks for; `changed` makes the new request of the old.
         Between two attempts a new triggerAt moves the next one.
 
-        Raises NotFound, Conflict if it has ended or a worker holds it, QuotaExceeded, and whatever
-        `changed` raises; then nothing was changed. Two changes are applied one after the other.
-        Safe to repeat after a lost reply. With the name of an `operation`, once for all calls of
-        that name within an hour.
+        Raises NotFound, Conflict if it has ended or a worker holds it, QuotaExceeded, Damaged, and
+        whatever `changed` raises; then nothing was changed. Two changes are applied one after the
+        other. Safe to repeat after a lost reply. With the name of an `operation`, once for all
+        calls of that name within an hour.
         """
         operation = operation or ids.new_operation()
         shard, account = keys.parts(account_id)
         for _ in range(_MOST_CHANGES_MET):
-            found = await self._stored(account_id, schedule_id)
-            packed = found.packed
-            before = stored.open_request(packed, self._secrecy)
+            with whole(schedule_id):
+                found = await self._stored(account_id, schedule_id)
+                packed = found.packed
+                before = stored.open_request(packed, self._secrecy)
+                # What is answered at the end has to be readable before anything is changed.
+                self._schedule(schedule_id, before, found.attempt, found.said)
             request = changed(before)
             moved = request.trigger_at_ms != before.trigger_at_ms
             arguments: list[Argument] = [account, ids.local(schedule_id), operation, packed]
@@ -209,24 +217,26 @@ class Schedules:
             arguments += self._retention.quotas
             code, said = await self._written(_CHANGE, keys.shard(shard), arguments)
             if code == _DONE:
-                return stored.schedule(
-                    schedule_id, request, attempt=said, said=found.said, secrecy=self._secrecy
-                )
-            _refuse(code, said)
+                return self._schedule(schedule_id, request, said, found.said)
+            with whole(schedule_id):
+                _refuse(code, said)
         raise StoreUnavailable("The schedule keeps changing; try again")
 
     async def cancel(self, account_id: str, schedule_id: str) -> Cancelled:
         """Cancels a schedule before its first attempt and gives its credit back; between two
         attempts it stops the rest, and the schedule has failed as the last one did.
 
-        Raises NotFound, or Conflict if it has ended or a worker holds it. Refunds once, however
-        often it is called or a reply is lost.
+        Raises NotFound, Conflict if it has ended or a worker holds it, or Damaged. Refunds once,
+        however often it is called or a reply is lost.
         """
         operation = ids.new_operation()
         for _ in range(_MOST_CHANGES_MET):
-            found = await self._stored(account_id, schedule_id)
+            with whole(schedule_id):
+                found = await self._stored(account_id, schedule_id)
+                arguments = cancelling(
+                    schedule_id, operation, found, self._retention, self._secrecy
+                )
             script = _STOP if found.attempt else _CANCEL
-            arguments = cancelling(schedule_id, operation, found, self._retention, self._secrecy)
             code, credits, outcome = await self._written(
                 script, keys.account(account_id), arguments
             )
@@ -234,20 +244,32 @@ class Schedules:
                 done = Cancelled.of(found, int(credits))
                 self.cancelled += done.stopped is None
                 return done
-            _refuse(code, outcome)
+            with whole(schedule_id):
+                _refuse(code, outcome)
         raise StoreUnavailable("The schedule keeps changing; try again")
+
+    def _schedule(
+        self, schedule_id: str, request: Request, attempt: bytes | None, said: bytes | None
+    ) -> Schedule:
+        """One that waits. Raises Unreadable."""
+        return stored.schedule(
+            schedule_id, request, attempt=attempt, said=said, secrecy=self._secrecy
+        )
 
     async def _written(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
         return await self._server.repeated(lambda: self._server.write(script, key, arguments))
 
     async def _stored(self, account_id: str, schedule_id: str) -> stored.Fields:
-        """Raises NotFound."""
+        """Raises NotFound; Unreadable if it is no schedule that lies there."""
         if not ids.is_schedule_id(schedule_id):
             raise _unknown()
         key, held = keys.schedule(account_id, schedule_id), keys.account(account_id) + keys.HELD
-        (packed, outcome, replay, attempt, said), since = await self._server.reads(
-            [("HMGET", key, "r", "o", "a", "n", "s"), ("ZSCORE", held, ids.local(schedule_id))]
-        )
+        try:
+            (packed, outcome, replay, attempt, said), since = await self._server.reads(
+                [("HMGET", key, "r", "o", "a", "n", "s"), ("ZSCORE", held, ids.local(schedule_id))]
+            )
+        except StoreRefused as error:
+            raise Unreadable(str(error)) from error
         if packed is None:
             raise _unknown()
         return stored.Fields(packed, outcome, replay, attempt, said, since is not None)

@@ -1,12 +1,13 @@
 """How a schedule looks in the store: msgpack, opaque to the scripts but for its status.
 
-`r` is the request, sealed if there is a key for it. `o`, once it has ended, is the moment (six
-bytes, ms, by the server) and then the outcome; `a`, once it was replayed, the schedule that was
-made of it. `n`, from an attempt that is to be made again until it ends, is that attempt: the moment
-in the same way, when the next one is due in six bytes more, and then what it came to. `s`, sealed
-as the request is, is what the target said in the last attempt that it said something in, and which
-that was: it belongs to `o` or `n` if that is of the same one. When it was created is not stored:
-its id tells it.
+`r` is the request, sealed if there is a key for it; its method and the scheme of its URL are one
+letter, so that "POST" and "https://" take 2 bytes and not 13. `o`, once it has ended, is the moment
+(six bytes, ms, by the server) and then the outcome; `a`, once it was replayed, the schedule that
+was made of it. `n`, from an attempt that is to be made again until it ends, is that attempt: the
+moment in the same way, when the next one is due in six bytes more, and then what it came to. `s`,
+sealed as the request is, is what the target said in the last attempt that it said something in, and
+which that was: it belongs to `o` or `n` if that is of the same one. When it was created is not
+stored: its id tells it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from scheduler import ids
+from scheduler.errors import Unreadable
 from scheduler.models import (
     Answer,
     BodyKind,
@@ -47,6 +49,20 @@ FAILED, CANCELLED = NUMBERS[Status.FAILED], NUMBERS[Status.CANCELLED]
 # The place of the status code says whether there was a body, which is not kept.
 CANCELLATION = _encode([CANCELLED])
 CANCELLATION_WITH_BODY = _encode([CANCELLED, 1])
+
+# Of https; of http it is the small letter.
+_LETTERS = {
+    "GET": "G",
+    "POST": "P",
+    "PUT": "U",
+    "PATCH": "A",
+    "DELETE": "D",
+    "HEAD": "H",
+    "OPTIONS": "O",
+}
+_BY_LETTER = {each: (name, "https://") for name, each in _LETTERS.items()}
+_BY_LETTER |= {each.lower(): (name, "http://") for name, each in _LETTERS.items()}
+_LETTER_OF = {scheme + name: each for each, (name, scheme) in _BY_LETTER.items()}
 
 _MOMENT_BYTES = 6
 _IN_CLEAR = Secrecy()
@@ -92,6 +108,8 @@ _decode_answer = msgspec.msgpack.Decoder(tuple[str, bytes]).decode
 _decode_said = msgspec.msgpack.Decoder(tuple[int, str, bytes]).decode
 _decode_attempt = msgspec.msgpack.Decoder(_StoredAttempt).decode
 _DEFAULTS = Request.__struct_defaults__
+# What unpacking raises of bytes that nobody packed.
+_DAMAGED = (msgspec.MsgspecError, ValueError, LookupError)
 
 
 def seal_request(request: Request, secrecy: Secrecy) -> bytes:
@@ -101,7 +119,11 @@ def seal_request(request: Request, secrecy: Secrecy) -> bytes:
 
 def open_request(sealed: bytes, secrecy: Secrecy) -> Request:
     """The request of what is stored. Raises Unreadable."""
-    return unpack_request(secrecy.open(sealed))
+    packed = secrecy.open(sealed)
+    try:
+        return unpack_request(packed)
+    except _DAMAGED as error:
+        raise Unreadable(str(error)) from error
 
 
 def pack_request(request: Request) -> bytes:
@@ -110,14 +132,22 @@ def pack_request(request: Request) -> bytes:
     usual = usual and request.body_kind is BodyKind.JSON and request.replay_of is None
     plain = not request.retries and request.retry_delays_ms is None and request.trace is None
     if usual and plain and request.expires_at_ms is None:
-        what = (request.trigger_at_ms, request.method, request.url, request.headers, request.body)
+        what = (request.trigger_at_ms, *_short(request), request.headers, request.body)
         return _encode(what)
     values = list(msgspec.structs.astuple(request))
+    values[1:3] = _short(request)
     optional = len(_DEFAULTS)
     while optional and values[-1] == _DEFAULTS[optional - 1]:
         values.pop()
         optional -= 1
     return _encode(values)
+
+
+def _short(request: Request) -> tuple[str, str]:
+    """Method and URL as they are stored; whole, where they are spelt in another way than most."""
+    scheme, slashes, rest = request.url.partition("://")
+    letter = _LETTER_OF.get(f"{scheme}{slashes}{request.method}")
+    return (request.method, request.url) if letter is None else (letter, rest)
 
 
 def seal_cancelled(request: Request, secrecy: Secrecy) -> tuple[bytes, bytes]:
@@ -130,7 +160,13 @@ def seal_cancelled(request: Request, secrecy: Secrecy) -> tuple[bytes, bytes]:
 
 
 def unpack_request(packed: bytes) -> Request:
-    return _decode_request(packed)
+    request = _decode_request(packed)
+    spelt = _BY_LETTER.get(request.method)
+    if spelt is not None:  # nobody else has it yet
+        method, scheme = spelt
+        msgspec.structs.force_setattr(request, "method", method)
+        msgspec.structs.force_setattr(request, "url", scheme + request.url)
+    return request
 
 
 def pack_outcome(outcome: Outcome, lateness_ms: int | None = None, attempts: int = 1) -> bytes:
@@ -166,8 +202,11 @@ def _open_said(said: bytes | None, attempts: int, secrecy: Secrecy) -> Answer | 
 
 
 def unpack_attempt(packed: bytes) -> Retry:
-    """What an `n` field says of the attempt that comes next."""
-    told = _decode_attempt(packed[2 * _MOMENT_BYTES :])
+    """What an `n` field says of the attempt that comes next. Raises Unreadable."""
+    try:
+        told = _decode_attempt(packed[2 * _MOMENT_BYTES :])
+    except _DAMAGED as error:
+        raise Unreadable(str(error)) from error
     code, response_ms, message = told.status_code, told.response_time_ms, told.error_message
     return Retry(
         number=told.retry,
@@ -185,8 +224,11 @@ def ended_at_ms(outcome: bytes) -> int:
 
 
 def ended_status(outcome: bytes) -> Status:
-    """The status in an `o` field."""
-    return Status(STATUSES[_decode_outcome(outcome[_MOMENT_BYTES:]).status])
+    """The status in an `o` field. Raises Unreadable."""
+    try:
+        return _status(_decode_outcome(outcome[_MOMENT_BYTES:]))
+    except _DAMAGED as error:
+        raise Unreadable(str(error)) from error
 
 
 def schedule(
@@ -202,21 +244,29 @@ def schedule(
 ) -> Schedule:
     """What the fields of a stored schedule mean; `replay` is its `a`, `attempt` its `n`, `said` its
     `s`. Raises Unreadable."""
-    created_at_ms = ids.created_at_ms(schedule_id)
-    if outcome is not None:
-        ended = _ended(schedule_id, created_at_ms, request, outcome, replay, secrecy)
-        return _with_said(ended, said, secrecy)
+    try:
+        if outcome is not None:
+            found = _ended(schedule_id, request, outcome, replay, secrecy)
+        else:
+            found = _unended(schedule_id, request, attempt, executing=executing)
+        return _with_said(found, said, secrecy)
+    except _DAMAGED as error:
+        raise Unreadable(str(error)) from error
+
+
+def _unended(
+    schedule_id: str, request: Request, attempt: bytes | None, *, executing: bool
+) -> Schedule:
     retry = unpack_attempt(attempt) if attempt else None
-    waiting = Schedule(
+    return Schedule(
         schedule_id=schedule_id,
-        created_at_ms=created_at_ms,
+        created_at_ms=ids.created_at_ms(schedule_id),
         request=request,
         status=Status.SCHEDULED,
         executing=executing,
         attempts=retry.attempts if retry else 0,
         retry=retry,
     )
-    return _with_said(waiting, said, secrecy)
 
 
 def _with_said(schedule: Schedule, said: bytes | None, secrecy: Secrecy) -> Schedule:
@@ -234,18 +284,17 @@ def _with_said(schedule: Schedule, said: bytes | None, secrecy: Secrecy) -> Sche
 
 def _ended(
     schedule_id: str,
-    created_at_ms: int,
     request: Request,
     outcome: bytes,
     replay: bytes | None,
     secrecy: Secrecy,
 ) -> Schedule:
     end = _decode_outcome(outcome[_MOMENT_BYTES:])
-    status = Status(STATUSES[end.status])
+    status = _status(end)
     cancelled = status is Status.CANCELLED
     return Schedule(
         schedule_id=schedule_id,
-        created_at_ms=created_at_ms,
+        created_at_ms=ids.created_at_ms(schedule_id),
         request=request,
         status=status,
         outcome=None if cancelled else _outcome(status, end, secrecy),
@@ -255,6 +304,10 @@ def _ended(
         replayed_as=None if replay is None else ids.schedule_id(replay.decode()),
         body_dropped=status is Status.CANCELLED and end.status_code == 1,
     )
+
+
+def _status(end: _StoredOutcome) -> Status:
+    return Status(STATUSES[end.status])
 
 
 def _outcome(status: Status, end: _StoredOutcome, secrecy: Secrecy) -> Outcome:

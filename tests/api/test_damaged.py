@@ -1,0 +1,76 @@
+"""What is damaged in the store: its owner is told which it is, and everything else goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+from structlog.testing import capture_logs
+
+from scheduler.models import Outcome, Status
+from scheduler.store import keys
+from scheduler.store.schedules.stored import pack_outcome
+from tests.api.conftest import Api, past
+
+FAILED = Outcome(Status.FAILED, 503, 30, "Service Unavailable")
+Damage = Callable[[Api, str], Awaitable[object]]
+
+
+async def garbled(api: Api, key: str) -> object:
+    return await api.store.client.hset(key, "r", b"\xc0 hush")
+
+
+async def of_another_kind(api: Api, key: str) -> object:
+    await api.store.client.delete(key)
+    return await api.store.client.set(key, "hush")
+
+
+async def ended_as_nothing(api: Api, key: str) -> object:
+    outcome = bytearray(pack_outcome(FAILED))
+    outcome[1] = 99
+    return await api.store.client.hset(key, "o", bytes(6) + bytes(outcome))
+
+
+@pytest.mark.parametrize("damage", [garbled, of_another_kind, ended_as_nothing])
+async def test_it_is_named_and_nothing_of_it_is_shown_or_changed(api: Api, damage: Damage) -> None:
+    damaged, sound = await api.create_id(), await api.create_id()
+    key = keys.schedule(api.account_id, damaged)
+    await damage(api, key)
+    before = await api.store.client.dump(key)
+    with capture_logs() as told:
+        answers = [
+            await api.client.get(f"/schedule/{damaged}"),
+            await api.client.patch(f"/schedule/{damaged}", json={"targetBody": {}}),
+            await api.client.delete(f"/schedule/{damaged}"),
+            await api.client.post(f"/schedule/{damaged}/replay"),
+        ]
+    for answer in answers:
+        # Of what has ended in a way that nobody knows, not even that can be told.
+        assert answer.status_code == 500
+        assert answer.json() == {
+            "error": f"What is stored of {damaged} is damaged and cannot be read; it is kept as it"
+            " is, for an operator to look at"
+        }
+    assert [each["schedule"] for each in told] == [damaged] * len(answers)
+    assert not any("exception" in each for each in told)
+    assert await api.store.client.dump(key) == before
+    assert (await api.client.get(f"/schedule/{sound}")).status_code == 200
+    assert sound in [each["scheduleId"] for each in await api.listed()]
+    assert any(damaged in each for each in await api.store.check())
+    assert await api.credits() == 998
+
+
+async def test_among_many_each_is_answered_on_its_own(api: Api) -> None:
+    waiting = [await api.create_id() for _ in range(3)]
+    failed = [await api.create_id(triggerAt=past()) for _ in range(3)]
+    await api.execute(FAILED)
+    for schedule_id in (waiting[1], failed[1]):
+        await garbled(api, keys.schedule(api.account_id, schedule_id))
+    cancelled = await api.client.post("/schedule/cancel", json={"ids": waiting})
+    assert [each.get("code") for each in cancelled.json()["schedules"]] == [None, 500, None]
+    replayed = await api.client.post("/schedule/replay", json={"ids": failed})
+    assert [each.get("code") for each in replayed.json()["schedules"]] == [None, 500, None]
+    listed = await api.client.get("/schedule", params={"status": "failed"})
+    assert listed.json()["schedules"] == []
+    again = await api.client.post("/schedule/replay", json={"status": "failed"})
+    assert (again.status_code, again.json()["schedules"]) == (200, [])

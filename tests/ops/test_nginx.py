@@ -1,0 +1,130 @@
+"""The proxy's configuration, in a real nginx before a real API."""
+
+from __future__ import annotations
+
+import shutil
+import ssl
+from collections.abc import Iterator
+
+import httpx
+import pytest
+import trustme
+
+from tests import children
+from tests.metrics.catalogue import ROOT
+from tests.servers import Deployment, ValkeyProcess, free_port, until
+
+HOST = "postdate.example"
+FRAME = """
+daemon off; worker_processes 1; pid {0}/pid; error_log {0}/log;
+events {{ worker_connections 256; }}
+http {{
+    access_log off;
+    client_body_temp_path {0}/body; proxy_temp_path {0}/proxy; fastcgi_temp_path {0}/fastcgi;
+    uwsgi_temp_path {0}/uwsgi; scgi_temp_path {0}/scgi;
+    include {0}/postdate.conf;
+}}
+"""
+
+
+@pytest.fixture(scope="module")
+def program() -> str:
+    found = shutil.which("nginx", path="/usr/sbin:/usr/local/sbin:/usr/bin")
+    if found is None:
+        pytest.skip("there is no nginx on this machine")
+    return found
+
+
+@pytest.fixture(scope="module")
+def origin(program: str) -> str:
+    return f"https://{HOST}:{free_port()}"
+
+
+@pytest.fixture(scope="module")
+def deployment(valkey_server: ValkeyProcess, origin: str) -> Iterator[Deployment]:
+    valkey_server.flush()
+    settings = {"public_url": origin, "trusted_proxies": "127.0.0.1/32"}
+    with Deployment(valkey_server, **settings) as deployment:
+        deployment.api()
+        yield deployment
+
+
+@pytest.fixture(scope="module")
+def outside(
+    program: str, origin: str, deployment: Deployment, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[httpx.Client]:
+    """A client of the proxy, whose configuration has what is to be filled in."""
+    folder, port = tmp_path_factory.mktemp("nginx"), origin.rpartition(":")[2]
+    authority = trustme.CA()
+    certificate = authority.issue_cert(HOST)
+    certificate.private_key_pem.write_to_path(folder / "privkey.pem")
+    for each in certificate.cert_chain_pems:
+        each.write_to_path(folder / "fullchain.pem", append=True)
+    text = (ROOT / "ops/nginx/postdate.conf").read_text()
+    for given, ours in {
+        "127.0.0.1:8000": deployment.apis[0].base_url.removeprefix("http://"),
+        "listen 443": f"listen 127.0.0.1:{port}",
+        f"/etc/ssl/{HOST}": str(folder),
+    }.items():
+        assert given in text
+        text = text.replace(given, ours)
+    (folder / "postdate.conf").write_text(text)
+    (folder / "nginx.conf").write_text(FRAME.format(folder))
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    process = children.start([program, "-p", str(folder), "-c", str(folder / "nginx.conf")])
+    try:
+        with httpx.Client(base_url=f"https://127.0.0.1:{port}", verify=context) as client:
+            client.headers.update({"host": HOST, "origin": origin})
+            client.event_hooks = {"request": [named]}
+            until(lambda: listens(client), "nginx")
+            yield client
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+def named(request: httpx.Request) -> None:
+    request.extensions["sni_hostname"] = HOST
+
+
+def listens(client: httpx.Client) -> bool:
+    try:
+        return client.get("/healthz").is_success
+    except httpx.ConnectError:
+        return False
+
+
+def test_a_request_goes_through_it(outside: httpx.Client, deployment: Deployment) -> None:
+    body = {"targetUrl": "http://127.0.0.1:9000/", "delay": "1h"}
+    headers = {"x-api-key": deployment.customer().key}
+    made = outside.post("/schedule", json=body, headers=headers)
+    assert made.status_code == 201
+    found = outside.get(f"/schedule/{made.json()['scheduleId']}", headers=headers)
+    assert found.json()["status"] == "scheduled"
+
+
+def test_who_says_that_he_is_somebody_else_is_not_believed(outside: httpx.Client) -> None:
+    """Guesses from one address are counted together, whatever address they name."""
+    guess = {"email": "a@example.com", "password": "wrong"}
+    statuses = [
+        outside.post(
+            "/dashboard/sign-in", data=guess, headers={"x-forwarded-for": f"203.0.113.{n}"}
+        ).status_code
+        for n in range(11)
+    ]
+    assert statuses == [401] * 10 + [429]
+
+
+def test_an_api_that_died_is_told_as_a_store_that_did_not_answer(
+    outside: httpx.Client, deployment: Deployment
+) -> None:
+    """By the one answer that every client has to understand; people get a page."""
+    deployment.apis[0].kill()
+    lost = outside.post("/schedule", json={})
+    assert (lost.status_code, lost.headers["retry-after"]) == (503, "1")
+    assert lost.json() == {"error": "Outcome unknown; repeat the request"}
+    page = outside.get("/dashboard")
+    assert (page.status_code, page.headers["content-type"]) == (502, "text/html")
+    deployment.apis[0].start()
+    until(lambda: outside.get("/readyz").is_success, "the API again")
