@@ -165,7 +165,7 @@ class _Server(uvicorn.Server):
         _fit_open_files(self._guard)
         await super().startup(sockets)
         spare_the_collector()
-        if self.started:
+        if self.started and self.misconfigured is None:
             self._on_ready()
 
     def _source(self, pulse: Pulse) -> ApiSource:

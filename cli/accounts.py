@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, NotRequired, TypedDict
 
 import click
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 # In one step. What many steps add up to stays a number that JSON's readers have exactly.
 MOST_CREDITS = 10**12
+_READ_AT_ONCE = 100
 
 
 class AccountJson(TypedDict):
@@ -27,6 +29,17 @@ class AccountJson(TypedDict):
     credits: int
     plan: str
     suspended: NotRequired[bool]
+    storedBytes: NotRequired[int]
+    quotaBytes: NotRequired[int | None]
+
+
+class Told(NamedTuple):
+    """An account, what its schedules weigh, and what they may (None: its plan has no limit). The
+    settings are those of the command, which should have what the API has."""
+
+    account: Account
+    stored_bytes: int
+    quota_bytes: int | None
 
 
 @click.group(name="account")
@@ -92,10 +105,15 @@ def create(
 @account_group.command(name="list")
 @command()
 def list_accounts(context: Context) -> None:
-    """List every account with its credits."""
-    accounts = with_store(context.settings, lambda store: store.accounts.list_accounts())
-    lines = [_line(account) for account in accounts]
-    context.show([_json(account) for account in accounts], "\n".join(lines) or "No accounts.")
+    """List every account with its credits, and what it has stored of what its plan allows."""
+
+    async def read(store: Store) -> list[Told]:
+        return await _told(context, store, await store.accounts.list_accounts())
+
+    accounts = with_store(context.settings, read)
+    lines = map(_line_with_storage, accounts)
+    answer = list(map(_json_with_storage, accounts))
+    context.show(answer, "\n".join(lines) or "No accounts.")
 
 
 @account_group.command(name="grant")
@@ -105,11 +123,7 @@ def list_accounts(context: Context) -> None:
 def grant(context: Context, account: str, more: int) -> None:
     """Give ACCOUNT N more credits."""
 
-    async def give(store: Store) -> Account:
-        found = await store.accounts.find(account)
-        return await store.accounts.grant(found.account_id, more)
-
-    _show(context, with_store(context.settings, give))
+    _change(context, account, lambda store, found: store.accounts.grant(found, more))
 
 
 @account_group.command(name="plan")
@@ -198,11 +212,27 @@ def link(context: Context, account: str, password: bool) -> None:
 def _change(
     context: Context, account: str, change: Callable[[Store, str], Awaitable[Account]]
 ) -> None:
-    async def run(store: Store) -> Account:
+    async def run(store: Store) -> Told:
         found = await store.accounts.find(account)
-        return await change(store, found.account_id)
+        [told] = await _told(context, store, [await change(store, found.account_id)])
+        return told
 
-    _show(context, with_store(context.settings, run))
+    told = with_store(context.settings, run)
+    context.show(_json_with_storage(told), _line_with_storage(told))
+
+
+async def _told(context: Context, store: Store, accounts: Sequence[Account]) -> list[Told]:
+    stored: list[int] = []
+    for i in range(0, len(accounts), _READ_AT_ONCE):
+        some = accounts[i : i + _READ_AT_ONCE]
+        stored += await asyncio.gather(
+            *(store.accounts.stored_bytes(each.account_id) for each in some)
+        )
+    quotas = context.settings.stored_bytes
+    return [
+        Told(account, bytes_, quotas.get(account.plan))
+        for account, bytes_ in zip(accounts, stored, strict=True)
+    ]
 
 
 def _warning(context: Context, account: str) -> str:
@@ -247,7 +277,31 @@ def _json(account: Account) -> AccountJson:
 
 
 def _line(account: Account) -> str:
+    return "  ".join([_head(account), *_extras(account)])
+
+
+def _json_with_storage(told: Told) -> AccountJson:
+    return {
+        **_json(told.account),
+        "storedBytes": told.stored_bytes,
+        "quotaBytes": told.quota_bytes,
+    }
+
+
+def _line_with_storage(told: Told) -> str:
+    from api.dashboard.formats import size
+
+    stored = f"{size(told.stored_bytes)} stored"
+    if told.quota_bytes is not None:
+        stored = f"{size(told.stored_bytes)} of {size(told.quota_bytes)} stored"
+    return "  ".join([_head(told.account), stored, *_extras(told.account)])
+
+
+def _head(account: Account) -> str:
+    return f"{account.account_id}  {account.name}  {account.credits:,} credits  {account.plan}"
+
+
+def _extras(account: Account) -> list[str]:
     extras = [account.email] * bool(account.email) + ["operator"] * account.operator
     extras += ["suspended"] * account.suspended
-    told = f"{account.account_id}  {account.name}  {account.credits:,} credits  {account.plan}"
-    return "  ".join([told, *extras])
+    return extras

@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import click
 
 from cli.remote import Remote, error_json, remote_command, sentence_of, with_hint
+from scheduler.texts import visible
 
 if TYPE_CHECKING:
     from postdate import Created, Postdate, PostdateError
@@ -64,7 +65,7 @@ class Report:
             sentence = with_hint(sentence_of(error), self._remote.base_url)
         if self._remote.as_json:
             told = {"line": line.number, **error_json(sentence, error)}
-            click.echo(json.dumps(told, ensure_ascii=False))
+            click.echo(visible(json.dumps(told, ensure_ascii=False)))
         elif not self.credits_ended and self.refused <= _SHOWN_REFUSALS:
             self._bar.say(f"Line {line.number:,}: {sentence.rstrip('.')}.")
             if self.refused == _SHOWN_REFUSALS:
@@ -191,7 +192,7 @@ class _Quiet(AbstractContextManager["_Quiet"]):
         """Nothing to show."""
 
     def say(self, sentence: str) -> None:
-        click.echo(sentence, err=True)
+        click.echo(visible(sentence), err=True)
 
 
 class _Bar(_Quiet):
@@ -211,7 +212,7 @@ class _Bar(_Quiet):
         self._bar.update(read_bytes)
 
     def say(self, sentence: str) -> None:
-        click.echo(f"\r\x1b[K{sentence}", err=True)
+        click.echo(f"\r\x1b[K{visible(sentence)}", err=True)
         self._bar.render_progress()
 
 

@@ -11,6 +11,7 @@ import click
 
 from cli.parameters import from_option, to_option
 from cli.remote import Remote, remote_command, sentence_of, when
+from scheduler.texts import visible
 
 if TYPE_CHECKING:
     from postdate import LogEntry, LogStatus, Postdate
@@ -112,7 +113,7 @@ def _follow(remote: Remote, tail: Tail, limit: int) -> None:
                 told = False
             except passing as error:
                 if not told:
-                    click.echo(f"{sentence_of(error)}; trying again.", err=True)
+                    click.echo(visible(f"{sentence_of(error)}; trying again."), err=True)
                 told = True
     except KeyboardInterrupt:
         return

@@ -9,10 +9,13 @@ from typing import NoReturn
 
 import click
 
+from scheduler.texts import visible
+
 
 def show(answer: object, text: str, *, as_json: bool) -> None:
-    """Prints an answer: for machines as JSON, for people as text."""
-    click.echo(json.dumps(answer, ensure_ascii=False) if as_json else text)
+    """Prints an answer: for machines as JSON, for people as text. Much of it strangers wrote: none
+    of that speaks to the terminal."""
+    click.echo(visible(json.dumps(answer, ensure_ascii=False) if as_json else text))
 
 
 def fail(
@@ -29,5 +32,5 @@ def fail(
     """
     sentence = sentence.rstrip(".") + "."
     told = {"error": sentence, "status": status, "details": list(details)}
-    click.echo(json.dumps(told, ensure_ascii=False) if as_json else sentence, err=True)
+    click.echo(visible(json.dumps(told, ensure_ascii=False) if as_json else sentence), err=True)
     sys.exit(1)

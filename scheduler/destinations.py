@@ -99,7 +99,10 @@ class Destinations:
             raise DestinationNotAllowed
 
     def allows_port(self, port: int) -> bool:
-        return any(low <= port <= high for low, high in self._ports)
+        for low, high in self._ports:  # noqa: SIM110  # for each fire: `any` takes five times as long
+            if low <= port <= high:
+                return True
+        return False
 
     def allows_name(self, host: str) -> bool:
         """As far as the name itself tells: its addresses are judged as well."""

@@ -62,12 +62,12 @@ _CONTENT_TYPES = {
 class Request(msgspec.Struct, array_like=True, frozen=True):
     """The accepted request and its time.
 
-    Stored as one msgpack array: the order of the fields is the stored format, so new ones
-    go to the end, with a default. `body` is what is sent, of JSON the text exactly as it
-    came in. A method that was not given is the default of the body, and follows it when that
-    changes. `replay_of` is the schedule that this is a replay of. Of the delays between attempts
-    the last one repeats; None stands for the usual ones. `trace` is trace id and span id of the
-    create, 24 bytes, if it was sampled.
+    Stored as one msgpack array: the order of the fields is the stored format, so new ones go to the
+    end, with a default. Method and scheme are shortened (`stored.py`). `body` is what is sent, of
+    JSON the text exactly as it came in. A method that was not given is the default of the body, and
+    follows it when that changes. `replay_of` is the schedule that this is a replay of. Of the
+    delays between attempts the last one repeats; None stands for the usual ones. `trace` is trace
+    id and span id of the create, 24 bytes, if it was sampled.
     """
 
     trigger_at_ms: int

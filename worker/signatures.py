@@ -27,7 +27,7 @@ READ_EVERY_S = 2.0
 _MOST_ACCOUNTS = 16_384
 _MOST_AT_ONCE = 500
 _BLOCK_BYTES = 64
-_LINES = b"webhook-id: %b\r\nwebhook-timestamp: %d\r\nwebhook-signature: v1,%b\r\n"
+_MOMENT_LINES = b"\r\nwebhook-timestamp: %d\r\nwebhook-signature: v1,"
 _log = structlog.get_logger(__name__)
 _INNER, _OUTER = (bytes(byte ^ pad for byte in range(256)) for pad in (0x36, 0x5C))
 
@@ -58,7 +58,7 @@ class Hmac:
 class Signer:
     """Signs for one account, by secrets that were asked for at `asked_s` (`elapsed_s`)."""
 
-    __slots__ = ("_keys", "_until_ms", "asked_s")
+    __slots__ = ("_keys", "_moment_lines", "_seconds", "_signed_moment", "_until_ms", "asked_s")
 
     def __init__(self, secrets: Sequence[SigningSecret], asked_s: float) -> None:
         self._keys = [
@@ -69,17 +69,26 @@ class Signer:
             for each in secrets
         ]
         self._until_ms = min(until_ms for until_ms, _ in self._keys)
+        self._seconds = 0
+        self._signed_moment = self._moment_lines = b""
         self.asked_s = asked_s
 
     def header_lines(self, message_id: bytes, moment_ms: int, body: bytes | None) -> bytes:
         """Whole lines, for what is sent at this moment (the store's clock)."""
-        if moment_ms >= self._until_ms:
-            self._keys = [each for each in self._keys if each[0] > moment_ms]
-            self._until_ms = min(until_ms for until_ms, _ in self._keys)
         seconds = moment_ms // 1000
-        before = b"%b.%d." % (message_id, seconds)
+        if seconds != self._seconds or moment_ms >= self._until_ms:
+            self._turn_to(seconds, moment_ms)
+        before = message_id + self._signed_moment
         signatures = b" v1,".join([key.base64(before, body) for _, key in self._keys])
-        return _LINES % (message_id, seconds, signatures)
+        return b"".join((b"webhook-id: ", message_id, self._moment_lines, signatures, b"\r\n"))
+
+    def _turn_to(self, seconds: int, moment_ms: int) -> None:
+        """What is the same for all of a second, and who does not sign any more."""
+        self._seconds = seconds
+        self._signed_moment = b".%d." % seconds
+        self._moment_lines = _MOMENT_LINES % seconds
+        self._keys = [each for each in self._keys if each[0] > moment_ms]
+        self._until_ms = min(until_ms for until_ms, _ in self._keys)
 
 
 class Signatures:

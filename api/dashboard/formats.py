@@ -12,11 +12,29 @@ from markupsafe import Markup, escape
 
 from api.dashboard.zones import Zone
 from api.masks import masked_url
+from scheduler.texts import visible
 from scheduler.times import format_iso8601
 
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 _BYTES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _NOTHING = "–"  # noqa: RUF001 - an en dash, as tables have it
+
+
+class _Typed(str):
+    """What is not to be changed, for somebody goes on writing it."""
+
+    __slots__ = ()
+
+
+def shown(value: object) -> object:
+    """A value as a page shows it. A text that turns round what stands behind it does not; markup is
+    made of what was looked at before."""
+    return visible(value) if type(value) is str else value
+
+
+def as_typed(text: str) -> str:
+    """For what a field has, and hands on."""
+    return _Typed(text)
 
 
 def moment(ms: float | None, zone: Zone) -> str:
@@ -139,7 +157,7 @@ def size(count: int) -> str:
 def url(text: str) -> str:
     """One without its secrets. What all of them begin with steps back, and on a phone goes."""
     scheme, slashes, rest = masked_url(text).partition("://")
-    return Markup('<span class="scheme">{}</span>{}').format(scheme + slashes, rest)
+    return Markup('<span class="scheme">{}</span>{}').format(scheme + slashes, visible(rest))
 
 
 def status(value: str) -> str:
@@ -160,10 +178,10 @@ def _in_zone(render: Callable[..., str]) -> Any:
     """A filter that shows times as the page's viewer wants them."""
 
     @pass_context
-    def shown(context: Context, ms: Any) -> str:
+    def in_zone(context: Context, ms: Any) -> str:
         return render(ms, context["zone"])
 
-    return shown
+    return in_zone
 
 
 FILTERS: dict[str, Any] = {
@@ -176,6 +194,7 @@ FILTERS: dict[str, Any] = {
     "lateness": lateness,
     "late": late,
     "ago": ago,
+    "as_typed": as_typed,
     "dot": dot,
     "masked_url": masked_url,
     "number": number,

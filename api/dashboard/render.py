@@ -19,6 +19,8 @@ _templates = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"),
     autoescape=True,
     undefined=StrictUndefined,
+    # Whatever stands on a page; what a field has goes back as it came, `as_typed`.
+    finalize=formats.shown,
     trim_blocks=True,
     lstrip_blocks=True,
 )

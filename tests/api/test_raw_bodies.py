@@ -13,6 +13,7 @@ from api.payload import parse_request
 from api.rules import MAX_RAW_BODY_BYTES, Rules
 from scheduler.destinations import Destinations
 from scheduler.errors import InvalidRequest
+from scheduler.http import METHODS
 from scheduler.models import BodyKind, Request
 from scheduler.store.schedules.stored import pack_request, unpack_request
 from tests.api.conftest import CREDITS, Api
@@ -143,13 +144,21 @@ async def test_in_a_batch_each_has_its_own(api: Api) -> None:
 
 def test_what_has_no_raw_body_is_stored_in_no_byte_more() -> None:
     usual = Request(1, "POST", "https://a.example", {}, b'{"a":1}')
-    # Time, method, URL, headers, body: an array of five.
-    assert pack_request(usual) == b"\x95\x01\xa4POST\xb1https://a.example\x80\xc4\x07" + b'{"a":1}'
+    # Time, method with the URL's scheme, the rest of it, headers, body: an array of five.
+    assert pack_request(usual) == b"\x95\x01\xa1P\xa9a.example\x80\xc4\x07" + b'{"a":1}'
 
 
-@given(st.binary(max_size=200), st.sampled_from(BodyKind))
-def test_whatever_is_stored_is_read_again(body: bytes, kind: BodyKind) -> None:
-    request = Request(1, "POST", "https://a.example", {}, body, body_kind=kind)
+@given(
+    st.sampled_from(METHODS),
+    st.sampled_from(["https://", "http://", "HTTPS://", "https:/", "https://http://", ""]),
+    st.text(max_size=20),
+    st.binary(max_size=200),
+    st.sampled_from(BodyKind),
+)
+def test_whatever_is_stored_is_read_again(
+    method: str, scheme: str, rest: str, body: bytes, kind: BodyKind
+) -> None:
+    request = Request(1, method, scheme + rest, {}, body, body_kind=kind)
     assert unpack_request(pack_request(request)) == request
 
 

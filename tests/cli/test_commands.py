@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
+from cli.options import with_store
+from scheduler.models import Plan, Request
+from scheduler.settings import Settings
 from tests.servers import ValkeyProcess, free_port, postdate, postdate_json, postdate_process
 
 CREATED = {"name": "ada", "credits": 7, "plan": "pro"}
@@ -33,10 +36,12 @@ def make_account(url: str) -> str:
 
 def test_an_account_is_made_listed_and_given_credits(url: str) -> None:
     account_id = make_account(url)
-    assert postdate_json("account", "list", redis_url=url) == [{"accountId": account_id, **CREATED}]
+    stored = {"storedBytes": 0, "quotaBytes": Settings().stored_bytes[Plan.PRO]}
+    [listed] = postdate_json("account", "list", redis_url=url)
+    assert listed == {"accountId": account_id, **CREATED, **stored}
     for account, total in (("ada", 10), (account_id, 13)):
         granted = postdate_json("account", "grant", account, "3", redis_url=url)
-        assert granted == {"accountId": account_id, **CREATED, "credits": total}
+        assert granted == {"accountId": account_id, **CREATED, **stored, "credits": total}
 
 
 def test_an_account_starts_free_and_without_credits(url: str) -> None:
@@ -62,7 +67,26 @@ def test_for_people_the_same_is_text(url: str) -> None:
     made = postdate("key", "create", "ada", "--name", "ci", redis_url=url)
     assert re.match(r"pd_\d+_[\w-]{43}\nkey_\d+_\w+, shown only this once\.\n$", made.stdout)
     listed = postdate_process("account", "list", redis_url=url)
-    assert re.match(r"acc_\d+_\w+  ada  7 credits  pro\n$", listed.stdout)
+    assert re.match(
+        r"acc_\d+_\w+  ada  7 credits  pro  0 B of [\d.]+ \wiB stored\n$", listed.stdout
+    )
+
+
+def test_an_account_tells_what_it_has_stored_of_what_it_may(url: str) -> None:
+    account_id = make_account(url)
+    request = Request(2**41, "GET", "https://example.com/")
+    stored = with_store(
+        Settings(redis_url=url),
+        lambda store: store.schedules.create_all(account_id, [request] * 5),
+    )
+    assert len(stored.schedule_ids) == 5
+    [listed] = postdate_json("account", "list", redis_url=url)
+    assert 5 * 256 < listed["storedBytes"] < 5 * 512
+    postdate_json("account", "plan", account_id, "unlimited", redis_url=url)
+    [listed] = postdate_json("account", "list", redis_url=url)
+    assert listed["quotaBytes"] is None
+    shown = postdate("account", "list", redis_url=url).stdout
+    assert re.search(r"unlimited  1\.\d KiB stored\n$", shown), shown
 
 
 @pytest.mark.parametrize(

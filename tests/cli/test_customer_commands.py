@@ -411,3 +411,24 @@ def test_retries_are_asked_for_shown_changed_and_stopped(
     assert f"{schedule_id}  Stopped after 1 attempt; no credit was refunded" in stopped
     found = postdate_json("get", schedule_id, **settings)
     assert (found["status"], found["statusCode"], found["attempts"]) == ("failed", 503, 1)
+
+
+def test_what_strangers_wrote_does_not_speak_to_the_terminal(settings: dict[str, str]) -> None:
+    url, shown = (
+        "http://example.com/\u202egpj.exe?\u00ad",
+        "http://example.com/\\u202egpj.exe?\\u00ad",
+    )
+    header = ("--header", "X-A: \u00ad")
+    made = scheduled(settings, url, "--in", "1h", *header)
+    for words in (("list",), ("get", made), ("logs",)):
+        done = postdate_process(*words, **settings)
+        assert shown in done.stdout
+        as_json = postdate_process(*words, "--json", **settings)
+        assert not set("\u202e\u00ad") & set(done.stdout + as_json.stdout)
+        assert url in json.dumps(json.loads(as_json.stdout), ensure_ascii=False)
+    refused = postdate(
+        "schedule", "http://h/", "--in", "1h", "--header", "X-\u202e\u009b: 1", **settings
+    )
+    assert refused.returncode == 1
+    assert not set("\u202e\u009b") & set(refused.stderr)
+    assert "\\u202e" in refused.stderr

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from api.dashboard.requests import bulk
-from scheduler.models import Account, Answer, Outcome, Phases, Status
+from scheduler.models import Account, Answer, Outcome, Phases, Request, Status
 from scheduler.store import keys
 from scheduler.store.claims.claims import Ack
 from scheduler.times import parse_iso8601
@@ -480,3 +480,32 @@ async def test_one_that_is_damaged_is_named_and_the_others_are_listed(
     assert "hush" not in page.text
     panel = await browser.get(f"/requests/{damaged}", headers=PANEL)
     assert f"What is stored of {damaged} is damaged" in panel.text
+
+
+async def test_what_would_turn_a_page_round_is_shown_as_it_is_written(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    store, due_ms = dashboard.store, dashboard.store.clock.now_ms() - 1000
+    url, body = "https://example.com/\u202egpj.exe", '{"a":"\u2066b\u202e"}'
+    headers = {"X-Note": "\u00ad shy"}
+    request = Request(due_ms, "POST", url, headers, body.encode())
+    failed = await store.schedules.create(ada.account_id, request)
+    said = Answer("text/\u202eplain", b"\x1b[2J \xe2\x80\xae")
+    outcome = Outcome(Status.FAILED, 500, 1, "No \u202eway", answer=said)
+    shard = int(ada.account_id.split("_")[1])
+    [held] = (await store.claims.claim(shard, lease_ms=9000, most=1)).invocations
+    await store.claims.ack(shard, [Ack(held, outcome, 0)])
+    await store.accounts.create_key(ada.account_id, "a\u202eb")
+    for path in ("", "/requests", f"/requests/{failed}", "/keys"):
+        text = (await browser.get(path)).text
+        assert "\u202e" not in text, path
+        assert r"\u202e" in text, path
+    panel = (await browser.get(f"/requests/{failed}")).text
+    assert r"https://example.com/\u202egpj.exe" in re.sub("<[^>]+>", "", panel)
+    assert r"\u001b[2J \u202e" in panel
+    assert "https://example.com/%E2%80%AEgpj.exe" in panel  # for a shell, what is sent
+    # What is to be written on is what it was.
+    composer = html.unescape((await browser.get("/requests/new", like=failed)).text)
+    assert f'name="url" value="{url}"' in composer
+    assert "\u2066b\u202e" in composer
+    assert 'value="\u202e"' in (await browser.get("/requests", q="\u202e")).text

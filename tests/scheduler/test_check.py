@@ -143,8 +143,8 @@ async def a_schedule(scene: Scene) -> str:
         (listed_though_replayed, "is a dead letter, but was replayed"),
         (listed_at_another_moment, "is a dead letter of another moment than that of its end"),
         (letter_gone, "is a dead letter, but its request is gone"),
-        (miscounted, "its unended schedules are counted as 603 bytes, and weigh 596"),
-        (kept_miscounted, "its unended schedules are counted as 589 bytes, and weigh 596"),
+        (miscounted, "its unended schedules are counted as 581 bytes, and weigh 574"),
+        (kept_miscounted, "its unended schedules are counted as 567 bytes, and weigh 574"),
         (name_without_account, "The name 'ghost' is reserved for acc_00_"),
     ],
 )

@@ -22,6 +22,8 @@ from scheduler.store.schedules.stored import (
 )
 from scheduler.store.secrecy import Secrecy
 
+_COMPLETED = Status.COMPLETED  # an enum's member takes a tenth of a microsecond to look up
+
 
 class Ack(msgspec.Struct, frozen=True):
     """An invocation's end; or, with `next_attempt_at_ms`, the end of an attempt that failed and is
@@ -54,7 +56,7 @@ def arguments_of(acks: Sequence[Ack], secrecy: Secrecy) -> list[Argument]:
         entries.append(entry(schedule_id, invocation.request, outcome, lateness_ms, made))
         packed = pack_outcome(outcome, lateness_ms, made)
         ends += (ids.local(schedule_id), invocation.token, packed)
-        if outcome.status is Status.COMPLETED:
+        if outcome.status is _COMPLETED:
             completed += 1
             completed_bytes += invocation.size_bytes
         else:

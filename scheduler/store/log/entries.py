@@ -61,7 +61,7 @@ def entry(
         status = NUMBERS[LogStatus.RETRYING]
     told = (status, code, outcome.response_time_ms, outcome.error_message, lateness_ms)
     if not retrying and attempt == 1:
-        return (*what, *told)
+        return what + told
     return (*what, *told, attempt, next_attempt_at_ms)
 
 

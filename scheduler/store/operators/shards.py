@@ -10,7 +10,7 @@ from scheduler.store.server import Script, Server
 
 _DEFAULT_COUNT = 16
 # Of what is stored and how. The first one that was written down is 2.
-FORMAT = 3
+FORMAT = 4
 
 _RAISE_SHARDS = Script("operators/raise_shards")
 

@@ -1,12 +1,13 @@
 """How a schedule looks in the store: msgpack, opaque to the scripts but for its status.
 
-`r` is the request, sealed if there is a key for it. `o`, once it has ended, is the moment (six
-bytes, ms, by the server) and then the outcome; `a`, once it was replayed, the schedule that was
-made of it. `n`, from an attempt that is to be made again until it ends, is that attempt: the moment
-in the same way, when the next one is due in six bytes more, and then what it came to. `s`, sealed
-as the request is, is what the target said in the last attempt that it said something in, and which
-that was: it belongs to `o` or `n` if that is of the same one. When it was created is not stored:
-its id tells it.
+`r` is the request, sealed if there is a key for it; its method and the scheme of its URL are one
+letter, so that "POST" and "https://" take 2 bytes and not 13. `o`, once it has ended, is the moment
+(six bytes, ms, by the server) and then the outcome; `a`, once it was replayed, the schedule that
+was made of it. `n`, from an attempt that is to be made again until it ends, is that attempt: the
+moment in the same way, when the next one is due in six bytes more, and then what it came to. `s`,
+sealed as the request is, is what the target said in the last attempt that it said something in, and
+which that was: it belongs to `o` or `n` if that is of the same one. When it was created is not
+stored: its id tells it.
 """
 
 from __future__ import annotations
@@ -48,6 +49,20 @@ FAILED, CANCELLED = NUMBERS[Status.FAILED], NUMBERS[Status.CANCELLED]
 # The place of the status code says whether there was a body, which is not kept.
 CANCELLATION = _encode([CANCELLED])
 CANCELLATION_WITH_BODY = _encode([CANCELLED, 1])
+
+# Of https; of http it is the small letter.
+_LETTERS = {
+    "GET": "G",
+    "POST": "P",
+    "PUT": "U",
+    "PATCH": "A",
+    "DELETE": "D",
+    "HEAD": "H",
+    "OPTIONS": "O",
+}
+_BY_LETTER = {each: (name, "https://") for name, each in _LETTERS.items()}
+_BY_LETTER |= {each.lower(): (name, "http://") for name, each in _LETTERS.items()}
+_LETTER_OF = {scheme + name: each for each, (name, scheme) in _BY_LETTER.items()}
 
 _MOMENT_BYTES = 6
 _IN_CLEAR = Secrecy()
@@ -117,14 +132,22 @@ def pack_request(request: Request) -> bytes:
     usual = usual and request.body_kind is BodyKind.JSON and request.replay_of is None
     plain = not request.retries and request.retry_delays_ms is None and request.trace is None
     if usual and plain and request.expires_at_ms is None:
-        what = (request.trigger_at_ms, request.method, request.url, request.headers, request.body)
+        what = (request.trigger_at_ms, *_short(request), request.headers, request.body)
         return _encode(what)
     values = list(msgspec.structs.astuple(request))
+    values[1:3] = _short(request)
     optional = len(_DEFAULTS)
     while optional and values[-1] == _DEFAULTS[optional - 1]:
         values.pop()
         optional -= 1
     return _encode(values)
+
+
+def _short(request: Request) -> tuple[str, str]:
+    """Method and URL as they are stored; whole, where they are spelt in another way than most."""
+    scheme, slashes, rest = request.url.partition("://")
+    letter = _LETTER_OF.get(f"{scheme}{slashes}{request.method}")
+    return (request.method, request.url) if letter is None else (letter, rest)
 
 
 def seal_cancelled(request: Request, secrecy: Secrecy) -> tuple[bytes, bytes]:
@@ -137,7 +160,13 @@ def seal_cancelled(request: Request, secrecy: Secrecy) -> tuple[bytes, bytes]:
 
 
 def unpack_request(packed: bytes) -> Request:
-    return _decode_request(packed)
+    request = _decode_request(packed)
+    spelt = _BY_LETTER.get(request.method)
+    if spelt is not None:  # nobody else has it yet
+        method, scheme = spelt
+        msgspec.structs.force_setattr(request, "method", method)
+        msgspec.structs.force_setattr(request, "url", scheme + request.url)
+    return request
 
 
 def pack_outcome(outcome: Outcome, lateness_ms: int | None = None, attempts: int = 1) -> bytes:

@@ -1,0 +1,23 @@
+"""Texts that strangers wrote, as they are shown to people. Pure."""
+
+from __future__ import annotations
+
+import re
+
+# What a terminal or a page obeys instead of showing it: control characters but for tabs and ends
+# of lines, and Unicode's, which turn round what stands behind them, or are not to be seen at all.
+# Those that join letters, as many scripts and signs need them, do no harm.
+_OBEYED = re.compile(
+    "[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e"
+    "\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]|\r(?!\n)"
+)
+
+
+def visible(text: str) -> str:
+    """With what would be obeyed escaped as JSON has it, `\\u202e`: so the text of a JSON document
+    means what it did. Lone surrogates, which cannot be written, are as well."""
+    return text if text.isprintable() else _OBEYED.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
