@@ -18,9 +18,17 @@ from scheduler.store import Store
 def app_of(settings: Settings, store: Store) -> App:
     """What `create_app` makes of them. The routes are the same for all and were registered once:
     that takes longer than most tests do. No lifespan: all that it does is to open a store."""
-    built, service = _built(), Service(settings, store)
-    app = copy.copy(built)
-    app.state = State({"service": service, "document": built.state.document})
+    return _serving(copy.copy(built()), settings, store)
+
+
+def app_of_a_fork(settings: Settings, store: Store | None = None) -> App:
+    """The same for a process that makes one in its life; its lifespan opens the store."""
+    return _serving(built(), settings, store)
+
+
+def _serving(app: App, settings: Settings, store: Store | None) -> App:
+    service = Service(settings, store)
+    app.state = State({"service": service, "document": app.state.document})
     app._tally = service.tally
     app._hosts = Hosts(settings)
     app._direct = direct_of(service)
@@ -28,7 +36,8 @@ def app_of(settings: Settings, store: Store) -> App:
 
 
 @functools.cache
-def _built() -> App:
+def built() -> App:
+    """The one app whose routes all others have."""
     app = create_app(Settings())
     assert isinstance(app, App)
     return app

@@ -27,18 +27,19 @@ from tests.forks import MOST_BYTES, MOST_FDS, Popen, Stem, die_with_parent
 _MODULES = """
     cli.up cli.roles cli.processes cli.first_account cli.ready api.serve api.told worker.worker
     worker.told metrics.port metrics.telling uvloop uvicorn.protocols.http.httptools_impl
-    uvicorn.lifespan.on uvicorn.loops.uvloop
+    uvicorn.lifespan.on uvicorn.loops.uvloop anyio._backends._asyncio encodings.idna
 """
 _ABOVE_ALL_FDS = 256
 
 
 def import_all() -> None:
-    from api.app import create_app
-    from scheduler.settings import Settings
-
     for name in _MODULES.split():
         importlib.import_module(name)
-    create_app(Settings())  # what litestar then knows of types it keeps
+    import api.serve
+    from tests import apps
+
+    apps.built()  # which takes longer than all else that an API does before it is ready
+    api.serve.create_app = apps.app_of_a_fork
     gc.collect()
     gc.freeze()  # what is never looked at again is never copied
 

@@ -8,6 +8,8 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from hypothesis.configuration import storage_directory
+
 from scheduler.models import Request
 from scheduler.store import Store
 from scheduler.store.claims.claims import Ack
@@ -49,6 +51,8 @@ def test_no_request_gets_an_answer_that_the_document_does_not_know(
             env={
                 **os.environ,
                 "ENDED_SCHEDULE": ended,
+                # What it once found out about Unicode takes seconds to find out.
+                "HYPOTHESIS_STORAGE_DIRECTORY": str(storage_directory().path),
                 "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
             },
             capture_output=True,

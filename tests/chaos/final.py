@@ -30,7 +30,7 @@ class Reader:
     def __init__(self, api: str, customer: Customer) -> None:
         self.mishaps: list[str] = []
         self._http = httpx.AsyncClient(
-            base_url=api, headers={"x-api-key": customer.api_key}, timeout=60.0
+            base_url=api, headers={"x-api-key": customer.api_key}, timeout=60.0, verify=False
         )
 
     async def settle(self, patience_s: float) -> None:
