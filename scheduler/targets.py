@@ -26,7 +26,7 @@ _MAX_REMEMBERED_CHARACTERS = 256
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 _URL = re.compile(r"(https?)://([^/?#]*)([^#]*)(?:#.*)?", re.IGNORECASE | re.DOTALL)
-# What most URLs are: but for their host there is nothing to look at closely, which takes three times
+# What most URLs are: but for their host there is nothing to look at closely, which takes thrice
 # as long. Where each schedule has a URL of its own, each fire comes here.
 _USUAL = re.compile(r"(https?)://([a-z0-9.:-]+)(/[A-Za-z0-9_.\-!$%&'()*+,/:;=?@\[\]~]*)")
 _AUTHORITY = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]*))?")
