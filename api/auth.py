@@ -72,7 +72,7 @@ async def authenticate(service: Service, scope: Scope) -> Caller:
     if not keys or not keys[0]:
         raise await _refusal(service, scope, "Missing API key")
     try:
-        caller = await service.store.accounts.admit(keys[0].decode("latin-1"))
+        caller = await service.store.api_keys.admit(keys[0].decode("latin-1"))
     except OutcomeUnknown as error:  # of a mere question: nothing can have been changed
         raise StoreUnavailable(str(error)) from error
     if caller is None:

@@ -201,7 +201,7 @@ async def _account(redis_url: str) -> str:
     store = await Store.open(Settings(redis_url=redis_url))
     try:
         account = await store.accounts.create("load", credits=10**9, plan=Plan.UNLIMITED)
-        return (await store.accounts.create_key(account.account_id, "load"))[1]
+        return (await store.api_keys.create(account.account_id, "load"))[1]
     finally:
         await store.aclose()
 

@@ -208,7 +208,7 @@ async def _key(redis_url: str) -> str:
     store = await Store.open(Settings(redis_url=redis_url))
     try:
         account = await new_account(store, "good")
-        return (await store.accounts.create_key(account.account_id, "good"))[1]
+        return (await store.api_keys.create(account.account_id, "good"))[1]
     finally:
         await store.aclose()
 

@@ -71,7 +71,7 @@ async def _fail(items: int, redis_url: str) -> str:
     """An account with so many dead letters; its key."""
     store = await Store.open(Settings(redis_url=redis_url))
     account = await new_account(store, "replay")
-    _, key = await store.accounts.create_key(account.account_id, "benchmark")
+    _, key = await store.api_keys.create(account.account_id, "benchmark")
     shard = int(account.account_id.split("_")[1])
     due_ms = store.clock.now_ms() - 1
     await schedule_all(store, account.account_id, [request(_URL, due_ms)] * items)

@@ -32,9 +32,9 @@ async def first_account(settings: Settings) -> First | None:
         account = await _first_account(store)
         if account is None:
             return None
-        if await store.accounts.list_keys(account.account_id):
+        if await store.api_keys.of_account(account.account_id):
             return First(account.name, account.credits, None)
-        _, value = await store.accounts.create_key(account.account_id, "first key")
+        _, value = await store.api_keys.create(account.account_id, "first key")
         return First(account.name, account.credits, value)
     finally:
         await store.aclose()

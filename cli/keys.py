@@ -44,7 +44,7 @@ def create(context: Context, account: str, name: str) -> None:
 
     async def make(store: Store) -> tuple[ApiKey, str]:
         found = await store.accounts.find(account)
-        return await store.accounts.create_key(found.account_id, name)
+        return await store.api_keys.create(found.account_id, name)
 
     key, value = with_store(context.settings, make)
     answer = {"keyId": key.key_id, "key": value, "name": key.name}
@@ -59,7 +59,7 @@ def list_keys(context: Context, account: str) -> None:
 
     async def read(store: Store) -> list[ApiKey]:
         found = await store.accounts.find(account)
-        return await store.accounts.list_keys(found.account_id)
+        return await store.api_keys.of_account(found.account_id)
 
     keys = with_store(context.settings, read)
     lines = [_line(key) for key in keys]
@@ -71,7 +71,7 @@ def list_keys(context: Context, account: str) -> None:
 @command()
 def deactivate(context: Context, key_id: str) -> None:
     """Refuse the key KEY_ID from the next request on, for good."""
-    key = with_store(context.settings, lambda store: store.accounts.deactivate_key(key_id))
+    key = with_store(context.settings, lambda store: store.api_keys.deactivate(key_id))
     context.show(_json(key), _line(key))
 
 

@@ -69,7 +69,7 @@ class Deployment:
         async def make(store: Store) -> tuple[str, str]:
             name = f"customer {next(self._numbers)}"
             account = await store.accounts.create(name, credits=credits, plan=Plan.UNLIMITED)
-            _, key = await store.accounts.create_key(account.account_id, "key")
+            _, key = await store.api_keys.create(account.account_id, "key")
             return account.account_id, key
 
         account_id, key = self.in_store(make)

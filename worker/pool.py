@@ -14,6 +14,7 @@ from typing import Any
 import structlog
 import truststore
 
+from scheduler.elapsed import elapsed_s
 from scheduler.targets import Origin
 from worker.handshakes import Handshakes, Unexamined, Unread
 from worker.outcome import connect_failure
@@ -28,6 +29,8 @@ from worker.wire import Route, Wire
 # dies as it is written to costs a second attempt.
 IDLE_LIMIT_S = 4.0
 SWEEP_S = 1.0
+# Older than that it gets only where nobody swept.
+_STALE_S = IDLE_LIMIT_S + 2 * SWEEP_S
 MAX_IDLE_PER_ROUTE = 1024
 MAX_IDLE = 4096
 _OUT_OF_FILES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -130,8 +133,12 @@ class Pool:
             while wires:
                 wire, _ = wires.popitem()
                 self._idle_count -= 1
-                if wire.is_open:
+                if not wire.is_open:
+                    continue
+                # Who swept had no time for it while the machine slept; the other end had.
+                if elapsed_s() - wire.idle_since_s < _STALE_S:
                     return wire
+                wire.abort()
         return None
 
     def keep(self, wire: Wire) -> None:
@@ -144,7 +151,7 @@ class Pool:
         if self._closed or len(wires) >= MAX_IDLE_PER_ROUTE or self._idle_count >= MAX_IDLE:
             wire.abort()
             return
-        wire.idle_since_s = time.monotonic()
+        wire.idle_since_s = elapsed_s()
         wires[wire] = None
         self._idle_count += 1
         if self._sweeper is None:
@@ -270,7 +277,7 @@ class Pool:
     def _sweep(self) -> None:
         """Close what has been idle too long, once a second; each dict has its oldest first."""
         self._sweeper = None
-        limit = time.monotonic() - IDLE_LIMIT_S
+        limit = elapsed_s() - IDLE_LIMIT_S
         for origin, routes in list(self._idle.items()):
             for address, wires in list(routes.items()):
                 self._sweep_route(wires, limit)

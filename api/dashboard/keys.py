@@ -32,7 +32,7 @@ async def create_key(request: HttpRequest) -> Raw:
         fault = f"Give it a name of 1 to {_LONGEST_NAME} characters that says what it is for."
         return await show_keys(request, viewer, 400, name=name, fault=fault)
     try:
-        key, value = await service_of(request).store.accounts.create_key(viewer.account_id, name)
+        key, value = await service_of(request).store.api_keys.create(viewer.account_id, name)
     except TooMany as refusal:
         return await show_keys(request, viewer, 409, name=name, fault=str(refusal))
     return await show_keys(request, viewer, made=key, value=value)
@@ -50,13 +50,13 @@ async def ask(request: HttpRequest, key_id: FromPath[str]) -> Raw:
 async def deactivate(request: HttpRequest, key_id: FromPath[str]) -> Raw:
     viewer, _ = await written(request)
     key = await _own_key(request, viewer, key_id)
-    await service_of(request).store.accounts.deactivate_key(key.key_id)
+    await service_of(request).store.api_keys.deactivate(key.key_id)
     return redirect(request, f"{ROOT}/keys")
 
 
 async def _own_key(request: HttpRequest, viewer: Viewer, key_id: str) -> ApiKey:
     """Raises NotFound, for an unknown key as for another account's."""
-    for key in await service_of(request).store.accounts.list_keys(viewer.account_id):
+    for key in await service_of(request).store.api_keys.of_account(viewer.account_id):
         if key.key_id == key_id:
             return key
     raise NotFound("There is no such API key.")
@@ -75,7 +75,7 @@ async def show_keys(
 ) -> Raw:
     """The keys and, under them, the signing secrets."""
     store = service_of(request).store
-    keys = await store.accounts.list_keys(viewer.account_id)
+    keys = await store.api_keys.of_account(viewer.account_id)
     return page(
         request,
         viewer,

@@ -158,6 +158,6 @@ async def _key(redis_url: str) -> str:
     store = await Store.open(Settings(redis_url=redis_url))
     try:
         account = await store.accounts.create("peers", credits=10**9, plan=Plan.UNLIMITED)
-        return (await store.accounts.create_key(account.account_id, "peers"))[1]
+        return (await store.api_keys.create(account.account_id, "peers"))[1]
     finally:
         await store.aclose()

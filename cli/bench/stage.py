@@ -108,7 +108,7 @@ async def staged(ground: Ground) -> AsyncIterator[Stage]:
             api,
             worker,
             Target(),
-            [(await store.accounts.create_key(each, "bench"))[1] for each in waiting],
+            [(await store.api_keys.create(each, "bench"))[1] for each in waiting],
             await _accounts(store, "firing", count),
         )
         children = Children(settings, apis=[api], workers=[worker])

@@ -6,9 +6,13 @@ import time
 from collections import deque
 from itertools import islice
 
+from scheduler.elapsed import slept_s
+
 _REMEMBERED = 32
 # More than the time limit of a reply.
 _STEP_US = 20_000_000
+# More than any scheduler keeps a process from going on between two calls, as a rule.
+_NAP_S = 0.1
 
 
 class StoreClock:
@@ -18,11 +22,17 @@ class StoreClock:
     so each puts the server's clock too early, and the latest of the recent ones is the best.
     Only recent ones count, so that a server whose clock is set back is followed; `steps_back`
     counts how often that was by more than 20 s. `readings` counts all of them.
+
+    While this machine sleeps the server's clock goes on. Until a reply tells how far it is, the
+    time slept is added to `now_us`, as the system tells it: that may be a second more than it was.
+    `offset_since_us`, by which is fired, has only what replies told.
     """
 
     def __init__(self) -> None:
         self._offsets_us: deque[int] = deque(maxlen=_REMEMBERED)
         self._offset_us = time.time_ns() // 1000 - time.monotonic_ns() // 1000
+        self._slept_s = slept_s()
+        self._woken_readings = 0
         self.steps_back = 0
         self.readings = 0
 
@@ -33,15 +43,36 @@ class StoreClock:
             # No reply takes so long: the server's clock was set back.
             self.steps_back += 1
             self._offsets_us.clear()
+        asleep_us = self._asleep_us()
+        if asleep_us:
+            self._wake(asleep_us, offset_us)
         self.readings += 1
         self._offsets_us.append(offset_us)
         self._offset_us = max(self._offsets_us)
 
     def now_us(self) -> int:
-        return time.monotonic_ns() // 1000 + self._offset_us
+        return time.monotonic_ns() // 1000 + self._offset_us + self._asleep_us()
 
     def now_ms(self) -> int:
         return self.now_us() // 1000
+
+    def _asleep_us(self) -> int:
+        """How long the machine slept since what replies told."""
+        asleep_s = slept_s() - self._slept_s
+        if asleep_s < _NAP_S:
+            return 0
+        # Between two clocks this process may have stood still; hardly twice.
+        asleep_s = min(asleep_s, slept_s() - self._slept_s)
+        return int(asleep_s * 1_000_000) if asleep_s >= _NAP_S else 0
+
+    def _wake(self, asleep_us: int, offset_us: int) -> None:
+        """A reply has arrived after a sleep. One that was on its way meanwhile tells nothing of
+        it; but what many say counts, whatever the system told."""
+        self._woken_readings += 1
+        knows_of_it = offset_us > self._offset_us + asleep_us // 2
+        if knows_of_it or self._woken_readings == _REMEMBERED:
+            self._slept_s = slept_s()
+            self._woken_readings = 0
 
     def at_us(self, monotonic_s: float) -> int:
         """The server's time at a moment of this process's monotonic clock (`loop.time()`)."""

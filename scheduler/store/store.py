@@ -9,6 +9,7 @@ import structlog
 from scheduler.errors import StoreError, StoreMisconfigured
 from scheduler.settings import Settings
 from scheduler.store.accounts.accounts import Accounts
+from scheduler.store.accounts.api_keys import ApiKeys
 from scheduler.store.accounts.changes import Changes
 from scheduler.store.accounts.deletion import Deletion
 from scheduler.store.accounts.ledger import Ledger
@@ -61,7 +62,9 @@ class Store:
         )
         self._kept = kept = Retention.of(settings)
         self.shards = Shards(server, settings.shards)
-        self.accounts = Accounts(client, server, self.shards, kept, settings.rate_limits)
+        self.accounts = Accounts(client, server, self.shards, kept)
+        rates = settings.rate_limits
+        self.api_keys = ApiKeys(client, server, self.shards, self.accounts, rates)
         self.changes = Changes(client, server, self.accounts)
         self.deletion = Deletion(client, server)
         self.schedules = Schedules(server, self.clock, kept)

@@ -110,7 +110,7 @@ async def store(settings: Settings) -> AsyncIterator[Store]:
 @pytest.fixture
 async def api(settings: Settings, store: Store) -> AsyncIterator[Api]:
     account = await store.accounts.create("first", credits=CREDITS, plan=Plan.UNLIMITED)
-    _, key = await store.accounts.create_key(account.account_id, "test")
+    _, key = await store.api_keys.create(account.account_id, "test")
     app = app_of(settings, store)
     async with client_of(app, key) as client:
         yield Api(app, store, account, key, client)
@@ -122,6 +122,6 @@ async def key(valkey_server: ValkeyProcess) -> str:
     store = await Store.open(Settings(redis_url=valkey_server.url))
     try:
         account = await store.accounts.create(os.urandom(8).hex(), credits=10, plan=Plan.UNLIMITED)
-        return (await store.accounts.create_key(account.account_id, "test"))[1]
+        return (await store.api_keys.create(account.account_id, "test"))[1]
     finally:
         await store.aclose()

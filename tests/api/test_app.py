@@ -148,7 +148,7 @@ async def test_an_unknown_path_is_404_though_the_store_is_away(
     async def fail(_: str) -> None:
         raise StoreUnavailable("gone")
 
-    monkeypatch.setattr(api.store.accounts, "admit", fail)
+    monkeypatch.setattr(api.store.api_keys, "admit", fail)
     assert (await api.client.get("/nothing")).status_code == 404
 
 

@@ -100,14 +100,14 @@ async def test_with_a_key_that_is_none_it_is_401_invalid(
 async def test_a_key_is_refused_from_the_next_request_after_its_deactivation(
     api: Api, settings: Settings
 ) -> None:
-    made, key = await api.store.accounts.create_key(api.account.account_id, "second")
+    made, key = await api.store.api_keys.create(api.account.account_id, "second")
     other_store = await Store.open(settings)
     try:
         replica = app_of(settings, other_store)
         async with client_of(api.app, key) as here, client_of(replica, key) as there:
             for client in (here, there):
                 assert (await client.get("/stats/remaining-credits")).status_code == 200
-            await api.store.accounts.deactivate_key(made.key_id)
+            await api.store.api_keys.deactivate(made.key_id)
             for client in (here, there):
                 answer = await client.post("/schedule", json=payload())
                 assert answer.status_code == 401
@@ -119,7 +119,7 @@ async def test_a_key_is_refused_from_the_next_request_after_its_deactivation(
 
 async def test_a_key_opens_its_own_account_only(api: Api) -> None:
     other = await api.store.accounts.create("other", credits=7, plan=Plan.FREE)
-    _, key = await api.store.accounts.create_key(other.account_id, "test")
+    _, key = await api.store.api_keys.create(other.account_id, "test")
     await api.create()
     async with client_of(api.app, key) as client:
         assert (await client.get("/stats/remaining-credits")).json() == {"creditsRemaining": 7}
@@ -133,7 +133,7 @@ async def test_a_key_that_cannot_be_checked_is_503(
     async def fail(_: str) -> None:
         raise error
 
-    monkeypatch.setattr(api.store.accounts, "admit", fail)
+    monkeypatch.setattr(api.store.api_keys, "admit", fail)
     answer = await api.create()
     assert answer.status_code == 503
     assert answer.json() == {"error": "The service is temporarily unavailable"}

@@ -63,7 +63,7 @@ async def test_a_bad_item_is_told_what_it_would_be_told_alone_and_keeps_no_other
 
 async def test_where_the_credits_end_the_rest_is_402(api: Api) -> None:
     poor = await api.store.accounts.create("poor", credits=2, plan=Plan.UNLIMITED)
-    _, key = await api.store.accounts.create_key(poor.account_id, "test")
+    _, key = await api.store.api_keys.create(poor.account_id, "test")
     items = [payload(), {}, payload(), payload(), {}, payload()]
     async with client_of(api.app, key) as client:
         answer = await client.post("/schedule/batch", json={"schedules": items})
@@ -124,7 +124,7 @@ async def test_a_batch_may_be_larger_than_a_request_and_has_a_bound_of_its_own(
     settings: Settings, store: Store
 ) -> None:
     account = await store.accounts.create("bulk", credits=CREDITS, plan=Plan.UNLIMITED)
-    _, key = await store.accounts.create_key(account.account_id, "test")
+    _, key = await store.api_keys.create(account.account_id, "test")
     narrow = app_of(Settings(redis_url=settings.redis_url, max_batch_bytes=600_000), store)
     items = [payload(targetBody={"a": "x" * 100_000})] * 5
     async with client_of(narrow, key) as client:
@@ -139,7 +139,7 @@ async def test_an_item_is_bounded_as_a_request_of_its_own_is(
     settings: Settings, store: Store
 ) -> None:
     account = await store.accounts.create("bulk", credits=CREDITS, plan=Plan.UNLIMITED)
-    _, key = await store.accounts.create_key(account.account_id, "test")
+    _, key = await store.api_keys.create(account.account_id, "test")
     narrow = app_of(Settings(redis_url=settings.redis_url, max_body_bytes=1000), store)
     item = json.dumps(payload())
     fits, too_large = (item[:-1] + " " * (size - len(item)) + "}" for size in (1000, 1001))
@@ -192,7 +192,7 @@ async def test_a_flood_of_items_or_of_fields_is_refused_before_it_is_read(api: A
 
 async def test_a_batch_counts_as_one_request_against_the_rate(api: Api) -> None:
     free = await api.store.accounts.create("free", credits=CREDITS, plan=Plan.FREE)
-    _, key = await api.store.accounts.create_key(free.account_id, "test")
+    _, key = await api.store.api_keys.create(free.account_id, "test")
     async with client_of(api.app, key) as client:
         answer = await client.post("/schedule/batch", json={"schedules": [payload()] * 500})
     assert len(ids_of(answer)) == 500
@@ -213,7 +213,7 @@ async def test_a_replay_tells_the_402s_of_the_first_time_though_there_are_credit
     api: Api,
 ) -> None:
     poor = await api.store.accounts.create("poor", credits=2, plan=Plan.UNLIMITED)
-    _, key = await api.store.accounts.create_key(poor.account_id, "test")
+    _, key = await api.store.api_keys.create(poor.account_id, "test")
     content, headers = json.dumps({"schedules": [payload()] * 3}), {"idempotency-key": "b"}
     async with client_of(api.app, key) as client:
         first = await client.post("/schedule/batch", content=content, headers=headers)

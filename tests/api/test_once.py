@@ -92,7 +92,7 @@ async def test_a_replay_is_answered_though_the_schedule_was_changed_and_cancelle
 
 async def test_a_key_belongs_to_its_account(api: Api) -> None:
     other = await api.store.accounts.create("other", credits=5, plan=Plan.UNLIMITED)
-    _, key = await api.store.accounts.create_key(other.account_id, "test")
+    _, key = await api.store.api_keys.create(other.account_id, "test")
     body, headers = json.dumps(payload()), {"idempotency-key": "k"}
     mine = await create(api, "k", body)
     async with client_of(api.app, key) as client:
@@ -105,7 +105,7 @@ async def test_a_key_belongs_to_its_account(api: Api) -> None:
 
 async def test_only_a_success_is_remembered(api: Api) -> None:
     poor = await api.store.accounts.create("poor", credits=0, plan=Plan.UNLIMITED)
-    _, key = await api.store.accounts.create_key(poor.account_id, "test")
+    _, key = await api.store.api_keys.create(poor.account_id, "test")
     headers = {"idempotency-key": "k"}
     async with client_of(api.app, key) as client:
         refused = [

@@ -77,7 +77,7 @@ async def test_whoever_is_refused_the_log_is_told_why(
     async def fail(*_: object) -> None:
         raise StoreUnavailable("The store cannot be reached")
 
-    monkeypatch.setattr(api.store.accounts, "admit", fail)
+    monkeypatch.setattr(api.store.api_keys, "admit", fail)
     monkeypatch.setattr(api.store.sessions, "is_good", fail)
     with capture_logs() as told:
         for _ in range(3):

@@ -26,7 +26,7 @@ async def bounded(settings: Settings) -> AsyncIterator[Api]:
     settings = msgspec.structs.replace(settings, rate_limits={})
     store = await Store.open(settings)
     account = await store.accounts.create("first", credits=CREDITS, plan=Plan.FREE)
-    _, key = await store.accounts.create_key(account.account_id, "test")
+    _, key = await store.api_keys.create(account.account_id, "test")
     app = app_of(settings, store)
     async with client_of(app, key) as client:
         yield Api(app, store, account, key, client)

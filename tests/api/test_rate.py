@@ -46,7 +46,7 @@ def limited(api: Api, monkeypatch: pytest.MonkeyPatch, rate: Rate | None) -> Non
     async def admit(_: str) -> Caller:
         return Caller(api.account_id, "key_00_x", Plan.FREE, rate)
 
-    monkeypatch.setattr(api.store.accounts, "admit", admit)
+    monkeypatch.setattr(api.store.api_keys, "admit", admit)
 
 
 @pytest.mark.parametrize(("method", "path", "body", "status"), REQUESTS)
@@ -108,7 +108,7 @@ async def test_a_plans_rate_is_shared_by_its_keys_and_by_all_replicas(
     settings: Settings, store: Store
 ) -> None:
     account = await store.accounts.create("free", credits=5, plan=Plan.FREE)
-    keys = [(await store.accounts.create_key(account.account_id, name))[1] for name in "ab"]
+    keys = [(await store.api_keys.create(account.account_id, name))[1] for name in "ab"]
     other_store = await Store.open(settings)
     apps = [app_of(settings, store), app_of(settings, other_store)]
     path = "/stats/remaining-credits"
@@ -195,6 +195,6 @@ async def test_a_good_key_never_waits_for_refusals(
 
 async def test_a_key_works_as_soon_as_it_is_made(api: Api) -> None:
     for n in range(20):
-        _, key = await api.store.accounts.create_key(api.account_id, f"key {n}")
+        _, key = await api.store.api_keys.create(api.account_id, f"key {n}")
         async with client_of(api.app, key) as client:
             assert (await client.get("/stats")).status_code == 200

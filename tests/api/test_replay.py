@@ -140,7 +140,7 @@ async def test_where_the_credits_reached_half_the_rest_stays_402(
 ) -> None:
     items = at_the_bounds(clock)
     poor = await api.store.accounts.create("poor", credits=10, plan=Plan.UNLIMITED)
-    _, key = await api.store.accounts.create_key(poor.account_id, "test")
+    _, key = await api.store.api_keys.create(poor.account_id, "test")
     async with client_of(api.app, key) as client:
         first = await batch(client, items)
         await api.store.accounts.grant(poor.account_id, 100)
@@ -154,7 +154,7 @@ async def test_where_the_credits_reached_half_the_rest_stays_402(
 
 async def test_a_batch_that_nothing_could_pay_for_keeps_no_key(api: Api) -> None:
     poor = await api.store.accounts.create("poor", credits=0, plan=Plan.UNLIMITED)
-    _, key = await api.store.accounts.create_key(poor.account_id, "test")
+    _, key = await api.store.api_keys.create(poor.account_id, "test")
     items = [payload(), {}, payload()]
     async with client_of(api.app, key) as client:
         refused = [await batch(client, items) for _ in range(2)]
@@ -247,7 +247,7 @@ async def behind(
     settings = Settings(redis_url=proxy.url, shards=4)
     store = await Store.open(settings)
     account = await store.accounts.create("first", credits=CREDITS, plan=Plan.UNLIMITED)
-    _, key = await store.accounts.create_key(account.account_id, "test")
+    _, key = await store.api_keys.create(account.account_id, "test")
     app = app_of(settings, store)
     async with client_of(app, key) as client:
         api = Api(app, store, account, key, client)

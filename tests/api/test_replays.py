@@ -260,7 +260,7 @@ async def test_what_is_unknown_is_404(api: Api, schedule_id: str) -> None:
 async def test_another_accounts_is_404(api: Api) -> None:
     [original] = await fail(api)
     other = await api.store.accounts.create("other", credits=5, plan=Plan.UNLIMITED)
-    _, key = await api.store.accounts.create_key(other.account_id, "test")
+    _, key = await api.store.api_keys.create(other.account_id, "test")
     async with client_of(api.app, key) as client:
         assert (await client.post(f"/schedule/{original}/replay")).status_code == 404
         answer = await client.post("/schedule/replay", json={"ids": [original]})
@@ -270,7 +270,7 @@ async def test_another_accounts_is_404(api: Api) -> None:
 
 async def test_without_credits_it_is_402(api: Api) -> None:
     poor = await api.store.accounts.create("poor", credits=1, plan=Plan.UNLIMITED)
-    _, key = await api.store.accounts.create_key(poor.account_id, "test")
+    _, key = await api.store.api_keys.create(poor.account_id, "test")
     async with client_of(api.app, key) as client:
         its = msgspec.structs.replace(api, account=poor, client=client)
         [original] = await fail(its)
@@ -362,7 +362,7 @@ async def test_many_with_a_key_are_told_again(api: Api, form: str) -> None:
 
 async def test_many_without_credits_are_402_each(api: Api) -> None:
     poor = await api.store.accounts.create("poor", credits=3, plan=Plan.UNLIMITED)
-    _, key = await api.store.accounts.create_key(poor.account_id, "test")
+    _, key = await api.store.api_keys.create(poor.account_id, "test")
     async with client_of(api.app, key) as client:
         its = msgspec.structs.replace(api, account=poor, client=client)
         originals = await fail(its, 2)

@@ -108,7 +108,7 @@ async def test_256_kib_are_taken_and_a_byte_more_is_413(api: Api) -> None:
 
 async def test_an_account_that_cannot_pay_is_402(api: Api) -> None:
     poor = await api.store.accounts.create("poor", credits=1, plan=Plan.FREE)
-    _, key = await api.store.accounts.create_key(poor.account_id, "test")
+    _, key = await api.store.api_keys.create(poor.account_id, "test")
     async with client_of(api.app, key) as client:
         assert (await client.post("/schedule", json=payload())).status_code == 201
         answer = await client.post("/schedule", json=payload())
@@ -119,7 +119,7 @@ async def test_an_account_that_cannot_pay_is_402(api: Api) -> None:
 
 async def test_credits_never_fall_below_zero_under_200_parallel_creates(api: Api) -> None:
     poor = await api.store.accounts.create("poor", credits=50, plan=Plan.UNLIMITED)
-    _, key = await api.store.accounts.create_key(poor.account_id, "test")
+    _, key = await api.store.api_keys.create(poor.account_id, "test")
     async with client_of(api.app, key) as client:
         answers = await asyncio.gather(
             *(client.post("/schedule", json=payload()) for _ in range(200))

@@ -89,9 +89,9 @@ def prepare(store_url: str) -> list[str]:
         [account] = await store.accounts.list_accounts()
         now_ms = store.clock.now_ms()
         await fill(store, account.account_id, past(now_ms, random.Random(4)))
-        await store.accounts.create_key(account.account_id, "nightly reports")
-        old, _ = await store.accounts.create_key(account.account_id, "old laptop")
-        await store.accounts.deactivate_key(old.key_id)
+        await store.api_keys.create(account.account_id, "nightly reports")
+        old, _ = await store.api_keys.create(account.account_id, "old laptop")
+        await store.api_keys.deactivate(old.key_id)
         link = store.sessions.make_link
         return [await link(account.account_id, Purpose.SIGN_IN) for _ in _LOOKS]
 

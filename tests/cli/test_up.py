@@ -75,6 +75,8 @@ def test_a_first_start_makes_the_account_default(guarded_up: PostdateProcess) ->
         "name": "default",
         "credits": 1_000_000,
         "plan": "unlimited",
+        "storedBytes": account["storedBytes"],
+        "quotaBytes": None,
     }
 
 

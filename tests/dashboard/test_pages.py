@@ -134,7 +134,7 @@ async def test_writes_need_the_token_and_our_origin(
         for headers in ({}, {"origin": "http://evil.example"}, {"sec-fetch-site": "same-site"}):
             answer = await browser.post(path, headers, csrf=csrf, **fields)
             assert answer.status_code == 403
-    assert await dashboard.store.accounts.list_keys(ada.account_id) == []
+    assert await dashboard.store.api_keys.of_account(ada.account_id) == []
     kept = await dashboard.store.schedules.get(ada.account_id, waiting)
     assert kept.status is Status.SCHEDULED
 
@@ -143,7 +143,7 @@ async def test_another_accounts_things_are_not_there(
     dashboard: Dashboard, ada: Account, browser: Browser
 ) -> None:
     bob = await dashboard.account("bob")
-    key, _ = await dashboard.store.accounts.create_key(bob.account_id, "bobs")
+    key, _ = await dashboard.store.api_keys.create(bob.account_id, "bobs")
     waiting, ended = await schedule(dashboard, bob), await execute(dashboard, bob)
     for path in (
         f"/requests/{waiting}",
@@ -162,7 +162,7 @@ async def test_another_accounts_things_are_not_there(
         text = (await browser.get(path)).text
         assert waiting not in text.replace(f'value="{waiting}"', "")
         assert "bobs" not in text
-    [active] = await dashboard.store.accounts.list_keys(bob.account_id)
+    [active] = await dashboard.store.api_keys.of_account(bob.account_id)
     assert active.active
     assert await dashboard.store.accounts.credits(bob.account_id) == 98
 
@@ -181,7 +181,7 @@ async def test_an_id_of_an_absurd_moment_is_not_there(
 async def test_a_key_is_shown_once(dashboard: Dashboard, ada: Account, browser: Browser) -> None:
     answer = await browser.write("/keys", name="  nightly   reports ")
     [value] = set(KEY.findall(answer.text))
-    caller = await dashboard.store.accounts.admit(value)
+    caller = await dashboard.store.api_keys.admit(value)
     assert caller is not None
     assert caller.account_id == ada.account_id
     for path in PAGES:
@@ -196,18 +196,18 @@ async def test_a_key_needs_a_name(
     dashboard: Dashboard, ada: Account, browser: Browser, name: str
 ) -> None:
     assert (await browser.write("/keys", name=name)).status_code == 400
-    assert await dashboard.store.accounts.list_keys(ada.account_id) == []
+    assert await dashboard.store.api_keys.of_account(ada.account_id) == []
 
 
 async def test_a_key_is_deactivated_after_a_question(
     dashboard: Dashboard, ada: Account, browser: Browser
 ) -> None:
-    key, value = await dashboard.store.accounts.create_key(ada.account_id, "old")
+    key, value = await dashboard.store.api_keys.create(ada.account_id, "old")
     asked = await browser.get(f"/keys/{key.key_id}/deactivate")
     assert "Deactivate “<bdi>old</bdi>”?" in asked.text
-    assert await dashboard.store.accounts.admit(value) is not None
+    assert await dashboard.store.api_keys.admit(value) is not None
     await browser.write(f"/keys/{key.key_id}/deactivate")
-    assert await dashboard.store.accounts.admit(value) is None
+    assert await dashboard.store.api_keys.admit(value) is None
     assert "inactive" in (await browser.get("/keys")).text
 
 

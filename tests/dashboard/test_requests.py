@@ -495,7 +495,7 @@ async def test_what_would_turn_a_page_round_is_shown_as_it_is_written(
     shard = int(ada.account_id.split("_")[1])
     [held] = (await store.claims.claim(shard, lease_ms=9000, most=1)).invocations
     await store.claims.ack(shard, [Ack(held, outcome, 0)])
-    await store.accounts.create_key(ada.account_id, "a\u202eb")
+    await store.api_keys.create(ada.account_id, "a\u202eb")
     for path in ("", "/requests", f"/requests/{failed}", "/keys"):
         text = (await browser.get(path)).text
         assert "\u202e" not in text, path

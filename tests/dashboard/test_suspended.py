@@ -14,7 +14,7 @@ async def test_its_holder_may_look_and_sign_out_but_write_nothing(
     assert (page.status_code, "This account is suspended" in page.text) == (200, True)
     refused = await browser.write("/keys", name="new")
     assert (refused.status_code, "suspended" in refused.text) == (403, True)
-    assert await dashboard.store.accounts.list_keys(ada.account_id) == []
+    assert await dashboard.store.api_keys.of_account(ada.account_id) == []
     assert (await browser.write("/sign-out")).status_code == 303
 
 

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import socket
+import socketserver
 import ssl
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 import pytest
@@ -49,20 +54,28 @@ def deployment(valkey_server: ValkeyProcess, origin: str) -> Iterator[Deployment
         yield deployment
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def outside(
-    program: str, origin: str, deployment: Deployment, tmp_path_factory: pytest.TempPathFactory
+    program: str, origin: str, deployment: Deployment, tmp_path: Path
 ) -> Iterator[httpx.Client]:
+    with proxied(program, origin, tmp_path, [deployment.apis[0].base_url]) as client:
+        yield client
+
+
+@contextmanager
+def proxied(program: str, origin: str, folder: Path, apis: list[str]) -> Iterator[httpx.Client]:
     """A client of the proxy, whose configuration has what is to be filled in."""
-    folder, port = tmp_path_factory.mktemp("nginx"), origin.rpartition(":")[2]
     authority = trustme.CA()
     certificate = authority.issue_cert(HOST)
     certificate.private_key_pem.write_to_path(folder / "privkey.pem")
     for each in certificate.cert_chain_pems:
         each.write_to_path(folder / "fullchain.pem", append=True)
-    text = (ROOT / "ops/nginx/postdate.conf").read_text()
+    text, port = (ROOT / "ops/nginx/postdate.conf").read_text(), origin.rpartition(":")[2]
+    server = "    server 127.0.0.1:8000"
+    [line] = [each for each in text.splitlines() if each.startswith(server)]
+    lines = [line.replace("127.0.0.1:8000", api.removeprefix("http://")) for api in apis]
     for given, ours in {
-        "127.0.0.1:8000": deployment.apis[0].base_url.removeprefix("http://"),
+        line: "\n".join(lines),
         "listen 443": f"listen 127.0.0.1:{port}",
         f"/etc/ssl/{HOST}": str(folder),
     }.items():
@@ -77,7 +90,7 @@ def outside(
         with httpx.Client(base_url=f"https://127.0.0.1:{port}", verify=context) as client:
             client.headers.update({"host": HOST, "origin": origin})
             client.event_hooks = {"request": [named]}
-            until(lambda: listens(client), "nginx")
+            until(lambda: listens(int(port)), "nginx")
             yield client
     finally:
         process.terminate()
@@ -88,11 +101,12 @@ def named(request: httpx.Request) -> None:
     request.extensions["sni_hostname"] = HOST
 
 
-def listens(client: httpx.Client) -> bool:
+def listens(port: int) -> bool:
     try:
-        return client.get("/healthz").is_success
-    except httpx.ConnectError:
+        socket.create_connection(("127.0.0.1", port), timeout=10).close()
+    except ConnectionRefusedError:
         return False
+    return True
 
 
 def test_a_request_goes_through_it(outside: httpx.Client, deployment: Deployment) -> None:
@@ -102,6 +116,33 @@ def test_a_request_goes_through_it(outside: httpx.Client, deployment: Deployment
     assert made.status_code == 201
     found = outside.get(f"/schedule/{made.json()['scheduleId']}", headers=headers)
     assert found.json()["status"] == "scheduled"
+
+
+def test_where_one_api_takes_no_connection_another_one_is_asked(
+    program: str, origin: str, deployment: Deployment, tmp_path: Path
+) -> None:
+    apis = [f"http://127.0.0.1:{free_port()}", deployment.apis[0].base_url]
+    with proxied(program, origin, tmp_path, apis) as outside:
+        assert {outside.post("/schedule").status_code for _ in range(10)} == {401}
+
+
+def test_what_was_sent_to_one_api_is_sent_to_no_other(
+    program: str, origin: str, deployment: Deployment, tmp_path: Path
+) -> None:
+    """It may have been stored there."""
+    taken: list[bytes] = []
+
+    class Dying(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            taken.append(self.rfile.readline())
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Dying) as dying:
+        threading.Thread(target=dying.serve_forever).start()
+        apis = [f"http://127.0.0.1:{dying.server_address[1]}", deployment.apis[0].base_url]
+        with proxied(program, origin, tmp_path, apis) as outside:
+            until(lambda: outside.post("/schedule").status_code == 503, "its turn")
+            assert taken == [b"POST /schedule HTTP/1.1\r\n"]
+        dying.shutdown()
 
 
 def test_who_says_that_he_is_somebody_else_is_not_believed(outside: httpx.Client) -> None:

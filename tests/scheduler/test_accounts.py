@@ -1,15 +1,14 @@
-"""Accounts, their ledger, and their keys."""
+"""Accounts, and their ledger."""
 
 from __future__ import annotations
 
 import asyncio
 
-import msgspec
 import pytest
 
 from scheduler import ids
 from scheduler.errors import NameTaken, NotFound, StoreMisconfigured, TooMany
-from scheduler.models import Account, Caller, Plan, Rate
+from scheduler.models import Account, Plan
 from scheduler.rollups import DAY_MS
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
@@ -49,11 +48,6 @@ async def test_an_unknown_account_is_not_found(scene: Scene) -> None:
         lambda: accounts.get(nobody),
         lambda: accounts.credits(nobody),
         lambda: accounts.grant(nobody, 1),
-        lambda: accounts.create_key(nobody, "key"),
-        lambda: accounts.list_keys(nobody),
-        lambda: accounts.deactivate_key(ids.new_key_id(0)),
-        lambda: accounts.deactivate_key(ids.new_key_id(SHARDS + 1)),
-        lambda: accounts.deactivate_key("key"),
     ):
         assert isinstance(await settled(call), NotFound)
 
@@ -136,92 +130,6 @@ async def test_the_days_movements_are_the_ledgers(scene: Scene) -> None:
     await scene.assert_sound()
 
 
-async def test_a_key_admits_its_holder(scene: Scene) -> None:
-    key, value = await scene.store.accounts.create_key(scene.account_id, "laptop")
-    caller = await scene.store.accounts.admit(value)
-    assert caller == Caller(scene.account_id, key.key_id, Plan.FREE, Rate(10, 9, 1, 0))
-    assert key.active
-    assert value.startswith(key.prefix)
-    assert len(key.prefix) < 16
-    assert [each.key_id for each in await scene.store.accounts.list_keys(scene.account_id)] == [
-        key.key_id
-    ]
-
-
-async def test_only_the_hash_of_a_key_is_stored(scene: Scene) -> None:
-    _, value = await scene.store.accounts.create_key(scene.account_id, "laptop")
-    secret = value.split("_", 2)[2].encode()
-    async for key in scene.store.client.scan_iter():
-        assert secret not in key
-        if await scene.store.client.type(key) == b"hash":
-            assert secret not in b"".join((await scene.store.client.hgetall(key)).values())
-        if await scene.store.client.type(key) == b"string":
-            assert secret not in await scene.store.client.get(key)
-
-
-async def test_unknown_keys_admit_nobody(scene: Scene) -> None:
-    _, value = await scene.store.accounts.create_key(scene.account_id, "laptop")
-    for wrong in (
-        "",
-        "x",
-        value[:-1],
-        value + "x",
-        value[:-1] + ("A" if value[-1] != "A" else "B"),
-        ids.new_api_key(scene.shard),
-        ids.new_api_key(SHARDS + 5),
-        ids.new_api_key(99_999),
-        value.replace("pd_0", "pd_1"),
-        "pd_00_" + "é" * 43,
-    ):
-        assert await scene.store.accounts.admit(wrong) is None
-
-
-async def test_a_deactivated_key_is_refused_by_every_process_at_once(
-    valkey: ValkeyProcess, settings: Settings, valkey_scene: Scene
-) -> None:
-    other = await Store.open(msgspec.structs.replace(settings, redis_url=valkey.url))
-    try:
-        key, value = await valkey_scene.store.accounts.create_key(valkey_scene.account_id, "x")
-        for store in (valkey_scene.store, other):
-            assert await store.accounts.admit(value) is not None
-        for _ in range(2):
-            assert not (await other.accounts.deactivate_key(key.key_id)).active
-        for store in (valkey_scene.store, other):
-            assert await store.accounts.admit(value) is None
-        [listed] = await valkey_scene.store.accounts.list_keys(valkey_scene.account_id)
-        assert not listed.active
-    finally:
-        await other.aclose()
-
-
-async def test_parallel_admissions_each_get_their_own_answer(scene: Scene) -> None:
-    made = [await scene.store.accounts.create_key(scene.account_id, f"{n}") for n in range(20)]
-    await scene.store.accounts.deactivate_key(made[3][0].key_id)
-    callers = await asyncio.gather(*(scene.store.accounts.admit(value) for _, value in made))
-    expected = [key.key_id for key, _ in made]
-    assert [caller and caller.key_id for caller in callers] == [
-        None if n == 3 else key_id for n, key_id in enumerate(expected)
-    ]
-
-
-async def test_last_use_is_noted_at_most_once_a_minute(fake_scene: Scene) -> None:
-    scene = fake_scene
-    key, value = await scene.store.accounts.create_key(scene.account_id, "laptop")
-    assert key.last_used_at_ms is None
-
-    async def last_used() -> int | None:
-        await scene.store.accounts.admit(value)
-        [listed] = await scene.store.accounts.list_keys(scene.account_id)
-        return listed.last_used_at_ms
-
-    first_ms = await scene.clock.now_ms()
-    assert await last_used() == first_ms
-    await scene.clock.pass_ms(59_999)
-    assert await last_used() == first_ms
-    await scene.clock.pass_ms(1)
-    assert await last_used() == first_ms + 60_000
-
-
 async def test_more_shards_are_taken_up_and_fewer_refused(
     valkey: ValkeyProcess, settings: Settings, valkey_scene: Scene
 ) -> None:
@@ -239,8 +147,8 @@ async def test_more_shards_are_taken_up_and_fewer_refused(
             account = await raised.accounts.create(ids.new_operation(), credits=1, plan=Plan.SCALE)
             if account.account_id.startswith("acc_04"):
                 break
-        _, value = await raised.accounts.create_key(account.account_id, "x")
-        caller = await valkey_scene.store.accounts.admit(value)
+        _, value = await raised.api_keys.create(account.account_id, "x")
+        caller = await valkey_scene.store.api_keys.admit(value)
         assert caller is not None
         assert caller.account_id == account.account_id
         assert valkey_scene.store.shards.count == 5
@@ -254,35 +162,6 @@ async def test_a_new_store_has_sixteen_shards(valkey: ValkeyProcess) -> None:
     store = await Store.open(Settings(redis_url=valkey.url))
     assert store.shards.count == 16
     await store.aclose()
-
-
-async def test_an_account_has_a_hundred_active_keys_at_most(scene: Scene) -> None:
-    accounts = scene.store.accounts
-    made = [await accounts.create_key(scene.account_id, f"{n}") for n in range(100)]
-    with pytest.raises(TooMany, match=r"100 active API keys; deactivate one first"):
-        await accounts.create_key(scene.account_id, "one more")
-    assert len(await accounts.list_keys(scene.account_id)) == 100
-    await accounts.deactivate_key(made[50][0].key_id)
-    await accounts.create_key(scene.account_id, "one more")
-    await accounts.create_key(await scene.account("another"), "its first")
-
-
-async def test_of_three_hundred_keys_the_oldest_inactive_one_is_forgotten(scene: Scene) -> None:
-    accounts = scene.store.accounts
-    first, first_value = await accounts.create_key(scene.account_id, "stays")
-    made = []
-    for n in range(301):
-        key, value = await accounts.create_key(scene.account_id, f"{n}")
-        made.append(await accounts.deactivate_key(key.key_id))
-        if n < 3:  # those of one millisecond are in no order
-            await scene.clock.pass_ms(2)
-    listed = await accounts.list_keys(scene.account_id)
-    assert {each.name for each in listed} == {"stays", *map(str, range(2, 301))}
-    assert listed[0] == first
-    assert await accounts.admit(first_value) is not None
-    assert await accounts.admit(value) is None
-    with pytest.raises(NotFound):
-        await accounts.deactivate_key(made[0].key_id)
 
 
 async def test_more_credits_than_can_be_counted_are_refused(scene: Scene) -> None:

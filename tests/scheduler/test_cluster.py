@@ -87,8 +87,8 @@ async def test_accounts_on_every_node_run_and_balance(cluster: Store) -> None:
         assert await cluster.accounts.credits(scene.account_id) == 50 - 20
         page = await cluster.logs.page(scene.account_id, LogQuery(url=waiting[0].url, limit=5))
         assert len(page.entries) == 5
-        _, key = await cluster.accounts.create_key(scene.account_id, "key")
-        caller = await cluster.accounts.admit(key)
+        _, key = await cluster.api_keys.create(scene.account_id, "key")
+        caller = await cluster.api_keys.admit(key)
         assert caller is not None
         assert caller.account_id == scene.account_id
         await scene.assert_sound()

@@ -27,10 +27,10 @@ async def furnished(scene: Scene) -> tuple[str, str, str]:
     await scene.claim_one()
     request = Request(await scene.clock.now_ms() + MINUTE_MS, "GET", URL)
     await store.schedules.create_all(account_id, [request], Idempotency("once", "x"))
-    _, key = await store.accounts.create_key(account_id, "key")
+    _, key = await store.api_keys.create(account_id, "key")
     await store.users.set_password(account_id, "hash")
     opened = await store.sessions.open(account_id)
-    await store.accounts.admit(key)
+    await store.api_keys.admit(key)
     return key, opened.secret, await store.sessions.make_link(account_id, Purpose.SET_PASSWORD)
 
 
@@ -47,7 +47,7 @@ async def test_nothing_of_it_is_left(scene: Scene) -> None:
     key, session, link = await furnished(scene)
     gone = await scene.store.deletion.delete("first")
     assert (gone.account_id, gone.name, gone.unended) == (scene.account_id, "first", 3)
-    assert await scene.store.accounts.admit(key) is None
+    assert await scene.store.api_keys.admit(key) is None
     assert await scene.store.sessions.find(session) is None
     assert not await scene.store.sessions.is_good(link, Purpose.SET_PASSWORD)
     assert await scene.store.sessions.redeem(link, Purpose.SET_PASSWORD, "hash") is None
@@ -88,13 +88,13 @@ async def test_from_the_first_step_on_it_can_do_nothing(scene: Scene) -> None:
     with cut_off(scene.store, 1), pytest.raises(StoreUnavailable):
         await scene.store.deletion.delete("first")
     store, account_id = scene.store, scene.account_id
-    assert await store.accounts.admit(key) is None
+    assert await store.api_keys.admit(key) is None
     assert await store.sessions.find(session) is None
     assert not await store.sessions.is_good(link, Purpose.SET_PASSWORD)
     request = Request(0, "GET", URL)
     for refused in (
         lambda: store.accounts.find("first"),
-        lambda: store.accounts.create_key(account_id, "x"),
+        lambda: store.api_keys.create(account_id, "x"),
         lambda: store.accounts.grant(account_id, 1),
         lambda: store.schedules.create(account_id, request),
         lambda: store.schedules.cancel(account_id, waiting),

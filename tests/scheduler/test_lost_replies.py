@@ -170,16 +170,16 @@ async def test_a_grant_is_given_once(scene: Scene, proxy: DroppingProxy, lost: i
 async def test_an_account_and_a_key_are_made_once(scene: Scene, proxy: DroppingProxy) -> None:
     proxy.drop_reply(script("accounts/create"))
     account = await scene.store.accounts.create("second", credits=3, plan=Plan.PRO)
-    await scene.store.accounts.create_key(account.account_id, "one")
+    await scene.store.api_keys.create(account.account_id, "one")
     proxy.drop_reply(script("accounts/key_create"))
-    key, value = await scene.store.accounts.create_key(account.account_id, "two")
+    key, value = await scene.store.api_keys.create(account.account_id, "two")
     assert proxy.dropped == 2
     assert account.credits == 3
-    assert len(await scene.store.accounts.list_keys(account.account_id)) == 2
+    assert len(await scene.store.api_keys.of_account(account.account_id)) == 2
     proxy.drop_reply(script("accounts/key_deactivate"))
-    assert not (await scene.store.accounts.deactivate_key(key.key_id)).active
+    assert not (await scene.store.api_keys.deactivate(key.key_id)).active
     proxy.drop_reply(script("accounts/admit"))
-    assert await scene.store.accounts.admit(value) is None
+    assert await scene.store.api_keys.admit(value) is None
     await scene.assert_sound()
 
 

@@ -197,7 +197,7 @@ async def test_what_is_asked_of_a_moving_shard_is_unavailable_and_changes_nothin
     account_id, schedules, claims = scene.account_id, store.schedules, store.claims
     waiting = (await scene.log(status="scheduled"))[0].schedule_id
     [invocation] = await scene.claim()
-    _, key = await store.accounts.create_key(account_id, "key")
+    _, key = await store.api_keys.create(account_id, "key")
     request = Request(await scene.clock.now_ms() + 60_000, "GET", URL)
     now_ms = await scene.clock.now_ms()
     await move.begin()
@@ -219,8 +219,8 @@ async def test_what_is_asked_of_a_moving_shard_is_unavailable_and_changes_nothin
         lambda: store.overview.pulse(account_id),
         lambda: until_now(store, account_id, LAST_HOUR),
         lambda: store.accounts.grant(account_id, 5),
-        lambda: store.accounts.create_key(account_id, "another"),
-        lambda: store.accounts.admit(key),
+        lambda: store.api_keys.create(account_id, "another"),
+        lambda: store.api_keys.admit(key),
         lambda: store.sessions.open(account_id),
     ]
     for call in calls:

@@ -11,7 +11,7 @@ PER_SECOND = 10  # of the plan that the scene's account has
 
 
 async def asked(scene: Scene, value: str) -> Rate:
-    caller: Caller | None = await scene.store.accounts.admit(value)
+    caller: Caller | None = await scene.store.api_keys.admit(value)
     assert caller is not None
     assert caller.rate is not None
     return caller.rate
@@ -19,7 +19,7 @@ async def asked(scene: Scene, value: str) -> Rate:
 
 @pytest.mark.time_passes
 async def test_what_was_asked_for_is_remembered_until_it_is_paid_for(scene: Scene) -> None:
-    _, value = await scene.store.accounts.create_key(scene.account_id, "key")
+    _, value = await scene.store.api_keys.create(scene.account_id, "key")
     began_ms = await scene.clock.now_ms()
     for _ in range(PER_SECOND):
         assert (await asked(scene, value)).wait_s == 0
@@ -31,7 +31,7 @@ async def test_what_was_asked_for_is_remembered_until_it_is_paid_for(scene: Scen
 
 async def test_of_a_plans_burst_the_last_bit_is_paid_for_after_a_second(fake_scene: Scene) -> None:
     scene = fake_scene
-    _, value = await scene.store.accounts.create_key(scene.account_id, "key")
+    _, value = await scene.store.api_keys.create(scene.account_id, "key")
     for _ in range(PER_SECOND):
         await asked(scene, value)
     await scene.clock.pass_ms(950)

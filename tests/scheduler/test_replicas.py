@@ -93,7 +93,7 @@ async def test_without_a_replica_nothing_is_written(valkey: ValkeyProcess) -> No
         lambda: alone.create(60_000),
         lambda: store.schedules.cancel(account.account_id, waiting),
         lambda: store.accounts.grant(account.account_id, 1),
-        lambda: store.accounts.create_key(account.account_id, "x"),
+        lambda: store.api_keys.create(account.account_id, "x"),
     ):
         assert type(await settled(call)) is StoreUnavailable
     assert time.monotonic() - began_s < 2

@@ -127,22 +127,22 @@ async def test_nobody_cannot_be_suspended(scene: Scene) -> None:
 
 
 async def test_its_key_says_so(scene: Scene) -> None:
-    _, value = await scene.store.accounts.create_key(scene.account_id, "x")
+    _, value = await scene.store.api_keys.create(scene.account_id, "x")
     await scene.store.changes.suspend(scene.account_id)
-    caller = await scene.store.accounts.admit(value)
+    caller = await scene.store.api_keys.admit(value)
     assert caller is not None
     assert caller.suspended
     await scene.store.changes.resume(scene.account_id)
-    caller = await scene.store.accounts.admit(value)
+    caller = await scene.store.api_keys.admit(value)
     assert caller is not None
     assert not caller.suspended
 
 
 async def test_a_plan_holds_from_the_next_request_on(scene: Scene) -> None:
-    _, value = await scene.store.accounts.create_key(scene.account_id, "x")
-    before = await scene.store.accounts.admit(value)
+    _, value = await scene.store.api_keys.create(scene.account_id, "x")
+    before = await scene.store.api_keys.admit(value)
     account = await scene.store.changes.plan(scene.account_id, Plan.PRO)
-    after = await scene.store.accounts.admit(value)
+    after = await scene.store.api_keys.admit(value)
     assert before is not None
     assert before.rate is not None
     assert after is not None

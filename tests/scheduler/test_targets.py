@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.targets import (
+    _USUAL,
     DestinationNotAllowed,
     Origin,
     Target,
+    _looked_at_closely,
     parse_target,
 )
 
@@ -167,3 +169,10 @@ def test_a_literal_comes_through_as_the_very_address(
     target = parse_target(f"http://{shown}:1234/")
     assert target.literal == address
     assert ipaddress.ip_address(target.host) == address
+
+
+@given(st.from_regex(_USUAL, fullmatch=True))
+def test_the_short_way_takes_apart_what_the_long_one_does(url: str) -> None:
+    usual = _USUAL.fullmatch(url)
+    assert usual is not None
+    assert usual.groups() == _looked_at_closely(url)

@@ -9,12 +9,21 @@ import pytest
 from scheduler.elapsed import elapsed_s
 from scheduler.errors import StoreUnavailable
 from scheduler.models import Invocation
+from scheduler.store.clock import StoreClock
 from scheduler.store.secrecy import Secrecy
 from tests.worker.desk import LEASE_MS, Desk
 from tests.worker.firing import firer_for_tests, leased
 from tests.worker.scripted import answer, answering, playing, until
+from tests.worker.test_pool import FIRST, KeptWire, keep, pool, take
+from worker.pool import Pool
+
+__all__ = ["pool"]  # a fixture
 
 REAL = time.clock_gettime
+AHEAD_US = 1_700_000_000_000_000
+HOUR_US = 3_600_000_000
+# Between two looks at a clock.
+A_MOMENT_US = 1_000_000
 
 
 class Machine:
@@ -81,3 +90,62 @@ def test_it_seals_nothing_before_the_store_has_heard_of_it(machine: Machine) -> 
     machine.asleep_s = 120.0
     with pytest.raises(StoreUnavailable):
         secrecy.seal(b"text")
+
+
+def server_us(slept_us: int = 0) -> int:
+    """What a server says whose clock goes on while this machine sleeps."""
+    return time.monotonic_ns() // 1000 + AHEAD_US + slept_us
+
+
+async def test_the_stores_clock_goes_on_while_it_sleeps(machine: Machine) -> None:
+    """Or a delay of a minute would be over when it is asked for, and what has expired be sent."""
+    clock = StoreClock()
+    clock.observe(server_us())
+    machine.asleep_s = 3600.0
+    assert 0 <= clock.now_us() - server_us(HOUR_US) + A_MOMENT_US < 2 * A_MOMENT_US
+    clock.observe(server_us(HOUR_US))  # and once only
+    assert -A_MOMENT_US < clock.now_us() - server_us(HOUR_US) <= 0
+    machine.asleep_s = 7200.0
+    assert abs(clock.now_us() - server_us(2 * HOUR_US)) < A_MOMENT_US
+
+
+async def test_a_reply_that_was_on_its_way_meanwhile_does_not_set_it_back(machine: Machine) -> None:
+    clock = StoreClock()
+    clock.observe(server_us())
+    machine.asleep_s = 3600.0
+    for _ in range(3):
+        clock.observe(server_us() - 5000)
+    assert abs(clock.now_us() - server_us(HOUR_US)) < A_MOMENT_US
+
+
+async def test_what_the_store_says_counts_in_the_end(machine: Machine) -> None:
+    """A system that tells of a sleep that there was not is not believed for long."""
+    clock = StoreClock()
+    clock.observe(server_us())
+    machine.asleep_s = 3600.0
+    for _ in range(40):
+        clock.observe(server_us())
+    assert -A_MOMENT_US < clock.now_us() - server_us() <= 0
+
+
+async def test_by_what_is_fired_only_replies_count(machine: Machine) -> None:
+    """The system may tell of a second too many: nothing is to go out early for it."""
+    clock = StoreClock()
+    clock.observe(server_us())
+    before_us = clock.offset_since_us(1)
+    machine.asleep_s = 3600.0
+    assert clock.offset_since_us(1) == before_us
+    assert clock.at_us(0.0) == before_us
+
+
+async def test_a_connection_from_before_it_slept_is_not_used(machine: Machine, pool: Pool) -> None:
+    """Its other end has hung up, or something on the way has forgotten it, and says nothing."""
+    old, older = KeptWire(), KeptWire()
+    keep(pool, older, old)
+    machine.asleep_s = 60.0
+    fresh = KeptWire()
+    keep(pool, fresh)
+    assert [take(pool, FIRST) for _ in range(2)] == [fresh, None]
+    assert not old.is_open
+    assert not older.is_open
+    assert pool.idle_count == 0

@@ -6,9 +6,8 @@ all of them. An entry's place in the log is that id and its index in the chunk.
 
 from __future__ import annotations
 
-import hashlib
+import zlib
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -18,8 +17,7 @@ from scheduler.models import LogEntry, LogStatus, Outcome, Request, Schedule, St
 from scheduler.store.schedules.stored import NUMBERS, STATUSES
 
 _encode = msgspec.msgpack.Encoder().encode
-# Longer URLs are not kept from one look to the next: the cache is bounded in bytes as well.
-_LONGEST_KEPT = 256
+_BUCKETS = [f"{number:02x}" for number in range(256)]
 # Of a longer URL the log has the start: it is kept for a month, and a cancellation costs nothing.
 LOGGED_URL_CHARACTERS = 512
 
@@ -132,8 +130,10 @@ def unended_entry(schedule: Schedule) -> LogEntry:
 
 
 def url_place(url: str) -> tuple[str, bytes]:
-    """The index stream of a URL (one of 256) and the bytes that tell it from others there."""
-    return _kept_url_place(url) if len(url) <= _LONGEST_KEPT else _url_place(url)
+    """The index stream of a URL (one of 256) and the bytes that tell it from others there. By
+    CRC-32: who chooses URLs that collide makes a longer way for nobody but himself."""
+    digest = zlib.crc32(url.encode())
+    return _BUCKETS[digest >> 24], (digest & 0xFFFFFF).to_bytes(3, "big")
 
 
 def url_places(urls: Iterable[str]) -> dict[str, bytes]:
@@ -142,11 +142,3 @@ def url_places(urls: Iterable[str]) -> dict[str, bytes]:
     for bucket, digest in map(url_place, urls):
         places[bucket] = places.get(bucket, b"") + digest
     return places
-
-
-def _url_place(url: str) -> tuple[str, bytes]:
-    digest = hashlib.blake2b(url.encode(), digest_size=4).digest()
-    return digest[:1].hex(), digest[1:]
-
-
-_kept_url_place = lru_cache(maxsize=8192)(_url_place)

@@ -1,0 +1,149 @@
+"""API keys: who may call, and at what rate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from scheduler import ids
+from scheduler.errors import NotFound, StoreError, TooMany
+from scheduler.models import ApiKey, Caller, Plan, Rate
+from scheduler.store import keys
+from scheduler.store.accounts.accounts import Accounts, parts_of
+from scheduler.store.client import Client
+from scheduler.store.coalesce import Coalescer
+from scheduler.store.failures import translated
+from scheduler.store.operators.shards import Shards
+from scheduler.store.server import Script, Server, flat
+
+MOST_ACTIVE_KEYS = 100
+_MOST_KEYS = 300
+_MOST_KEYS_AT_ONCE = 512
+_TOO_MANY = -1
+
+_ADMIT = Script("accounts/admit")
+_KEY_CREATE = Script("accounts/key_create")
+_KEY_DEACTIVATE = Script("accounts/key_deactivate")
+
+
+class ApiKeys:
+    """Makes, checks and deactivates the keys of accounts."""
+
+    def __init__(
+        self,
+        client: Client,
+        server: Server,
+        shards: Shards,
+        accounts: Accounts,
+        rates: Mapping[Plan, int],
+    ) -> None:
+        self._client = client
+        self._server = server
+        self._shards = shards
+        self._accounts = accounts
+        self._rates = [len(rates), *flat((str(plan), rate) for plan, rate in rates.items())]
+        self._admitting: dict[int, Coalescer[str, list[Any]]] = {}
+
+    async def admit(self, api_key: str) -> Caller | None:
+        """Who holds this key, as the store knows it now; None if it is invalid or inactive.
+
+        Counts as one request against the account's rate, unless its rate is used up already.
+        """
+        shard = ids.api_key_shard(api_key)
+        if shard is None or not await self._exists(shard):
+            return None
+        coalescer = self._admitting.get(shard)
+        if coalescer is None:
+            coalescer = Coalescer(lambda hashes: self._admit(shard, hashes), _MOST_KEYS_AT_ONCE)
+            self._admitting[shard] = coalescer
+        found = await coalescer.submit(ids.hash_api_key(api_key))
+        if not found:
+            return None
+        rate = Rate(*found[4:]) if len(found) > 4 else None
+        return Caller(*_holder(shard, *found[:3]), rate, found[3] == b"1")
+
+    async def create(self, account_id: str, name: str) -> tuple[ApiKey, str]:
+        """A new API key and its value, which is not stored and cannot be shown again.
+
+        Raises NotFound, TooMany. Beyond 300 keys, the oldest inactive one is forgotten.
+        """
+        shard, account = parts_of(account_id, "acc")
+        key_id, value = ids.new_key_id(shard), ids.new_api_key(shard)
+        local = parts_of(key_id, "key")[1]
+        sha256 = ids.hash_api_key(value)
+        begins = ids.api_key_prefix(value)
+        arguments = (account, local, sha256, name, begins, MOST_ACTIVE_KEYS, _MOST_KEYS)
+        made = await self._server.repeated(
+            lambda: self._server.write(_KEY_CREATE, keys.shard(shard), arguments)
+        )
+        if not made:
+            raise NotFound(f"There is no account {account_id}.")
+        if made == _TOO_MANY:
+            raise TooMany(
+                f"The account has {MOST_ACTIVE_KEYS} active API keys; deactivate one first."
+            )
+        return await self._read_key(shard, sha256), value
+
+    async def of_account(self, account_id: str) -> list[ApiKey]:
+        """An account's keys, oldest first, deactivated ones among them. Raises NotFound."""
+        await self._accounts.get(account_id)
+        shard, _ = parts_of(account_id, "acc")
+        with translated():
+            locals_ = await self._client.zrange(keys.account(account_id) + keys.KEYS, 0, -1)
+            hashes = [
+                await self._client.get(keys.shard(shard) + keys.KEY_ID + local.decode())
+                for local in locals_
+            ]
+        return [await self._read_key(shard, sha256.decode()) for sha256 in hashes if sha256]
+
+    async def deactivate(self, key_id: str) -> ApiKey:
+        """From the next request on the key is refused. Raises NotFound; safe to repeat."""
+        parts = ids.parse_sharded(key_id, "key")
+        sha256 = b""
+        if parts is not None and await self._exists(parts.shard):
+            prefix, local = keys.shard(parts.shard), parts.local
+            sha256 = await self._server.repeated(
+                lambda: self._server.write(_KEY_DEACTIVATE, prefix, [local])
+            )
+        if parts is None or not sha256:
+            raise NotFound(f"There is no API key {key_id}.")
+        return await self._read_key(parts.shard, sha256.decode())
+
+    async def _admit(self, shard: int, hashes: list[str]) -> list[list[Any]]:
+        arguments = [*self._rates, *hashes]
+        callers: list[list[Any]] = await self._server.repeated(
+            lambda: self._server.run(_ADMIT, keys.shard(shard), arguments)
+        )
+        return callers
+
+    async def _exists(self, shard: int) -> bool:
+        """Whether the store has this shard; there may have come to be more since the start."""
+        return shard < self._shards.count or shard < await self._shards.newest()
+
+    async def _read_key(self, shard: int, sha256: str) -> ApiKey:
+        with translated():
+            stored = await self._client.hgetall(keys.shard(shard) + keys.API_KEY + sha256)
+        if not stored:
+            raise StoreError("The store lost an API key that it had just written")
+        return _api_key(shard, stored)
+
+
+@lru_cache(maxsize=4096)
+def _holder(shard: int, account: bytes, key: bytes, plan: bytes) -> tuple[str, str, Plan]:
+    """What the store's words for a key's holder stand for; cached, for each asks many times."""
+    held = ids.account_id(shard, account.decode()), ids.key_id(shard, key.decode())
+    return *held, Plan(plan.decode())
+
+
+def _api_key(shard: int, stored: dict[bytes, bytes]) -> ApiKey:
+    values = {name.decode(): value.decode() for name, value in stored.items()}
+    return ApiKey(
+        key_id=ids.key_id(shard, values["id"]),
+        account_id=ids.account_id(shard, values["account"]),
+        name=values["name"],
+        prefix=values["prefix"],
+        active=values["active"] == "1",
+        created_at_ms=int(values["created"]),
+        last_used_at_ms=int(values["used"]) if "used" in values else None,
+    )
