@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import time
 from base64 import b64encode
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from api import rules
+from api.field import OBJECT, TEXT, TEXTS, WHOLE, Field, Schema
 from api.headers import MAX_HEADERS
-from api.json_text import Decode, Part, read, text_or_none, whole_or_none
 from api.masks import masked, masked_url
-from api.rules import Rules
 from scheduler import durations
 from scheduler.errors import FieldError
 from scheduler.http import METHODS, TOKEN_PATTERN, VALUE_PATTERN
@@ -28,73 +27,8 @@ from scheduler.settings import DAY_MS
 from scheduler.targets import MAX_URL_CHARACTERS
 from scheduler.times import format_iso8601
 
-Schema = dict[str, Any]
-
 # So that an example may be sent as it is, by a process that has been running for a while.
 SOON = format_iso8601((time.time_ns() // 1_000_000 + 30 * DAY_MS) // DAY_MS * DAY_MS)
-
-
-class Kind(NamedTuple):
-    """A JSON type: how the text of a value is read, and what to say of any other. `typed` is what a
-    decoder can make of it that reads the whole payload: the value, or its text for `decode`."""
-
-    type: str
-    decode: Decode[Any]
-    fault: str
-    typed: Any = msgspec.Raw
-
-
-TEXT = Kind("string", msgspec.json.Decoder(str | None).decode, "It must be a string.", str | None)
-# Read by its rule, for which the very text counts.
-OBJECT = Kind("object", text_or_none, "It must be an object.")
-WHOLE = Kind("integer", whole_or_none, "It must be a whole number.")
-TEXTS = Kind(
-    "array",
-    msgspec.json.Decoder(list[str] | None).decode,
-    "It must be an array of strings.",
-    list[str] | None,
-)
-
-
-class Field(msgspec.Struct, frozen=True):
-    """All that is known of one field outside of the model.
-
-    `of` is its attribute in a `Request`: fields of the same one are spellings of it, of which a
-    payload may have one; `sets` are further attributes, which tell later which one it was. `rule`
-    makes the value of that of one of the right type, and raises ValueError with a sentence, or
-    InvalidRequest. `default` stands for null, and for a field that is left out. `schema` tells
-    clients the rule, as far as JSON Schema can. `show` makes what clients see again, if they do,
-    and `shown` is the schema of that.
-    """
-
-    name: str
-    of: str
-    kind: Kind
-    rule: Callable[[Any, Rules, int], Any]
-    schema: Schema
-    show: Callable[[Any], Any] | None = None
-    shown: Schema = {}
-    default: Any = None
-    sets: Mapping[str, Any] = {}
-    required: bool = False
-    changeable: bool = True
-
-    def judged(self, text: Part, rules: Rules, now_ms: int) -> Any:
-        """The value that the text of a payload's member gives. Raises as `rule` does."""
-        value = read(text, self.kind.decode, self.kind.fault)
-        if value is not None:
-            return self.rule(value, rules, now_ms)
-        if self.required:
-            raise ValueError(self.kind.fault)
-        return self.default
-
-    def shown_of(self, request: Request) -> Any:
-        """What clients see of it: null, if it was spelled as another field."""
-        assert self.show is not None
-        for name, value in self.sets.items():
-            if getattr(request, name) != value:
-                return None
-        return self.show(getattr(request, self.of))
 
 
 def _itself(value: Any) -> Any:

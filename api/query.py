@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
-from api.fields import Schema
+from api.field import Schema
 from api.findings import Findings, invalid, shown
 from api.rules import timestamp
 from scheduler.errors import FieldError, InvalidRequest

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from api.cursors import Walk
-from api.fields import Schema
+from api.field import Schema
 from api.findings import Findings, shown
 from api.json_text import Decode, List, Object, Part, read
 from api.rules import timestamp

@@ -9,7 +9,7 @@ from litestar import get, post
 from api.answer import Answer
 from api.auth import call_of
 from api.bodies import SecretBody, SecretsBody
-from api.fields import TEXT
+from api.field import TEXT
 from api.findings import Findings, shown
 from api.json_text import Object, read
 from api.once import REPLAYED, idempotency

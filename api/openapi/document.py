@@ -11,7 +11,8 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.routes import HTTPRoute
 
 from api import bodies
-from api.fields import CHOICES, Schema
+from api.field import Schema
+from api.fields import CHOICES
 from api.openapi.operations import OPERATIONS, Operation
 from api.openapi.requests import REQUESTS
 from api.query import Parameter

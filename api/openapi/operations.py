@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from api import bodies
-from api.fields import Schema
+from api.field import Schema
 from api.openapi.requests import EXAMPLE
 from api.query import OF_LOGS, OF_SCHEDULES, PERIOD, Parameter
 
