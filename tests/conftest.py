@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -30,6 +31,16 @@ def pytest_configure() -> None:
     roomy = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _ROOM_BYTES
     if roomy and "TMPDIR" not in os.environ:
         os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """While modules are read there is nothing to collect, and more and more to look through."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish() -> None:

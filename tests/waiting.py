@@ -9,18 +9,25 @@ from collections.abc import Callable
 from typing import Any
 
 DEADLINE_S = 30.0
-_POLL_S = 0.01
+_SOONEST_S, _LATEST_S = 0.005, 0.05
+
+
+def _pause_s(waited_s: float) -> float:
+    """Until the next look: what takes long is looked at less often, as each look costs something,
+    at the price of a tenth of the time."""
+    return min(_LATEST_S, _SOONEST_S + waited_s / 10)
 
 
 def until(
     condition: Callable[[], Any], what: str = "condition", deadline_s: float = DEADLINE_S
 ) -> Any:
     """The first true value of `condition`, awaited; fails the test after the deadline."""
-    end = time.monotonic() + deadline_s
+    began = time.monotonic()
     while not (value := condition()):
-        if time.monotonic() > end:
+        waited_s = time.monotonic() - began
+        if waited_s > deadline_s:
             raise AssertionError(f"not within {deadline_s} s: {what}")
-        time.sleep(_POLL_S)
+        time.sleep(_pause_s(waited_s))
     return value
 
 
@@ -28,16 +35,17 @@ async def until_async(
     condition: Callable[[], Any], what: str = "condition", deadline_s: float = DEADLINE_S
 ) -> Any:
     """As `until`, for tests whose own event loop must go on; `condition` may be async."""
-    end = time.monotonic() + deadline_s
+    began = time.monotonic()
     while True:
         value = condition()
         if asyncio.iscoroutine(value):
             value = await value
         if value:
             return value
-        if time.monotonic() > end:
+        waited_s = time.monotonic() - began
+        if waited_s > deadline_s:
             raise AssertionError(f"not within {deadline_s} s: {what}")
-        await asyncio.sleep(_POLL_S)
+        await asyncio.sleep(_pause_s(waited_s))
 
 
 def free_port() -> int:

@@ -7,17 +7,17 @@ from scheduler.store import Store
 from scheduler.times import format_iso8601
 from tests.servers import Deployment, Receiver, now_ms, until
 
-FLOOD = 20_000
+FLOOD = 10_000
 SMALL_ROUNDS = 5
 SMALL_A_ROUND = 30
 # What of the flood is fired between two rounds. In order of time alone, a small one would come
 # after all that is left of it; in turns, after what the worker holds of it already.
-FLOOD_A_ROUND = 2_000
+FLOOD_A_ROUND = 1_000
 MOST_BEFORE_A_SMALL_ONE = 4_000
-# With 512 in flight and 100 ms for each, the flood alone takes four seconds, however fast we are:
+# With 512 in flight and 200 ms for each, the flood alone takes four seconds, however fast we are:
 # time enough for all rounds to begin within it.
 CONCURRENCY = 512
-DELAY_S = 0.1
+DELAY_S = 0.2
 
 
 async def flood(store: Store, account_id: str, target: str) -> None:
@@ -27,7 +27,7 @@ async def flood(store: Store, account_id: str, target: str) -> None:
         await store.schedules.create_all(account_id, [request] * 1000)
 
 
-def test_beside_20000_due_at_once_a_small_account_does_not_wait_for_them(
+def test_beside_10000_due_at_once_a_small_account_does_not_wait_for_them(
     receiver: Receiver,
 ) -> None:
     target = receiver.answer("/flood", delay_s=DELAY_S)

@@ -9,6 +9,8 @@ from collections import Counter
 from scheduler.store import keys
 from tests.servers import Customer, Deployment, until
 
+_PAUSE_S = 0.005  # in use, and not at its limit: all of it has to be fired and read as well
+
 
 class Load(threading.Thread):
     """Creates without an end, due a little later; remembers what was acknowledged."""
@@ -38,6 +40,7 @@ class Load(threading.Thread):
                     self.once.add(self.ids[-1])
             else:
                 self.unknown += "unknown" in answer.text
+            self._over.wait(_PAUSE_S)
 
     def more(self, count: int = 20) -> None:
         """Returns once so many more were accepted."""

@@ -434,7 +434,7 @@ async def test_a_script_that_fails_behind_a_fence_is_counted_as_failed(
     account_id = await account_of(store)
     await store.keyrings.fence(OLD_ID, 1)
     store.server.wait_replicas = replicas
-    [grant] = [each for each in Script.all if each.path == "accounts/grant"]
+    grant = next(each for each in Script.all if each.path == "accounts/grant")
     calls, errors = grant.calls, grant.errors
 
     async def refused(key: str) -> None:
