@@ -133,9 +133,7 @@ async def test_a_damaged_piece_of_the_log_hides_nothing_else_of_it(valkey_scene:
     client, log = scene.store.client, scene.base + keys.LOG
     first = await scene.run()
     await client.xadd(log, {"e": GARBAGE})
-    await client.xadd(
-        log, {"e": b"\x91\x95\xa26x\x01\xa0\xa0\x63"}
-    )  # of no known status
+    await client.xadd(log, {"e": b"\x91\x95\xa26x\x01\xa0\xa0\x63"})  # of no known status
     await scene.clock.pass_ms(2)
     second = await scene.run(FAILED)
     assert [each.schedule_id for each in await scene.log()] == [second, first]
