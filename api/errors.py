@@ -31,6 +31,7 @@ from scheduler.errors import (
     StoreError,
     Suspended,
     TooManySecrets,
+    Unreadable,
 )
 
 _log = structlog.get_logger()
@@ -93,6 +94,8 @@ def _answer_to_our_own(error: PostdateError) -> Answer:
             return Answer(429, ErrorBody(sentence), {"retry-after": str(error.wait_s)})
         case ClientDisconnected():
             return Answer(400, DetailedErrorBody(sentence, [FieldError("body", f"{sentence}.")]))
+        case Unreadable(key_id=""):
+            return Answer(500, ErrorBody("What is stored of this is damaged and cannot be read"))
         case StoreError():
             # Its own sentence may name hosts and ports: for the log, not for clients.
             return Answer(503, ErrorBody("The service is temporarily unavailable"), _RETRY)

@@ -74,3 +74,10 @@ async def test_among_many_each_is_answered_on_its_own(api: Api) -> None:
     assert listed.json()["schedules"] == []
     again = await api.client.post("/schedule/replay", json={"status": "failed"})
     assert (again.status_code, again.json()["schedules"]) == (200, [])
+
+
+async def test_a_damaged_signing_secret_is_a_fault_and_no_outage(api: Api) -> None:
+    await api.store.client.lset(keys.account(api.account_id) + keys.SIGNING, 0, b"\xff hush")
+    answer = await api.client.get("/signing")
+    assert answer.status_code == 500
+    assert answer.json() == {"error": "What is stored of this is damaged and cannot be read"}

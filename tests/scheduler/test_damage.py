@@ -19,7 +19,7 @@ _NOT_READ = {
     "meta", "workers", "attempts:", "address:", keys.HEADS,
     keys.API_KEY, keys.KEY_ID, keys.SESSION, keys.LINK, keys.FORGOTTEN, keys.WAITED,
     keys.KEYS, keys.HOLDER, keys.SESSIONS, keys.RATE, keys.OPERATION, keys.ONCE,
-    keys.LOG, keys.LOGGED, keys.INDEX, keys.MINUTE, keys.HOUR, keys.DAY,
+    keys.LOGGED, keys.INDEX, keys.MINUTE, keys.HOUR, keys.DAY,
 }  # fmt: skip
 
 
@@ -126,3 +126,20 @@ async def scribble(store: Store, name: str) -> None:
             await client.lset(name, 0, GARBAGE)
         case "stream":
             await client.xadd(name, {GARBAGE: GARBAGE})
+
+
+async def test_a_damaged_piece_of_the_log_hides_nothing_else_of_it(valkey_scene: Scene) -> None:
+    scene = valkey_scene
+    client, log = scene.store.client, scene.base + keys.LOG
+    first = await scene.run()
+    await client.xadd(log, {"e": GARBAGE})
+    await client.xadd(log, {"e": b"\x91\x95\xa26x\x01\xa0\xa0\x63"})  # of no known status
+    await scene.clock.pass_ms(2)
+    second = await scene.run(FAILED)
+    assert [each.schedule_id for each in await scene.log()] == [second, first]
+    now_ms = await scene.clock.now_ms()
+    usage = await scene.store.stats.usage(scene.account_id, now_ms - 60_001, now_ms + 1)
+    assert (usage.completed, usage.failed) == (1, 1)
+    told = await scene.store.check()
+    assert len(told) == 2
+    assert all(" of its log cannot be read: " in each for each in told)

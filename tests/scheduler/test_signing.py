@@ -7,7 +7,7 @@ from base64 import b64decode
 
 import pytest
 
-from scheduler.errors import NotFound, TooManySecrets
+from scheduler.errors import NotFound, TooManySecrets, Unreadable
 from scheduler.models import Plan
 from scheduler.store import keys
 from scheduler.store.accounts.signing import MOST_LIVE
@@ -139,3 +139,20 @@ async def test_a_deleted_account_leaves_no_secret(valkey_scene: Scene) -> None:
     await scene.store.deletion.delete(scene.account_id)
     assert await scene.store.signing.secrets_of([scene.account_id]) == {}
     assert await scene.store.client.exists(scene.base + keys.SIGNING) == 0
+
+
+@pytest.mark.parametrize("damage", ["garbage", "another kind"])
+async def test_a_damaged_secret_is_no_matter_of_other_accounts(scene: Scene, damage: str) -> None:
+    """They are read together, for all that a worker is about to send of a shard."""
+    other = await scene.account("other")
+    key = scene.base + keys.SIGNING
+    if damage == "garbage":
+        await scene.store.client.lset(key, 0, b"\xff garbage")
+    else:
+        await scene.store.client.delete(key)
+        await scene.store.client.set(key, "none of ours")
+    found = await scene.store.signing.secrets_of([scene.account_id, other])
+    assert isinstance(found[scene.account_id], Unreadable)
+    assert found[other] == await scene.store.signing.secrets(other)
+    with pytest.raises(Unreadable):
+        await scene.store.signing.secrets(scene.account_id)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from scheduler import ids
-from scheduler.errors import NotFound, TooManySecrets, Unreadable
+from scheduler.errors import NotFound, StoreRefused, TooManySecrets, Unreadable
 from scheduler.models import SigningSecret
 from scheduler.store import keys
 from scheduler.store.clock import StoreClock
@@ -60,15 +60,18 @@ class Signing:
         """All secrets of these accounts, the newest first, in one round trip; what has ended may be
         among them. Accounts that are not there have none and are left out; one whose secrets cannot
         be read is no matter of the others."""
-        commands = [("LRANGE", keys.account(each) + keys.SIGNING, 0, -1) for each in account_ids]
-        replies = await self._server.reads(commands)
+        commands = [_reading(each) for each in account_ids]
+        try:
+            replies = await self._server.reads(commands)
+        except StoreRefused:  # for the sake of one that is damaged: which, each tells for itself
+            replies = [None] * len(commands)
         found: dict[str, list[SigningSecret] | Unreadable] = {}
         for account_id, entries in zip(account_ids, replies, strict=True):
-            stored = entries or await self._ensured(account_id)
-            if not stored:
-                continue
             try:
-                found[account_id] = self._secrets(stored)
+                stored = await self._entries(account_id) if entries is None else entries
+                stored = stored or await self._ensured(account_id)
+                if stored:
+                    found[account_id] = self._secrets(stored)
             except Unreadable as error:
                 found[account_id] = error
         return found
@@ -94,6 +97,14 @@ class Signing:
             raise TooManySecrets(MOST_LIVE)
         return Rotated(self._live(self._secrets(stored)), code == _DONE_BEFORE)
 
+    async def _entries(self, account_id: str) -> list[bytes]:
+        """Of one account. Raises Unreadable."""
+        try:
+            [entries] = await self._server.reads([_reading(account_id)])
+        except StoreRefused as error:
+            raise Unreadable(str(error)) from error
+        return list(entries)
+
     def _secrets(self, entries: Sequence[bytes]) -> list[SigningSecret]:
         return [secret_of(each, self._secrecy) for each in entries]
 
@@ -107,6 +118,10 @@ class Signing:
             lambda: self._server.write(_ENSURE, keys.account(account_id), arguments)
         )
         return stored
+
+
+def _reading(account_id: str) -> tuple[str, str, int, int]:
+    return "LRANGE", keys.account(account_id) + keys.SIGNING, 0, -1
 
 
 def new_secret(secrecy: Secrecy) -> tuple[str, bytes]:

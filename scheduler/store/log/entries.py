@@ -11,13 +11,16 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+import structlog
 
 from scheduler import ids
+from scheduler.errors import Unreadable
 from scheduler.models import LogEntry, LogStatus, Outcome, Request, Schedule, Status
 from scheduler.store.schedules.stored import NUMBERS, STATUSES
 
 _encode = msgspec.msgpack.Encoder().encode
 _BUCKETS = [f"{number:02x}" for number in range(256)]
+_log = structlog.get_logger(__name__)
 # Of a longer URL the log has the start: it is kept for a month, and a cancellation costs nothing.
 LOGGED_URL_CHARACTERS = 512
 
@@ -80,7 +83,30 @@ def pack_chunk(entries: list[tuple[Any, ...]]) -> bytes:
 
 
 def unpack_chunk(packed: bytes) -> list[StoredEntry]:
-    return _decode(packed)
+    """Raises Unreadable."""
+    try:
+        entries = _decode(packed)
+        for each in entries:
+            STATUSES[each.status]
+    except (msgspec.MsgspecError, LookupError) as error:
+        raise Unreadable(str(error)) from error
+    return entries
+
+
+def readable_chunk(account_id: str, stream_id: bytes, packed: bytes) -> list[StoredEntry]:
+    """The same of one among others: none if it is damaged, which is told, here and by `postdate
+    check`."""
+    try:
+        return unpack_chunk(packed)
+    except Unreadable as error:
+        chunk = stream_id.decode()
+        _log.error(
+            "left out of a log: it cannot be read",
+            account=account_id,
+            chunk=chunk,
+            error=str(error),
+        )
+        return []
 
 
 def chunks_of(page: Iterable[tuple[bytes, Any]]) -> list[tuple[bytes, bytes]]:

@@ -10,10 +10,11 @@ from scheduler.rollups import kept_from
 from scheduler.store import keys
 from scheduler.store.clock import StoreClock
 from scheduler.store.log.entries import (
+    StoredEntry,
     log_entry,
     logged_url,
+    readable_chunk,
     unended_entry,
-    unpack_chunk,
     url_place,
 )
 from scheduler.store.log.timeline import (
@@ -144,7 +145,8 @@ class Logs:
             rest = stretch._replace(after=reached)
             end, chunks = await self._chunks(account_id, stream, rest, query)
             for stream_id, packed in chunks:
-                entries = _entries_of(stream_id, packed, rest)
+                stored = readable_chunk(account_id, stream_id, packed)
+                entries = _entries_of(stream_id, stored, rest)
                 looked_at += max(1, len(entries))
                 found += [each for each in entries if wanted.wants_entry(each[1])]
             looked_at += _CHUNKS if len(chunks) == 0 else 0
@@ -185,10 +187,12 @@ class Logs:
         return end, list(zip(found[::2], found[1::2], strict=True))
 
 
-def _entries_of(stream_id: bytes, packed: bytes, stretch: Span) -> list[tuple[Place, LogEntry]]:
+def _entries_of(
+    stream_id: bytes, chunk: list[StoredEntry], stretch: Span
+) -> list[tuple[Place, LogEntry]]:
     """A chunk's entries that come after a place, in the order of reading."""
     entries = []
-    for index, stored in enumerate(unpack_chunk(packed)):
+    for index, stored in enumerate(chunk):
         place = stream_place(stream_id, index)
         if stretch.past(place, stretch.after):
             entries.append((place, log_entry(stored, place.ms)))

@@ -8,7 +8,7 @@ from scheduler.models import Status, Usage
 from scheduler.rollups import Cover, around, cover, kept_from
 from scheduler.store import keys
 from scheduler.store.clock import StoreClock
-from scheduler.store.log.entries import chunks_of, unpack_chunk
+from scheduler.store.log.entries import chunks_of, readable_chunk
 from scheduler.store.retention import Retention
 from scheduler.store.schedules.stored import NUMBERS
 from scheduler.store.server import Script, Server, flat
@@ -84,8 +84,8 @@ class Statistics:
         while True:
             command = ("XRANGE", log, position, f"({to_ms}-0", "COUNT", _PAGE)
             [page] = await self._server.reads([command])
-            for _, packed in chunks_of(page):
-                for entry in unpack_chunk(packed):
+            for stream_id, packed in chunks_of(page):
+                for entry in readable_chunk(account_id, stream_id, packed):
                     completed += entry.status == _COMPLETED
                     failed += entry.status == _FAILED
                     if entry.status in (_COMPLETED, _FAILED):  # not an attempt that is retried

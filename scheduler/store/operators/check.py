@@ -20,7 +20,11 @@ from scheduler.store.operators.damage import schedule_or_none, text, told
 from scheduler.store.operators.kinds import of_other_kinds
 from scheduler.store.operators.reservations import is_leaving, misled
 from scheduler.store.operators.standing import Letters, faults_of, stand_of
-from scheduler.store.operators.unreadable import unreadable_requests, unreadable_secrets
+from scheduler.store.operators.unreadable import (
+    damaged_chunks,
+    unreadable_requests,
+    unreadable_secrets,
+)
 from scheduler.store.operators.weights import Weights
 from scheduler.store.retention import Retention
 from scheduler.store.server import Script, Server
@@ -139,6 +143,8 @@ async def _account(
                 found += await _inspect(server, owner, can_be, kept)
     with told(found, f"{something} its dead letters"):
         found += [each async for each in _letters(client, server, account_id)]
+    with told(found, f"{something} its log"):
+        found += [each async for each in damaged_chunks(server, account_id)]
     with told(found, f"{something} its signing secrets"):
         found += await unreadable_secrets(server, account_id)
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 from scheduler import ids
 from scheduler.errors import Unreadable
 from scheduler.store import keys
 from scheduler.store.accounts.signing import secret_of
+from scheduler.store.log.entries import chunks_of, unpack_chunk
 from scheduler.store.schedules.reading import CHUNK_BYTES, stored_of
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Script, Server
 
 _READ = Script("schedules/read")
 _FIELDS = 5
+_CHUNKS = 50
 
 
 async def unreadable_requests(
@@ -32,6 +34,20 @@ async def unreadable_requests(
             why = _why_not(server.secrecy, what, *fields)
             found += [f"{account_id}: {what} cannot be read: {each}" for each in why]
     return found
+
+
+async def damaged_chunks(server: Server, account_id: str) -> AsyncIterator[str]:
+    """A sentence for each chunk of its log that cannot be read."""
+    log, after, page = keys.account(account_id) + keys.LOG, "-", [(b"", b"")]
+    while page:
+        [found] = await server.reads([("XRANGE", log, after, "+", "COUNT", _CHUNKS)])
+        page = chunks_of(found)
+        for stream_id, packed in page:
+            after = f"({stream_id.decode()}"
+            try:
+                unpack_chunk(packed)
+            except Unreadable as error:
+                yield f"{account_id}: {stream_id.decode()} of its log cannot be read: {error}"
 
 
 async def unreadable_secrets(server: Server, account_id: str) -> list[str]:

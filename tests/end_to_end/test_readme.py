@@ -1,0 +1,68 @@
+"""What the client's README shows does what it says, against a real Postdate."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import textwrap
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from postdate import AsyncPostdate, Buffer, Postdate
+from tests.customer import Customer
+from tests.processes import ROOT
+from tests.servers import Deployment, Receiver
+
+_SHOWN = re.findall(r"```python\n(.*?)```", (ROOT / "client/README.md").read_text(), re.DOTALL)
+BLOCKING, AWAITING, VERIFYING, BUFFERING = (
+    each.replace('"http://127.0.0.1:8000", "pd_…"', "") for each in _SHOWN
+)
+
+
+@pytest.fixture(autouse=True)
+def customer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Customer]:
+    """Whom the environment names."""
+    with Deployment() as deployment:
+        deployment.api()
+        deployment.worker()
+        customer = deployment.customer()
+        monkeypatch.setenv("POSTDATE_URL", deployment.apis[0].base_url)
+        monkeypatch.setenv("POSTDATE_API_KEY", customer.key)
+        yield customer
+
+
+def run(shown: str, **names: Any) -> Any:
+    """Runs it as the body of a coroutine function; what it returns."""
+    exec("async def shown():\n" + textwrap.indent(shown, "    "), names)
+    return asyncio.run(names["shown"]())
+
+
+def test_what_it_shows_first_is_one_schedule_that_was_cancelled(customer: Customer) -> None:
+    run(BLOCKING)
+    [entry] = customer.get("/stats/logs").json()["logs"]
+    assert (entry["status"], entry["targetUrl"]) == ("cancelled", "https://example.com/hook")
+
+
+def test_the_asynchronous_client_lists_what_it_made(capsys: pytest.CaptureFixture[str]) -> None:
+    run(AWAITING, AsyncPostdate=AsyncPostdate)
+    assert capsys.readouterr().out.endswith(" https://example.com/hook\n")
+
+
+def test_what_a_buffer_collects_arrives_and_a_target_believes_it(receiver: Receiver) -> None:
+    due = datetime.now(UTC) + timedelta(milliseconds=200)
+    orders = [
+        SimpleNamespace(url=receiver.url + "/order", due=due, body={"n": n}) for n in range(50)
+    ]
+    run(BUFFERING, asyncio=asyncio, AsyncPostdate=AsyncPostdate, Buffer=Buffer, orders=orders)
+    request, *others = receiver.wait_for(50, "/order")
+    assert len(others) == 49
+    with Postdate() as postdate:
+        secret = postdate.signing()[0].secret
+    names = {"secret": secret, "Response": lambda status: status}
+    assert run(VERIFYING, request=request, **names) is None
+    forged = SimpleNamespace(headers=request.headers, body=b"another")
+    assert run(VERIFYING, request=forged, **names) == 401
