@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import structlog
 
@@ -70,6 +70,7 @@ class Claimer:
         self._looked = looked
         self._rest_ms = ahead_ms * _REST_PART
         self._due_ms: dict[int, float] = {}
+        # Its rhythm goes by this machine's clock: the store's may be set back by an hour.
         self._rested_ms: dict[int, float] = {}
         self._backlogged: set[int] = set()
         self._claims: dict[int, asyncio.Task[None]] = {}
@@ -106,13 +107,13 @@ class Claimer:
         if self._clock_steps != self._store.clock.steps_back:
             await self._realign()
         self._notice_pause()
-        now_ms = self._now_ms()
-        if now_ms >= self._look_ms:
+        own_ms = _own_ms()
+        if own_ms >= self._look_ms:
             await self._look()
-        if now_ms >= self._look_abroad_ms:
+        if own_ms >= self._look_abroad_ms:
             await self._look_abroad()
         self._start_claims()
-        await self._sleep(self._next_ms() - self._now_ms())
+        await self._sleep(self._idle_ms())
 
     def _notice_pause(self) -> None:
         """After a pause of this process the leases that it holds may have ended: they are prolonged
@@ -136,7 +137,7 @@ class Claimer:
         self._clock_steps = steps
 
     async def _look(self) -> None:
-        self._look_ms = self._now_ms() + _LOOK_EVERY_MS
+        self._look_ms = _own_ms() + _LOOK_EVERY_MS
         own = self._presence.shards - self._claims.keys() - self._touch.lost
         for shard, look in (await self._looks(own, backlogs=False)).items():
             if shard not in self._claims:
@@ -145,7 +146,7 @@ class Claimer:
 
     async def _look_abroad(self) -> None:
         """At the shards that others prefer: is something late there, or a backlog growing?"""
-        self._look_abroad_ms = self._now_ms() + random.uniform(*_LOOK_ABROAD_EVERY_MS)  # noqa: S311
+        self._look_abroad_ms = _own_ms() + random.uniform(*_LOOK_ABROAD_EVERY_MS)  # noqa: S311
         everywhere = frozenset(range(self._store.shards.count))
         late_ms = self._now_ms() - _LATE_MS
         abroad = everywhere - self._presence.shards - self._touch.lost
@@ -175,12 +176,7 @@ class Claimer:
     def _start_claims(self) -> None:
         """Oldest turn first, and no shard reserves more than its part of the free slots: a backlog
         in one must not keep the others waiting."""
-        now_ms, away = self._now_ms(), self._touch.lost | self._claims.keys()
-        due = sorted(
-            (due_ms, shard)
-            for shard, due_ms in self._due_ms.items()
-            if self._claim_at_ms(shard, due_ms) <= now_ms and shard not in away
-        )
+        due = sorted((self._due_ms[shard], shard) for shard, in_ms in self._waiting() if in_ms <= 0)
         for place, (_, shard) in enumerate(due):
             part = self._room.reserve(len(due) - place)
             if part is None:
@@ -227,7 +223,7 @@ class Claimer:
         self._tell_hold(on_hold=batch.on_hold)
         self._due_ms[shard] = self._next_claim_ms(shard, batch)
         rest_ms = _ASK_ON_HOLD_EVERY_MS if batch.on_hold else self._rest_ms
-        self._rested_ms[shard] = 0.0 if batch.full else self._now_ms() + rest_ms
+        self._rested_ms[shard] = 0.0 if batch.full else _own_ms() + rest_ms
         self._holdings.add(batch.invocations)
         if batch.unread:
             self._holdings.add([each.invocation for each in batch.unread])
@@ -252,23 +248,22 @@ class Claimer:
             return math.inf
         return next_ms
 
-    def _next_ms(self) -> float:
-        """When there is something to do again, if nothing wakes us before."""
+    def _idle_ms(self) -> float:
+        """How long there is nothing to do, if nothing wakes us before."""
         self._waits_for_room = self._room.is_full
         if self._waits_for_room:
-            return self._now_ms() + _LOOK_EVERY_MS
-        away = self._touch.lost | self._claims.keys()
-        waiting = (
-            self._claim_at_ms(shard, due_ms)
-            for shard, due_ms in self._due_ms.items()
-            if shard not in away
-        )
-        return min(self._look_ms, self._look_abroad_ms, *waiting)
+            return _LOOK_EVERY_MS
+        looks = (at_ms - _own_ms() for at_ms in (self._look_ms, self._look_abroad_ms))
+        return min(*looks, *(in_ms for _, in_ms in self._waiting()))
 
-    def _claim_at_ms(self, shard: int, due_ms: float) -> float:
-        """When to claim, if a shard's first is due then. A shard of others, whose due ones are only
-        known once they are late, has no rest."""
-        return max(due_ms - self._ahead_ms, self._rested_ms.get(shard, 0.0))
+    def _waiting(self) -> Iterator[tuple[int, float]]:
+        """Shards that can be claimed from, and in how long each is to be. One of others, whose due
+        ones are only known once they are late, has no rest."""
+        ahead_ms, own_ms = self._now_ms() + self._ahead_ms, _own_ms()
+        away = self._touch.lost | self._claims.keys()
+        for shard, due_ms in self._due_ms.items():
+            if shard not in away:
+                yield shard, max(due_ms - ahead_ms, self._rested_ms.get(shard, 0.0) - own_ms)
 
     async def _sleep(self, delay_ms: float) -> None:
         self._awake_s = elapsed_s() + max(0.0, delay_ms) / 1000
@@ -284,3 +279,7 @@ class Claimer:
 
     def _now_ms(self) -> float:
         return self._store.clock.now_us() / 1000
+
+
+def _own_ms() -> float:
+    return elapsed_s() * 1000

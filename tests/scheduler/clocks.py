@@ -8,6 +8,7 @@ from typing import Protocol
 from unittest.mock import patch
 
 from scheduler.store import Store
+from tests.scheduler.fake_lua import quick_scripts
 from tests.waiting import until_async
 
 START_MS = 1_795_161_600_000  # 2026-11-20T08:00:00Z
@@ -86,4 +87,5 @@ def fakeredis_time(clock: FakeClock) -> Iterator[None]:
     with ExitStack() as stack:
         for module in _MODULES:
             stack.enter_context(patch(f"{module}.time", clock))
+        stack.enter_context(quick_scripts())
         yield

@@ -200,3 +200,15 @@ async def test_it_sleeps_until_something_is_to_be_done_and_is_not_woken_for_noth
         asyncio.get_running_loop().call_soon(desk.claimer.note_free)
         await desk.claimer._sleep(delay_ms)
         assert elapsed_s() - began_s >= delay_ms / 1000
+
+
+async def test_a_clock_that_is_set_back_does_not_keep_it_from_looking_and_claiming() -> None:
+    desk = Desk({0: 1}, slots=64)
+    desk.claims.looking = lambda: desk.clock.observe(1_795_161_600_000_000)
+    await desk.turn()
+    desk.claims.looking = lambda: desk.clock.observe(1_795_158_000_000_000)
+    desk.claims.due[0], desk.claims.late_since_ms[0] = 2, 0.0
+    async with asyncio.timeout(5):
+        while desk.claims.due[0]:
+            await desk.turn()
+    assert desk.clock.steps_back == 1

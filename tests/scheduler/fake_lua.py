@@ -1,0 +1,41 @@
+"""Scripts on fakeredis, compiled once and not at every call, as a real server has it.
+
+By itself fakeredis also collects all of Lua's garbage after each script, and looks for new globals
+at each command of one; a script that made one would fail on the real server, where all of them run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from fakeredis.commands_mixins import scripting_mixin
+
+_Runtime: Any = scripting_mixin.LUA_MODULE.LuaRuntime
+_COLLECT = "collectgarbage()"
+
+
+class _KeepingRuntime(_Runtime):  # type: ignore[misc]
+    """One server's Lua."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self._compiled: dict[bytes, Any] = {}
+
+    def execute(self, script: Any) -> Any:
+        if script == _COLLECT:
+            return None
+        if script not in self._compiled:
+            self._compiled[script] = self.compile(script)
+        return self._compiled[script]()
+
+
+@contextmanager
+def quick_scripts() -> Iterator[None]:
+    """For every fakeredis that runs its first script within."""
+    with (
+        patch.object(scripting_mixin.LUA_MODULE, "LuaRuntime", _KeepingRuntime),
+        patch.object(scripting_mixin, "_check_for_lua_globals", lambda *_: None),
+    ):
+        yield
