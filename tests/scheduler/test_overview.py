@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from scheduler.models import Plan, Request
 from scheduler.rollups import (
     LATENESS_BOUNDS_MS,
     RESPONSE_BOUNDS_MS,
@@ -11,7 +12,9 @@ from scheduler.rollups import (
     response_bucket,
     response_quantile_ms,
 )
+from scheduler.settings import Settings
 from scheduler.store.log.overview import Stretch
+from tests.scheduler.conftest import open_fake
 from tests.scheduler.scene import (
     COMPLETED,
     FAILED,
@@ -194,9 +197,25 @@ async def test_the_ledger_tells_what_moved_by_day(fake_scene: Scene) -> None:
 async def test_a_search_finds_a_part_of_the_url(scene: Scene) -> None:
     wanted = await scene.create(60_000, url="https://example.com/invoices/7")
     await scene.create(60_000, url="https://example.com/reports")
-    for part in ("invoices", "EXAMPLE.com/Inv", "invoices/7"):
+    whole = "https://example.com/invoices/7"
+    parts = {whole[i:] for i in range(len(whole) - 5)} | {whole[:i] for i in range(21, len(whole))}
+    for part in ("EXAMPLE.com/Inv", "HTTPS://example.com/i", *parts):
         page = await scene.store.schedules.page(scene.account_id, url_part=part)
-        assert [each.schedule_id for each in page.schedules] == [wanted]
+        assert [each.schedule_id for each in page.schedules] == [wanted], part
+    for part in ("http", "https", "https://", "s:/", "://", "//", "/", "https://example.com/"):
+        page = await scene.store.schedules.page(scene.account_id, url_part=part)
+        assert len(page.schedules) == 2, part
+    assert (await scene.store.schedules.page(scene.account_id, url_part="http://")).schedules == []
+
+
+async def test_a_search_finds_a_part_of_a_sealed_url(settings: Settings) -> None:
+    store = await open_fake(msgspec.structs.replace(settings, secret_key=(b"k" * 32,)))
+    account = await store.accounts.create("first", credits=2, plan=Plan.FREE)
+    made = [Request(2**41, "GET", f"https://example.com/{each}") for each in ("invoices", "other")]
+    created = await store.schedules.create_all(account.account_id, made)
+    page = await store.schedules.page(account.account_id, url_part="//example.com/inv")
+    assert [each.schedule_id for each in page.schedules] == created.schedule_ids[:1]
+    await store.aclose()
 
 
 async def test_the_system_tells_of_shards_servers_and_accounts(valkey_scene: Scene) -> None:

@@ -4,7 +4,7 @@
 -- KEYS[1]  the account's prefix
 -- ARGV     place: when due (ms) and id ('' comes before every id), '1' to read downwards or '0',
 --          most members to read of each set, most bytes of packed requests of each, a part that a
---          packed request must have, in small letters ('': any)
+--          packed request must have, if it is not sealed, in small letters ('': any)
 -- Returns  {of those that wait, of those that a worker holds}, each {flat and in order: schedule,
 --          when it is due (ms), packed request ('': not this one), its attempt before if it is
 --          retried, else '', what its target said to that, else ''; five for each, '1' if there may
@@ -13,6 +13,12 @@
 local base = KEYS[1]
 local place = {ms = tonumber(ARGV[1]), id = ARGV[2], down = ARGV[3] == '1'}
 local most, part = tonumber(ARGV[4]), ARGV[6]
+
+-- What is sealed tells nothing here, and is not msgpack: that has no use for its first byte.
+local function may_have(packed)
+  return part == '' or string.byte(packed) == 193
+    or string.find(string.lower(packed), part, 1, true) ~= nil
+end
 
 -- In `waiting`, one that a worker holds stands at its lease's end: it is read from `held`, and
 -- here only its place is told, with an empty request.
@@ -38,7 +44,7 @@ local function page(set, held)
       shown, attempt, said = unpack(redis.pcall('HMGET', key, 'r', 'n', 's'))
     end
     room_bytes = room_bytes - (shown and #shown or 0)
-    if shown and part ~= '' and not string.find(string.lower(shown), part, 1, true) then
+    if shown and not may_have(shown) then
       shown = false
     end
     flat[#flat + 1] = found[i]

@@ -150,6 +150,15 @@ def _short(request: Request) -> tuple[str, str]:
     return (request.method, request.url) if letter is None else (letter, rest)
 
 
+def kept_part(part: bytes) -> bytes:
+    """What a packed request has at least, if its URL has this part, in small letters: its scheme
+    is a letter."""
+    if part in b"https://" or part in b"http://":
+        return b""
+    _, scheme, rest = part.partition(b"://")
+    return rest if scheme else part.removeprefix(b"/").removeprefix(b"/")
+
+
 def seal_cancelled(request: Request, secrecy: Secrecy) -> tuple[bytes, bytes]:
     """The outcome of a cancellation, and what is kept of the request: nobody will fire it, and a
     body of a quarter of a megabyte would lie there for no credit."""

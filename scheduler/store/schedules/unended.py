@@ -10,6 +10,7 @@ from scheduler.models import Schedule
 from scheduler.store import keys
 from scheduler.store.log.timeline import WAITING, Found, Place, Span
 from scheduler.store.schedules.reading import CHUNK_BYTES, of_a_list, read_on
+from scheduler.store.schedules.stored import kept_part
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Script, Server
 
@@ -34,11 +35,12 @@ class Unended:
     ) -> Found[Schedule]:
         """At least `limit` wanted ones, if the budget reaches so far. Read-only.
 
-        Those without `part` somewhere in their request, in small letters, are left out unread.
+        Those that cannot have `part` of a URL, in small letters, in theirs may be left out unread.
         """
+        kept = kept_part(part)
 
         async def chunk(rest: Span, most: int) -> tuple[Found[Schedule], int]:
-            return await self._chunk(account_id, rest, most, part)
+            return await self._chunk(account_id, rest, most, kept)
 
         return await read_on(chunk, span, limit, wanted)
 
