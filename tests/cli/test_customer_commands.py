@@ -420,7 +420,7 @@ def test_what_strangers_wrote_does_not_speak_to_the_terminal(settings: dict[str,
     )
     header = ("--header", "X-A: \u00ad")
     made = scheduled(settings, url, "--in", "1h", *header)
-    for words in (("list",), ("get", made), ("logs",)):
+    for words in (("list",), ("get", made), ("logs", "--target", url)):
         done = postdate_process(*words, **settings)
         assert shown in done.stdout
         as_json = postdate_process(*words, "--json", **settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import msgspec
 import pytest
@@ -192,14 +193,23 @@ async def test_what_was_taken_over_is_counted_and_a_retry_is_not_that() -> None:
     assert (desk.claimer.claimed, desk.claimer.taken_over) == (4, 2)
 
 
-async def test_it_sleeps_until_something_is_to_be_done_and_is_not_woken_for_nothing() -> None:
+async def test_it_sleeps_until_something_is_to_be_done_and_is_not_woken_for_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Each time that it wakes up costs as much as a fire."""
-    desk = Desk({0: 0}, slots=64)
+    desk, loop = Desk({0: 0}, slots=64), asyncio.get_running_loop()
+    slept_s, call_later = [], loop.call_later
+
+    def noted(delay_s: float, *what: Any) -> asyncio.TimerHandle:
+        slept_s.append(delay_s)
+        return call_later(delay_s, *what)
+
+    monkeypatch.setattr(loop, "call_later", noted)
     for delay_ms in (0.3, 1.4):
-        began_s = elapsed_s()
-        asyncio.get_running_loop().call_soon(desk.claimer.note_free)
         await desk.claimer._sleep(delay_ms)
-        assert elapsed_s() - began_s >= delay_ms / 1000
+    assert slept_s == [0.001, 0.002]
+    desk.claimer.note_free()
+    assert not desk.claimer._wake.is_set()
 
 
 async def test_a_clock_that_is_set_back_does_not_keep_it_from_looking_and_claiming() -> None:
