@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 
 import structlog
 
@@ -40,6 +42,9 @@ class Acks:
         self._acked = acked
         self._waiting: dict[int, list[Ack]] = {}
         self._senders: dict[int, asyncio.Task[None]] = {}
+        # By shard, how many have been taken up, and how many of those are settled.
+        self._taken: Counter[int] = Counter()
+        self._settled: Counter[int] = Counter()
 
     def add(self, ack: Ack) -> None:
         shard = ack.invocation.shard
@@ -48,9 +53,13 @@ class Acks:
             self._senders[shard] = asyncio.create_task(self._send_all(shard))
 
     async def settle(self, shard: int, timeout_s: float) -> None:
-        """Returns once what is on its way to a shard is recorded, or when the time is up."""
-        if shard in self._senders:
-            await asyncio.wait([self._senders[shard]], timeout=timeout_s)
+        """Returns once what is on its way to a shard by now is recorded, or when the time is up.
+        What comes meanwhile may have no end."""
+        last = self._taken[shard] + len(self._waiting.get(shard, ()))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while self._settled[shard] < last:
+                    await asyncio.sleep(_COLLECT_S)
 
     async def _send_all(self, shard: int) -> None:
         waiting = self._waiting[shard]
@@ -61,8 +70,11 @@ class Acks:
                 count = _next_batch(waiting)
                 batch = waiting[:count]
                 del waiting[:count]
+                self._taken[shard] += count
                 await self._send(shard, batch)
+                self._settled[shard] = self._taken[shard]
         finally:
+            self._settled[shard] = self._taken[shard]
             del self._senders[shard]
 
     async def _send(self, shard: int, batch: list[Ack]) -> None:

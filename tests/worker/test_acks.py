@@ -111,6 +111,25 @@ async def test_what_ends_while_others_are_recorded_is_collected_too(
     assert scene.sizes == [1, 2]
 
 
+async def test_who_waits_for_what_has_come_does_not_wait_for_what_comes_meanwhile(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shard that is back would not be claimed from while targets go on answering."""
+    make, record, goes_on = Invocations(), scene.claims.ack, True
+
+    async def ack(shard: int, acks: Sequence[Ack]) -> list[int]:
+        if goes_on:
+            scene.end(make.many(1))
+        return await record(shard, acks)
+
+    monkeypatch.setattr(scene.claims, "ack", ack)
+    scene.end(come := make.many(200))
+    await asyncio.wait_for(scene.acks.settle(0, 60), 5)
+    assert set(come) <= set(scene.recorded)
+    goes_on = False
+    await scene.settled()
+
+
 async def test_a_refused_batch_is_sent_one_by_one_and_only_the_bad_one_is_given_up(
     scene: Scene,
 ) -> None:
