@@ -45,6 +45,7 @@ class Acks:
         # By shard, how many have been taken up, and how many of those are settled.
         self._taken: Counter[int] = Counter()
         self._settled: Counter[int] = Counter()
+        self._changed = asyncio.Event()
 
     def add(self, ack: Ack) -> None:
         shard = ack.invocation.shard
@@ -59,7 +60,8 @@ class Acks:
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while self._settled[shard] < last:
-                    await asyncio.sleep(_COLLECT_S)
+                    self._changed.clear()
+                    await self._changed.wait()
 
     async def _send_all(self, shard: int) -> None:
         waiting = self._waiting[shard]
@@ -72,10 +74,14 @@ class Acks:
                 del waiting[:count]
                 self._taken[shard] += count
                 await self._send(shard, batch)
-                self._settled[shard] = self._taken[shard]
+                self._note_settled(shard)
         finally:
-            self._settled[shard] = self._taken[shard]
+            self._note_settled(shard)
             del self._senders[shard]
+
+    def _note_settled(self, shard: int) -> None:
+        self._settled[shard] = self._taken[shard]
+        self._changed.set()
 
     async def _send(self, shard: int, batch: list[Ack]) -> None:
         """Sends one batch, as often as it takes; safe, because a lease acks once."""
