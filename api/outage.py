@@ -6,7 +6,7 @@ import asyncio
 
 import structlog
 
-from scheduler.errors import StoreError
+from scheduler.errors import StoreError, Unreadable
 
 _AGAIN_AFTER_S = 60.0
 # Longer than a load balancer that meets it at /readyz waits from one look to the next.
@@ -25,7 +25,10 @@ class Outage:
         self._last_s = 0.0
 
     def note(self, error: StoreError) -> None:
-        """A request was refused because of this. Each kind of error is told by itself."""
+        """A request was refused because of this. Each kind of error is told by itself. What is
+        damaged is no outage: others have nothing to do with it."""
+        if isinstance(error, Unreadable) and not error.key_id:
+            return
         loop = asyncio.get_running_loop()
         self._last_s = loop.time()
         self._refused += 1

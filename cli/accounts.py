@@ -12,7 +12,7 @@ from cli.links import known_link
 from cli.options import Context, command, with_store
 from cli.parameters import Name
 from scheduler.emails import normal_email
-from scheduler.errors import NotFound
+from scheduler.errors import NotFound, StoreError, StoreRefused
 from scheduler.models import Account, Plan
 
 if TYPE_CHECKING:
@@ -29,16 +29,17 @@ class AccountJson(TypedDict):
     credits: int
     plan: str
     suspended: NotRequired[bool]
-    storedBytes: NotRequired[int]
+    storedBytes: NotRequired[int | None]
     quotaBytes: NotRequired[int | None]
 
 
 class Told(NamedTuple):
-    """An account, what its schedules weigh, and what they may (None: its plan has no limit). The
-    settings are those of the command, which should have what the API has."""
+    """An account, what its schedules weigh (None: that could not be read), and what they may (None:
+    its plan has no limit). The settings are those of the command, which should have what the API
+    has."""
 
     account: Account
-    stored_bytes: int
+    stored_bytes: int | None
     quota_bytes: int | None
 
 
@@ -108,7 +109,8 @@ def list_accounts(context: Context) -> None:
     """List every account with its credits, and what it has stored of what its plan allows."""
 
     async def read(store: Store) -> list[Told]:
-        return await _told(context, store, await store.accounts.list_accounts())
+        accounts = await store.accounts.list_accounts()
+        return await _told(context, store, accounts, StoreRefused)
 
     accounts = with_store(context.settings, read)
     lines = map(_line_with_storage, accounts)
@@ -214,20 +216,27 @@ def _change(
 ) -> None:
     async def run(store: Store) -> Told:
         found = await store.accounts.find(account)
-        [told] = await _told(context, store, [await change(store, found.account_id)])
+        changed = await change(store, found.account_id)
+        # Whatever comes now, it was done: who is told of an error does it again.
+        [told] = await _told(context, store, [changed], StoreError)
         return told
 
     told = with_store(context.settings, run)
     context.show(_json_with_storage(told), _line_with_storage(told))
 
 
-async def _told(context: Context, store: Store, accounts: Sequence[Account]) -> list[Told]:
-    stored: list[int] = []
+async def _told(
+    context: Context, store: Store, accounts: Sequence[Account], but: type[StoreError]
+) -> list[Told]:
+    async def read(account: Account) -> int | None:
+        try:
+            return await store.accounts.stored_bytes(account.account_id)
+        except but:
+            return None
+
+    stored: list[int | None] = []
     for i in range(0, len(accounts), _READ_AT_ONCE):
-        some = accounts[i : i + _READ_AT_ONCE]
-        stored += await asyncio.gather(
-            *(store.accounts.stored_bytes(each.account_id) for each in some)
-        )
+        stored += await asyncio.gather(*map(read, accounts[i : i + _READ_AT_ONCE]))
     quotas = context.settings.stored_bytes
     return [
         Told(account, bytes_, quotas.get(account.plan))
@@ -291,9 +300,10 @@ def _json_with_storage(told: Told) -> AccountJson:
 def _line_with_storage(told: Told) -> str:
     from api.dashboard.formats import size
 
-    stored = f"{size(told.stored_bytes)} stored"
+    stored = "unknown size" if told.stored_bytes is None else size(told.stored_bytes)
     if told.quota_bytes is not None:
-        stored = f"{size(told.stored_bytes)} of {size(told.quota_bytes)} stored"
+        stored += f" of {size(told.quota_bytes)}"
+    stored += " stored"
     return "  ".join([_head(told.account), stored, *_extras(told.account)])
 
 

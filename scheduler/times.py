@@ -7,6 +7,8 @@ import re
 from datetime import UTC, datetime, timedelta
 
 _NAIVE_EPOCH = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
+# From the beginning of the year 1 to the end of 9999.
+_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 _ISO_8601 = re.compile(
     r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d(?::\d\d)?)(?:[.,](\d{1,30}))?(Z|z|[+-]\d\d(?::?[0-5]\d)?)?",
     re.ASCII,
@@ -31,6 +33,11 @@ def parse_iso8601(text: str) -> int:
     digits = fraction.ljust(3, "0")
     finer = 1 if digits[3:].strip("0") else 0
     return seconds * 1000 + int(digits[:3]) + finer
+
+
+def are_moments(*moments_ms: int | None) -> bool:
+    """Whether each can be written as a timestamp, if it is given at all."""
+    return all(ms is None or _FIRST_MS <= ms <= _LAST_MS for ms in moments_ms)
 
 
 def format_iso8601(ms: int) -> str:

@@ -78,6 +78,8 @@ async def test_among_many_each_is_answered_on_its_own(api: Api) -> None:
 
 async def test_a_damaged_signing_secret_is_a_fault_and_no_outage(api: Api) -> None:
     await api.store.client.lset(keys.account(api.account_id) + keys.SIGNING, 0, b"\xff hush")
-    answer = await api.client.get("/signing")
+    with capture_logs() as told:
+        answer = await api.client.get("/signing")
     assert answer.status_code == 500
+    assert [each["event"] for each in told if each["log_level"] != "debug"] == ["request failed"]
     assert answer.json() == {"error": "What is stored of this is damaged and cannot be read"}

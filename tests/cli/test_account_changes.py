@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from redis import Redis
 
 from scheduler.models import Plan
 from scheduler.settings import Settings
@@ -52,6 +53,20 @@ def test_an_account_is_renamed(url: str, account_id: str) -> None:
         "There is an account called 'lovelace' already.\n",
     )
     assert postdate_json("check", redis_url=url) == {"problems": []}
+
+
+def test_what_weighs_nobody_knows_what_is_changed_and_listed(url: str, account_id: str) -> None:
+    """Who is told that a grant failed grants twice."""
+    postdate("account", "create", "bob", redis_url=url)
+    with Redis.from_url(url) as client:
+        [base] = client.keys(f"*:{account_id[-8:]}:account")
+        client.hset(base, "bytes", "garbage")
+        client.set(base.removesuffix(b"account") + b"expiring", "garbage")
+    granted = postdate_json("account", "grant", "ada", "3", redis_url=url)
+    assert (granted["credits"], granted["storedBytes"]) == (10, None)
+    listed = postdate_json("account", "list", redis_url=url)
+    assert {each["name"]: each["storedBytes"] for each in listed} == {"ada": None, "bob": 0}
+    assert "unknown size of" in postdate("account", "list", redis_url=url).stdout
 
 
 @pytest.mark.parametrize("answer", ["", "n\n", "\n"])

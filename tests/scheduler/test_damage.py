@@ -134,6 +134,10 @@ async def test_a_damaged_piece_of_the_log_hides_nothing_else_of_it(valkey_scene:
     first = await scene.run()
     await client.xadd(log, {"e": GARBAGE})
     await client.xadd(log, {"e": b"\x91\x95\xa26x\x01\xa0\xa0\x63"})  # of no known status
+    [(_, fields), *_] = await client.xrange(log)
+    [sound] = fields.values()
+    for place, damage in ((3, b"\xff"), (3, b"z"), (29, b"\xcf\xff" + sound[31:38])):
+        await client.xadd(log, {"e": sound[:place] + damage + sound[place + len(damage) :]})
     await scene.clock.pass_ms(2)
     second = await scene.run(FAILED)
     assert [each.schedule_id for each in await scene.log()] == [second, first]
@@ -141,5 +145,5 @@ async def test_a_damaged_piece_of_the_log_hides_nothing_else_of_it(valkey_scene:
     usage = await scene.store.stats.usage(scene.account_id, now_ms - 60_001, now_ms + 1)
     assert (usage.completed, usage.failed) == (1, 1)
     told = await scene.store.check()
-    assert len(told) == 2
+    assert len(told) == 5
     assert all(" of its log cannot be read: " in each for each in told)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.times import format_iso8601, parse_iso8601
+from scheduler.times import are_moments, format_iso8601, parse_iso8601
 
 MORNING_MS = 1_795_161_600_000  # 2026-11-20T08:00:00Z
 
@@ -137,3 +137,13 @@ def test_any_text_is_a_moment_or_a_value_error(text: str) -> None:
     except ValueError:
         return
     assert isinstance(ms, int)
+
+
+@pytest.mark.parametrize("ms", [-62_135_596_800_000, 253_402_300_799_999])
+def test_a_moment_is_what_can_be_written(ms: int) -> None:
+    format_iso8601(ms)
+    assert are_moments(ms, None)
+    beyond = ms - 1 if ms < 0 else ms + 1
+    assert not are_moments(0, beyond)
+    with pytest.raises(OverflowError):
+        format_iso8601(beyond)

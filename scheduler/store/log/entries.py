@@ -17,6 +17,7 @@ from scheduler import ids
 from scheduler.errors import Unreadable
 from scheduler.models import LogEntry, LogStatus, Outcome, Request, Schedule, Status
 from scheduler.store.schedules.stored import NUMBERS, STATUSES
+from scheduler.times import are_moments
 
 _encode = msgspec.msgpack.Encoder().encode
 _BUCKETS = [f"{number:02x}" for number in range(256)]
@@ -88,7 +89,13 @@ def unpack_chunk(packed: bytes) -> list[StoredEntry]:
         entries = _decode(packed)
         for each in entries:
             STATUSES[each.status]
-    except (msgspec.MsgspecError, LookupError) as error:
+            schedule_id = ids.schedule_id(each.schedule)
+            if not ids.is_schedule_id(schedule_id):
+                raise ValueError("it has an entry of what can be no schedule")
+            created_at_ms = ids.created_at_ms(schedule_id)
+            if not are_moments(created_at_ms, each.scheduled_at_ms, each.next_attempt_at_ms):
+                raise ValueError("it has an entry of no moment")
+    except (msgspec.MsgspecError, ValueError, LookupError) as error:
         raise Unreadable(str(error)) from error
     return entries
 

@@ -31,6 +31,7 @@ from scheduler.models import (
     Status,
 )
 from scheduler.store.secrecy import Secrecy
+from scheduler.times import are_moments
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_request = msgspec.msgpack.Decoder(Request).decode
@@ -258,6 +259,9 @@ def schedule(
             found = _ended(schedule_id, request, outcome, replay, secrecy)
         else:
             found = _unended(schedule_id, request, attempt, executing=executing)
+        due_ms = found.retry.due_at_ms if found.retry else None
+        if not are_moments(request.trigger_at_ms, request.expires_at_ms, found.ended_at_ms, due_ms):
+            raise ValueError("it has what is no moment")
         return _with_said(found, said, secrecy)
     except _DAMAGED as error:
         raise Unreadable(str(error)) from error
