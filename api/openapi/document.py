@@ -33,8 +33,8 @@ _TAGS = [
     {"name": "Signing", "description": "What tells a target that a request is ours."},
     {"name": "Health", "description": "For load balancers."},
 ]
-_PUBLIC_ERRORS = (400,)
-_KEYED_ERRORS = (400, 401, 403, 429, 500, 503)
+_PUBLIC_ERRORS = (400, 431)
+_KEYED_ERRORS = (400, 401, 403, 429, 431, 500, 503)
 _RETRY: Schema = {"Retry-After": {"$ref": "#/components/headers/RetryAfter"}}
 
 
@@ -101,6 +101,11 @@ _ERRORS = {
         "The rate of the account's plan is used up.",
         "Too many requests; try again in 1 s",
         headers=_RETRY,
+    ),
+    431: _Error(
+        "HeadTooLarge",
+        "The query or the headers are larger than allowed; the connection is closed.",
+        "The request's head is too large",
     ),
     500: _Error("InternalError", "A fault of the service's own.", "Internal server error"),
     503: _Error(
