@@ -74,6 +74,7 @@ def test_an_afternoon(
 
         # It opens beside the list, at an address of its own, with a curl line.
         page.get_by_role("link", name="Requests", exact=True).click()
+        expect(page).to_have_url(re.compile("/requests$"))  # a click does not wait for the page
         page.evaluate("window.notReloaded = true")
         page.locator("tr", has_text="/soon").get_by_role("link").click()
         panel = page.locator("#panel")
