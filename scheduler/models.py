@@ -17,6 +17,7 @@ class Status(StrEnum):
     CANCELLED = "cancelled"
 
 
+COMPLETED = Status.COMPLETED  # an enum's member takes a tenth of a microsecond to look up
 EXECUTED = frozenset({Status.COMPLETED, Status.FAILED})
 ENDED = EXECUTED | {Status.CANCELLED}
 

@@ -160,10 +160,10 @@ def response_bucket(response_ms: int) -> int:
 
 def buckets_of(response_ms: int, lateness_ms: int | None) -> list[str]:
     """What an execution counts in of both histograms, by the names in a rollup."""
-    response = _RESPONSES[bisect_left(RESPONSE_BOUNDS_MS, response_ms)]
+    response = _RESPONSES[response_bucket(response_ms)]
     if lateness_ms is None:
         return [response]
-    return [response, _LATENESSES[bisect_left(LATENESS_BOUNDS_MS, lateness_ms)]]
+    return [response, _LATENESSES[lateness_bucket(lateness_ms)]]
 
 
 def kept_from(now_ms: int, retention_ms: int) -> int:

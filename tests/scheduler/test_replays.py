@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import msgspec
 import pytest
@@ -280,34 +281,33 @@ async def test_at_once_without_a_key_each_is_replayed_once(scene: Scene) -> None
     await scene.assert_sound()
 
 
+async def walk(scene: Scene, wanted: Selection, due_ms: int) -> AsyncIterator[str]:
+    """Replays what has failed, a selection at a time, to the end; tells the originals."""
+    while True:
+        done = await scene.store.replayer.failed(scene.account_id, wanted, due_at(due_ms))
+        for each in done.each:
+            yield each.original
+        if done.next_cursor is None:
+            return
+        wanted = wanted._replace(cursor=done.next_cursor)
+
+
 async def test_the_oldest_of_a_selection_are_replayed_and_the_cursor_goes_on(
     scene: Scene,
 ) -> None:
     failed = await fail(scene, 7)
-    seen, wanted = [], Selection(limit=3)
-    while True:
-        done = await scene.store.replayer.failed(scene.account_id, wanted, due_at(1))
-        seen += [each.original for each in done.each]
-        if done.next_cursor is None:
-            break
-        wanted = wanted._replace(cursor=done.next_cursor)
-    assert seen == failed
+    assert [each async for each in walk(scene, Selection(limit=3), 1)] == failed
     assert await letter_ids(scene) == []
     await scene.assert_sound()
 
 
 async def test_a_walk_ends_with_what_had_failed_when_it_began(scene: Scene) -> None:
     """What a replay comes to meanwhile is not replayed again, however often that fails."""
-    failed, seen, wanted = await fail(scene, 5), [], Selection(limit=2)
-    now_ms = await scene.clock.now_ms()
-    while True:
-        done = await scene.store.replayer.failed(scene.account_id, wanted, due_at(now_ms))
-        seen += [each.original for each in done.each]
+    failed, seen = await fail(scene, 5), []
+    async for each in walk(scene, Selection(limit=2), await scene.clock.now_ms()):
+        seen.append(each)
         await scene.clock.pass_ms(2)
         await scene.ack(await scene.claim(), FAILED)
-        if done.next_cursor is None:
-            break
-        wanted = wanted._replace(cursor=done.next_cursor)
     assert seen == failed
     assert len(await letter_ids(scene)) == 5
     bad = Selection(cursor="x" * 40)
@@ -319,17 +319,11 @@ async def test_a_walk_ends_with_what_had_failed_when_it_began(scene: Scene) -> N
 async def test_a_walk_begins_by_the_servers_clock(fake_scene: Scene) -> None:
     """Not by a process's idea of it, which is behind: what failed just now is of the walk."""
     scene = fake_scene
-    failed, seen, wanted = await fail(scene, 3), [], Selection(limit=1)
+    failed = await fail(scene, 3)
     behind_us = (await scene.clock.now_ms() - 1000) * 1000
     for _ in range(40):
         scene.store.clock.observe(behind_us)
-    while True:
-        done = await scene.store.replayer.failed(scene.account_id, wanted, due_at(1))
-        seen += [each.original for each in done.each]
-        if done.next_cursor is None:
-            break
-        wanted = wanted._replace(cursor=done.next_cursor)
-    assert seen == failed
+    assert [each async for each in walk(scene, Selection(limit=1), 1)] == failed
 
 
 async def test_a_selection_is_by_url_and_period(scene: Scene) -> None:
