@@ -12,6 +12,7 @@
 --          the plan has a rate, behind it {limit, remaining, until full (s), until allowed (s; 0:
 --          it is)}; {} if it is unknown or inactive
 --@include now
+--@include number
 local prefix = KEYS[1]
 local rates, first = {}, 2 + 2 * ARGV[1]
 for i = 2, first - 1, 2 do
@@ -59,6 +60,6 @@ for i = first, #ARGV do
   table.insert(callers, caller)
 end
 for key, us in pairs(paid_until) do
-  redis.call('SET', key, string.format('%.0f', us), 'PX', 2000)
+  redis.call('SET', key, whole(us), 'PX', 2000)
 end
 return callers

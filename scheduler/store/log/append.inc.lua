@@ -4,6 +4,7 @@
 -- is needed; an idle account's streams expire as a whole. Needs `now`.
 
 --@include log/chunk
+--@include number
 -- Removes the oldest chunks: those from before `oldest_ms`, and what is `over` the most entries, but
 -- not the one that came, `id`. Not all at once, but more than the `count` entries that it has, be
 -- each of the old ones a chunk by itself.
@@ -24,8 +25,8 @@ local function trim(log, logged, oldest_ms, over, id, count)
   until kept or #old < 2 or looks == 64 or removed >= math.max(over, 2 * count)
   if last then
     local ms, sequence = string.match(last, '^(%d+)-(%d+)$')
-    redis.call('XTRIM', log, 'MINID', '=', ms .. '-' .. string.format('%.0f', sequence + 1))
-    redis.call('HINCRBY', logged, 'n', -removed)
+    redis.call('XTRIM', log, 'MINID', '=', ms .. '-' .. whole(sequence + 1))
+    redis.call('HINCRBY', logged, 'n', whole(-removed))
     redis.call('HSET', logged, 'first', ms + 1)
   end
 end

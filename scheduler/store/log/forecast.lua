@@ -5,6 +5,7 @@
 -- Returns  {now (us), {how many in each column}}: of a column that is over none, and what is overdue
 --          in that of this moment
 --@include now
+--@include number
 local waiting = KEYS[1] .. K.WAITING
 local from, step, columns = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 -- In `waiting`, what a worker holds stands at its lease's end, which is the nearest future.
@@ -14,8 +15,8 @@ for i = 1, columns do
   local begin, ends = from + (i - 1) * step, from + i * step
   due[i] = 0
   if ends > now_ms then
-    local first = begin <= now_ms and '-inf' or string.format('%.0f', begin)
-    local count = redis.call('ZCOUNT', waiting, first, '(' .. string.format('%.0f', ends))
+    local first = begin <= now_ms and '-inf' or whole(begin)
+    local count = redis.call('ZCOUNT', waiting, first, '(' .. whole(ends))
     local hidden = begin <= now_ms + 60000 and math.min(count, unseen) or 0
     unseen = unseen - hidden
     due[i] = count - hidden

@@ -15,6 +15,7 @@
 --@include now
 --@include members
 --@include moment
+--@include number
 --@include accounts/ledger
 --@include log/append
 --@include schedules/weight
@@ -76,8 +77,8 @@ if #cancelled > 0 then
   note_expiring(base, weight, now_ms + ARGV[2])
   each_thousand('ZREM', base .. K.WAITING, cancelled)
   each_thousand('HDEL', base .. K.TRIED, cancelled)
-  redis.call('HINCRBY', account, 'spent', -#cancelled)
-  redis.call('HINCRBY', account, 'bytes', -less)
+  redis.call('HINCRBY', account, 'spent', whole(-#cancelled))
+  redis.call('HINCRBY', account, 'bytes', whole(-less))
   move_credits(base, 'refunded', #cancelled, ARGV[3])
   redis.call('HINCRBY', account, 'credits', #cancelled)
 end

@@ -18,6 +18,7 @@
 --@include now
 --@include due
 --@include members
+--@include number
 --@include accounts/ledger
 --@include schedules/weight
 local prefix, ttl_ms, once_ttl_ms = KEYS[1], ARGV[1], ARGV[2]
@@ -120,9 +121,9 @@ for name, account in pairs(accounts) do
   if taken > 0 then
     each_thousand('ZADD', base .. K.WAITING, account.new)
     look_at(prefix, name, account.earliest)
-    redis.call('HSET', base .. K.ACCOUNT, 'credits', string.format('%.0f', account.left),
-      'spent', string.format('%.0f', account.spent + taken),
-      'bytes', string.format('%.0f', account.bytes))
+    redis.call('HSET', base .. K.ACCOUNT, 'credits', whole(account.left),
+      'spent', whole(account.spent + taken),
+      'bytes', whole(account.bytes))
     if account.over then
       settle(base, account.over)
     end

@@ -25,6 +25,7 @@
 --@include now
 --@include due
 --@include members
+--@include number
 --@include accounts/ledger
 --@include schedules/weight
 local prefix, account, ttl_ms, again = KEYS[1], ARGV[1], ARGV[2], ARGV[4] == '1'
@@ -89,7 +90,7 @@ if made > 0 then
   each_thousand('ZADD', base .. K.WAITING, new)
   each_thousand('ZREM', base .. K.FAILED, gone)
   look_at(prefix, account, earliest)
-  redis.call('HINCRBY', base .. K.ACCOUNT, 'credits', -made)
+  redis.call('HINCRBY', base .. K.ACCOUNT, 'credits', whole(-made))
   redis.call('HINCRBY', base .. K.ACCOUNT, 'spent', made)
   redis.call('HINCRBY', base .. K.ACCOUNT, 'bytes', more)
   move_credits(base, 'spent', made, ttl_ms)

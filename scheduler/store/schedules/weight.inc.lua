@@ -4,6 +4,7 @@
 -- so `expiring` has what each hour takes away, and the first create of an hour settles that. Needs
 -- `now`.
 
+--@include number
 -- Of one, or of so many together.
 local function weight_of(packed_bytes, count)
   return packed_bytes + 256 * (count or 1)
@@ -23,8 +24,7 @@ end
 
 -- Notes that schedules of this weight are forgotten at that moment (ms).
 local function note_expiring(base, bytes, at_ms)
-  local hour = string.format('%.0f', math.floor(at_ms / 3600000))
-  redis.call('HINCRBY', base .. K.EXPIRING, hour, bytes)
+  redis.call('HINCRBY', base .. K.EXPIRING, whole(math.floor(at_ms / 3600000)), whole(bytes))
 end
 
 -- Has a schedule that has ended forgotten at that moment (ms), if it is not earlier anyway.
@@ -33,7 +33,7 @@ local function forget_earlier(base, schedule, at_ms)
   local before_ms = redis.call('PEXPIRETIME', key)
   if before_ms > at_ms then
     local bytes = stored_weight(key)
-    redis.call('PEXPIREAT', key, string.format('%.0f', at_ms))
+    redis.call('PEXPIREAT', key, whole(at_ms))
     note_expiring(base, -bytes, before_ms)
     note_expiring(base, bytes, at_ms)
   end
