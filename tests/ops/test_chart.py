@@ -14,6 +14,7 @@ import yaml
 
 from scheduler.settings import Settings, unknown_variables
 from tests.metrics.catalogue import ROOT, series
+from tests.ops.test_rules import RUNBOOKS
 
 CHART = ROOT / "ops/chart"
 SPRIG = Path("/usr/share/gocode/src/github.com/Masterminds/sprig")
@@ -25,7 +26,13 @@ ALL_ON = {
     "redis": {"existingSecret": "store"},
     "env": {"POSTDATE_LEASE_MS": "15000"},
     "keda": {"enabled": True, "minReplicas": 0},
-    "monitoring": {"podMonitor": True, "rules": True, "dashboard": True, "labels": {"x": "y"}},
+    "monitoring": {
+        "podMonitor": True,
+        "rules": True,
+        "dashboard": True,
+        "labels": {"x": "y"},
+        "runbooks": "https://wiki.here/runbooks",
+    },
     "podAnnotations": {"a": "b"},
     "nodeSelector": {"disk": "ssd"},
     "tolerations": [{"key": "x", "operator": "Exists"}],
@@ -135,7 +142,8 @@ def test_workers_are_scaled_by_what_is_wanted_and_never_to_none(
 
 
 def test_rules_and_dashboard_are_the_very_ones(everything: list[dict[str, Any]]) -> None:
-    rules = yaml.safe_load((ROOT / "ops/prometheus/postdate.rules.yml").read_text())
+    text = (ROOT / "ops/prometheus/postdate.rules.yml").read_text()
+    rules = yaml.safe_load(text.replace(RUNBOOKS, "https://wiki.here/runbooks"))
     assert of(everything, "PrometheusRule", "mine")["spec"] == rules
     dashboard = of(everything, "ConfigMap", "mine-dashboard")["data"]["postdate.json"]
     assert dashboard.strip() == (ROOT / "ops/grafana/postdate.json").read_text().strip()

@@ -16,11 +16,14 @@ import yaml
 from tests.metrics.catalogue import ROOT, series
 
 RULES = ROOT / "ops/prometheus/postdate.rules.yml"
-TESTS = [ROOT / f"ops/prometheus/postdate.{name}.yml" for name in ("tests", "days.tests")]
+TESTS = [
+    ROOT / f"ops/prometheus/postdate.{name}.yml" for name in ("tests", "starts.tests", "days.tests")
+]
+RUNBOOKS = "https://postdate.example/runbooks.md"
 DASHBOARD = ROOT / "ops/grafana/postdate.json"
 PROMTOOL = shutil.which("promtool")
 # What no exporter of ours makes: every process has these from Prometheus' own client.
-OF_THE_CLIENT = {"process_cpu_seconds_total"}
+OF_THE_CLIENT = {"process_cpu_seconds_total", "process_start_time_seconds"}
 _NAME = re.compile(r"\b(?:postdate|process)(?:_[a-z0-9]+)+\b|\bpostdate:[a-z0-9_:]+")
 
 
@@ -58,7 +61,7 @@ def test_every_alert_leads_to_its_runbook_and_every_runbook_has_an_alert() -> No
     assert headings == [name for name in alerts() if name in headings]
     assert set(headings) == set(alerts())
     for name, rule in alerts().items():
-        assert rule["annotations"]["runbook"] == f"docs/runbooks.md#{name.lower()}"
+        assert rule["annotations"]["runbook_url"] == f"{RUNBOOKS}#{name.lower()}"
         assert rule["labels"]["severity"] in ("page", "ticket")
 
 
@@ -69,6 +72,34 @@ def test_every_alert_is_shown_to_fire_and_to_be_silent() -> None:
     silent = {each["alertname"] for each in cases if not each["exp_alerts"]}
     # A slow burn is silent where a slower one fires; that alone has nobody below it.
     assert silent == set(alerts()) - {"PostdateLateSlow"}
+
+
+def test_every_alert_on_a_counter_is_shown_to_fire_for_one_that_begins_above_zero() -> None:
+    [group] = [each for each in load(RULES)["groups"] if each["name"] == "postdate-increases"]
+    increases = {rule["record"] for rule in group["rules"]}
+    of_counters = {
+        name for name, rule in alerts().items() if increases & set(_recorded(rule["expr"]))
+    }
+    [starts] = [path for path in TESTS if "starts" in path.name]
+    shown = {
+        each["alertname"]
+        for test in load(starts)["tests"]
+        for each in test["alert_rule_test"]
+        if each["exp_alerts"]
+    }
+    assert shown == of_counters
+    # No rule elsewhere measures a counter by itself.
+    for rule in rules():
+        if rule.get("record") not in increases:
+            assert not re.search(r"_(total|count|bucket)\b(?!:)", rule["expr"]), rule
+
+
+def _recorded(expression: str) -> Iterator[str]:
+    """The names of the recorded series that it comes from, over all steps."""
+    by_name = {rule["record"]: rule["expr"] for rule in rules() if "record" in rule}
+    for name in _NAME.findall(expression):
+        if name in by_name:
+            yield from (name, *_recorded(by_name[name]))
 
 
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool, of Debian's package prometheus, is missing")
