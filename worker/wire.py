@@ -143,7 +143,7 @@ class Wire(asyncio.Protocol):
         self._ration = ration
         self._exchange: Exchange | None = None
         self._transport: asyncio.Transport  # from connection_made on, and nobody calls before
-        self._parser = httptools.HttpResponseParser(self)
+        self._parser = _NO_PARSER
         # The last answer that came whole and left the parser as it was. Targets mostly say the same
         # again, and what is the same byte for byte need not be parsed again.
         self._known = b""
@@ -194,6 +194,8 @@ class Wire(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]
+        # Not before: it refers to us, and where there is no connection none ends that ring.
+        self._parser = httptools.HttpResponseParser(self)
 
     def data_received(self, data: bytes) -> None:
         exchange = self._exchange

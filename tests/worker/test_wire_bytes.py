@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.targets import Origin
+from tests.rings import counting_rings
 from worker.outcome import Failure
 from worker.ration import ROUND_BYTES, Ration
 from worker.wire import MAX_INTERIMS, MAX_LINES, PIECES, SLICE_BYTES, Route, Wire
@@ -99,12 +100,15 @@ class Ends:
         self.noted.append((failure, silent))
 
 
+def unconnected(ration: Ration, cap: int = 100) -> Wire:
+    route = Route(Origin("http", "e.example", 80), "8.8.8.8")
+    return Wire(route, cap, ration, lambda wire: None)
+
+
 def wired(
     loop: SteppedLoop | None = None, ration: Ration | None = None, cap: int = 100
 ) -> tuple[Wire, DeafTransport]:
-    ration = ration or Ration(cast("Any", loop or SteppedLoop()))
-    route = Route(Origin("http", "e.example", 80), "8.8.8.8")
-    wire = Wire(route, cap, ration, lambda wire: None)
+    wire = unconnected(ration or Ration(cast("Any", loop or SteppedLoop())), cap)
     transport = DeafTransport()
     wire.connection_made(cast("asyncio.Transport", transport))
     return wire, transport
@@ -341,3 +345,11 @@ def test_a_wire_that_is_kept_holds_no_long_answer() -> None:
     wire.data_received(b"HTTP/1.1 500 Oh\r\nA: %b\r\nContent-Length: 2\r\n\r\nno" % (b"x" * 9000))
     assert wire.answer is not None
     assert (wire.answer.body, wire._raw) == (b"no", None)
+
+
+def test_a_wire_that_never_connected_and_one_that_has_ended_leave_no_ring() -> None:
+    with counting_rings() as found:
+        unconnected(Ration(cast("Any", SteppedLoop())))
+        for head_only in (False, True):
+            play(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 10, head_only)
+    assert not found
