@@ -11,8 +11,8 @@ from litestar import post
 from api.answer import Answer
 from api.auth import call_of
 from api.bodies import AcceptedBody, BatchBody, RefusedBody
-from api.findings import Findings, invalid, shown
-from api.json_text import List, Object
+from api.findings import MOST_LISTED_OF_A_CALL, Findings, details_of, invalid
+from api.json_text import List, Object, Part
 from api.once import REPLAYED, idempotency
 from api.payload import parse_request
 from api.reading import read_body
@@ -52,16 +52,13 @@ async def create_schedules(request: HttpRequest) -> Answer:
     once, now_ms = idempotency(scope, data), call.store.clock.now_ms()
     created = await schedules.created_before(call.account_id, once) if once else None
     items = parse_batch(data)
-    refusals: list[InvalidRequest | None] = []
+    refusals: list[RefusedBody | None] = []
     if created is None:
         judged = await _judged(enumerate(items), service.rules, now_ms)
-        refusals = [each if isinstance(each, InvalidRequest) else None for each in judged]
+        refusals = [each if isinstance(each, RefusedBody) else None for each in judged]
         noted = _noted(once, refusals, now_ms)
-        judged = [
-            each if isinstance(each, InvalidRequest) else traced(each, service, scope)
-            for each in judged
-        ]
-        created = await _created(schedules, call.account_id, judged, noted, now_ms)
+        requests = [traced(each, service, scope) for each in judged if isinstance(each, Request)]
+        created = await _created(schedules, call.account_id, requests, noted, now_ms)
     if created.replayed:
         # By another call, and maybe while this one was judging.
         refusals = await _refused_before(items, service.rules, created.note)
@@ -71,7 +68,7 @@ async def create_schedules(request: HttpRequest) -> Answer:
     return Answer(200, body, REPLAYED if created.replayed else None)
 
 
-def _count(tally: Tally, refusals: Sequence[InvalidRequest | None], created: Created) -> None:
+def _count(tally: Tally, refusals: Sequence[RefusedBody | None], created: Created) -> None:
     invalid_items = sum(refusal is not None for refusal in refusals)
     unpaid_items = len(refusals) - invalid_items - len(created.schedule_ids)
     for reason, count in (("invalid", invalid_items), ("credits", unpaid_items)):
@@ -79,14 +76,11 @@ def _count(tally: Tally, refusals: Sequence[InvalidRequest | None], created: Cre
             tally.refuse(reason, count)
 
 
-def parse_batch(data: bytes) -> list[bytes]:
+def parse_batch(data: bytes) -> list[Part]:
     """The items of a batch, each still JSON. Raises InvalidRequest."""
     findings = Findings()
-    given = _BATCH.members(data)
-    for name in given:
-        if name != "schedules":
-            findings.add(shown(name), "There is no such field.")
-    items = _ITEMS.elements(bytes(given.get("schedules", b"null")))
+    given = _BATCH.members(data, findings)
+    items = _ITEMS.elements(given.get("schedules", b"null"))
     if not items:
         findings.add("schedules", f"It must be a list of 1 to {MAX_ITEMS:,} schedules.")
     findings.refuse_if_any()
@@ -94,56 +88,76 @@ def parse_batch(data: bytes) -> list[bytes]:
 
 
 async def _judged(
-    items: Iterable[tuple[int, bytes]], rules: Rules, now_ms: int
-) -> list[Request | InvalidRequest]:
+    items: Iterable[tuple[int, Part]], rules: Rules, now_ms: int
+) -> list[Request | RefusedBody]:
     """What each item asks for, or what is wrong with it; they come with their places."""
-    judged: list[Request | InvalidRequest] = []
+    judge = _Judge(rules, now_ms)
+    judged: list[Request | RefusedBody] = []
     looked_at_bytes = 0
     for place, item in items:
-        judged.append(_judge(place, item, rules, now_ms))
-        looked_at_bytes += len(item)
+        text = bytes(item)
+        judged.append(judge.judged(place, text))
+        looked_at_bytes += len(text)
         if looked_at_bytes >= _AT_ONCE_BYTES:
             looked_at_bytes = 0
             await asyncio.sleep(0)
     return judged
 
 
-def _judge(place: int, item: bytes, rules: Rules, now_ms: int) -> Request | InvalidRequest:
-    if len(item) > rules.max_body_bytes:
-        message = f"It is larger than {rules.max_body_bytes:,} bytes."
-        return invalid([FieldError(f"schedules[{place}]", message)])
-    try:
-        return parse_request(item, rules, now_ms)
-    except InvalidRequest as refusal:
-        return refusal
+class _Judge:
+    """Judges the items of one call as of one moment, and bounds what is listed of their faults."""
+
+    def __init__(self, rules: Rules, now_ms: int) -> None:
+        self._rules = rules
+        self._now_ms = now_ms
+        self._unlisted = MOST_LISTED_OF_A_CALL
+
+    def judged(self, place: int, item: bytes) -> Request | RefusedBody:
+        if len(item) > self._rules.max_body_bytes:
+            return self._refused(_too_large(place, self._rules.max_body_bytes))
+        try:
+            return parse_request(item, self._rules, self._now_ms)
+        except InvalidRequest as refusal:
+            return self._refused(refusal)
+
+    def _refused(self, refusal: InvalidRequest) -> RefusedBody:
+        """As data: an exception that is kept keeps the frames that it passed through."""
+        listed = min(len(refusal.details), self._unlisted)
+        self._unlisted -= listed
+        return RefusedBody(400, str(refusal), details_of(refusal, listed))
+
+
+def _too_large(place: int, most_bytes: int) -> InvalidRequest:
+    return invalid([FieldError(f"schedules[{place}]", f"It is larger than {most_bytes:,} bytes.")])
 
 
 async def _refused_before(
-    items: Sequence[bytes], rules: Rules, note: bytes
-) -> list[InvalidRequest | None]:
+    items: Sequence[Part], rules: Rules, note: bytes
+) -> list[RefusedBody | None]:
     """What was wrong with each item when the batch was stored.
 
     Which ones were refused, the note tells. Why is found by judging those as of that time; only
     where the rules are others now, nothing may be found.
     """
     accepted, judged_at_ms = unpack_verdicts(note, len(items))
-    refusals: list[InvalidRequest | None] = [None] * len(items)
+    refusals: list[RefusedBody | None] = [None] * len(items)
     if judged_at_ms is None:
         return refusals
     refused = [place for place, each in enumerate(accepted) if not each]
     judged = await _judged(((place, items[place]) for place in refused), rules, judged_at_ms)
     for place, found in zip(refused, judged, strict=True):
-        refusals[place] = found if isinstance(found, InvalidRequest) else _refused_then(place)
+        refusals[place] = found if isinstance(found, RefusedBody) else _refused_then(place)
     return refusals
 
 
-def _refused_then(place: int) -> InvalidRequest:
+def _refused_then(place: int) -> RefusedBody:
     message = "It was refused when it came first, by rules that have changed since."
-    return invalid([FieldError(f"schedules[{place}]", message)])
+    detail = FieldError(f"schedules[{place}]", message)
+    return RefusedBody(400, f"{detail.field}: {message}", [detail])
 
 
 def _noted(
-    once: Idempotency | None, refusals: Sequence[InvalidRequest | None], now_ms: int
+    once: Idempotency | None, refusals: Sequence[RefusedBody | None], now_ms: int
 ) -> Idempotency | None:
     """The key with what a repeat has to know."""
     if once is None:
@@ -155,12 +169,11 @@ def _noted(
 async def _created(
     schedules: Schedules,
     account_id: str,
-    judged: Sequence[Request | InvalidRequest],
+    requests: Sequence[Request],
     once: Idempotency | None,
     now_ms: int,
 ) -> Created:
     """What is stored of a batch; nothing, if nothing can be."""
-    requests = [each for each in judged if isinstance(each, Request)]
     if not requests:
         # Judging takes its time, in which the same batch may have been stored by another call.
         before = await schedules.created_before(account_id, once) if once else None
@@ -172,13 +185,13 @@ async def _created(
 
 
 def _answers(
-    refusals: Sequence[InvalidRequest | None], schedule_ids: Sequence[str]
+    refusals: Sequence[RefusedBody | None], schedule_ids: Sequence[str]
 ) -> Iterator[AcceptedBody | RefusedBody]:
     """The ids go to the accepted items in order; those that they do not reach are unpaid."""
     ids = iter(schedule_ids)
     for refusal in refusals:
         if refusal is not None:
-            yield RefusedBody(400, str(refusal), refusal.details)
+            yield refusal
         elif (schedule_id := next(ids, None)) is not None:
             yield AcceptedBody(schedule_id, invocation_id(schedule_id))
         else:

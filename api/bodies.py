@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from api.fields import SHOWN, moment
+from api.findings import MOST_LISTED, MOST_LISTED_OF_A_CALL, MOST_UNKNOWN
 from scheduler.errors import FieldError
 from scheduler.ids import invocation_id
 from scheduler.models import LogEntry, LogStatus, Phases, Schedule, SigningSecret, Status, Usage
@@ -18,6 +19,15 @@ from scheduler.times import format_iso8601
 _SUFFIX = "[0-7][0-9a-hjkmnp-tv-z]{25}$"
 ScheduleId = Annotated[str, msgspec.Meta(pattern=f"^sch_{_SUFFIX}")]
 InvocationId = Annotated[str, msgspec.Meta(pattern=f"^inv_{_SUFFIX}")]
+Details = Annotated[
+    list[FieldError],
+    msgspec.Meta(
+        max_length=MOST_LISTED + 1,
+        description=f"The first {MOST_LISTED} bad fields, of unknown names the first "
+        f"{MOST_UNKNOWN}; in all items of a call together the first {MOST_LISTED_OF_A_CALL}. Where "
+        "there are more, the last entry has the field `…` and the message `and N more`.",
+    ),
+]
 Moment = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
 
 
@@ -30,7 +40,7 @@ class ErrorBody(Body, frozen=True):
 
 
 class DetailedErrorBody(ErrorBody, frozen=True):
-    details: list[FieldError]
+    details: Details
 
 
 class ConflictBody(ErrorBody, frozen=True):
@@ -53,7 +63,7 @@ class RefusedBody(Body, frozen=True):
 
     code: int
     error: str
-    details: list[FieldError]
+    details: Details
 
 
 class BatchBody(Body, frozen=True):

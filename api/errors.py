@@ -13,6 +13,7 @@ from litestar.types import HTTPScope, Receive, Scope, Send
 from api.answer import Answer
 from api.auth import RateLimited, Unauthorized, authenticate, is_keyed
 from api.bodies import ConflictBody, DetailedErrorBody, ErrorBody
+from api.findings import details_of
 from api.methods import allow
 from api.reading import BodyEncoded, BodyTooLarge, ClientDisconnected
 from api.service import HttpRequest, Service, service_of
@@ -84,7 +85,7 @@ def _answer_to_our_own(error: PostdateError) -> Answer:
     sentence = str(error)
     match error:
         case InvalidRequest():
-            return Answer(400, DetailedErrorBody(sentence, error.details))
+            return Answer(400, DetailedErrorBody(sentence, details_of(error)))
         case Conflict():
             return Answer(409, ConflictBody(sentence, error.status))
         case Unauthorized():

@@ -3,31 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 from scheduler.errors import FieldError, InvalidRequest
 
-_MOST_DETAILS = 100
+# An answer lists so many findings of one request, or of one item of many, and of all items
+# together. The rest is a number.
+MOST_LISTED = 20
+MOST_LISTED_OF_A_CALL = 100
+MOST_UNKNOWN = 5
 _SHOWN_NAME_CHARACTERS = 100
 
 
 class Findings:
-    """What is found wrong with a payload or a query, in order: the first hundred, and a count.
-
-    What is said of it stays within bounds, whatever a client sends.
-    """
+    """The faults of a payload or a query, in order, unknown names last. It keeps as many as an
+    answer lists and counts the others, so that its size does not depend on what a client sends."""
 
     def __init__(self) -> None:
-        self._details: list[FieldError] = []
+        self._listed: list[FieldError] = []
+        self._unknown: list[FieldError] = []
         self._count = 0
+
+    def __bool__(self) -> bool:
+        return self._count > 0
 
     def add(self, field: str, message: str) -> None:
         self._count += 1
-        if len(self._details) < _MOST_DETAILS:
-            self._details.append(FieldError(field, message))
+        if len(self._listed) < MOST_LISTED:
+            self._listed.append(FieldError(field, message))
 
-    def extend(self, details: Iterable[FieldError]) -> None:
+    def add_unknown(self, names: Iterable[str], count: int, kind: str = "field") -> None:
+        """Names that nothing has, so many: a typing error or two, or a flood, of which it lists
+        five."""
+        message = f"There is no such {kind}."
+        listed = islice(names, MOST_UNKNOWN - len(self._unknown))
+        self._unknown += [FieldError(shown(name), message) for name in listed]
+        self._count += count
+
+    def extend(self, details: Iterable[FieldError], unlisted: int = 0) -> None:
+        """Further ones; so many more were not listed."""
         for detail in details:
             self.add(detail.field, detail.message)
+        self._count += unlisted
 
     def refuse_if_any(self) -> None:
         """Raises InvalidRequest with every bad field."""
@@ -36,16 +53,14 @@ class Findings:
 
     def refusal(self) -> InvalidRequest:
         """The refusal of what was found, at least one thing."""
-        details = self._details
+        listed = [*self._listed, *self._unknown][:MOST_LISTED]
         if self._count == 1:
-            return InvalidRequest(details, _sentence_of_one(details[0]))
+            return InvalidRequest(listed, _sentence_of_one(listed[0]))
         sentence = f"{self._count:,} fields are not valid: "
-        sentence += ", ".join(detail.field for detail in details[:10])
-        if self._count > 10:
+        sentence += ", ".join(detail.field for detail in listed[:10])
+        if self._count > len(listed[:10]):
             sentence += ", …"
-        if rest := self._count - len(details):
-            details = [*details, FieldError("…", f"{rest:,} more fields are not valid.")]
-        return InvalidRequest(details, sentence)
+        return InvalidRequest(listed, sentence, self._count - len(listed))
 
 
 def invalid(details: Iterable[FieldError]) -> InvalidRequest:
@@ -53,6 +68,13 @@ def invalid(details: Iterable[FieldError]) -> InvalidRequest:
     findings = Findings()
     findings.extend(details)
     return findings.refusal()
+
+
+def details_of(refusal: InvalidRequest, most: int = MOST_LISTED) -> list[FieldError]:
+    """At most so many of the bad fields, and a last entry that counts the others, if there are."""
+    listed = refusal.details[:most]
+    rest = len(refusal.details) - len(listed) + refusal.unlisted
+    return [*listed, FieldError("…", f"and {rest:,} more")] if rest else listed
 
 
 def shown(name: str) -> str:

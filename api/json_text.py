@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from api.findings import invalid, shown
+from api.findings import Findings, invalid, shown
 from scheduler.errors import FieldError, InvalidRequest
 
 T = TypeVar("T")
@@ -35,9 +35,9 @@ class Object:
         self._names = tuple(names)
         self._decode = _decoder_of("Members", self._names)
 
-    def members(self, text: bytes) -> dict[str, Part]:
+    def members(self, text: bytes, findings: Findings) -> dict[str, Part]:
         """The text of each member's value; of a key that is given twice the last counts, as in
-        every JSON parser. Further members are among them.
+        every JSON parser. Further members are findings, and are not kept.
 
         Raises InvalidRequest if it is no object, or no JSON; and, naming one, for an unknown
         member of a text so large that nobody wants to read through all that is in it.
@@ -48,12 +48,22 @@ class Object:
             if text.count(b":") > _FEW and (unknown := _UNKNOWN.search(str(error))):
                 detail = FieldError(shown(unknown[1]), "There is no such field.")
                 raise invalid([detail]) from None
-            return _any_members(text)
+            return self._with_unknown(text, findings)
         values = zip(self._names, msgspec.structs.astuple(found), strict=True)
         given = {name: value for name, value in values if value is not msgspec.UNSET}
         if text_of is bytes:
             return given
         return {name: text_of(value) for name, value in given.items()}
+
+    def _with_unknown(self, text: bytes, findings: Findings) -> dict[str, Part]:
+        try:
+            found, text_of = _decoded(text, _ANY_MEMBERS)
+        except msgspec.ValidationError:
+            raise invalid([FieldError("body", "It must be a JSON object.")]) from None
+        known = [name for name in self._names if name in found]
+        given: dict[str, Part] = {name: text_of(found.pop(name)) for name in known}
+        findings.add_unknown((text_of(name.encode()).decode() for name in found), len(found))
+        return given
 
 
 class List:
@@ -62,15 +72,15 @@ class List:
     def __init__(self, most: int) -> None:
         self._decode = _decoder_of("Elements", [f"_{n}" for n in range(most)], array_like=True)
 
-    def elements(self, text: bytes) -> list[bytes]:
+    def elements(self, text: Part) -> list[Part]:
         """The text of each element; none, if it is no list, or a longer one, which is not read to
-        its end. Raises InvalidRequest if it is no JSON."""
+        its end. Raises InvalidRequest if it is no JSON. No byte of a long text is copied."""
         try:
             found, text_of = _decoded(text, self._decode)
         except msgspec.ValidationError:
             return []
-        values = msgspec.structs.astuple(found)
-        return [text_of(value) for value in values if value is not msgspec.UNSET]
+        values = [each for each in msgspec.structs.astuple(found) if each is not msgspec.UNSET]
+        return values if text_of is bytes else list(map(text_of, values))
 
 
 def _decoder_of(kind: str, names: Iterable[str], *, array_like: bool = False) -> Decode[Any]:
@@ -79,14 +89,6 @@ def _decoder_of(kind: str, names: Iterable[str], *, array_like: bool = False) ->
     fields = [(name, msgspec.Raw | msgspec.UnsetType, msgspec.UNSET) for name in names]
     struct = msgspec.defstruct(kind, fields, array_like=array_like, forbid_unknown_fields=True)
     return msgspec.json.Decoder(struct).decode
-
-
-def _any_members(text: bytes) -> dict[str, Part]:
-    try:
-        found, text_of = _decoded(text, _ANY_MEMBERS)
-    except msgspec.ValidationError:
-        raise invalid([FieldError("body", "It must be a JSON object.")]) from None
-    return {text_of(name.encode()).decode(): text_of(value) for name, value in found.items()}
 
 
 class _Hidden:
@@ -110,13 +112,13 @@ class _Hidden:
         return bytes(part).replace(self._escape, rb"\u").replace(self._backslash, rb"\\")
 
 
-def _decoded(text: bytes, decode: Decode[T]) -> tuple[T, Callable[[Part], bytes]]:
+def _decoded(text: Part, decode: Decode[T]) -> tuple[T, Callable[[Part], bytes]]:
     """What the decoder makes of it, and what makes of a part of that the text that came.
 
     Raises msgspec.ValidationError if it is of another type, InvalidRequest if it is no JSON.
     """
     try:
-        text.decode()  # a Raw value is checked for everything but its UTF-8
+        str(text, "utf-8")  # a Raw value is checked for everything but its UTF-8
         try:
             return decode(text), bytes
         except msgspec.ValidationError:
@@ -124,7 +126,7 @@ def _decoded(text: bytes, decode: Decode[T]) -> tuple[T, Callable[[Part], bytes]
         except msgspec.DecodeError:
             if _SURROGATE.search(text) is None:
                 raise
-        hidden = _Hidden(text)
+        hidden = _Hidden(bytes(text))
         return decode(hidden.text), hidden.text_of
     except msgspec.ValidationError:
         raise

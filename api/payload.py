@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from api.fields import FIELDS, REQUIRED, SPELLINGS, misfits, request_of
-from api.findings import Findings, shown
+from api.findings import Findings
 from api.headers import header_field
 from api.json_text import Object, Part
 from api.masks import is_secret
@@ -66,7 +66,7 @@ def _fine_at_once(data: bytes, rules: Rules, now_ms: int) -> dict[str, Any] | No
 def _with_every_finding(data: bytes, rules: Rules, now_ms: int) -> dict[str, Any]:
     """The values of a payload that may have any fault. Raises as `parse_request` does."""
     findings = Findings()
-    given = _one_spelling_of_each(_PAYLOAD.members(data), findings)
+    given = _one_spelling_of_each(_PAYLOAD.members(data, findings), findings)
     values = _judged(given, rules, now_ms, findings)
     for names in REQUIRED:
         if given.keys().isdisjoint(names):
@@ -85,7 +85,7 @@ def parse_change(data: bytes, rules: Rules, now_ms: int) -> Change:
     findings = Findings()
     given = _changed_members(data, findings)
     values = _judged(given, rules, now_ms, findings)
-    if not given:
+    if not given and not findings:
         findings.add("body", "It must give at least one field to change.")
     findings.refuse_if_any()
     return Change(values)
@@ -100,9 +100,9 @@ def parse_replay(data: bytes, rules: Rules, now_ms: int) -> Change:
 
 
 def _changed_members(data: bytes, findings: Findings) -> dict[str, Part]:
-    given = _one_spelling_of_each(_PAYLOAD.members(data), findings)
+    given = _one_spelling_of_each(_PAYLOAD.members(data, findings), findings)
     for name in given:
-        if name in FIELDS and not FIELDS[name].changeable:
+        if not FIELDS[name].changeable:
             findings.add(name, "It cannot be changed.")
     return given
 
@@ -110,7 +110,7 @@ def _changed_members(data: bytes, findings: Findings) -> dict[str, Part]:
 def trigger_at_of(data: bytes) -> int | None:
     """When a body that is or was valid wants its request performed, in ms; None if that depends on
     when it was asked."""
-    text = bytes(_PAYLOAD.members(data).get("triggerAt", _NULL))
+    text = bytes(_PAYLOAD.members(data, Findings()).get("triggerAt", _NULL))
     return None if text == _NULL else timestamp(msgspec.json.decode(text))
 
 
@@ -188,15 +188,12 @@ def _judged(
     """The values of the members that are fine, by their names in a `Request`."""
     values = {}
     for name, text in given.items():
-        field = FIELDS.get(name)
-        if field is None:
-            findings.add(shown(name), "There is no such field.")
-            continue
+        field = FIELDS[name]
         try:
             values[field.of] = field.judged(text, rules, now_ms)
             values.update(field.sets)
         except InvalidRequest as refusal:
-            findings.extend(refusal.details)
+            findings.extend(refusal.details, refusal.unlisted)
         except ValueError as error:
             findings.add(name, str(error))
     return values

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 from api.field import Schema
-from api.findings import Findings, invalid, shown
+from api.findings import Findings, invalid
 from api.rules import timestamp
 from scheduler.errors import FieldError, InvalidRequest
 from scheduler.models import LogStatus, Status
@@ -45,10 +45,12 @@ def read_query(query_string: bytes, known: Sequence[Parameter] = ()) -> dict[str
             repeated.add(name)
         texts[name] = text
     values: dict[str, Any] = dict.fromkeys(readers)
+    unknown = [name for name in texts if name not in readers]
+    findings.add_unknown(unknown, len(unknown), "parameter")
     for name, text in texts.items():
         if name not in readers:
-            findings.add(shown(name), "There is no such parameter.")
-        elif name in repeated:
+            continue
+        if name in repeated:
             findings.add(name, "It is given more than once.")
         else:
             try:

@@ -9,7 +9,7 @@ import msgspec
 
 from api.cursors import Walk
 from api.field import Schema
-from api.findings import Findings, shown
+from api.findings import Findings
 from api.json_text import Decode, List, Object, Part, read
 from api.rules import timestamp
 from scheduler import ids
@@ -139,13 +139,11 @@ def parse_selection(data: bytes, path: str, status: Status) -> Asked:
     be named, so that nobody means all by saying nothing. Raises InvalidRequest with every bad
     field."""
     findings = Findings()
-    given = _OBJECT.members(data)
-    for name in given:
-        if name not in ("ids", "status", *_MEMBERS):
-            findings.add(shown(name), "There is no such field.")
-        elif "ids" in given and name != "ids":
-            findings.add(name, "It does not go with ids.")
+    given = _OBJECT.members(data, findings)
     if "ids" in given:
+        for name in given:
+            if name != "ids":
+                findings.add(name, "It does not go with ids.")
         schedule_ids = _ids(bytes(given["ids"]), findings)
         findings.refuse_if_any()
         return Asked(schedule_ids, Selection(), Walk())

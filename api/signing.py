@@ -10,7 +10,7 @@ from api.answer import Answer
 from api.auth import call_of
 from api.bodies import SecretBody, SecretsBody
 from api.field import TEXT
-from api.findings import Findings, shown
+from api.findings import Findings
 from api.json_text import Object, read
 from api.once import REPLAYED, idempotency
 from api.reading import read_body
@@ -47,13 +47,11 @@ def parse_rotation(data: bytes) -> int:
     """How long the secrets before are to stay good (ms). Raises InvalidRequest."""
     findings = Findings()
     keep_ms = _KEEP_MS
-    for name, text in _ROTATION.members(data).items():
+    for name, text in _ROTATION.members(data, findings).items():
         try:
-            if name != "keepFor":
-                raise ValueError("There is no such field.")
             keep_ms = _kept(read(text, TEXT.decode, TEXT.fault))
         except ValueError as error:
-            findings.add(shown(name), str(error))
+            findings.add(name, str(error))
     findings.refuse_if_any()
     return keep_ms
 

@@ -20,11 +20,15 @@ class FieldError(msgspec.Struct, frozen=True):
 
 
 class InvalidRequest(PostdateError):
-    """The caller's input breaks a rule; `details` names every bad field."""
+    """The caller's input breaks a rule; `details` names every bad field, but for so many that are
+    `unlisted`."""
 
-    def __init__(self, details: list[FieldError], sentence: str | None = None) -> None:
+    def __init__(
+        self, details: list[FieldError], sentence: str | None = None, unlisted: int = 0
+    ) -> None:
         super().__init__(sentence or "; ".join(f"{d.field}: {d.message}" for d in details))
         self.details = details
+        self.unlisted = unlisted
 
 
 class NotFound(PostdateError):

@@ -25,7 +25,7 @@ An HTTP request with a future date on it: `POST /schedule` now, and the call goe
 
 Every call but those under Health needs an API key in the header `x-api-key`. Bodies are JSON,
 whatever their Content-Type says. Times are ISO 8601, and come back in UTC, to the millisecond. An
-error is `{"error": "<one readable sentence>"}`; a 400 also has `details`, with every bad field.
+error is `{"error": "<one readable sentence>"}`; a 400 also has `details`, with the bad fields.
 """
 _TAGS = [
     {"name": "Schedules", "description": "Requests that wait for their time."},

@@ -107,7 +107,7 @@ async def test_a_thousand_are_taken_and_one_more_is_a_400(api: Api) -> None:
         (b'{"schedules":null}', ["schedules"]),
         (b'{"schedules":{}}', ["schedules"]),
         (b'{"schedules":[]}', ["schedules"]),
-        (b'{"schedules":[],"more":1}', ["more", "schedules"]),
+        (b'{"schedules":[],"more":1}', ["schedules", "more"]),
         (b'{"schedules":' + b"[" * 100_000, ["body"]),
     ],
 )
@@ -188,6 +188,20 @@ async def test_a_flood_of_items_or_of_fields_is_refused_before_it_is_read(api: A
         assert answer.status_code == 400
         assert [detail["field"] for detail in answer.json()["details"]] == [field]
         assert peak_bytes < 8 * len(body)
+
+
+@pytest.mark.parametrize("bad", [{f"f{n}": 1 for n in range(9)}, {}])
+async def test_a_flood_of_faults_is_listed_in_part_and_every_item_is_answered(
+    api: Api, bad: dict[str, int]
+) -> None:
+    alone = (await api.client.post("/schedule", json=bad)).json()
+    items = (await batch(api, [bad] * 200)).json()["schedules"]
+    assert {(item["code"], item["error"]) for item in items} == {(400, alone["error"])}
+    assert items[0]["details"] == alone["details"]
+    faults = [detail for item in items for detail in item["details"]]
+    assert sum(detail["field"] != "…" for detail in faults) == 100
+    count = int(alone["error"].partition(" ")[0])
+    assert items[-1]["details"] == [{"field": "…", "message": f"and {count} more"}]
 
 
 async def test_a_batch_counts_as_one_request_against_the_rate(api: Api) -> None:

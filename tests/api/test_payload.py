@@ -16,6 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from api.fields import FIELDS
+from api.findings import details_of
 from api.masks import MASK
 from api.payload import _fine_at_once, _with_every_finding, parse_change, parse_request
 from api.rules import Rules
@@ -138,12 +139,31 @@ def test_unknown_fields_are_named_each() -> None:
     assert bad_fields(payload(targeturl=URL, headers={})) == ["targeturl", "headers"]
 
 
-def test_a_flood_of_bad_fields_is_counted_not_repeated() -> None:
+def headers_of(count: int) -> dict[str, Any]:
+    return {f"X {n}": "a space is in the name" for n in range(count)}
+
+
+@pytest.mark.parametrize(
+    ("fields", "listed", "rest"),
+    [
+        ({f"f{n}": n for n in range(5)}, 5, None),
+        ({f"f{n}": n for n in range(6)}, 5, "and 1 more"),
+        ({f"f{n}": n for n in range(5000)}, 5, "and 4,995 more"),
+        ({"targetHeaders": headers_of(20)}, 20, None),
+        ({"targetHeaders": headers_of(64)}, 20, "and 44 more"),
+        ({"targetHeaders": headers_of(18), "targetMethod": 5, "color": 1}, 20, None),
+        ({"targetHeaders": headers_of(18)} | {f"f{n}": n for n in range(9)}, 20, "and 7 more"),
+    ],
+)
+def test_a_flood_of_faults_is_counted_not_repeated(
+    fields: dict[str, Any], listed: int, rest: str | None
+) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        parse(payload(**{f"f{n}": n for n in range(5000)}))
-    assert len(caught.value.details) == 101
-    assert caught.value.details[-1].message == "4,900 more fields are not valid."
-    assert len(str(caught.value)) < 200
+        parse(payload(**fields))
+    details = details_of(caught.value)
+    assert [detail.message for detail in details[listed:]] == ([] if rest is None else [rest])
+    assert len({detail.field for detail in details}) == len(details)
+    assert len(str(caught.value)) < 300
 
 
 def test_a_long_name_is_not_said_back_whole() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from api.batch import parse_batch
+from api.findings import MOST_LISTED
 from api.payload import parse_change, parse_request
 from api.query import OF_LOGS, read_query
 from api.rules import Rules
@@ -90,7 +91,7 @@ def answer(data: bytes) -> None:
 def _assert_refused(refusal: InvalidRequest) -> None:
     """With a sentence, and no longer than a client can read, however long the input."""
     assert str(refusal)
-    assert len(refusal.details) <= 1000
+    assert 1 <= len(refusal.details) <= MOST_LISTED
     assert sum(len(each.field) + len(each.message) for each in refusal.details) < 100_000
 
 
