@@ -11,6 +11,7 @@ import structlog
 from litestar import Request
 from litestar.datastructures import State
 
+from api.heartbeat import Heartbeat
 from api.outage import Outage
 from api.refusals import Refusals
 from api.rules import Rules
@@ -68,18 +69,22 @@ class Service:
         if self._store is not None:
             yield
             return
-        at_work = asyncio.create_task(self._open_and_tell(opened=await self._opened()))
+        at_work = asyncio.create_task(self._open_and_beat(opened=await self._opened()))
         try:
             yield
         finally:
             await _stop(at_work)
             await self._close()
 
-    async def _open_and_tell(self, *, opened: bool) -> None:
-        """Opens the store if it is not, and tells it where this API is found from then on."""
+    async def _open_and_beat(self, *, opened: bool) -> None:
+        """Opens the store if it is not, and writes heartbeats from then on."""
         if not opened:
             await self._keep_opening()
-        await self.store.address.keep_telling(self.settings)
+        heartbeat = Heartbeat(self.store, self.settings)
+        try:
+            await heartbeat.run()
+        finally:
+            await heartbeat.end()
 
     async def _close(self) -> None:
         if self._store is not None:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from scheduler.errors import StoreError
 from scheduler.store import Store
 from scheduler.store.operators.census import Figures
+from scheduler.store.operators.heartbeats import Process
 from scheduler.store.operators.system import Server
-from scheduler.store.operators.workers import Worker
 
 _KEPT_S = 5.0
 _PATIENCE_S = 2.0
@@ -21,7 +21,7 @@ class Seen(NamedTuple):
     """The store at one moment."""
 
     figures: Figures
-    workers: list[Worker]
+    workers: list[Process]
     servers: list[Server]
 
 

@@ -112,7 +112,7 @@ def list_accounts(context: Context) -> None:
         accounts = await store.accounts.list_accounts()
         return await _told(context, store, accounts, StoreRefused)
 
-    accounts = with_store(context.settings, read)
+    accounts = with_store(context.settings, read, read_only=True, needs_keys=False)
     lines = map(_line_with_storage, accounts)
     answer = list(map(_json_with_storage, accounts))
     context.show(answer, "\n".join(lines) or "No accounts.")

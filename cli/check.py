@@ -18,7 +18,7 @@ def check_command(context: Context) -> None:
     that is damaged: nothing ends the look at the rest.
     It changes nothing, and may run beside a working Postdate.
     """
-    problems = with_store(context.settings, lambda store: store.check())
+    problems = with_store(context.settings, lambda store: store.check(), read_only=True)
     context.show({"problems": problems}, "\n".join(problems) or "Every invariant holds.")
     if problems:
         sys.exit(1)

@@ -25,16 +25,20 @@ def hold_command(context: Context, status: bool) -> None:
     through restarts of the store.
     """
     if status:
-        _tell_status(context, with_store(context.settings, lambda store: store.hold.look()))
+        held = with_store(
+            context.settings, lambda store: store.hold.look(), read_only=True, needs_keys=False
+        )
+        _tell_status(context, held)
         return
-    tell_hold(context, with_store(context.settings, lambda store: store.hold.begin()))
+    begun = with_store(context.settings, lambda store: store.hold.begin(), needs_keys=False)
+    tell_hold(context, begun)
 
 
 @click.command(name="resume")
 @command()
 def resume_command(context: Context) -> None:
     """Have workers claim again what is due; the end of `postdate hold`."""
-    with_store(context.settings, lambda store: store.hold.end())
+    with_store(context.settings, lambda store: store.hold.end(), needs_keys=False)
     context.show({"onHoldSince": None}, "Resumed: what is due is claimed again.")
 
 

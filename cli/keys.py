@@ -61,7 +61,7 @@ def list_keys(context: Context, account: str) -> None:
         found = await store.accounts.find(account)
         return await store.api_keys.of_account(found.account_id)
 
-    keys = with_store(context.settings, read)
+    keys = with_store(context.settings, read, read_only=True, needs_keys=False)
     lines = [_line(key) for key in keys]
     context.show([_json(key) for key in keys], "\n".join(lines) or "No keys.")
 

@@ -115,12 +115,15 @@ def locate_store(settings: Settings) -> Settings:
     return msgspec.structs.replace(settings, redis_url=data_dir.url)
 
 
-async def open_store(settings: Settings) -> Store:
-    """The store, or a PostdateError that says which one it is and what is wrong with it."""
+async def open_store(
+    settings: Settings, *, read_only: bool = False, needs_keys: bool = True
+) -> Store:
+    """The store, or a PostdateError that says which one it is and what is wrong with it. The
+    options are those of `Store.open`."""
     from scheduler.store import Store
 
     try:
-        return await Store.open(settings)
+        return await Store.open(settings, read_only=read_only, needs_keys=needs_keys)
     except StoreError as error:
         raise store_fault(settings, error) from error
 
@@ -141,11 +144,18 @@ def _why_closed(error: StoreError) -> str:
     return f"{sentence}: {reason.rstrip('.')}"
 
 
-def with_store(settings: Settings, use: Callable[[Store], Awaitable[T]]) -> T:
-    """Opens the store, uses it, closes it."""
+def with_store(
+    settings: Settings,
+    use: Callable[[Store], Awaitable[T]],
+    *,
+    read_only: bool = False,
+    needs_keys: bool = True,
+) -> T:
+    """Opens the store, uses it, closes it. The options are those of `Store.open`."""
 
     async def run() -> T:
-        store = await open_store(locate_store(settings))
+        located = locate_store(settings)
+        store = await open_store(located, read_only=read_only, needs_keys=needs_keys)
         try:
             return await use(store)
         finally:

@@ -15,16 +15,32 @@ if TYPE_CHECKING:
 
 
 @click.command(name="reseal")
+@click.option(
+    "--forget",
+    "lost_keys",
+    multiple=True,
+    metavar="KEY_ID",
+    help="A key that is lost for good: forget it, though something is left that nobody can read.",
+)
+@click.option("--yes", is_flag=True, help="With --forget: do not ask.")
 @command()
-def reseal_command(context: Context) -> None:
+def reseal_command(context: Context, lost_keys: tuple[str, ...], yes: bool) -> None:
     """Seal all that is stored with the newest key, and forget the keys before it.
 
-    The newest is the first in POSTDATE_SECRET_KEY. What another key sealed, or what lies in clear,
-    is sealed anew, beside running APIs and workers; it may be interrupted and repeated. A key that
-    nothing is left of, and that no process seals with, is forgotten: then it can be dropped.
-    Exit 1 if anything is left.
+    The newest is the first in POSTDATE_SECRET_KEY, and has to be the first in all running
+    processes. What another key sealed, or what lies in clear, is sealed anew, beside running APIs
+    and workers; it may be interrupted and repeated. A key that nothing is left of is forgotten:
+    then it can be dropped. Exit 1 if anything is left.
     """
-    done = with_store(context.settings, lambda store: store.resealer.reseal(_tell))
+    if lost_keys and not yes:
+        named = ", ".join(lost_keys)
+        click.confirm(f"What only {named} opens stays unreadable. Forget it?", abort=True, err=True)
+    done = with_store(
+        context.settings,
+        lambda store: store.resealer.reseal(_tell, lost_keys=lost_keys),
+        read_only=True,
+        needs_keys=False,
+    )
     context.show(msgspec.to_builtins(done), "\n".join(_sentences(done)))
     if done.held or done.unreadable or done.kept:
         sys.exit(1)

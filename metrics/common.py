@@ -33,6 +33,11 @@ def common(role: str, pulse: Pulse, store: Store | None) -> Iterator[Metric]:
         "How late the event loop was, looked at four times a second.",
         pulse.lag_s,
     )
+    yield gauge(
+        "postdate_keys_missing",
+        "Keys that sealed something in the store and that this process lacks.",
+        len(store.sealing_keys.missing) if store else 0,
+    )
     yield from _store_calls(store)
 
 

@@ -112,10 +112,6 @@ class StoreFull(StoreUnavailable):
     """There is no room for more; what is there can be read, fired and cancelled."""
 
 
-class Fenced(StoreUnavailable):
-    """Nobody is to seal with this process's key unless it says so first; nothing was done."""
-
-
 class StoreRefused(StoreError):
     """The store rejected a command for what is in it; repeating it will not help."""
 

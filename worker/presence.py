@@ -30,15 +30,15 @@ class Presence:
 
     async def beat(self) -> None:
         """One heartbeat; the shards that come with it count until the next."""
-        lacks = self._store.keyrings.lacks_one
+        lacks = bool(self._store.sealing_keys.missing)
         says = self._says()
         if lacks:
             says[_LACKS_A_KEY] = True
         alive = await self._store.workers.beat(self._worker_id, says)
-        able = [each.worker_id for each in alive if not each.says.get(_LACKS_A_KEY)]
+        able = [each.process_id for each in alive if not each.says.get(_LACKS_A_KEY)]
         count = await self._store.shards.newest()
         self.yields = lacks and bool(able)
-        others = able or [each.worker_id for each in alive]
+        others = able or [each.process_id for each in alive]
         mine = () if self.yields else preferred_shards(self._worker_id, others, count)
         self.shards = frozenset(mine)
 

@@ -69,7 +69,7 @@ class Shelf:
         now_s, now_ms = time.monotonic(), self._store.clock.now_ms()
         for invocation, why, key_id in unread:
             self.counted[KEY if key_id else DAMAGED] += 1
-            self._key_missed |= bool(key_id) and not self._store.keyrings.lacks_one
+            self._key_missed |= bool(key_id) and not self._store.sealing_keys.missing
             cause = self._cause(key_id, now_s)
             invocation.due_at_ms = now_ms + round(1000 * self._wait_s(cause, now_s))
             self._shards.setdefault(invocation.shard, []).append(invocation)
@@ -101,13 +101,13 @@ class Shelf:
 
     async def _learn_of_keys(self) -> None:
         """Whether the key that something takes is one that others have, so that this worker is to
-        yield to them. It would hear of it within half a minute anyway."""
+        yield to them. It would read that within ten seconds anyway."""
         now_s = time.monotonic()
         if not self._key_missed or now_s - self._keys_read_s < _KEYS_READ_EVERY_S:
             return
         self._key_missed, self._keys_read_s = False, now_s
         with suppress(StoreError):
-            await self._store.keyrings.read()
+            await self._store.sealing_keys.read()
 
     def clear(self) -> list[Invocation]:
         """Gives up all that lies here."""

@@ -21,6 +21,7 @@ from scheduler.models import Invocation, Outcome
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.claims.claims import Ack, Batch, Unread
+from scheduler.store.operators.sealing_keys import READ_EVERY_S as KEYS_READ_EVERY_S
 from worker.acks import Acks
 from worker.claimer import Claimer
 from worker.fire import NOT_SENT
@@ -174,6 +175,7 @@ class Worker:
                 ("extend", rhythm_s, self._leases.extend_all),
                 ("sign", READ_EVERY_S, self._signatures.read_all),
                 ("heartbeat", BEAT_EVERY_S, self._presence.beat),
+                ("keys", KEYS_READ_EVERY_S, self._store.sealing_keys.watch),
                 ("recover", _RECOVER_EVERY_S, self._recover),
             )
         ]

@@ -23,8 +23,8 @@ from scheduler.store import Store
 from scheduler.store.log.overview import OVERDUE_AFTER_MS
 from scheduler.store.operators.activity import since_ms
 from scheduler.store.operators.census import Figures
+from scheduler.store.operators.heartbeats import Process
 from scheduler.store.operators.system import Server, ShardState
-from scheduler.store.operators.workers import Worker
 
 _MOST_ACCOUNTS = 100
 # A search by a part looks at so many; a whole name or id is found among any number.
@@ -112,7 +112,7 @@ async def _live(request: HttpRequest) -> dict[str, Any]:
     }
 
 
-async def _read(store: Store) -> tuple[list[Worker], Figures, list[ShardState], list[Server]]:
+async def _read(store: Store) -> tuple[list[Process], Figures, list[ShardState], list[Server]]:
     await store.tick()
     system = store.system
     workers, shards = await asyncio.gather(system.workers(), system.shards())

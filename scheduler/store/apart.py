@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from redis import exceptions
 
-from scheduler.errors import Fenced, OutcomeUnknown, StoreError, StoreUnavailable
+from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from scheduler.store import keys
 from scheduler.store.failures import translated
 from scheduler.store.line import Argument, Line, packed
@@ -20,25 +20,20 @@ _TOUCH = Script("touch")
 class Apart:
     """A connection of the caller's own to the server that has `key`. It never leads elsewhere: if
     another server takes over between a script and the question to the replicas, it breaks, and
-    what the next server's replicas have is not taken for an answer. `named` gives a script's keys,
-    after how many they are; `heard` is told what went wrong; `readmit` has this process let in
-    that a fence keeps out."""
+    what the next server's replicas have is not taken for an answer. `heard` is called with what
+    went wrong."""
 
     def __init__(
         self,
         line: Line,
         key: str,
-        named: Callable[[Script], tuple[Argument, ...]],
         replicas: int,
         heard: Callable[[Exception], None],
-        readmit: Callable[[str], Awaitable[None]],
     ) -> None:
         self._line = line
         self._key = key
-        self._named = named
         self._replicas = replicas
         self._heard = heard
-        self._readmit = readmit
 
     @property
     def address(self) -> object:
@@ -49,22 +44,17 @@ class Apart:
         """A script's reply. Raises OutcomeUnknown if the reply was lost: it may have run."""
         script.calls += 1
         try:
-            try:
-                return await self._run(script, arguments)
-            except Fenced:
-                await self._readmit(self._key)
-                return await self._run(script, arguments)
+            return await self._run(script, arguments)
         except StoreError:
             script.errors += 1
             raise
 
     async def _run(self, script: Script, arguments: Sequence[Argument]) -> Any:
         source, sha1 = script.source_and_sha1()
-        named = self._named(script)
         try:
-            [reply] = await self._replies([("EVALSHA", sha1, *named, *arguments)])
+            [reply] = await self._replies([("EVALSHA", sha1, 1, self._key, *arguments)])
         except exceptions.NoScriptError:
-            [reply] = await self._replies([("EVAL", source, *named, *arguments)])
+            [reply] = await self._replies([("EVAL", source, 1, self._key, *arguments)])
         return reply
 
     async def enough_replicas(self) -> None:

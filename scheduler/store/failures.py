@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from redis import exceptions
 
 from scheduler.errors import (
-    Fenced,
     OutcomeUnknown,
     StoreError,
     StoreFull,
@@ -84,8 +83,6 @@ def never_sent() -> Iterator[None]:
 
 def _refusal(error: exceptions.ResponseError) -> StoreError:
     text = f"{error} "
-    if text.startswith("FENCED"):
-        return Fenced("The store does not know which key is sealed with; try again")
     if isinstance(error, exceptions.AskError):
         return StoreUnavailable("The shard is on its way to another node")
     if isinstance(error, exceptions.OutOfMemoryError) or any(sign in text for sign in _FULL):

@@ -7,10 +7,9 @@ key, and derive from it only the names below, which they spell `K.WAITING`. Pyth
 
 Beside the shards, each in a slot of its own:
 
-    pd:meta                   HASH    number of shards, format, the account that `up` made; each key
-                                      that something was sealed with, when a process that seals with
-                                      it was heard last, and the keys that each process has
-    pd:workers                HASH    worker -> when it was heard of, and what it said
+    pd:meta                   HASH    number of shards, format, the account that `up` made, and each
+                                      key that sealed something
+    pd:workers, pd:apis       HASH    process -> when it was heard of, and what it said of itself
     pd:name:<name>            STRING  an account's name, reserved -> the account's id
     pd:email:<email>          STRING  an e-mail address, reserved -> the account's id
     pd:address:<kind>         STRING  where the API is found, as its processes say every minute
@@ -38,6 +37,7 @@ BENCH = "pd:bench:"
 _root = "pd:"
 META = _root + "meta"
 WORKERS = _root + "workers"
+APIS = _root + "apis"
 
 # Below a shard's prefix
 HEADS = "heads"  # ZSET: account -> when to look at it next (ms, with a fraction); -inf: never
@@ -49,7 +49,6 @@ KEY_ID = "keyid:"  # <key>, STRING: key id -> that hash
 SESSION = "session:"  # <sha256>, HASH: a signed-in browser: account, CSRF token, until when (ms),
 # and what its next page is to say
 LINK = "link:"  # <sha256>, HASH: a one-time link: account, purpose, epoch
-FORGOTTEN = "forgotten:"  # <key id>, STRING: who seals with this key has to say so before it writes
 WAITED = "waited"  # STRING: written before a WAIT, and means nothing
 
 # Below an account's prefix, which is the shard's, the account's local name and a colon
@@ -81,9 +80,9 @@ OPERATION = "op:"  # <operation>, STRING: one that was done, for a repeat of it
 def live_below(root: str) -> None:
     """Has every name of this process begin so, and not with `pd:`; for good, and before the first
     is made: those that were are remembered. It ends with a colon, and has no brace."""
-    global META, WORKERS, _root  # a process lives in one place
+    global META, WORKERS, APIS, _root  # a process lives in one place
     _root = root
-    META, WORKERS = root + "meta", root + "workers"
+    META, WORKERS, APIS = root + "meta", root + "workers", root + "apis"
     shard.cache_clear()
     account.cache_clear()
 
@@ -128,17 +127,6 @@ def parts(account_id: str) -> ids.Sharded:
     if found is None:
         raise ValueError(f"not an account id: {account_id!r}")
     return found
-
-
-def in_shard(key: str) -> bool:
-    """Whether a key, or a prefix, is one of those that have a shard's tag."""
-    return key.startswith(_root + "{")
-
-
-@lru_cache(maxsize=65_536)
-def fence(key: str, key_id: str) -> str:
-    """What keeps writes out that were sealed with a key, in the shard of a prefix."""
-    return f"{key[: key.index('}:') + 2]}{FORGOTTEN}{key_id}"
 
 
 def any_key() -> str:

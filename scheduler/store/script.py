@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import ClassVar
@@ -24,30 +24,20 @@ _FOLDER = Path(__file__).parent
 _INCLUDE = re.compile(r"^--@include (\S+)\n", re.MULTILINE)
 _CONSTANT = re.compile(r"\b([KRS])\.([A-Z_]+)\b")
 _MODULES: dict[str, ModuleType] = {"K": keys, "R": rollups, "S": stored}
-_FENCE = """if KEYS[2] and redis.call('EXISTS', KEYS[2]) == 1 then
-  return redis.error_reply('FENCED')
-end
-"""
 _SHEBANG = re.compile(r"\A#!lua[^\n]*\n")
 
 
 class Script:
     """A Lua file by its path below this folder, without `.lua`; how often this process has run it,
-    and how often that failed. If it is `fenced`, its second key, where there is one, is a fence:
-    while that exists, it does nothing and says FENCED. What only reads is not."""
+    and how often that failed."""
 
     all: ClassVar[list[Script]] = []
 
-    def __init__(self, path: str, *, fenced: bool = True) -> None:
+    def __init__(self, path: str) -> None:
         self.path = path
-        self._may_be_fenced = fenced
         self.calls = 0
         self.errors = 0
         self.all.append(self)
-
-    @cached_property
-    def fenced(self) -> bool:
-        return self._may_be_fenced and _FENCE in self.source_and_sha1()[0]
 
     def source_and_sha1(self, *, plain_lua: bool = False) -> tuple[str, str]:
         """As the server gets it; `plain_lua` leaves out the `#!lua` line."""
@@ -58,10 +48,6 @@ class Script:
 def _source_and_sha1(path: str, plain_lua: bool) -> tuple[str, str]:
     source = _with_includes((_FOLDER / f"{path}.lua").read_text())
     source = _CONSTANT.sub(_spelt, source)
-    if "no-writes" not in source.partition("\n")[0]:
-        head = _SHEBANG.match(source)
-        place = head.end() if head else 0
-        source = source[:place] + _FENCE + source[place:]
     if plain_lua:
         source = _SHEBANG.sub("", source)
     return source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()

@@ -1,30 +1,26 @@
 """Secrecy: what lies encrypted in the store, if the operator has given a key for it.
 
-Which keys something was encrypted with the store itself says (`pd:meta`), so that a process that
-lacks one of them refuses to start instead of meeting what it cannot read.
+`pd:meta` names each key that sealed something (`operators/sealing_keys.py`), so that a process that
+lacks one of them does not start.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from scheduler.elapsed import elapsed_s
-from scheduler.errors import StoreMisconfigured, StoreUnavailable, Unreadable
-from scheduler.store import keys
-from scheduler.store.client import Client
-from scheduler.store.failures import translated
+from scheduler.errors import Unreadable
 
 # A byte that nothing which is stored in clear begins with: msgpack has no use for it.
 _MARK = b"\xc1"
 _ID_BYTES = 4
 _NONCE_BYTES = 12
 _HEAD_BYTES = len(_MARK) + _ID_BYTES + _NONCE_BYTES
-_FIELD = "key:"
-_KNOWN = b"postdate"
+# Before a key's id: a field of the store's metadata, which holds a trial text.
+NOTE = "key:"
+_TRIAL = b"postdate"
 
 
 class Secrecy:
@@ -33,8 +29,8 @@ class Secrecy:
     AES-256-GCM-SIV: each key seals more than anybody stores, because a nonce that should come twice
     gives nothing away but that two texts are the same.
 
-    `may_seal_until_s`: by `elapsed_s`, until when the store knows for certain which key is
-    sealed with here, so that nobody has it forgotten meanwhile.
+    `has_sealed`: whether something was sealed here; `is_noted`: whether the store has the note that
+    something may be sealed with its first key.
     """
 
     def __init__(self, secret_keys: Sequence[bytes] = ()) -> None:
@@ -45,7 +41,8 @@ class Secrecy:
 
             self._ciphers = {_key_id(key): AESGCMSIV(key) for key in secret_keys}
         self._first = next(iter(self._ciphers), None)
-        self.may_seal_until_s = math.inf
+        self.has_sealed = False
+        self.is_noted = False
 
     @property
     def key_ids(self) -> list[str]:
@@ -59,7 +56,7 @@ class Secrecy:
 
     def trial(self) -> bytes:
         """Something sealed that means nothing, for others to try their keys on."""
-        return b"" if self._first is None else self._sealed(_KNOWN)
+        return b"" if self._first is None else self._sealed(_TRIAL)
 
     @staticmethod
     def key_id_of(stored: bytes) -> str:
@@ -72,12 +69,10 @@ class Secrecy:
         return self._first is not None
 
     def seal(self, text: bytes) -> bytes:
-        """33 bytes longer than the text; without a key the text itself. Raises StoreUnavailable if
-        the store has not heard for too long which key it is."""
+        """33 bytes longer than the text; without a key the text itself."""
         if self._first is None:
             return text
-        if elapsed_s() > self.may_seal_until_s:
-            raise StoreUnavailable("The store does not know which key is sealed with; try again")
+        self.has_sealed = True
         return self._sealed(text)
 
     def _sealed(self, text: bytes) -> bytes:
@@ -106,31 +101,13 @@ class Secrecy:
             raise Unreadable("It is encrypted, and was changed or cut off since") from None
         return text
 
-    async def agree(self, client: Client) -> None:
-        """Notes the key that is sealed by from now on. Raises StoreMisconfigured if a key is
-        missing that something in the store was sealed by. Safe to repeat."""
-        with translated():
-            if self._first is not None:
-                field = _FIELD + self._first.hex()
-                await client.hsetnx(keys.META, field, self.trial())
-            stored: dict[bytes, bytes] = await client.hgetall(keys.META)
-        self.refuse_unless_it_opens_all(stored)
-
-    def refuse_unless_it_opens_all(self, noted: Mapping[bytes, bytes]) -> None:
-        """Raises StoreMisconfigured if a key is missing that the store's metadata tell of."""
-        for name, known in noted.items():
-            if name.startswith(_FIELD.encode()):
-                self._refuse_unless_it_opens(name.decode().removeprefix(_FIELD), known)
-
-    def _refuse_unless_it_opens(self, key_id: str, known: bytes) -> None:
+    def opens(self, trial: bytes) -> bool:
+        """Whether one of its keys sealed this trial text."""
         try:
-            self.open(known)
+            self.open(trial)
         except Unreadable:
-            have = ", ".join(each.hex() for each in self._ciphers) or "none"
-            raise StoreMisconfigured(
-                f"The store has something that was encrypted with key {key_id}: put that key in"
-                f" POSTDATE_SECRET_KEY, behind the newer ones (it has {have})."
-            ) from None
+            return False
+        return True
 
 
 def _key_id(key: bytes) -> bytes:

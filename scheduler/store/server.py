@@ -14,7 +14,7 @@ import structlog
 from redis import exceptions
 from redis.asyncio import Redis
 
-from scheduler.errors import Fenced, OutcomeUnknown, StoreError, StoreUnavailable
+from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from scheduler.store import keys
 from scheduler.store.apart import Apart
 from scheduler.store.client import Client
@@ -22,7 +22,7 @@ from scheduler.store.failures import never_sent, translated
 from scheduler.store.line import Argument, Lines, OwnLines, packed
 from scheduler.store.routes import Cluster, Routes
 from scheduler.store.script import Script
-from scheduler.store.secrecy import Secrecy
+from scheduler.store.secrecy import NOTE, Secrecy
 
 T = TypeVar("T")
 _log = structlog.get_logger(__name__)
@@ -55,9 +55,6 @@ class Server:
     ) -> None:
         self._client = client
         self.secrecy = secrecy or Secrecy()
-        self._sealer = next(iter(self.secrecy.key_ids), "")
-        # Told of a shard that fences this process off: afterwards it is to be let in.
-        self.readmit: Callable[[str], Awaitable[None]] = _nobody_does
         self.wait_replicas = wait_replicas
         self._refusing = False
         self.reads_made = 0
@@ -80,29 +77,31 @@ class Server:
         """
         script.calls += 1
         try:
-            try:
-                return await self._run(script, key, arguments)
-            except Fenced:
-                await self.readmit(key)
-                return await self._run(script, key, arguments)
+            await self._note_key_once()
+            return await self._run(script, key, arguments)
         except StoreError:
             script.errors += 1
             raise
 
     async def _run(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
         source, sha1 = script.source_and_sha1(plain_lua=self._plain_lua)
-        named = self._named(script, key)
         try:
-            return await self._one(key, ("EVALSHA", sha1, *named, *arguments))
+            return await self._one(key, ("EVALSHA", sha1, 1, key, *arguments))
         except exceptions.NoScriptError:
-            return await self._one(key, ("EVAL", source, *named, *arguments))
+            return await self._one(key, ("EVAL", source, 1, key, *arguments))
 
-    def _named(self, script: Script, key: str) -> tuple[Argument, ...]:
-        """A script's keys, with how many they are: where this process seals, with what fences off
-        those that nobody knows of any more."""
-        if self._sealer and script.fenced and keys.in_shard(key):
-            return (2, key, keys.fence(key, self._sealer))
-        return (1, key)
+    async def _note_key_once(self) -> None:
+        """Nothing that was sealed reaches the store before the note of its key."""
+        if self.secrecy.has_sealed and not self.secrecy.is_noted:
+            await self.note_key()
+
+    async def note_key(self) -> None:
+        """Notes that something may be sealed with this process's first key. Safe to repeat."""
+        with translated():
+            await self._client.hsetnx(
+                keys.META, NOTE + self.secrecy.key_ids[0], self.secrecy.trial()
+            )
+        self.secrecy.is_noted = True
 
     async def write(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
         """Runs a script whose effect the caller will rely on, so that replicas must have it.
@@ -122,10 +121,9 @@ class Server:
         """A connection of the caller's own to the server that has the key."""
         lines = self._own if self._routes is None else await self._routes.own_lines(key)
         assert lines is not None
+        await self._note_key_once()
         async with lines.one() as line:
-            named = partial(self._named, key=key)
-            heard = partial(self._heard, key)
-            yield Apart(line, key, named, self.wait_replicas, heard, self.readmit)
+            yield Apart(line, key, self.wait_replicas, partial(self._heard, key))
 
     async def _enough_replicas(self, apart: Apart) -> None:
         """A server is asked at most once a second: a replica that is lost meanwhile shows in
@@ -239,10 +237,6 @@ class Server:
                 pipe.execute_command(*words)
             replies: list[Any] = await pipe.execute()
             return replies
-
-
-async def _nobody_does(key: str) -> None:
-    """Where nobody is told of keys, there are no fences."""
 
 
 def flat(items: Iterable[tuple[Argument, ...]]) -> list[Argument]:

@@ -8,6 +8,7 @@ import structlog
 
 from scheduler.errors import StoreError, StoreMisconfigured
 from scheduler.settings import Settings
+from scheduler.store import keys
 from scheduler.store.accounts.accounts import Accounts
 from scheduler.store.accounts.api_keys import ApiKeys
 from scheduler.store.accounts.changes import Changes
@@ -27,14 +28,14 @@ from scheduler.store.log.statistics import Statistics
 from scheduler.store.operators.address import Address
 from scheduler.store.operators.census import Census
 from scheduler.store.operators.check import broken_invariants
+from scheduler.store.operators.heartbeats import Heartbeats
 from scheduler.store.operators.hold import Hold
-from scheduler.store.operators.keyrings import Keyrings
 from scheduler.store.operators.reseal import Resealer
 from scheduler.store.operators.restore import Restore
 from scheduler.store.operators.rewrites import Rewrites
+from scheduler.store.operators.sealing_keys import SealingKeys
 from scheduler.store.operators.shards import Shards
 from scheduler.store.operators.system import System
-from scheduler.store.operators.workers import Workers
 from scheduler.store.retention import Retention
 from scheduler.store.schedules.cancellations import Canceller
 from scheduler.store.schedules.failed import Failed
@@ -74,7 +75,8 @@ class Store:
         self.claims = Claims(server, self.clock, kept)
         self.logs = Logs(server, self.clock, kept)
         self.stats = Statistics(server, self.clock, kept)
-        self.workers = Workers(client, server, self.clock)
+        self.workers = Heartbeats(keys.WORKERS, client, server, self.clock)
+        self.apis = Heartbeats(keys.APIS, client, server, self.clock)
         self.users = Users(client, server)
         self.sessions = Sessions(client, server, self.shards)
         self.address = Address(client)
@@ -84,14 +86,20 @@ class Store:
         self.census = Census(server, self.shards)
         self.hold = Hold(server, self.clock, self.shards)
         self.rewrites = Rewrites(client)
-        self.keyrings = Keyrings(server)
-        self.resealer = Resealer(client, server, self.shards, self.keyrings)
+        self.sealing_keys = SealingKeys(client, server)
+        self.resealer = Resealer(
+            client, server, self.shards, self.sealing_keys, (self.workers, self.apis)
+        )
         self.restore = Restore(client, server, self.clock, self.shards, self.claims)
         self.system = System(client, server, self.accounts, self.claims, self.workers, self.shards)
 
     @classmethod
-    async def open(cls, settings: Settings) -> Store:
-        """Connects, checks the server and reads how many shards there are.
+    async def open(
+        cls, settings: Settings, *, read_only: bool = False, needs_keys: bool = True
+    ) -> Store:
+        """Connects, checks the server and reads how many shards there are; an empty store gets its
+        metadata, unless `read_only`. Without `needs_keys` a key may be missing that something in
+        the store was sealed with.
 
         Raises StoreUnavailable if it cannot be reached, StoreMisconfigured if it cannot be used.
         """
@@ -100,8 +108,10 @@ class Store:
         store = cls(connect(settings.redis_url), settings)
         try:
             await store.inspect()
+            store.shards.read_only = read_only
             await store.start()
-            await store.keyrings.begin()
+            if needs_keys:
+                await store.sealing_keys.require()
         except BaseException:
             await store.aclose()
             raise
@@ -122,7 +132,6 @@ class Store:
     async def start(self) -> None:
         """Reads what must be known before the first use. Safe to repeat."""
         await self.shards.read()
-        await self.server.secrecy.agree(self.client)
         await self.tick()
 
     async def ping(self) -> None:
@@ -140,7 +149,6 @@ class Store:
         return await broken_invariants(self.client, self.server, self.shards.count, self._kept)
 
     async def aclose(self) -> None:
-        await self.keyrings.end()
         self.server.close()
         await self.client.aclose()
 

@@ -212,7 +212,7 @@ def test_why_a_store_cannot_be_reached_is_said(speaks_no_tls: str) -> None:
 
 
 def test_a_variable_that_is_no_setting_is_said(url: str) -> None:
-    done = postdate("account", "list", redis_url=url, prot=1, concurency=2, xyzzy_plugh=3)
+    done = postdate("resume", redis_url=url, prot=1, concurency=2, xyzzy_plugh=3)
     assert done.returncode == 0
     for said in (
         "POSTDATE_PROT is no setting of Postdate; did you mean POSTDATE_PORT?",

@@ -12,6 +12,9 @@ def test_it_is_asked_whether_it_is_on_hold_and_that_changes_nothing(valkey: Valk
     def status() -> dict[str, object]:
         return dict(postdate_json("hold", "--status", redis_url=valkey.url))
 
+    empty = postdate("hold", "--status", redis_url=valkey.url)
+    assert (empty.returncode, "The store is empty" in empty.stderr) == (1, True)
+    postdate("resume", redis_url=valkey.url)
     shards = status()["shards"]
     assert status() == {"onHoldSince": None, "shardsOnHold": 0, "shards": shards}
     since = postdate_json("hold", redis_url=valkey.url)["onHoldSince"]
@@ -24,6 +27,7 @@ def test_it_is_asked_whether_it_is_on_hold_and_that_changes_nothing(valkey: Valk
 
 
 def test_a_hold_that_was_cut_off_is_told_as_such(valkey: ValkeyProcess) -> None:
+    postdate("resume", redis_url=valkey.url)
     shards = postdate_json("hold", "--status", redis_url=valkey.url)["shards"]
     with Redis.from_url(valkey.url) as redis:
         redis.set(keys.shard(1) + keys.HOLD, 1)

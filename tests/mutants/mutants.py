@@ -501,13 +501,6 @@ MUTANTS = (
         ("tests/worker/test_shelf.py",),
     ),
     Mutant(
-        "a claim is kept out by a fence for good",
-        STORE + "apart.py",
-        "                await self._readmit(self._key)\n",
-        "                raise\n",
-        ("tests/scheduler/test_reseal.py",),
-    ),
-    Mutant(
         "of two API keys the first counts",
         "api/auth.py",
         "if len(keys) > 1:",

@@ -16,11 +16,11 @@ class Stores:
     """Opens stores on one server, with keys."""
 
     def __init__(self, url: str) -> None:
-        self._url = url
+        self.url = url
         self.opened: list[Store] = []
 
     async def open(self, *secret_keys: bytes) -> Store:
-        settings = Settings(redis_url=self._url, shards=1, secret_key=secret_keys)
+        settings = Settings(redis_url=self.url, shards=1, secret_key=secret_keys)
         store = await Store.open(settings)
         self.opened.append(store)
         return store
@@ -32,5 +32,5 @@ async def account_of(store: Store) -> str:
 
 async def everything(store: Store) -> bytes:
     """All that the server holds, as it would write it to disk."""
-    names = await store.client.keys("*")
+    names = sorted(await store.client.keys("*"))
     return b"".join([await store.client.dump(name) or b"" for name in names])

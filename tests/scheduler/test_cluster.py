@@ -94,7 +94,7 @@ async def test_accounts_on_every_node_run_and_balance(cluster: Store) -> None:
         await scene.assert_sound()
     assert len(await cluster.accounts.list_accounts()) == SHARDS
     [heard] = await cluster.workers.beat("one", {"pid": 1})
-    assert heard.worker_id == "one"
+    assert heard.process_id == "one"
     await cluster.ping()
     assert cluster.uptime_s >= 0
 

@@ -17,7 +17,7 @@ GARBAGE = b"\xff\xfe garbage \x00"
 # What a check does not read, beyond whether it is of its kind.
 _NOT_READ = {
     "meta", "workers", "attempts:", "address:", keys.HEADS,
-    keys.API_KEY, keys.KEY_ID, keys.SESSION, keys.LINK, keys.FORGOTTEN, keys.WAITED,
+    keys.API_KEY, keys.KEY_ID, keys.SESSION, keys.LINK, keys.WAITED,
     keys.KEYS, keys.HOLDER, keys.SESSIONS, keys.RATE, keys.OPERATION, keys.ONCE,
     keys.LOGGED, keys.INDEX, keys.MINUTE, keys.HOUR, keys.DAY,
 }  # fmt: skip

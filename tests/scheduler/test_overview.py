@@ -223,7 +223,7 @@ async def test_the_system_tells_of_shards_servers_and_accounts(valkey_scene: Sce
     await valkey_scene.create(60_000)
     await store.workers.beat("one", {"inFlight": 3})
     [worker] = await store.system.workers()
-    assert (worker.worker_id, worker.says) == ("one", {"inFlight": 3})
+    assert (worker.process_id, worker.says) == ("one", {"inFlight": 3})
     shards = await store.system.shards()
     busy = shards[valkey_scene.shard]
     assert (busy.accounts, busy.busy_accounts) == (1, 1)

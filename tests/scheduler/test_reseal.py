@@ -10,20 +10,19 @@ from unittest.mock import patch
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
-from scheduler.errors import OutcomeUnknown, PostdateError, StoreMisconfigured, StoreUnavailable
+from scheduler.errors import OutcomeUnknown, PostdateError, StoreMisconfigured
 from scheduler.models import Answer, Outcome, Plan, Status
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
-from scheduler.store.apart import Apart
 from scheduler.store.claims.claims import Ack
 from scheduler.store.operators import reseal as module
 from scheduler.store.operators.reseal import Walked
 from scheduler.store.secrecy import Secrecy
-from scheduler.store.server import Script, Server
 from tests.cluster import ValkeyCluster
 from tests.scheduler.clocks import ServerClock
-from tests.scheduler.keyed import NEW, OLD, REQUEST, Stores, account_of, everything
+from tests.scheduler.keyed import NEW, OLD, OTHER, REQUEST, Stores, account_of, everything
 from tests.scheduler.letters import replay
 from tests.scheduler.scene import Scene
 from tests.servers import DroppingProxy, script
@@ -76,10 +75,11 @@ def before_the_first_write(store: Store, act: Callable[[], Awaitable[None]]) -> 
         yield
 
 
-async def sealed_by(store: Store, key_id: str) -> int:
-    """How many requests this key has sealed."""
+async def sealed_by(store: Store, key_id: str, account_id: str = "") -> int:
+    """How many requests this key has sealed, of one account or of all."""
     head, count = b"\xc1" + bytes.fromhex(key_id), 0
-    async for name in store.client.scan_iter(match=keys.schedule_pattern()):
+    whose = keys.account(account_id) + "s:*" if account_id else keys.schedule_pattern()
+    async for name in store.client.scan_iter(match=whose):
         count += (await store.client.hget(name, "r") or b"").startswith(head)
     return count
 
@@ -229,15 +229,15 @@ async def test_it_goes_on_where_it_was_interrupted(stores: Stores) -> None:
     ):
         await dying.resealer.reseal()
     assert await dying.check() == []
-    assert OLD_ID in (await dying.keyrings.read()).keys
+    assert OLD_ID in await dying.sealing_keys.read()
     await dying.aclose()
     store = await stores.open(NEW, OLD)
     done = await store.resealer.reseal()
-    assert (done.requests, done.forgotten) == (6, [OLD_ID])
+    assert (done.requests, done.forgotten) == (5, [OLD_ID])
     assert await store.check() == []
 
 
-@pytest.mark.parametrize("name", ["reseal", "reseal_secrets", "forget_key", "keyring", "unsealed"])
+@pytest.mark.parametrize("name", ["reseal", "reseal_secrets", "unsealed"])
 async def test_a_reply_may_get_lost(stores: Stores, proxy: DroppingProxy, name: str) -> None:
     # The scripts are known from here on.
     await furnished(await stores.open(OLD))
@@ -255,54 +255,135 @@ async def test_a_reply_may_get_lost(stores: Stores, proxy: DroppingProxy, name: 
     await store.aclose()
 
 
-async def test_a_key_that_somebody_seals_with_is_not_forgotten(stores: Stores) -> None:
-    sealing = await stores.open(OLD, NEW)
-    await account_of(sealing)
-    store = await stores.open(NEW, OLD)
-    done = await store.resealer.reseal()
-    assert (done.secrets, done.forgotten) == (1, [])
-    assert "processes seal with it" in done.kept[OLD_ID]
-    # One that came and went while others looked has sealed something where nobody looks again.
-    await sealing.aclose()
-    noted = await store.keyrings.read()
-    await (await stores.open(OLD, NEW)).aclose()
-    assert not await store.keyrings.forget(OLD_ID, noted.keys[OLD_ID])
-    assert (await store.resealer.reseal()).forgotten == [OLD_ID]
+async def running(store: Store, process_id: str, *secret_keys: bytes) -> None:
+    """A process with these keys, as its heartbeat shows it."""
+    key_ids = Secrecy(secret_keys).key_ids
+    await store.apis.beat(process_id, {"keyIds": key_ids} if key_ids else {})
 
 
-async def test_nothing_is_sealed_that_a_running_process_cannot_read(stores: Stores) -> None:
-    for secret_keys in ((), (OLD,)):
-        for each in stores.opened:
-            await each.aclose()
-        reading = await stores.open(*secret_keys)
-        if secret_keys:
-            await reading.schedules.create(await account_of(reading), REQUEST)
-        store = await stores.open(NEW, OLD)
-        with pytest.raises(PostdateError, match=f"could not read what key {NEW_ID} seals"):
-            await store.resealer.reseal()
-        assert await sealed_by(store, NEW_ID) == 0
-        await store.aclose()
-        await reading.client.hdel(keys.META, f"key:{NEW_ID}", f"sealed:{NEW_ID}")
-
-
-async def test_a_process_that_was_silent_for_long_seals_nothing_before_it_is_heard(
-    stores: Stores,
+@pytest.mark.parametrize("others", [(), (OLD,), (OLD, NEW)], ids=["none", "lacks it", "not first"])
+async def test_it_refuses_while_a_process_does_not_seal_with_the_newest_key(
+    stores: Stores, others: tuple[bytes, ...]
 ) -> None:
-    frozen = await stores.open(OLD, NEW)
+    clear = await stores.open()
+    await furnished(clear)
+    await running(clear, "api-1", *others)
+    store = await stores.open(NEW, OLD)
+    before = await everything(store)
+    with pytest.raises(PostdateError, match=f"newest key, {NEW_ID}: api-1"):
+        await store.resealer.reseal()
+    assert await everything(store) == before
+    await clear.apis.leave("api-1")
+    assert (await store.resealer.reseal()).unreadable == []
+
+
+async def test_a_process_that_began_meanwhile_keeps_the_old_key(stores: Stores) -> None:
+    before = await stores.open(OLD)
+    await furnished(before)
+    store = await stores.open(NEW, OLD)
+
+    async def begin() -> None:
+        await running(before, "worker-1", OLD)
+
+    with before_the_first_write(store, begin), pytest.raises(PostdateError, match="worker-1"):
+        await store.resealer.reseal()
+    assert OLD_ID in await store.sealing_keys.read()
+
+
+async def test_a_process_that_was_taken_for_gone_notes_its_key_again(stores: Stores) -> None:
+    """It was frozen for longer than its heartbeat counts. What it seals is seen, and its key is
+    asked for."""
+    frozen = await stores.open(OLD)
     account_id = await account_of(frozen)
     store = await stores.open(NEW, OLD)
-    meta: dict[bytes, bytes] = await store.client.hgetall(keys.META)
-    for name, said in meta.items():
-        if name.startswith(b"ring:") and said.endswith(f"{OLD_ID},{NEW_ID}".encode()):
-            await store.client.hset(keys.META, name, b"%d %b" % (1, said.split(b" ")[1]))
-    frozen.server.secrecy.may_seal_until_s = 0.0
     assert (await store.resealer.reseal()).forgotten == [OLD_ID]
-    with pytest.raises(StoreUnavailable):
-        await frozen.schedules.create(account_id, REQUEST)
-    await frozen.keyrings.read()
     await frozen.schedules.create(account_id, REQUEST)
-    with pytest.raises(StoreMisconfigured):
+    await frozen.sealing_keys.watch()
+    with pytest.raises(StoreMisconfigured, match=OLD_ID):
         await stores.open(NEW)
+    assert (await store.resealer.reseal()).forgotten == [OLD_ID]
+
+
+async def test_a_key_that_sealed_nothing_locks_no_process_out(stores: Stores) -> None:
+    """As of a command that ran once with another key in its environment."""
+    stray = await stores.open(OTHER)
+    await stray.hold.look()
+    await stray.sealing_keys.watch()
+    await stores.open(NEW)
+    await stores.open()
+
+
+async def test_a_running_process_reports_a_key_that_it_lacks(stores: Stores) -> None:
+    behind = await stores.open(OLD)
+    await account_of(await stores.open(NEW, OLD))
+    with capture_logs() as logs:
+        for _ in range(3):
+            await behind.sealing_keys.watch()
+    assert behind.sealing_keys.missing == {NEW_ID}
+    assert [each["event"] for each in logs] == ["a key is missing in this process"]
+    assert NEW_ID in logs[0]["reason"]
+
+
+async def test_a_key_that_is_lost_can_be_given_up(stores: Stores) -> None:
+    lost = await stores.open(OLD)
+    account_id = await account_of(lost)
+    schedule_id = await lost.schedules.create(account_id, REQUEST)
+    settings = Settings(redis_url=stores.url, shards=1, secret_key=(NEW,))
+    store = await Store.open(settings, needs_keys=False)
+    assert (await store.resealer.reseal()).kept == {OLD_ID: "it sealed 2 that are left"}
+    done = await store.resealer.reseal(lost_keys=[OLD_ID])
+    assert (done.forgotten, len(done.unreadable)) == ([OLD_ID], 2)
+    await store.aclose()
+    after = await stores.open(NEW)
+    assert any(schedule_id in each for each in await after.check())
+
+
+async def test_a_read_only_look_changes_nothing(stores: Stores) -> None:
+    url = stores.url
+    with pytest.raises(StoreMisconfigured, match="store is empty"):
+        await Store.open(Settings(redis_url=url), read_only=True)
+    store = await stores.open(OLD)
+    await account_of(store)
+    before = await everything(store)
+    reading = Settings(redis_url=url, shards=32, secret_key=(NEW,))
+    looking = await Store.open(reading, read_only=True, needs_keys=False)
+    await looking.hold.look()
+    await looking.accounts.list_accounts()
+    await looking.aclose()
+    assert await everything(store) == before
+
+
+@pytest.mark.parametrize(
+    ("place", "named"),
+    [
+        ("s:{}", "{}: its key is damaged"),
+        ("signing", "what signs for"),
+        ("expiring", "what its account weighs is damaged"),
+        ("held", "what its account weighs is damaged"),
+        ("account", "what its account weighs is damaged"),
+        ("accounts", "the list of accounts of shard 0"),
+    ],
+)
+async def test_what_is_damaged_is_named_and_the_rest_is_sealed_anew(
+    stores: Stores, place: str, named: str
+) -> None:
+    before = await stores.open()
+    hurt = await account_of(before)
+    made = await before.schedules.create(hurt, REQUEST)
+    sound = (await before.accounts.create("two", credits=9, plan=Plan.FREE)).account_id
+    for _ in range(3):
+        await before.schedules.create(sound, REQUEST)
+    prefix = keys.shard(0) if place == "accounts" else keys.account(hurt)
+    key = prefix + place.format(made[4:])
+    await before.client.delete(key)
+    await before.client.set(key, "none of ours")
+    store = await stores.open(NEW)
+    for _ in range(2):  # a repeat says the same
+        done = await store.resealer.reseal()
+        [finding] = done.unreadable
+        assert named.format(made) in finding
+        assert "script" not in finding
+    assert await sealed_by(store, NEW_ID, sound) == 3
 
 
 async def test_what_cannot_be_read_is_told_and_left_and_so_is_its_key(stores: Stores) -> None:
@@ -357,122 +438,3 @@ async def test_it_walks_through_every_node_of_a_cluster(cluster: ValkeyCluster) 
     after = await Store.open(at(NEW))
     assert await after.check() == []
     await after.aclose()
-
-
-@pytest.mark.parametrize("replicas", [0, 1])
-@pytest.mark.parametrize("what", ["create", "change", "rotate", "end"])
-async def test_what_was_sealed_before_a_pause_is_not_written_behind_the_back_of_a_reseal(
-    stores: Stores, what: str, replicas: int
-) -> None:
-    """A process stands still between sealing and sending until its key is forgotten. What it then
-    sends is refused once; its key is noted again before it is written."""
-    slow = await stores.open(OLD, NEW)
-    slow.server.wait_replicas = replicas
-    account_id = await account_of(await stores.open(NEW, OLD))
-    store = stores.opened[1]
-    schedule_id = await store.schedules.create(account_id, DUE)
-    held = await claim(store) if what == "end" else []
-    said = msgspec.structs.replace(FAILED, answer=Answer("", b"no"))
-    acts: dict[str, Callable[[], Awaitable[Any]]] = {
-        "create": lambda: slow.schedules.create(account_id, REQUEST),
-        "change": lambda: slow.schedules.change(account_id, schedule_id, lambda _: REQUEST),
-        "rotate": lambda: slow.signing.rotate(account_id, 1000),
-        "end": lambda: slow.claims.ack(0, [Ack(each, said, 0) for each in held]),
-    }
-    stopped, going = asyncio.Event(), asyncio.Event()
-    one = Server._one
-    apart_one = Apart.run
-
-    async def standing_still(self: Server, key: str, words: Any) -> Any:
-        if self is slow.server and keys.in_shard(key) and sealed_in(words):
-            stopped.set()
-            await going.wait()
-        return await one(self, key, words)
-
-    async def standing_apart(self: Apart, sent: Any, arguments: Any) -> Any:
-        if sealed_in(arguments):
-            stopped.set()
-            await going.wait()
-        return await apart_one(self, sent, arguments)
-
-    def sealed_in(words: Any) -> bool:
-        head = b"\xc1" + bytes.fromhex(OLD_ID)
-        return any(isinstance(each, bytes) and each.startswith(head) for each in words)
-
-    async def enough(*_: Any) -> None: ...
-
-    with (
-        patch.object(Server, "_one", standing_still),
-        patch.object(Apart, "run", standing_apart),
-        patch.object(Apart, "replicated", enough),
-        patch.object(Server, "_enough_replicas", enough),
-    ):
-        act = asyncio.create_task(acts[what]())  # type: ignore[arg-type]
-        await asyncio.wait_for(stopped.wait(), 10)
-        meta: dict[bytes, bytes] = await store.client.hgetall(keys.META)
-        for name, ring in meta.items():
-            if name.startswith(b"ring:") and ring.endswith(f"{OLD_ID},{NEW_ID}".encode()):
-                await store.client.hset(keys.META, name, b"%d %b" % (1, ring.split(b" ")[1]))
-        assert (await store.resealer.reseal()).forgotten == [OLD_ID]
-        going.set()
-        await asyncio.wait_for(act, 10)
-    # The store knows that the key is needed, so that nobody starts without it.
-    with pytest.raises(StoreMisconfigured):
-        await stores.open(NEW)
-    assert await store.check() == []
-    # And what was written so is met by the next walk, once nobody seals with that key any more.
-    await slow.aclose()
-    assert (await store.resealer.reseal()).forgotten == [OLD_ID]
-    assert await (await stores.open(NEW)).check() == []
-
-
-@pytest.mark.parametrize("replicas", [0, 1])
-async def test_a_script_that_fails_behind_a_fence_is_counted_as_failed(
-    stores: Stores, replicas: int
-) -> None:
-    store = await stores.open(OLD)
-    account_id = await account_of(store)
-    await store.keyrings.fence(OLD_ID, 1)
-    store.server.wait_replicas = replicas
-    grant = next(each for each in Script.all if each.path == "accounts/grant")
-    calls, errors = grant.calls, grant.errors
-
-    async def refused(key: str) -> None:
-        raise StoreUnavailable("away")
-
-    async def enough(*_: Any) -> None: ...
-
-    with (
-        patch.object(store.server, "readmit", refused),
-        patch.object(Server, "_enough_replicas", enough),
-        pytest.raises(StoreUnavailable, match="away"),
-    ):
-        await store.server.write(grant, keys.account(account_id), ["one", "1", "1"])
-    assert (grant.calls, grant.errors) == (calls + 1, errors + 1)
-
-
-async def test_a_worker_that_was_taken_for_gone_claims_again(stores: Stores) -> None:
-    """Where replicas must have its claims as well."""
-    store = await stores.open(OLD)
-    account_id = await account_of(store)
-    await store.schedules.create(account_id, DUE)
-    await store.keyrings.fence(OLD_ID, 1)
-    store.server.wait_replicas = 1
-    assert len(await claim(store)) == 1
-
-
-async def test_what_only_reads_names_no_fence(stores: Stores) -> None:
-    store = await stores.open(OLD)
-    account_id = await account_of(store)
-    sent: set[int] = set()
-    one = Server._one
-
-    async def heard(self: Server, key: str, words: Any) -> Any:
-        sent.add(words[2])
-        return await one(self, key, words)
-
-    with patch.object(Server, "_one", heard):
-        await store.schedules.page(account_id)
-        assert sent == {1}
-        await store.schedules.create(account_id, REQUEST)
-    assert sent == {1, 2}

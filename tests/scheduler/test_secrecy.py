@@ -104,7 +104,7 @@ async def test_a_process_that_lacks_a_key_does_not_start(
     stores: Stores, secret_keys: tuple[bytes, ...]
 ) -> None:
     await account_of(await stores.open(OLD))
-    with pytest.raises(StoreMisconfigured, match="put that key in POSTDATE_SECRET_KEY") as caught:
+    with pytest.raises(StoreMisconfigured, match="add it to POSTDATE_SECRET_KEY") as caught:
         await stores.open(*secret_keys)
     for key in (OLD, NEW):
         assert b64encode(key).decode() not in str(caught.value)

@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from scheduler import ids
-from scheduler.errors import StoreMisconfigured, Unreadable
+from scheduler.errors import Unreadable
 from scheduler.models import Delivery
 from scheduler.store import Store
 from scheduler.store.claims.claims import Batch
@@ -43,18 +43,6 @@ async def test_what_a_worker_without_the_key_gives_back_is_as_if_it_had_not_been
     [invocation] = (await claimed(ahead)).invocations
     assert (invocation.attempt, invocation.due_at_ms) == (1, 1)
     assert not invocation.taken_over
-
-
-async def test_a_process_that_lacks_a_key_knows_it_and_seals_on(stores: Stores) -> None:
-    """The store knows which key that is; an answer that a target gave can be kept."""
-    behind = await stores.open(OLD)
-    assert not behind.keyrings.lacks_one
-    await stores.open(NEW, OLD)
-    behind.server.secrecy.may_seal_until_s = 0.0
-    with pytest.raises(StoreMisconfigured):
-        await behind.keyrings.read()
-    assert behind.keyrings.lacks_one
-    assert behind.server.secrecy.seal(b"text") != b"text"
 
 
 async def test_a_key_of_another_kind_is_no_matter_of_other_schedules(scene: Scene) -> None:

@@ -11,7 +11,7 @@ FORGOTTEN_MS = 3_600_000
 
 async def heard(store: Store, worker_id: str) -> list[str]:
     """Who is alive, as a worker hears with its heartbeat."""
-    return sorted(each.worker_id for each in await store.workers.beat(worker_id, {}))
+    return sorted(each.process_id for each in await store.workers.beat(worker_id, {}))
 
 
 async def test_who_is_not_heard_of_for_ten_seconds_is_lost_and_after_an_hour_forgotten(
@@ -25,15 +25,15 @@ async def test_who_is_not_heard_of_for_ten_seconds_is_lost_and_after_an_hour_for
     fake_clock.ms += 1
     assert await heard(fake_store, "b") == ["b"]
     lost, alive = await workers.all()
-    assert (lost.worker_id, lost.is_lost(fake_clock.ms)) == ("a", True)
-    assert (alive.worker_id, alive.is_lost(fake_clock.ms)) == ("b", False)
+    assert (lost.process_id, lost.is_lost(fake_clock.ms)) == ("a", True)
+    assert (alive.process_id, alive.is_lost(fake_clock.ms)) == ("b", False)
     assert await heard(fake_store, "a") == ["a", "b"], "it is welcome again"
     fake_clock.ms += FORGOTTEN_MS
     assert await heard(fake_store, "b") == ["b"]
     assert len(await workers.all()) == 2
     fake_clock.ms += 1
     await workers.beat("b", {})
-    assert [each.worker_id for each in await workers.all()] == ["b"]
+    assert [each.process_id for each in await workers.all()] == ["b"]
 
 
 async def test_of_those_lost_in_a_crash_loop_the_latest_fifty_are_listed(
@@ -44,7 +44,7 @@ async def test_of_those_lost_in_a_crash_loop_the_latest_fifty_are_listed(
         fake_clock.ms += 1000
     fake_clock.ms += LOST_MS
     await fake_store.workers.beat("alive", {})
-    found = [each.worker_id for each in await fake_store.workers.all()]
+    found = [each.process_id for each in await fake_store.workers.all()]
     assert found == ["alive", *(f"w{n:02}" for n in range(10, 60))]
 
 
@@ -52,9 +52,9 @@ async def test_who_says_good_bye_is_forgotten_at_once(store: Store) -> None:
     await store.workers.beat("a", {})
     await store.workers.beat("b", {"inFlight": 3})
     await store.workers.leave("a")
-    heard_of = [(each.worker_id, each.says) for each in await store.workers.beat("c", {"pid": 1})]
+    heard_of = [(each.process_id, each.says) for each in await store.workers.beat("c", {"pid": 1})]
     assert sorted(heard_of) == [("b", {"inFlight": 3}), ("c", {"pid": 1})]
-    assert [(each.worker_id, each.says) for each in await store.workers.all()] == [
+    assert [(each.process_id, each.says) for each in await store.workers.all()] == [
         ("b", {"inFlight": 3}),
         ("c", {"pid": 1}),
     ]

@@ -16,7 +16,7 @@ from scheduler.models import Invocation, Outcome, Request, SigningSecret, Status
 from scheduler.store import Store
 from scheduler.store.claims.claims import Ack, Batch, Look, Unread
 from scheduler.store.clock import StoreClock
-from scheduler.store.operators.workers import Worker
+from scheduler.store.operators.heartbeats import Process
 from worker.claimer import Claimer
 from worker.holdings import Holdings
 from worker.leases import Touch
@@ -195,7 +195,7 @@ class ScriptedStore:
         self.shards = self
         self.workers = self
         self.count = self.now_count = len(due)
-        self.keyrings = SimpleNamespace(lacks_one=False)
+        self.sealing_keys = SimpleNamespace(missing=frozenset(), watch=self.watch)
         self.alive: list[str] = []
         self.others_say: dict[str, dict[str, Any]] = {}
         self.left: list[str] = []
@@ -211,12 +211,14 @@ class ScriptedStore:
         self.count = self.now_count
         return self.count
 
-    async def beat(self, worker_id: str, says: dict[str, Any]) -> list[Worker]:
-        others = [Worker(each, 0, self.others_say.get(each, {})) for each in self.alive]
-        return [Worker(worker_id, 0, says), *others]
+    async def beat(self, worker_id: str, says: dict[str, Any]) -> list[Process]:
+        others = [Process(each, 0, self.others_say.get(each, {})) for each in self.alive]
+        return [Process(worker_id, 0, says), *others]
 
     async def aclose(self) -> None:
         self.closed = True
+
+    async def watch(self) -> None: ...
 
     async def leave(self, worker_id: str) -> None:
         self.left.append(worker_id)

@@ -56,7 +56,7 @@ async def test_who_lacks_a_key_leaves_all_shards_to_those_who_lack_none() -> Non
     store.others_say["c"] = {"lacksAKey": True}
     await presence.beat()
     assert presence.shards == set(preferred_shards("a", ["a", "b"], SHARDS))
-    store.keyrings.lacks_one = True
+    store.sealing_keys.missing = frozenset({"k"})
     await presence.beat()
     assert (presence.shards, presence.yields) == (frozenset(), True)
     # Where nobody has all keys, what can be read goes out as ever.
@@ -64,7 +64,7 @@ async def test_who_lacks_a_key_leaves_all_shards_to_those_who_lack_none() -> Non
     await presence.beat()
     assert presence.shards == set(preferred_shards("a", ["a", "b", "c"], SHARDS))
     assert not presence.yields
-    store.keyrings.lacks_one = False
+    store.sealing_keys.missing = frozenset()
     await presence.beat()
     assert presence.shards == set(range(SHARDS))
 

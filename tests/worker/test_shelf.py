@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from scheduler.errors import StoreMisconfigured
 from scheduler.models import Invocation
 from scheduler.store.claims.claims import Unread
 from tests.worker.desk import AWAY
@@ -115,17 +114,16 @@ async def test_what_is_over_is_forgotten_and_begins_anew(
 async def test_who_lacks_a_key_that_others_have_asks_and_soon_lets_them_have_it(
     scene: Scene,
 ) -> None:
-    keyrings = scene.store.keyrings
+    sealing_keys = scene.store.sealing_keys
 
     async def read() -> None:
-        keyrings.lacks_one = True
-        raise StoreMisconfigured("put that key in POSTDATE_SECRET_KEY")
+        sealing_keys.missing = frozenset({LACKING})
 
-    keyrings.read = read
+    sealing_keys.read = sealing_keys.watch = read
     unread = unreadable(scene, key_id=LACKING)
     await scene.start()
     await until(lambda: scene.claims.released == [unread])
-    assert keyrings.lacks_one
+    assert sealing_keys.missing == {LACKING}
     assert scene.worker.shelf.counted[KEY] == 1
 
 

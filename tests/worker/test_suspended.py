@@ -7,10 +7,8 @@ import time
 import pytest
 
 from scheduler.elapsed import elapsed_s
-from scheduler.errors import StoreUnavailable
 from scheduler.models import Invocation
 from scheduler.store.clock import StoreClock
-from scheduler.store.secrecy import Secrecy
 from tests.worker.desk import LEASE_MS, Desk
 from tests.worker.firing import firer_for_tests, leased
 from tests.worker.scripted import answer, answering, playing, until
@@ -81,15 +79,6 @@ async def test_before_it_claims_again_it_prolongs_what_it_holds(machine: Machine
     await desk.turn()
     assert desk.touch.lost == {0, 1}
     assert len(desk.claims.claimed) == 1
-
-
-def test_it_seals_nothing_before_the_store_has_heard_of_it(machine: Machine) -> None:
-    secrecy = Secrecy([b"k" * 32])
-    secrecy.may_seal_until_s = elapsed_s() + 120
-    secrecy.seal(b"text")
-    machine.asleep_s = 120.0
-    with pytest.raises(StoreUnavailable):
-        secrecy.seal(b"text")
 
 
 def server_us(slept_us: int = 0) -> int:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import suppress
-
-from scheduler.errors import StoreError
 from scheduler.settings import Settings
 from scheduler.store import keys
 from scheduler.store.client import Client
 from scheduler.store.failures import translated
 
-# Said again well before it is forgotten; what a process that was killed has said goes by itself.
+# An API writes it again well before that; what a killed one wrote expires by itself.
 KEPT_MS = 60_000
-_EVERY_S = 20.0
 _PUBLIC, _LOCAL = "public", "local"
 
 
@@ -22,13 +17,6 @@ class Address:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-
-    async def keep_telling(self, settings: Settings) -> None:
-        """Until it is cancelled. A store that is away is told when it is back."""
-        while True:
-            with suppress(StoreError):  # whoever needs the store says so
-                await self.tell(settings)
-            await asyncio.sleep(_EVERY_S)
 
     async def tell(self, settings: Settings) -> None:
         """Once, for a minute."""

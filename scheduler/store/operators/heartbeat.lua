@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Notes that a worker is alive, and tells who is. Who was not heard of is lost, and stays listed as
+-- Notes that a process is alive, and tells who is. Who was not heard of is lost, and stays listed as
 -- that for a while, unless too many are.
--- KEYS[1]  the workers' hash
--- ARGV     worker id, what it says of itself (JSON), silence after which one is lost (ms), and
+-- KEYS[1]  the hash of its role
+-- ARGV     process id, what it says of itself (JSON), silence after which one is lost (ms), and
 --          forgotten (ms), most lost ones; an empty second argument says good-bye
--- Returns  {now (us), worker, "<heard at (ms)> <JSON>", …} of those that are alive
+-- Returns  {now (us), process, "<heard at (ms)> <JSON>", …} of those that are alive
 --@include now
 if ARGV[2] == '' then
   redis.call('HDEL', KEYS[1], ARGV[1])

@@ -12,6 +12,7 @@ _SCAN_COUNT = 500
 _BESIDE = {
     "meta": "hash",
     "workers": "hash",
+    "apis": "hash",
     "name:": "string",
     "email:": "string",
     "address:": "string",
@@ -26,7 +27,6 @@ _OF_A_SHARD = {
     keys.KEY_ID: "string",
     keys.SESSION: "hash",
     keys.LINK: "hash",
-    keys.FORGOTTEN: "string",
     keys.WAITED: "string",
 }
 _OF_AN_ACCOUNT = {

@@ -2,8 +2,8 @@
 -- Writes the number of shards and the format at the first start, and raises the number after; never
 -- lowers it. Changes nothing in a store of another format.
 -- KEYS[1]  the store's metadata
--- ARGV     number for a new store, number asked for (0: none), format
--- Returns  {the number in force, the format that the store has}
+-- ARGV     number for a new store (0: leave an empty store empty), number asked for (0: none), format
+-- Returns  {the number in force (0: the store is empty), the format that the store has}
 local before = tonumber(redis.call('HGET', KEYS[1], 'shards') or '0')
 local format = tonumber(redis.call('HGET', KEYS[1], 'format') or (before > 0 and '1' or ARGV[3]))
 if format ~= tonumber(ARGV[3]) then

@@ -13,17 +13,20 @@ from scheduler.errors import PostdateError, Unreadable
 from scheduler.store import keys
 from scheduler.store.client import Client
 from scheduler.store.failures import translated
-from scheduler.store.operators.keyrings import GONE_AFTER_MS, Keyrings, Noted
+from scheduler.store.operators.damage import text, told
+from scheduler.store.operators.heartbeats import KEY_IDS, Heartbeats
+from scheduler.store.operators.sealing_keys import SealingKeys
 from scheduler.store.operators.shards import Shards
 from scheduler.store.server import Script, Server
 
 _SCAN_COUNT = 500
 _SCHEDULES_AT_ONCE = 200
 _BYTES_AT_ONCE = 1_000_000
-_ACCOUNTS_AT_ONCE = 100
 _MOST_WALKS = 10
 _PAUSE_S = 1.0
-_HELD = -1
+_HELD, _DAMAGED = -1, -2
+# A process that was silent for longer is gone, and not frozen or cut off for a while.
+_GONE_AFTER_MS = 180_000
 
 _UNSEALED = Script("operators/unsealed")
 _RESEAL = Script("operators/reseal")
@@ -32,22 +35,29 @@ _RESEAL_SECRETS = Script("operators/reseal_secrets")
 
 class Walked(msgspec.Struct):
     """What one walk through the store came to. `found`: how much was not sealed with the newest
-    key, by the key that it was sealed with (empty: it lay in clear). `whole`: no server was
-    restarted or changed over meanwhile."""
+    key, by the key that it was sealed with (empty: it lay in clear). `unreadable`: a sentence for
+    each thing that could not be read, and stays as it is. `whole`: no server was restarted or
+    changed over meanwhile."""
 
     found: Counter[str] = msgspec.field(default_factory=Counter)
     requests: int = 0
     answers: int = 0
     secrets: int = 0
     held: int = 0
+    left: int = 0
     unreadable: list[str] = msgspec.field(default_factory=list)
     whole: bool = True
+
+    @property
+    def finished(self) -> bool:
+        """Whether another walk would find no more to do."""
+        return self.whole and self.found.total() == self.left
 
 
 class Resealed(msgspec.Struct):
     """What all walks came to: how many requests, targets' answers and signing secrets were sealed
-    anew, how much of what is left lies in clear and is held by workers, or cannot be read; the keys
-    that are forgotten, and for each that is not, why."""
+    anew, how much of what is left lies in clear and is held by workers, and what cannot be read;
+    the keys that are forgotten, and for each that is not, why."""
 
     requests: int
     answers: int
@@ -61,80 +71,93 @@ class Resealed(msgspec.Struct):
 class Resealer:
     """Walks beside whatever else is done; each change is made only to what was read."""
 
-    def __init__(self, client: Client, server: Server, shards: Shards, keyrings: Keyrings) -> None:
+    def __init__(
+        self,
+        client: Client,
+        server: Server,
+        shards: Shards,
+        sealing_keys: SealingKeys,
+        heartbeats: Sequence[Heartbeats],
+    ) -> None:
         self._client = client
         self._server = server
         self._secrecy = server.secrecy
         self._shards = shards
-        self._keyrings = keyrings
+        self._sealing_keys = sealing_keys
+        self._heartbeats = heartbeats
 
-    async def reseal(self, walking: Callable[[Walked], None] = lambda _: None) -> Resealed:
-        """Seals anew what another key than the newest sealed, or what lies in clear, and has the
-        store forget the keys that nothing is left of. `walking` is told before each walk what the
-        one before came to. Safe to repeat, whenever it was interrupted.
+    async def reseal(
+        self,
+        walking: Callable[[Walked], None] = lambda _: None,
+        *,
+        lost_keys: Sequence[str] = (),
+    ) -> Resealed:
+        """Seals anew what another key than the newest sealed, or what lies in clear, and forgets
+        the keys that nothing is left of; those of `lost_keys` though something is left that nobody
+        can read. `walking` is called before each further walk with what the one before came to.
+        Safe to repeat, whenever it was interrupted.
 
-        Raises PostdateError if there is no key, or a process is running that lacks the newest.
+        Raises PostdateError if there is no key, or if a running process does not seal with the
+        newest one.
         """
+        if not self._secrecy.has_key:
+            raise PostdateError("There is no POSTDATE_SECRET_KEY to seal with.")
+        await self._refuse_while_others_seal()
         requests = answers = secrets = 0
         for _ in range(_MOST_WALKS):
-            noted = await self._keyrings.read()
-            self._refuse(noted)
-            await self._fence(noted)
             walked = await self._walk()
             requests, answers = requests + walked.requests, answers + walked.answers
             secrets += walked.secrets
-            if walked.whole and walked.found.total() == len(walked.unreadable):
+            if walked.finished:
                 break
             walking(walked)
             await asyncio.sleep(_PAUSE_S if walked.held else 0)
-        kept = await self._forget(noted, walked)
-        forgotten = sorted(noted.keys.keys() - kept.keys() - {self._secrecy.key_ids[0]})
+        await self._refuse_while_others_seal()
+        forgotten, kept = await self._forget(walked, lost_keys)
         sealed = (requests, answers, secrets)
         return Resealed(*sealed, walked.held, walked.unreadable, forgotten, kept)
 
-    def _refuse(self, noted: Noted) -> None:
-        if not self._secrecy.has_key:
-            raise PostdateError("There is no POSTDATE_SECRET_KEY to seal with.")
+    async def _refuse_while_others_seal(self) -> None:
         newest = self._secrecy.key_ids[0]
-        if lacking := noted.lacking(newest):
+        others = [
+            each.process_id
+            for role in self._heartbeats
+            for each in await role.running(_GONE_AFTER_MS)
+            if each.says.get(KEY_IDS, [])[:1] != [newest]
+        ]
+        if others:
             raise PostdateError(
-                f"These processes could not read what key {newest} seals: {_named(lacking)}. Give"
-                " it to them first; one that was killed counts for another"
-                f" {GONE_AFTER_MS // 60_000} minutes."
+                f"These processes do not seal with the newest key, {newest}: {_named(others)}. Put"
+                " it first in their POSTDATE_SECRET_KEY and restart them. One that was killed"
+                f" counts for another {_GONE_AFTER_MS // 60_000} minutes."
             )
 
-    async def _fence(self, noted: Noted) -> None:
-        """What somebody sealed with a key that nobody has any more may still be on its way: from
-        here on it does not arrive, and what has arrived the walk meets."""
-        shards = await self._shards.newest()
-        for key_id in noted.keys:
-            if key_id != self._secrecy.key_ids[0] and not noted.sealing(key_id):
-                await self._keyrings.fence(key_id, shards)
-
-    async def _forget(self, noted: Noted, walked: Walked) -> dict[str, str]:
-        """Why each key is kept that is; the others are forgotten. `noted` is from before the walk:
-        what is sealed by a key while nobody does so, and nobody has come since, it cannot have
-        missed."""
+    async def _forget(
+        self, walked: Walked, lost_keys: Sequence[str]
+    ) -> tuple[list[str], dict[str, str]]:
+        """The keys that were forgotten, and for each that was not, why."""
+        forgotten: list[str] = []
         kept: dict[str, str] = {}
-        for key_id, heard in noted.keys.items():
-            if key_id == self._secrecy.key_ids[0]:
-                continue
-            if sealing := noted.sealing(key_id):
-                kept[key_id] = f"processes seal with it, or did when killed: {_named(sealing)}"
-            elif walked.found[key_id]:
-                kept[key_id] = f"it sealed {walked.found[key_id]} that are left"
-            elif not walked.whole:
-                kept[key_id] = "the store was restarted or changed over meanwhile"
-            elif not await self._keyrings.forget(key_id, heard):
-                kept[key_id] = "a process began meanwhile that seals with it"
-        return kept
+        noted = await self._sealing_keys.read()
+        for key_id in sorted(noted - {self._secrecy.key_ids[0]}):
+            if key_id not in lost_keys:
+                if walked.found[key_id]:
+                    kept[key_id] = f"it sealed {walked.found[key_id]} that are left"
+                elif not walked.whole:
+                    kept[key_id] = "the store was restarted or changed over meanwhile"
+            if key_id not in kept:
+                await self._sealing_keys.forget(key_id)
+                forgotten.append(key_id)
+        return forgotten, kept
 
     async def _walk(self) -> Walked:
         before, walked = await self._servers(), Walked()
         async for base, schedules in self._schedules():
             await self._requests(walked, base, schedules)
-        async for accounts in self._accounts():
-            await self._secrets(walked, accounts)
+        for shard in range(await self._shards.newest()):
+            with told(walked.unreadable, f"the list of accounts of shard {shard}"):
+                async for account_id in self._accounts(shard):
+                    await self._secrets(walked, account_id)
         walked.whole = await self._servers() == before
         return walked
 
@@ -143,40 +166,46 @@ class Resealer:
         place = 0
         while place < len(schedules):
             arguments = (self._secrecy.head, _BYTES_AT_ONCE, *schedules[place:])
-            looked, found = await self._server.repeated(
+            looked, found, damaged = await self._server.repeated(
                 lambda arguments=arguments: self._server.run(_UNSEALED, base, arguments)  # type: ignore[misc]
             )
             place += looked
+            walked.unreadable += [f"{_schedule(each)}: its key is damaged" for each in damaged]
             rows: list[bytes | str] = []
             for schedule, field, stored in zip(*[iter(found)] * 3, strict=True):
-                what = ids.schedule_id(schedule.decode())
-                if sealed := self._sealed(walked, what, stored):
+                if sealed := self._sealed(walked, _schedule(schedule), stored):
                     rows += (schedule, field, stored, sealed)
             if rows:
-                codes = await self._server.repeated(
-                    lambda rows=rows: self._server.write(_RESEAL, base, rows)  # type: ignore[misc]
-                )
-                done = Counter(zip(rows[1::4], codes, strict=True))
-                walked.requests += done[b"r", 1]
-                walked.answers += done[b"s", 1]
-                walked.held += codes.count(_HELD)
+                await self._replace(walked, base, rows)
 
-    async def _secrets(self, walked: Walked, accounts: Sequence[str]) -> None:
-        replies = await self._server.reads(
-            [("LRANGE", keys.account(each) + keys.SIGNING, 0, -1) for each in accounts]
-        )
-        for account_id, entries in zip(accounts, replies, strict=True):
+    async def _replace(self, walked: Walked, base: str, rows: list[bytes | str]) -> None:
+        """`rows`: schedule, field, what it holds, the same sealed anew, …"""
+        codes = await self._server.repeated(lambda: self._server.write(_RESEAL, base, rows))
+        done = Counter(zip(rows[1::4], codes, strict=True))
+        walked.requests += done[b"r", 1]
+        walked.answers += done[b"s", 1]
+        walked.held += codes.count(_HELD)
+        for schedule, code in zip(rows[::4], codes, strict=True):
+            if code == _DAMAGED:
+                walked.left += 1
+                walked.unreadable.append(
+                    f"{_schedule(schedule)}: what its account weighs is damaged"
+                )
+
+    async def _secrets(self, walked: Walked, account_id: str) -> None:
+        with told(walked.unreadable, f"what signs for {account_id}"):
+            base = keys.account(account_id)
+            [entries] = await self._server.reads([("LRANGE", base + keys.SIGNING, 0, -1)])
             rows: list[bytes] = []
             for entry in entries:
                 *parts, stored = entry.split(b" ", 3)
                 if not stored.startswith(self._secrecy.head):
-                    what = f"the signing secret {parts[0].decode()} of {account_id}"
+                    what = f"the signing secret {text(parts[0])} of {account_id}"
                     if sealed := self._sealed(walked, what, stored):
                         rows += (entry, b" ".join((*parts, sealed)))
             if rows:
-                base = keys.account(account_id)
                 walked.secrets += await self._server.repeated(
-                    lambda base=base, rows=rows: self._server.write(_RESEAL_SECRETS, base, rows)  # type: ignore[misc]
+                    lambda: self._server.write(_RESEAL_SECRETS, base, rows)
                 )
 
     def _sealed(self, walked: Walked, what: str, stored: bytes) -> bytes | None:
@@ -185,6 +214,7 @@ class Resealer:
         try:
             return self._secrecy.seal(self._secrecy.open(stored))
         except Unreadable as error:
+            walked.left += 1
             walked.unreadable.append(f"{what}: {error}")
             return None
 
@@ -195,7 +225,7 @@ class Resealer:
         with translated():
             names = self._client.scan_iter(match=keys.schedule_pattern(), count=_SCAN_COUNT)
             async for name in names:
-                base, _, schedule = name.decode().rpartition(keys.SCHEDULE)
+                base, _, schedule = text(name).rpartition(keys.SCHEDULE)
                 by_account.setdefault(base, []).append(schedule)
                 count += 1
                 if count == _SCHEDULES_AT_ONCE:
@@ -205,17 +235,11 @@ class Resealer:
         for each in by_account.items():
             yield each
 
-    async def _accounts(self) -> AsyncIterator[list[str]]:
-        for shard in range(await self._shards.newest()):
-            some: list[str] = []
-            with translated():
-                scan = self._client.zscan_iter(keys.shard(shard) + keys.ACCOUNTS, count=_SCAN_COUNT)
-                async for local, _ in scan:
-                    some.append(ids.account_id(shard, local.decode()))
-                    if len(some) == _ACCOUNTS_AT_ONCE:
-                        yield some
-                        some = []
-            yield some
+    async def _accounts(self, shard: int) -> AsyncIterator[str]:
+        with translated():
+            scan = self._client.zscan_iter(keys.shard(shard) + keys.ACCOUNTS, count=_SCAN_COUNT)
+            async for local, _ in scan:
+                yield ids.account_id(shard, text(local))
 
     async def _servers(self) -> object:
         """Who has what. A walk through a server that another one takes over from has gaps."""
@@ -226,6 +250,10 @@ class Resealer:
             slots = await self._client.execute_command("CLUSTER SLOTS")
         runs = {name: told["run_id"] for name, told in nodes.items()}
         return runs, sorted((span, told["primary"]) for span, told in slots.items())
+
+
+def _schedule(local: bytes | str) -> str:
+    return ids.schedule_id(local if isinstance(local, str) else text(local))
 
 
 def _named(processes: Sequence[str]) -> str:

@@ -23,12 +23,15 @@ class Shards:
         self._server = server
         self._wanted = wanted
         self._ask_again_at = 0.0
+        self.read_only = False
         self.count = 0
         self.format = FORMAT  # no other is read
 
     async def read(self) -> int:
-        """Reads the number, having written or raised it where that is due. Safe to repeat."""
-        arguments = (_DEFAULT_COUNT, self._wanted or 0, FORMAT)
+        """Reads the number, having written or raised it where that is due, unless `read_only`. Safe
+        to repeat."""
+        wanted = (0, 0) if self.read_only else (_DEFAULT_COUNT, self._wanted or 0)
+        arguments = (*wanted, FORMAT)
         try:
             count, found = await self._server.run(_RAISE_SHARDS, keys.META, arguments)
         except StoreRefused as error:
@@ -45,6 +48,10 @@ class Shards:
             raise StoreMisconfigured(
                 f"The store has format {found}, and this version of Postdate reads {FORMAT} only."
                 f" {advice}"
+            )
+        if count == 0:
+            raise StoreMisconfigured(
+                "The store is empty: the first API or worker that starts sets it up."
             )
         if self.count == 0 and self._wanted is not None and self._wanted < count:
             raise StoreMisconfigured(

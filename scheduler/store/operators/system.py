@@ -15,8 +15,8 @@ from scheduler.store.claims.claims import Claims
 from scheduler.store.client import Client
 from scheduler.store.failures import translated
 from scheduler.store.operators.activity import Activity, activity_of
+from scheduler.store.operators.heartbeats import Heartbeats, Process
 from scheduler.store.operators.shards import Shards
-from scheduler.store.operators.workers import Worker, Workers
 from scheduler.store.server import Server as StoreServer
 
 # What keeps the data, and where the server tells whether it went well the last time.
@@ -70,7 +70,7 @@ class System:
         server: StoreServer,
         accounts: Accounts,
         claims: Claims,
-        workers: Workers,
+        workers: Heartbeats,
         shards: Shards,
     ) -> None:
         self._client = client
@@ -80,7 +80,7 @@ class System:
         self._workers = workers
         self._shards = shards
 
-    async def workers(self) -> list[Worker]:
+    async def workers(self) -> list[Process]:
         return await self._workers.all()
 
     async def shards(self) -> list[ShardState]:

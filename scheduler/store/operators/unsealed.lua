@@ -3,10 +3,14 @@
 -- KEYS[1]  the account's prefix
 -- ARGV     what begins all that this key sealed, most bytes to read (the one that goes beyond it is
 --          still read), schedules
--- Returns  {how many were looked at, {schedule, its field, what that holds, …}}
-local head, room_bytes, found = ARGV[1], tonumber(ARGV[2]), {}
+-- Returns  {how many were looked at, {schedule, its field, what that holds, …}, {schedule whose key
+--          is of another kind, …}}
+local head, room_bytes, found, damaged = ARGV[1], tonumber(ARGV[2]), {}, {}
 for i = 3, #ARGV do
-  local stored = redis.call('HMGET', KEYS[1] .. K.SCHEDULE .. ARGV[i], 'r', 's')
+  local stored = redis.pcall('HMGET', KEYS[1] .. K.SCHEDULE .. ARGV[i], 'r', 's')
+  if stored.err then
+    damaged[#damaged + 1], stored = ARGV[i], {}
+  end
   for place, field in ipairs({'r', 's'}) do
     local sealed = stored[place]
     if sealed then
@@ -18,7 +22,7 @@ for i = 3, #ARGV do
     end
   end
   if room_bytes <= 0 then
-    return {i - 2, found}
+    return {i - 2, found, damaged}
   end
 end
-return {#ARGV - 2, found}
+return {#ARGV - 2, found, damaged}

@@ -1,0 +1,37 @@
+"""The heartbeat of an API process: that it is alive, its keys, and where the API is found."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+from contextlib import suppress
+
+from scheduler.errors import StoreError
+from scheduler.settings import Settings
+from scheduler.store import Store
+
+_EVERY_S = 5.0
+_GOODBYE_S = 1.0
+
+
+class Heartbeat:
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._settings = settings
+        self._process_id = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+
+    async def run(self) -> None:
+        """Until it is cancelled. It goes on while the store is away."""
+        while True:
+            with suppress(StoreError):  # the request that needs the store reports that
+                await self._store.apis.beat(self._process_id, {"pid": os.getpid()})
+                await self._store.address.tell(self._settings)
+                await self._store.sealing_keys.watch()
+            await asyncio.sleep(_EVERY_S)
+
+    async def end(self) -> None:
+        """Says good-bye, so that no operator waits for this process."""
+        with suppress(StoreError, TimeoutError):
+            await asyncio.wait_for(self._store.apis.leave(self._process_id), _GOODBYE_S)

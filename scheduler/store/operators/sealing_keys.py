@@ -1,0 +1,80 @@
+"""The keys that sealed something in the store, and which of them this process lacks.
+
+Each has a field in `pd:meta` with a trial text: `Server` notes a key before the first write of
+what it sealed, and `postdate reseal` drops the note once nothing is left. No process starts without
+a noted key; one that was running before reports what it lacks.
+"""
+
+from __future__ import annotations
+
+import time
+
+import structlog
+
+from scheduler.errors import StoreMisconfigured
+from scheduler.store import keys
+from scheduler.store.client import Client
+from scheduler.store.failures import translated
+from scheduler.store.secrecy import NOTE
+from scheduler.store.server import Server
+
+READ_EVERY_S = 10.0
+_LOGGED_EVERY_S = 60.0
+_log = structlog.get_logger(__name__)
+
+
+class SealingKeys:
+    """`missing`: the ids of those that this process lacks, as it read them last."""
+
+    def __init__(self, client: Client, server: Server) -> None:
+        self._client = client
+        self._server = server
+        self._secrecy = server.secrecy
+        self.missing: frozenset[str] = frozenset()
+        self._logged_s = float("-inf")
+
+    async def read(self) -> frozenset[str]:
+        """The ids of all that are noted. A process that has sealed something notes its own again: a
+        reseal may have dropped it meanwhile. Safe to repeat."""
+        if self._secrecy.has_sealed:
+            await self._server.note_key()
+        with translated():
+            meta: dict[bytes, bytes] = await self._client.hgetall(keys.META)
+        noted = {
+            name.decode().removeprefix(NOTE): trial
+            for name, trial in meta.items()
+            if name.startswith(NOTE.encode())
+        }
+        self.missing = frozenset(
+            key_id for key_id, trial in noted.items() if not self._secrecy.opens(trial)
+        )
+        return frozenset(noted)
+
+    async def watch(self) -> None:
+        """Reads them, and logs once a minute which are missing. Safe to repeat."""
+        await self.read()
+        now_s = time.monotonic()
+        if self.missing and now_s - self._logged_s >= _LOGGED_EVERY_S:
+            self._logged_s = now_s
+            _log.error("a key is missing in this process", reason=self._advice())
+
+    async def require(self) -> None:
+        """Raises StoreMisconfigured if this process lacks one."""
+        await self.read()
+        if self.missing:
+            raise StoreMisconfigured(self._advice())
+
+    async def forget(self, key_id: str) -> None:
+        """Drops the note of a key. Safe to repeat."""
+        with translated():
+            await self._client.hdel(keys.META, NOTE + key_id)
+
+    def _advice(self) -> str:
+        have = ", ".join(self._secrecy.key_ids) or "none"
+        one = len(self.missing) == 1
+        return (
+            f"Some of what is stored was encrypted with key{'' if one else 's'}"
+            f" {', '.join(sorted(self.missing))}: add {'it' if one else 'them'} to"
+            f" POSTDATE_SECRET_KEY, after the newer ones (it has {have}). If a key is lost for"
+            " good, `postdate reseal --forget KEY` drops it."
+        )
