@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -51,7 +52,10 @@ def restore_command(
     says = f"{count:,} may have been fired and were ended, unsent."
     if how == "fire":
         says = f"{count:,} may have been fired, and fire again."
-    context.show(answer, f"{says} `postdate resume` goes on.")
+    left = [f"It is damaged and was left as it is: {each}." for each in answer["damaged"]]
+    context.show(answer, "\n".join([f"{says} `postdate resume` goes on.", *left]))
+    if left:
+        sys.exit(1)
 
 
 def _moment_ms(text: str) -> int:
@@ -63,7 +67,7 @@ def _moment_ms(text: str) -> int:
 
 async def _restore(
     store: Store, since_ms: int, until_ms: int | None, expire: bool
-) -> dict[str, int | str]:
+) -> dict[str, Any]:
     now_ms = store.clock.now_ms()
     until_ms = now_ms if until_ms is None else until_ms
     if not since_ms <= until_ms <= now_ms:
@@ -79,7 +83,7 @@ async def _restore(
         )
     await store.restore.take_back()
     if not expire:
-        return {"due": await store.restore.due(until_ms)}
+        return {"due": await store.restore.due(until_ms), "damaged": store.restore.damaged}
     expired = 0
 
     def count(ended: int) -> None:
@@ -87,4 +91,4 @@ async def _restore(
         expired += ended
 
     await store.restore.expire(until_ms, count)
-    return {"expired": expired}
+    return {"expired": expired, "damaged": store.restore.damaged}

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from scheduler import ids
 from scheduler.errors import Unreadable
 from scheduler.models import Delivery
-from scheduler.store import Store
+from scheduler.store import Store, keys
 from scheduler.store.claims.claims import Batch
 from scheduler.store.schedules.listing import Selection
 from scheduler.store.secrecy import Secrecy
@@ -143,10 +143,34 @@ async def test_a_restore_ends_what_it_can_read_behind_what_it_cannot(scene: Scen
     assert (mended.schedule_id, mended.attempt) == (first, 1)
 
 
-async def test_a_restore_tells_of_accounts_that_are_damaged(scene: Scene) -> None:
+@pytest.mark.parametrize("place", ["waiting", "held", "log", "accounts"])
+async def test_a_restore_names_what_is_damaged_and_goes_on(scene: Scene, place: str) -> None:
+    """Whichever of its walks meets it."""
+    other = await scene.account("other")
     await scene.create(-1000)
-    await scene.store.client.delete(scene.base + "held")
-    await scene.store.client.set(scene.base + "held", "none of ours")
-    with capture_logs() as told:
-        await scene.store.restore.expire(await scene.clock.now_ms(), lambda count: None)
-    assert [each["account"] for each in told] == [scene.account_id]
+    await scene.create(-1000, account_id=other)
+    shard, _ = keys.parts(scene.account_id)
+    key = keys.shard(shard) + place if place == "accounts" else scene.base + place
+    await scene.store.client.delete(key)
+    await scene.store.client.set(key, "none of ours")
+    restore, now_ms = scene.store.restore, await scene.clock.now_ms()
+    ended: list[int] = []
+    await restore.last_entry_ms(now_ms)
+    await restore.take_back()
+    await restore.due(now_ms)
+    await restore.expire(now_ms, ended.append)
+    assert sum(ended) >= 1
+    assert all("script" not in each for each in restore.damaged)
+    named = f"accounts of shard {shard}" if place == "accounts" else scene.account_id
+    assert any(named in each for each in restore.damaged)
+
+
+async def test_lists_of_accounts_leave_out_a_damaged_one(scene: Scene) -> None:
+    other = await scene.account("other")
+    await scene.store.client.delete(scene.base + keys.ACCOUNT)
+    await scene.store.client.set(scene.base + keys.ACCOUNT, "none of ours")
+    with capture_logs() as logs:
+        assert [each.account_id for each in await scene.store.accounts.list_accounts()] == [other]
+        found, count = await scene.store.accounts.some(9)
+    assert ([each.account_id for each in found], count) == ([other], 2)
+    assert {each["account"] for each in logs} == {scene.account_id}

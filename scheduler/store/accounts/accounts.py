@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import structlog
+
 from scheduler import ids
 from scheduler.emails import normal_email
-from scheduler.errors import EmailTaken, NameTaken, NotFound, TooMany
+from scheduler.errors import EmailTaken, NameTaken, NotFound, StoreRefused, TooMany
 from scheduler.models import Account, Plan
 from scheduler.store import keys
 from scheduler.store.accounts.reserved import reserve
@@ -28,6 +30,7 @@ _TOO_MANY = -1
 
 # Accounts that are read side by side.
 _READ_AT_ONCE = 50
+_log = structlog.get_logger(__name__)
 
 
 class Accounts:
@@ -111,13 +114,13 @@ class Accounts:
             await self._client.hsetnx(keys.META, "first", account_id)
 
     async def list_accounts(self) -> list[Account]:
-        """All accounts, by shard and then by age."""
+        """All accounts, by shard and then by age; a damaged one is logged and left out."""
         found = []
         for shard in range(self._shards.count):
             with translated():
                 locals_ = await self._client.zrange(keys.shard(shard) + keys.ACCOUNTS, 0, -1)
             for local in locals_:
-                account = await self._read(ids.account_id(shard, local.decode()))
+                account = await self._read_sound(ids.account_id(shard, local.decode()))
                 if account is not None:
                     found.append(account)
         return found
@@ -138,7 +141,7 @@ class Accounts:
             found += [ids.account_id(shard, local.decode()) for local in locals_]
         accounts: list[Account | None] = []
         for i in range(0, len(found), _READ_AT_ONCE):
-            accounts += await asyncio.gather(*map(self._read, found[i : i + _READ_AT_ONCE]))
+            accounts += await asyncio.gather(*map(self._read_sound, found[i : i + _READ_AT_ONCE]))
         return [each for each in accounts if each is not None], count
 
     async def credits(self, account_id: str) -> int:
@@ -182,6 +185,14 @@ class Accounts:
         with translated():
             stored = await self._client.hgetall(keys.account(account_id) + keys.ACCOUNT)
         return _account(account_id, stored) if stored else None
+
+    async def _read_sound(self, account_id: str) -> Account | None:
+        """None if it is damaged as well, which the log names."""
+        try:
+            return await self._read(account_id)
+        except (StoreRefused, KeyError, ValueError) as error:
+            _log.error("an account is damaged", account=account_id, error=str(error))
+            return None
 
 
 def parts_of(text: str, prefix: str) -> ids.Sharded:

@@ -7,17 +7,19 @@ ends it here, while the store is on hold.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import structlog
 
 from scheduler import ids
+from scheduler.errors import StoreRefused
 from scheduler.models import Outcome, Status
 from scheduler.store import keys
 from scheduler.store.claims.claims import Ack, Claims, Unread
 from scheduler.store.client import Client
 from scheduler.store.clock import StoreClock
-from scheduler.store.failures import translated
+from scheduler.store.operators.damage import text, told
 from scheduler.store.operators.shards import Shards
 from scheduler.store.server import Script, Server
 
@@ -33,7 +35,10 @@ _log = structlog.get_logger(__name__)
 
 
 class Restore:
-    """Reads the store, and ends what an operator does not want fired again. To be used on hold."""
+    """Reads the store, and ends what an operator does not want fired again. To be used on hold.
+
+    `damaged` has a sentence for each account that a walk met and could not read, and left as it is.
+    """
 
     def __init__(
         self, client: Client, server: Server, clock: StoreClock, shards: Shards, claims: Claims
@@ -43,12 +48,13 @@ class Restore:
         self._clock = clock
         self._shards = shards
         self._claims = claims
+        self.damaged: list[str] = []
 
     async def last_entry_ms(self, by_ms: int) -> int | None:
         """The moment of the newest entry in any account's log up to then; None if there is none."""
         newest = None
-        with translated():
-            async for shard, account in self._accounts():
+        async for shard, account in self._accounts():
+            with self._sound(shard, account):
                 log = f"{keys.shard(shard)}{account}:{keys.LOG}"
                 for stream_id, _ in await self._client.xrevrange(log, max=by_ms, count=1):
                     newest = max(newest or 0, int(stream_id.split(b"-")[0]))
@@ -58,8 +64,8 @@ class Restore:
         """How many wait that were due by then, those of suspended accounts among them. What a
         worker holds is not counted: `take_back` first."""
         count = 0
-        with translated():
-            async for shard, account in self._accounts():
+        async for shard, account in self._accounts():
+            with self._sound(shard, account):
                 waiting = f"{keys.shard(shard)}{account}:{keys.WAITING}"
                 count += await self._client.zcount(waiting, "-inf", by_ms)
         return count
@@ -68,15 +74,19 @@ class Restore:
         """What workers held as the store was saved is due as it was before. Returns once their
         leases have ended, in case one of them is alive. Safe to repeat."""
         async for shard, account in self._accounts():
-            left = True
-            while left:
-                now_us, given_back, last_end_ms = await self._server.run(
-                    _UNLEASE, keys.shard(shard), (account, _MOST_AT_ONCE)
-                )
-                self._clock.observe(now_us)
-                left = given_back == _MOST_AT_ONCE or last_end_ms >= 0
-                if left and not given_back:
-                    await asyncio.sleep(_LOOK_AGAIN_S)
+            with self._sound(shard, account):
+                await self._take_back_from(shard, account)
+
+    async def _take_back_from(self, shard: int, account: str) -> None:
+        left = True
+        while left:
+            now_us, given_back, last_end_ms = await self._server.run(
+                _UNLEASE, keys.shard(shard), (account, _MOST_AT_ONCE)
+            )
+            self._clock.observe(now_us)
+            left = given_back == _MOST_AT_ONCE or last_end_ms >= 0
+            if left and not given_back:
+                await asyncio.sleep(_LOOK_AGAIN_S)
 
     async def expire(self, by_ms: int, ended: Callable[[int], None]) -> None:
         """Ends all that was due by then as failed, unsent, and logs it; no credit moves. `ended` is
@@ -85,20 +95,33 @@ class Restore:
         Safe to repeat; what it had claimed as it died is held for a minute.
         """
         async for shard, account in self._accounts():
-            account_id = ids.account_id(shard, account)
-            looking = True
-            while looking:
-                batch = await self._claims.claim_of(
-                    account_id, by_ms=by_ms, lease_ms=_LEASE_MS, most=_MOST_AT_ONCE
-                )
-                if batch.broken:
-                    _log.error("left as it is: it is damaged", account=account_id)
-                await self._put_off(shard, batch.unread, by_ms)
-                found = batch.invocations
-                if found:
-                    await self._claims.ack(shard, [Ack(each, _OUTCOME, None) for each in found])
-                    ended(len(found))
-                looking = bool(found or batch.unread)
+            with self._sound(shard, account):
+                await self._expire_of(shard, ids.account_id(shard, account), by_ms, ended)
+
+    async def _expire_of(
+        self, shard: int, account_id: str, by_ms: int, ended: Callable[[int], None]
+    ) -> None:
+        looking = True
+        while looking:
+            batch = await self._claims.claim_of(
+                account_id, by_ms=by_ms, lease_ms=_LEASE_MS, most=_MOST_AT_ONCE
+            )
+            if batch.broken:
+                raise StoreRefused("something of it is damaged")
+            await self._put_off(shard, batch.unread, by_ms)
+            found = batch.invocations
+            if found:
+                await self._claims.ack(shard, [Ack(each, _OUTCOME, None) for each in found])
+                ended(len(found))
+            looking = bool(found or batch.unread)
+
+    @contextmanager
+    def _sound(self, shard: int, account: str) -> Iterator[None]:
+        """Around a look at one account: damage is noted once, and the walk goes on."""
+        found: list[str] = []
+        with told(found, ids.account_id(shard, account)):
+            yield
+        self.damaged += [each for each in found if each not in self.damaged]
 
     async def _put_off(self, shard: int, unread: Sequence[Unread], by_ms: int) -> None:
         """Gives back what cannot be read, its attempt not used: due right after what is ended."""
@@ -112,6 +135,7 @@ class Restore:
     async def _accounts(self) -> AsyncIterator[tuple[int, str]]:
         """All, by shard and local name."""
         for shard in range(await self._shards.newest()):
-            scan = self._client.zscan_iter(keys.shard(shard) + keys.ACCOUNTS, count=_SCAN_COUNT)
-            async for account, _ in scan:
-                yield shard, account.decode()
+            key = keys.shard(shard) + keys.ACCOUNTS
+            with told(self.damaged, f"the list of accounts of shard {shard}"):
+                async for account, _ in self._client.zscan_iter(key, count=_SCAN_COUNT):
+                    yield shard, text(account)
