@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any, Self
 
 from redis import Redis
@@ -20,11 +19,8 @@ _MIGRATE_TIMEOUT_MS = 5000
 class ValkeyCluster:
     """So many primaries that share the slots evenly, each with a replica if so wanted."""
 
-    def __init__(
-        self, primaries: int = 3, *, replicated: bool = False, binary: Path | None = None
-    ) -> None:
+    def __init__(self, primaries: int = 3, *, replicated: bool = False) -> None:
         self._stack = ExitStack()
-        self._binary = binary
         self.primaries = [self._node() for _ in range(primaries)]
         self.replicas = [self._node() for _ in range(primaries * replicated)]
         hosts = [f"127.0.0.1:{port_of(node)}" for node in self.nodes]
@@ -92,7 +88,7 @@ class ValkeyCluster:
             "cluster-require-full-coverage": "no",
             "repl-diskless-sync-delay": 0,
         }
-        return ValkeyProcess(port=free_port(), options=options, binary=self._binary)
+        return ValkeyProcess(port=free_port(), options=options)
 
     def _agrees(self, node: ValkeyProcess) -> bool:
         info = dict(

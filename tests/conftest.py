@@ -8,6 +8,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import settings
 
 from scheduler.collector import spare_the_collector
 from tests.servers import DroppingProxy, PostdateProcess, Receiver, ValkeyProcess
+from tests.store_servers import REDIS, redis_embedded
 
 # What random inputs find, more of them find; `make fuzz` has the time. How long one takes says
 # nothing on a busy machine.
@@ -49,6 +51,24 @@ def pytest_collection_finish() -> None:
     spare_the_collector()
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests of the store run on Valkey, and on Redis where that is installed. CI must have both,
+    and runs the tests that break a whole Postdate on both, too."""
+    if "store_server" not in metafunc.fixturenames:
+        return
+    test, ci = metafunc.definition, bool(os.environ.get("CI"))
+    rooms = {"scheduler", "faults", "chaos"} if ci else {"scheduler"}
+    servers = ["valkey"]
+    if (REDIS or ci) and test.path.parent.name in rooms:
+        servers.append("redis")
+    if test.get_closest_marker("time_passes"):
+        servers.append("fakeredis")
+    if test.get_closest_marker("valkey_only"):
+        servers = ["valkey"]
+    if len(servers) > 1:
+        metafunc.parametrize("store_server", servers, indirect=True, scope="session")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _children_hear_ctrl_c() -> Iterator[None]:
     """A shell starts its background jobs deaf to SIGINT, and what they start would inherit that.
@@ -63,29 +83,38 @@ def _children_hear_ctrl_c() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def valkey_server() -> Iterator[ValkeyProcess]:
-    """A running Valkey. What is in it, other tests may have left: see `valkey`."""
+def store_server(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Which server holds the store of a test: "valkey" unless `pytest_generate_tests` says "redis",
+    or "fakeredis", where the test needs none."""
+    name = getattr(request, "param", "valkey")
+    with redis_embedded() if name == "redis" else nullcontext():
+        yield name
+
+
+@pytest.fixture(scope="session")
+def valkey_server(store_server: str) -> Iterator[ValkeyProcess]:
+    """A running server. What is in it, other tests may have left: see `valkey`."""
     with ValkeyProcess() as server:
         yield server
 
 
 @pytest.fixture
 def valkey(valkey_server: ValkeyProcess) -> ValkeyProcess:
-    """The shared Valkey, emptied. For faults (kill, pause) make a ValkeyProcess of your own."""
+    """The shared server, emptied. For faults (kill, pause) make a ValkeyProcess of your own."""
     valkey_server.flush()
     return valkey_server
 
 
 @pytest.fixture
-def own_valkey() -> Iterator[ValkeyProcess]:
-    """A running Valkey for one test, which may kill it."""
+def own_valkey(store_server: str) -> Iterator[ValkeyProcess]:
+    """A running server for one test, which may kill it."""
     with ValkeyProcess() as server:
         yield server
 
 
 @pytest.fixture
 def proxy(valkey: ValkeyProcess) -> Iterator[DroppingProxy]:
-    """A proxy before the emptied Valkey."""
+    """A proxy before the emptied server."""
     with DroppingProxy(valkey.socket) as between:
         yield between
 

@@ -116,6 +116,8 @@ def _become(asked: dict[str, Any], fds: list[int]) -> None:
     os.chdir(asked["directory"])
     os.environ.clear()
     os.environ.update(asked["environment"])
+    path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:0] = [each for each in path if each and each not in sys.path]
     time.tzset()
     _show(asked["command"], asked["environment"])
 

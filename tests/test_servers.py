@@ -18,6 +18,7 @@ from redis.retry import Retry
 
 from tests.proxy import command_end
 from tests.servers import DroppingProxy, PostdateProcess, Receiver, ValkeyProcess, until
+from tests.store_servers import REDIS, redis_embedded
 
 
 def client(url: str) -> Redis:
@@ -32,6 +33,26 @@ def test_a_killed_valkey_comes_back_with_what_it_had(own_valkey: ValkeyProcess) 
             redis.get("a")
         own_valkey.start()
         assert redis.get("a") == "1"
+
+
+@pytest.mark.skipif(REDIS is None, reason="there is no redis-server on PATH")
+def test_redis_takes_the_place_of_the_embedded_valkey_in_every_process() -> None:
+    with (
+        redis_embedded(),
+        ValkeyProcess() as server,
+        PostdateProcess() as up,
+        PostdateProcess(forked=False) as new,
+    ):
+        assert [is_valkey(each) for each in (server.url, up.redis_url, new.redis_url)] == [
+            False
+        ] * 3
+    with ValkeyProcess() as server, PostdateProcess() as up:
+        assert all(map(is_valkey, (server.url, up.redis_url)))
+
+
+def is_valkey(url: str) -> bool:
+    with client(url) as redis:
+        return "valkey_version" in redis.info("server")
 
 
 def test_a_proxy_loses_the_reply_to_a_command_that_was_done(

@@ -19,8 +19,7 @@ from tests.waiting import DEADLINE_S, until
 class ValkeyProcess:
     """A real server on a Unix socket, as durable as the embedded one: `kill` loses nothing.
 
-    With `port` it listens on TCP too. `options` are further lines of its configuration, `binary`
-    is another server than the embedded one.
+    With `port` it listens on TCP too. `options` are further lines of its configuration.
     """
 
     def __init__(
@@ -28,14 +27,12 @@ class ValkeyProcess:
         *,
         port: int = 0,
         options: Mapping[str, object] | None = None,
-        binary: Path | None = None,
     ) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="pd-valkey-"))
         self.socket = self.directory / "valkey.sock"
         self.url = "unix://" + quote(str(self.socket))
         self.tcp_url = f"redis://127.0.0.1:{port}/0" if port else None
         self.options: dict[str, object] = {"port": port, **(options or {})}
-        self._binary = binary
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -45,7 +42,7 @@ class ValkeyProcess:
         with log.open("ab") as output:
             self._process = children.start(
                 [
-                    self._binary or find_server(),
+                    find_server(),
                     *server_arguments(self.directory, self.socket, log),
                     *extra,
                 ],

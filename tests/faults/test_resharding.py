@@ -7,7 +7,6 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -22,17 +21,11 @@ from tests.servers import (
 
 SETTINGS = {"shards": 2, "lease_ms": 2000}
 REDIS_CLI = shutil.which("redis-cli")
-REDIS = shutil.which("redis-server")
-KINDS = [
-    "embedded",
-    pytest.param("redis", marks=pytest.mark.skipif(not REDIS, reason="there is no redis-server")),
-]
 
 
-@pytest.fixture(params=KINDS)
-def cluster(request: pytest.FixtureRequest) -> Iterator[ValkeyCluster]:
-    binary = Path(str(REDIS)) if request.param == "redis" else None
-    with ValkeyCluster(2, binary=binary) as started:
+@pytest.fixture
+def cluster() -> Iterator[ValkeyCluster]:
+    with ValkeyCluster(2) as started:
         yield started
 
 
@@ -115,10 +108,11 @@ def test_redis_cli_reshards_under_load(cluster: ValkeyCluster, receiver: Receive
             until(lambda to=to: cluster.owner(slot) is to, "the slot's new owner")
 
 
-def test_an_atomic_migration_under_load_is_hardly_noticed(receiver: Receiver) -> None:
-    with ValkeyCluster(2) as cluster, in_use(cluster, receiver) as (_, loads, slot):
-        if not knows_atomic_migration(cluster):
-            pytest.skip("the embedded server has no CLUSTER MIGRATESLOTS")
+@pytest.mark.valkey_only
+def test_an_atomic_migration_under_load_is_hardly_noticed(
+    cluster: ValkeyCluster, receiver: Receiver
+) -> None:
+    with in_use(cluster, receiver) as (_, loads, slot):
         for _ in range(3):
             source = cluster.owner(slot)
             [to] = [node for node in cluster.primaries if node is not source]
@@ -128,7 +122,3 @@ def test_an_atomic_migration_under_load_is_hardly_noticed(receiver: Receiver) ->
             for load in loads:
                 load.more()
     assert sum(load.codes[503] for load in loads) == 0
-
-
-def knows_atomic_migration(cluster: ValkeyCluster) -> bool:
-    return bool(ask(cluster.primaries[0], "COMMAND", "INFO", "CLUSTER|MIGRATESLOTS")[0])

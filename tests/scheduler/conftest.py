@@ -1,4 +1,4 @@
-"""A store on a real Valkey; where a test lets time pass, on fakeredis too, whose clock is moved."""
+"""A store on a real server; where a test lets time pass, on fakeredis too, whose clock is moved."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def fake_store(settings: Settings, fake_clock: FakeClock) -> AsyncIterator
 
 @pytest.fixture
 async def valkey_store(settings: Settings, valkey: ValkeyProcess) -> AsyncIterator[Store]:
-    """A store on the suite's Valkey, emptied."""
+    """A store on the suite's server, emptied."""
     store = await Store.open(_at(valkey.url, settings))
     yield store
     await store.aclose()
@@ -58,16 +58,11 @@ def pytest_asyncio_loop_factories(
     return {"asyncio": asyncio.new_event_loop}
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Waiting shows that what is said of time holds; a clock that is set, that it does to the
-    millisecond: a test marked `time_passes` is run with both."""
-    if "store" in metafunc.fixturenames and metafunc.definition.get_closest_marker("time_passes"):
-        metafunc.parametrize("store", ["fakeredis", "valkey"], indirect=True)
-
-
 @pytest.fixture
-def store(request: pytest.FixtureRequest) -> Store:
-    name = "fake_store" if getattr(request, "param", "") == "fakeredis" else "valkey_store"
+def store(request: pytest.FixtureRequest, store_server: str) -> Store:
+    """Waiting shows that what is said of time holds; a clock that is set, that it does to the
+    millisecond: a test marked `time_passes` is run on fakeredis too."""
+    name = "fake_store" if store_server == "fakeredis" else "valkey_store"
     return request.getfixturevalue(name)  # type: ignore[no-any-return]
 
 
@@ -93,7 +88,7 @@ async def fake_scene(fake_store: Store, fake_clock: FakeClock) -> Scene:
 
 @pytest.fixture
 async def valkey_scene(valkey_store: Store) -> Scene:
-    """The same on a real Valkey only, for what fakeredis does not do."""
+    """The same on a real server only, for what fakeredis does not do."""
     return await _scene(valkey_store, ServerClock(valkey_store))
 
 

@@ -28,7 +28,7 @@ SHARDS = 6
 
 
 @pytest.fixture(scope="module")
-def nodes() -> Iterator[list[ValkeyProcess]]:
+def nodes(store_server: str) -> Iterator[list[ValkeyProcess]]:
     """Three servers in cluster mode that do not know each other yet."""
     with ExitStack() as stack:
         yield [stack.enter_context(_node()) for _ in range(NODES)]

@@ -3,17 +3,14 @@ on it, and none does half of what it should."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
-from unittest.mock import patch
 
 import pytest
 from redis.asyncio import Redis, RedisCluster
 
-from cli.embedded import find_server
 from scheduler.errors import StoreUnavailable
 from scheduler.models import Idempotency, Plan, Request
 from scheduler.settings import Settings
@@ -55,14 +52,10 @@ class Node(NamedTuple):
     port: int
 
 
-@pytest.fixture(scope="module", params=["valkey-server", "redis-server"])
-def processes(request: pytest.FixtureRequest) -> Iterator[list[ValkeyProcess]]:
+@pytest.fixture(scope="module")
+def processes(store_server: str) -> Iterator[list[ValkeyProcess]]:
     """Two servers in cluster mode that do not know each other yet."""
-    binary = shutil.which(request.param) or str(find_server())
-    if Path(binary).name != request.param:
-        pytest.skip(f"there is no {request.param} on PATH")
     with ExitStack() as stack:
-        stack.enter_context(patch("tests.valkey.find_server", return_value=Path(binary)))
         options = [{"cluster-enabled": "yes", "cluster-port": free_port()} for _ in range(2)]
         yield [
             stack.enter_context(ValkeyProcess(port=free_port(), options=each)) for each in options

@@ -25,13 +25,13 @@ SYNC_AT_ONCE = {"repl-diskless-sync-delay": 0}
 
 
 @pytest.fixture
-def primary() -> Iterator[ValkeyProcess]:
+def primary(store_server: str) -> Iterator[ValkeyProcess]:
     with ValkeyProcess(port=free_port(), options=SYNC_AT_ONCE) as server:
         yield server
 
 
 @pytest.fixture
-def replica() -> Iterator[ValkeyProcess]:
+def replica(store_server: str) -> Iterator[ValkeyProcess]:
     """A server that follows nobody yet."""
     with ValkeyProcess() as server:
         yield server

@@ -33,7 +33,7 @@ DUE = msgspec.structs.replace(REQUEST, trigger_at_ms=1)
 
 
 @pytest.fixture
-def cluster() -> Iterator[ValkeyCluster]:
+def cluster(store_server: str) -> Iterator[ValkeyCluster]:
     with ValkeyCluster(2) as started:
         yield started
 

@@ -23,7 +23,7 @@ MANY = 60
 
 
 @pytest.fixture
-def cluster() -> Iterator[ValkeyCluster]:
+def cluster(store_server: str) -> Iterator[ValkeyCluster]:
     with ValkeyCluster(2) as started:
         yield started
 
@@ -124,6 +124,7 @@ async def test_a_node_that_was_away_is_used_again(cluster: ValkeyCluster, store:
     assert cluster.owner(slot) is source
 
 
+@pytest.mark.usefixtures("store_server")
 async def test_a_process_starts_while_a_node_that_its_url_names_is_away() -> None:
     with ValkeyCluster(3) as cluster:
         needed = cluster.owner(keys.slot_of(keys.META))

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 from structlog.testing import capture_logs
 
-from cli.embedded import find_server
 from scheduler.errors import OutcomeUnknown, StoreError, StoreMisconfigured, StoreUnavailable
 from scheduler.models import Plan
 from scheduler.settings import Settings
@@ -25,7 +22,7 @@ from tests.servers import DroppingProxy, ValkeyProcess, free_port
 
 
 @pytest.fixture
-def strict_valkey() -> Iterator[ValkeyProcess]:
+def strict_valkey(store_server: str) -> Iterator[ValkeyProcess]:
     """One that asks for a password and listens on TCP too."""
     with ValkeyProcess(port=free_port()) as server:
         yield server
@@ -131,6 +128,7 @@ def test_a_server_that_is_new_enough_is_not(version: str) -> None:
     _refuse_unusable({"redis_version": version}, {"maxmemory_policy": "noeviction"})
 
 
+@pytest.mark.usefixtures("store_server")
 async def test_what_could_be_better_is_warned_of_once() -> None:
     options = {"appendonly": "no", "hash-max-listpack-value": 64}
     with ValkeyProcess(options=options) as server, capture_logs() as logs:
@@ -210,16 +208,6 @@ async def test_two_databases_of_one_server_are_two_stores(strict_valkey: ValkeyP
     await two.aclose()
 
 
-async def test_redis_itself_will_do() -> None:
-    binary = shutil.which("redis-server")
-    if binary is None:
-        pytest.skip("there is no redis-server on PATH")
-    with patch("tests.valkey.find_server", return_value=Path(binary)), ValkeyProcess() as server:
-        store = await Store.open(Settings(redis_url=server.url, shards=4))
-        await round_trip(store)
-        await store.aclose()
-
-
 def test_the_clock_is_never_ahead_and_follows_one_that_is_set_back() -> None:
     clock = StoreClock()
     server_us = 1_795_161_600_000_000
@@ -233,8 +221,11 @@ def test_the_clock_is_never_ahead_and_follows_one_that_is_set_back() -> None:
     assert clock.now_us() < server_us - 8_000_000
 
 
-def test_the_server_that_runs_is_the_wheels() -> None:
-    assert find_server().name == "valkey-server"
+async def test_the_server_is_the_one_that_the_test_names(
+    valkey_store: Store, store_server: str
+) -> None:
+    told = await valkey_store.client.info("server")
+    assert ("valkey_version" in told) == (store_server == "valkey")
 
 
 async def test_a_store_behind_a_proxy_that_is_cut_is_away(
