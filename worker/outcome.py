@@ -76,17 +76,18 @@ def unsent_outcome(invocation: Invocation, now_ms: int) -> Outcome | None:
 
     One that was claimed since its last attempt was recorded was held by a worker that is lost, and
     may have sent it. A retry that may not be made any more, because `expiresAt` has passed or the
-    schedule was given fewer, ends as the attempt before it did.
+    schedule was given fewer, ends as the attempt before it did, unless a lost worker may have made
+    it.
     """
     request, retry = invocation.request, invocation.retry
-    recorded = retry.attempts if retry else 0
-    if request.delivery is Delivery.AT_MOST_ONCE and invocation.attempt > recorded + 1:
+    lost = invocation.attempt > (retry.attempts if retry else 0) + 1
+    expired = request.expires_at_ms is not None and now_ms > request.expires_at_ms
+    given_up = retry is not None and retry.number > request.retries
+    if lost and (expired or given_up or request.delivery is Delivery.AT_MOST_ONCE):
         return failed(Failure.LOST)
-    if retry is not None and retry.number > request.retries:
+    if retry is not None and (expired or given_up):
         return retry.outcome
-    if request.expires_at_ms is not None and now_ms > request.expires_at_ms:
-        return retry.outcome if retry else failed(Failure.EXPIRED)
-    return None
+    return failed(Failure.EXPIRED) if expired else None
 
 
 def connect_failure(error: Exception) -> Failure:

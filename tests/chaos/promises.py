@@ -80,10 +80,14 @@ def ended_as_it_went(case: Case, story: Story) -> Breaches:
     if entry is None or final is None or entry.status not in ("completed", "failed"):
         return None
     if entry.error_message == LOST:
-        wrong = final.delivery != "at-most-once"
-        return ["it was given up, though it is at-least-once"] * wrong
-    if entry.error_message == EXPIRED:
+        if final.delivery == "at-most-once":
+            return []
+        if final.expires_at_ms is None:
+            return ["it was given up, though it is at-least-once"]
         return _expired_wrongly(entry, final)
+    if entry.error_message == EXPIRED:
+        sent = ["it ended as unsent, and had arrived"] * bool(story.arrivals)
+        return sent + _expired_wrongly(entry, final)
     if not story.arrivals:
         return [f"it ended as {_told(entry)} and never arrived"]
     if entry.error_message.startswith("Timeout after"):

@@ -354,6 +354,10 @@ PLANTED: dict[str, tuple[str, Plant]] = {
         "it ends as the target answered",
         entry("expiring", executed_at=iso(DUE_MS + 100)),
     ),
+    "expired as unsent, and sent": (
+        "it ends as the target answered",
+        lambda it: it.arrive(EXPIRING, 1, DUE_MS + 100),
+    ),
     "half a millisecond early": ("never early", last_arrival("plain", at_ms=DUE_MS - 0.5)),
     "sent with another triggerAt": (
         "never early",

@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from scheduler.times import format_iso8601
 from tests.servers import Deployment, DroppingProxy, Receiver, now_ms, script, until
 
 SHORT_LEASE_MS = 1500
@@ -63,6 +64,25 @@ def test_at_most_once_gives_up_instead_of_sending_again(receiver: Receiver) -> N
         assert (customer.counts(), customer.credits()) == ((0, 1), 2)
         assert len(receiver.requests) == 1
         assert deployment.problems() == []
+
+
+def test_what_expires_before_the_takeover_is_not_said_to_be_unsent(receiver: Receiver) -> None:
+    target = receiver.answer("/hook", never=True)
+    with Deployment(lease_ms=SHORT_LEASE_MS) as deployment:
+        deployment.api()
+        killed = deployment.worker()
+        customer = deployment.customer()
+        due_ms = now_ms()
+        schedule_id = customer.schedule(
+            target, triggerAt=format_iso8601(due_ms), expiresAt=format_iso8601(due_ms + 1000)
+        )
+        receiver.wait_for(1, "/hook")
+        killed.kill()
+        until(lambda: now_ms() > due_ms + 1000, "it to expire")
+        deployment.worker()
+        entry = customer.outcome(schedule_id)
+        assert entry["errorMessage"] == "Worker lost; the request may have been sent"
+        assert (entry["attempt"], len(receiver.requests)) == (1, 1)
 
 
 def test_what_waited_while_there_was_no_worker_fires_once_there_is_one(

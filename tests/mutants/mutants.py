@@ -501,6 +501,13 @@ MUTANTS = (
         ("tests/worker/test_shelf.py",),
     ),
     Mutant(
+        "what a lost worker may have sent expires as unsent",
+        "worker/outcome.py",
+        "if lost and (expired or given_up or",
+        "if lost and (given_up or",
+        ("tests/worker/test_outcome.py",),
+    ),
+    Mutant(
         "of two API keys the first counts",
         "api/auth.py",
         "if len(keys) > 1:",

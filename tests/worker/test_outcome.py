@@ -101,6 +101,13 @@ def test_what_expires_is_sent_up_to_its_very_millisecond(now_ms: int, is_sent: b
     assert outcome == (None if is_sent else failed(Failure.EXPIRED))
 
 
+def test_what_expires_after_a_lost_worker_had_it_may_have_been_sent() -> None:
+    taken_over = invocation_of("http://e.example/", expires_at_ms=1000)
+    taken_over.attempt = 2
+    assert unsent_outcome(taken_over, 1000) is None
+    assert unsent_outcome(taken_over, 1001) == failed(Failure.LOST)
+
+
 @pytest.mark.parametrize("expires_at_ms", [None, 1000])
 def test_at_most_once_is_not_sent_by_who_did_not_claim_it_first(expires_at_ms: int | None) -> None:
     once = invocation_of(
