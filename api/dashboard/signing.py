@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from litestar import post
+import secrets
+
+from litestar import get, post
 
 from api.dashboard.answer import Raw, redirect
 from api.dashboard.csrf import written
 from api.dashboard.keys import show_keys
-from api.dashboard.session import ROOT
+from api.dashboard.render import page
+from api.dashboard.session import ROOT, signed_in
 from api.findings import invalid
 from api.rules import duration
 from api.service import HttpRequest, service_of
@@ -15,9 +18,19 @@ from scheduler.errors import FieldError, TooManySecrets
 from scheduler.store.accounts.signing import LONGEST_KEEP_MS
 
 
+@get("/signing/rotate", include_in_schema=False)
+async def ask(request: HttpRequest) -> Raw:
+    """Asks whether the earlier secrets are to end at once; the other answer is to go back."""
+    viewer = await signed_in(request)
+    live = await service_of(request).store.signing.secrets(viewer.account_id)
+    once = secrets.token_urlsafe(12)
+    return page(request, viewer, "rotate_at_once.html", secrets=live, once=once)
+
+
 @post("/signing/rotate", include_in_schema=False)
 async def rotate(request: HttpRequest) -> Raw:
-    """A form that is sent twice makes one secret."""
+    """A form that is sent twice makes one secret. Targets refuse every request if the secrets that
+    they know end at once, so that needs a confirmation."""
     viewer, form = await written(request)
     try:
         keep_ms = duration(form.get("keep_for", ""))
@@ -25,6 +38,8 @@ async def rotate(request: HttpRequest) -> Raw:
         raise invalid([FieldError("keep_for", str(error))]) from None
     if keep_ms > LONGEST_KEEP_MS:
         raise invalid([FieldError("keep_for", "It may be at most 7 days.")])
+    if not keep_ms and not form.get("confirmed"):
+        return redirect(request, f"{ROOT}/signing/rotate")
     operation = f"dashboard {form.get('once', '')[:_LONGEST_NAME]}"
     store = service_of(request).store
     try:
@@ -40,4 +55,4 @@ async def rotate(request: HttpRequest) -> Raw:
 
 
 _LONGEST_NAME = 64
-HANDLERS = [rotate]
+HANDLERS = [ask, rotate]

@@ -10,7 +10,10 @@ from playwright.sync_api import Page
 from tests.browser.conftest import Watched, sign_in
 from tests.servers import Customer, PostdateProcess, Receiver
 
-_PAGES = ("", "/requests", "/requests/new", "/keys", "/credits", "/account", "/system", "/none")
+_PAGES = (
+    *("", "/requests", "/requests/new", "/keys", "/signing/rotate", "/credits", "/account"),
+    *("/system", "/none"),
+)
 _DARK_IS_BELOW = 60  # of 255
 
 

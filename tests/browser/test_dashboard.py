@@ -253,6 +253,44 @@ def test_a_list_that_does_not_follow_says_of_when_it_is(signed_in: Watched) -> N
     expect(page.locator(".as-of")).to_have_count(0)
 
 
+def test_secrets_end_at_once_after_a_question(signed_in: Watched) -> None:
+    page = signed_in.page
+    signed_in.go("/keys")
+    before = page.locator("summary.id").all_inner_texts()
+    for answer in ("Leave them as they are", "Rotate, and end them now"):
+        page.get_by_label("Keep the earlier ones").select_option("0s")
+        page.get_by_role("button", name="Rotate").click()
+        expect(page).to_have_url(re.compile("/signing/rotate$"))
+        page.reload()  # it has an address of its own
+        page.get_by_text(answer).click()
+        expect(page).to_have_url(re.compile("/dashboard/keys$"))
+        if answer.startswith("Leave"):
+            expect(page.locator("summary.id")).to_have_text(before)
+    expect(page.get_by_role("status")).to_contain_text("the earlier ones are no longer good")
+    expect(page.locator("summary.id")).to_have_count(1)
+    expect(page.locator("summary.id")).not_to_have_text(before)
+    signed_in.assert_quiet()
+
+
+def test_who_leaves_a_question_is_at_the_address_of_the_page_before(
+    signed_in: Watched, postdate_up: PostdateProcess
+) -> None:
+    page = signed_in.page
+    with Customer(postdate_up.base_url, postdate_up.api_key) as customer:
+        waiting = customer.schedule("https://example.com/stays", _HOUR_S)
+    signed_in.go("/requests")
+    page.locator(f"#r-{waiting} .pick").check()
+    page.locator("#picked").get_by_role("button", name="Cancel").click()
+    page.get_by_role("link", name="Leave them as they are").click()
+    expect(page).to_have_url(re.compile("/dashboard/requests$"))
+    signed_in.go("/keys")
+    make_key(page, "stays")
+    page.get_by_role("link", name="Deactivate stays").click()
+    page.get_by_role("link", name="Leave it active").click()
+    expect(page).to_have_url(re.compile("/dashboard/keys$"))
+    signed_in.assert_quiet()
+
+
 def test_it_is_usable_by_keyboard(signed_in: Watched) -> None:
     """The first Tab offers to skip the menu; what has the focus is seen to have it."""
     page = signed_in.page

@@ -10,7 +10,10 @@ from tests.browser.conftest import Watched
 from tests.browser.test_dashboard import make_key
 from tests.servers import Customer, PostdateProcess, Receiver
 
-_PAGES = ("", "/requests", "/requests/new", "/keys", "/credits", "/account", "/system")
+_PAGES = (
+    *("", "/requests", "/requests/new", "/keys", "/signing/rotate", "/credits", "/account"),
+    "/system",
+)
 # Links within sentences flow with them, and of a row the whole opens what its link does.
 _TOO_SMALL = """
 () => [...document.querySelectorAll('a, button, input:not([type=hidden]), select, summary')]

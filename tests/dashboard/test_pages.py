@@ -121,50 +121,22 @@ async def test_an_unknown_page_is_told_in_a_page(dashboard: Dashboard, browser: 
     assert answer.headers["content-type"].startswith("text/html")
 
 
-async def test_writes_need_the_token_and_our_origin(
-    dashboard: Dashboard, ada: Account, browser: Browser
-) -> None:
-    waiting, csrf = await schedule(dashboard, ada), await browser.csrf()
-    other = await (await dashboard.signed_in(ada)).csrf()
-    writes = ("/keys", f"/requests/{waiting}/cancel", f"/requests/{waiting}/time", "/sign-out")
-    for path in writes:
-        fields = {"name": "stolen", "at": "2030-01-01T00:00"}
-        for token in ({}, {"csrf": ""}, {"csrf": "x"}, {"csrf": other}):
-            assert (await browser.post(path, **fields, **token)).status_code == 403
-        for headers in ({}, {"origin": "http://evil.example"}, {"sec-fetch-site": "same-site"}):
-            answer = await browser.post(path, headers, csrf=csrf, **fields)
-            assert answer.status_code == 403
-    assert await dashboard.store.api_keys.of_account(ada.account_id) == []
-    kept = await dashboard.store.schedules.get(ada.account_id, waiting)
-    assert kept.status is Status.SCHEDULED
-
-
 async def test_another_accounts_things_are_not_there(
     dashboard: Dashboard, ada: Account, browser: Browser
 ) -> None:
     bob = await dashboard.account("bob")
     key, _ = await dashboard.store.api_keys.create(bob.account_id, "bobs")
-    waiting, ended = await schedule(dashboard, bob), await execute(dashboard, bob)
+    waiting = await schedule(dashboard, bob)
     for path in (
         f"/requests/{waiting}",
         f"/keys/{key.key_id}/deactivate",
         f"/requests/{UNKNOWN}",
     ):
         assert (await browser.get(path)).status_code == 404
-    for path in (
-        f"/requests/{waiting}/cancel",
-        f"/requests/{waiting}/time",
-        f"/requests/{ended}/again",
-        f"/keys/{key.key_id}/deactivate",
-    ):
-        assert (await browser.write(path, at="2030-01-01T00:00")).status_code == 404
     for path in (*PAGES, f"/requests?q={waiting}", f"/requests?q={URL}"):
         text = (await browser.get(path)).text
         assert waiting not in text.replace(f'value="{waiting}"', "")
         assert "bobs" not in text
-    [active] = await dashboard.store.api_keys.of_account(bob.account_id)
-    assert active.active
-    assert await dashboard.store.accounts.credits(bob.account_id) == 98
 
 
 @pytest.mark.parametrize("unknown", [UNKNOWN, "sch_0" + "z" * 25, "sch_7" + "z" * 25])
@@ -225,6 +197,25 @@ async def test_secrets_are_rotated_once_and_that_is_said(
     assert refused.status_code == 409
     assert "Signing secrets" in refused.text, "it is told where it was asked for"
     assert 'role="alert"' in refused.text
+
+
+async def test_secrets_end_at_once_after_a_question(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    """Targets that know no other one refuse every request from then on."""
+    [before] = await dashboard.store.signing.secrets(ada.account_id)
+    asked = await browser.write("/signing/rotate", keep_for="0s", once="x")
+    assert (asked.status_code, asked.headers["location"]) == (303, "/dashboard/signing/rotate")
+    text = (await browser.client.get(asked.headers["location"])).text
+    assert before.secret_id in text
+    assert await dashboard.store.signing.secrets(ada.account_id) == [before]
+    fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', text.partition("<main")[2]))
+    for _ in range(2):  # a form that is sent twice
+        done = await browser.post("/signing/rotate", **fields)
+        assert (done.status_code, done.headers["location"]) == (303, "/dashboard/keys")
+    [after] = await dashboard.store.signing.secrets(ada.account_id)
+    assert after.secret != before.secret
+    assert "the earlier ones are no longer good" in (await browser.get("/keys")).text
 
 
 async def test_what_an_account_says_is_text_not_markup(

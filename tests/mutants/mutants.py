@@ -22,6 +22,39 @@ class Mutant(NamedTuple):
     tests: tuple[str, ...]
 
 
+# What takes a write from any page of any site.
+_UNJUDGED = """    from api.dashboard.csrf import read_form
+    from api.dashboard.session import signed_in
+    {names} = await signed_in(request), await read_form(request)
+"""
+# Each write of the dashboard: its file, and what follows its check.
+_WRITES = (
+    ("a new password", "holder.py", "viewer, form", "    users ="),
+    ("an API key", "keys.py", "viewer, form", "    name ="),
+    ("a deactivation", "keys.py", "viewer, _", "    key ="),
+    ("a bulk action", "requests/bulk.py", "viewer, form", "    store ="),
+    ("a composed request", "requests/composer.py", "viewer, form", "    service ="),
+    ("a cancellation", "requests/actions.py", "viewer, _", "    try:"),
+    ("a new time", "requests/actions.py", "viewer, form", "    service ="),
+    ("a repetition", "requests/actions.py", "viewer, form", "    store ="),
+    ("a sign-out", "signin.py", "viewer, form", "    sessions ="),
+    ("a rotation", "signing.py", "viewer, form", "    try:"),
+    ("a grant", "system.py", "viewer, form", "    judged_operator"),
+    ("a choice of a zone", "zone.py", "_, form", "    zone ="),
+)
+
+
+def _from_anywhere(name: str, file: str, names: str, next_line: str) -> Mutant:
+    even = ", even_suspended=True" if file in ("holder.py", "signin.py", "zone.py") else ""
+    return Mutant(
+        f"{name} is taken from any page",
+        f"api/dashboard/{file}",
+        f"    {names} = await written(request{even})\n{next_line}",
+        _UNJUDGED.format(names=names) + next_line,
+        ("tests/dashboard/test_writes.py",),
+    )
+
+
 MUTANTS = (
     # The store
     Mutant(
@@ -694,5 +727,50 @@ MUTANTS = (
         "    redis.call('HSETNX', base .. K.TRIED, schedule, 1)\n",
         "",
         ("tests/scheduler/test_hold.py",),
+    ),
+    # The dashboard
+    *(_from_anywhere(*each) for each in _WRITES),
+    Mutant(
+        "a link is redeemed from any page",
+        "api/dashboard/signin.py",
+        "    judge_origin(request)\n    form = await read_form(request)\n    store =",
+        "    form = await read_form(request)\n    store =",
+        ("tests/dashboard/test_writes.py",),
+    ),
+    Mutant(
+        "a browser is signed in from any page",
+        "api/dashboard/signin.py",
+        "    judge_origin(request)\n    form = await read_form(request)\n    email,",
+        "    form = await read_form(request)\n    email,",
+        ("tests/dashboard/test_writes.py",),
+    ),
+    Mutant(
+        "any account grants credits",
+        "api/dashboard/system.py",
+        "    judged_operator(viewer)\n    account_id",
+        "    account_id",
+        ("tests/dashboard/test_writes.py",),
+    ),
+    Mutant(
+        "the holder of any account deactivates an API key",
+        "api/dashboard/keys.py",
+        "    key = await _own_key(request, viewer, key_id)\n"
+        "    await service_of(request).store.api_keys.deactivate(key.key_id)\n",
+        "    await service_of(request).store.api_keys.deactivate(key_id)\n",
+        ("tests/dashboard/test_writes.py",),
+    ),
+    Mutant(
+        "the holder of a suspended account writes",
+        "api/dashboard/csrf.py",
+        "if viewer.account.suspended and not even_suspended:",
+        "if False:",
+        ("tests/dashboard/test_writes.py",),
+    ),
+    Mutant(
+        "signing secrets end at once without a question",
+        "api/dashboard/signing.py",
+        '    if not keep_ms and not form.get("confirmed"):\n',
+        "    if False:\n",
+        ("tests/dashboard/test_pages.py", "-k", "at_once"),
     ),
 )

@@ -1,0 +1,206 @@
+"""Every write of the dashboard, found by a walk over its routes: from where, and by whom."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+import httpx
+import pytest
+
+from api.dashboard.routes import dashboard_router
+from scheduler.models import Account
+from scheduler.store import Store, keys
+from scheduler.store.accounts.sessions import Purpose
+from tests.dashboard.conftest import ORIGIN, PASSWORD, Browser, Dashboard
+from tests.dashboard.test_pages import execute, schedule
+from tests.servers import in_days
+
+ROUTES: dict[str, set[str]] = {
+    route.path_format.removeprefix("/dashboard"): set(route.methods)
+    for route in dashboard_router().routes
+}
+# A target for everybody, which writes nothing.
+WRITES = sorted(path for path, methods in ROUTES.items() if methods - {"GET", "OPTIONS"})
+WRITES.remove("/echo")
+# These make a session, and so have none yet.
+SIGN_IN = ["/link/{secret}", "/sign-in"]
+SIGNED_IN = [path for path in WRITES if path not in SIGN_IN]
+OPERATORS = "/system"
+EVEN_SUSPENDED = ["/account/password", "/sign-out", "/zone"]
+# With these each one does something. A new page needs its own here.
+FIELDS = {
+    "/account/password": {"password": PASSWORD, "again": PASSWORD},
+    "/keys": {"name": "new"},
+    "/keys/{key_id}/deactivate": {},
+    "/link/{secret}": {},
+    "/requests/bulk": {"action": "cancel", "id": "{schedule_id}", "confirmed": "1"},
+    "/requests/new": {"url": "https://example.com/", "method": "GET", "delay": "1h", "once": "x"},
+    "/requests/{schedule_id}/again": {"once": "x"},
+    "/requests/{schedule_id}/cancel": {},
+    "/requests/{schedule_id}/time": {"at": f"{in_days(70):%Y-%m-%d}T00:00"},
+    "/sign-in": {"email": "holder@example.com", "password": PASSWORD},
+    "/sign-out": {},
+    "/signing/rotate": {"keep_for": "1h", "once": "x"},
+    "/system/grant": {"account": "{account}", "credits": "7", "once": "abcdefghijklmnop"},
+    "/zone": {"zone": "Europe/Berlin"},
+}
+
+each_write = pytest.mark.parametrize("path", WRITES)
+each_signed_in = pytest.mark.parametrize("path", SIGNED_IN)
+
+
+class Holder:
+    """An operator with one of each thing that a page writes to."""
+
+    def __init__(self, dashboard: Dashboard, account: Account, names: dict[str, str]) -> None:
+        self.dashboard = dashboard
+        self.account = account
+        self.names = names
+
+    async def send(
+        self, browser: Browser, path: str, headers: dict[str, str] | None = None, **token: str
+    ) -> httpx.Response:
+        """The form of a path, with what is this holder's."""
+        used = dict(self.names)
+        if path.endswith("/again"):
+            used["schedule_id"] = used["ended"]
+        fields = {name: value.format_map(used) for name, value in FIELDS[path].items()}
+        return await browser.post(path.format_map(used), headers, **fields, **token)
+
+    async def stored(self, but: str = "") -> dict[bytes, bytes | None]:
+        """All that the store has, except below a prefix."""
+        return await stored(self.dashboard.store, but)
+
+
+async def stored(store: Store, but: str = "") -> dict[bytes, bytes | None]:
+    client: Any = store.client
+    return {
+        name: await client.dump(name)
+        async for name in client.scan_iter()
+        if name != keys.META.encode() and not (but and name.startswith(but.encode()))
+    }
+
+
+@pytest.fixture
+async def holder(dashboard: Dashboard) -> Holder:
+    account = await dashboard.account("holder", email="holder@example.com", operator=True)
+    store = dashboard.store
+    key, _ = await store.api_keys.create(account.account_id, "hers")
+    names = {
+        "account": account.account_id,
+        "ended": await execute(dashboard, account),
+        "key_id": key.key_id,
+        "schedule_id": await schedule(dashboard, account),
+        "secret": await store.sessions.make_link(account.account_id, Purpose.SIGN_IN),
+    }
+    return Holder(dashboard, account, names)
+
+
+@pytest.fixture
+async def hers(dashboard: Dashboard, holder: Holder) -> Browser:
+    return await dashboard.signed_in(holder.account)
+
+
+@each_write
+async def test_it_comes_from_our_own_pages(holder: Holder, hers: Browser, path: str) -> None:
+    token = {} if path in SIGN_IN else {"csrf": await hers.csrf()}
+    before = await holder.stored()
+    for headers in (
+        {},
+        {"origin": "null"},
+        {"origin": "http://evil.example"},
+        {"origin": f"{ORIGIN}.evil.example"},
+        {"sec-fetch-site": "same-site"},
+        {"origin": "null", "sec-fetch-site": "cross-site"},
+        {"origin": "http://evil.example", "sec-fetch-site": "same-origin"},
+    ):
+        assert (await holder.send(hers, path, headers, **token)).status_code == 403, headers
+    assert await holder.stored() == before
+
+
+@each_signed_in
+async def test_it_has_the_token_of_its_session(
+    dashboard: Dashboard, holder: Holder, hers: Browser, path: str
+) -> None:
+    of_another_session = await (await dashboard.signed_in(holder.account)).csrf()
+    of_another_account = await (await dashboard.signed_in(await dashboard.account("bob"))).csrf()
+    before = await holder.stored()
+    for token in (
+        {},
+        {"csrf": ""},
+        {"csrf": "x"},
+        {"csrf": of_another_session},
+        {"csrf": of_another_account},
+    ):
+        assert (await holder.send(hers, path, **token)).status_code == 403, token
+    assert await holder.stored() == before
+
+
+@each_signed_in
+async def test_it_has_a_session(
+    dashboard: Dashboard, holder: Holder, hers: Browser, path: str
+) -> None:
+    csrf, before = await hers.csrf(), await holder.stored()
+    for cookie in ("", secrets.token_urlsafe(32)):
+        browser = dashboard.browser()
+        browser.client.cookies.set("postdate_session", cookie)
+        answer = await holder.send(browser, path, csrf=csrf)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/dashboard/sign-in")
+    assert await holder.stored() == before
+
+
+@each_signed_in
+async def test_it_changes_nothing_of_another_account(
+    dashboard: Dashboard, holder: Holder, path: str
+) -> None:
+    bob = await dashboard.account("bob")
+    his = await dashboard.signed_in(bob)
+    own = keys.account(bob.account_id)
+    before, csrf = await holder.stored(but=own), await his.csrf()
+    answer = await holder.send(his, path, csrf=csrf)
+    if "{" in path or path.startswith(OPERATORS):
+        assert answer.status_code == 404
+    after = await holder.stored(but=own)
+    session = keys.SESSION.encode()
+    assert {name: after.get(name) for name in before if session not in name} == {
+        name: value for name, value in before.items() if session not in name
+    }
+
+
+@pytest.mark.parametrize("path", [path for path in SIGNED_IN if path not in EVEN_SUSPENDED])
+async def test_a_suspended_account_writes_nothing(
+    dashboard: Dashboard, holder: Holder, hers: Browser, path: str
+) -> None:
+    await dashboard.store.changes.suspend(holder.account.account_id)
+    csrf, before = await hers.csrf(), await holder.stored()
+    answer = await holder.send(hers, path, csrf=csrf)
+    assert (answer.status_code, "suspended" in answer.text) == (403, True)
+    assert await holder.stored() == before
+
+
+@each_write
+async def test_it_does_something_if_all_is_well(
+    dashboard: Dashboard, holder: Holder, hers: Browser, path: str
+) -> None:
+    """Without that, the refusals above prove nothing."""
+    token = {} if path in SIGN_IN else {"csrf": await hers.csrf()}
+    if path == "/sign-in":
+        assert (await holder.send(hers, "/account/password", csrf=await hers.csrf())).is_success
+        hers = dashboard.browser()
+    before = await holder.stored()
+    answer = await holder.send(hers, path, **token)
+    assert answer.status_code in (200, 303), answer.text
+    assert await holder.stored() != before or "postdate_zone" in answer.headers["set-cookie"]
+
+
+@pytest.mark.parametrize("path", [path for path in ROUTES if path.startswith(OPERATORS)])
+async def test_pages_for_operators_are_not_there_for_others(
+    dashboard: Dashboard, ada: Account, browser: Browser, path: str
+) -> None:
+    for method in ROUTES[path] - {"OPTIONS"}:
+        fields = {"csrf": await browser.csrf()} if method != "GET" else None
+        answer = await browser.client.request(
+            method, f"/dashboard{path}", data=fields, headers={"origin": ORIGIN}
+        )
+        assert (answer.status_code, "no such page" in answer.text) == (404, True)
