@@ -25,6 +25,9 @@ FRESH_S = 5.0
 USABLE_S = 30.0
 FAILURE_S = 1.0
 MAX_NAMES = 10_000
+MAX_LITERALS = 1_000
+# Of the names an account may have this many times what is still free: four fifths, if it is alone.
+_SHARE_OF_FREE = 4
 # How long one look-up may take; far less than a fire, so that others have their turns.
 LOOKUP_LIMIT_S = 5.0
 # A question is a tenth of a millisecond, and an answer with a hundred addresses a whole one.
@@ -63,14 +66,42 @@ class _Answer(NamedTuple):
     usable_until_s: float
 
 
+class _Names:
+    """What is remembered of names, which an account can have without end: whoever looks up more
+    than its share loses its own oldest one."""
+
+    def __init__(self) -> None:
+        self._answers: dict[str, _Answer] = {}
+        self._by_account: dict[str, dict[str, None]] = {}  # the oldest first
+
+    def get(self, host: str) -> _Answer | None:
+        return self._answers.get(host)
+
+    def put(self, host: str, answer: _Answer) -> None:
+        self._forget(host)
+        own = self._by_account.get(answer.account_id, {})
+        if len(own) >= _SHARE_OF_FREE * (MAX_NAMES - len(self._answers)):
+            self._forget(next(iter(own or self._answers)))
+        self._answers[host] = answer
+        self._by_account.setdefault(answer.account_id, {})[host] = None
+
+    def _forget(self, host: str) -> None:
+        answer = self._answers.pop(host, None)
+        if answer is not None:
+            theirs = self._by_account[answer.account_id]
+            del theirs[host]
+            if not theirs:
+                del self._by_account[answer.account_id]
+
+
 class Guard:
     """Resolves and judges, with a short memory.
 
     An answer is fresh for 5 s; then the next fire has it looked up again, but does not wait:
     an address that was judged stays safe to connect to, and a slow resolver must not make a
-    busy target late. After 30 s it is forgotten. A look-up that takes more than 5 s is given up:
-    the name could not be resolved, for now. How long a name server says that an answer holds is
-    the resolver's to know.
+    busy target late. After 30 s it is forgotten, however long a name server says that it holds. A
+    look-up that takes more than 5 s is given up: the name could not be resolved, for now. Addresses
+    are remembered apart from names, and take no name's place.
     """
 
     def __init__(
@@ -84,7 +115,8 @@ class Guard:
         self._destinations = destinations
         self._resolve = resolve
         self._is_own = is_own
-        self._answers: dict[str, _Answer] = {}
+        self._names = _Names()
+        self._literals: dict[str, _Answer] = {}
         self._turnstile = Turnstile(loop, _STEPS_IN_A_ROUND)
         self._lookups: Lookups[_Answer] = Lookups(loop, self._ask)
 
@@ -95,14 +127,16 @@ class Guard:
         """
         if not self._destinations.allows_port(target.port):
             raise Blocked(Failure.NOT_ALLOWED)
-        host = target.host
-        answer = self._answers.get(host)
+        host, is_name = target.host, target.literal is None
+        answer = (self._names if is_name else self._literals).get(host)
         now = self._loop.time()
         if answer is None or now >= answer.usable_until_s:
-            if target.literal is None:
+            if is_name:
                 return None
-            answer = self._remember(host, "", self._judged_literal(host), now)
-        elif now >= answer.fresh_until_s and target.literal is None:
+            answer = self._literals[host] = _answer("", self._judged_literal(host), now)
+            if len(self._literals) > MAX_LITERALS:
+                del self._literals[next(iter(self._literals))]
+        elif is_name and now >= answer.fresh_until_s:
             self._lookups.refresh(host, answer.account_id)
         if answer.failure is not None:
             raise Blocked(answer.failure)
@@ -123,7 +157,13 @@ class Guard:
 
     async def _ask(self, host: str, account_id: str) -> _Answer:
         found = await self._found(host, account_id)
-        return self._remember(host, account_id, found, self._loop.time())
+        now = self._loop.time()
+        answer, old = _answer(account_id, found, now), self._names.get(host)
+        if found.failure is Failure.UNRESOLVED and old and now < old.usable_until_s:
+            # A resolver that stumbles takes nothing back; one that says "private" does.
+            answer = old._replace(fresh_until_s=now + FAILURE_S)
+        self._names.put(host, answer)
+        return answer
 
     async def _found(self, host: str, account_id: str) -> _Found:
         if not self._destinations.allows_name(host):
@@ -164,19 +204,11 @@ class Guard:
         connected to: it takes a system call."""
         return not self._destinations.opens(address) and self._is_own(text)
 
-    def _remember(self, host: str, account_id: str, found: _Found, now: float) -> _Answer:
-        old = self._answers.pop(host, None)
-        if found.failure is None:
-            answer = _Answer(found.addresses, None, account_id, now + FRESH_S, now + USABLE_S)
-        elif found.failure is Failure.UNRESOLVED and old and now < old.usable_until_s:
-            # A resolver that stumbles takes nothing back; one that says "private" does.
-            answer = old._replace(fresh_until_s=now + FAILURE_S)
-        else:
-            answer = _Answer((), found.failure, account_id, now + FAILURE_S, now + FAILURE_S)
-        self._answers[host] = answer
-        if len(self._answers) > MAX_NAMES:
-            self._answers.pop(next(iter(self._answers)))
-        return answer
+
+def _answer(account_id: str, found: _Found, now: float) -> _Answer:
+    if found.failure is None:
+        return _Answer(found.addresses, None, account_id, now + FRESH_S, now + USABLE_S)
+    return _Answer((), found.failure, account_id, now + FAILURE_S, now + FAILURE_S)
 
 
 def _none(failure: Failure) -> _Found:

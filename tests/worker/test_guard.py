@@ -231,6 +231,23 @@ async def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [guard.known(target) is not None for target in targets] == [False] * 2 + [True] * 3
 
 
+async def test_one_accounts_names_and_literals_take_no_place_of_a_neighbours_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("worker.guard.MAX_NAMES", 20)
+    monkeypatch.setattr("worker.guard.MAX_LITERALS", 20)
+    guard, _ = guard_with(Resolver("8.8.8.8"))
+    await guard.addresses(NAME, "neighbour")
+    for number in range(100):
+        target = parse_target(f"http://n{number}.example/")
+        await guard.addresses(target, "flood")
+        assert guard.known(target) == ("8.8.8.8",)
+        literal = f"8.8.8.{number}"
+        assert guard.known(parse_target(f"http://{literal}/")) == (literal,)
+    assert guard.known(NAME) == ("8.8.8.8",)
+    assert len(guard._literals) == 20
+
+
 @pytest.fixture
 def gate() -> asyncio.Event:
     return asyncio.Event()
