@@ -1,15 +1,19 @@
 """The resolver: a name's addresses as this machine is set up to find them, without a thread each.
 
-c-ares reads /etc/hosts, and servers, search list and options from /etc/resolv.conf; it keeps
-answers for as long as their TTL says.
+c-ares reads /etc/hosts, and servers, search list and options from /etc/resolv.conf. It keeps no
+answers: its cache has no bound, and anybody's zone has as many names as he likes. The guard
+remembers what it needs.
 """
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
+from typing import Any
 
 import aiodns
+import pycares
+from pycares._cares import lib  # type: ignore[import-not-found]
 
 # Of a server that does not answer: once more, after so long. The rest is for the guard's limit.
 _AGAIN_AFTER_S = 1.5
@@ -17,6 +21,26 @@ _TRIES = 2
 # ARES_AI_NOSORT, which pycares has no name for. To sort its addresses (RFC 6724) c-ares connects a
 # socket to each while others' look-ups, and so our loop, wait: two milliseconds for a hundred.
 _NO_SORT = 1 << 7
+# EDNS is c-ares' default: with it an answer has up to 1,232 bytes, some 70 addresses. What does not
+# fit is not asked for by TCP: c-ares takes ten milliseconds for the 4,000 addresses of 64 KiB, and
+# locks out our loop meanwhile.
+_FLAGS = pycares.ARES_FLAG_EDNS | pycares.ARES_FLAG_IGNTC
+_QUERY_CACHE = 1 << 21  # ARES_OPT_QUERY_CACHE: `qcache_max_ttl` says how long answers are kept
+
+
+class _Uncached:
+    """pycares' binding, but that its channels keep no answers: pycares has no option for that."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(lib, name)
+
+    @staticmethod
+    def ares_init_options(channel: Any, options: Any, given: int) -> Any:
+        options.qcache_max_ttl = 0
+        return lib.ares_init_options(channel, options, given | _QUERY_CACHE)
+
+
+pycares._lib = _Uncached()  # type: ignore[attr-defined]
 
 
 class SystemResolver:
@@ -33,7 +57,9 @@ class SystemResolver:
         """The addresses of a name, in the order of preference. Raises OSError if there are none to
         be had."""
         if self._resolver is None:
-            self._resolver = aiodns.DNSResolver(self._servers, timeout=_AGAIN_AFTER_S, tries=_TRIES)
+            self._resolver = aiodns.DNSResolver(
+                self._servers, flags=_FLAGS, timeout=_AGAIN_AFTER_S, tries=_TRIES
+            )
         try:
             found = await self._resolver.getaddrinfo(name, type=socket.SOCK_STREAM, flags=_NO_SORT)
         except aiodns.error.DNSError as error:

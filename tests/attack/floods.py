@@ -50,7 +50,8 @@ FLOODS = (
     Flood("silent", 3000, _at("silent")),
     Flood("unread bodies, 250 KB", 1000, _at("unread"), _BODY),
     Flood("names never answered", 3000, _named("silent", "dead-{n}.test")),
-    Flood("names, 120 black holes", 500, _named("black hole", "black-{n}.test"), unheard=True),
+    Flood("names, 64 black holes", 500, _named("black hole", "black-{n}.test"), unheard=True),
+    Flood("names of 4,000 addresses", 1000, _named("silent", "many-{n}.test"), unheard=True),
     Flood("TLS", 2000, _named("tls", "host-{n}.tls.test", "https")),
     Flood(
         "TLS, certificates of 30 KB", 1000, _named("certificates", "host-{n}.cert.test", "https")

@@ -1,16 +1,22 @@
-"""A name server of the attack's own: names by what they begin with, all of them below .test."""
+"""A name server of the attack's own: names by what they begin with, all of them below .test. What
+does not fit into a datagram it gives by TCP, as name servers do."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import ipaddress
 import struct
 import threading
 from typing import Any, Self
 
 A = 1
-BLACK_HOLES = 120
+BLACK_HOLES = 64  # as many as fit into a datagram
+_TRUNCATED = 0x0200
 _TTL_S = 60
+# As many as fit into an answer.
+_MANY = [f"127.67.{n // 250}.{1 + n % 250}" for n in range(4000)]
 
 
 def host_address(number: int) -> str:
@@ -20,13 +26,16 @@ def host_address(number: int) -> str:
 
 def addresses(name: str) -> list[str] | None:
     """What a name has; None: no answer at all. `host-7.…` is a flood's host, `black-…` has many
-    addresses that let nobody in, `dead-…` is never answered for; all others are this machine."""
+    addresses that let nobody in, `many-…` far more than anybody needs, `dead-…` is never answered
+    for; all others are this machine."""
     first = name.partition(".")[0]
     kind, _, number = first.partition("-")
     if kind == "dead":
         return None
     if kind == "black":
         return [f"127.66.0.{n + 1}" for n in range(BLACK_HOLES)]
+    if kind == "many":
+        return _MANY
     if kind == "host":
         return [host_address(int(number))]
     return ["127.0.0.1"]
@@ -37,16 +46,50 @@ class _Answering(asyncio.DatagramProtocol):
         self._transport: Any = transport
 
     def datagram_received(self, data: bytes, address: Any) -> None:
-        name, end = _question(data)
-        found = addresses(name)
-        if found is None:
-            return
-        fitting = found if struct.unpack_from("!H", data, end)[0] == A else []
-        answer = data[:2] + struct.pack("!5H", 0x8180, 1, len(fitting), 0, 0) + data[12 : end + 4]
-        for text in fitting:
-            packed = ipaddress.ip_address(text).packed
-            answer += struct.pack("!HHHIH", 0xC00C, A, 1, _TTL_S, len(packed)) + packed
-        self._transport.sendto(answer, address)
+        answer = _answer(data)
+        if answer is not None:
+            fits = len(answer) <= _room(data)
+            self._transport.sendto(answer if fits else _truncated(data), address)
+
+
+async def _answer_by_tcp(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+        while True:
+            size = await reader.readexactly(2)
+            answer = _answer(await reader.readexactly(int.from_bytes(size)))
+            if answer is not None:
+                writer.write(len(answer).to_bytes(2) + answer)
+                await writer.drain()
+    writer.close()
+
+
+def _answer(query: bytes) -> bytes | None:
+    name, end = _question(query)
+    found = addresses(name)
+    if found is None:
+        return None
+    fitting = found if struct.unpack_from("!H", query, end)[0] == A else []
+    head = query[:2] + struct.pack("!5H", 0x8180, 1, len(fitting), 0, 0) + query[12 : end + 4]
+    return head + b"".join(map(_record, fitting))
+
+
+@functools.cache
+def _record(address: str) -> bytes:
+    packed = ipaddress.ip_address(address).packed
+    return struct.pack("!HHHIH", 0xC00C, A, 1, _TTL_S, len(packed)) + packed
+
+
+def _room(query: bytes) -> int:
+    """How long an answer may be, by EDNS: a root name, type 41, and the size."""
+    end = _question(query)[1] + 4
+    has_edns = query[end : end + 3] == b"\0\0\x29"
+    return int(struct.unpack_from("!H", query, end + 3)[0]) if has_edns else 512
+
+
+def _truncated(query: bytes) -> bytes:
+    """That there is more than fits."""
+    end = _question(query)[1]
+    return query[:2] + struct.pack("!5H", 0x8180 | _TRUNCATED, 1, 0, 0, 0) + query[12 : end + 4]
 
 
 def _question(data: bytes) -> tuple[str, int]:
@@ -67,13 +110,18 @@ class NameServer:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        made = self._loop.create_datagram_endpoint(_Answering, local_addr=("127.0.0.1", 0))
-        self._transport, _ = asyncio.run_coroutine_threadsafe(made, self._loop).result(10)
-        self.server = "127.0.0.1:{}".format(self._transport.get_extra_info("sockname")[1])
+        asyncio.run_coroutine_threadsafe(self._serve(), self._loop).result(10)
         return self
 
+    async def _serve(self) -> None:
+        self._by_tcp = await asyncio.start_server(_answer_by_tcp, "127.0.0.1", 0)
+        place = self._by_tcp.sockets[0].getsockname()
+        self._by_udp, _ = await self._loop.create_datagram_endpoint(_Answering, local_addr=place)
+        self.server = "{}:{}".format(*place)
+
     def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._transport.close)
+        self._loop.call_soon_threadsafe(self._by_tcp.close)
+        self._loop.call_soon_threadsafe(self._by_udp.close)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()

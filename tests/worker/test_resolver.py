@@ -17,7 +17,8 @@ A, AAAA = 1, 28
 
 
 class NameServer(asyncio.DatagramProtocol):
-    """Answers for the names that it has, says that there is no other, and is silent to some."""
+    """Answers for the names that it has, says that there is no other, and is silent to some. It
+    sends as much as the query has room for, and says so if there is more."""
 
     def __init__(self, records: dict[str, list[str]], silent: str = "") -> None:
         self._records = records
@@ -36,6 +37,10 @@ class NameServer(asyncio.DatagramProtocol):
         found = [ipaddress.ip_address(text) for text in self._records.get(name, [])]
         fitting = [each.packed for each in found if each.version == (4 if kind == A else 6)]
         flags = 0x8180 if name in self._records else 0x8183  # 3: no such name
+        room = (self._room(data, end) - end - 4) // (12 + (4 if kind == A else 16))
+        if len(fitting) > room:
+            flags |= 0x0200  # truncated
+            fitting = fitting[:room]
         answer = data[:2] + struct.pack("!5H", flags, 1, len(fitting), 0, 0) + data[12 : end + 4]
         for packed in fitting:
             answer += struct.pack("!HHHIH", 0xC00C, kind, 1, 60, len(packed)) + packed
@@ -48,6 +53,12 @@ class NameServer(asyncio.DatagramProtocol):
             labels.append(data[at + 1 : at + 1 + data[at]].decode().lower())
             at += 1 + data[at]
         return ".".join(labels), at + 1
+
+    @staticmethod
+    def _room(query: bytes, end: int) -> int:
+        """By EDNS, if the query has it: a root name, type 41, and the size."""
+        has_edns = query[end + 4 : end + 7] == b"\0\0\x29"
+        return int(struct.unpack_from("!H", query, end + 7)[0]) if has_edns else 512
 
 
 @contextlib.asynccontextmanager
@@ -97,12 +108,22 @@ async def test_a_name_that_does_not_exist_and_one_without_addresses_are_errors()
                 await resolver(name)
 
 
-async def test_an_answer_is_kept_for_as_long_as_its_ttl_says() -> None:
+async def test_an_answer_is_not_kept() -> None:
+    """c-ares' own cache has no bound."""
     async with resolving({"hooks.example": ["8.8.8.8"]}) as (resolver, server):
-        await resolver("hooks.example")
-        asked = len(server.asked)
-        await resolver("hooks.example")
-        assert len(server.asked) == asked
+        for _ in range(2):
+            asked = len(server.asked)
+            await resolver("hooks.example")
+            assert len(server.asked) > asked
+
+
+async def test_of_an_answer_that_is_too_long_there_is_what_fits_into_a_datagram() -> None:
+    """And nobody is asked for the rest, by TCP: here that would be refused."""
+    many = [f"8.8.{n // 250}.{n % 250}" for n in range(4000)]
+    async with resolving({"many.example": many}) as (resolver, _):
+        found = await resolver("many.example")
+        assert 64 <= len(found) <= 128
+        assert found == many[: len(found)]
 
 
 async def test_the_hosts_file_is_honoured() -> None:
