@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any, cast
 
 from litestar import Litestar
+from litestar._asgi.routing_trie import traversal
 from litestar.types import (
     ASGIApp,
     LifeSpanReceive,
@@ -73,7 +75,8 @@ class App(Litestar):
         direct: Mapping[tuple[str, str], ASGIApp],
         **options: Any,
     ) -> None:
-        super().__init__(*args, **options)
+        super().__init__(*args, **options, request_class=HttpRequest)
+        _forget_paths(self)
         self._direct = direct
         self._tally = tally
         self._hosts = hosts
@@ -115,6 +118,13 @@ class App(Litestar):
             return False
         host = header(scope, b"host") or b""
         return not self._hosts.allows(host.decode("latin-1"), path)
+
+
+def _forget_paths(app: Litestar) -> None:
+    """Litestar keeps the last thousand paths of 404s and of one-time links as well as of routes,
+    and has no setting for it."""
+    app.asgi_router.handle_routing = inspect.unwrap(app.asgi_router.handle_routing)
+    traversal.parse_path_params = inspect.unwrap(traversal.parse_path_params)
 
 
 def _without_body(send: Send) -> Send:

@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import Any
+from urllib.parse import parse_qsl, unquote
 
 import structlog
 from litestar import Request
-from litestar.datastructures import State
+from litestar.datastructures import MultiDict, State
 
 from api.heartbeat import Heartbeat
 from api.outage import Outage
@@ -25,7 +26,24 @@ _log = structlog.get_logger()
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 2.0
 
-HttpRequest = Request[Any, Any, State]
+# Of cookies so many characters are read. Ours take a few hundred.
+_COOKIE_CHARACTERS = 4096
+
+
+class HttpRequest(Request[Any, Any, State]):
+    """A request as handlers get it. What litestar parses of cookies and of queries, it keeps for
+    the next thousand requests, whosever they are: session cookies, or 64 KiB of anything."""
+
+    @property
+    def cookies(self) -> dict[str, str]:
+        text = self.headers.get("cookie", "")[:_COOKIE_CHARACTERS]
+        pairs = (each.partition("=") for each in text.split(";"))
+        return {name.strip(): unquote(value.strip()) for name, _, value in pairs}
+
+    @property
+    def query_params(self) -> MultiDict[Any]:
+        text = self.scope["query_string"].decode("latin-1")
+        return MultiDict(parse_qsl(text, keep_blank_values=True))
 
 
 def _ignore(error: StoreMisconfigured) -> None:

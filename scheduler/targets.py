@@ -83,6 +83,13 @@ def parse_target(url: str) -> Target:
     return _remembered(url) if len(url) <= _MAX_REMEMBERED_CHARACTERS else _taken_apart(url)
 
 
+def split_url(url: str) -> tuple[str, str]:
+    """What stands between the scheme of an http URL and its path, and what comes from there on up
+    to a fragment; twice nothing of any other text. `urlsplit` would remember it."""
+    match = _URL.fullmatch(url)
+    return (match[2], match[3]) if match else ("", "")
+
+
 def _taken_apart(url: str) -> Target:
     usual = _USUAL.fullmatch(url) if len(url) <= MAX_URL_CHARACTERS else None
     scheme, authority, path = _looked_at_closely(url) if usual is None else usual.groups()

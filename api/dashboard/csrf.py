@@ -6,13 +6,14 @@ import base64
 import binascii
 import hmac
 import secrets
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from api.dashboard.session import Viewer, base_url, signed_in
 from api.findings import invalid
 from api.reading import read_body
 from api.service import HttpRequest
 from scheduler.errors import FieldError, PostdateError, Suspended
+from scheduler.targets import split_url
 
 _MAX_FORM_BYTES = 64 * 1024
 _MOST_FIELDS = 1100
@@ -92,8 +93,8 @@ def judge_origin(request: HttpRequest) -> None:
     """
     origin = request.headers.get("origin")
     if origin and origin != "null":
-        ours = (urlsplit(base_url(request)).netloc, request.headers.get("host"))
-        if urlsplit(origin).netloc in ours:
+        ours = (split_url(base_url(request))[0], request.headers.get("host"))
+        if split_url(origin)[0] in ours:
             return
     elif request.headers.get("sec-fetch-site") == "same-origin":
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NamedTuple
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from api.dashboard.session import ROOT, Viewer
 from api.dashboard.shared import shared_by
@@ -12,6 +12,7 @@ from api.service import HttpRequest, service_of
 from scheduler.models import LogEntry, LogStatus
 from scheduler.store import Store
 from scheduler.store.log.logs import LogQuery
+from scheduler.targets import split_url
 
 _PAGES, _PER_PAGE = 5, 100
 _MOST_GROUPS = 8
@@ -66,7 +67,7 @@ def grouped(entries: Iterable[LogEntry], *, is_all: bool) -> Failures:
     """Entries come latest first."""
     found: dict[tuple[str, str, int], list[int]] = {}
     for each in entries:
-        key = (urlsplit(each.url).netloc, each.error_message, each.status_code)
+        key = (split_url(each.url)[0], each.error_message, each.status_code)
         found.setdefault(key, []).append(each.at_ms)
     groups = [
         Group(*key, len(moments), moments[0], _address(key[0], key[1] or str(key[2])))

@@ -101,13 +101,14 @@ def dashboard_router() -> Router:
     )
 
 
-def _on_exception(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
+def _on_exception(asked: Request[Any, Any, Any], error: Exception) -> Response[Any]:
+    request = cast("HttpRequest", asked)
     if isinstance(error, StoreError):
         service_of(request).outage.note(error)
     return cast("Response[Any]", _answer(request, error))
 
 
-def _answer(request: Request[Any, Any, Any], error: Exception) -> Raw:
+def _answer(request: HttpRequest, error: Exception) -> Raw:
     if isinstance(error, NotSignedIn):
         return redirect(request, SIGN_IN, as_a_whole=True).with_cookie(back_cookie(request))
     if isinstance(error, HTTPException) and error.status_code < 500:

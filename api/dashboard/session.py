@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any, NamedTuple, cast
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote
 
 from api import proxies
 from api.dashboard.answer import is_for_panel
@@ -14,6 +14,7 @@ from api.service import HttpRequest, service_of
 from scheduler.errors import NotFound, PostdateError
 from scheduler.models import Account
 from scheduler.store.accounts.sessions import SESSION_TTL_MS, Session
+from scheduler.targets import split_url
 
 ROOT = "/dashboard"
 SIGN_IN = f"{ROOT}/sign-in"
@@ -96,7 +97,7 @@ def zone_cookie(request: HttpRequest, zone: Zone) -> str:
 def our_page(text: str) -> str | None:
     """A path with its query, if it is one of the dashboard's."""
     found = len(text) <= _LONGEST_PAGE and _OUR_PAGE.fullmatch(text)
-    return text if found and "//" not in urlsplit(text).path else None
+    return text if found and "//" not in text.partition("?")[0] else None
 
 
 def back_cookie(request: HttpRequest) -> str:
@@ -121,8 +122,9 @@ def _asked_for(request: HttpRequest) -> str:
     """The page that was looked at: of news and of forms, the one that they belong to."""
     path, query = request.scope["path"], request.scope["query_string"].decode("latin-1")
     if is_htmx(request):
-        current = urlsplit(request.headers.get("hx-current-url", ""))
-        path, query = unquote(current.path), current.query
+        _, current = split_url(request.headers.get("hx-current-url", ""))
+        path, _, query = current.partition("?")
+        path = unquote(path)
     elif request.method != "GET":
         return ROOT
     return our_page(quote(path) + (f"?{query}" if query else "")) or ROOT

@@ -51,7 +51,6 @@ class Zone(NamedTuple):
 UTC = Zone("UTC", _UTC)
 
 
-@lru_cache(maxsize=64)
 def zone_named(name: str) -> Zone | None:
     """The zone of that name, if there is one."""
     if name == UTC.name:
@@ -59,6 +58,12 @@ def zone_named(name: str) -> Zone | None:
     if len(name) > 64 or not _NAME.fullmatch(name):
         return None
     try:
-        return Zone(name, ZoneInfo(name))
+        return _zone(name)
     except (KeyError, OSError, ValueError):  # not in the database, or a folder of it
         return None
+
+
+@lru_cache(maxsize=64)
+def _zone(name: str) -> Zone:
+    """Of names that are no zone's nothing is kept."""
+    return Zone(name, ZoneInfo(name))

@@ -158,7 +158,6 @@ def slot(text: str) -> int:
     return binascii.crc_hqx(text.encode(), 0) % _SLOTS
 
 
-@lru_cache(maxsize=65_536)
 def slot_of(key: str | bytes) -> int:
     """The slot of a key, or of a prefix that has its tag."""
     key = key if isinstance(key, str) else key.decode()

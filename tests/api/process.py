@@ -5,15 +5,25 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import signal
 import socket
 import sys
 import tempfile
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests import forks
+from tests.api import inside
 from tests.servers import DEADLINE_S, environment, free_port, until
+
+
+class Inside(NamedTuple):
+    """`texts`: what each functools cache has of them; `uncollected`: how many objects there were,
+    by type, that only the garbage collector could free."""
+
+    texts: dict[str, list[str]]
+    uncollected: dict[str, int]
 
 
 class ApiProcess:
@@ -71,6 +81,17 @@ class ApiProcess:
         """What it has in memory right now, without what files are mapped to. Linux only."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.partition("RssAnon:")[2].split()[0]) * 1024
+
+    def inside(self) -> Inside:
+        """What it holds that it was not asked for; from the first time on it collects no garbage
+        of itself."""
+        self.process.send_signal(signal.SIGUSR1)
+        told = inside.told_by(self.process.pid)
+        until(told.exists, "the process to look inside")
+        try:
+            return Inside(**json.loads(told.read_text()))
+        finally:
+            told.unlink()
 
     def answers(self, path: str) -> int:
         """The status of a GET on a connection of its own."""

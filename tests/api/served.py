@@ -11,9 +11,11 @@ import msgspec
 from api.serve import serve
 from scheduler.errors import PostdateError
 from scheduler.settings import Settings
+from tests.api import inside
 
 if __name__ == "__main__":
     warnings.simplefilter("error")
+    inside.install()
     url, port, parent_fd, most_files, more = sys.argv[1:]
     if int(most_files):
         resource.setrlimit(resource.RLIMIT_NOFILE, (int(most_files),) * 2)

@@ -59,6 +59,15 @@ async def test_a_look_ahead_does_not_use_a_link_up(dashboard: Dashboard, ada: Ac
     assert (await dashboard.browser().post(f"/link/{link}")).status_code == 303
 
 
+async def test_of_cookies_4_kib_are_read(dashboard: Dashboard, ada: Account) -> None:
+    browser = await dashboard.signed_in(ada)
+    [(name, secret)] = browser.client.cookies.items()
+    for others, status in (("a=1; " * 800, 200), ("a=1; " * 900, 303)):
+        headers = {"cookie": f"{others}{name}={secret}"}
+        answer = await dashboard.browser().client.get("/dashboard", headers=headers)
+        assert answer.status_code == status
+
+
 async def test_signing_in_anew_ends_the_session_before(dashboard: Dashboard, ada: Account) -> None:
     browser = await dashboard.signed_in(ada)
     [(_, before)] = browser.client.cookies.items()

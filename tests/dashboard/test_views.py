@@ -16,7 +16,7 @@ from api.dashboard.requests.filters import Filter, read_filter
 from api.dashboard.session import our_page
 from api.dashboard.timeline import Picture
 from api.dashboard.windows import WINDOWS, fitted, stretch_of
-from api.dashboard.zones import UTC, Zone, zone_named
+from api.dashboard.zones import UTC, Zone, _zone, zone_named
 from scheduler.models import LogEntry, LogStatus
 from scheduler.rollups import LATENESS_BOUNDS_MS
 from scheduler.store.accounts.ledger import Movements
@@ -34,7 +34,7 @@ def zone(name: str) -> Zone:
 
 def test_zones_are_there_without_the_files_of_the_system() -> None:
     before = zoneinfo.TZPATH
-    zone_named.cache_clear()
+    _zone.cache_clear()
     zoneinfo.ZoneInfo.clear_cache()
     zoneinfo.reset_tzpath(())
     try:

@@ -6,7 +6,6 @@ import secrets
 from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from litestar import get
 from litestar.params import FromPath
@@ -25,6 +24,7 @@ from scheduler.errors import NotFound
 from scheduler.ids import created_at_ms, invocation_id, is_schedule_id
 from scheduler.models import BodyKind, LogEntry, LogStatus, Outcome, Request, Schedule
 from scheduler.store import Store
+from scheduler.targets import split_url
 
 
 class Entry(NamedTuple):
@@ -85,7 +85,7 @@ class Entry(NamedTuple):
 
     @property
     def host(self) -> str:
-        return urlsplit(self.url).netloc
+        return split_url(self.url)[0]
 
     @property
     def created_ms(self) -> int:
