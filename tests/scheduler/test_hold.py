@@ -91,6 +91,24 @@ async def test_what_was_held_when_the_store_was_saved_is_due_as_before(scene: Sc
     assert (again.schedule_id, again.attempt) == (held.schedule_id, 2)
 
 
+async def test_a_restore_wakes_no_suspended_account(scene: Scene) -> None:
+    by_ms = await scene.clock.now_ms()
+    held = await scene.create_at(by_ms - MINUTE_MS)
+    await scene.claim_one(lease_ms=100)
+    await scene.clock.pass_ms(101)
+    ended, waiting = await scene.create_at(by_ms), await scene.create_at(by_ms + 1)
+    await scene.store.changes.suspend(scene.account_id)
+    await scene.store.hold.begin()
+    await scene.store.restore.take_back()
+    await scene.store.restore.expire(by_ms, lambda count: None)
+    await scene.store.hold.end()
+    assert [await scene.status(each) for each in (held, ended)] == [Status.FAILED] * 2
+    assert await scene.claim(ahead_ms=1000) == []
+    await scene.assert_sound()
+    await scene.store.changes.resume(scene.account_id)
+    assert ids_of(await scene.claim(ahead_ms=1000)) == [waiting]
+
+
 async def test_nothing_is_taken_from_a_worker_that_may_be_alive(scene: Scene) -> None:
     await scene.create()
     [held] = await scene.claim()

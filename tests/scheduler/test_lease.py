@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from scheduler.models import Status
@@ -83,6 +85,26 @@ async def test_an_ended_lease_that_nobody_took_over_can_be_extended(scene: Scene
     assert await scene.store.claims.extend(scene.shard, LEASE_MS, [invocation]) == []
     assert await scene.claim() == []
     await scene.assert_sound()
+
+
+async def test_a_lease_counts_from_the_question_and_not_from_the_reply(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server's clock goes on while a reply is on its way: by then it may have ended."""
+    run, now_s = scene.store.server.run, 1000.0
+
+    async def slow(*arguments: Any) -> Any:
+        nonlocal now_s
+        now_s += 10
+        return await run(*arguments)
+
+    monkeypatch.setattr("scheduler.store.claims.claims.elapsed_s", lambda: now_s)
+    await scene.create()
+    monkeypatch.setattr(scene.store.server, "run", slow)
+    invocation = await scene.claim_one(lease_ms=15_000)
+    assert (now_s, invocation.lease_until_s) == (1010, 1000 + 15)
+    await scene.store.claims.extend(scene.shard, 15_000, [invocation])
+    assert (now_s, invocation.lease_until_s) == (1020, 1010 + 15)
 
 
 @pytest.mark.time_passes

@@ -177,6 +177,31 @@ async def test_an_ended_schedule_counts_until_the_hour_in_which_it_is_forgotten_
     await bounded.assert_sound()
 
 
+@pytest.mark.parametrize(
+    ("after_ms", "counts"),
+    [
+        (23 * HOUR_MS, True),
+        (24 * HOUR_MS, True),  # it is forgotten just now
+        (25 * HOUR_MS - 1, True),
+        (25 * HOUR_MS, False),
+    ],
+)
+async def test_the_hour_in_which_it_is_forgotten_counts_to_its_end(
+    bounded: Scene, after_ms: int, counts: bool
+) -> None:
+    """What settles the hours before it in the same hour settles none that is not over."""
+    assert await bounded.clock.now_ms() % HOUR_MS == 0
+    await create(bounded, 9000, due_in_ms=-1000)
+    await bounded.ack([await bounded.claim_one()])
+    await bounded.clock.pass_ms(after_ms)
+    weighs = await bounded.store.accounts.stored_bytes(bounded.account_id)
+    assert (weighs > 9000) is counts
+    await create(bounded, 0)
+    refused = isinstance(await settled(lambda: create(bounded, 9000)), QuotaExceeded)
+    assert refused is counts
+    await bounded.assert_sound()
+
+
 async def test_what_is_kept_for_a_shorter_time_in_the_end_counts_for_a_shorter_time(
     bounded: Scene,
 ) -> None:
@@ -219,6 +244,32 @@ async def test_a_change_counts_what_it_adds(bounded: Scene) -> None:
     await bounded.assert_sound()
     await change(10)
     await create(bounded, 8000)
+    await bounded.assert_sound()
+
+
+@pytest.mark.parametrize(
+    ("plan", "size", "fits"),
+    [
+        (Plan.FREE, QUOTA - 1000, True),
+        (Plan.FREE, QUOTA, False),
+        (Plan.PRO, QUOTA, True),
+        (Plan.PRO, 2 * QUOTA, False),
+        (Plan.UNLIMITED, 2 * QUOTA, True),
+    ],
+)
+async def test_a_change_is_judged_by_the_quota_of_its_own_plan(
+    bounded: Scene, plan: Plan, size: int, fits: bool
+) -> None:
+    [schedule_id] = await create(bounded, 100)
+    await bounded.store.changes.plan(bounded.account_id, plan)
+    changed = await settled(
+        lambda: bounded.store.schedules.change(
+            bounded.account_id,
+            schedule_id,
+            lambda old: msgspec.structs.replace(old, body=b" " * size),
+        )
+    )
+    assert isinstance(changed, QuotaExceeded) is not fits
     await bounded.assert_sound()
 
 

@@ -69,6 +69,16 @@ def test_every_live_secret_signs_the_newest_first(body: bytes | None) -> None:
         verify(headers, body or b"", ended.secret, now=NOW_MS / 1000)
 
 
+def test_a_secret_ends_at_its_millisecond_and_not_with_its_second() -> None:
+    ends_ms = NOW_MS // 1000 * 1000 + 500
+    signer = Signer([secret("b"), secret("a", ends_ms)], 0.0)
+    counts = []
+    for moment_ms in (ends_ms - 100, ends_ms - 1, ends_ms, ends_ms + 100, ends_ms + 1000):
+        headers = headers_of(signer.header_lines(b"inv_1", moment_ms, b""))
+        counts.append(len(headers["webhook-signature"].split(" ")))
+    assert counts == [2, 2, 1, 1, 1]
+
+
 def _decoded(secret: bytes) -> bytes:
     return b64decode(secret.removeprefix(b"whsec_"))
 

@@ -1,0 +1,64 @@
+"""`postdate backup`, and the moments that `postdate restore` takes."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from redis import Redis
+
+import cli.backup
+from cli.data_dir import DataDir
+from tests.servers import ValkeyProcess, in_days, postdate, postdate_json
+
+
+@pytest.fixture
+def server(valkey: ValkeyProcess) -> ValkeyProcess:
+    """With a store that is on hold."""
+    postdate_json("account", "create", "mine", redis_url=valkey.url)
+    postdate_json("hold", redis_url=valkey.url)
+    return valkey
+
+
+def test_a_backup_is_its_owners_alone_and_made_while_no_file_is_rewritten(
+    server: ValkeyProcess, tmp_path: Path
+) -> None:
+    def noting(data_dir: DataDir, to: Path) -> None:
+        with Redis.from_url(server.url) as redis:
+            settings.append(redis.config_get("auto-aof-rewrite-percentage"))
+        copied(data_dir, to)
+
+    copy, settings, copied = tmp_path / "a" / "copy", list[object](), cli.backup._copy
+    with patch("cli.backup._copy", noting):
+        made = postdate_json("backup", str(copy), data_dir=server.directory)
+    assert made["backup"] == str(copy)
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o700
+    assert settings == [{"auto-aof-rewrite-percentage": "0"}]
+    assert list((copy / "appendonlydir").iterdir())
+
+
+BEFORE, YESTERDAY, TOMORROW = (f"{in_days(n):%Y-%m-%dT%H:%M:%SZ}" for n in (-2, -1, 1))
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "good"),
+    [
+        (BEFORE, YESTERDAY, True),
+        (BEFORE, BEFORE, True),
+        (BEFORE, TOMORROW, False),
+        (YESTERDAY, BEFORE, False),
+        (TOMORROW, TOMORROW, False),
+    ],
+)
+def test_what_may_have_been_fired_is_due_in_the_past(
+    server: ValkeyProcess, since: str, until: str, good: bool
+) -> None:
+    """What comes due after now was not fired by anybody: it must not be ended."""
+    done = postdate(
+        *("restore", "--fired-since", since, "--fired-until", until, "--expire"),
+        redis_url=server.url,
+    )
+    assert (done.returncode == 0) is good, done.stderr
+    assert ("both before now" in done.stderr) is not good
