@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Self
 
-from postdate.calls import as_json
+from postdate.batcher import BATCH_ITEMS, Batcher
 from postdate.client import AsyncPostdate
-from postdate.errors import PostdateError
 from postdate.new import NewSchedule
-from postdate.operations import new_key
+from postdate.per_process import PerProcess
 from postdate.results import Created, Delivery
-from postdate.waiting import Item, Waiting
 
 LINGER_S = 0.005
-BATCH_ITEMS = 1000
 IN_FLIGHT = 4
 WAITING_ITEMS = 10_000
-# The service takes no larger body; its other bytes are `{"schedules": []}`.
-_BATCH_BYTES = 16 * 1024 * 1024 - 32
-_WAITING_BYTES = 4 * _BATCH_BYTES
-_NOTHING_STORED = (400, 413)
 
 
 class Buffer:
@@ -36,7 +28,8 @@ class Buffer:
 
     Each batch has an idempotency key that its repeats keep, so that none costs a second credit.
     Use it with `async with`, inside that of its client: at the end all that came before is sent
-    and answered.
+    and answered. A process that is forked meanwhile starts with an empty one: what waits here is
+    sent from here.
     """
 
     def __init__(
@@ -54,17 +47,8 @@ class Buffer:
             raise ValueError(
                 "linger must not be negative; in_flight and waiting must be 1 or more."
             )
-        self._client = client
-        self._linger_s = linger
-        self._most_in_flight = in_flight
-        self._waiting = Waiting(waiting, _WAITING_BYTES, batch_size, _BATCH_BYTES)
-        self._in_flight: set[asyncio.Task[None]] = set()
-        self._timer: asyncio.TimerHandle | None = None
-        self._door = asyncio.Lock()
-        self._changed = asyncio.Event()
-        self._callers = 0
-        self._closing = False
-        self._abandoned = False
+        make = partial(Batcher, client, linger, batch_size, in_flight, waiting)
+        self._batchers = PerProcess(make, "The buffer has been closed.")
 
     async def schedule(
         self,
@@ -105,155 +89,15 @@ class Buffer:
             retry_delays=retry_delays,
         )
         payload = new.payload()
-        if self._closing:
-            raise RuntimeError("The buffer has been closed.")
-        self._callers += 1
-        try:
-            item = await self._let_in(payload)
-            try:
-                return await item.result
-            finally:
-                self._forget(item)
-        finally:
-            self._callers -= 1
-            self._changed.set()
+        return await self._batchers.get().create(payload)
 
     async def aclose(self) -> None:
         """Sends what waits without lingering, and returns when all of it has been answered."""
-        self._closing = True
-        self._send_what_is_due(late_too=True)
-        try:
-            while self._callers or self._in_flight:
-                await self._change()
-        finally:  # all has been answered, unless this was cancelled
-            self._abandon()
+        if (batcher := self._batchers.close()) is not None:
+            await batcher.aclose()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
-
-    async def _let_in(self, payload: Mapping[str, Any]) -> Item:
-        """One at a time: those before the door hold no memory but their callers' own."""
-        async with self._door:
-            content = as_json(payload)
-            while not self._waiting.has_room(content):
-                await self._change()
-            if self._abandoned:
-                raise _closed(maybe_done=False)
-            loop = asyncio.get_running_loop()
-            item = Item(content, loop.time() + self._linger_s, loop.create_future())
-            self._waiting.add(item)
-        self._send_what_is_due(late_too=False)
-        return item
-
-    def _forget(self, item: Item) -> None:
-        """Of a cancelled caller; what was sent is here no more."""
-        if self._waiting.discard(item):
-            self._changed.set()
-
-    def _send_what_is_due(self, *, late_too: bool) -> None:
-        """To be called whenever something has changed. Those that come in one go of the event
-        loop go together, however long that takes: then only the timer says that it is late."""
-        while self._waiting and len(self._in_flight) < self._most_in_flight:
-            if not self._is_due(late_too=late_too):
-                self._look_again_at(self._waiting.late_at_s)
-                return
-            sending = asyncio.create_task(self._send(self._waiting.take()))
-            self._in_flight.add(sending)
-            sending.add_done_callback(self._sent)
-            self._changed.set()
-
-    def _is_due(self, *, late_too: bool) -> bool:
-        if self._closing or self._waiting.fills_a_batch:
-            return True
-        return late_too and asyncio.get_running_loop().time() >= self._waiting.late_at_s
-
-    def _look_again_at(self, time_s: float) -> None:
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_at(time_s, self._look_again)
-
-    def _look_again(self) -> None:
-        self._timer = None
-        self._send_what_is_due(late_too=True)
-
-    def _sent(self, sending: asyncio.Task[None]) -> None:
-        self._in_flight.discard(sending)
-        self._changed.set()
-        self._send_what_is_due(late_too=True)
-
-    async def _send(self, batch: Sequence[Item]) -> None:
-        try:
-            await self._settle(batch)
-        finally:  # cancelled, or a fault of ours: nobody is to wait for ever
-            _answer(batch, [_closed(maybe_done=True) for _ in batch])
-
-    async def _settle(self, batch: Sequence[Item]) -> None:
-        """Every item gets its result."""
-        results: Sequence[Created | Exception]
-        try:
-            results = await self._client._create_all([item.content for item in batch], new_key())
-        except PostdateError as error:
-            if _may_be_halved(batch, error):
-                middle = len(batch) // 2
-                await self._settle(batch[:middle])
-                await self._settle(batch[middle:])
-                return
-            results = [_own(error) for _ in batch]
-        except RuntimeError as error:  # the client was closed before the buffer
-            results = [error for _ in batch]
-        if len(results) != len(batch):
-            results = [_strange(len(results)) for _ in batch]
-        _answer(batch, results)
-
-    def _abandon(self) -> None:
-        """Nothing is sent any more."""
-        self._abandoned = True
-        if self._timer is not None:
-            self._timer.cancel()
-        for sending in self._in_flight:
-            sending.cancel()
-        while batch := self._waiting.take():
-            _answer(batch, [_closed(maybe_done=False) for _ in batch])
-        self._changed.set()
-
-    async def _change(self) -> None:
-        self._changed.clear()
-        await self._changed.wait()
-
-
-def _answer(batch: Sequence[Item], results: Iterable[Created | Exception]) -> None:
-    for item, result in zip(batch, results, strict=True):
-        if item.result.done():
-            continue  # its caller was cancelled
-        if isinstance(result, Created):
-            item.result.set_result(result)
-        else:
-            item.result.set_exception(result)
-
-
-def _may_be_halved(batch: Sequence[Item], error: PostdateError) -> bool:
-    """It was refused as a whole, being too large for something on the way, or for the sake of one
-    of its items; and nothing of it was stored."""
-    return len(batch) > 1 and error.status_code in _NOTHING_STORED and not error.maybe_done
-
-
-def _own(error: PostdateError) -> PostdateError:
-    """One for each caller. The key was that of the batch: no caller can repeat with it."""
-    own = copy.copy(error)
-    own.__cause__ = error
-    own.idempotency_key = None
-    return own
-
-
-def _strange(items: int) -> PostdateError:
-    error = PostdateError(f"The answer is none of Postdate's: it is for {items} schedules.")
-    error.maybe_done = True
-    return error
-
-
-def _closed(*, maybe_done: bool) -> PostdateError:
-    error = PostdateError("The buffer was closed before an answer came.")
-    error.maybe_done = maybe_done
-    return error

@@ -65,7 +65,8 @@ class Calls(ABC):
         self._retry_for = retry_for
 
     @abstractmethod
-    async def _send(self, request: httpx.Request) -> httpx.Response: ...
+    async def _send(self, request: httpx.Request, begins: Callable[[], None]) -> httpx.Response:
+        """Calls `begins`, once or more, when it has a connection for the request."""
 
     @abstractmethod
     async def _sleep(self, seconds: float) -> None: ...
@@ -80,14 +81,16 @@ class Calls(ABC):
         idempotency_key: str | None = None,
     ) -> Answer:
         """`body` is JSON. Raises PostdateError, once repeating is of no use or `retry_for` seconds
-        are over."""
+        are over, apart from those in which it waits for a connection."""
         request = self._request(method, path, query or {}, body, idempotency_key)
         patience = Patience(self._retry_for, monotonic())
         maybe_done = False
         while True:
-            outcome = await self._attempt(request)
+            turn = _Turn()
+            outcome = await self._attempt(request, turn)
             if isinstance(outcome, Answer):
                 return outcome
+            patience.waited(turn.waited_s)
             maybe_done = outcome.maybe_done = maybe_done or outcome.maybe_done
             pause_s = patience.pause_s(outcome, monotonic())
             if pause_s is None:
@@ -113,9 +116,9 @@ class Calls(ABC):
         url = _url(self._base_url + path)
         return httpx.Request(method, url, params=given or None, headers=headers, content=body)
 
-    async def _attempt(self, request: httpx.Request) -> Answer | PostdateError:
+    async def _attempt(self, request: httpx.Request, turn: _Turn) -> Answer | PostdateError:
         try:
-            response = await self._send(request)
+            response = await self._send(request, turn.begins)
         except _HOPELESS as error:
             return PostdateError(f"The request cannot be sent: {error}")
         except httpx.RequestError as error:
@@ -140,6 +143,18 @@ class Calls(ABC):
         lost.__cause__ = error
         lost.maybe_done = not never_sent
         return lost
+
+
+class _Turn:
+    """How long an attempt waited for a connection; 0 if it never had one."""
+
+    def __init__(self) -> None:
+        self._asked_s: float | None = monotonic()
+        self.waited_s = 0.0
+
+    def begins(self) -> None:
+        if self._asked_s is not None:
+            self.waited_s, self._asked_s = monotonic() - self._asked_s, None
 
 
 def as_json(value: Mapping[str, Any]) -> bytes:

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import threading
+from functools import partial
 from typing import Any, Self
 
 import httpx
 
-from postdate.modes import Awaiting, Blocking, Sender
+from postdate.modes import Awaiting, Blocking
 from postdate.operations import Operations
+from postdate.per_process import Given, PerProcess
 from postdate.proxies import LOOPBACK, is_proxied
 
 RETRY_FOR_S = 30.0
 TIMEOUT_S = 10.0
+_CONNECTIONS = 100  # httpx's own limit
+_CLOSED = "The client has been closed."
 
 
 class Postdate(Blocking, Operations):
-    """A client of one Postdate, for one API key; threads may share it.
+    """A client of one Postdate, for one API key; threads may share it. A process that is forked
+    opens connections of its own.
 
     What is not given of `base_url` and `api_key` is taken from the environment: POSTDATE_URL,
     POSTDATE_API_KEY. Raises ValueError if it is not there either.
 
     What is answered with 429 or 503, or not at all, is repeated for up to `retry_for` seconds,
     never at the cost of a second credit; 0 repeats nothing. `timeout` (seconds) holds for each
-    attempt. `http` is an httpx client to use instead of an own one; it stays open.
+    attempt. `http` is an httpx client to use instead of an own one; it stays open, and after its
+    first use here a fork of this process gets a RuntimeError.
     """
 
     def __init__(
@@ -35,13 +42,13 @@ class Postdate(Blocking, Operations):
         http: httpx.Client | None = None,
     ) -> None:
         super().__init__(base_url, api_key, retry_for)
-        self._owned = http is None
-        self._http = http or httpx.Client(**_settings(self._base_url, timeout))
+        make = partial(_Pool, _settings(self._base_url, timeout))
+        self._http = Given(http) if http else PerProcess(make, _CLOSED)
 
     def close(self) -> None:
-        """Closes the connections."""
-        if self._owned:
-            self._http.close()
+        """Closes the connections of this process."""
+        if (own := self._http.close()) is not None:
+            own.close()
 
     def __enter__(self) -> Self:
         return self
@@ -66,13 +73,12 @@ class AsyncPostdate(Awaiting, Operations):
         http: httpx.AsyncClient | None = None,
     ) -> None:
         super().__init__(base_url, api_key, retry_for)
-        self._owned = http is None
-        self._http = http or _sender(self._base_url, timeout)
+        self._http = Given(http) if http else _senders(self._base_url, timeout)
 
     async def aclose(self) -> None:
-        """Closes the connections."""
-        if self._owned:
-            await self._http.aclose()
+        """Closes the connections of this process and event loop."""
+        if (own := self._http.close()) is not None:
+            await own.aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -81,14 +87,32 @@ class AsyncPostdate(Awaiting, Operations):
         await self.aclose()
 
 
-def _sender(base_url: str, timeout: float) -> Sender:
+class _Pool:
+    """httpx's pool looks at all of its requests, those that wait for a connection as well, whenever
+    one of them comes or goes: so no more get there than it has connections."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._turns = threading.BoundedSemaphore(_CONNECTIONS)
+        self._http = httpx.Client(**settings)
+
+    def close(self) -> None:
+        self._http.close()
+
+    def send(self, request: httpx.Request) -> httpx.Response:
+        with self._turns:
+            request.extensions.pop("trace")("turn.started", {})  # httpx would call it 20 times
+            return self._http.send(request)
+
+
+def _senders(base_url: str, timeout: float) -> PerProcess[Any]:
+    """Of `Sender`s."""
     if is_proxied(base_url):  # httpx knows all kinds of them
-        return httpx.AsyncClient(**_settings(base_url, timeout))
+        return PerProcess(partial(httpx.AsyncClient, **_settings(base_url, timeout)), _CLOSED)
     # aiohttp takes as long to import as all the rest, and the blocking client needs none of it.
     from postdate.transport import Transport
 
     tls = httpx.create_ssl_context() if base_url.startswith("https:") else None
-    return Transport(timeout, tls)
+    return PerProcess(partial(Transport, timeout, tls), _CLOSED, Transport.abandon)
 
 
 def _settings(base_url: str, timeout: float) -> dict[str, Any]:

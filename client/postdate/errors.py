@@ -89,6 +89,13 @@ class ConnectionFailed(PostdateError):
     """No answer: the service cannot be reached, or the connection was lost."""
 
 
+def strange_answer(count: int) -> PostdateError:
+    """The error of an answer that is for `count` schedules, and not for those of the request."""
+    error = PostdateError(f"The answer is none of Postdate's: it is for {count} schedules.")
+    error.maybe_done = True
+    return error
+
+
 def error_of(
     status_code: int,
     body: Any,

@@ -22,18 +22,28 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 import httpx
 
+from postdate.per_process import Given, PerProcess
+
 P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
 
 
+class BlockingSender(Protocol):
+    """What a `Blocking` client needs of an httpx.Client."""
+
+    def send(self, request: httpx.Request) -> httpx.Response: ...
+    def close(self) -> None: ...
+
+
 class Blocking:
     """Operations return when they are done."""
 
-    _http: httpx.Client
+    _http: PerProcess[BlockingSender] | Given[BlockingSender]
 
-    async def _send(self, request: httpx.Request) -> httpx.Response:
-        return self._http.send(request)
+    async def _send(self, request: httpx.Request, begins: Callable[[], None]) -> httpx.Response:
+        request.extensions["trace"] = lambda *_: begins()
+        return self._http.get().send(request)
 
     async def _sleep(self, seconds: float) -> None:
         time.sleep(seconds)  # noqa: ASYNC251  # this is the blocking mode
@@ -66,10 +76,14 @@ class Sender(Protocol):
 class Awaiting:
     """Operations are awaited, and lists iterated with `async for`."""
 
-    _http: Sender
+    _http: PerProcess[Sender] | Given[Sender]
 
-    async def _send(self, request: httpx.Request) -> httpx.Response:
-        return await self._http.send(request)
+    async def _send(self, request: httpx.Request, begins: Callable[[], None]) -> httpx.Response:
+        async def trace(*_: object) -> None:
+            begins()
+
+        request.extensions["trace"] = trace
+        return await self._http.get().send(request)
 
     async def _sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -15,11 +15,14 @@ _LONGEST_PAUSE_S = 5.0
 class Patience:
     """The pauses of one call: they double, with jitter so that clients do not return in step,
     are never shorter than the server asked for, and none ends later than `retry_for_s` after
-    the start."""
+    the start. The time in which the call `waited` for a connection does not count."""
 
     def __init__(self, retry_for_s: float, now_s: float) -> None:
         self._deadline_s = now_s + retry_for_s
         self._longest_s = _FIRST_PAUSE_S
+
+    def waited(self, seconds: float) -> None:
+        self._deadline_s += seconds
 
     def pause_s(self, error: PostdateError, now_s: float) -> float | None:
         """How long to wait before the next attempt; None if there is none."""

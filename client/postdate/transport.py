@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import aiohttp
 import httpx
@@ -30,38 +31,48 @@ _NOT_ADDED = ("accept", "accept-encoding", "content-type", "user-agent")
 
 class Transport:
     """Up to 100 connections, each kept for 5 idle seconds. Who waits for one waits without a
-    timeout, first come, first served; `timeout_s` is for connecting and for each read."""
+    timeout, first come, first served; `timeout_s` is for connecting and for each read. The
+    request's extension `trace` is called when it has a connection."""
 
     def __init__(self, timeout_s: float, tls: ssl.SSLContext | None) -> None:
         self._timeout_s = timeout_s
         self._tls = tls
-        self._open: _Open | None = None
-        self._closed = False
+        self._open: dict[asyncio.AbstractEventLoop, _Open] = {}
 
     async def send(self, request: httpx.Request) -> httpx.Response:
         """The answer, read to its end. Raises httpx.RequestError."""
-        if self._closed:
-            raise RuntimeError("The client has been closed.")
         opened = await self._opened()
         async with opened.turns:
+            await request.extensions["trace"]("turn.started", {})
             with _translated():
                 return await self._exchange(opened.session, request)
 
     async def aclose(self) -> None:
-        self._closed = True
-        if self._open is not None:
-            await self._open.session.close()
+        """Closes the connections of this event loop, and of those that have ended."""
+        await self._close_ended()
+        opened = self._open.pop(asyncio.get_running_loop(), None)
+        if opened is not None:
+            await opened.session.close()
+
+    def abandon(self) -> None:
+        """In a fork: all that was opened stays the parent's."""
+        for opened in self._open.values():
+            opened.session.detach()
 
     async def _opened(self) -> _Open:
         """Connections belong to the event loop in which they were made."""
         loop = asyncio.get_running_loop()
-        before = self._open
-        if before is not None and before.loop is loop:
-            return before
-        opened = self._open = _Open.on(loop, self._tls)
-        if before is not None:
-            await before.session.close()
+        opened = self._open.get(loop)
+        if opened is None:
+            opened = self._open[loop] = _Open.here(self._tls)
+            await self._close_ended()
         return opened
+
+    async def _close_ended(self) -> None:
+        for loop in [each for each in list(self._open) if each.is_closed()]:
+            opened = self._open.pop(loop, None)
+            if opened is not None:
+                await opened.session.close()
 
     async def _exchange(
         self, session: aiohttp.ClientSession, request: httpx.Request
@@ -94,14 +105,13 @@ class Transport:
 class _Open(NamedTuple):
     """What belongs to one event loop."""
 
-    loop: asyncio.AbstractEventLoop
     session: aiohttp.ClientSession
     turns: asyncio.Semaphore
 
     @classmethod
-    def on(cls, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None) -> _Open:
+    def here(cls, tls: ssl.SSLContext | None) -> _Open:
         # A limit of the connector's would count the waiting for a connection as connecting.
-        connector = aiohttp.TCPConnector(
+        connector = _Connector(
             limit=0,
             ssl=True if tls is None else tls,
             keepalive_timeout=_IDLE_S,
@@ -115,7 +125,20 @@ class _Open(NamedTuple):
             auto_decompress=False,  # httpx does that
             middlewares=(_only_once,),
         )
-        return cls(loop, session, asyncio.Semaphore(_CONNECTIONS))
+        return cls(session, asyncio.Semaphore(_CONNECTIONS))
+
+
+class _Connector(aiohttp.TCPConnector):
+    """aiohttp's would close its parent's connections when it is dropped in a fork: it would end
+    their TLS, and take them out of the epoll that parent and child share."""
+
+    def __init__(self, **options: Any) -> None:
+        self._pid = os.getpid()
+        super().__init__(**options)
+
+    def __del__(self, *_: Any) -> None:
+        if self._pid == os.getpid():
+            super().__del__()
 
 
 def _data(content: bytes) -> bytes | io.BytesIO | None:

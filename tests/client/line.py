@@ -7,6 +7,7 @@ import socket
 import ssl
 import threading
 import time
+from collections.abc import Callable
 from enum import Enum, auto
 from typing import Any, Self
 
@@ -20,17 +21,19 @@ class Fault(Enum):
     SILENT = auto()  # it is read, and nothing comes
 
 
-Step = bytes | Fault
+Step = bytes | Fault | Callable[[], bytes]
 
 
 class Line:
     """Plays one step for each request, the last one over and over. `requests` has each one's
-    first line; `connections` counts those that were opened; `delay_s` is before each answer."""
+    first line, and `carried_by` the number of its connection; `connections` counts those that were
+    opened; `delay_s` is before each answer."""
 
     def __init__(
         self, *script: Step, tls: ssl.SSLContext | None = None, delay_s: float = 0
     ) -> None:
         self.requests: list[str] = []
+        self.carried_by: list[int] = []
         self.connections = 0
         self._script = list(script)
         self._tls = tls
@@ -69,9 +72,10 @@ class Line:
             with self._lock:
                 self.connections += 1
                 self._open.append(accepted)
-            self._start(self._serve, accepted)
+                number = self.connections
+            self._start(self._serve, accepted, number)
 
-    def _serve(self, accepted: socket.socket) -> None:
+    def _serve(self, accepted: socket.socket, number: int) -> None:
         try:
             with (
                 accepted,
@@ -81,7 +85,7 @@ class Line:
                 if lines.peek(1)[:1] == _TLS_HELLO:
                     connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
                     return
-                while (first := lines.readline()) and self._play(connection, first, lines):
+                while (first := lines.readline()) and self._play(connection, number, first, lines):
                     pass
         except OSError:  # the client went away, or takes us for a stranger
             return
@@ -94,7 +98,7 @@ class Line:
             self._open.append(connection)
         return connection
 
-    def _play(self, connection: socket.socket, first: bytes, lines: Any) -> bool:
+    def _play(self, connection: socket.socket, number: int, first: bytes, lines: Any) -> bool:
         """Whether the connection goes on."""
         length = 0
         while (line := lines.readline().lower()) not in (b"\r\n", b""):
@@ -103,8 +107,11 @@ class Line:
         lines.read(length)
         with self._lock:
             self.requests.append(first.decode().strip())
+            self.carried_by.append(number)
             step = self._script.pop(0) if len(self._script) > 1 else self._script[0]
         time.sleep(self._delay_s)
+        if callable(step):
+            step = step()
         if isinstance(step, Fault):
             return step is Fault.SILENT
         connection.sendall(step)

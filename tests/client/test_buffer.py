@@ -158,7 +158,7 @@ async def test_a_full_batch_does_not_linger(client: AsyncPostdate, service: Batc
 async def test_batches_are_bounded_in_bytes(
     client: AsyncPostdate, service: Batches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("postdate.buffer._BATCH_BYTES", 3000)
+    monkeypatch.setattr("postdate.batcher._BATCH_BYTES", 3000)
     async with Buffer(client) as buffer:
         creating = [create(buffer, n, json={"x": "x" * 900}) for n in range(20)]
         assert await created(*creating) == ids(*range(20))
@@ -185,7 +185,7 @@ async def test_whoever_finds_no_room_waits_to_be_let_in(
     async with Buffer(client, batch_size=5, in_flight=1, waiting=5) as buffer:
         creating = [create(buffer, n) for n in range(100)]
         await until_async(lambda: service.at_once == 1)
-        await until_async(lambda: len(buffer._waiting) == 5)
+        await until_async(lambda: len(buffer._batchers.get()._waiting) == 5)
         assert service.sent == [["0", "1", "2", "3", "4"]]
         service.gate.set()
         assert await created(*creating) == ids(*range(100))
@@ -198,7 +198,7 @@ async def test_who_gives_up_waiting_leaves_its_room(
     service.gate.clear()
     async with Buffer(client, batch_size=1, in_flight=1, waiting=2) as buffer:
         creating = [create(buffer, n) for n in range(6)]
-        await until_async(lambda: len(buffer._waiting) == 2)
+        await until_async(lambda: len(buffer._batchers.get()._waiting) == 2)
         for each in creating[1:4]:  # two that wait, and the one at the door
             each.cancel()  # type: ignore[attr-defined]
         await asyncio.gather(*creating[1:4], return_exceptions=True)
@@ -270,6 +270,19 @@ async def test_what_is_too_large_for_something_on_the_way_goes_in_halves(
         assert await created(*(create(buffer, n) for n in range(8))) == ids(*range(8))
     assert [len(batch) for batch in service.sent] == [8, 4, 2, 2, 4, 2, 2]
     assert len(set(service.keys)) == 7
+
+
+@pytest.mark.parametrize("refusal", [400, 413])
+async def test_a_batch_that_may_be_stored_is_never_sent_under_another_key(
+    client: AsyncPostdate, service: Batches, refusal: int
+) -> None:
+    service.rules = [httpx.ReadError("cut"), refusing(refusal)]
+    async with Buffer(client) as buffer:
+        creating = [create(buffer, n) for n in range(4)]
+        results = await asyncio.gather(*creating, return_exceptions=True)
+    assert [type(each) for each in results] == [InvalidRequest] * 4
+    assert all(each.maybe_done for each in results if isinstance(each, InvalidRequest))
+    assert len(set(service.keys)) == 1
 
 
 async def test_one_that_spoils_its_batch_spoils_none_of_the_others(

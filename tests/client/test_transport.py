@@ -78,6 +78,16 @@ def test_a_client_outlives_an_event_loop() -> None:
         asyncio.run(client.aclose())
 
 
+def test_event_loops_share_a_client_and_no_connections() -> None:
+    with Line(CREDITS) as line, asyncio.Runner() as first, asyncio.Runner() as second:
+        client = AsyncPostdate(line.url, KEY)
+        assert [each.run(client.credits()) for each in (first, second, first)] == [7] * 3
+        assert line.carried_by[1] not in (line.carried_by[0], line.carried_by[2])
+        for each in (first, second):
+            each.run(client.aclose())
+    assert len(line.requests) == 3
+
+
 async def test_a_closed_client_says_so() -> None:
     client = AsyncPostdate("http://127.0.0.1:1", KEY)
     await client.aclose()

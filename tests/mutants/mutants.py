@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 STORE = "scheduler/store/"
+CLIENT = "client/postdate/"
 
 
 class Mutant(NamedTuple):
@@ -899,5 +900,41 @@ MUTANTS = (
         '    if not keep_ms and not form.get("confirmed"):\n',
         "    if False:\n",
         ("tests/dashboard/test_pages.py", "-k", "at_once"),
+    ),
+    # The client
+    Mutant(
+        "a batch that may be stored goes again in halves",
+        CLIENT + "batcher.py",
+        "error.status_code in _NOTHING_STORED and not error.maybe_done",
+        "error.status_code in _NOTHING_STORED",
+        ("tests/client/test_buffer.py",),
+    ),
+    Mutant(
+        "a fork has the pool of its parent",
+        CLIENT + "per_process.py",
+        "made = self._made.get(pid)\n        if",
+        "made = next(iter(self._made.values()))\n        if",
+        ("tests/client/test_forks.py", "-k", "connections"),
+    ),
+    Mutant(
+        "a fork closes the connections of its parent",
+        CLIENT + "transport.py",
+        "if self._pid == os.getpid():",
+        "if True:",
+        ("tests/client/test_forks.py", "-k", "connections"),
+    ),
+    Mutant(
+        "a fork sends what the buffer of its parent holds",
+        CLIENT + "batcher.py",
+        "if self._pid != os.getpid():",
+        "if False:",
+        ("tests/client/test_forks.py", "-k", "buffer"),
+    ),
+    Mutant(
+        "the patience of a call runs while it waits for a connection",
+        CLIENT + "calls.py",
+        "            patience.waited(turn.waited_s)\n",
+        "",
+        ("tests/client/test_turns.py",),
     ),
 )
