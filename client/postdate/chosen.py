@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+from postdate.errors import strange_answer
+
+T = TypeVar("T")
 
 _AT_ONCE = 1000
 
@@ -43,19 +47,36 @@ class Bodies:
         return body
 
     def answered(self, count: int, cursor: str | None) -> None:
-        """So many were told, and the list goes on there."""
+        """So many were told, and the list goes on there. Raises PostdateError if it cannot be."""
+
+    def results(self, told: Sequence[T]) -> tuple[T, ...]:
+        """All that was told, for the caller."""
+        return tuple(told)
 
     def _next(self) -> dict[str, Any] | None:
         raise NotImplementedError
 
 
 class _Named(Bodies):
+    """An id that is given twice is asked for once, and has one result twice."""
+
     def __init__(self, ids: Sequence[str]) -> None:
-        self._ids = list(dict.fromkeys(ids))
+        self._given = ids
+        self._left = self._ids = list(dict.fromkeys(ids))
+        self._asked = 0
 
     def _next(self) -> dict[str, Any] | None:
-        ids, self._ids = self._ids[:_AT_ONCE], self._ids[_AT_ONCE:]
+        ids, self._left = self._left[:_AT_ONCE], self._left[_AT_ONCE:]
+        self._asked = len(ids)
         return {"ids": ids} if ids else None
+
+    def answered(self, count: int, cursor: str | None) -> None:
+        if count != self._asked:
+            raise strange_answer(count)
+
+    def results(self, told: Sequence[T]) -> tuple[T, ...]:
+        found = dict(zip(self._ids, told, strict=True))
+        return tuple(found[schedule_id] for schedule_id in self._given)
 
 
 class _Matching(Bodies):

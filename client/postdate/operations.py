@@ -192,11 +192,12 @@ class Operations(Walks):
     ) -> tuple[Cancelled | PostdateError, ...]:
         """Cancels these, however many, or else all that wait and match, by trigger time.
 
-        Returns one result for each: what `cancel` would have returned, or the error that it would
-        have raised, which knows its `schedule_id`. Cancels nothing twice, however often it is
-        called."""
+        Returns one result for each id, in order, one that is given twice included: what `cancel`
+        would have returned, or the error that it would have raised, which knows its `schedule_id`.
+        Cancels nothing twice, however often it is called."""
         chosen = Chosen("scheduled", url, _bound("from_", from_), _bound("to", to), limit)
-        return tuple([each async for each in self._cancelled(chosen.bodies(schedule_ids))])
+        bodies = chosen.bodies(schedule_ids)
+        return bodies.results([each async for each in self._cancelled(bodies)])
 
     @operation
     async def replay(
@@ -261,12 +262,13 @@ class Operations(Walks):
         """Replays these, however many, each at most once; or else all that failed and match, the
         oldest first, up to now: what fails again meanwhile is left.
 
-        Returns one result for each: a Replayed, or the error that it came to, which knows its
-        `schedule_id`. A call with the same `idempotency_key` within 24 hours is told the same.
+        Returns one result for each id, in order, one that is given twice included: a Replayed, or
+        the error that it came to, which knows its `schedule_id`. A call with the same
+        `idempotency_key` within 24 hours is told the same.
         """
         chosen = Chosen("failed", url, _bound("from_", from_), _bound("to", to), limit)
         bodies, key = chosen.bodies(schedule_ids), _key_of(idempotency_key)
-        return tuple([each async for each in self._replayed(bodies, key)])
+        return bodies.results([each async for each in self._replayed(bodies, key)])
 
     @listing
     def logs(

@@ -279,7 +279,8 @@ def test_more_than_a_thousand_are_replayed_in_several_calls(client: Client, serv
         answer(200, {"schedules": done[1000:], "nextCursor": None}),
     )
     results = client.replay_many([*ids, "sch_3"], idempotency_key="k")
-    assert len(results) == 1500
+    assert len(results) == 1501
+    assert results[-1] == results[3] == Replayed("xsch_3", "", "sch_3")
     assert results[8] == Replayed("xsch_8", "", "sch_8")
     assert isinstance(results[7], InsufficientCredits)
     assert results[7].schedule_id == "sch_7"
@@ -324,6 +325,26 @@ def test_many_are_cancelled(client: Client, server: Server) -> None:
     assert (second.schedule_id, second.status) == ("sch_2", "completed")
     assert third == Cancelled("sch_3", 9, status="failed")
     assert server.bodies == [{"ids": ["sch_1", "sch_2", "sch_3"]}]
+
+
+def test_an_id_that_is_given_twice_has_its_result_twice(client: Client, server: Server) -> None:
+    items = [
+        {"scheduleId": "sch_1", "status": "cancelled"},
+        {**refused("scheduleId", "sch_2"), "status": "completed"},
+    ]
+    server.plays(answer(200, {"schedules": items, "creditsRemaining": 9, "nextCursor": None}))
+    results = client.cancel_many(["sch_1", "sch_2", "sch_2", "sch_1"])
+    assert [each.schedule_id for each in results] == ["sch_1", "sch_2", "sch_2", "sch_1"]
+    assert [type(each) for each in results] == [Cancelled, Conflict, Conflict, Cancelled]
+    assert server.bodies == [{"ids": ["sch_1", "sch_2"]}]
+
+
+def test_an_answer_for_other_ids_is_no_answer(client: Client, server: Server) -> None:
+    item = {"scheduleId": "sch_1", "status": "cancelled"}
+    server.plays(answer(200, {"schedules": [item], "creditsRemaining": 9, "nextCursor": None}))
+    with pytest.raises(PostdateError, match="none of Postdate's: it is for 1 schedules") as caught:
+        client.cancel_many(["sch_1", "sch_2"])
+    assert caught.value.maybe_done
 
 
 def test_what_waits_and_matches_is_cancelled(client: Client, server: Server) -> None:
