@@ -85,7 +85,7 @@ class Fire(msgspec.Struct, eq=False):
         target while it was idle, so the request is sent once more, as the next attempt.
         """
         self.wire = None
-        if silent and wire.exchanges > 1 and not self.resent:
+        if silent and wire.exchanges > 1 and not self.needs_fresh:
             self.resent = True
             self.marks = Marks()  # what comes next goes over none that was there
             self.invocation.attempt += 1

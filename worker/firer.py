@@ -165,7 +165,8 @@ class Firer:
             self.pool.keep(wire)
             return
         origin = wire.route.origin
-        waiting = self._openings.next_to_reuse(origin)
+        account_id = wire.route.account_id
+        waiting = self._openings.next_to_reuse(origin, account_id, wire.opened_s)
         if waiting is not None:
             self._begin(waiting)
             try:
@@ -206,25 +207,25 @@ class Firer:
             self.end(fire, self._failed(blocked.failure))
             return
         if addresses is not None and fire.invocation.request.delivery is not AT_MOST_ONCE:
-            wire = self.pool.take(target.origin, addresses)
+            wire = self.pool.take(target.origin, addresses, fire.account_id)
         if wire is None:
             self.connect(fire)
         else:
             self._send(fire, wire)
 
     def _take_steps(self, fire: Fire) -> None:
-        origin = fire.target.origin
+        origin, account_id = fire.target.origin, fire.account_id
         fire.marks = Marks()
         fire.steps = self.loop.create_task(self._connect(fire))
         # Not a `finally` in there: a coroutine that is cancelled before its first step runs none.
-        fire.steps.add_done_callback(lambda _: self._after_steps(origin))
+        fire.steps.add_done_callback(lambda _: self._after_steps(origin, account_id))
 
-    def _after_steps(self, origin: Origin) -> None:
-        self._openings.ended(origin)
+    def _after_steps(self, origin: Origin, account_id: str) -> None:
+        self._openings.ended(origin, account_id)
         self._advance(origin)
 
-    def _on_closed(self, origin: Origin) -> None:
-        self._openings.closed(origin)
+    def _on_closed(self, origin: Origin, account_id: str) -> None:
+        self._openings.closed(origin, account_id)
         self._advance(origin)
 
     def _advance(self, origin: Origin) -> None:
@@ -238,9 +239,9 @@ class Firer:
         self._take_steps(following)
 
     def _make_room(self, origin: Origin) -> None:
-        """Whoever waits may not use the connections that are kept: one of them goes for a new one.
-        What is in use follows as it comes free."""
-        if self._openings.must_make_room(origin) and self.pool.drop_idle(origin):
+        """Whoever waits may not use the connections that are kept: they go for new ones. What is
+        in use follows as it comes free."""
+        while self._openings.must_make_room(origin) and self.pool.drop_idle(origin):
             self._openings.makes_room(origin)
 
     def _begin(self, fire: Fire) -> None:

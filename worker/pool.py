@@ -8,6 +8,7 @@ import socket
 import ssl
 import sys
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -31,7 +32,6 @@ IDLE_LIMIT_S = 4.0
 SWEEP_S = 1.0
 # Older than that it gets only where nobody swept.
 _STALE_S = IDLE_LIMIT_S + 2 * SWEEP_S
-MAX_IDLE_PER_ROUTE = 1024
 MAX_IDLE = 4096
 _OUT_OF_FILES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _TELL_EVERY_S = 60.0
@@ -67,20 +67,20 @@ class _CountedWire(Wire):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         bound_reading(transport)
-        self._pool.note_opened(self.route.origin)
+        self._pool.note_opened(self.route)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._pool.note_closed(self.route.origin)
+        self._pool.note_closed(self.route)
         self._pool.give_back(*self._weight)
 
 
 class Pool:
-    """Kept connections by origin and checked address, last in first out, and new ones.
+    """Kept connections by account, origin and checked address, last in first out, and new ones.
 
     How many may be in use is not for the pool to say; it calls `opened` and `closed` for each.
-    Caps on kept ones: what is over them is closed instead of kept, and so is one where a new
-    connection would be over this process's sockets. `limit_s` is what a fire has in all.
+    Over `MAX_IDLE` kept ones, and where a new connection would be over this process's sockets, the
+    one that was kept longest is closed. `limit_s` is what a fire has in all.
     """
 
     def __init__(
@@ -91,8 +91,8 @@ class Pool:
         ssl_context: ssl.SSLContext | None = None,
         *,
         keep_bytes: int = 0,
-        opened: Callable[[Origin], None],
-        closed: Callable[[Origin], None],
+        opened: Callable[[Origin, str], None],
+        closed: Callable[[Origin, str], None],
     ) -> None:
         self._loop = loop
         self._limit_s = limit_s
@@ -107,32 +107,32 @@ class Pool:
         self._spares = Shares(self._budget.spares)
         self._sockets = 0  # those of attempts and of connections
         self._told_s = -_TELL_EVERY_S
-        # Dicts as ordered sets: the last one out, the oldest first, any one removed, at no cost.
-        # By origin, then by address.
-        self._idle: dict[Origin, dict[str, dict[Wire, None]]] = {}
-        self._idle_count = 0
+        # Ordered sets. By origin, then by address and account, the last one to be kept at the end.
+        self._idle: dict[Origin, dict[tuple[str, str], dict[Wire, None]]] = {}
+        self._kept: OrderedDict[Wire, None] = OrderedDict()  # all of them, the oldest first
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
 
     @property
     def idle_count(self) -> int:
-        return self._idle_count
+        return len(self._kept)
 
     @property
     def sockets(self) -> int:
         """Of connections, and of attempts at one."""
         return self._sockets
 
-    def take(self, origin: Origin, addresses: tuple[str, ...]) -> Wire | None:
-        """The kept connection to any of the addresses that was used last; None if there is none."""
+    def take(self, origin: Origin, addresses: tuple[str, ...], account_id: str) -> Wire | None:
+        """The account's kept connection to any of the addresses that was used last; None if there
+        is none."""
         routes = self._idle.get(origin)
-        if not routes:
+        if routes is None:
             return None
         for address in addresses:
-            wires = routes.get(address)
+            wires = routes.get((address, account_id))
             while wires:
-                wire, _ = wires.popitem()
-                self._idle_count -= 1
+                wire = next(reversed(wires))
+                self._remove(wire)
                 if not wire.is_open:
                     continue
                 # Who swept had no time for it while the machine slept; the other end had.
@@ -143,76 +143,64 @@ class Pool:
 
     def keep(self, wire: Wire) -> None:
         """Give back a connection that is ready for another exchange."""
-        origin, address = wire.route
-        try:
-            wires = self._idle[origin][address]
-        except KeyError:
-            wires = self._idle.setdefault(origin, {}).setdefault(address, {})
-        if self._closed or len(wires) >= MAX_IDLE_PER_ROUTE or self._idle_count >= MAX_IDLE:
+        if self._closed:
             wire.abort()
             return
+        origin, address, account_id = wire.route
+        self._idle.setdefault(origin, {}).setdefault((address, account_id), {})[wire] = None
+        self._kept[wire] = None
         wire.idle_since_s = elapsed_s()
-        wires[wire] = None
-        self._idle_count += 1
+        if len(self._kept) > MAX_IDLE:
+            self._drop(next(iter(self._kept)))
         if self._sweeper is None:
             self._sweeper = self._loop.call_later(SWEEP_S, self._sweep)
 
     def drop_idle(self, origin: Origin) -> bool:
-        """Close a kept connection to an origin, if there is one."""
-        for wires in self._idle.get(origin, {}).values():
-            while wires:
-                wire = next(iter(wires))
-                del wires[wire]
-                self._idle_count -= 1
-                if wire.is_open:
-                    wire.abort()
-                    return True
+        """Close a kept connection to an origin, if there is one: of those who keep the most."""
+        while routes := self._idle.get(origin):
+            fullest = max(routes.values(), key=len)
+            if self._drop(next(iter(fullest))):
+                return True
         return False
 
     async def connect(
         self, origin: Origin, addresses: tuple[str, ...], account_id: str, marks: Marks
     ) -> Wire:
-        """A new connection to the first address that gives one. Raises ConnectFailed, or
-        OutOfSockets.
+        """A new connection of the account's to the first address that gives one. Raises
+        ConnectFailed, or OutOfSockets.
 
         Without a limit of its own: the fire's deadline cancels it. `marks` tell how far it came: of
         several addresses, with the one that was tried last, or that gave the connection.
         """
         marks.connect_s = time.monotonic()
         if len(addresses) == 1:
-            return await self._connect_one(Route(origin, addresses[0]), account_id, marks)
+            return await self._connect_one(Route(origin, addresses[0], account_id), marks)
 
         def attempt(address: str) -> Coroutine[Any, Any, Wire]:
-            return self._connect_one(Route(origin, address), account_id, marks)
+            return self._connect_one(Route(origin, address, account_id), marks)
 
         return await Race(attempt, addresses, self._limit_s, self._spares, account_id).run()
 
-    def note_opened(self, origin: Origin) -> None:
+    def note_opened(self, route: Route) -> None:
         self._sockets += 1
-        self._opened(origin)
+        self._opened(route.origin, route.account_id)
 
-    def note_closed(self, origin: Origin) -> None:
+    def note_closed(self, route: Route) -> None:
         self._sockets -= 1
-        self._closed_one(origin)
+        self._closed_one(route.origin, route.account_id)
 
     def give_back(self, account_id: str, weight: int) -> None:
         self._handshakes.give_back(account_id, weight)
 
     def forget(self, wire: Wire) -> None:
         """A kept connection ended by itself."""
-        wires = self._idle.get(wire.route.origin, {}).get(wire.route.address)
-        if wires is not None and wire in wires:
-            del wires[wire]
-            self._idle_count -= 1
+        if wire in self._kept:
+            self._remove(wire)
 
     def close_idle(self) -> None:
         """Close all kept connections."""
-        idle, self._idle = self._idle, {}
-        for routes in idle.values():
-            for wires in routes.values():
-                for wire in wires:
-                    wire.abort()
-        self._idle_count = 0
+        for wire in list(self._kept):
+            self._drop(wire)
 
     def close(self) -> None:
         """Close all kept connections, and keep none from now on."""
@@ -222,25 +210,26 @@ class Pool:
         if self._sweeper is not None:
             self._sweeper.cancel()
 
-    async def _connect_one(self, route: Route, account_id: str, marks: Marks) -> Wire:
-        if self._sockets >= self._budget.sockets and self._idle_count:
-            any(self.drop_idle(origin) for origin in list(self._idle))
+    async def _connect_one(self, route: Route, marks: Marks) -> Wire:
+        if self._sockets >= self._budget.sockets and self._kept:
+            self._drop(next(iter(self._kept)))
         try:
-            return await self._open(route, account_id, marks)
+            return await self._open(route, marks)
         except OSError as error:
             if error.errno not in _OUT_OF_FILES:
                 raise ConnectFailed(connect_failure(error)) from error
         self.close_idle()  # kept connections are a luxury
         await asyncio.sleep(0)  # the loop closes their sockets in its next round
         try:
-            return await self._open(route, account_id, marks)
+            return await self._open(route, marks)
         except OSError as error:
             if error.errno not in _OUT_OF_FILES:
                 raise ConnectFailed(connect_failure(error)) from error
             self._tell(error)
             raise OutOfSockets from error
 
-    async def _open(self, route: Route, account_id: str, marks: Marks) -> Wire:
+    async def _open(self, route: Route, marks: Marks) -> Wire:
+        account_id = route.account_id
         wire = _CountedWire(self, route, self._max_body_bytes, self._keep_bytes)
         is_tls = route.origin.scheme == "https"
         self._sockets += 1
@@ -257,6 +246,7 @@ class Pool:
                 marks.tls_s = connected_s = time.monotonic()
                 weight = await self._handshakes.secure(transport, wire, context, host, account_id)
                 wire.weigh(account_id, weight)
+                wire.goes_over(transport)
                 marks.tls_s = connected_s
         finally:
             self._sockets -= 1
@@ -275,23 +265,30 @@ class Pool:
         return self._ssl_context
 
     def _sweep(self) -> None:
-        """Close what has been idle too long, once a second; each dict has its oldest first."""
+        """Close what has been idle too long, once a second."""
         self._sweeper = None
         limit = elapsed_s() - IDLE_LIMIT_S
-        for origin, routes in list(self._idle.items()):
-            for address, wires in list(routes.items()):
-                self._sweep_route(wires, limit)
-                if not wires:
-                    del routes[address]
-            if not routes:
-                del self._idle[origin]
-        if self._idle_count:
+        for wire in list(self._kept):
+            if wire.idle_since_s > limit:
+                break
+            self._drop(wire)
+        if self._kept:
             self._sweeper = self._loop.call_later(SWEEP_S, self._sweep)
 
-    def _sweep_route(self, wires: dict[Wire, None], limit: float) -> None:
-        for wire in list(wires):
-            if wire.idle_since_s > limit:
-                return
-            del wires[wire]
-            self._idle_count -= 1
-            wire.abort()
+    def _drop(self, wire: Wire) -> bool:
+        """Close a kept connection. False: it was closing already."""
+        self._remove(wire)
+        was_open = wire.is_open
+        wire.abort()
+        return was_open
+
+    def _remove(self, wire: Wire) -> None:
+        origin, address, account_id = wire.route
+        del self._kept[wire]
+        routes = self._idle[origin]
+        wires = routes[address, account_id]
+        del wires[wire]
+        if not wires:
+            del routes[address, account_id]
+            if not routes:
+                del self._idle[origin]

@@ -39,10 +39,15 @@ _NO_PARSER = httptools.HttpResponseParser(None)
 
 
 class Route(NamedTuple):
-    """What makes two connections alike: where the bytes go, and whose name was asked for."""
+    """What makes two connections alike: where the bytes go, for which name and which account.
+
+    A target may take the rest of one request for the beginning of the next one. So a connection
+    carries requests of one account only.
+    """
 
     origin: Origin
     address: str
+    account_id: str
 
 
 class Exchange(Protocol):
@@ -69,6 +74,7 @@ class Wire(asyncio.Protocol):
     """
 
     __slots__ = (
+        "_below",
         "_body_bytes",
         "_body_lines",
         "_done",
@@ -97,11 +103,13 @@ class Wire(asyncio.Protocol):
         "_rest",
         "_status",
         "_transport",
+        "_was_early",
         "answer",
         "exchanges",
         "heard_s",
         "idle_since_s",
         "on_idle_close",
+        "opened_s",
         "retry_after",
         "route",
     )
@@ -120,11 +128,13 @@ class Wire(asyncio.Protocol):
     _extra: bool
     _done: bool
     _is_clear: bool  # nothing of an answer has come
+    _was_early: bool  # it began before the request had gone out whole
     _raw: bytearray | None  # what has come of an answer that failed, up to a bound
     _most_raw_bytes: int
     retry_after: str
     answer: Answer | None
     heard_s: float | None
+    opened_s: float  # when the connection was made, by the monotonic clock
 
     def __init__(
         self,
@@ -143,6 +153,7 @@ class Wire(asyncio.Protocol):
         self._ration = ration
         self._exchange: Exchange | None = None
         self._transport: asyncio.Transport  # from connection_made on, and nobody calls before
+        self._below: asyncio.Transport | None = None
         self._parser = _NO_PARSER
         # The last answer that came whole and left the parser as it was. Targets mostly say the same
         # again, and what is the same byte for byte need not be parsed again.
@@ -163,7 +174,15 @@ class Wire(asyncio.Protocol):
     @property
     def has_sent_all(self) -> bool:
         """Whether the request has left this process."""
-        return self._rest is None and self._transport.get_write_buffer_size() == 0
+        return (
+            self._rest is None
+            and self._transport.get_write_buffer_size() == 0
+            and (self._below is None or self._below.get_write_buffer_size() == 0)
+        )
+
+    def goes_over(self, below: asyncio.Transport) -> None:
+        """With TLS: the transport below, whose buffer the connection's own does not count."""
+        self._below = below
 
     def send(self, exchange: Exchange, request: bytes, head_only: bool) -> None:
         """Write a request; `head_only` says that its answer has no body (HEAD).
@@ -196,6 +215,7 @@ class Wire(asyncio.Protocol):
         self._transport = transport  # type: ignore[assignment]
         # Not before: it refers to us, and where there is no connection none ends that ring.
         self._parser = httptools.HttpResponseParser(self)
+        self.opened_s = time.monotonic()
 
     def data_received(self, data: bytes) -> None:
         exchange = self._exchange
@@ -207,7 +227,9 @@ class Wire(asyncio.Protocol):
             self._exchange = None
             exchange.answered(self, self._known_status, self._known_reason, True)
             return
-        self._is_clear = False
+        if self._is_clear:
+            self._is_clear = False
+            self._was_early = not self.has_sent_all
         if len(data) > SMALL_BYTES and not self._ration.take(len(data)):
             self._note_heard()
             self._transport.pause_reading()
@@ -288,7 +310,7 @@ class Wire(asyncio.Protocol):
         reusable = (
             self._keep_alive
             and not self._extra
-            and self.has_sent_all
+            and not self._was_early
             and self._pieces <= PIECES
             and self._status != 101
             and (not self._head_only or data.endswith(b"\r\n\r\n"))
@@ -407,6 +429,7 @@ class Wire(asyncio.Protocol):
 
     def _clear_answer(self) -> None:
         self._is_clear = True
+        self._was_early = False
         self.retry_after = ""
         self.answer = None
         self.heard_s = None

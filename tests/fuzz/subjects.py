@@ -27,7 +27,7 @@ from worker.wire import Route, Wire
 NOW_MS = 1_795_161_612_345
 _RULES = Rules(Destinations(), 1830)
 _SCHEDULE_ID = "sch_01jd3m0000e0080000000000a0"
-_ROUTE = Route(Origin("http", "e.example", 80), "8.8.8.8")
+_ROUTE = Route(Origin("http", "e.example", 80), "8.8.8.8", "acc_00_a")
 _HEAD = re.compile(rb"[A-Z]+ /[^ \r\n]* HTTP/1\.1(?:\r\n[^:\r\n]+: ?[^\r\n]*)+\r\n\r\n")
 _CAP_BYTES = 64 * 1024
 _PIECES = (1 << 16, 7, 1, 1500)

@@ -11,7 +11,9 @@ import uvloop
 
 from tests.worker.scene import Scene
 
-ON_BOTH_LOOPS = frozenset({"test_wire.py", "test_firer.py", "test_ceiling.py"})
+ON_BOTH_LOOPS = frozenset(
+    {"test_wire.py", "test_firer.py", "test_ceiling.py", "test_hasty_targets.py"}
+)
 
 
 def pytest_asyncio_loop_factories(

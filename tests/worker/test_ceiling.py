@@ -154,11 +154,30 @@ async def test_what_has_not_had_its_turn_can_be_given_up_and_the_rest_goes_on() 
         assert len(target.requests) == 2
 
 
-async def test_a_neighbour_does_not_wait_behind_an_accounts_thousands() -> None:
+@pytest.mark.parametrize("delivery", Delivery)
+async def test_a_neighbour_does_not_wait_behind_an_accounts_thousands(
+    delivery: Delivery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.line.TURN_S", 0.0)
     async with playing(slow(0.001)) as target, firer_for_tests(ceiling=1) as firer:
         ended: list[Any] = []
         for _ in range(100):
-            firer.fire(invocation_of(target.url()), lambda *outcome: ended.append(outcome))
+            flood = invocation_of(target.url(), delivery=delivery)
+            firer.fire(flood, lambda *outcome: ended.append(outcome))
         await fired(firer, invocation_of(target.url(), account_id="acc_00_b"))
         assert len(ended) < 50
         await until(lambda: len(ended) == 100)
+
+
+async def test_at_most_once_in_line_gets_no_used_connection_and_is_sent_once() -> None:
+    async def dying(line: Line) -> None:
+        """Closes a kept connection on reading of it again."""
+        await line.request()
+        await line.say(answer())
+        await line.request()
+
+    async with playing(dying) as target, firer_for_tests(ceiling=1) as firer:
+        url = target.url()
+        results = await asyncio.gather(fired(firer, invocation_of(url)), fired(firer, once(url)))
+        assert [(each.brief, each.invocation.attempt) for each in results] == [(OK, 1)] * 2
+        assert (target.accepted, len(target.requests)) == (2, 2)

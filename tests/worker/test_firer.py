@@ -340,14 +340,6 @@ async def test_idle_connections_are_closed_after_a_while(monkeypatch: pytest.Mon
         assert firer.pool.idle_count == 0
 
 
-async def test_connections_over_the_cap_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("worker.pool.MAX_IDLE_PER_ROUTE", 2)
-    async with playing(answering(answer())) as target, firer_for_tests() as firer:
-        await asyncio.gather(*(fired(firer, invocation_of(target.url())) for _ in range(5)))
-        assert firer.pool.idle_count <= 2
-        await until(lambda: target.accepted - target.ended == firer.pool.idle_count)
-
-
 async def test_a_handshake_that_hangs_times_out_and_so_does_who_waits_in_line(
     monkeypatch: pytest.MonkeyPatch, trusting: ssl.SSLContext
 ) -> None:

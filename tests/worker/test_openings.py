@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from scheduler.targets import Origin
+from worker.line import TURN_S
 from worker.openings import Openings
 
 HERE = Origin("http", "here.example", 80)
@@ -34,12 +35,13 @@ def two_opening(most: int = 100) -> Openings[Waiter]:
     return openings
 
 
-def two_open() -> Openings[Waiter]:
-    """At the ceiling: both that there may be are open."""
-    openings = two_opening(most=2)
-    for _ in range(2):
-        openings.opened(HERE)
-        openings.ended(HERE)
+def all_open(accounts: str = "aa") -> Openings[Waiter]:
+    """At the ceiling: all that there may be are open, one for each letter."""
+    openings: Openings[Waiter] = Openings(len(accounts))
+    for account_id in accounts:
+        assert openings.admit(HERE, Waiter(0, account_id))
+        openings.opened(HERE, account_id)
+        openings.ended(HERE, account_id)
     return openings
 
 
@@ -50,16 +52,22 @@ def in_line(openings: Openings[Waiter], *waiters: Waiter) -> Openings[Waiter]:
 
 
 def order(openings: Openings[Waiter]) -> list[Waiter]:
-    """Who goes, as one connection after the other is closed."""
-    gone = []
-    while openings.in_line:
-        openings.closed(HERE)
+    """Who goes, as the connection of one after the other is closed."""
+    gone = [Waiter(0), Waiter(0)]
+    for each in gone:
+        openings.closed(HERE, each.account_id)
         following = openings.next_to_open(HERE)
         if following is not None:
             gone.append(following)
-            openings.opened(HERE)
-            openings.ended(HERE)
-    return gone
+            openings.opened(HERE, following.account_id)
+            openings.ended(HERE, following.account_id)
+    assert openings.in_line == 0
+    return gone[2:]
+
+
+def reuse(openings: Openings[Waiter], account_id: str = "a", age_s: float = 0.0) -> Waiter | None:
+    """Who is given a connection of the account that comes free."""
+    return openings.next_to_reuse(HERE, account_id, time.monotonic() - age_s)
 
 
 def test_over_the_openings_one_waits_and_other_origins_do_not() -> None:
@@ -69,25 +77,25 @@ def test_over_the_openings_one_waits_and_other_origins_do_not() -> None:
 
 def test_who_waits_goes_on_when_an_attempt_ends() -> None:
     openings = in_line(two_opening(), Waiter(1))
-    openings.ended(HERE)
+    openings.ended(HERE, "a")
     assert openings.next_to_open(HERE) == Waiter(1)
     in_line(openings, Waiter(2))  # that attempt counts
     for _ in range(2):
-        openings.ended(HERE)
+        openings.ended(HERE, "a")
     assert openings.next_to_open(HERE) == Waiter(2)
 
 
 def test_what_is_open_counts_until_it_is_closed() -> None:
-    openings = in_line(two_open(), Waiter(1))
+    openings = in_line(all_open(), Waiter(1))
     assert openings.next_to_open(HERE) is None
-    openings.closed(HERE)
+    openings.closed(HERE, "a")
     assert openings.next_to_open(HERE) == Waiter(1)
     assert openings.next_to_open(HERE) is None
 
 
 def test_who_comes_while_others_wait_does_not_go_before_them() -> None:
-    openings = in_line(two_open(), Waiter(1))
-    openings.closed(HERE)
+    openings = in_line(all_open(), Waiter(1))
+    openings.closed(HERE, "a")
     in_line(openings, Waiter(2))
     assert openings.next_to_open(HERE) == Waiter(1)
 
@@ -95,53 +103,110 @@ def test_who_comes_while_others_wait_does_not_go_before_them() -> None:
 def test_what_waits_longest_goes_first_and_accounts_take_turns() -> None:
     flood = [Waiter(at, "flood") for at in range(4)]
     late, fresh = Waiter(9, "neighbour"), Waiter(1.5, "flood", needs_fresh=True)
-    openings = in_line(two_open(), *flood[:2], fresh, *flood[2:], late)
-    assert order(openings) == [flood[0], fresh, late, *flood[1:]]
+    openings = in_line(all_open(), *flood[:2], fresh, *flood[2:], late)
+    assert order(openings) == [flood[0], late, flood[1], fresh, *flood[2:]]
 
 
 def test_neither_kind_starves_the_other() -> None:
     kinds = [Waiter(at, needs_fresh=at % 3 == 0) for at in range(9)]
-    assert order(in_line(two_open(), *kinds)) == kinds
+    assert order(in_line(all_open(), *kinds)) == kinds
 
 
 def test_what_goes_out_again_goes_before_all() -> None:
     again = Waiter(5, needs_fresh=True, resent=True)
-    assert order(in_line(two_open(), Waiter(1), again))[0] == again
+    assert order(in_line(all_open(), Waiter(1), again))[0] == again
 
 
 def test_who_waits_is_given_a_connection_that_comes_free() -> None:
-    openings = two_open()
-    assert openings.next_to_reuse(HERE) is None
+    openings = all_open()
+    assert reuse(openings) is None
     in_line(openings, Waiter(1))
-    assert openings.next_to_reuse(THERE) is None
-    assert openings.next_to_reuse(HERE) == Waiter(1)
-    assert openings.next_to_reuse(HERE) is None
+    assert openings.next_to_reuse(THERE, "a", 0.0) is None
+    assert reuse(openings) == Waiter(1)
+    assert reuse(openings) is None
     assert openings.in_line == 0
 
 
 def test_who_needs_a_fresh_one_is_given_no_used_one_but_room_for_it() -> None:
-    openings = in_line(two_open(), Waiter(1, needs_fresh=True), Waiter(2))
-    assert openings.next_to_reuse(HERE) is None
+    openings = in_line(all_open(), Waiter(1, needs_fresh=True), Waiter(2))
+    assert reuse(openings) is None
     assert openings.must_make_room(HERE)
     openings.makes_room(HERE)
-    assert not openings.must_make_room(HERE), "one is enough"
-    assert openings.next_to_reuse(HERE) == Waiter(2), "the other connection is the next one's"
-    openings.closed(HERE)
+    assert reuse(openings) == Waiter(2), "the other connection is the next one's"
+    openings.closed(HERE, "a")
     assert openings.next_to_open(HERE) == Waiter(1, needs_fresh=True)
+
+
+def test_a_connection_goes_to_no_other_account() -> None:
+    openings = in_line(all_open("ab"), Waiter(1, "c"), Waiter(2, "b"))
+    assert reuse(openings, "a") is None
+    assert reuse(openings, "b") == Waiter(2, "b")
+    assert openings.must_make_room(HERE)
+
+
+def test_whoever_has_more_connections_gives_up_those_that_come_free_until_both_have_as_many() -> (
+    None
+):
+    openings = all_open("aaaaaab")
+    in_line(openings, *(Waiter(at, who) for at in range(9) for who in "ab"))
+    closed = 0
+    for _ in range(8):
+        if reuse(openings, "a") is None:
+            closed += 1
+            openings.makes_room(HERE)
+            openings.closed(HERE, "a")
+            following = openings.next_to_open(HERE)
+            assert following is not None
+            assert following.account_id == "b"
+            openings.opened(HERE, "b")
+            openings.ended(HERE, "b")
+    assert closed == 2, "four of a, three of b"
+    assert reuse(openings, "b") is not None
+
+
+def test_of_more_accounts_than_connections_each_has_one_for_a_while() -> None:
+    openings = in_line(all_open("ab"), Waiter(1, "a"), Waiter(2, "b"), Waiter(3, "c"))
+    assert reuse(openings, "a", TURN_S / 2) == Waiter(1, "a")
+    in_line(openings, Waiter(4, "a"))
+    assert reuse(openings, "a", TURN_S) is None
+    openings.makes_room(HERE)
+    assert reuse(openings, "b", TURN_S) == Waiter(2, "b"), "one is enough"
+    openings.closed(HERE, "a")
+    assert openings.next_to_open(HERE) == Waiter(3, "c")
+
+
+def test_a_place_goes_to_whom_has_the_fewest_connections_and_among_equals_in_turn() -> None:
+    openings = all_open("aab")
+    in_line(openings, *(Waiter(at, who) for at, who in enumerate("aabccd")))
+    assert [each.account_id for each in order(openings)] == [*"cdacab"]
+
+
+def test_room_is_made_for_all_that_wait_and_may_open_at_once() -> None:
+    openings = in_line(all_open("aaaa"), *(Waiter(1, "b") for _ in range(3)))
+    for needed in (True, True, False):
+        assert openings.must_make_room(HERE) is needed
+        openings.makes_room(HERE)
+
+
+def test_what_needs_a_fresh_connection_has_its_turn_among_its_accounts_others() -> None:
+    openings = in_line(all_open("ab"), Waiter(1, "a", needs_fresh=True), Waiter(2, "b"))
+    in_line(openings, Waiter(3, "a"))
+    assert reuse(openings, "a") is None
+    assert reuse(openings, "b") == Waiter(2, "b")
 
 
 def test_below_the_ceiling_who_needs_a_fresh_one_costs_no_other_its_connection() -> None:
     openings = in_line(two_opening(), Waiter(1, needs_fresh=True), Waiter(2))
     assert not openings.must_make_room(HERE)
-    assert openings.next_to_reuse(HERE) == Waiter(2)
+    assert reuse(openings) == Waiter(2)
 
 
 def test_who_has_ended_meanwhile_is_passed_over() -> None:
-    openings = in_line(two_open(), Waiter(1, is_over=True), Waiter(2))
-    openings.closed(HERE)
+    openings = in_line(all_open(), Waiter(1, is_over=True), Waiter(2))
+    openings.closed(HERE, "a")
     assert openings.next_to_open(HERE) == Waiter(2)
     in_line(openings, Waiter(3, is_over=True))
-    assert openings.next_to_reuse(HERE) is None
+    assert reuse(openings) is None
     assert openings.in_line == 0
 
 
@@ -154,22 +219,22 @@ def test_those_to_whom_the_target_gave_nobody_a_connection_are_without_hope() ->
 
 def test_a_connection_that_was_had_meanwhile_is_hope() -> None:
     openings = in_line(two_opening(), Waiter(1))
-    openings.opened(HERE)
+    openings.opened(HERE, "a")
     assert openings.pop_hopeless(HERE, since_s=2) == []
-    openings.closed(HERE)
+    openings.closed(HERE, "a")
     assert openings.pop_hopeless(HERE, since_s=2) == [], "it was had since then"
 
 
 def test_those_whose_turn_has_not_come_can_be_told_from_those_who_had_it() -> None:
     again = Waiter(5, needs_fresh=True, resent=True)
-    openings = in_line(two_open(), Waiter(1), again, Waiter(2, needs_fresh=True))
+    openings = in_line(all_open(), Waiter(1), again, Waiter(2, needs_fresh=True))
     assert openings.unbegun == 2
     assert openings.pop_unbegun() == [Waiter(2, needs_fresh=True), Waiter(1)]
     assert order(openings) == [again]
 
 
 def test_an_origin_without_connections_and_line_is_forgotten() -> None:
-    openings = two_open()
+    openings = all_open()
     for _ in range(2):
-        openings.closed(HERE)
+        openings.closed(HERE, "a")
     assert openings._places == {}

@@ -19,8 +19,8 @@ FIRST, SECOND = "8.8.8.8", "9.9.9.9"
 class KeptWire:
     """A connection that a test closes without a word to the pool, as one that is just closing."""
 
-    def __init__(self, address: str = FIRST) -> None:
-        self.route = Route(ORIGIN, address)
+    def __init__(self, address: str = FIRST, account_id: str = "a") -> None:
+        self.route = Route(ORIGIN, address, account_id)
         self.is_open = True
         self.idle_since_s = 0.0
 
@@ -31,7 +31,7 @@ class KeptWire:
 @pytest.fixture
 async def pool() -> AsyncIterator[Pool]:
     pool = Pool(
-        asyncio.get_running_loop(), 30.0, 1000, opened=lambda _: None, closed=lambda _: None
+        asyncio.get_running_loop(), 30.0, 1000, opened=lambda *_: None, closed=lambda *_: None
     )
     yield pool
     pool.close()
@@ -42,8 +42,8 @@ def keep(pool: Pool, *wires: KeptWire) -> None:
         pool.keep(cast("Wire", each))
 
 
-def take(pool: Pool, *addresses: str) -> Any:
-    return pool.take(ORIGIN, addresses)
+def take(pool: Pool, *addresses: str, account_id: str = "a") -> Any:
+    return pool.take(ORIGIN, addresses, account_id)
 
 
 async def test_what_was_used_last_is_taken_first_and_once(pool: Pool) -> None:
@@ -71,8 +71,38 @@ async def test_where_all_have_died_there_is_none(pool: Pool) -> None:
 async def test_only_an_address_that_was_judged_is_gone_to(pool: Pool) -> None:
     keep(pool, kept := KeptWire(SECOND))
     assert take(pool, FIRST) is None
-    assert pool.take(Origin("https", "e.example", 443), (SECOND,)) is None
+    assert pool.take(Origin("https", "e.example", 443), (SECOND,), "a") is None
     assert take(pool, FIRST, SECOND) is kept
+
+
+async def test_a_connection_stays_with_its_account(pool: Pool) -> None:
+    keep(pool, kept := KeptWire(account_id="b"))
+    assert take(pool, FIRST, account_id="a") is None
+    assert take(pool, FIRST, account_id="b") is kept
+
+
+async def test_room_is_made_by_whom_keeps_the_most_and_by_its_oldest(pool: Pool) -> None:
+    neighbours, dying, oldest, other = wires = [
+        KeptWire(account_id="neighbour"),
+        *(KeptWire() for _ in range(3)),
+    ]
+    keep(pool, *wires)
+    dying.is_open = False
+    assert not pool.drop_idle(Origin("https", "e.example", 443))
+    assert pool.drop_idle(ORIGIN)
+    assert [each.is_open for each in (neighbours, oldest, other)] == [True, False, True]
+    assert [pool.drop_idle(ORIGIN) for _ in range(3)] == [True, True, False]
+    assert (pool.idle_count, pool._idle) == (0, {})
+
+
+async def test_over_the_cap_the_one_that_was_kept_longest_is_closed(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.pool.MAX_IDLE", 2)
+    accounts = [KeptWire(account_id=str(n)) for n in range(4)]
+    keep(pool, *accounts)
+    assert [each.is_open for each in accounts] == [False, False, True, True]
+    assert pool.idle_count == 2
 
 
 async def test_a_pool_that_is_closed_keeps_nothing(pool: Pool) -> None:

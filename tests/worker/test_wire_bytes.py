@@ -101,7 +101,7 @@ class Ends:
 
 
 def unconnected(ration: Ration, cap: int = 100) -> Wire:
-    route = Route(Origin("http", "e.example", 80), "8.8.8.8")
+    route = Route(Origin("http", "e.example", 80), "8.8.8.8", "acc_00_a")
     return Wire(route, cap, ration, lambda wire: None)
 
 
@@ -190,6 +190,32 @@ def test_a_wire_whose_bytes_lie_in_the_transport_is_not_used_again() -> None:
     assert not wire.has_sent_all
     wire.data_received(WHOLE)
     assert ends.noted == [(200, "OK", True), (200, "OK", False)]
+
+
+def test_a_wire_whose_bytes_lie_below_tls_is_not_used_again() -> None:
+    wire, _ = wired()
+    below = DeafTransport()
+    wire.goes_over(cast("asyncio.Transport", below))
+    ends = Ends()
+    wire.send(ends, b"request", False)
+    wire.data_received(WHOLE)
+    wire.send(ends, b"request", False)
+    below.buffered = 1
+    wire.data_received(WHOLE)
+    assert ends.noted == [(200, "OK", True), (200, "OK", False)]
+
+
+def test_a_wire_whose_answer_began_before_the_request_was_out_is_not_used_again() -> None:
+    wire, transport = wired()
+    ends = Ends()
+    transport.buffered = 1
+    wire.send(ends, b"request", False)
+    wire.data_received(WHOLE[:9])
+    transport.buffered = 0
+    wire.data_received(WHOLE[9:])
+    wire.send(ends, b"request", False)
+    wire.data_received(WHOLE)
+    assert ends.noted == [(200, "OK", False), (200, "OK", True)]
 
 
 def test_what_is_known_of_a_whole_answer_is_not_taken_for_a_part_of_one() -> None:

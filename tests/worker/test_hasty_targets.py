@@ -1,0 +1,115 @@
+"""Targets that answer before they have read all of a request, and take its rest for the next one:
+nothing of it meets another account."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from typing import Any
+
+import pytest
+import trustme
+
+from scheduler.models import Invocation
+from tests.worker.firing import (
+    OK,
+    always,
+    fired,
+    firer_for_tests,
+    invocation_of,
+    server_context,
+)
+from tests.worker.scripted import Line, answer, playing, until
+
+SECRET = "Bearer of-the-victim"
+PREFIX = b"POST /of-the-attacker HTTP/1.1\r\nX-Rest: "
+WHOLE = b"GET /of-the-attacker HTTP/1.1\r\n\r\n"
+ATTACKER, VICTIM = "acc_00_attacker", "acc_00_victim"
+
+
+async def hasty(line: Line) -> None:
+    """Answers each head that it reads, and never reads a body as one. An answer to what came in
+    a body is 410, and is late: it comes when there is more to read."""
+    while True:
+        head = await line.reader.readuntil(b"\r\n\r\n")
+        line.target.requests.append(head)
+        if b"/of-the-attacker HTTP" in head.split(b"\r\n")[0]:
+            await line.reader.readuntil(b"\r\n\r\n")
+            await line.say(answer(b"", "410 Gone"))
+        else:
+            await line.say(answer())
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture(params=["http", "https"])
+def scheme(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def tls(scheme: str, authority: trustme.CA) -> ssl.SSLContext | None:
+    return server_context(authority.issue_cert("hooks.example")) if scheme == "https" else None
+
+
+@pytest.fixture
+def options(authority: trustme.CA) -> dict[str, Any]:
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    return {"resolve": always(["127.0.0.1"]), "ssl_context": trusting}
+
+
+def attack(url: str, body: bytes) -> Invocation:
+    return invocation_of(url, "GET", body, account_id=ATTACKER)
+
+
+def victims(url: str) -> Invocation:
+    return invocation_of(url, headers={"Authorization": SECRET}, account_id=VICTIM)
+
+
+@pytest.mark.parametrize("body", [PREFIX, WHOLE], ids=["swallows the request", "answers it"])
+@pytest.mark.parametrize("ceiling", [256, 1], ids=["kept", "in line"])
+async def test_the_rest_of_a_request_meets_no_other_accounts(
+    scheme: str,
+    tls: ssl.SSLContext | None,
+    options: dict[str, Any],
+    body: bytes,
+    ceiling: int,
+) -> None:
+    async with (
+        playing(hasty, tls=tls) as target,
+        firer_for_tests(ceiling=ceiling, **options) as firer,
+    ):
+        url = target.url(host="hooks.example", scheme=scheme)
+        attacking = asyncio.create_task(fired(firer, attack(url, body)))
+        if ceiling > 1:
+            await attacking
+        result = await fired(firer, victims(url))
+        assert (await attacking).brief == OK
+    assert (result.brief, result.invocation.attempt) == (OK, 1)
+    [with_secret] = [each for each in target.requests if SECRET.encode() in each]
+    assert with_secret.startswith(b"POST /hook HTTP/1.1\r\n")
+    assert target.accepted == 2
+
+
+async def test_no_tls_session_is_resumed(authority: trustme.CA, options: dict[str, Any]) -> None:
+    """A ticket would tell a target that two connections come from one process."""
+    tls = server_context(authority.issue_cert("hooks.example"))
+    resumed: list[bool] = []
+
+    async def once(line: Line) -> None:
+        resumed.append(line.writer.get_extra_info("ssl_object").session_reused)
+        await line.request()
+        await line.say(answer(b"ok", "200 OK", "Connection: close"))
+
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        tls.maximum_version = version
+        async with playing(once, tls=tls) as target, firer_for_tests(**options) as firer:
+            url = target.url(host="hooks.example", scheme="https")
+            for account_id in (ATTACKER, VICTIM, VICTIM):
+                assert (await fired(firer, invocation_of(url, account_id=account_id))).brief == OK
+            await until(lambda: target.ended == 3)
+    assert resumed == [False] * 6

@@ -1,0 +1,167 @@
+"""The line: who waits for a connection to an origin, and whose turn it is."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, deque
+from typing import Generic, Protocol, TypeVar
+
+from worker.turns import OfAccount
+
+# How long an account keeps its only connection while others have none: a turn costs a handshake.
+TURN_S = 0.25
+
+
+class Waiting(OfAccount, Protocol):
+    """What stands in line, since `started_s` by the monotonic clock. `is_over`: it no longer
+    wants a connection. `needs_fresh`: it may not be given one that was used before. `resent`:
+    its turn had come once before."""
+
+    @property
+    def started_s(self) -> float: ...
+    @property
+    def is_over(self) -> bool: ...
+    @property
+    def needs_fresh(self) -> bool: ...
+    @property
+    def resent(self) -> bool: ...
+
+
+T = TypeVar("T", bound=Waiting)
+
+
+class _Part(Generic[T]):
+    """An account's part of a line: what came first goes first."""
+
+    def __init__(self) -> None:
+        self.fresh: deque[T] = deque()
+        self.any: deque[T] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self.fresh or self.any)
+
+    def add(self, entry: T) -> None:
+        (self.fresh if entry.needs_fresh else self.any).append(entry)
+
+    def first(self) -> T:
+        return self._next_kind()[0]
+
+    def pop(self) -> T:
+        return self._next_kind().popleft()
+
+    def pop_until(self, started_s: float) -> list[T]:
+        """Removes and returns what came until then."""
+        gone: list[T] = []
+        for kind in (self.fresh, self.any):
+            while kind and kind[0].started_s <= started_s:
+                gone.append(kind.popleft())
+        return gone
+
+    def _next_kind(self) -> deque[T]:
+        if not self.fresh or not self.any:
+            return self.fresh or self.any
+        return self.fresh if self.fresh[0].started_s <= self.any[0].started_s else self.any
+
+
+class Line(Generic[T]):
+    """One origin's line. A connection belongs to one account, and the next place goes to the
+    account in line that has the fewest connections, by turns among equals. Before all of them goes
+    `again`: what had its turn before.
+    """
+
+    def __init__(self) -> None:
+        self.again: deque[T] = deque()
+        self._in_turn = 0
+        self._parts: dict[str, _Part[T]] = {}
+        self._connections: Counter[str] = Counter()  # by account, those that are being opened too
+        # The accounts in line, by how many connections they have; of each number in turn.
+        self._turns: dict[int, OrderedDict[str, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self.again) + self._in_turn
+
+    def add(self, entry: T) -> None:
+        if entry.resent:
+            self.again.append(entry)
+            return
+        self._in_turn += 1
+        account_id = entry.account_id
+        part = self._parts.get(account_id)
+        if part is None:
+            part = self._parts[account_id] = _Part()
+            self._join(account_id)
+        part.add(entry)
+
+    def pop(self) -> T:
+        """The next in line leaves it."""
+        if self.again:
+            return self.again.popleft()
+        self._in_turn -= 1
+        account_id = self._next_account()
+        part = self._parts[account_id]
+        entry = part.pop()
+        self._leave(account_id)
+        if part:
+            self._join(account_id)
+        else:
+            del self._parts[account_id]
+        return entry
+
+    def pop_to_reuse(self, account_id: str) -> T | None:
+        """The account's next one that may be given a used connection; None if there is none."""
+        part = self._parts.get(account_id)
+        if part is None or not part.any:
+            return None
+        self._in_turn -= 1
+        entry = part.any.popleft()
+        self._drop_empty(account_id, part)
+        return entry
+
+    def pop_until(self, started_s: float) -> list[T]:
+        """Removes and returns what came until then, but for `again`."""
+        gone: list[T] = []
+        for account_id, part in list(self._parts.items()):
+            gone += part.pop_until(started_s)
+            self._drop_empty(account_id, part)
+        self._in_turn -= len(gone)
+        return gone
+
+    def is_due_to_next(self, account_id: str, age_s: float) -> bool:
+        """Whether a connection of this account that came free, and was made `age_s` ago, is to be
+        closed so that the next in line gets its place."""
+        if self.again:
+            return True
+        part = self._parts.get(account_id)
+        if part is not None and part.first().needs_fresh:
+            return True
+        next_id = self._next_account()
+        ours, theirs = self._connections[account_id], self._connections[next_id]
+        return ours > theirs + 1 or (ours > theirs == 0 and age_s >= TURN_S)
+
+    def count(self, account_id: str, more: int) -> None:
+        """The account has so many more connections, opening ones included."""
+        waits = account_id in self._parts
+        if waits:
+            self._leave(account_id)
+        self._connections[account_id] += more
+        if not self._connections[account_id]:
+            del self._connections[account_id]
+        if waits:
+            self._join(account_id)
+
+    def _next_account(self) -> str:
+        return next(iter(self._turns[min(self._turns)]))
+
+    def _join(self, account_id: str) -> None:
+        self._turns.setdefault(self._connections[account_id], OrderedDict())[account_id] = None
+
+    def _leave(self, account_id: str) -> None:
+        number = self._connections[account_id]
+        alike = self._turns[number]
+        del alike[account_id]
+        if not alike:
+            del self._turns[number]
+
+    def _drop_empty(self, account_id: str, part: _Part[T]) -> None:
+        if not part:
+            del self._parts[account_id]
+            self._leave(account_id)
