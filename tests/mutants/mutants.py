@@ -56,6 +56,192 @@ def _from_anywhere(name: str, file: str, names: str, next_line: str) -> Mutant:
     )
 
 
+def _of_a_walk(walk: str, what: str, file: str, text: str, instead: str) -> Mutant:
+    chosen = ("-k", f"{walk} and not redis")
+    return Mutant(f"{walk}: {what}", file, text, instead, (_WALKS, *chosen))
+
+
+_WALKS = "tests/scheduler/test_long_walks.py"
+_DROPPED, _DOUBLED = "a piece is dropped", "a piece is doubled"
+# Walks that take a piece at a time, of which one is lost or met twice.
+_PIECES = (
+    (
+        "given_back",
+        _DROPPED,
+        STORE + "operators/restore.py",
+        "left = given_back == _MOST_AT_ONCE or last_end_ms >= 0",
+        "left = last_end_ms >= 0",
+    ),
+    (
+        "expired",
+        _DROPPED,
+        STORE + "operators/restore.py",
+        "looking = bool(found or batch.unread)",
+        "looking = False",
+    ),
+    (
+        "without_a_request",
+        _DROPPED,
+        STORE + "operators/check.py",
+        "    if chunk:\n        yield chunk\n",
+        "",
+    ),
+    (
+        "not_among",
+        _DOUBLED,
+        STORE + "operators/check.py",
+        "            yield chunk\n            chunk = []\n",
+        "            yield chunk\n",
+    ),
+    (
+        "letters_without",
+        _DROPPED,
+        STORE + "operators/check.py",
+        "        place += len(found)\n",
+        "        place += _CHUNK + 1\n",
+    ),
+    (
+        "damaged_requests",
+        _DROPPED,
+        STORE + "operators/unreadable.py",
+        "    while read < len(schedules):\n",
+        "    if schedules:\n",
+    ),
+    (
+        "damaged_log",
+        _DROPPED,
+        STORE + "operators/unreadable.py",
+        "    while page:\n",
+        "    if page:\n",
+    ),
+    (
+        "another_kind",
+        _DROPPED,
+        STORE + "operators/kinds.py",
+        "    return found + await _others(server, chunk)\n",
+        "    return found\n",
+    ),
+    (
+        "another_kind",
+        "a full " + _DROPPED[2:],
+        STORE + "operators/kinds.py",
+        "            found += await _others(server, chunk)\n",
+        "",
+    ),
+    (
+        "resealed",
+        _DROPPED,
+        STORE + "operators/reseal.py",
+        "            place += looked\n",
+        "            place += looked + 1\n",
+    ),
+    (
+        "deleted_keys",
+        _DROPPED,
+        STORE + "accounts/forget_keys.lua",
+        "return redis.call('ZCARD', keys)",
+        "return 0",
+    ),
+    (
+        "deleted_data",
+        _DROPPED,
+        STORE + "accounts/deletion.py",
+        "            if chunk:\n                await self._client.unlink(*chunk)\n",
+        "",
+    ),
+    (
+        "deleted_data",
+        "a full " + _DROPPED[2:],
+        STORE + "accounts/deletion.py",
+        "                    await self._client.unlink(*chunk)\n",
+        "",
+    ),
+    (
+        "listed_accounts",
+        _DROPPED,
+        STORE + "accounts/accounts.py",
+        "for i in range(0, len(found), _READ_AT_ONCE):",
+        "for i in range(0, len(found) - _READ_AT_ONCE, _READ_AT_ONCE):",
+    ),
+    (
+        "realigned",
+        _DROPPED,
+        STORE + "claims/claims.py",
+        "            place += count\n",
+        "            place += count + 1\n",
+    ),
+    (
+        "claimed",
+        "a member is dropped",
+        STORE + "members.inc.lua",
+        "math.min(i + 999, #members)",
+        "math.min(i + 997, #members)",
+    ),
+    (
+        "counted",
+        _DROPPED,
+        STORE + "log/statistics.py",
+        "            if len(page) < _PAGE:\n",
+        "            if True:\n",
+    ),
+    (
+        "counted",
+        "an entry is doubled",
+        STORE + "log/statistics.py",
+        'position = "(" + page',
+        "position = page",
+    ),
+    (
+        "read_log_at_once",
+        "an entry is doubled",
+        STORE + "log/page.lua",
+        "  start = '(' .. page[#page][1]\n",
+        "  start = page[#page][1]\n",
+    ),
+    (
+        "listed_schedules",
+        _DROPPED,
+        STORE + "schedules/reading.py",
+        "        reached = chunk_found.reached\n",
+        "        reached = chunk_found.reached if most == limit else None\n",
+    ),
+    (
+        "signed",
+        _DROPPED,
+        "worker/signatures.py",
+        "for start in range(0, len(account_ids), _MOST_AT_ONCE):",
+        "for start in range(0, len(account_ids) - _MOST_AT_ONCE, _MOST_AT_ONCE):",
+    ),
+    (
+        "signed",
+        _DOUBLED,
+        "worker/signatures.py",
+        "yield account_ids[start : start + _MOST_AT_ONCE]",
+        "yield account_ids[start:]",
+    ),
+    (
+        "extended",
+        _DROPPED,
+        "worker/leases.py",
+        "for start in range(0, len(invocations), _MOST_AT_ONCE):",
+        "for start in range(0, max(1, len(invocations) - 1), _MOST_AT_ONCE):",
+    ),
+    (
+        "acked",
+        _DROPPED,
+        "worker/acks.py",
+        "            del waiting[:count]\n",
+        "            del waiting[: count + 1]\n",
+    ),
+    (
+        "put_off",
+        _DROPPED,
+        "worker/shelf.py",
+        "                    del theirs[:_MOST_AT_ONCE]\n",
+        "                    theirs.clear()\n",
+    ),
+)
+
 MUTANTS = (
     # The store
     Mutant(
@@ -905,6 +1091,8 @@ MUTANTS = (
         'for reason, count in (("invalid", invalid_items),):',
         ("tests/api/test_tally.py",),
     ),
+    # Walks
+    *(_of_a_walk(*each) for each in _PIECES),
     # The dashboard
     *(_from_anywhere(*each) for each in _WRITES),
     Mutant(

@@ -17,10 +17,11 @@ class Stores:
 
     def __init__(self, url: str) -> None:
         self.url = url
+        self.shards = 1
         self.opened: list[Store] = []
 
     async def open(self, *secret_keys: bytes) -> Store:
-        settings = Settings(redis_url=self.url, shards=1, secret_key=secret_keys)
+        settings = Settings(redis_url=self.url, shards=self.shards, secret_key=secret_keys)
         store = await Store.open(settings)
         self.opened.append(store)
         return store

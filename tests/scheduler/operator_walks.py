@@ -1,0 +1,157 @@
+"""The walks of an operator's commands: restore, check and reseal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from unittest.mock import patch
+
+from scheduler import ids
+from scheduler.models import Plan
+from scheduler.store import keys
+from tests.scheduler.keyed import NEW, OLD, REQUEST, Stores
+from tests.scheduler.letters import fail
+from tests.scheduler.scene import Scene
+
+Found = tuple[Sequence[Any], Sequence[Any]]
+"""What a walk met, and what there was."""
+
+DUE_MS = 1000
+FAR_MS = 2**42
+
+
+class Place(Scene):
+    """A scene with other stores on its server."""
+
+    def __init__(self, scene: Scene, stores: Stores) -> None:
+        super().__init__(scene.store, scene.clock, scene.account_id)
+        self.stores = stores
+        stores.shards = scene.store.shards.count
+
+
+# Restore
+
+
+async def given_back(scene: Scene, count: int) -> Found:
+    made = await scene.create_many(count, DUE_MS)
+    await scene.claim(lease_ms=1)
+    await scene.clock.pass_ms(3)
+    await scene.store.restore.take_back()
+    client = scene.store.client
+    assert await client.zcard(scene.base + keys.HELD) == 0
+    return [each for each in made if await scene.visible_at_ms(each) == DUE_MS], made
+
+
+async def expired(scene: Scene, count: int) -> Found:
+    made, steps = await scene.create_many(count, DUE_MS), list[int]()
+    await scene.store.restore.expire(DUE_MS, steps.append)
+    assert sum(steps) == count
+    return [each.schedule_id for each in await scene.log(status="failed")], made
+
+
+async def due_after_a_restore(scene: Scene, count: int) -> Found:
+    for number in range(count):
+        await scene.create_at(DUE_MS, account_id=await scene.account(f"n{number}"))
+    return [await scene.store.restore.due(DUE_MS)], [count]
+
+
+# The check
+
+
+async def told(scene: Scene) -> list[str]:
+    """What a check says."""
+    with patch("scheduler.store.operators.check._LOOK_AGAIN_S", 0):
+        return await scene.store.check()
+
+
+def named(sentences: Sequence[str], words: str) -> list[str]:
+    """The schedules of which these words are said."""
+    return [
+        part.rstrip(":,")
+        for each in sentences
+        if words in each
+        for part in each.split()
+        if part.startswith("sch_")
+    ]
+
+
+async def without_a_request(scene: Scene, count: int) -> Found:
+    made = await scene.create_many(count, FAR_MS)
+    await scene.store.client.delete(*(scene.base + keys.SCHEDULE + each[4:] for each in made))
+    return named(await told(scene), "its request is gone"), made
+
+
+async def not_among_the_waiting(scene: Scene, count: int) -> Found:
+    made = await scene.create_many(count, FAR_MS)
+    await scene.store.client.zrem(scene.base + keys.WAITING, *(each[4:] for each in made))
+    sentences = await told(scene)
+    assert len(sentences) == count, "nothing is weighed twice, nor forgotten"
+    return named(sentences, "is not among the waiting"), made
+
+
+async def letters_without_a_request(scene: Scene, count: int) -> Found:
+    """All but the oldest."""
+    await fail(scene)
+    gone = await fail(scene, count - 1)
+    await scene.store.client.delete(*(scene.base + keys.SCHEDULE + each[4:] for each in gone))
+    return named(await told(scene), "is a dead letter"), gone
+
+
+async def damaged_requests(scene: Scene, count: int) -> Found:
+    made = await scene.create_many(count, FAR_MS)
+    for each in made:
+        key = scene.base + keys.SCHEDULE + each[4:]
+        packed = await scene.store.client.hget(key, "r")
+        await scene.store.client.hset(key, "r", b"\xff" * len(packed))
+    return named(await told(scene), "cannot be read"), made
+
+
+async def damaged_log(scene: Scene, count: int) -> Found:
+    places = [f"{1000 + n}-0" for n in range(count)]
+    for each in places:
+        await scene.store.client.xadd(scene.base + keys.LOG, {"c": "damaged"}, id=each)
+    sentences = await told(scene)
+    return [p for p in places for s in sentences if f" {p} of its log" in s], places
+
+
+async def of_another_kind(scene: Scene, count: int) -> Found:
+    names = [f"{scene.base}{keys.MINUTE}{number}" for number in range(count)]
+    for name in names:
+        await scene.store.client.set(name, "no hash")
+    sentences = await told(scene)
+    return [n for n in names for s in sentences if f"{n} " in s or f"{n!r}" in s], names
+
+
+async def names_that_lead_nowhere(scene: Scene, count: int) -> Found:
+    names = [f"gone{number}" for number in range(count)]
+    for each in names:
+        await scene.store.client.set(keys.account_name(each), ids.new_account_id(0))
+    sentences = await told(scene)
+    return [n for n in names for s in sentences if f"The name {n!r} is reserved" in s], names
+
+
+# Resealing
+
+
+async def resealed(place: Place, count: int) -> Found:
+    """Requests of one account."""
+    before = await place.stores.open(OLD)
+    made = [await before.schedules.create(place.account_id, REQUEST) for _ in range(count)]
+    done = await (await place.stores.open(NEW, OLD)).resealer.reseal()
+    assert done.requests == count
+    newest = await place.stores.open(NEW)
+    readable = [await newest.schedules.get(place.account_id, each) for each in made]
+    return [each.schedule_id for each in readable], made
+
+
+async def resealed_secrets(place: Place, count: int) -> Found:
+    """Of an account each."""
+    before = await place.stores.open(OLD)
+    made = []
+    for number in range(count):
+        account = await before.accounts.create(f"n{number}", credits=1, plan=Plan.FREE)
+        made.append(account.account_id)
+    done = await (await place.stores.open(NEW, OLD)).resealer.reseal()
+    assert done.secrets == count + 1, "and that of the scene's own account"
+    found = await (await place.stores.open(NEW)).signing.secrets_of(made)
+    return [each for each, secrets in found.items() if isinstance(secrets, list)], made

@@ -1,0 +1,256 @@
+"""Every walk that takes what it walks over a piece at a time, with what its pieces are bounded by.
+
+Each takes a scene and a number of things, and returns what the walk met and what there was: a piece
+that it drops or doubles makes these two differ.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import msgspec
+
+from scheduler import ids
+from scheduler.store import keys
+from scheduler.store.claims.claims import Ack, Unread
+from scheduler.store.log.entries import entry, pack_chunk
+from scheduler.store.log.logs import LogQuery
+from tests.scheduler import operator_walks as operators
+from tests.scheduler.keyed import REQUEST
+from tests.scheduler.letters import fail, letter_ids
+from tests.scheduler.operator_walks import DUE_MS, FAR_MS, Found, Place
+from tests.scheduler.scene import COMPLETED, Scene, ids_of
+from tests.worker.desk import LEASE_MS, ScriptedStore
+from worker.acks import Acks
+from worker.holdings import Holdings
+from worker.leases import Leases, Touch
+from worker.shelf import Shelf
+from worker.signatures import Signatures
+
+_PIECE = 4
+_EDGES = (_PIECE, _PIECE + 1, 2 * _PIECE)
+
+
+class Walk(NamedTuple):
+    """The constants, by their dotted names, that bound a piece, and to what the test sets them;
+    over how many things it walks. None are set where a script has the size."""
+
+    over: Callable[[Place, int], Awaitable[Found]]
+    bounds: tuple[str, ...]
+    piece: int = _PIECE
+    counts: tuple[int, ...] = _EDGES
+
+
+# Accounts
+
+
+async def deleted_keys(scene: Scene, count: int) -> Found:
+    for number in range(count):
+        await scene.store.api_keys.create(scene.account_id, f"n{number}")
+    await scene.store.deletion.delete(scene.account_id)
+    of_keys = keys.shard(scene.shard) + keys.KEY_ID + "*"
+    return await scene.store.client.keys(of_keys), []
+
+
+async def deleted_data(scene: Scene, count: int) -> Found:
+    await scene.create_many(count, FAR_MS)
+    await scene.store.deletion.delete(scene.account_id)
+    return await scene.store.client.keys(scene.base + "*"), []
+
+
+async def listed_accounts(scene: Scene, count: int) -> Found:
+    made = [scene.account_id] + [await scene.account(f"n{n}") for n in range(count - 1)]
+    accounts, there = await scene.store.accounts.some(100)
+    assert there == count
+    return [each.account_id for each in accounts], made
+
+
+async def admitted_keys(scene: Scene, count: int) -> Found:
+    made = [await scene.store.api_keys.create(scene.account_id, f"n{n}") for n in range(count)]
+    callers = await asyncio.gather(*(scene.store.api_keys.admit(value) for _, value in made))
+    return [each and each.key_id for each in callers], [key.key_id for key, _ in made]
+
+
+# Schedules, claims and the log
+
+
+async def created_at_once(scene: Scene, count: int) -> Found:
+    made = await asyncio.gather(*(scene.create_at(FAR_MS) for _ in range(count)))
+    return await listed(scene, 3), made
+
+
+async def listed(scene: Scene, limit: int) -> list[str]:
+    """All that wait, page by page."""
+    found: list[str] = []
+    cursor = None
+    while True:
+        page = await scene.store.schedules.page(scene.account_id, limit=limit, cursor=cursor)
+        found += [each.schedule_id for each in page.schedules]
+        cursor = page.next_cursor
+        if cursor is None:
+            return found
+
+
+async def listed_schedules(scene: Scene, count: int) -> Found:
+    made = await scene.create_many(count, FAR_MS)
+    assert sorted(await listed(scene, 3)) == sorted(made)
+    return await listed(scene, 100), made
+
+
+async def listed_letters(scene: Scene, count: int) -> Found:
+    made = await fail(scene, count)
+    return await letter_ids(scene), made
+
+
+async def cancelled(scene: Scene, count: int) -> Found:
+    made = await scene.create_many(count, FAR_MS)
+    done = await scene.store.canceller.by_id(scene.account_id, made)
+    assert [each.refusal for each in done.each] == [None] * count
+    return [each.schedule_id for each in await scene.log(status="cancelled")], made
+
+
+async def claimed(scene: Scene, count: int) -> Found:
+    made = await scene.create_many(count, DUE_MS)
+    found = await scene.claim(most=count)
+    client = scene.store.client
+    assert await client.zcard(scene.base + keys.HELD) == count
+    assert await client.zcount(scene.base + keys.WAITING, "-inf", DUE_MS) == 0
+    return ids_of(found), made
+
+
+async def realigned(scene: Scene, count: int) -> Found:
+    """Accounts whose turn stands in the future, though something of theirs is due."""
+    prefix, client = keys.shard(scene.shard), scene.store.client
+    names = [f"n{number}" for number in range(count)]
+    for name in names:
+        await client.zadd(f"{prefix}{name}:{keys.WAITING}", {"s": DUE_MS})
+        await client.zadd(prefix + keys.HEADS, {name: FAR_MS})
+    await scene.store.claims.realign(scene.shard)
+    heads = await client.zrange(prefix + keys.HEADS, "-inf", FAR_MS - 1, byscore=True)
+    return [each.decode() for each in heads], names
+
+
+async def _executed(scene: Scene, count: int) -> list[str]:
+    """Chunks of one millisecond of the log, with an execution each."""
+    made = [ids.new_schedule_ids(1, 1)[0] for _ in range(count)]
+    at_ms = await scene.clock.now_ms() - 1
+    request = msgspec.structs.replace(REQUEST, trigger_at_ms=at_ms)
+    for number, each in enumerate(made):
+        chunk = pack_chunk([entry(each, request, COMPLETED)])
+        name = f"{at_ms}-{number}"
+        await scene.store.client.xadd(scene.base + keys.LOG, {"c": chunk}, id=name)
+    return made
+
+
+async def counted(scene: Scene, count: int) -> Found:
+    """A millisecond is less than a rollup has, so it is read from the log."""
+    await _executed(scene, count)
+    await scene.store.tick()
+    now_ms = await scene.clock.now_ms()
+    [(last, _)] = await scene.store.client.xrevrange(scene.base + keys.LOG, count=1)
+    at_ms = int(last.split(b"-")[0])
+    assert at_ms < now_ms
+    usage = await scene.store.stats.usage(scene.account_id, at_ms, at_ms + 1)
+    return [usage.completed], [count]
+
+
+async def read_log(scene: Scene, count: int) -> Found:
+    """Page by page."""
+    made = await _executed(scene, count)
+    return [each.schedule_id for each in await scene.log(limit=3)], made
+
+
+async def read_log_at_once(scene: Scene, count: int) -> Found:
+    """By one script, which looks at more and more at a time."""
+    made = await _executed(scene, count)
+    page = await scene.store.logs.page(scene.account_id, LogQuery(limit=100))
+    return [each.schedule_id for each in page.entries], made
+
+
+# The worker, over a scripted store
+
+
+async def signed(scene: Scene, count: int) -> Found:
+    store, holdings = ScriptedStore({0: 0}), Holdings(1000, 10**9)
+    invocations = [store.claims.make.one(0, f"{number:08}") for number in range(count)]
+    holdings.add(invocations)
+    signatures = Signatures(store.as_store, holdings, Touch(LEASE_MS, LEASE_MS))
+    await signatures.read_all()
+    assert signatures.missing(invocations) == set()
+    asked = [each for some in store.signing.asked for each in some]
+    return asked, [each.account_id for each in invocations]
+
+
+async def extended(scene: Scene, count: int) -> Found:
+    store, holdings = ScriptedStore({0: 0}), Holdings(1000, 10**9)
+    held = store.claims.make.many(count, lease_until_s=0.0)
+    holdings.add(held)
+    leases = Leases(store.as_store, holdings, Touch(LEASE_MS, LEASE_MS), LEASE_MS)
+    await leases.extend(0)
+    return ids_of(store.claims.extended), ids_of(held)
+
+
+async def acked(scene: Scene, count: int) -> Found:
+    store, holdings = ScriptedStore({0: 0}), Holdings(1000, 10**9)
+    held = store.claims.make.many(count)
+    holdings.add(held)
+    acks = Acks(store.as_store, holdings, Touch(LEASE_MS, LEASE_MS), lambda: None)
+    for each in held:
+        acks.add(Ack(each, COMPLETED, 0))
+    await asyncio.wait_for(holdings.emptied(), 5)
+    return ids_of(each.invocation for each in store.claims.acked), ids_of(held)
+
+
+async def put_off(scene: Scene, count: int) -> Found:
+    store, holdings = ScriptedStore({0: 0}), Holdings(1000, 10**9)
+    held = store.claims.make.many(count)
+    holdings.add(held)
+    presence: Any = SimpleNamespace(yields=False)
+    shelf = Shelf(store.as_store, holdings, Touch(LEASE_MS, LEASE_MS), presence)
+    shelf.put([Unread(each, "damaged", "") for each in held])
+    await shelf.settle()
+    assert len(holdings) == 0
+    return ids_of(store.claims.released), ids_of(held)
+
+
+_CHECK, _RESEAL = "scheduler.store.operators.check.", "scheduler.store.operators.reseal."
+_RESTORE = "scheduler.store.operators.restore."
+
+WALKS = (
+    Walk(operators.given_back, (_RESTORE + "_MOST_AT_ONCE",)),
+    Walk(operators.expired, (_RESTORE + "_MOST_AT_ONCE",)),
+    Walk(operators.due_after_a_restore, (_RESTORE + "_SCAN_COUNT",)),
+    Walk(operators.without_a_request, (_CHECK + "_CHUNK", _CHECK + "_SCAN_COUNT")),
+    Walk(operators.not_among_the_waiting, (_CHECK + "_CHUNK", _CHECK + "_SCAN_COUNT")),
+    Walk(operators.letters_without_a_request, (_CHECK + "_CHUNK",)),
+    Walk(operators.damaged_requests, ("scheduler.store.operators.unreadable.CHUNK_BYTES",), 100),
+    Walk(operators.damaged_log, ("scheduler.store.operators.unreadable._CHUNKS",)),
+    Walk(operators.of_another_kind, ("scheduler.store.operators.kinds._SCAN_COUNT",)),
+    Walk(
+        operators.names_that_lead_nowhere, ("scheduler.store.operators.reservations._SCAN_COUNT",)
+    ),
+    Walk(operators.resealed, (_RESEAL + "_SCHEDULES_AT_ONCE", _RESEAL + "_SCAN_COUNT")),
+    Walk(operators.resealed, (_RESEAL + "_BYTES_AT_ONCE",), 400),
+    Walk(operators.resealed_secrets, (_RESEAL + "_SCAN_COUNT",)),
+    Walk(deleted_keys, ("scheduler.store.accounts.deletion._KEYS_AT_ONCE",)),
+    Walk(deleted_data, ("scheduler.store.accounts.deletion._SCAN_COUNT",)),
+    Walk(listed_accounts, ("scheduler.store.accounts.accounts._READ_AT_ONCE",)),
+    Walk(admitted_keys, ("scheduler.store.accounts.api_keys._MOST_KEYS_AT_ONCE",)),
+    Walk(created_at_once, ("scheduler.store.schedules.schedules._MOST_AT_ONCE",)),
+    Walk(listed_schedules, ("scheduler.store.schedules.reading._CHUNK",)),
+    Walk(listed_letters, ("scheduler.store.schedules.reading._CHUNK",)),
+    Walk(cancelled, ("scheduler.store.schedules.reading._CHUNK",)),
+    Walk(cancelled, (), counts=(1000, 1001)),
+    Walk(claimed, (), counts=(500, 501, 1000)),
+    Walk(realigned, ("scheduler.store.claims.claims._REALIGNED_AT_ONCE",)),
+    Walk(counted, ("scheduler.store.log.statistics._PAGE",)),
+    Walk(read_log, ("scheduler.store.log.logs._CHUNKS",)),
+    Walk(read_log_at_once, (), counts=(4, 5, 12, 13, 28, 29, 60, 61)),
+    Walk(signed, ("worker.signatures._MOST_AT_ONCE",)),
+    Walk(extended, ("worker.leases._MOST_AT_ONCE",)),
+    Walk(acked, ("worker.acks._MOST_AT_ONCE",)),
+    Walk(put_off, ("worker.shelf._MOST_AT_ONCE",)),
+)
