@@ -885,8 +885,8 @@ MUTANTS = (
     Mutant(
         "a resolver that stumbles takes an answer back",
         "worker/guard.py",
-        "elif found.failure is Failure.UNRESOLVED and old and now < old.usable_until_s:",
-        "elif False and old is not None:",
+        "if found.failure is Failure.UNRESOLVED and old and now < old.usable_until_s:",
+        "if False and old is not None:",
         ("tests/worker/test_guard.py",),
     ),
     Mutant(
