@@ -11,13 +11,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
-from litestar._asgi.utils import is_valid_host
-from litestar.exceptions import ClientException
 from litestar.types import HTTPScope, Receive, Scope, Send
 
 from api.answer import Answer
 from api.errors import answered
-from api.reading import header
 from api.service import Service
 
 Handler = Callable[[Service, Scope, Receive], Awaitable[Answer]]
@@ -33,8 +30,6 @@ class Direct:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         cast("dict[str, Any]", scope)["path_template"] = scope["path"]
         try:
-            if not is_valid_host(header(scope, b"host") or b""):
-                raise ClientException("Invalid host header")
             answer = await self._handler(self._service, scope, receive)
         except Exception as error:
             answer = answered(error, cast("HTTPScope", scope), self._service)

@@ -9,8 +9,10 @@ import msgspec
 from scheduler.destinations import Network
 from scheduler.settings import Settings
 
-# Of a request, its trailers included. No client of an API has use for more.
+# No client of an API has use for more.
 MAX_HEAD_LINES = 256
+# Of a request's path and query.
+MAX_TARGET_BYTES = 8 * 1024
 # Requests that may wait on a connection for the answer to an earlier one.
 MAX_PIPELINED = 32
 # Connections that are kept for whoever asks /healthz or /readyz.

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from enum import Enum
 from typing import Any
 
 from uvicorn import Config
-from uvicorn._types import ASGI3Application
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from api.budget import Budget
 from api.connections import Connections
-from api.limits import MAX_HEAD_LINES, MAX_PIPELINED, UNCOUNTED_BYTES, Limits, address_of
+from api.http11 import Http11, Part
+from api.limits import (
+    MAX_HEAD_LINES,
+    MAX_PIPELINED,
+    MAX_TARGET_BYTES,
+    UNCOUNTED_BYTES,
+    Limits,
+    address_of,
+)
 from api.reading import FORGET
 from api.rejection import (
     BODIES_FULL,
@@ -21,7 +26,9 @@ from api.rejection import (
     CONNECTIONS_FULL,
     HEAD_TIMED_OUT,
     HEAD_TOO_LARGE,
-    NO_HTTP,
+    PIPELINE_FULL,
+    TARGET_TOO_LONG,
+    UNKNOWN_VERSION,
     Rejection,
 )
 
@@ -45,19 +52,7 @@ class Guard:
         self.rejected: dict[int, int] = {}  # by the status of the answer
 
 
-class _Part(Enum):
-    """What of a request is being read."""
-
-    NONE = 0
-    HEAD = 1
-    BODY = 2
-
-
-class _Rejected(Exception):
-    """Raised in a callback: the parser stops, and uvicorn has the connection answer for it."""
-
-
-class Protocol(HttpToolsProtocol):
+class Protocol(Http11):
     """Bytes and lines are counted as they come. Of time there is one timer a connection, which
     looks at how far the client got and sets itself anew, so that requests set none."""
 
@@ -75,15 +70,12 @@ class Protocol(HttpToolsProtocol):
         self._look_s = min(guard.limits.head_s, guard.limits.body_grace_s, guard.limits.idle_s)
         self._address = ""
         self._for_health = False
-        self._part = _Part.NONE
         # When the present part began; 0 where nobody has looked at the clock yet.
         self._began_s = self.loop.time()
         self._timer: asyncio.TimerHandle | None = None
         self._piece_bytes = self._fed_bytes = self._body_bytes = self._held_bytes = 0
+        self._framing_bytes = 0
         self._forgotten: object = None
-        # Of requests that wait for each other uvicorn's own `cycle` is the last one.
-        self._served: RequestResponseCycle | None = None
-        self._rejection: Rejection | None = None
         self._lingering_bytes = 0
         self._unsent_bytes, self._unsent_s = 0, 0.0
 
@@ -96,7 +88,6 @@ class Protocol(HttpToolsProtocol):
         self._timer = self.loop.call_later(self._look_s, self._look)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._tell_gone()
         super().connection_lost(exc)
         self._guard.connections.remove(self, self._address)
         self._give_back()
@@ -114,94 +105,97 @@ class Protocol(HttpToolsProtocol):
     def _feed(self, piece: bytes) -> None:
         """A request that comes whole in one piece, as nearly all do, is judged where its headers
         are complete, and else has nothing counted of it."""
-        if self._rejection is not None:
+        if self.rejection is not None:
             self._linger(len(piece))
             return
         self._piece_bytes = len(piece)
-        super().data_received(piece)
-        if self._part is not _Part.NONE and self._rejection is None:
-            self._count()
+        self.parse(piece)
+        if self.part is not Part.NONE and self.rejection is None:
+            self._count(piece)
 
-    def _count(self) -> None:
+    def _count(self, piece: bytes) -> None:
         """Of a request that has not come whole: when it began, and whether it can still be one."""
         self._began_s = self._began_s or self.loop.time()
         self._fed_bytes += self._piece_bytes
-        # A piece at its beginning, and one at its head's end, may be something else in part; of
-        # a body, so much may go into the framing of its chunks.
-        most_bytes = self._limits.head_bytes + _PIECE_BYTES
-        if self._part is _Part.BODY:
-            most_bytes += _PIECE_BYTES + _FRAMING * self._body_bytes
-        if self._fed_bytes > most_bytes or len(self.headers) > MAX_HEAD_LINES:
-            self._reject(HEAD_TOO_LARGE)
+        self._framing_bytes += self._piece_bytes
+        if self.part is Part.HEAD and self.is_without_version(piece):
+            self.reject(UNKNOWN_VERSION)
+        elif self.part is Part.HEAD and (fault := self._head_fault()) is not None:
+            self.reject(fault)
+        elif self._is_framing_too_large():
+            self.reject(HEAD_TOO_LARGE)
 
-    def on_message_begin(self) -> None:
+    def _head_fault(self) -> Rejection | None:
+        """Of a head, or of as much of it as has come."""
+        if len(self.url) > MAX_TARGET_BYTES:
+            return TARGET_TOO_LONG
+        if len(self.headers) > MAX_HEAD_LINES:
+            return HEAD_TOO_LARGE
+        return None
+
+    def _is_framing_too_large(self) -> bool:
+        """A piece at a request's beginning, and one at its head's end, may be something else in
+        part. Of a body, so much may go into the framing of its chunks, and of that no more at
+        once than a head may have: the parser keeps it."""
+        most_bytes = self._limits.head_bytes + _PIECE_BYTES
+        if self._framing_bytes > most_bytes:
+            return True
+        if self.part is Part.BODY:
+            most_bytes += _PIECE_BYTES + _FRAMING * self._body_bytes
+        return self._fed_bytes > most_bytes
+
+    def head_began(self) -> None:
         if len(self.pipeline) >= MAX_PIPELINED:
-            raise self._rejected(NO_HTTP)
-        super().on_message_begin()
-        self._part = _Part.HEAD
-        self._fed_bytes = 0
+            raise self.rejected(PIPELINE_FULL)
+        self._fed_bytes = self._framing_bytes = 0
         if self.cycle is not None:  # of the first one, the clock began with the connection
             self._began_s = 0.0
 
+    def head_ended(self) -> None:
+        rejection = self._head_fault()
+        if rejection is None and self._is_head_too_large():
+            rejection = HEAD_TOO_LARGE
+        if rejection is None and self._for_health and self.url.partition(b"?")[0] not in _HEALTH:
+            rejection = CONNECTIONS_FULL
+        if rejection is not None:
+            raise self.rejected(rejection)
+
     def on_headers_complete(self) -> None:
-        if len(self.headers) > MAX_HEAD_LINES or (
-            self._fed_bytes + self._piece_bytes > self._limits.head_bytes
-            and self._head_bytes() > self._limits.head_bytes
-        ):
-            raise self._rejected(HEAD_TOO_LARGE)
-        if self._for_health and self.url.partition(b"?")[0] not in _HEALTH:
-            raise self._rejected(CONNECTIONS_FULL)
+        if self.part is Part.BODY:
+            return
         super().on_headers_complete()
         if self._for_health:
             self.cycle.keep_alive = False
         self.scope[FORGET] = self._forget  # type: ignore[literal-required]
-        self._part = _Part.BODY
-        self._body_bytes = 0
+        self._body_bytes = self._framing_bytes = 0
         self._began_s = 0.0
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
+        self._framing_bytes = 0
         if self.cycle is self._forgotten:
             return
         if self._body_bytes > UNCOUNTED_BYTES and not self.cycle.response_complete:
             counted = min(len(body), self._body_bytes - UNCOUNTED_BYTES)
             if not self._guard.bodies.take(counted):
-                raise self._rejected(BODIES_FULL)
+                raise self.rejected(BODIES_FULL)
             self._held_bytes += counted
         super().on_body(body)
 
-    def on_message_complete(self) -> None:
-        super().on_message_complete()
-        self._part = _Part.NONE
-
     def on_response_complete(self) -> None:
-        """As uvicorn has it, but for its timer, which every request would set and clear."""
         self.recent = True
-        self._began_s = 0.0 if self._part is _Part.NONE else self.loop.time()
-        self.server_state.total_requests += 1
+        self._began_s = 0.0 if self.part is Part.NONE else self.loop.time()
         if not self.pipeline:
             self._give_back()
-        if self.transport.is_closing():
-            return
-        self.flow.resume_reading()
-        if self.pipeline:
-            self._start_asgi_task(*self.pipeline.pop())
+        super().on_response_complete()
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        self._served = cycle
-        super()._start_asgi_task(cycle, app)
-
-    def _tell_gone(self) -> None:
-        """Nobody reads what is still to be answered. Uvicorn tells only the last request that has
-        arrived; the one that is being answered would write on, and fill the log with it."""
-        self.pipeline.clear()
-        for cycle in (self._served, self.cycle):
-            if cycle is not None and not cycle.response_complete:
-                cycle.disconnected = True
-                cycle.message_event.set()
-
-    def _head_bytes(self) -> int:
-        return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+    def _is_head_too_large(self) -> bool:
+        most_bytes = self._limits.head_bytes
+        if self._fed_bytes + self._piece_bytes <= most_bytes:
+            return False
+        line_bytes = len(self.parser.get_method()) + len(self.url) + len("  HTTP/1.1\r\n\r\n")
+        lines_bytes = sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
+        return line_bytes + lines_bytes > most_bytes
 
     def _forget(self) -> None:
         """The body of the request that is being answered is of no use to anybody."""
@@ -221,18 +215,11 @@ class Protocol(HttpToolsProtocol):
     @property
     def waits(self) -> bool:
         """For its client to send, or to read what we said."""
-        return self._rejection is not None or self.flow.write_paused or not self._is_served
+        return self.flow.write_paused or not self.is_served
 
     def give_way(self) -> None:
         self._guard.connections.remove(self, self._address)
         self.transport.abort()
-
-    @property
-    def _is_served(self) -> bool:
-        """A request has arrived whole and has no answer yet."""
-        if self.pipeline:
-            return True
-        return self.cycle is not None and not (self.cycle.response_complete or self.cycle.more_body)
 
     # What takes too long
 
@@ -251,13 +238,13 @@ class Protocol(HttpToolsProtocol):
     def _deadline_s(self, now_s: float) -> float:
         """When this part of a request has to be over. A client that is not read from, or is owed
         an answer, is given its time anew."""
-        if self._is_served or self.flow.read_paused or self.transport.is_closing():
+        if self.is_served or self.flow.read_paused or self.transport.is_closing():
             self._began_s = now_s
             return now_s + self._look_s
         self._began_s = self._began_s or now_s
-        if self._part is _Part.HEAD or self.cycle is None:
+        if self.part is Part.HEAD or self.cycle is None:
             return self._began_s + self._limits.head_s
-        if self._part is _Part.NONE:
+        if self.part is Part.NONE:
             return self._began_s + self._limits.idle_s
         if self.cycle.response_complete:  # a body that nobody asked for any more
             return self._began_s + self._limits.body_grace_s
@@ -271,46 +258,26 @@ class Protocol(HttpToolsProtocol):
         return unsent_bytes > 0 and now_s - self._unsent_s >= self._limits.body_grace_s
 
     def _time_out(self) -> None:
-        match self._part:
-            case _Part.HEAD:
-                self._reject(HEAD_TIMED_OUT)
-            case _Part.BODY:
-                self._reject(BODY_TIMED_OUT)
-            case _Part.NONE:
+        match self.part:
+            case Part.HEAD:
+                self.reject(HEAD_TIMED_OUT)
+            case Part.BODY:
+                self.reject(BODY_TIMED_OUT)
+            case Part.NONE:
                 self.transport.close()
                 self._abort_soon()
 
     # How it is said
 
-    def send_400_response(self, msg: str) -> None:
-        """What uvicorn calls when the parser has stopped."""
-        self._reject(self._rejection or NO_HTTP)
-
-    def _rejected(self, rejection: Rejection) -> _Rejected:
-        self._rejection = rejection
-        return _Rejected()
-
-    def _reject(self, rejection: Rejection) -> None:
-        """Says why and closes; or only closes, where an answer to something else is under way."""
-        self._rejection = rejection
+    def reject(self, rejection: Rejection) -> None:
         rejected = self._guard.rejected
         rejected[rejection.status] = rejected.get(rejection.status, 0) + 1
-        if self._may_speak():
-            self.transport.write(rejection.response)
-            self.transport.write_eof()
-        else:
-            self.transport.close()
-        self._tell_gone()
+        super().reject(rejection)
+
+    def end(self, rejection: Rejection) -> None:
+        super().end(rejection)
         self._give_back()
         self._abort_soon()
-
-    def _may_speak(self) -> bool:
-        cycle = self.cycle
-        if self.pipeline or self.transport.is_closing():
-            return False
-        if cycle is None or (cycle.response_complete and self._part is not _Part.BODY):
-            return True
-        return self._part is _Part.BODY and not cycle.response_started
 
     def _linger(self, size: int) -> None:
         """What is still sent is read and dropped for a while: to close upon it would take the

@@ -33,8 +33,8 @@ _TAGS = [
     {"name": "Signing", "description": "What tells a target that a request is ours."},
     {"name": "Health", "description": "For load balancers."},
 ]
-_PUBLIC_ERRORS = (400, 431)
-_KEYED_ERRORS = (400, 401, 403, 429, 431, 500, 503)
+_PUBLIC_ERRORS = (400, 414, 431)
+_KEYED_ERRORS = (400, 401, 403, 414, 429, 431, 500, 503)
 _RETRY: Schema = {"Retry-After": {"$ref": "#/components/headers/RetryAfter"}}
 
 
@@ -86,6 +86,11 @@ _ERRORS = {
         "The body is larger than allowed, or the account has as much stored as its plan allows.",
         "The request body is larger than 262,144 bytes",
     ),
+    414: _Error(
+        "TargetTooLong",
+        "Path and query are longer than 8,192 bytes; the connection is closed.",
+        "The request's path and query are longer than 8,192 bytes",
+    ),
     415: _Error(
         "Encoded",
         "The body has a Content-Encoding.",
@@ -104,7 +109,7 @@ _ERRORS = {
     ),
     431: _Error(
         "HeadTooLarge",
-        "The query or the headers are larger than allowed; the connection is closed.",
+        "The request's line and headers are larger than allowed; the connection is closed.",
         "The request's head is too large",
     ),
     500: _Error("InternalError", "A fault of the service's own.", "Internal server error"),

@@ -23,7 +23,6 @@ BODY = json.dumps({"targetUrl": URL, "delay": "1h"})
         ("", {"x-api-key": ""}, BODY),
         ("", {"x-api-key": "pd_00_none"}, BODY),
         ("", [("x-api-key", "one"), ("x-api-key", "two")], BODY),
-        ("", {"host": "a b"}, BODY),
         ("", {"content-encoding": "gzip"}, BODY),
         ("", {"idempotency-key": "no key"}, BODY),
         ("", {}, '"' + "x" * 300_000 + '"'),
@@ -41,10 +40,7 @@ async def test_both_ways_give_the_same_answer_and_count_as_the_same_route(
     if not answers[0].is_success:
         assert len({answer.text for answer in answers}) == 1
     tally = api.app.state.service.tally
-    if "host" not in headers:  # litestar refuses that before it knows the route
-        assert list(tally.requests.items()) == [
-            (("/schedule", "POST", answers[0].status_code), 2),
-        ]
+    assert list(tally.requests.items()) == [(("/schedule", "POST", answers[0].status_code), 2)]
 
 
 @pytest.mark.parametrize(("error", "status"), [(OutcomeUnknown("lost"), 503), (OSError("x"), 500)])

@@ -83,7 +83,7 @@ async def test_every_call_with_a_key_may_be_refused_and_says_so(api: Api) -> Non
         if name in ("GET /healthz", "GET /readyz"):
             assert operation["security"] == []
         else:
-            assert {"401", "429", "431", "500", "503"} <= set(operation["responses"]), name
+            assert {"401", "414", "429", "431", "500", "503"} <= set(operation["responses"]), name
             assert "security" not in operation
 
 

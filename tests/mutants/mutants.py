@@ -805,6 +805,27 @@ MUTANTS = (
         ("tests/worker/test_outcome.py",),
     ),
     Mutant(
+        "a trailer counts as a header",
+        "api/http11.py",
+        "        if self.part is not Part.BODY:\n            super().on_header(name, value)\n",
+        "        if True:\n            super().on_header(name, value)\n",
+        ("tests/api/test_http11.py",),
+    ),
+    Mutant(
+        "the body behind an offer to upgrade is the next request",
+        "api/http11.py",
+        "            if self._skipped_body:\n                framing",
+        "            if False:\n                framing",
+        ("tests/api/test_http11.py",),
+    ),
+    Mutant(
+        "what is refused takes the answers before it along",
+        "api/http11.py",
+        "        if not self.is_served:\n            self.end(rejection)\n",
+        "        self.end(rejection)\n",
+        ("tests/api/test_http11.py",),
+    ),
+    Mutant(
         "of two API keys the first counts",
         "api/auth.py",
         "if len(keys) > 1:",

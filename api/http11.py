@@ -1,0 +1,175 @@
+"""Uvicorn's reading of HTTP/1.1, where it and its parser let through more than RFC 9112 does."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from api.rejection import BAD_TRAILER, NO_HTTP, Rejection
+from api.request_head import path_of
+
+# The parser takes these from a trailer for the next request's.
+_OF_THE_CONNECTION = (b"connection", b"proxy-connection")
+_FRAMING = (b"content-length", b"transfer-encoding")
+
+
+class Part(Enum):
+    """What of a request is being read."""
+
+    NONE = 0
+    HEAD = 1
+    BODY = 2
+
+
+class _Rejected(Exception):
+    """Raised in a callback: the parser stops."""
+
+
+class Http11(HttpToolsProtocol):
+    """Refuses heads that may be read in two ways, drops trailers, and passes over offers to
+    upgrade. What is refused is answered in its turn, and ends the connection."""
+
+    part = Part.NONE
+    rejection: Rejection | None = None
+    _skipped_body = b""
+    # Of requests that wait for each other uvicorn's own `cycle` is the last one.
+    _served: RequestResponseCycle | None = None
+
+    # Reading
+
+    def parse(self, data: bytes) -> None:
+        """Calls back for all of the data, or rejects it."""
+        try:
+            while data:
+                data = self._parse_request(data)
+        except httptools.HttpParserError:
+            self.reject(self.rejection or NO_HTTP)
+
+    def is_without_version(self, data: bytes) -> bool:
+        """Whether the data has ended the line of a request of HTTP/0.9, which has nothing else."""
+        version = self.parser.get_http_version()
+        return data.endswith(b"\n") and self.url != b"" and version in ("0.0", "0.9")
+
+    def rejected(self, rejection: Rejection) -> Exception:
+        """For a callback to raise."""
+        self.rejection = rejection
+        return _Rejected()
+
+    def head_began(self) -> None:
+        """May raise what `rejected` returns; so may `head_ended`."""
+
+    def head_ended(self) -> None:
+        """Called before the request is judged and carried out."""
+
+    def _parse_request(self, data: bytes) -> bytes:
+        """What the parser leaves of the data where a request offers to upgrade. We never do. It
+        skips that request's body as well, and goes on with it behind a head of ours."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            if self._skipped_body:
+                framing, self._skipped_body = self._skipped_body, b""
+                self.parser.feed_data(b"POST / HTTP/1.1\r\n" + framing + b"\r\n\r\n")
+            return data[offer.args[0] :]
+        return b""
+
+    def on_message_begin(self) -> None:
+        if self.part is Part.BODY:  # the head before a body that was skipped
+            return
+        self.head_began()
+        super().on_message_begin()
+        self.part = Part.HEAD
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self.part is not Part.BODY:
+            super().on_header(name, value)
+        elif name.lower() in _OF_THE_CONNECTION:
+            raise self.rejected(BAD_TRAILER)
+
+    def on_headers_complete(self) -> None:
+        if self.part is Part.BODY:
+            return
+        self.head_ended()
+        version = self.parser.get_http_version()
+        path = path_of(version, self.parser.get_method(), self.url, self.headers)
+        if isinstance(path, Rejection):
+            raise self.rejected(path)
+        self.url = path
+        if version == "1.0":
+            self.expect_100_continue = False
+        if self.parser.should_upgrade():
+            self._skipped_body = b"\r\n".join(
+                name + b": " + value for name, value in self.headers if name in _FRAMING
+            )
+        super().on_headers_complete()
+        self.part = Part.BODY
+
+    def on_message_complete(self) -> None:
+        if self._skipped_body:
+            return
+        super().on_message_complete()
+        self.part = Part.NONE
+
+    # Answering
+
+    @property
+    def is_served(self) -> bool:
+        """A request has arrived whole and has no answer yet."""
+        if self.pipeline:
+            return True
+        served = self._served
+        return served is not None and not (served.response_complete or served.more_body)
+
+    def reject(self, rejection: Rejection) -> None:
+        """Ends the connection with this answer, once all requests before have theirs."""
+        self.rejection = rejection
+        if self.part is Part.BODY and self.pipeline:
+            self.pipeline.popleft()  # the rejected request itself, which would be carried out
+        if not self.is_served:
+            self.end(rejection)
+
+    def end(self, rejection: Rejection) -> None:
+        """Says why, unless the rejected request has an answer, and closes."""
+        if self._may_speak():
+            self.transport.write(rejection.response)
+            self.transport.write_eof()
+        else:
+            self.transport.close()
+        self._drop_requests()
+
+    def _may_speak(self) -> bool:
+        served = self._served
+        if served is not None and served is self.cycle and self.part is Part.BODY:
+            return not (served.response_started or self.transport.is_closing())
+        return not self.transport.is_closing()
+
+    def on_response_complete(self) -> None:
+        """As uvicorn has it, but for its timer, which every request would set and clear."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        elif self.rejection is not None:
+            self.end(self.rejection)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._served = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._drop_requests()
+        super().connection_lost(exc)
+
+    def _drop_requests(self) -> None:
+        """No client reads the answers that are missing. Uvicorn stops only the last request that
+        has arrived. The one that is being answered would write on, and fill the log with it."""
+        self.pipeline.clear()
+        for cycle in (self._served, self.cycle):
+            if cycle is not None and not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
