@@ -18,6 +18,8 @@ from scheduler.times import format_iso8601
 # What is said of them in the OpenAPI document; nothing is judged by it.
 _SUFFIX = "[0-7][0-9a-hjkmnp-tv-z]{25}$"
 ScheduleId = Annotated[str, msgspec.Meta(pattern=f"^sch_{_SUFFIX}")]
+# One of many, as the request had it, schedule id or not; of a long one the beginning.
+GivenId = Annotated[str, msgspec.Meta(description="As it was given, or how that begins.")]
 InvocationId = Annotated[str, msgspec.Meta(pattern=f"^inv_{_SUFFIX}")]
 Details = Annotated[
     list[FieldError],
@@ -206,7 +208,7 @@ class UnreplayedBody(RefusedBody, frozen=True):
     """One of many that was not replayed; `code` is what it would have got on its own, or 409 if it
     was replayed before."""
 
-    replay_of: ScheduleId
+    replay_of: GivenId
 
 
 class ReplaysBody(Body, frozen=True):
@@ -227,7 +229,7 @@ class UncancelledBody(RefusedBody, frozen=True):
     """One of many that was not cancelled; `code` is what it would have got on its own, `status`
     what a 409 says."""
 
-    schedule_id: ScheduleId
+    schedule_id: GivenId
     status: Status | None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from litestar import post
 
 from api.answer import Answer
@@ -12,7 +14,7 @@ from api.selection import parse_selection
 from api.service import HttpRequest
 from scheduler.errors import Conflict, Damaged
 from scheduler.models import Status
-from scheduler.store.schedules.cancellations import Cancellation
+from scheduler.store.schedules.cancellations import Cancellation, unknown
 
 _PATH = "/schedule/cancel"
 
@@ -30,12 +32,14 @@ async def cancel_schedules(request: HttpRequest) -> Answer:
     data = await read_body(request.scope, request.receive, limit_bytes)
     asked = parse_selection(data, _PATH, Status.SCHEDULED)
     canceller = call.store.canceller
-    if asked.schedule_ids is None:
+    schedule_ids = asked.schedule_ids
+    if schedule_ids is None:
         done = await canceller.waiting(call.account_id, asked.selection)
     else:
-        done = await canceller.by_id(call.account_id, asked.schedule_ids)
+        done = await canceller.by_id(call.account_id, schedule_ids)
+    each = asked.answers(done.each, attrgetter("schedule_id"), unknown)
     next_cursor = asked.walk.given_out(done.next_cursor)
-    body = CancelledManyBody(list(map(_item, done.each)), done.credits, next_cursor)
+    body = CancelledManyBody(list(map(_item, each)), done.credits, next_cursor)
     return Answer(200, body)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from litestar import post
 from litestar.params import FromPath
 
@@ -75,14 +77,16 @@ async def replay_schedules(request: HttpRequest) -> Answer:
         def made(original: Schedule) -> Request:
             return _AS_IT_WAS.of_replay(original, now_ms)
 
-        if asked.schedule_ids is None:
+        schedule_ids = asked.schedule_ids
+        if schedule_ids is None:
             done = await replayer.failed(call.account_id, asked.selection, made, once)
         else:
-            most_bytes = settings.max_batch_bytes
-            named = asked.schedule_ids
-            done = await replayer.by_id(call.account_id, named, made, once, most_bytes=most_bytes)
+            done = await replayer.by_id(
+                call.account_id, schedule_ids, made, once, most_bytes=settings.max_batch_bytes
+            )
+    each = asked.answers(done.each, attrgetter("original"), _unknown)
     next_cursor = asked.walk.given_out(done.next_cursor)
-    body = ReplaysBody(list(map(_item, done.each)), next_cursor)
+    body = ReplaysBody(list(map(_item, each)), next_cursor)
     return Answer(200, body, REPLAYED if done.replayed else None)
 
 
@@ -96,6 +100,10 @@ def _created(done: Replays) -> Answer:
         replay.original,
     )
     return Answer(201, body, REPLAYED if done.replayed else None)
+
+
+def _unknown(schedule_id: str) -> Replay:
+    return Replay(schedule_id, Verdict.UNKNOWN)
 
 
 def _item(replay: Replay) -> ReplayedBody | UnreplayedBody:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from api.cursors import Walk
 from api.field import Schema
-from api.findings import Findings
+from api.findings import Findings, shown
 from api.json_text import Decode, List, Object, Part, read
 from api.rules import timestamp
 from scheduler import ids
@@ -17,9 +17,12 @@ from scheduler.models import Status
 from scheduler.store.schedules.listing import Selection
 from scheduler.targets import MAX_URL_CHARACTERS
 
+A = TypeVar("A")
+
 MAX_IDS = 1000
 
 _IDS = List(MAX_IDS)
+_ID: Decode[str] = msgspec.json.Decoder(str).decode
 _TEXT: Decode[str | None] = msgspec.json.Decoder(str | None).decode
 # JSON has one kind of number: 100.0 is whole as well.
 _NUMBER: Decode[float | None] = msgspec.json.Decoder(float | None).decode
@@ -27,11 +30,30 @@ _NO_TEXT, _NO_NUMBER = "It must be a string.", f"It must be a whole number from 
 
 
 class Asked(NamedTuple):
-    """Either `schedule_ids`, or the `selection` of a list, and the walk that its cursors are of."""
+    """Either the strings that were `named` as ids, or the `selection` of a list, and the walk that
+    its cursors are of."""
 
-    schedule_ids: list[str] | None
+    named: list[str] | None
     selection: Selection
     walk: Walk
+
+    @property
+    def schedule_ids(self) -> list[str] | None:
+        """Those of the named that are schedule ids, each once."""
+        if self.named is None:
+            return None
+        return [each for each in dict.fromkeys(self.named) if ids.is_schedule_id(each)]
+
+    def answers(
+        self, done: Sequence[A], id_of: Callable[[A], str], unknown: Callable[[str], A]
+    ) -> list[A]:
+        """What came of each, in the order of the names: of one that was named twice, twice.
+        `unknown` makes it for a name that is no schedule id, and of which there is only a
+        beginning if it is long."""
+        if self.named is None:
+            return list(done)
+        found = {id_of(each): each for each in done}
+        return [found.get(each) or unknown(shown(each)) for each in self.named]
 
 
 class _Member(NamedTuple):
@@ -105,14 +127,14 @@ _OBJECT = Object(["ids", "status", *_MEMBERS])
 
 IDS_SCHEMA: Schema = {
     "type": "object",
-    "description": "Those that are meant, by their ids.",
+    "description": "Those that are meant, by their ids. One that is no schedule id is answered"
+    " with a 404 of its own; one that is given twice has its answer twice.",
     "properties": {
         "ids": {
             "type": "array",
-            "items": {"type": "string", "pattern": "^sch_[0-7][0-9a-hjkmnp-tv-z]{25}$"},
+            "items": {"type": "string"},
             "minItems": 1,
             "maxItems": MAX_IDS,
-            "uniqueItems": True,
         }
     },
     "required": ["ids"],
@@ -144,9 +166,9 @@ def parse_selection(data: bytes, path: str, status: Status) -> Asked:
         for name in given:
             if name != "ids":
                 findings.add(name, "It does not go with ids.")
-        schedule_ids = _ids(bytes(given["ids"]), findings)
+        named = _named(bytes(given["ids"]), findings)
         findings.refuse_if_any()
-        return Asked(schedule_ids, Selection(), Walk())
+        return Asked(named, Selection(), Walk())
     if _value(given.get("status", b"null"), _TEXT, _NO_TEXT) != status:
         findings.add("status", f"Give ids, or a filter with the status {status}.")
     return _filter(given, path, findings)
@@ -170,20 +192,17 @@ def _filter(given: Mapping[str, Part], path: str, findings: Findings) -> Asked:
     return Asked(None, Selection(url, from_ms, to_ms, limit, cursor), walk)
 
 
-def _ids(text: bytes, findings: Findings) -> list[str]:
+def _named(text: bytes, findings: Findings) -> list[str]:
     elements = _IDS.elements(text)
     if not elements:
         findings.add("ids", f"It must be a list of 1 to {MAX_IDS:,} schedule ids.")
-    found: dict[str, None] = {}
+    named: list[str] = []
     for place, element in enumerate(elements):
-        schedule_id = _value(element, _TEXT, "")
-        if schedule_id is None or not ids.is_schedule_id(schedule_id):
-            findings.add(f"ids[{place}]", "It is no schedule id.")
-        elif schedule_id in found:
-            findings.add(f"ids[{place}]", "It is given more than once.")
-        else:
-            found[schedule_id] = None
-    return list(found)
+        try:
+            named.append(read(element, _ID, _NO_TEXT))
+        except ValueError as error:
+            findings.add(f"ids[{place}]", str(error))
+    return named
 
 
 def _value(text: Part, decode: Decode[str | None], fault: str) -> str | None:

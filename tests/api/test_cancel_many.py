@@ -52,6 +52,17 @@ def _refused(schedule_id: str, code: int, error: str, status: str | None) -> dic
     return {**told, "scheduleId": schedule_id, "status": status}
 
 
+async def test_a_duplicate_has_its_answer_again_and_what_is_no_id_a_404(api: Api) -> None:
+    made = await api.create_id()
+    answer = await cancel(api, {"ids": [made, "nonsense", made]})
+    cancelled = {"scheduleId": made, "status": "cancelled"}
+    nonsense = _refused("nonsense", 404, "There is no such schedule", None)
+    assert answer["schedules"] == [cancelled, nonsense, cancelled]
+    assert answer["creditsRemaining"] == CREDITS
+    answer = await cancel(api, {"ids": ["nonsense"]})
+    assert answer == {"schedules": [nonsense], "creditsRemaining": CREDITS, "nextCursor": None}
+
+
 async def test_a_filter_is_over_what_waits_by_trigger_at(api: Api) -> None:
     days = ("2027-01-01", "2027-01-02", "2027-01-03", "2027-01-04")
     made = [await api.create_id(triggerAt=f"{day}T00:00:00Z") for day in days]

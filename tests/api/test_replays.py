@@ -360,6 +360,19 @@ async def test_many_with_a_key_are_told_again(api: Api, form: str) -> None:
     await api.holds(credits=CREDITS - 3 - len(made), waiting=made)
 
 
+async def test_a_duplicate_has_its_answer_again_and_what_is_no_id_a_404(api: Api) -> None:
+    first, second = await fail(api, 2)
+    asked = [first, "nonsense", second, first]
+    answer = await replay_many(api, {"ids": asked}, "k")
+    items = answer.json()["schedules"]
+    assert [each["replayOf"] for each in items] == asked
+    assert [each.get("code") for each in items] == [None, 404, None, None]
+    assert items[1]["error"] == "There is no such schedule"
+    assert items[3] == items[0]
+    await api.holds(credits=CREDITS - 4, waiting={each["scheduleId"] for each in items[::2]})
+    assert (await replay_many(api, {"ids": asked}, "k")).json() == answer.json()
+
+
 async def test_many_without_credits_are_402_each(api: Api) -> None:
     poor = await api.store.accounts.create("poor", credits=3, plan=Plan.UNLIMITED)
     _, key = await api.store.api_keys.create(poor.account_id, "test")

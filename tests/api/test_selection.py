@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -27,11 +28,7 @@ BAD_SELECTIONS: list[tuple[Any, list[str]]] = [
     ({"ids": []}, ["ids"]),
     ({"ids": None}, ["ids"]),
     ({"ids": "x"}, ["ids"]),
-    (
-        {"ids": ["x", UNKNOWN, 1, None, "sch_8" + "0" * 25]},
-        ["ids[0]", "ids[2]", "ids[3]", "ids[4]"],
-    ),
-    ({"ids": [UNKNOWN, UNKNOWN]}, ["ids[1]"]),
+    ({"ids": ["x", UNKNOWN, 1, None, "\ud800"]}, ["ids[2]", "ids[3]", "ids[4]"]),
     ({"ids": [UNKNOWN], "status": "failed", "limit": 1}, ["status", "limit"]),
     ({"ids": [UNKNOWN] * 1001}, ["ids"]),
     ({"status": "failed", "limit": 0}, ["limit"]),
@@ -61,6 +58,21 @@ def test_every_bad_field_is_named(body: Any, bad: list[str]) -> None:
 def test_ids_are_as_they_were_given() -> None:
     other = UNKNOWN[:-1] + "w"
     assert parsed({"ids": [other, UNKNOWN]}).schedule_ids == [other, UNKNOWN]
+
+
+def test_each_name_has_an_answer_and_each_schedule_is_meant_once() -> None:
+    other, long = UNKNOWN[:-1] + "w", "x" * 101
+    asked = parsed({"ids": [other, "sch_8" + "0" * 25, UNKNOWN, "", long, other]})
+    assert asked.schedule_ids == [other, UNKNOWN]
+    done = [(each, "done") for each in asked.schedule_ids]
+    assert asked.answers(done, itemgetter(0), lambda name: (name, "unknown")) == [
+        (other, "done"),
+        ("sch_8" + "0" * 25, "unknown"),
+        (UNKNOWN, "done"),
+        ("", "unknown"),
+        ("x" * 100 + "…", "unknown"),
+        (other, "done"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,11 @@ class Cancellation(NamedTuple):
     stopped: Retry | None = None
 
 
+def unknown(schedule_id: str) -> Cancellation:
+    """Of what is no schedule's id."""
+    return Cancellation(schedule_id, _refusal(schedule_id, _UNKNOWN))
+
+
 class Cancellations(NamedTuple):
     """What came of each, in order, and the credits then left. `next_cursor`: where the list goes
     on that they were taken from."""
