@@ -55,7 +55,7 @@ async def replay_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> A
     def made(original: Schedule) -> Request:
         return change.of_replay(original, now_ms)
 
-    return _created(await replayer.one(call.account_id, schedule_id, made, once))
+    return _created(await replayer.one(call.account_id, schedule_id, made, once, now_ms))
 
 
 @post(_PATH, operation_id="replaySchedules", summary="Replay many", status_code=200)
@@ -79,10 +79,15 @@ async def replay_schedules(request: HttpRequest) -> Answer:
 
         schedule_ids = asked.schedule_ids
         if schedule_ids is None:
-            done = await replayer.failed(call.account_id, asked.selection, made, once)
+            done = await replayer.failed(call.account_id, asked.selection, made, once, now_ms)
         else:
             done = await replayer.by_id(
-                call.account_id, schedule_ids, made, once, most_bytes=settings.max_batch_bytes
+                call.account_id,
+                schedule_ids,
+                made,
+                once,
+                now_ms,
+                most_bytes=settings.max_batch_bytes,
             )
     each = asked.answers(done.each, attrgetter("original"), _unknown)
     next_cursor = asked.walk.given_out(done.next_cursor)

@@ -18,6 +18,7 @@ from scheduler import ids
 from scheduler.models import Plan, Request, Schedule, Status
 from tests.api.conftest import CREDITS, URL, Api, client_of, past
 from tests.api.letters import BROKEN, FINE, UNKNOWN, fail, failed
+from tests.api.test_replay import slow
 
 FAR = "2030-01-01T00:00:00Z"
 
@@ -65,6 +66,23 @@ async def test_a_replay_is_a_new_schedule_due_now(api: Api) -> None:
     assert (before["status"], before["replayedAs"]) == ("failed", new)
     assert await failed(api) == []
     await api.holds(credits=CREDITS - 2, waiting={new})
+
+
+async def test_it_is_created_at_the_moment_that_its_trigger_at_counts_from(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, third = await fail(api, 3)
+    slow(api.store, monkeypatch).step_ms = 7
+    made = [
+        (await replay(api, first)).json(),
+        (await replay(api, first, {"delay": "10s"})).json(),
+        *(await replay_many(api, {"ids": [second]})).json()["schedules"],
+        *(await replay_many(api, {"status": "failed"})).json()["schedules"],
+    ]
+    assert [each["replayOf"] for each in made] == [first, first, second, third]
+    found = [await stored(api, each["scheduleId"]) for each in made]
+    ahead_ms = [each.request.trigger_at_ms - each.created_at_ms for each in found]
+    assert ahead_ms == [0, 10_000, 0, 0]
 
 
 @pytest.mark.parametrize(

@@ -59,10 +59,9 @@ async def run_again(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
     store = service_of(request).store
     fingerprint = hashlib.sha256(schedule_id.encode()).hexdigest()
     once = Idempotency(f"dashboard {form.get('once', '')}", fingerprint)
+    now_ms = store.clock.now_ms()
     try:
-        done = await store.replayer.one(
-            viewer.account_id, schedule_id, again(store.clock.now_ms()), once
-        )
+        done = await store.replayer.one(viewer.account_id, schedule_id, again(now_ms), once, now_ms)
     except Conflict as conflict:
         return await _refused(request, viewer, schedule_id, 409, conflict)
     words = "This is a new schedule of the same request; it took one credit."

@@ -226,12 +226,14 @@ def _is_cancelled(refusal: Exception | None) -> bool:
 
 async def _run_again(request: HttpRequest, viewer: Viewer, ids: Sequence[str], once: str) -> Done:
     store = service_of(request).store
+    now_ms = store.clock.now_ms()
     fingerprint = hashlib.sha256(" ".join(ids).encode()).hexdigest()
     done = await store.replayer.by_id(
         viewer.account_id,
         ids,
-        again(store.clock.now_ms()),
+        again(now_ms),
         Idempotency(f"dashboard {once}", fingerprint),
+        now_ms,
         most_bytes=_MOST_REPLAYED_BYTES,
     )
     refused = [each.verdict for each in done.each if each.verdict is not Verdict.REPLAYED]

@@ -117,7 +117,8 @@ class _Asked(NamedTuple):
 class Replayer:
     """Replays what has ended: each costs a credit, as a new one does.
 
-    `made` makes the request of a replay from what it is a replay of.
+    `made` makes the request of a replay from what it is a replay of. `now_ms` is when replays were
+    asked for, if that was decided before: they are created then.
     """
 
     def __init__(
@@ -131,7 +132,12 @@ class Replayer:
         self.created = 0
 
     async def one(
-        self, account_id: str, schedule_id: str, made: Made, once: Idempotency | None = None
+        self,
+        account_id: str,
+        schedule_id: str,
+        made: Made,
+        once: Idempotency | None = None,
+        now_ms: int | None = None,
     ) -> Replays:
         """Replays one that has ended, whether it was replayed before or not.
 
@@ -142,7 +148,8 @@ class Replayer:
         if not ids.is_schedule_id(schedule_id):
             raise _refusal(schedule_id, Verdict.UNKNOWN)
         found = await self._read(account_id, [schedule_id])
-        done = await self._done(account_id, _judged([schedule_id], found, made), once, again=True)
+        what = _judged([schedule_id], found, made)
+        done = await self._done(account_id, what, once, now_ms, again=True)
         [replay] = done.each
         if replay.verdict is not Verdict.REPLAYED:
             raise _refusal(schedule_id, replay.verdict)
@@ -154,6 +161,7 @@ class Replayer:
         schedule_ids: Sequence[str],
         made: Made,
         once: Idempotency | None = None,
+        now_ms: int | None = None,
         *,
         most_bytes: int,
     ) -> Replays:
@@ -164,24 +172,30 @@ class Replayer:
         (nothing was changed), OutcomeUnknown; InvalidRequest if they are larger than `most_bytes`.
         """
         found = await self._read(account_id, schedule_ids, most_bytes)
-        return await self._done(account_id, _judged(schedule_ids, found, made), once)
+        return await self._done(account_id, _judged(schedule_ids, found, made), once, now_ms)
 
     async def failed(
-        self, account_id: str, selected: Selection, made: Made, once: Idempotency | None = None
+        self,
+        account_id: str,
+        selected: Selection,
+        made: Made,
+        once: Idempotency | None = None,
+        now_ms: int | None = None,
     ) -> Replays:
         """Replays dead letters, the oldest first; as `by_id`. They leave the list, so that a
         repeat goes on with others. What `next_cursor` leads on to ends with what had failed by
         now, as the server's clock says: a replay that fails again meanwhile would have no end.
         Raises InvalidRequest for a bad cursor."""
         selected, until_ms = _until(selected)
-        page, now_ms = await self._failed.page_and_moment(account_id, selected)
+        page, read_ms = await self._failed.page_and_moment(account_id, selected)
         if until_ms is None:
-            until_ms = now_ms + 1  # what failed in the millisecond of the beginning is of the walk
+            until_ms = read_ms + 1  # what failed in the millisecond of the beginning is of the walk
         originals = [each.schedule_id for each in page.schedules]
         asked = _judged(originals, page.schedules, made)
         if page.next_cursor is not None:
             page = page._replace(next_cursor=f"{page.next_cursor}{until_ms:0{_UNTIL_DIGITS}x}")
-        return await self._done(account_id, asked._replace(next_cursor=page.next_cursor), once)
+        asked = asked._replace(next_cursor=page.next_cursor)
+        return await self._done(account_id, asked, once, now_ms)
 
     async def before(self, account_id: str, once: Idempotency) -> Replays | None:
         """What an earlier call with this key did, or None. Raises KeyReused. Read-only."""
@@ -208,11 +222,18 @@ class Replayer:
         return found
 
     async def _done(
-        self, account_id: str, what: _Asked, once: Idempotency | None, *, again: bool = False
+        self,
+        account_id: str,
+        what: _Asked,
+        once: Idempotency | None,
+        now_ms: int | None,
+        *,
+        again: bool = False,
     ) -> Replays:
         if not what.requests:
             return _told_by(what, "", ids.schedule_ids_from(0, 0))
-        new = ids.new_schedule_ids(len(what.requests), self._clock.now_ms())
+        created_ms = self._clock.now_ms() if now_ms is None else now_ms
+        new = ids.new_schedule_ids(len(what.requests), created_ms)
         shard, _ = keys.parts(account_id)
         arguments = self._arguments(account_id, what, new, once, again=again)
         now_us, code, text = await self._server.repeated(
