@@ -9,12 +9,12 @@ from urllib.parse import quote, unquote
 MASK = "\u2022" * 8
 
 _SECRET = re.compile(
-    r"auth(?!or(?!i[sz]))|cookie|credential|jwt|key|pass(?:phrase|w)|pwd|secret|session|signature"
-    r"|token",
+    r"auth(?!or(?!i[sz]))|bearer|cookie|credential|hmac|jwt|key|pass(?:phrase|w)|pwd|secret|session"
+    r"|signature|token|(?<![a-z])(?:otp|pin|sig)(?![a-z])",
     re.IGNORECASE,
 )
-# In a query these are usual besides.
-_SECRET_PARAMETER = re.compile(rf"{_SECRET.pattern}|^(?:pass|sig)$", re.IGNORECASE)
+# In a query these are usual besides; `code` is OAuth's.
+_SECRET_PARAMETER = re.compile(rf"{_SECRET.pattern}|^(?:code|pass)$", re.IGNORECASE)
 _PARAMETER = re.compile(r"(?<=[?&;])([^=&;#]*)=([^&;#]+)")
 _MASK_ESCAPED = quote(MASK)
 

@@ -26,6 +26,14 @@ from api.masks import MASK, is_secret, masked_url
         "X-Session-Id",
         "X-Credentials",
         "Client-Secret",
+        "Bearer",
+        "X-Bearer",
+        "X-Otp",
+        "Card-Pin",
+        "X-Sig",
+        "x_sig_v2",
+        "X-Hmac",
+        "X-Shopify-Hmac-Sha256",
     ],
 )
 def test_a_header_that_looks_like_a_secret_is_one(name: str) -> None:
@@ -34,7 +42,20 @@ def test_a_header_that_looks_like_a_secret_is_one(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["Accept", "X-Order", "X-Author", "User-Agent", "X-Compass", "Content-Type", "X-Design"]
+    "name",
+    [
+        "Accept",
+        "X-Order",
+        "X-Author",
+        "User-Agent",
+        "X-Compass",
+        "Content-Type",
+        "X-Design",
+        "X-Shipping",
+        "X-Pinned",
+        "X-Country-Code",
+        "X-Hotpink",
+    ],
 )
 def test_any_other_is_none(name: str) -> None:
     assert not is_secret(name)
@@ -54,6 +75,9 @@ def test_any_other_is_none(name: str) -> None:
         ("https://e.example/?token=&key", "https://e.example/?token=&key"),
         ("https://e.example/?a=token=b", "https://e.example/?a=token=b"),
         ("https://e.example/?a=?b&token=c", f"https://e.example/?a=?b&token={MASK}"),
+        ("https://e.example/?code=a&hmac=b", f"https://e.example/?code={MASK}&hmac={MASK}"),
+        ("https://e.example/?x-otp=1&PIN=2", f"https://e.example/?x-otp={MASK}&PIN={MASK}"),
+        ("https://e.example/?zipcode=1&code-x=2", "https://e.example/?zipcode=1&code-x=2"),
         ("https://e.example/?assign=a&bypass=b", "https://e.example/?assign=a&bypass=b"),
     ],
 )
