@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from litestar import get, post
 
 from api.answer import Answer
@@ -16,7 +14,7 @@ from api.once import REPLAYED, idempotency
 from api.reading import read_body
 from api.rules import duration
 from api.service import HttpRequest
-from scheduler.models import Idempotency, SigningSecret
+from scheduler.models import SigningSecret
 from scheduler.settings import DAY_MS
 from scheduler.store.accounts.signing import LONGEST_KEEP_MS
 
@@ -39,7 +37,7 @@ async def rotate_secret(request: HttpRequest) -> Answer:
     call, scope = await call_of(request), request.scope
     data = await read_body(scope, request.receive, call.service.settings.max_body_bytes)
     once = idempotency(scope, data)
-    rotated = await call.store.signing.rotate(call.account_id, parse_rotation(data), _name(once))
+    rotated = await call.store.signing.rotate(call.account_id, parse_rotation(data), once)
     return Answer(201, _body(rotated.secrets), REPLAYED if rotated.replayed else None)
 
 
@@ -61,13 +59,6 @@ def _kept(text: str | None) -> int:
     if keep_ms > LONGEST_KEEP_MS:
         raise ValueError(f"It may be at most {LONGEST_KEEP_MS // DAY_MS} days.")
     return keep_ms
-
-
-def _name(once: Idempotency | None) -> str | None:
-    """The name of a rotation that is repeated under its key, which is to be done once."""
-    if once is None:
-        return None
-    return hashlib.sha256(f"rotate {once.key} {once.fingerprint}".encode()).hexdigest()
 
 
 def _body(secrets: list[SigningSecret]) -> SecretsBody:

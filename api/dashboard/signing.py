@@ -15,6 +15,7 @@ from api.findings import invalid
 from api.rules import duration
 from api.service import HttpRequest, service_of
 from scheduler.errors import FieldError, TooManySecrets
+from scheduler.models import Idempotency
 from scheduler.store.accounts.signing import LONGEST_KEEP_MS
 
 
@@ -40,10 +41,10 @@ async def rotate(request: HttpRequest) -> Raw:
         raise invalid([FieldError("keep_for", "It may be at most 7 days.")])
     if not keep_ms and not form.get("confirmed"):
         return redirect(request, f"{ROOT}/signing/rotate")
-    operation = f"dashboard {form.get('once', '')[:_LONGEST_NAME]}"
+    once = Idempotency(f"dashboard {form.get('once', '')[:_LONGEST_NAME]}", "rotate")
     store = service_of(request).store
     try:
-        await store.signing.rotate(viewer.account_id, keep_ms, operation)
+        await store.signing.rotate(viewer.account_id, keep_ms, once)
     except TooManySecrets as refusal:
         fault = f"{str(refusal).rstrip('.')}."
         return await show_keys(request, viewer, 409, not_rotated=fault)

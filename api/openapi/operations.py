@@ -91,7 +91,7 @@ _IDEMPOTENCY_KEY_OF_A_ROTATION: Schema = {
     **_IDEMPOTENCY_KEY,
     "description": "A name of your own for this rotation. For 24 hours the same key with the same "
     "body makes no further secret: the answer is how they stand by then, with "
-    "`Idempotency-Replayed: true`.",
+    "`Idempotency-Replayed: true`; with another body it is a 422.",
     "example": "leaked-2026-11",
 }
 _OF_ONE: Schema = {
@@ -271,7 +271,7 @@ OPERATIONS = {
         bodies.SecretsBody,
         {"secrets": [_SECRET, _ENDING_SECRET]},
         status=201,
-        errors=(409, 413, 415),
+        errors=(409, 413, 415, 422),
         parameters=(_IDEMPOTENCY_KEY_OF_A_ROTATION,),
         body="RotationRequest",
         replays=True,

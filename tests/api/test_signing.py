@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scheduler.times import parse_iso8601
-from tests.api.conftest import Api
+from tests.api.conftest import Api, payload
 
 DAY_MS = 86_400_000
 
@@ -99,6 +99,21 @@ async def test_under_a_key_it_is_done_once(api: Api) -> None:
     replayed = [answer.headers.get("idempotency-replayed") for answer in answers]
     assert sorted(replayed, key=str) == [None, "true", "true", "true"]
     assert len(await secrets(api)) == 2
+
+
+async def test_a_key_is_of_one_rotation(api: Api) -> None:
+    key = {"idempotency-key": "k"}
+    created = {"idempotency-key": "created"}
+    await api.client.post("/signing/rotate", json={"keepFor": "1d"}, headers=key)
+    before = await secrets(api)
+    again = await api.client.post("/signing/rotate", json={"keepFor": "0s"}, headers=key)
+    assert again.status_code == 422
+    assert again.json()["error"] == "This Idempotency-Key was used with another body before"
+    assert (await api.client.post("/schedule", json=payload(), headers=key)).status_code == 422
+    assert (await api.client.post("/schedule", json=payload(), headers=created)).status_code == 201
+    again = await api.client.post("/signing/rotate", json={}, headers=created)
+    assert again.status_code == 422
+    assert await secrets(api) == before
 
 
 @pytest.mark.parametrize("name", ["webhook-id", "Webhook-Signature", "WEBHOOK-x"])

@@ -7,8 +7,8 @@ from base64 import b64decode
 
 import pytest
 
-from scheduler.errors import NotFound, TooManySecrets, Unreadable
-from scheduler.models import Plan
+from scheduler.errors import KeyReused, NotFound, TooManySecrets, Unreadable
+from scheduler.models import Idempotency, Plan
 from scheduler.store import keys
 from scheduler.store.accounts.signing import MOST_LIVE
 from scheduler.store.script import Script
@@ -72,13 +72,14 @@ async def test_secrets_of_many_come_in_one_go_and_of_nobody_none(scene: Scene) -
 
 async def test_a_secret_may_have_any_byte(scene: Scene) -> None:
     every = bytes(range(256))
-    arguments = ("x", "sec_x", every, 60_000, 3)
+    arguments = ("x", b"", 60_000, "sec_x", every, 60_000, 3)
     script = Script("accounts/signing_rotate")
     key = keys.account(scene.account_id)
     _, after = await scene.store.server.run(script, key, arguments)
     assert after[0].startswith(b"sec_x ")
     assert after[0].endswith(b" 0 " + every)
-    _, after = await scene.store.server.run(script, key, ("y", "sec_y", b"", 60_000, 3))
+    arguments = ("y", b"", 60_000, "sec_y", b"", 60_000, 3)
+    _, after = await scene.store.server.run(script, key, arguments)
     assert after[1].endswith(b" " + every)
 
 
@@ -127,11 +128,15 @@ async def test_a_rotation_whose_reply_was_lost_is_done_once(scene: Scene, lost: 
     assert await scene.store.signing.secrets(scene.account_id) == rotated.secrets
 
 
-async def test_a_rotation_of_the_same_name_is_done_once(scene: Scene) -> None:
-    first = await scene.store.signing.rotate(scene.account_id, DAY_MS, "mine")
-    again = await scene.store.signing.rotate(scene.account_id, DAY_MS, "mine")
+async def test_a_rotation_of_one_key_is_done_once(scene: Scene) -> None:
+    once = Idempotency("mine", "for a day")
+    first = await scene.store.signing.rotate(scene.account_id, DAY_MS, once)
+    again = await scene.store.signing.rotate(scene.account_id, DAY_MS, once)
     assert (first.replayed, again.replayed) == (False, True)
     assert again.secrets == first.secrets
+    with pytest.raises(KeyReused):
+        await scene.store.signing.rotate(scene.account_id, 0, Idempotency("mine", "at once"))
+    assert await scene.store.signing.secrets(scene.account_id) == first.secrets
 
 
 async def test_a_deleted_account_leaves_no_secret(valkey_scene: Scene) -> None:

@@ -12,10 +12,11 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from scheduler import ids
-from scheduler.errors import NotFound, StoreRefused, TooManySecrets, Unreadable
-from scheduler.models import SigningSecret
+from scheduler.errors import KeyReused, NotFound, StoreRefused, TooManySecrets, Unreadable
+from scheduler.models import Idempotency, SigningSecret
 from scheduler.store import keys
 from scheduler.store.clock import StoreClock
+from scheduler.store.schedules.once import ONCE_KEPT_MS, asked, once_name
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Script, Server
 
@@ -26,7 +27,7 @@ _ENSURE = Script("accounts/signing_ensure")
 _ROTATE = Script("accounts/signing_rotate")
 _SECRET_BYTES = 32
 # What the scripts answer; their headers say it at length.
-_DONE_BEFORE, _NO_ACCOUNT, _TOO_MANY = 2, 0, -1
+_DONE_BEFORE, _NO_ACCOUNT, _TOO_MANY, _KEY_REUSED = 2, 0, -1, -2
 
 
 class Rotated(NamedTuple):
@@ -76,14 +77,21 @@ class Signing:
                 found[account_id] = error
         return found
 
-    async def rotate(self, account_id: str, keep_ms: int, operation: str | None = None) -> Rotated:
+    async def rotate(
+        self, account_id: str, keep_ms: int, once: Idempotency | None = None
+    ) -> Rotated:
         """Makes a new secret; those before are good for `keep_ms` more, and no longer than they
-        were. With the name of an `operation`, once for all calls of that name within a day.
+        were. With `once`, safe to repeat for 24 hours; without, each call makes another.
 
-        Raises NotFound, or TooManySecrets if more than `MOST_LIVE` would be good at a time.
+        Raises NotFound, KeyReused, or TooManySecrets if more than `MOST_LIVE` would be good at a
+        time.
         """
+        if once is None:
+            once = Idempotency(ids.new_operation(), "")
         arguments = (
-            operation or ids.new_operation(),
+            once_name(once),
+            asked(once),
+            ONCE_KEPT_MS,
             *new_secret(self._secrecy),
             keep_ms,
             MOST_LIVE,
@@ -93,6 +101,8 @@ class Signing:
         )
         if code == _NO_ACCOUNT:
             raise NotFound(f"There is no account {account_id}.")
+        if code == _KEY_REUSED:
+            raise KeyReused
         if code == _TOO_MANY:
             raise TooManySecrets(MOST_LIVE)
         return Rotated(self._live(self._secrets(stored)), code == _DONE_BEFORE)

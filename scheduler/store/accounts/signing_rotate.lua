@@ -1,23 +1,23 @@
 #!lua
 -- Puts a new signing secret before an account's others, which stay for so long and no longer; those
--- whose time is over go. Safe to repeat with the same operation for a day.
+-- whose time is over go. Safe to repeat with the same once-key for as long as that is kept.
 -- KEYS[1]  the account's prefix
--- ARGV     operation, the new secret's id, that secret as it is stored, how long the others stay
---          (ms), how many there may be in all
--- Returns  {1 done now, 2 done before, 0 no such account, -1 there would be too many,
---          the secrets as they then are, the newest first}
+-- ARGV     once-key, 16 bytes that tell what was asked, how long these are kept (ms), the new
+--          secret's id, that secret as it is stored, how long the others stay (ms), how many there
+--          may be in all
+-- Returns  {1 done now, 2 done before, 0 no such account, -1 there would be too many, -2 something
+--          else was asked with this key before, the secrets as they then are, the newest first}
 --@include now
---@include operation
 --@include accounts/signing
-local base, key = KEYS[1], KEYS[1] .. K.SIGNING
+local base, key, once = KEYS[1], KEYS[1] .. K.SIGNING, KEYS[1] .. K.ONCE .. ARGV[1]
 if redis.call('EXISTS', base .. K.ACCOUNT) == 0 then
   return {0, {}}
 end
-local before = redis.call('LRANGE', key, 0, -1)
-if was_done(base, ARGV[1]) then
-  return {2, before}
+local before, known = redis.call('LRANGE', key, 0, -1), redis.call('GET', once)
+if known then
+  return {string.sub(known, 1, 16) == ARGV[2] and 2 or -2, before}
 end
-local after, most_ms = {secret_entry(ARGV[2], now_ms, 0, ARGV[3])}, now_ms + tonumber(ARGV[4])
+local after, most_ms = {secret_entry(ARGV[4], now_ms, 0, ARGV[5])}, now_ms + tonumber(ARGV[6])
 for _, entry in ipairs(before) do
   local id, created, until_ms, secret = secret_parts(entry)
   until_ms = until_ms == 0 and most_ms or math.min(until_ms, most_ms)
@@ -25,10 +25,10 @@ for _, entry in ipairs(before) do
     after[#after + 1] = secret_entry(id, created, until_ms, secret)
   end
 end
-if #after > tonumber(ARGV[5]) then
+if #after > tonumber(ARGV[7]) then
   return {-1, before}
 end
 redis.call('DEL', key)
 redis.call('RPUSH', key, unpack(after))
-note_done(base, ARGV[1], 24 * 3600000)
+redis.call('SET', once, ARGV[2], 'PX', ARGV[3])
 return {1, after}
