@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,28 @@ HAS_GO = shutil.which("go") is not None and SPRIG.exists()
 KUBERNETES = "1.30"
 # Kinds that clusters learn from others: no schema of theirs is in the package.
 OF_OTHERS = {"ScaledObject", "PodMonitor", "PrometheusRule"}
-ALL_ON = {
+SECRET_KEY = {"secretKeyRef": {"name": "postdate", "key": "secret-key"}}
+STORE = [{"podSelector": {"matchLabels": {"app": "valkey"}}}]
+ALL_ON: dict[str, Any] = {
     "redis": {"existingSecret": "store"},
-    "env": {"POSTDATE_LEASE_MS": "15000"},
+    "env": {"POSTDATE_LEASE_MS": "15000", "POSTDATE_SECRET_KEY": {"valueFrom": SECRET_KEY}},
+    "envFrom": [{"secretRef": {"name": "more"}}],
+    "ingress": {
+        "enabled": True,
+        "className": "nginx",
+        "annotations": {"a": "b"},
+        "hosts": ["postdate.test"],
+        "tls": [{"secretName": "tls", "hosts": ["postdate.test"]}],
+    },
+    "networkPolicy": {
+        "enabled": True,
+        "apiFrom": [{"namespaceSelector": {}}],
+        "egress": [{"to": STORE, "ports": [{"port": 6379}]}],
+    },
+    "serviceAccount": {"create": True, "annotations": {"a": "b"}},
+    "affinity": {"nodeAffinity": {}},
+    "extraVolumes": [{"name": "ca", "secret": {"secretName": "ca"}}],
+    "extraVolumeMounts": [{"name": "ca", "mountPath": "/etc/ca", "readOnly": True}],
     "keda": {"enabled": True, "minReplicas": 0},
     "monitoring": {
         "podMonitor": True,
@@ -78,11 +98,14 @@ def test_kubernetes_takes_all_of_it(everything: list[dict[str, Any]]) -> None:
     assert sorted(kinds) == [
         "ConfigMap",
         *["Deployment"] * 2,
+        "Ingress",
+        *["NetworkPolicy"] * 2,
         *["PodDisruptionBudget"] * 2,
         "PodMonitor",
         "PrometheusRule",
         "ScaledObject",
         *["Service"] * 2,
+        "ServiceAccount",
     ]
     for each in everything:
         if each["kind"] not in OF_OTHERS:
@@ -127,6 +150,60 @@ def test_a_pod_can_write_nowhere_and_is_nobody(everything: list[dict[str, Any]],
     assert unknown_variables({each["name"]: "" for each in container["env"]}) == []
 
 
+@pytest.mark.parametrize("role", ["api", "worker"])
+def test_no_secret_has_to_be_written_into_a_pod(
+    everything: list[dict[str, Any]], role: str
+) -> None:
+    pod = of(everything, "Deployment", f"mine-{role}")["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    given = {each.pop("name"): each for each in container["env"]}
+    assert given["POSTDATE_SECRET_KEY"] == {"valueFrom": SECRET_KEY}
+    assert given["POSTDATE_REDIS_URL"]["valueFrom"]["secretKeyRef"]["name"] == "store"
+    assert given["POSTDATE_LEASE_MS"] == {"value": "15000"}
+    assert container["envFrom"] == ALL_ON["envFrom"]
+    assert pod["volumes"] == ALL_ON["extraVolumes"]
+    assert container["volumeMounts"] == ALL_ON["extraVolumeMounts"]
+    assert pod["affinity"] == ALL_ON["affinity"]
+    account = of(everything, "ServiceAccount", pod["serviceAccountName"])
+    for each in (account, pod):
+        assert each["automountServiceAccountToken"] is False
+
+
+def test_the_api_alone_is_reached_and_workers_alone_reach_the_internet(
+    everything: list[dict[str, Any]],
+) -> None:
+    ingress, egress = {}, {}
+    for role in ("api", "worker"):
+        policy = of(everything, "NetworkPolicy", f"mine-{role}")["spec"]
+        deployed = of(everything, "Deployment", f"mine-{role}")["spec"]["template"]
+        selector = policy["podSelector"]["matchLabels"]
+        assert selector.items() <= deployed["metadata"]["labels"].items()
+        [container] = deployed["spec"]["containers"]
+        ports = {each["name"] for each in container["ports"]}
+        assert {rule["ports"][0]["port"] for rule in policy["ingress"]} == ports
+        ingress[role], egress[role] = policy["ingress"], policy["egress"]
+    [http, metrics] = ingress["api"]
+    assert (http["from"], "from" in metrics) == ([{"namespaceSelector": {}}], False)
+    dns, store, *others = egress["worker"]
+    assert egress["api"] == [dns, store]
+    assert (store["to"], {each["port"] for each in dns["ports"]}) == (STORE, {53})
+    [internet] = others
+    inside = [ip_network(each) for block in internet["to"] for each in block["ipBlock"]["except"]]
+    for address in ("10.96.0.1", "169.254.169.254", "192.168.1.1", "fd00::1"):
+        assert any(ip_address(address) in network for network in inside)
+
+
+def test_the_ingress_leads_to_the_api(everything: list[dict[str, Any]]) -> None:
+    spec = of(everything, "Ingress", "mine")["spec"]
+    [rule] = spec["rules"]
+    [path] = rule["http"]["paths"]
+    service = of(everything, "Service", path["backend"]["service"]["name"])["spec"]
+    assert service["ports"][0]["name"] == path["backend"]["service"]["port"]["name"]
+    labels = of(everything, "Deployment", "mine-api")["spec"]["template"]["metadata"]["labels"]
+    assert service["selector"].items() <= labels.items()
+    assert (rule["host"], spec["tls"]) == ("postdate.test", ALL_ON["ingress"]["tls"])
+
+
 def test_workers_are_scaled_by_what_is_wanted_and_never_to_none(
     everything: list[dict[str, Any]],
 ) -> None:
@@ -149,10 +226,19 @@ def test_rules_and_dashboard_are_the_very_ones(everything: list[dict[str, Any]])
     assert dashboard.strip() == (ROOT / "ops/grafana/postdate.json").read_text().strip()
 
 
-def test_without_a_store_it_says_what_is_missing(tmp_path: Path) -> None:
-    done = rendered(tmp_path)
+@pytest.mark.parametrize(
+    ("values", "missing"),
+    [
+        ({}, "redis.existingSecret or redis.url"),
+        ({"ingress": {"enabled": True}}, "ingress.hosts"),
+        ({"networkPolicy": {"enabled": True}}, "networkPolicy.egress"),
+    ],
+)
+def test_it_says_what_is_missing(tmp_path: Path, values: dict[str, Any], missing: str) -> None:
+    store = {"redis": {"url": "redis://store:6379/0"}} if values else {}
+    done = rendered(tmp_path, **values, **store)
     assert done.returncode != 0
-    assert "redis.existingSecret or redis.url" in done.stderr
+    assert missing in done.stderr
 
 
 def test_a_plain_one_has_no_kind_that_a_cluster_may_not_know(tmp_path: Path) -> None:
@@ -162,3 +248,5 @@ def test_a_plain_one_has_no_kind_that_a_cluster_may_not_know(tmp_path: Path) -> 
     assert not {each["kind"] for each in objects} & OF_OTHERS
     worker = of(objects, "Deployment", "mine-worker")
     assert worker["spec"]["replicas"] == 2
+    assert not {each["kind"] for each in objects} & {"Ingress", "NetworkPolicy", "ServiceAccount"}
+    assert "serviceAccountName" not in worker["spec"]["template"]["spec"]

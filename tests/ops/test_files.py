@@ -9,6 +9,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
 import yaml
 
 from scheduler.settings import Settings, unknown_variables
@@ -49,13 +50,45 @@ def test_compose_is_whole() -> None:
             source = each.partition(":")[0]
             assert source in volumes or (ROOT / "ops" / source).exists(), (name, source)
         assert set(service.get("depends_on", [])) <= services.keys()
-        assert unknown_variables(service.get("environment", {})) == []
+        ours = {each for each in service.get("environment", {}) if not each.startswith("GF_")}
+        assert unknown_variables(dict.fromkeys(ours, "")) == []
     command = " ".join(services["valkey"]["command"].split())
     for option in ("appendonly yes", "appendfsync always", "maxmemory-policy noeviction"):
         assert f"--{option} " in command
     assert command.endswith("--hash-max-listpack-value 4096")
     assert {services[name]["profiles"][0] for name in ("prometheus", "grafana")} == {"observe"}
     assert services["worker"]["stop_grace_period"] == "45s"
+
+
+def test_composes_store_is_reached_by_postdate_alone() -> None:
+    compose = yaml.safe_load((ROOT / "ops/compose.yaml").read_text())
+    services = compose["services"]
+    in_it = {name for name, service in services.items() if "store" in service.get("networks", [])}
+    assert in_it == {"valkey", "api", "worker", "admin"}
+    assert services["valkey"]["networks"] == ["store"]
+    assert compose["networks"]["store"] == {"internal": True}
+    published = [port for each in services.values() for port in each.get("ports", [])]
+    assert all(port.startswith("127.0.0.1:") for port in published)
+
+
+def test_composes_grafana_has_no_password_that_everybody_knows() -> None:
+    compose = yaml.safe_load((ROOT / "ops/compose.yaml").read_text())
+    settings = compose["services"]["grafana"]["environment"]
+    assert settings["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"] == "true"
+    assert settings["GF_AUTH_ANONYMOUS_ORG_ROLE"] == "Viewer"
+    dashboards = yaml.safe_load(
+        (ROOT / "ops/grafana/provisioning/dashboards/postdate.yaml").read_text()
+    )
+    assert all(not each.get("allowUiUpdates") for each in dashboards["providers"])
+
+
+@pytest.mark.parametrize("file", ["ops/Dockerfile", "ops/systemd/postdate.service"])
+def test_what_is_installed_is_what_was_tested(file: str) -> None:
+    """Of our own dependencies and of what builds us, old pips and new."""
+    text = (ROOT / file).read_text()
+    assert text.count("pip install") == 1
+    before = text.partition("pip install")[0].rpartition("PIP_CONSTRAINT=")[2]
+    assert before.startswith("constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt ")
 
 
 def test_prometheus_finds_the_services_that_there_are() -> None:
@@ -69,7 +102,7 @@ def test_prometheus_finds_the_services_that_there_are() -> None:
 
 
 def test_the_chart_is_short_and_of_this_version() -> None:
-    assert len((ROOT / "ops/chart/values.yaml").read_text().splitlines()) < 60
+    assert len((ROOT / "ops/chart/values.yaml").read_text().splitlines()) < 100
     chart = yaml.safe_load((ROOT / "ops/chart/Chart.yaml").read_text())
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert chart["appVersion"] == project["version"]

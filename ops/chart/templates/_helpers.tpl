@@ -9,6 +9,12 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 {{- end -}}
 
+{{- /* The account that pods run as; empty: the namespace's own. */ -}}
+{{- define "postdate.serviceAccount" -}}
+{{- $default := ternary (include "postdate.name" .) "" .Values.serviceAccount.create -}}
+{{- .Values.serviceAccount.name | default $default -}}
+{{- end -}}
+
 {{- /* What tells the pods of a role: given a list of the root and the role. */ -}}
 {{- define "postdate.selector" -}}
 app.kubernetes.io/name: postdate
@@ -29,6 +35,9 @@ metadata:
     {{- toYaml . | nindent 4 }}
   {{- end }}
 spec:
+  {{- with include "postdate.serviceAccount" $root }}
+  serviceAccountName: {{ . | quote }}
+  {{- end }}
   automountServiceAccountToken: false
   {{- with $root.Values.imagePullSecrets }}
   imagePullSecrets:
@@ -66,8 +75,16 @@ spec:
           {{- end }}
         {{- range $name, $value := $root.Values.env }}
         - name: {{ $name }}
+          {{- if kindIs "map" $value }}
+          {{- toYaml $value | nindent 10 }}
+          {{- else }}
           value: {{ $value | quote }}
+          {{- end }}
         {{- end }}
+      {{- with $root.Values.envFrom }}
+      envFrom:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
       ports:
         {{- if eq $role "api" }}
         - {name: http, containerPort: 8000}
@@ -99,8 +116,20 @@ spec:
         allowPrivilegeEscalation: false
         readOnlyRootFilesystem: true
         capabilities: {drop: [ALL]}
+      {{- with $root.Values.extraVolumeMounts }}
+      volumeMounts:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+  {{- with $root.Values.extraVolumes }}
+  volumes:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
   {{- with $root.Values.nodeSelector }}
   nodeSelector:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $root.Values.affinity }}
+  affinity:
     {{- toYaml . | nindent 4 }}
   {{- end }}
   {{- with $root.Values.tolerations }}
