@@ -786,8 +786,8 @@ MUTANTS = (
     Mutant(
         "a walk of replays leaves out the millisecond in which it began",
         STORE + "schedules/replays.py",
-        "until_ms = now_ms + 1",
-        "until_ms = now_ms",
+        "until_ms = read_ms + 1",
+        "until_ms = read_ms",
         ("tests/scheduler/test_replays.py",),
     ),
     Mutant(
