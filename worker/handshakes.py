@@ -124,6 +124,8 @@ class Handshakes:
                 steps.cancel()
             transport.abort()
             raise
+        finally:
+            steps = None  # what it raised has this frame in its traceback: that would be a ring
 
     def give_back(self, account_id: str, weight: int) -> None:
         """A connection has ended that weighed so much."""
@@ -173,6 +175,9 @@ class Handshakes:
         self, transport: asyncio.Transport, steps: asyncio.Task[asyncio.BaseTransport]
     ) -> None:
         """Or the handshake is over, however it ended."""
+        if transport.is_closing():  # it has no socket any more, and the handshake is about to hear
+            await asyncio.wait([steps])
+            return
         ready: asyncio.Future[None] = self._loop.create_future()
 
         def over(_: object) -> None:

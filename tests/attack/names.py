@@ -15,8 +15,14 @@ A = 1
 BLACK_HOLES = 64  # as many as fit into a datagram
 _TRUNCATED = 0x0200
 _TTL_S = 60
-# As many as fit into an answer.
-_MANY = [f"127.67.{n // 250}.{1 + n % 250}" for n in range(4000)]
+_FIXED: dict[str, list[str] | None] = {
+    "dead": None,
+    "none": [],
+    "black": [f"127.66.0.{n + 1}" for n in range(BLACK_HOLES)],
+    "many": [f"127.67.{n // 250}.{1 + n % 250}" for n in range(4000)],  # as many as there can be
+    "inside": ["10.0.0.1"],
+    "two": ["127.0.0.2", "127.0.0.1"],
+}
 
 
 def host_address(number: int) -> str:
@@ -26,16 +32,13 @@ def host_address(number: int) -> str:
 
 def addresses(name: str) -> list[str] | None:
     """What a name has; None: no answer at all. `host-7.…` is a flood's host, `black-…` has many
-    addresses that let nobody in, `many-…` far more than anybody needs, `dead-…` is never answered
-    for; all others are this machine."""
+    addresses that let nobody in, `many-…` far more than anybody needs, `inside-…` one of a private
+    network, `two-…` this machine's after another one of it; `none-…` does not exist, `dead-…` is
+    never answered for; all others are this machine."""
     first = name.partition(".")[0]
     kind, _, number = first.partition("-")
-    if kind == "dead":
-        return None
-    if kind == "black":
-        return [f"127.66.0.{n + 1}" for n in range(BLACK_HOLES)]
-    if kind == "many":
-        return _MANY
+    if kind in _FIXED:
+        return _FIXED[kind]
     if kind == "host":
         return [host_address(int(number))]
     return ["127.0.0.1"]
@@ -69,7 +72,8 @@ def _answer(query: bytes) -> bytes | None:
     if found is None:
         return None
     fitting = found if struct.unpack_from("!H", query, end)[0] == A else []
-    head = query[:2] + struct.pack("!5H", 0x8180, 1, len(fitting), 0, 0) + query[12 : end + 4]
+    flags = 0x8180 if found else 0x8183  # 3: no such name
+    head = query[:2] + struct.pack("!5H", flags, 1, len(fitting), 0, 0) + query[12 : end + 4]
     return head + b"".join(map(_record, fitting))
 
 
@@ -119,9 +123,13 @@ class NameServer:
         self._by_udp, _ = await self._loop.create_datagram_endpoint(_Answering, local_addr=place)
         self.server = "{}:{}".format(*place)
 
+    async def _close(self) -> None:
+        self._by_tcp.close()
+        self._by_udp.close()
+        await asyncio.sleep(0)  # the loop closes the sockets in its next round
+
     def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._by_tcp.close)
-        self._loop.call_soon_threadsafe(self._by_udp.close)
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()

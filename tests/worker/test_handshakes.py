@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 import trustme
 
+from tests.rings import counting_rings
 from tests.worker.firing import (
     OK,
     always,
@@ -19,7 +20,7 @@ from tests.worker.firing import (
     invocation_of,
     server_context,
 )
-from tests.worker.scripted import Line, answer, answering, playing, until
+from tests.worker.scripted import Line, Script, answer, answering, playing, until
 from worker.handshakes import Handshakes, Unexamined
 
 FIRES = 40
@@ -88,6 +89,46 @@ async def test_a_handshake_that_is_given_up_leaves_nothing_behind(authority: tru
         await until(lambda: mute.ended == 1)
         url = target.url(host="hooks.example", scheme="https")
         assert (await fired(firer, invocation_of(url))).brief == OK
+
+
+async def plain(line: Line) -> None:
+    await line.reader.read(1)
+    await line.say(answer(b"", "400 Bad Request"))
+
+
+async def closing(line: Line) -> None:
+    await line.reader.read(1)
+
+
+async def resetting(line: Line) -> None:
+    await line.reader.read(1)
+    line.reset()
+
+
+@pytest.mark.parametrize(
+    ("script", "name", "message"),
+    [
+        (plain, "", "TLS handshake failed"),
+        (closing, "", "Connection reset"),
+        (resetting, "", "Connection reset"),
+        (closing, "other.example", "TLS certificate is not valid"),
+    ],
+)
+async def test_a_handshake_that_fails_says_why_and_leaves_no_ring(
+    authority: trustme.CA, script: Script, name: str, message: str
+) -> None:
+    """The garbage collector, which hardly ever runs in a worker, would have to free it."""
+    context, _ = counting(authority)
+    tls = server_context(authority.issue_cert(name)) if name else None
+    options: dict[str, Any] = {"resolve": always(["127.0.0.1"]), "ssl_context": context}
+    async with playing(script, tls=tls) as target, firer_for_tests(**options) as firer:
+        with counting_rings() as found:
+            url = target.url(host="hooks.example", scheme="https")
+            result = await fired(firer, invocation_of(url))
+            await until(lambda: firer.pool.sockets == 0)
+            await asyncio.sleep(0)
+    assert result.brief == ("failed", 0, message)
+    assert [each for each in found if each.startswith("worker.")] == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the system does not say what has come")
