@@ -164,6 +164,8 @@ class Http11(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._drop_requests()
         super().connection_lost(exc)
+        # One that never began still refers to the connection, which refers to it.
+        self.cycle = self._served  # type: ignore[assignment]
 
     def _drop_requests(self) -> None:
         """No client reads the answers that are missing. Uvicorn stops only the last request that

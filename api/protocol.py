@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from weakref import WeakMethod
 
 from uvicorn import Config
 from uvicorn.server import ServerState
@@ -76,6 +77,7 @@ class Protocol(Http11):
         self._piece_bytes = self._fed_bytes = self._body_bytes = self._held_bytes = 0
         self._framing_bytes = 0
         self._forgotten: object = None
+        self._forgetting = WeakMethod(self._forget)
         self._lingering_bytes = 0
         self._unsent_bytes, self._unsent_s = 0, 0.0
 
@@ -166,7 +168,7 @@ class Protocol(Http11):
         super().on_headers_complete()
         if self._for_health:
             self.cycle.keep_alive = False
-        self.scope[FORGET] = self._forget  # type: ignore[literal-required]
+        self.scope[FORGET] = self._forgetting  # type: ignore[literal-required]
         self._body_bytes = self._framing_bytes = 0
         self._began_s = 0.0
 

@@ -8,7 +8,8 @@ from litestar.types import Receive, Scope
 
 from scheduler.errors import PostdateError
 
-# Where a connection of ours leaves in a request's scope how to forget its body.
+# Where a connection of ours leaves in a request's scope how to forget its body: a reference that
+# does not keep it, for it keeps the scope.
 FORGET = "postdate.forget_body"
 
 
@@ -69,6 +70,7 @@ async def read_body(scope: Scope, receive: Receive, limit_bytes: int) -> bytes:
 def forget_body(scope: Scope) -> None:
     """Nobody will read the body of this request; what has come of it need not be kept while the
     answer waits for its turn. Safe to repeat."""
-    forget = cast("dict[str, Any]", scope).get(FORGET)
-    if forget is not None:
+    reference = cast("dict[str, Any]", scope).get(FORGET)
+    forget = reference and reference()
+    if forget:
         forget()

@@ -3,9 +3,13 @@ a domain error to a status code, a failed exchange to an outcome."""
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import msgspec
 
 from scheduler.models import Status
+
+E = TypeVar("E", bound=BaseException)
 
 
 class PostdateError(Exception):
@@ -142,3 +146,17 @@ class Damaged(PostdateError):
 
 class StoreMisconfigured(StoreError):
     """The store cannot be used as it is set up: too old, wrong password, evicting keys."""
+
+
+def anew(error: E) -> E:
+    """The same error as if nobody had raised it: type, arguments, attributes and cause.
+
+    A raised error refers to every frame that it went through. Where one is kept in a variable of
+    such a frame, or raised for several callers, they are a ring that stays until the garbage
+    collector finds it, with all that those frames have. So raise, or keep, another one.
+    """
+    kind = type(error)
+    another = kind.__new__(kind, *error.args)
+    another.__dict__.update(error.__dict__)
+    another.__cause__ = None if error.__cause__ is None else anew(error.__cause__)
+    return another

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, NamedTuple, TypeVar
 
 from api.service import HttpRequest
+from scheduler.errors import anew
 
 T = TypeVar("T")
 
@@ -14,6 +15,12 @@ T = TypeVar("T")
 class _Entry(NamedTuple):
     reading: asyncio.Task[Any]
     good_until_s: float
+
+
+class _Failed(NamedTuple):
+    """What a read raised: each that waits for it raises its own."""
+
+    error: Exception
 
 
 class Shared:
@@ -30,10 +37,12 @@ class Shared:
         entry = self._entries.get(key)
         if entry is None or _is_stale(entry, now_s):
             self._forget(now_s)
-            reading: asyncio.Task[T] = asyncio.ensure_future(_called(read))
+            reading: asyncio.Task[T | _Failed] = asyncio.ensure_future(_called(read))
             entry = self._entries[key] = _Entry(reading, now_s + good_for_s)
         # Who goes away does not take the read from the others.
-        result: T = await asyncio.shield(entry.reading)
+        result: T | _Failed = await asyncio.shield(entry.reading)
+        if isinstance(result, _Failed):
+            raise anew(result.error)
         return result
 
     def _forget(self, now_s: float) -> None:
@@ -59,8 +68,13 @@ def _is_stale(entry: _Entry, now_s: float) -> bool:
     reading = entry.reading
     if not reading.done():
         return False
-    return entry.good_until_s <= now_s or reading.cancelled() or reading.exception() is not None
+    return (
+        entry.good_until_s <= now_s or reading.cancelled() or isinstance(reading.result(), _Failed)
+    )
 
 
-async def _called(read: Callable[[], Awaitable[T]]) -> T:
-    return await read()
+async def _called(read: Callable[[], Awaitable[T]]) -> T | _Failed:
+    try:
+        return await read()
+    except Exception as error:
+        return _Failed(anew(error))

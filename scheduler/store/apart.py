@@ -7,7 +7,7 @@ from typing import Any
 
 from redis import exceptions
 
-from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable
+from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable, anew
 from scheduler.store import keys
 from scheduler.store.failures import translated
 from scheduler.store.line import Argument, Line, packed
@@ -89,7 +89,7 @@ class Apart:
                 replies = await self._line.call(packed(commands), len(commands))
                 for reply in replies:
                     if isinstance(reply, Exception):
-                        raise reply
+                        raise anew(reply)
             except exceptions.ReadOnlyError as error:
                 # It was the primary. What is open to it is of no use any more.
                 self._line.close()

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from traceback import format_exception
 from typing import Generic, TypeVar
+
+import structlog
+
+from scheduler.errors import StoreError, anew
+
+_log = structlog.get_logger(__name__)
 
 Item = TypeVar("Item")
 Reply = TypeVar("Reply")
@@ -15,8 +22,8 @@ class Coalescer(Generic[Item, Reply]):
 
     While a batch is on its way the next one fills, so batches grow with the load and a lone item
     waits for nobody. A batch weighs at most `most`, or is a single item. `send` takes a batch and
-    returns a reply for each item, in order; what it
-    raises, every caller of that batch gets.
+    returns a reply for each item, in order. What it raises, every caller of that batch gets as an
+    error of its own, which refers to nothing of the batch.
     """
 
     def __init__(
@@ -65,9 +72,12 @@ class Coalescer(Generic[Item, Reply]):
         try:
             answers = await self._send(items)
         except Exception as error:  # whatever it is, each caller is told
+            if not isinstance(error, StoreError):
+                # As text: a log that shows the variables of every frame would show the batch.
+                _log.error("a batch failed", exception="".join(format_exception(error)))
             for reply in replies:
                 if not reply.done():
-                    reply.set_exception(error)
+                    reply.set_exception(anew(error))
             return
         for reply, answer in zip(replies, answers, strict=True):
             if not reply.done():

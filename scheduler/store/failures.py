@@ -44,30 +44,34 @@ def translated(but: type[Exception] | tuple[()] = ()) -> Iterator[None]:
         meaning = _meaning(error)
         if meaning is None:
             raise
-        raise meaning from error
+        kind, sentence = meaning
+        raise kind(sentence) from error
 
 
-def _meaning(error: Exception) -> StoreError | None:
+_Meaning = tuple[type[StoreError], str]
+
+
+def _meaning(error: Exception) -> _Meaning | None:
     if isinstance(error, exceptions.AuthenticationError | exceptions.NoPermissionError):
-        return StoreMisconfigured(f"The store refuses us: {error}")
+        return StoreMisconfigured, f"The store refuses us: {error}"
     if isinstance(error, exceptions.ResponseError):
         return _refusal(error)
     if isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError | OSError):
         if _says_wrong_password(error):
-            return StoreMisconfigured(f"The store refuses us: {error}")
+            return StoreMisconfigured, f"The store refuses us: {error}"
         if _never_connected(error):
-            return StoreUnavailable("The store cannot be reached")
-        return OutcomeUnknown("The store's answer was lost")
+            return StoreUnavailable, "The store cannot be reached"
+        return OutcomeUnknown, "The store's answer was lost"
     if isinstance(error, exceptions.RedisClusterException):
         return _no_cluster(error)
     if isinstance(error, exceptions.RedisError):
-        return StoreUnavailable("The store cannot be used right now")
+        return StoreUnavailable, "The store cannot be used right now"
     if isinstance(error, RuntimeError | AttributeError):
         # uvloop's word for a connection that was reset while nobody used it comes before a byte is
         # written. redis-py's cluster client stumbles over connections that it closed itself.
         if "handler is closed" in str(error):
-            return StoreUnavailable("The store's connection was gone")
-        return OutcomeUnknown("The store's client stumbled")
+            return StoreUnavailable, "The store's connection was gone"
+        return OutcomeUnknown, "The store's client stumbled"
     return None
 
 
@@ -81,24 +85,24 @@ def never_sent() -> Iterator[None]:
         raise StoreUnavailable("The store cannot be reached") from error
 
 
-def _refusal(error: exceptions.ResponseError) -> StoreError:
+def _refusal(error: exceptions.ResponseError) -> _Meaning:
     text = f"{error} "
     if isinstance(error, exceptions.AskError):
-        return StoreUnavailable("The shard is on its way to another node")
+        return StoreUnavailable, "The shard is on its way to another node"
     if isinstance(error, exceptions.OutOfMemoryError) or any(sign in text for sign in _FULL):
-        return StoreFull("The store is full")
+        return StoreFull, "The store is full"
     if isinstance(error, _NOT_NOW_TYPES) or text.startswith(_NOT_NOW):
-        return StoreUnavailable("The store is not writable")
-    return StoreRefused(f"The store refused a command: {error}")
+        return StoreUnavailable, "The store is not writable"
+    return StoreRefused, f"The store refused a command: {error}"
 
 
-def _no_cluster(error: exceptions.RedisClusterException) -> StoreError:
+def _no_cluster(error: exceptions.RedisClusterException) -> _Meaning:
     """The cluster's client asks the nodes for their slots first; why that failed is its cause."""
     if "Cluster mode is not enabled" in str(error):
-        return StoreMisconfigured("The store is no Redis Cluster: its URL begins with redis://")
+        return StoreMisconfigured, "The store is no Redis Cluster: its URL begins with redis://"
     if error.__cause__ is not None and _says_wrong_password(error.__cause__):
-        return StoreMisconfigured(f"The store refuses us: {error.__cause__}")
-    return StoreUnavailable("The store cannot be reached")
+        return StoreMisconfigured, f"The store refuses us: {error.__cause__}"
+    return StoreUnavailable, "The store cannot be reached"
 
 
 def _says_wrong_password(error: BaseException) -> bool:

@@ -19,6 +19,7 @@ from redis import exceptions
 from redis._parsers.base import BaseParser
 from redis.asyncio.connection import AbstractConnection
 
+from scheduler.errors import anew
 from scheduler.store.failures import never_sent
 
 REPLY_TIMEOUT_S = 5.0
@@ -74,9 +75,10 @@ class Line(asyncio.Protocol):
             self._timer.cancel()
             self._timer = None
         waiting, self._waiting = self._waiting, deque()
+        error = error or exceptions.ConnectionError("Connection closed")
         for call in waiting:
             if not call.future.done():
-                call.future.set_exception(error or exceptions.ConnectionError("Connection closed"))
+                call.future.set_exception(anew(error))
 
     # What the event loop calls
 
@@ -143,7 +145,7 @@ class Lines:
     def __init__(self, make: Callable[[], AbstractConnection]) -> None:
         self._make = make
         self._line: Line | None = None
-        self._opening: asyncio.Task[None] | None = None
+        self._opening: asyncio.Task[Exception | None] | None = None
         self._ended = False
 
     async def open(self) -> Line:
@@ -153,8 +155,9 @@ class Lines:
                 return self._line
             if self._opening is None or self._opening.done():
                 self._opening = asyncio.create_task(self._open())
-                self._opening.add_done_callback(_heard)
-            await asyncio.shield(self._opening)
+            failure = await asyncio.shield(self._opening)
+            if failure is not None:
+                raise anew(failure)
         raise exceptions.ConnectionError("Connections are closed as soon as they are made")
 
     def renew(self) -> None:
@@ -167,10 +170,15 @@ class Lines:
         self._ended = True
         self.renew()
 
-    async def _open(self) -> None:
-        self._line = await _made(self._make)
+    async def _open(self) -> Exception | None:
+        """The failure is a value, because several callers wait for it and each raises its own."""
+        try:
+            self._line = await _made(self._make)
+        except Exception as error:
+            return anew(error)
         if self._ended:
             self._line.close()
+        return None
 
 
 class OwnLines:
@@ -213,9 +221,3 @@ async def _made(make: Callable[[], AbstractConnection]) -> Line:
     connection = make()
     await connection.connect()  # type: ignore[no-untyped-call]
     return Line(connection)
-
-
-def _heard(opening: asyncio.Task[None]) -> None:
-    """Those who wait are told of its failure; there may be none left."""
-    if not opening.cancelled():
-        opening.exception()

@@ -22,7 +22,7 @@ from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from scheduler.errors import StoreError, StoreUnavailable
+from scheduler.errors import StoreError, StoreUnavailable, anew
 from scheduler.store import keys
 from scheduler.store.failures import never_sent, translated
 from scheduler.store.line import Argument, Lines, OwnLines, packed
@@ -67,7 +67,7 @@ class Cluster(RedisCluster):
         else:
             reply = await self.routes.anywhere((*words[0].split(), *words[1:]))
         if isinstance(reply, Exception):
-            raise reply
+            raise anew(reply)
         options.pop("keys", None)
         prepared = self.response_callbacks.get(words[0])
         return prepared(reply, **options) if prepared else reply
@@ -129,10 +129,10 @@ class Routes:
             try:
                 [reply] = await self._sent(node.host, int(node.port), [words])
             except (StoreError, exceptions.ConnectionError, exceptions.TimeoutError) as error:
-                failure = error
+                failure = anew(error)
             else:
                 return reply
-        raise failure
+        raise anew(failure)
 
     async def own_lines(self, key: str) -> OwnLines:
         """Those to the node that has a key. Raises StoreUnavailable."""
@@ -203,7 +203,10 @@ class Routes:
             with never_sent():
                 line = await lines.open()
                 replies = line.call(packed(commands), len(commands))
-            answered: list[Any] = await replies
+            try:
+                answered: list[Any] = await replies
+            finally:
+                del replies  # as in `Server._sent`
         except (StoreError, exceptions.ConnectionError, exceptions.TimeoutError):
             self._failed.add(name)
             self._doubt(name)

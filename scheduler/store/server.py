@@ -14,7 +14,7 @@ import structlog
 from redis import exceptions
 from redis.asyncio import Redis
 
-from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable
+from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable, anew
 from scheduler.store import keys
 from scheduler.store.apart import Apart
 from scheduler.store.client import Client
@@ -169,7 +169,7 @@ class Server:
                 return await self._pipeline(commands)
             for reply in replies:
                 if isinstance(reply, Exception):
-                    raise reply
+                    raise anew(reply)
             return replies
 
     async def repeated(self, call: Callable[[], Awaitable[T]]) -> T:
@@ -221,7 +221,7 @@ class Server:
                 if isinstance(reply, exceptions.ReadOnlyError) and self._lines is not None:
                     # It leads to what was the primary; the next one is looked up anew.
                     self._lines.renew()
-                raise reply
+                raise anew(reply)
             return reply
 
     async def _sent(self, commands: bytes, count: int) -> list[Any]:
@@ -229,7 +229,10 @@ class Server:
         with never_sent():
             line = await self._lines.open()
             replies = line.call(commands, count)
-        return await replies
+        try:
+            return await replies
+        finally:
+            del replies  # which has the error that leads to this frame
 
     async def _pipeline(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
         async with self._client.pipeline(transaction=False) as pipe:

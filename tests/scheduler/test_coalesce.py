@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 
+from scheduler.errors import StoreFull
 from scheduler.store.coalesce import Coalescer
 from tests.scheduler.scene import settled
 
@@ -63,6 +66,29 @@ async def test_an_error_is_told_to_all_of_its_batch_and_to_nobody_else() -> None
         10,
     ]
     assert await coalescer.submit(6) == 12
+
+
+class Item:
+    """Something that a weak reference can be had of."""
+
+
+async def test_of_a_batch_that_failed_its_callers_keep_nothing() -> None:
+    async def fails(items: list[Item]) -> list[int]:
+        raise StoreFull("The store is full")
+
+    gc.disable()
+    try:
+        coalescer: Coalescer[Item, int] = Coalescer(fails, 3)
+        items = [Item() for _ in range(3)]
+        kept = [weakref.ref(item) for item in items]
+        replies = [coalescer.submit(item) for item in items]
+        del items
+        errors = await asyncio.gather(*replies, return_exceptions=True)
+        assert [ref() for ref in kept] == [None] * 3
+        assert {type(error) for error in errors} == {StoreFull}
+        assert len({id(error) for error in errors}) == 3
+    finally:
+        gc.enable()
 
 
 async def test_a_caller_that_left_harms_nobody() -> None:

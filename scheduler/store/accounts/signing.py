@@ -12,7 +12,14 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from scheduler import ids
-from scheduler.errors import KeyReused, NotFound, StoreRefused, TooManySecrets, Unreadable
+from scheduler.errors import (
+    KeyReused,
+    NotFound,
+    StoreRefused,
+    TooManySecrets,
+    Unreadable,
+    anew,
+)
 from scheduler.models import Idempotency, SigningSecret
 from scheduler.store import keys
 from scheduler.store.clock import StoreClock
@@ -52,7 +59,7 @@ class Signing:
             raise NotFound(f"There is no account {account_id}.")
         secrets = found[account_id]
         if isinstance(secrets, Unreadable):
-            raise secrets
+            raise anew(secrets)
         return self._live(secrets)
 
     async def secrets_of(
@@ -74,7 +81,7 @@ class Signing:
                 if stored:
                     found[account_id] = self._secrets(stored)
             except Unreadable as error:
-                found[account_id] = error
+                found[account_id] = anew(error)
         return found
 
     async def rotate(

@@ -13,7 +13,7 @@ import structlog
 
 from scheduler import ids
 from scheduler.elapsed import elapsed_s
-from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable, Unreadable
+from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable, Unreadable, anew
 from scheduler.models import Delivery, Invocation, Request
 from scheduler.store import keys
 from scheduler.store.apart import Apart
@@ -339,7 +339,7 @@ class Claims:
             async with asyncio.timeout(_LOOK_ALONE_S):
                 return (await self._look([shard]))[shard]
         except StoreError as error:
-            return error
+            return anew(error)
         except TimeoutError:
             return StoreUnavailable("The store does not answer")
 

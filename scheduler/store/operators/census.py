@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from scheduler.errors import StoreError
+from scheduler.errors import StoreError, anew
 from scheduler.store import keys
 from scheduler.store.operators.shards import Shards
 from scheduler.store.server import Script, Server
@@ -73,9 +73,9 @@ class Census:
             if isinstance(each, Due):
                 found[number] = each
             elif not isinstance(each, StoreError):
-                raise each
+                raise anew(each)
         if not found:
-            raise next(each for each in due if isinstance(each, StoreError))
+            raise anew(next(each for each in due if isinstance(each, StoreError)))
         return Figures(
             found,
             await self._step(self._waiting, _WAITING, found, most),

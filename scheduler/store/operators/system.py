@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from redis.asyncio import RedisCluster
 
-from scheduler.errors import StoreError
+from scheduler.errors import StoreError, anew
 from scheduler.models import Account
 from scheduler.store import keys
 from scheduler.store.accounts.accounts import Accounts
@@ -100,7 +100,7 @@ class System:
         for number in numbers:
             look = looks[number]
             if isinstance(look, StoreError):
-                raise look
+                raise anew(look)
             states.append(ShardState(number, counts[2 * number], counts[2 * number + 1], *look))
         return states
 

@@ -1,0 +1,103 @@
+"""No refusal leaves anything to the garbage collector, which may take long to find it.
+
+By hand, ten thousand times each, in an hour:
+    REFUSALS_EACH=10000 .venv/bin/python -m pytest --timeout 7200 tests/api/test_rings.py
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from cli.embedded import ask as command
+from tests.api.conftest import payload
+from tests.api.process import ApiProcess
+from tests.api.refusals import SETTINGS, Kind, Scene, ask, http, leavers, pages, refusals, scene
+from tests.api.refusals import time_out as clients_time_out
+from tests.servers import ValkeyProcess
+
+EACH = int(os.environ.get("REFUSALS_EACH", "24"))
+MB = 1_000_000
+# In redis-py a connection's parser refers to itself.
+_OF_LIBRARIES = {"_AsyncHiredisParser", "_AsyncHiredisParser.handle_pubsub_push_response"}
+
+
+class Watched:
+    """A process that collects no garbage, and what can be asked of it."""
+
+    def __init__(self, valkey: ValkeyProcess, asked: Scene) -> None:
+        self.scene = asked
+        self.server = ApiProcess(valkey.url, **SETTINGS)  # type: ignore[arg-type]
+        self.server.wait_until_ready()
+
+    @contextmanager
+    def leaving_nothing(self) -> Iterator[None]:
+        """Around so many requests of each kind."""
+        self.server.inside()
+        before = self.server.memory_bytes()
+        yield
+        grown = self.server.memory_bytes() - before
+        left = self.server.inside().uncollected
+        often = {name: count for name, count in left.items() if count >= EACH // 2}
+        assert often.keys() <= _OF_LIBRARIES, left
+        assert grown < 40 * MB
+
+
+@pytest.fixture
+async def watched(own_valkey: ValkeyProcess) -> AsyncIterator[Watched]:
+    found = Watched(own_valkey, await scene(own_valkey.url))
+    try:
+        yield found
+    finally:
+        found.server.remove()
+
+
+@pytest.mark.parametrize("kinds", [refusals, pages])
+def test_what_is_refused_leaves_nothing(
+    watched: Watched, kinds: Callable[[Scene], dict[str, Kind]]
+) -> None:
+    every = kinds(watched.scene).values()
+    for data, _ in every:  # what is made at the first time only, and stays, is made now
+        ask(watched.server, data, 1)
+    with watched.leaving_nothing():
+        for data, status in every:
+            assert ask(watched.server, data, EACH) == status, data
+
+
+def test_clients_that_go_or_that_are_too_slow_leave_nothing(watched: Watched) -> None:
+    with watched.leaving_nothing():
+        for leaves in leavers(watched.server, watched.scene):
+            for _ in range(EACH):
+                leaves()
+        for _ in range(EACH // 24):
+            clients_time_out(watched.server, watched.scene, 24)
+
+
+def kill(valkey: ValkeyProcess) -> None:
+    valkey.kill()
+
+
+def fill(valkey: ValkeyProcess) -> None:
+    assert command(valkey.socket, "CONFIG SET maxmemory 1") == "+OK"
+
+
+@pytest.mark.parametrize("ends", [kill, fill])
+def test_a_store_that_is_away_or_full_leaves_nothing(
+    watched: Watched, own_valkey: ValkeyProcess, ends: Callable[[ValkeyProcess], None]
+) -> None:
+    key, waiting = f"x-api-key: {watched.scene.key}", f"/schedule/{watched.scene.waiting}"
+    every = [
+        http("POST", "/schedule", key, body=payload(targetBodyText="x" * 50_000)),
+        http("POST", "/schedule/batch", key, body={"schedules": [payload()] * 3}),
+        http("PATCH", waiting, key, body={"targetBodyText": "x" * 50_000}),
+    ]
+    if ends is kill:
+        page = http("GET", "/dashboard", f"Cookie: postdate_session={watched.scene.session}")
+        every += [http("GET", waiting, key), http("GET", "/readyz"), page]
+    ends(own_valkey)
+    with watched.leaving_nothing():
+        for data in every:
+            assert ask(watched.server, data, EACH) == 503

@@ -1,0 +1,56 @@
+"""Errors that are kept, or raised for several callers."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from redis import exceptions
+
+from scheduler.errors import (
+    Conflict,
+    Damaged,
+    FieldError,
+    InvalidRequest,
+    KeyReused,
+    QuotaExceeded,
+    StoreFull,
+    TooManySecrets,
+    Unreadable,
+    anew,
+)
+from scheduler.models import Status
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        StoreFull("The store is full"),
+        Unreadable("sealed", "key_1"),
+        Conflict("It has ended", Status.FAILED),
+        InvalidRequest([FieldError("a", "b")], unlisted=3),
+        Damaged("sch_1"),
+        TooManySecrets(3),
+        KeyReused(),
+        QuotaExceeded(),
+        exceptions.AskError("5 127.0.0.1:7000"),
+        exceptions.ResponseError("OOM"),
+        ConnectionRefusedError(111, "Connection refused"),
+        KeyError("a"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_anew_says_the_same_and_leads_to_no_frame(error: Exception) -> None:
+    cause = ValueError("cause")
+    with contextlib.suppress(ValueError):
+        raise cause
+    with contextlib.suppress(type(error)):
+        raise error from cause
+    again = anew(error)
+    assert again is not error
+    assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+    assert getattr(again, "errno", None) == getattr(error, "errno", None)
+    assert again.__cause__ is not cause
+    assert str(again.__cause__) == "cause"
+    assert (again.__traceback__, again.__context__) == (None, None)
+    assert again.__cause__.__traceback__ is None
