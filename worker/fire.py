@@ -9,10 +9,11 @@ from typing import Protocol
 
 import msgspec
 
-from scheduler.models import Delivery, Invocation, Outcome
+from scheduler.models import Invocation, Outcome
 from scheduler.targets import Target
 from worker.outcome import Failure, answered, failed
 from worker.phases import SLOW_MS, Marks, phases_of, reused
+from worker.request import AT_MOST_ONCE
 from worker.wire import Wire
 
 Done = Callable[[Invocation, Outcome, float], None]
@@ -20,7 +21,6 @@ Done = Callable[[Invocation, Outcome, float], None]
 clock, in seconds, `NOT_SENT` if none was."""
 
 NOT_SENT = -1.0
-AT_MOST_ONCE = Delivery.AT_MOST_ONCE  # an enum's member takes a tenth of a microsecond to look up
 
 
 class Owner(Protocol):
@@ -31,6 +31,9 @@ class Owner(Protocol):
 
     def free(self, wire: Wire) -> None:
         """A connection is ready for another exchange."""
+
+    def retire(self, wire: Wire) -> None:
+        """A connection has had its last exchange."""
 
     def connect(self, fire: Fire) -> None:
         """The fire needs a connection that nothing went over yet, or is to wait for one."""
@@ -69,7 +72,7 @@ class Fire(msgspec.Struct, eq=False):
             if reusable and self.invocation.request.delivery is not AT_MOST_ONCE:
                 self.firer.free(wire)
             else:
-                wire.abort()
+                self.firer.retire(wire)
             took_ms = self.elapsed_ms()
             outcome = answered(status_code, reason, took_ms, retry_after, said)
             if self.marks is not None or took_ms >= SLOW_MS or not 200 <= status_code < 300:

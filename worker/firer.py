@@ -17,15 +17,16 @@ from scheduler.elapsed import elapsed_s
 from scheduler.models import Invocation, Outcome
 from scheduler.settings import Settings
 from scheduler.targets import DestinationNotAllowed, Origin, parse_target
+from worker.connector import PORTS_PAUSE_S, Connector
 from worker.deadlines import Deadlines
-from worker.fire import AT_MOST_ONCE, NOT_SENT, Done, Fire
+from worker.fire import NOT_SENT, Done, Fire
 from worker.guard import Blocked, Guard, Resolve
 from worker.openings import Openings
 from worker.outcome import Failure, concealed, failed, timed_out
 from worker.phases import Marks
 from worker.pool import Pool
-from worker.race import ConnectFailed, OutOfSockets
-from worker.request import render
+from worker.race import ConnectFailed, OutOfPorts, OutOfSockets
+from worker.request import AT_MOST_ONCE, render
 from worker.resolver import SystemResolver
 from worker.subject import subject
 from worker.wire import Wire
@@ -69,8 +70,10 @@ class Firer:
         self.limit_ms = settings.fire_timeout_ms
         self.limit_s = self.limit_ms / 1000
         self._openings: Openings[Fire] = Openings(settings.max_connections_per_origin)
-        self.pool = Pool(
+        self.pool = Pool(self.loop)
+        self.connector = Connector(
             self.loop,
+            self.pool,
             self.limit_s,
             settings.max_response_bytes,
             ssl_context,
@@ -136,6 +139,7 @@ class Firer:
         self._guard.close()
         await self._resolver.aclose()
         self.pool.close()
+        self.connector.close()
         await asyncio.sleep(0)  # the loop closes the sockets in its next round
 
     # What a Fire calls
@@ -178,6 +182,18 @@ class Firer:
             self._openings.makes_room(origin)
         else:
             self.pool.keep(wire)
+
+    def retire(self, wire: Wire) -> None:
+        """A connection has had its last exchange. A target that said so closes it, unless its place
+        is wanted before."""
+        origin = wire.route.origin
+        is_wanted = self._openings.must_make_room(origin)
+        if wire.closes_first and not is_wanted:
+            self.pool.keep(wire)
+            return
+        wire.abort()
+        if is_wanted:
+            self._openings.makes_room(origin)
 
     def end(self, fire: Fire, outcome: Outcome) -> None:
         """Report the outcome, if it is the first one for this fire."""
@@ -229,14 +245,12 @@ class Firer:
         self._advance(origin)
 
     def _advance(self, origin: Origin) -> None:
-        """A place may have come free: the next in line has its turn."""
-        following = self._openings.next_to_open(origin)
-        if following is None:
-            self._make_room(origin)
-            return
-        if not following.resent:
-            self._begin(following)
-        self._take_steps(following)
+        """Places may have come free: the next in line have their turns."""
+        while (following := self._openings.next_to_open(origin)) is not None:
+            if not following.resent:
+                self._begin(following)
+            self._take_steps(following)
+        self._make_room(origin)
 
     def _make_room(self, origin: Origin) -> None:
         """Whoever waits may not use the connections that are kept: they go for new ones. What is
@@ -257,7 +271,7 @@ class Firer:
             if addresses is None:
                 marks.resolve_s = time.monotonic()
                 addresses = await self._guard.addresses(target, account_id)
-            wire = await self.pool.connect(target.origin, addresses, account_id, marks)
+            wire = await self.connector.connect(target.origin, addresses, account_id, marks)
             fire.steps = None
             marks.wait_s = time.monotonic()
             if wire.is_open:
@@ -266,6 +280,9 @@ class Firer:
                 self.end(fire, fire.timed(failed(Failure.CLOSED_EARLY, fire.elapsed_ms())))
         except (Blocked, ConnectFailed) as reason:
             self.end(fire, fire.timed(self._failed(reason.failure, fire.elapsed_ms())))
+        except OutOfPorts:
+            fire.steps = None
+            self._wait_for_port(fire)
         except OutOfSockets:
             fire.steps = None
             self._put_off(fire)
@@ -317,6 +334,21 @@ class Firer:
             self.end(fire, failed(failure, fire.elapsed_ms()))
         else:
             self._hand_back(fire, self._unsure)
+
+    def _wait_for_port(self, fire: Fire) -> None:
+        """This host has no local port for it: it waits in line, as all do for this origin, and is
+        not charged for it. But if the first attempt was sent, there is an outcome to tell."""
+        if fire.resent:
+            self.end(fire, failed(Failure.CLOSED_EARLY, fire.elapsed_ms()))
+            return
+        self._deadlines.discard(fire)
+        origin = fire.target.origin
+        if self._openings.hold(origin, fire):
+            self.loop.call_later(PORTS_PAUSE_S, self._release, origin)
+
+    def _release(self, origin: Origin) -> None:
+        self._openings.release(origin)
+        self._advance(origin)
 
     def _hand_back(self, fire: Fire, unsure: Unsure) -> None:
         fire.done = None

@@ -16,6 +16,7 @@ from typing import cast
 
 from worker.ration import bound_reading
 from worker.shares import Shares
+from worker.sockets import reset
 from worker.turnstile import Turnstile
 
 _STEPS_IN_A_ROUND = 4
@@ -122,7 +123,7 @@ class Handshakes:
             self.give_back(account_id, weight)
             if steps is not None:
                 steps.cancel()
-            transport.abort()
+            reset(transport)
             raise
         finally:
             steps = None  # what it raised has this frame in its traceback: that would be a ring

@@ -39,8 +39,8 @@ class _Part(Generic[T]):
     def __bool__(self) -> bool:
         return bool(self.fresh or self.any)
 
-    def add(self, entry: T) -> None:
-        (self.fresh if entry.needs_fresh else self.any).append(entry)
+    def kind(self, entry: T) -> deque[T]:
+        return self.fresh if entry.needs_fresh else self.any
 
     def first(self) -> T:
         return self._next_kind()[0]
@@ -82,14 +82,14 @@ class Line(Generic[T]):
     def add(self, entry: T) -> None:
         if entry.resent:
             self.again.append(entry)
-            return
+        else:
+            self._in_turn += 1
+            self._part(entry.account_id).kind(entry).append(entry)
+
+    def put_back(self, entry: T) -> None:
+        """Ahead of its account's others; for one that is not `resent`."""
         self._in_turn += 1
-        account_id = entry.account_id
-        part = self._parts.get(account_id)
-        if part is None:
-            part = self._parts[account_id] = _Part()
-            self._join(account_id)
-        part.add(entry)
+        self._part(entry.account_id).kind(entry).appendleft(entry)
 
     def pop(self) -> T:
         """The next in line leaves it."""
@@ -147,6 +147,13 @@ class Line(Generic[T]):
             del self._connections[account_id]
         if waits:
             self._join(account_id)
+
+    def _part(self, account_id: str) -> _Part[T]:
+        part = self._parts.get(account_id)
+        if part is None:
+            part = self._parts[account_id] = _Part()
+            self._join(account_id)
+        return part
 
     def _next_account(self) -> str:
         return next(iter(self._turns[min(self._turns)]))

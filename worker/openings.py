@@ -22,7 +22,8 @@ class _Place(Generic[T]):
         self.opening = 0
         self.open = 0
         self.leaving = 0  # of the open ones: closed to make room, and not gone yet
-        self.opened_s = -math.inf
+        self.hope_s = -math.inf  # when a connection was made, or was not for want of a port
+        self.is_held = False
         self.line: Line[T] = Line()
 
 
@@ -55,12 +56,29 @@ class Openings(Generic[T]):
         self.in_line += 1
         return False
 
+    def hold(self, origin: Origin, entry: T) -> bool:
+        """For want of a local port an admitted entry goes back to its line, ahead of its account's
+        others, and nothing is admitted until `release`. True: that is to be called after a while;
+        False: it is already to be."""
+        place = self._place(origin)
+        place.line.put_back(entry)
+        self.in_line += 1
+        place.hope_s = time.monotonic()
+        was_held, place.is_held = place.is_held, True
+        return not was_held
+
+    def release(self, origin: Origin) -> None:
+        """Admit entries again; then ask `next_to_open`."""
+        place = self._places.get(origin)
+        if place is not None:
+            place.is_held = False
+
     def opened(self, origin: Origin, account_id: str) -> None:
         """A connection was made; `closed` is to follow, however it ends."""
         place = self._place(origin)  # a new one, if it was given up at the same moment
         place.open += 1
         place.line.count(account_id, 1)
-        place.opened_s = time.monotonic()
+        place.hope_s = time.monotonic()
 
     def ended(self, origin: Origin, account_id: str) -> None:
         """What was admitted has its connection, or will not have one."""
@@ -116,7 +134,7 @@ class Openings(Generic[T]):
         """Those in line since then to whose target there was no connection in all that time, for
         anybody: it is not us whom they wait for."""
         place = self._places.get(origin)
-        if place is None or place.open or place.opened_s > since_s:
+        if place is None or place.open or place.hope_s > since_s:
             return []
         gone = place.line.pop_until(since_s)
         self.in_line -= len(gone)
@@ -155,7 +173,9 @@ class Openings(Generic[T]):
         place.line.count(entry.account_id, 1)
 
     def _has_room(self, place: _Place[T]) -> bool:
-        return place.opening < MAX_OPENINGS and place.opening + place.open < self._most
+        if place.is_held or place.opening >= MAX_OPENINGS:
+            return False
+        return place.opening + place.open < self._most
 
     def _coming(self, place: _Place[T]) -> int:
         """How many places are free, or about to be."""
@@ -163,6 +183,8 @@ class Openings(Generic[T]):
 
     def _lacks(self, place: _Place[T]) -> int:
         """How many more those in line could use at once."""
+        if place.is_held:
+            return 0
         return min(len(place.line), MAX_OPENINGS - place.opening) - max(0, self._coming(place))
 
     def _forget_empty(self, origin: Origin, place: _Place[T]) -> None:

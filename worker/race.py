@@ -29,6 +29,10 @@ class OutOfSockets(Exception):
     """The system gives this process no more sockets: nothing that a target can be blamed for."""
 
 
+class OutOfPorts(OutOfSockets):
+    """It has no local port left for connections to this address and port."""
+
+
 Attempt = Callable[[str], Coroutine[Any, Any, Wire]]
 """Connects to one address. Raises ConnectFailed or OutOfSockets."""
 
@@ -59,7 +63,7 @@ class Race:
         self._running: dict[asyncio.Task[Wire], float] = {}  # oldest first, by when it began
         self._next_s = 0.0
         self._failures: list[Failure] = []
-        self._out_of_sockets = False
+        self._shortage: type[OutOfSockets] | None = None
 
     async def run(self) -> Wire:
         """The first connection. Raises ConnectFailed, or OutOfSockets if one of the addresses could
@@ -75,8 +79,8 @@ class Race:
             for attempt in self._running:
                 _drop(attempt)
             self._return_spare()
-        if self._out_of_sockets:
-            raise OutOfSockets
+        if self._shortage is not None:
+            raise self._shortage()
         raise ConnectFailed(_most_telling(self._failures))
 
     def _begin_next(self) -> None:
@@ -127,7 +131,7 @@ class Race:
         if isinstance(error, ConnectFailed):
             self._failures.append(error.failure)
         elif isinstance(error, OutOfSockets):
-            self._out_of_sockets = True
+            self._shortage = type(error)
         else:
             raise error
         self._return_spare()

@@ -6,10 +6,11 @@ import functools
 import importlib.metadata
 
 from scheduler.http import FRAMING, LINE_BREAK, METHODS, TOKEN
-from scheduler.models import BodyKind, Request
+from scheduler.models import BodyKind, Delivery, Request
 from scheduler.targets import Target
 from scheduler.times import format_iso8601
 
+AT_MOST_ONCE = Delivery.AT_MOST_ONCE  # an enum's member takes a tenth of a microsecond to look up
 _WITH_LENGTH = frozenset({"POST", "PUT", "PATCH"})
 _OWN = (
     b"Postdate-Schedule-Id: %b\r\n"
@@ -46,9 +47,11 @@ def render(
     schedule = schedule_id.encode("ascii")
     moment = _moment(request.trigger_at_ms)
     own = _OWN % (schedule, schedule[4:], attempt, moment)
+    # Its connection is for this one request; a target that knows closes it first.
+    close = b"Connection: close\r\n" if request.delivery is AT_MOST_ONCE else b""
     if body is None:
-        return b"%b%b%b" % (start, signed, own)
-    return b"%bContent-Length: %d\r\n%b%b%b" % (start, len(body), signed, own, body)
+        return b"%b%b%b%b" % (start, close, signed, own)
+    return b"%b%bContent-Length: %d\r\n%b%b%b" % (start, close, len(body), signed, own, body)
 
 
 # What is fired together is mostly due at the same millisecond.

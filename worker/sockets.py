@@ -1,8 +1,12 @@
-"""Sockets: how many files this process may have open, and what they are for."""
+"""Sockets: how many the system gives this process, what they are for, and how they end."""
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import resource
+import socket
+import struct
 from typing import NamedTuple
 
 import structlog
@@ -13,6 +17,8 @@ _RESERVED = 256
 _ENOUGH = 65_536
 # Of all sockets, this part is for second attempts, which a fire can do without.
 _SPARE_PART = 8
+_RESET = struct.pack("ii", 1, 0)  # struct linger: on, for no time
+_OUT_OF_FILES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _log = structlog.get_logger(__name__)
 
 
@@ -45,3 +51,35 @@ def fires_at_once(concurrency: int) -> int:
     if most < concurrency:
         _log.warning("the limit of open files (ulimit -n) allows fewer fires in flight", fires=most)
     return min(most, concurrency)
+
+
+def is_out_of_files(error: OSError) -> bool:
+    """Whether the system has no socket for this process."""
+    return error.errno in _OUT_OF_FILES
+
+
+def is_out_of_ports(error: OSError, address: str, port: int) -> bool:
+    """Whether the system has no local port left for a connection to this address and port.
+
+    A host without an address of that family has the same error, but for UDP as well. Nothing is
+    sent.
+    """
+    if error.errno != errno.EADDRNOTAVAIL:
+        return False
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((address, port))
+    except OSError:
+        return False
+    return True
+
+
+def reset(transport: asyncio.WriteTransport) -> None:
+    """Close a connection at once, with an RST. After a FIN of ours the system would keep its local
+    port for a minute (TIME_WAIT)."""
+    if not transport.is_closing():
+        opened = transport.get_extra_info("socket")
+        if opened is not None:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    transport.abort()

@@ -86,6 +86,13 @@ def _claims(worker: Worker) -> Iterator[Metric]:
         {("busy",): now.connections - now.idle, ("idle",): now.idle},
         ("state",),
     )
+    yield counter(
+        "postdate_no_socket",
+        "Connections to targets that the system had no socket for: for want of an open file or of a"
+        " local port. What they were for waits.",
+        {("files",): now.out_of_files, ("ports",): now.out_of_ports},
+        ("cause",),
+    )
     yield gauge(
         "postdate_shards_away",
         "Shards of the store that this worker is out of touch with.",

@@ -20,6 +20,7 @@ from worker.answer import answer_of, most_raw_bytes
 from worker.head import ASKING, MAX_HEAD_BYTES, SMALL_BYTES, retry_after, weigh
 from worker.outcome import Failure
 from worker.ration import Ration
+from worker.sockets import reset
 
 # A longer request goes out in slices, as the target takes them: TLS encrypts what it is given
 # at once, and a whole body per connection would be held twice.
@@ -101,10 +102,12 @@ class Wire(asyncio.Protocol):
         "_raw",
         "_reason",
         "_rest",
+        "_saw_end",
         "_status",
         "_transport",
         "_was_early",
         "answer",
+        "closes_first",
         "exchanges",
         "heard_s",
         "idle_since_s",
@@ -134,6 +137,7 @@ class Wire(asyncio.Protocol):
     retry_after: str
     answer: Answer | None
     heard_s: float | None
+    closes_first: bool  # the target said that it closes the connection after this answer
     opened_s: float  # when the connection was made, by the monotonic clock
 
     def __init__(
@@ -162,6 +166,7 @@ class Wire(asyncio.Protocol):
         self._known_reason = ""
         self._rest: memoryview | None = None
         self._paused = False
+        self._saw_end = False
         self._head_only = False
         self._clear_answer()
 
@@ -207,6 +212,13 @@ class Wire(asyncio.Protocol):
         """Cut the connection, and forget the exchange on it, if there is one: nobody is called."""
         self._exchange = None
         self._rest = None
+        if self._saw_end:
+            self._transport.abort()
+        else:
+            reset(self._transport)
+
+    def hang_up(self) -> None:
+        """Close a connection between two exchanges with a FIN, which keeps a local port busy."""
         self._transport.abort()
 
     # What the event loop calls
@@ -256,6 +268,7 @@ class Wire(asyncio.Protocol):
             raise
 
     def eof_received(self) -> None:
+        self._saw_end = True
         self._end(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -315,6 +328,7 @@ class Wire(asyncio.Protocol):
             and self._status != 101
             and (not self._head_only or data.endswith(b"\r\n\r\n"))
         )
+        self.closes_first = self._done and not (self._keep_alive or self._extra or self._was_early)
         reason = self._reason.decode("latin-1")
         says_no_more = 200 <= self._status < 300 or not self._leaves_something(data)
         if says_no_more and reusable and not self._heard and not self._head_only:
@@ -430,6 +444,7 @@ class Wire(asyncio.Protocol):
     def _clear_answer(self) -> None:
         self._is_clear = True
         self._was_early = False
+        self.closes_first = False
         self.retry_after = ""
         self.answer = None
         self.heard_s = None

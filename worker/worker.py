@@ -30,6 +30,7 @@ from worker.holdings import Holdings
 from worker.leases import Leases, Touch
 from worker.outcome import unsent_outcome
 from worker.presence import BEAT_EVERY_S, Lateness, Presence
+from worker.race import OutOfPorts, OutOfSockets
 from worker.retries import next_attempt_at_ms
 from worker.shelf import Shelf
 from worker.signatures import READ_EVERY_S, Signatures
@@ -117,6 +118,8 @@ class Gauges(NamedTuple):
     slots: int
     connections: int
     idle: int
+    out_of_files: int
+    out_of_ports: int
     shards_away: int
 
 
@@ -199,13 +202,15 @@ class Worker:
         return None
 
     def gauges(self) -> Gauges:
-        pool = self._firer.pool
+        pool, connector = self._firer.pool, self._firer.connector
         return Gauges(
             in_flight=self._firer.in_flight,
             held=len(self._holdings),
             slots=self._concurrency,
-            connections=pool.sockets,
+            connections=connector.sockets,
             idle=pool.idle_count,
+            out_of_files=connector.shortages[OutOfSockets],
+            out_of_ports=connector.shortages[OutOfPorts],
             shards_away=len(self._touch.lost),
         )
 

@@ -751,8 +751,8 @@ MUTANTS = (
     Mutant(
         "at most once in line gets a used connection",
         "worker/line.py",
-        "(self.fresh if entry.needs_fresh else self.any).append(entry)",
-        "self.any.append(entry)",
+        "return self.fresh if entry.needs_fresh else self.any\n",
+        "return self.any\n",
         ("tests/worker/test_openings.py",),
     ),
     Mutant(
@@ -761,6 +761,41 @@ MUTANTS = (
         "return self.resent or self.invocation.request.delivery is AT_MOST_ONCE",
         "return self.resent",
         ("tests/worker/test_ceiling.py", "-k", "at_most_once"),
+    ),
+    Mutant(
+        "a shortage of local ports is the target's failure",
+        "worker/connector.py",
+        "return OutOfPorts if is_out_of_ports(error, route.address, route.origin.port) else None",
+        "return None",
+        ("tests/worker/test_closing.py",),
+    ),
+    Mutant(
+        "an address without a local port is tried again at once",
+        "worker/connector.py",
+        "        if self._loop.time() < until_s:\n",
+        "        if False:\n",
+        ("tests/worker/test_closing.py",),
+    ),
+    Mutant(
+        "the wait for a local port is charged",
+        "worker/firer.py",
+        "        self._deadlines.discard(fire)\n        origin = fire.target.origin\n",
+        "        origin = fire.target.origin\n",
+        ("tests/worker/test_closing.py",),
+    ),
+    Mutant(
+        "a connection that a worker closes keeps its local port",
+        "worker/sockets.py",
+        "            opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)\n",
+        "            pass\n",
+        ("tests/worker/test_closing.py",),
+    ),
+    Mutant(
+        "a target that says so is not left to close first",
+        "worker/firer.py",
+        "        if wire.closes_first and not is_wanted:\n",
+        "        if False:\n",
+        ("tests/worker/test_closing.py",),
     ),
     Mutant(
         "a connection from before the machine slept is used again",

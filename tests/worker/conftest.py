@@ -12,7 +12,7 @@ import uvloop
 from tests.worker.scene import Scene
 
 ON_BOTH_LOOPS = frozenset(
-    {"test_wire.py", "test_firer.py", "test_ceiling.py", "test_hasty_targets.py"}
+    {"test_wire.py", "test_firer.py", "test_ceiling.py", "test_hasty_targets.py", "test_closing.py"}
 )
 
 

@@ -25,9 +25,10 @@ from tests.worker.firing import (
     server_context,
 )
 from tests.worker.scripted import Line, answer, answering, playing, until
+from worker.connector import system_ssl_context
 from worker.fire import NOT_SENT
 from worker.guard import Resolve
-from worker.pool import IDLE_LIMIT_S, system_ssl_context
+from worker.pool import IDLE_LIMIT_S
 
 
 def unused_port() -> int:

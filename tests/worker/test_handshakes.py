@@ -177,7 +177,7 @@ async def test_large_certificates_are_kept_up_to_a_bound_and_the_others_wait_for
     ):
         url = heavy.url(host="large.example", scheme="https")
         fires = [asyncio.create_task(fired(firer, invocation_of(url))) for _ in range(FIRES)]
-        crowded = firer.pool._handshakes._crowded_out
+        crowded = firer.connector._handshakes._crowded_out
         await until(lambda: crowded and len(heavy.requests) + len(crowded[ACCOUNT]) == FIRES)
         kept = len(heavy.requests)
         assert 3 <= kept <= 8
@@ -189,7 +189,7 @@ async def test_large_certificates_are_kept_up_to_a_bound_and_the_others_wait_for
         await until(lambda: len(heavy.requests) > kept)
         told.set()
         assert {(await each).brief for each in fires} == {OK}
-        handshakes = firer.pool._handshakes
+        handshakes = firer.connector._handshakes
         await until(lambda: handshakes._unusual.free == 5 * unusual)
         assert handshakes._crowded_out == {}
 

@@ -1,5 +1,4 @@
-"""Targets that answer before they have read all of a request, and take its rest for the next one:
-nothing of it meets another account."""
+"""Targets that answer before they have read a whole request, and take its rest for the next one."""
 
 from __future__ import annotations
 
@@ -72,7 +71,7 @@ def victims(url: str) -> Invocation:
 
 @pytest.mark.parametrize("body", [PREFIX, WHOLE], ids=["swallows the request", "answers it"])
 @pytest.mark.parametrize("ceiling", [256, 1], ids=["kept", "in line"])
-async def test_the_rest_of_a_request_meets_no_other_accounts(
+async def test_an_unread_body_never_reaches_another_account(
     scheme: str,
     tls: ssl.SSLContext | None,
     options: dict[str, Any],

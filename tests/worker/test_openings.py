@@ -144,9 +144,7 @@ def test_a_connection_goes_to_no_other_account() -> None:
     assert openings.must_make_room(HERE)
 
 
-def test_whoever_has_more_connections_gives_up_those_that_come_free_until_both_have_as_many() -> (
-    None
-):
+def test_an_account_with_more_connections_gives_them_up_until_both_have_as_many() -> None:
     openings = all_open("aaaaaab")
     in_line(openings, *(Waiter(at, who) for at in range(9) for who in "ab"))
     closed = 0
@@ -164,7 +162,7 @@ def test_whoever_has_more_connections_gives_up_those_that_come_free_until_both_h
     assert reuse(openings, "b") is not None
 
 
-def test_of_more_accounts_than_connections_each_has_one_for_a_while() -> None:
+def test_more_accounts_than_connections_take_turns() -> None:
     openings = in_line(all_open("ab"), Waiter(1, "a"), Waiter(2, "b"), Waiter(3, "c"))
     assert reuse(openings, "a", TURN_S / 2) == Waiter(1, "a")
     in_line(openings, Waiter(4, "a"))
@@ -175,7 +173,7 @@ def test_of_more_accounts_than_connections_each_has_one_for_a_while() -> None:
     assert openings.next_to_open(HERE) == Waiter(3, "c")
 
 
-def test_a_place_goes_to_whom_has_the_fewest_connections_and_among_equals_in_turn() -> None:
+def test_a_place_goes_to_the_account_with_the_fewest_connections_and_among_equals_in_turn() -> None:
     openings = all_open("aab")
     in_line(openings, *(Waiter(at, who) for at, who in enumerate("aabccd")))
     assert [each.account_id for each in order(openings)] == [*"cdacab"]
@@ -188,7 +186,7 @@ def test_room_is_made_for_all_that_wait_and_may_open_at_once() -> None:
         openings.makes_room(HERE)
 
 
-def test_what_needs_a_fresh_connection_has_its_turn_among_its_accounts_others() -> None:
+def test_an_entry_that_needs_a_fresh_connection_has_its_turn_within_its_account() -> None:
     openings = in_line(all_open("ab"), Waiter(1, "a", needs_fresh=True), Waiter(2, "b"))
     in_line(openings, Waiter(3, "a"))
     assert reuse(openings, "a") is None
@@ -208,6 +206,29 @@ def test_who_has_ended_meanwhile_is_passed_over() -> None:
     in_line(openings, Waiter(3, is_over=True))
     assert reuse(openings) is None
     assert openings.in_line == 0
+
+
+def test_an_entry_without_a_local_port_waits_ahead_of_its_account_until_the_release() -> None:
+    openings = two_opening()
+    in_line(openings, Waiter(1))
+    assert openings.hold(HERE, Waiter(0))
+    assert not openings.hold(HERE, Waiter(0.5)), "it is held already"
+    for _ in range(2):
+        openings.ended(HERE, "a")
+    assert openings.next_to_open(HERE) is None
+    in_line(openings, Waiter(2))
+    assert not openings.must_make_room(HERE)
+    assert openings.unbegun == 4
+    openings.release(HERE)
+    gone = [openings.next_to_open(HERE) for _ in range(2)]
+    assert gone == [Waiter(0.5), Waiter(0)]
+    openings.release(THERE)
+
+
+def test_a_shortage_of_local_ports_leaves_hope() -> None:
+    openings = in_line(two_opening(), Waiter(1))
+    openings.hold(HERE, Waiter(0))
+    assert openings.pop_hopeless(HERE, since_s=2) == []
 
 
 def test_those_to_whom_the_target_gave_nobody_a_connection_are_without_hope() -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from scheduler.targets import Origin
-from worker.pool import Pool
+from worker.pool import IDLE_LIMIT_S, Pool
 from worker.wire import Route, Wire
 
 ORIGIN = Origin("http", "e.example", 80)
@@ -23,16 +23,21 @@ class KeptWire:
         self.route = Route(ORIGIN, address, account_id)
         self.is_open = True
         self.idle_since_s = 0.0
+        self.closes_first = False
+        self.ended_by = ""
 
     def abort(self) -> None:
+        self.ended_by = self.ended_by or "a reset"
+        self.is_open = False
+
+    def hang_up(self) -> None:
+        self.ended_by = "a FIN"
         self.is_open = False
 
 
 @pytest.fixture
 async def pool() -> AsyncIterator[Pool]:
-    pool = Pool(
-        asyncio.get_running_loop(), 30.0, 1000, opened=lambda *_: None, closed=lambda *_: None
-    )
+    pool = Pool(asyncio.get_running_loop())
     yield pool
     pool.close()
 
@@ -81,7 +86,7 @@ async def test_a_connection_stays_with_its_account(pool: Pool) -> None:
     assert take(pool, FIRST, account_id="b") is kept
 
 
-async def test_room_is_made_by_whom_keeps_the_most_and_by_its_oldest(pool: Pool) -> None:
+async def test_the_account_that_keeps_the_most_makes_room_with_its_oldest(pool: Pool) -> None:
     neighbours, dying, oldest, other = wires = [
         KeptWire(account_id="neighbour"),
         *(KeptWire() for _ in range(3)),
@@ -111,3 +116,42 @@ async def test_a_pool_that_is_closed_keeps_nothing(pool: Pool) -> None:
     pool.close()
     keep(pool, after)
     assert (before.is_open, after.is_open, pool.idle_count) == (False, False, 0)
+
+
+def closing() -> KeptWire:
+    """One that its target has said to close."""
+    wire = KeptWire()
+    wire.closes_first = True
+    return wire
+
+
+async def test_a_connection_that_the_target_is_to_close_is_not_used_and_goes_for_others(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.pool.MAX_IDLE", 2)
+    keep(pool, first := closing(), kept := KeptWire(), late := closing())
+    assert (first.is_open, kept.is_open, late.is_open) == (True, True, False)
+    assert pool.idle_count == 1
+    assert take(pool, FIRST) is kept
+    pool.forget(cast("Wire", first))
+    assert (pool.idle_count, pool._kept, pool._idle) == (0, {}, {})
+
+
+async def test_only_some_of_those_that_were_idle_too_long_leave_a_port_busy(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.pool._MOST_FINS", 2)
+    keep(pool, late := closing(), *(idle := [KeptWire() for _ in range(4)]), young := KeptWire())
+    for each in (late, *idle):
+        each.idle_since_s -= IDLE_LIMIT_S
+    pool._sweep()
+    assert [each.ended_by for each in idle] == ["a FIN", "a FIN", "a reset", "a reset"]
+    assert (late.ended_by, young.ended_by) == ("a reset", "")
+
+
+async def test_ports_to_one_target_are_freed_by_those_kept_there(pool: Pool) -> None:
+    keep(pool, there := KeptWire(), elsewhere := KeptWire(SECOND))
+    route = Route(Origin("https", "other.example", 80), FIRST, "b")
+    assert pool.drop_alike(route)
+    assert (there.is_open, elsewhere.is_open) == (False, True)
+    assert not pool.drop_alike(route)

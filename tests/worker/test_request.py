@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.models import BodyKind, Request
+from scheduler.models import BodyKind, Delivery, Request
 from scheduler.targets import parse_target
 from worker.request import render
 
@@ -19,9 +19,12 @@ def rendered(
     url: str = "http://e.example:81/a?b=ü#c",
     attempt: int = 1,
     body_kind: BodyKind = BodyKind.JSON,
+    delivery: Delivery = Delivery.AT_LEAST_ONCE,
 ) -> tuple[str, list[str], bytes]:
     """Request line, header lines, body."""
-    request = Request(TRIGGER_AT_MS, method, url, headers or {}, body, body_kind=body_kind)
+    request = Request(
+        TRIGGER_AT_MS, method, url, headers or {}, body, delivery, body_kind=body_kind
+    )
     data = render(parse_target(url), request, SCHEDULE_ID, attempt)
     head, _, rest = data.partition(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
@@ -50,6 +53,15 @@ def test_a_request_whole() -> None:
         "Postdate-Trigger-At: 2026-11-20T08:00:00.005Z",
     ]
     assert body == b'{"n":1}'
+
+
+@pytest.mark.parametrize("body", [None, b"{}"])
+@pytest.mark.parametrize("delivery", Delivery)
+def test_the_target_learns_when_no_request_follows_on_its_connection(
+    delivery: Delivery, body: bytes | None
+) -> None:
+    _, lines, _ = rendered("POST", body=body, delivery=delivery)
+    assert lines.count("Connection: close") == (delivery is Delivery.AT_MOST_ONCE)
 
 
 @pytest.mark.parametrize(

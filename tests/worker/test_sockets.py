@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 import pytest
 
-from worker.sockets import Budget, budget_of, fires_at_once
+from worker.sockets import Budget, budget_of, fires_at_once, is_out_of_ports
 
 
 @pytest.mark.parametrize(
@@ -24,3 +27,19 @@ def test_no_more_fires_at_once_than_there_are_sockets_for(monkeypatch: pytest.Mo
     monkeypatch.setattr("resource.getrlimit", lambda which: (1024, 1024))
     assert fires_at_once(4096) == 672
     assert fires_at_once(100) == 100
+
+
+@pytest.mark.parametrize(
+    ("number", "address", "expected"),
+    [
+        (errno.EADDRNOTAVAIL, "127.0.0.1", True),
+        (errno.ECONNREFUSED, "127.0.0.1", False),
+        # No way to there: a socket that a program may not broadcast by.
+        (errno.EADDRNOTAVAIL, "255.255.255.255", False),
+    ],
+)
+def test_a_shortage_of_local_ports_differs_from_an_unreachable_address(
+    number: int, address: str, expected: bool
+) -> None:
+    error = OSError(number, os.strerror(number))
+    assert is_out_of_ports(error, address, 443) is expected

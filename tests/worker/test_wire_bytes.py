@@ -61,6 +61,9 @@ class DeafTransport:
         assert not self.closing
         self.reading = True
 
+    def get_extra_info(self, name: str) -> None:
+        return None
+
     def abort(self) -> None:
         self.closing = True
 

@@ -1,0 +1,221 @@
+"""How connections to targets end, and what happens where no local port is left for another one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from scheduler.models import Delivery, Invocation
+from tests.worker.firing import OK, Fired, always, fired, firer_for_tests, invocation_of
+from tests.worker.scripted import Line, Script, answer, answering, playing, until
+from worker.firer import Firer
+from worker.race import OutOfPorts
+
+CLOSE = answer(b"ok", "200 OK", "Connection: close")
+RESET, FIN = "a reset", "a FIN"
+
+
+def watching(ends: list[str], said: bytes = CLOSE) -> Script:
+    """Answers a request, then waits for the other end to close, and notes how it did."""
+
+    async def script(line: Line) -> None:
+        if said:
+            await line.request()
+            await line.say(said)
+        try:
+            while await line.reader.read(65536):
+                pass
+            ends.append(FIN)
+        except ConnectionResetError:
+            ends.append(RESET)
+
+    return script
+
+
+def once(url: str, account_id: str = "acc_00_a") -> Invocation:
+    return invocation_of(url, delivery=Delivery.AT_MOST_ONCE, account_id=account_id)
+
+
+async def test_a_target_that_says_so_closes_first() -> None:
+    """The end that does has a port busy for a minute, and a target has ports enough."""
+    told = asyncio.Event()
+
+    async def polite(line: Line) -> None:
+        await line.request()
+        await line.say(CLOSE)
+        await told.wait()
+
+    async with playing(polite) as target, firer_for_tests() as firer:
+        assert (await fired(firer, invocation_of(target.url()))).brief == OK
+        assert (firer.connector.sockets, firer.pool.idle_count) == (1, 0)
+        assert (await fired(firer, invocation_of(target.url()))).brief == OK
+        assert (firer.connector.sockets, target.accepted, target.ended) == (2, 2, 0)
+        told.set()
+        await until(lambda: firer.connector.sockets == 0)
+
+
+async def test_one_that_does_not_close_after_all_is_reset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("worker.pool.SWEEP_S", 0.01)
+    monkeypatch.setattr("worker.pool.CLOSE_LIMIT_S", 0.0)
+    ends: list[str] = []
+    async with playing(watching(ends)) as target, firer_for_tests() as firer:
+        assert (await fired(firer, invocation_of(target.url()))).brief == OK
+        await until(lambda: ends == [RESET])
+
+
+async def test_a_closing_connection_gives_its_place_to_a_waiting_fire() -> None:
+    ends: list[str] = []
+    async with playing(watching(ends)) as target, firer_for_tests(ceiling=1) as firer:
+        fires = (fired(firer, once(target.url(), f"acc_00_{n}")) for n in range(3))
+        assert {each.brief for each in await asyncio.gather(*fires)} == {OK}
+        await until(lambda: ends == [RESET] * 2)
+        assert firer.connector.sockets == 1
+
+
+async def test_connections_that_are_closed_here_first_are_reset() -> None:
+    ends: list[str] = []
+    async with (
+        playing(watching(ends, answer())) as kept,
+        playing(watching(ends, b"")) as mute,
+        firer_for_tests(limit_ms=200) as firer,
+    ):
+        assert (await fired(firer, once(kept.url()))).brief == OK
+        await until(lambda: ends == [RESET])
+        for scheme in ("http", "https"):  # an answer, or a handshake, that does not come
+            ends.clear()
+            result = await fired(firer, invocation_of(mute.url(scheme=scheme)))
+            assert result.outcome.error_message.startswith("Timeout")
+            await until(lambda: ends == [RESET])
+
+
+async def test_an_idle_connection_ends_as_targets_expect(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("worker.pool.SWEEP_S", 0.01)
+    monkeypatch.setattr("worker.pool.IDLE_LIMIT_S", 0.0)
+    ends: list[str] = []
+    async with playing(watching(ends, answer())) as target, firer_for_tests() as firer:
+        assert (await fired(firer, invocation_of(target.url()))).brief == OK
+        await until(lambda: ends == [FIN])
+
+
+class Ports:
+    """How many local ports are left, and how many attempts there were at a connection."""
+
+    def __init__(self) -> None:
+        self.left = 0
+        self.attempts = 0
+
+
+@contextlib.contextmanager
+def few_ports(monkeypatch: pytest.MonkeyPatch, firer: Firer) -> Iterator[Ports]:
+    """As if the system had no local port for a connection, or as many as the test says."""
+    ports, create_connection = Ports(), firer.loop.create_connection
+
+    async def create(*args: Any, **options: Any) -> Any:
+        ports.attempts += 1
+        if not ports.left:
+            raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
+        ports.left -= 1
+        return await create_connection(*args, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(firer.loop, "create_connection", create)
+        yield ports
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a shortage of ports the next attempt comes soon."""
+    monkeypatch.setattr("worker.firer.PORTS_PAUSE_S", 0.005)
+    monkeypatch.setattr("worker.connector.PORTS_PAUSE_S", 0.005)
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("addresses", [["127.0.0.1"], ["127.0.0.1", "127.0.0.2"]])
+async def test_a_shortage_of_local_ports_is_no_outcome(
+    monkeypatch: pytest.MonkeyPatch, addresses: list[str]
+) -> None:
+    ended: list[Fired] = []
+    script = answering(*[answer()] * 3)
+    async with playing(script) as target, firer_for_tests(resolve=always(addresses)) as firer:
+        url = target.url(host="hooks.example")
+        with few_ports(monkeypatch, firer):
+            for each in (invocation_of(url), once(url), invocation_of(url, account_id="acc_00_b")):
+                firer.fire(each, lambda *end: ended.append(Fired(*end)))
+            await until(lambda: firer.connector.shortages[OutOfPorts] > 20)
+            assert (ended, firer.in_flight, target.accepted) == ([], 3, 0)
+        await until(lambda: firer.in_flight == 0)
+    assert [(each.brief, each.invocation.attempt) for each in ended] == [(OK, 1)] * 3
+
+
+@pytest.mark.usefixtures("soon")
+async def test_fires_wait_for_ports_uncharged_and_go_as_ports_come_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with (
+        playing(answering(*[answer()] * 9)) as target,
+        firer_for_tests() as firer,
+    ):
+        with few_ports(monkeypatch, firer) as ports:
+            fires = [asyncio.create_task(fired(firer, once(target.url()))) for _ in range(3)]
+            await until(lambda: firer._openings.unbegun == 3 and len(firer._deadlines) == 0)
+            for done in range(1, 4):
+                ports.left = 1
+                await until(lambda: sum(each.done() for each in fires) == done)  # noqa: B023
+        assert {each.result().brief for each in fires} == {OK}
+
+
+async def test_an_address_without_a_port_is_left_alone_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended: list[Any] = []
+    async with playing(answering(answer())) as target, firer_for_tests() as firer:
+        with few_ports(monkeypatch, firer) as ports:
+            invocations = [
+                invocation_of(target.url(), account_id=f"acc_00_{n % 7}") for n in range(100)
+            ]
+            for each in invocations:
+                firer.fire(each, lambda *end: ended.append(end))
+            # Another origin at the same address and port, from which it is not known yet.
+            firer.fire(invocation_of(target.url(scheme="https")), lambda *end: ended.append(end))
+            await until(lambda: firer._openings.unbegun == 101)
+            assert (ports.attempts, ended) == (1, [])
+            assert len(firer.give_up_unbegun()) == 101
+
+
+async def test_a_port_of_a_kept_connection_to_there_is_used_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with playing(answering(answer())) as target, firer_for_tests() as firer:
+        assert (await fired(firer, invocation_of(target.url()))).brief == OK
+        with few_ports(monkeypatch, firer) as ports:
+            drop_alike = firer.pool.drop_alike
+
+            def drop(*args: Any) -> bool:
+                ports.left += drop_alike(*args)
+                return bool(ports.left)
+
+            monkeypatch.setattr(firer.pool, "drop_alike", drop)
+            neighbours = invocation_of(target.url(), account_id="acc_00_b")
+            assert (await fired(firer, neighbours)).brief == OK
+        assert (firer.pool.idle_count, firer.connector.shortages[OutOfPorts]) == (1, 0)
+
+
+async def test_a_second_sending_without_a_port_ends_as_the_first_did(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def dying(line: Line) -> None:
+        await line.request()
+        await line.say(answer())
+        await line.request()
+
+    async with playing(dying) as target, firer_for_tests() as firer:
+        await fired(firer, invocation_of(target.url()))
+        with few_ports(monkeypatch, firer):
+            second = await fired(firer, invocation_of(target.url()))
+        assert second.brief == ("failed", 0, "Connection closed before an answer")

@@ -1,0 +1,236 @@
+"""The connector: how new connections are made, and what the system lacks for them."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import structlog
+import truststore
+
+from scheduler.targets import Origin
+from worker.handshakes import Handshakes, Unexamined, Unread
+from worker.outcome import connect_failure
+from worker.phases import Marks
+from worker.pool import Pool
+from worker.race import ConnectFailed, OutOfPorts, OutOfSockets, Race
+from worker.ration import Ration, bound_reading
+from worker.shares import Shares
+from worker.sockets import budget, is_out_of_files, is_out_of_ports
+from worker.wire import Route, Wire
+
+# How long nothing is tried where no local port was left: each attempt looks through all of them,
+# for up to 10 ms.
+PORTS_PAUSE_S = 1.0
+_MOST_WITHOUT_PORTS = 1024
+_TELL_EVERY_S = 60.0
+_TELLS = {
+    OutOfSockets: "no sockets left; fires are put off",
+    OutOfPorts: "no local ports left for a target; fires wait",
+}
+_log = structlog.get_logger(__name__)
+
+
+def system_ssl_context() -> ssl.SSLContext:
+    """TLS that trusts what the system trusts.
+
+    On Linux truststore reads the whole trust store again for every connection, 20 ms each; there
+    OpenSSL's own context, loaded once, trusts the same files.
+    """
+    paths = ssl.get_default_verify_paths()
+    if sys.platform == "linux" and (paths.cafile or paths.capath):
+        return ssl.create_default_context()
+    return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+class _CountedWire(Wire):
+    """A wire whose connector counts it from its beginning to its end."""
+
+    __slots__ = ("_connector", "_weight")
+
+    def __init__(
+        self, connector: Connector, route: Route, max_body_bytes: int, keep_bytes: int
+    ) -> None:
+        super().__init__(route, max_body_bytes, connector.ration, connector.forget, keep_bytes)
+        self._connector = connector
+        self._weight = ("", 0)
+
+    def weigh(self, account_id: str, weight: int) -> None:
+        """What its handshake takes up of the account's share, until it ends."""
+        self._weight = (account_id, weight)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        bound_reading(transport)
+        self._connector.note_opened(self.route)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._connector.note_closed(self.route)
+        self._connector.give_back(*self._weight)
+
+
+class Connector:
+    """Makes connections within this process's budget of sockets.
+
+    How many there may be of an origin is not for the connector to say; it calls `opened` and
+    `closed` for each, with its origin and account. `limit_s` is what a fire has in all.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        pool: Pool,
+        limit_s: float,
+        max_body_bytes: int,
+        ssl_context: ssl.SSLContext | None = None,
+        *,
+        keep_bytes: int = 0,
+        opened: Callable[[Origin, str], None],
+        closed: Callable[[Origin, str], None],
+    ) -> None:
+        self._loop = loop
+        self._pool = pool
+        self.forget = pool.forget
+        self._limit_s = limit_s
+        self._max_body_bytes = max_body_bytes
+        self._keep_bytes = keep_bytes
+        self.ration = Ration(loop)
+        self._handshakes = Handshakes(loop)
+        self._ssl_context = ssl_context
+        self._opened = opened
+        self._closed = closed
+        self._budget = budget()
+        self._spares = Shares(self._budget.spares)
+        self._sockets = 0  # those of attempts and of connections
+        self.shortages: dict[type[OutOfSockets], int] = {OutOfSockets: 0, OutOfPorts: 0}
+        """How often a connection could not be made for want of one."""
+        self._silent_until_s: dict[type[OutOfSockets], float] = {}
+        # By address and port, until when: those for which no local port was left.
+        self._without_ports_s: dict[tuple[str, int], float] = {}
+
+    @property
+    def sockets(self) -> int:
+        """Of connections, and of attempts at one."""
+        return self._sockets
+
+    async def connect(
+        self, origin: Origin, addresses: tuple[str, ...], account_id: str, marks: Marks
+    ) -> Wire:
+        """A new connection of the account's to the first address that gives one. Raises
+        ConnectFailed, or OutOfSockets.
+
+        Without a limit of its own: the fire's deadline cancels it. `marks` tell how far it came: of
+        several addresses, with the one that was tried last, or that gave the connection.
+        """
+        marks.connect_s = time.monotonic()
+        if len(addresses) == 1:
+            return await self._connect_one(Route(origin, addresses[0], account_id), marks)
+
+        def attempt(address: str) -> Coroutine[Any, Any, Wire]:
+            return self._connect_one(Route(origin, address, account_id), marks)
+
+        return await Race(attempt, addresses, self._limit_s, self._spares, account_id).run()
+
+    def note_opened(self, route: Route) -> None:
+        self._sockets += 1
+        self._opened(route.origin, route.account_id)
+
+    def note_closed(self, route: Route) -> None:
+        self._sockets -= 1
+        self._closed(route.origin, route.account_id)
+
+    def give_back(self, account_id: str, weight: int) -> None:
+        self._handshakes.give_back(account_id, weight)
+
+    def close(self) -> None:
+        self._handshakes.close()
+
+    async def _connect_one(self, route: Route, marks: Marks) -> Wire:
+        if self._sockets >= self._budget.sockets:
+            self._pool.drop_oldest()
+        self._expect_port(route)
+        has_made_room = False
+        while True:
+            try:
+                return await self._open(route, marks)
+            except OSError as error:
+                shortage = _shortage(error, route)
+                if shortage is None:
+                    raise ConnectFailed(connect_failure(error)) from error
+                if has_made_room or not self._make_room(shortage, route):
+                    self._note_shortage(shortage, error, route)
+                    raise shortage from error
+            has_made_room = True
+            await asyncio.sleep(0)  # the loop closes their sockets in its next round
+
+    def _expect_port(self, route: Route) -> None:
+        """Raises OutOfPorts if there was none for a connection to there just now."""
+        there = route.address, route.origin.port
+        until_s = self._without_ports_s.get(there)
+        if until_s is None:
+            return
+        if self._loop.time() < until_s:
+            self.shortages[OutOfPorts] += 1
+            raise OutOfPorts
+        del self._without_ports_s[there]
+
+    def _make_room(self, shortage: type[OutOfSockets], route: Route) -> bool:
+        """Close kept connections, which are a luxury: all, or those whose local ports would do."""
+        if shortage is OutOfPorts:
+            return self._pool.drop_alike(route)
+        return self._pool.drop_all()
+
+    def _note_shortage(self, shortage: type[OutOfSockets], error: OSError, route: Route) -> None:
+        now_s = self._loop.time()
+        self.shortages[shortage] += 1
+        if shortage is OutOfPorts:
+            if len(self._without_ports_s) >= _MOST_WITHOUT_PORTS:
+                self._without_ports_s.clear()
+            self._without_ports_s[route.address, route.origin.port] = now_s + PORTS_PAUSE_S
+        if now_s >= self._silent_until_s.get(shortage, 0.0):
+            self._silent_until_s[shortage] = now_s + _TELL_EVERY_S
+            _log.warning(_TELLS[shortage], error=str(error))
+
+    async def _open(self, route: Route, marks: Marks) -> Wire:
+        account_id = route.account_id
+        wire = _CountedWire(self, route, self._max_body_bytes, self._keep_bytes)
+        is_tls = route.origin.scheme == "https"
+        self._sockets += 1
+        marks.tls_s = None
+        try:
+            transport, _ = await self._loop.create_connection(
+                Unread if is_tls else lambda: wire,
+                route.address,
+                route.origin.port,
+                flags=socket.AI_NUMERICHOST,
+            )
+            if is_tls:
+                context, host = self._tls(), route.origin.host
+                marks.tls_s = connected_s = time.monotonic()
+                weight = await self._handshakes.secure(transport, wire, context, host, account_id)
+                wire.weigh(account_id, weight)
+                wire.goes_over(transport)
+                marks.tls_s = connected_s
+        finally:
+            self._sockets -= 1
+        return wire
+
+    def _tls(self) -> ssl.SSLContext:
+        if self._ssl_context is None:
+            self._ssl_context = system_ssl_context()
+            self._ssl_context.sslobject_class = Unexamined
+        return self._ssl_context
+
+
+def _shortage(error: OSError, route: Route) -> type[OutOfSockets] | None:
+    """What this process lacks, if that is why it could not connect. A type, because an exception
+    that its own frame refers to is a ring."""
+    if is_out_of_files(error):
+        return OutOfSockets
+    return OutOfPorts if is_out_of_ports(error, route.address, route.origin.port) else None
