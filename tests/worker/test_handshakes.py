@@ -125,7 +125,7 @@ async def test_a_handshake_that_fails_says_why_and_leaves_no_ring(
         with counting_rings() as found:
             url = target.url(host="hooks.example", scheme="https")
             result = await fired(firer, invocation_of(url))
-            await until(lambda: firer.pool.sockets == 0)
+            await until(lambda: firer.connector.sockets == 0)
             await asyncio.sleep(0)
     assert result.brief == ("failed", 0, message)
     assert [each for each in found if each.startswith("worker.")] == []
