@@ -861,6 +861,13 @@ MUTANTS = (
         ("tests/api/test_http11.py",),
     ),
     Mutant(
+        "a worker remembers every origin for good",
+        "worker/openings.py",
+        "            del self._places[origin]\n",
+        "            pass\n",
+        ("tests/isolation",),
+    ),
+    Mutant(
         "of two API keys the first counts",
         "api/auth.py",
         "if len(keys) > 1:",
