@@ -15,9 +15,11 @@ import aiodns
 import pycares
 from pycares._cares import lib  # type: ignore[import-not-found]
 
-# Of a server that does not answer: once more, after so long. The rest is for the guard's limit.
+# A server that does not answer is asked again, after twice as long each time. The first wait is
+# this, or 0.25 s once the server has been quick; then four tries last almost as long as the guard
+# waits, because a name server may have to look around for a second.
 _AGAIN_AFTER_S = 1.5
-_TRIES = 2
+_TRIES = 4
 # ARES_AI_NOSORT, which pycares has no name for. To sort its addresses (RFC 6724) c-ares connects a
 # socket to each while others' look-ups, and so our loop, wait: two milliseconds for a hundred.
 _NO_SORT = 1 << 7
