@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import functools
 import ipaddress
+import socket
 import struct
 import threading
 from typing import Any, Self
@@ -15,6 +16,7 @@ A = 1
 BLACK_HOLES = 64  # as many as fit into a datagram
 _TRUNCATED = 0x0200
 _TTL_S = 60
+_UNREAD_BYTES = 2**20
 _FIXED: dict[str, list[str] | None] = {
     "dead": None,
     "none": [],
@@ -121,6 +123,9 @@ class NameServer:
         self._by_tcp = await asyncio.start_server(_answer_by_tcp, "127.0.0.1", 0)
         place = self._by_tcp.sockets[0].getsockname()
         self._by_udp, _ = await self._loop.create_datagram_endpoint(_Answering, local_addr=place)
+        # Hundreds ask at a time: what is lost here is asked again, and late.
+        opened = self._by_udp.get_extra_info("socket")
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _UNREAD_BYTES)
         self.server = "{}:{}".format(*place)
 
     async def _close(self) -> None:

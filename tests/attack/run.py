@@ -93,7 +93,8 @@ class Attack:
             stack.enter_context(worker)
             before_s = worker.cpu_s()
             account, sent = self._begin(flood, targets.ports)
-            memory_mb = self._watch(worker, sent["literal"][-1].trigger_at_ms)
+            first_ms, last_ms = (sent["literal"][each].trigger_at_ms for each in (0, -1))
+            memory_mb = self._watch(worker, max(last_ms, first_ms + 1000 * flood.waves))
             cpu_s = worker.cpu_s() - before_s
             ended = self._in_store(lambda store: _ended(store, account))
             ended = [each for each in ended if "/same" not in each.url]

@@ -24,6 +24,7 @@ import uvloop
 from cli.open_files import raise_limit
 
 DRIP_EVERY_S = 0.25
+LATE_S = 4.0
 _SIZE = 64 * 1024
 _OK = b"HTTP/1.1 200 OK\r\n"
 _CHUNKED = _OK + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -174,6 +175,12 @@ async def _serve(directory: Path) -> None:
     unread.listen(20_000)
     ports["unread"] = unread.getsockname()[1]
     loop.add_reader(unread, lambda: held.append(unread.accept()[0]))
+    late = _listener()
+    late.setblocking(False)
+    late.listen(20_000)
+    ports["late"] = late.getsockname()[1]
+    others = _context(directory, "tls")
+    loop.add_reader(late, lambda: loop.call_later(LATE_S, _shake, late.accept()[0], others))
     hole = _listener()
     hole.listen(0)
     ports["black hole"] = hole.getsockname()[1]
@@ -184,9 +191,17 @@ async def _serve(directory: Path) -> None:
     await asyncio.to_thread(sys.stdin.read)
     sys.stdout.write(json.dumps(longest_s) + "\n")
     dripping.cancel()
-    loop.remove_reader(unread)
-    for each in [*full, *held, unread]:
+    for each in (unread, late):
+        loop.remove_reader(each)
+    for each in [*full, *held, unread, late]:
         each.close()
+
+
+def _shake(accepted: socket.socket, secret: ssl.SSLContext) -> None:
+    """TLS, with a certificate of another name; whoever has had enough is gone."""
+    loop = asyncio.get_running_loop()
+    made = loop.connect_accepted_socket(asyncio.Protocol, accepted, ssl=secret)
+    loop.create_task(made).add_done_callback(lambda task: task.cancelled() or task.exception())
 
 
 def _knock(port: int) -> socket.socket:
