@@ -13,6 +13,7 @@ from api.auth import call_of
 from api.bodies import AcceptedBody, BatchBody, RefusedBody
 from api.findings import MOST_LISTED_OF_A_CALL, Findings, details_of, invalid
 from api.json_text import List, Object, Part
+from api.limits import MAX_ITEMS
 from api.once import REPLAYED, idempotency
 from api.payload import parse_request
 from api.reading import read_body
@@ -26,8 +27,6 @@ from scheduler.ids import invocation_id
 from scheduler.models import Idempotency, Request
 from scheduler.store.schedules.once import Created
 from scheduler.store.schedules.schedules import Schedules
-
-MAX_ITEMS = 1000
 
 # So much is judged at a time; then other requests have their turn.
 _AT_ONCE_BYTES = 64 * 1024
@@ -48,16 +47,20 @@ async def create_schedules(request: HttpRequest) -> Answer:
     an `Idempotency-Key`, what was decided of each item is told again, whatever the time is then."""
     call, scope = await call_of(request), request.scope
     service, schedules = call.service, call.store.schedules
-    data = await read_body(scope, request.receive, service.settings.max_batch_bytes)
+    limit_bytes = service.settings.max_batch_bytes
+    data = await read_body(scope, request.receive, limit_bytes, MAX_ITEMS)
     once, now_ms = idempotency(scope, data), call.store.clock.now_ms()
     created = await schedules.created_before(call.account_id, once) if once else None
     items = parse_batch(data)
+    del data
     refusals: list[RefusedBody | None] = []
     if created is None:
         judged = await _judged(enumerate(items), service.rules, now_ms)
         refusals = [each if isinstance(each, RefusedBody) else None for each in judged]
         noted = _noted(once, refusals, now_ms)
         requests = [traced(each, service, scope) for each in judged if isinstance(each, Request)]
+        if once is None:
+            items.clear()  # nor are they looked at again, and they are all that came
         created = await _created(schedules, call.account_id, requests, noted, now_ms)
     if created.replayed:
         # By another call, and maybe while this one was judging.

@@ -20,6 +20,13 @@ FOR_HEALTH = 32
 # So much of each body is not counted: however full the budget is, small schedules get in.
 # Nor does what can be sent without a key, a form of the dashboard's, take anything of it.
 UNCOUNTED_BYTES = 64 * 1024
+# Items of one call.
+MAX_ITEMS = 1000
+# What is made of a body until it is answered, for each of its bytes: the request that it asks for,
+# that packed for the store, and packed again for the wire.
+_MADE_OF_A_BYTE = 5
+# And for each item of a batch: what it is, and what is answered.
+_MADE_OF_AN_ITEM_BYTES = 1024
 # A body is found to be too large when more of it than is allowed has been read.
 _ONE_READ_BYTES = 256 * 1024
 # What a process opens besides connections of clients: 128 to the store, files that it serves.
@@ -38,12 +45,16 @@ class Limits(msgspec.Struct, frozen=True):
     connections: int
     connections_per_address: int
     bodies_bytes: int
+    kept_bytes: int
     trusted_proxies: tuple[Network, ...] = ()
 
     @classmethod
     def of(cls, settings: Settings) -> Limits:
-        """A single body of the largest allowed size always fits into the budget."""
+        """A single body of the largest allowed size always fits into the budget, and what is made
+        of one."""
         largest_bytes = max(settings.max_batch_bytes, settings.max_body_bytes)
+        kept_bytes = made_of(largest_bytes, MAX_ITEMS)
+        most_bytes = kept_bytes + largest_bytes + _ONE_READ_BYTES
         return cls(
             head_bytes=settings.max_head_bytes,
             head_s=settings.head_timeout_ms / 1000,
@@ -52,13 +63,21 @@ class Limits(msgspec.Struct, frozen=True):
             idle_s=settings.idle_timeout_ms / 1000,
             connections=settings.max_connections,
             connections_per_address=settings.max_connections_per_address,
-            bodies_bytes=max(settings.bodies_bytes, largest_bytes + _ONE_READ_BYTES),
+            bodies_bytes=max(settings.bodies_bytes, most_bytes),
+            kept_bytes=kept_bytes,
             trusted_proxies=settings.trusted_proxies,
         )
 
     def body_deadline_s(self, began_s: float, received_bytes: int) -> float:
         """When a body that began then has to have brought more than it has, or ended."""
         return began_s + self.body_grace_s + received_bytes / self.body_bytes_per_s
+
+
+def made_of(body_bytes: int, items: int) -> int:
+    """How much is made of a body of so many items, in bytes; nothing that counts of a small one."""
+    of_bytes = _MADE_OF_A_BYTE * (body_bytes - UNCOUNTED_BYTES)
+    of_items = _MADE_OF_AN_ITEM_BYTES * items - UNCOUNTED_BYTES
+    return max(0, of_bytes) + max(0, of_items)
 
 
 def fitting(connections: int, most_files: int, open_files: int) -> int:

@@ -20,7 +20,7 @@ from api.limits import (
     Limits,
     address_of,
 )
-from api.reading import FORGET
+from api.reading import BUDGET, FORGET
 from api.rejection import (
     BODIES_FULL,
     BODY_TIMED_OUT,
@@ -49,7 +49,7 @@ class Guard:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.connections = Connections(limits)
-        self.bodies = Budget(limits.bodies_bytes)
+        self.bodies = Budget(limits.bodies_bytes, limits.kept_bytes)
         self.rejected: dict[int, int] = {}  # by the status of the answer
 
 
@@ -169,6 +169,7 @@ class Protocol(Http11):
         if self._for_health:
             self.cycle.keep_alive = False
         self.scope[FORGET] = self._forgetting  # type: ignore[literal-required]
+        self.scope[BUDGET] = self._guard.bodies  # type: ignore[literal-required]
         self._body_bytes = self._framing_bytes = 0
         self._began_s = 0.0
 

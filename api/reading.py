@@ -6,11 +6,14 @@ from typing import Any, cast
 
 from litestar.types import Receive, Scope
 
+from api.limits import made_of
 from scheduler.errors import PostdateError
 
 # Where a connection of ours leaves in a request's scope how to forget its body: a reference that
 # does not keep it, for it keeps the scope.
 FORGET = "postdate.forget_body"
+# The budget for what its process holds of bodies, and what this one has of it.
+BUDGET, _MADE = "postdate.budget", "postdate.made_bytes"
 
 
 class BodyTooLarge(PostdateError):
@@ -42,9 +45,10 @@ def header(scope: Scope, name: bytes) -> bytes | None:
     return None
 
 
-async def read_body(scope: Scope, receive: Receive, limit_bytes: int) -> bytes:
+async def read_body(scope: Scope, receive: Receive, limit_bytes: int, most_items: int = 1) -> bytes:
     """The whole body, whatever its Content-Type claims it to be: it is read as JSON, so that
-    `curl -d` works as it is.
+    `curl -d` works as it is. Returns when there is room for what is made of it, of as many items as
+    it may have: the room is the request's until it is answered.
 
     Raises BodyTooLarge as soon as it is known to be, before more is read; BodyEncoded.
     """
@@ -64,7 +68,24 @@ async def read_body(scope: Scope, receive: Receive, limit_bytes: int) -> bytes:
         if len(body) > limit_bytes:
             raise BodyTooLarge(limit_bytes)
         more = event["more_body"]
+    items = 1 if most_items == 1 else min(most_items, body.count(b",") + 1)
+    await _make_room(scope, made_of(len(body), items))
     return bytes(body)
+
+
+async def _make_room(scope: Scope, made_bytes: int) -> None:
+    """Once a request: if one that has room waited for more, all could wait for each other."""
+    noted = cast("dict[str, Any]", scope)
+    if made_bytes and BUDGET in noted:
+        await noted[BUDGET].room(made_bytes)
+        noted[_MADE] = made_bytes
+
+
+def give_room_back(scope: Scope) -> None:
+    """To be called when a request is answered."""
+    noted = cast("dict[str, Any]", scope)
+    if _MADE in noted:
+        noted[BUDGET].free(noted.pop(_MADE))
 
 
 def forget_body(scope: Scope) -> None:

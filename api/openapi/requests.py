@@ -6,9 +6,9 @@ nobody asked it to.
 
 from __future__ import annotations
 
-from api.batch import MAX_ITEMS
 from api.field import Schema
 from api.fields import FIELDS, REQUIRED, SOON
+from api.limits import MAX_ITEMS
 from api.selection import IDS_SCHEMA, filter_schema
 from scheduler import durations
 from scheduler.models import Status

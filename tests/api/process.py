@@ -79,8 +79,11 @@ class ApiProcess:
 
     def memory_bytes(self) -> int:
         """What it has in memory right now, without what files are mapped to. Linux only."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(status.partition("RssAnon:")[2].split()[0]) * 1024
+        return self._status_bytes("RssAnon")
+
+    def most_memory_bytes(self) -> int:
+        """The most that it has had in memory, files among it. Linux only."""
+        return self._status_bytes("VmHWM")
 
     def inside(self) -> Inside:
         """What it holds that it was not asked for; from the first time on it collects no garbage
@@ -98,6 +101,10 @@ class ApiProcess:
         with closing(self.connect()) as connection:
             connection.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
             return Reply(connection, "GET").status
+
+    def _status_bytes(self, name: str) -> int:
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.partition(f"{name}:")[2].split()[0]) * 1024
 
     def _ready(self) -> bool:
         try:

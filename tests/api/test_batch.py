@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from api.batch import MAX_ITEMS
+from api.limits import MAX_ITEMS
 from scheduler.ids import is_schedule_id
 from scheduler.models import Plan
 from scheduler.settings import Settings
