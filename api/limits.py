@@ -45,16 +45,15 @@ class Limits(msgspec.Struct, frozen=True):
     connections: int
     connections_per_address: int
     bodies_bytes: int
-    kept_bytes: int
+    made_bytes: int
     trusted_proxies: tuple[Network, ...] = ()
 
     @classmethod
     def of(cls, settings: Settings) -> Limits:
-        """A single body of the largest allowed size always fits into the budget, and what is made
-        of one."""
+        """Half of the budget is for bodies as they come, and half for what is made of them. A
+        single body of the largest allowed size always fits into both."""
         largest_bytes = max(settings.max_batch_bytes, settings.max_body_bytes)
-        kept_bytes = made_of(largest_bytes, MAX_ITEMS)
-        most_bytes = kept_bytes + largest_bytes + _ONE_READ_BYTES
+        half_bytes = settings.bodies_bytes // 2
         return cls(
             head_bytes=settings.max_head_bytes,
             head_s=settings.head_timeout_ms / 1000,
@@ -63,8 +62,8 @@ class Limits(msgspec.Struct, frozen=True):
             idle_s=settings.idle_timeout_ms / 1000,
             connections=settings.max_connections,
             connections_per_address=settings.max_connections_per_address,
-            bodies_bytes=max(settings.bodies_bytes, most_bytes),
-            kept_bytes=kept_bytes,
+            bodies_bytes=max(half_bytes, largest_bytes + _ONE_READ_BYTES),
+            made_bytes=max(half_bytes, made_of(largest_bytes, MAX_ITEMS)),
             trusted_proxies=settings.trusted_proxies,
         )
 

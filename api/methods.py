@@ -23,7 +23,7 @@ from litestar.types import (
 from api.answer import Answer
 from api.bodies import ErrorBody
 from api.hosts import Hosts
-from api.reading import give_room_back, header
+from api.reading import end, header
 from api.service import HttpRequest
 from api.tally import Tally
 
@@ -109,7 +109,7 @@ class App(Litestar):
             else:
                 await app(cast("Scope", asked), cast("Receive", receive), cast("Send", noted))
         finally:
-            give_room_back(asked)  # type: ignore[arg-type]
+            end(asked)  # type: ignore[arg-type]
             took_s = time.perf_counter() - began_s
             self._tally.note(asked.get("path_template", "none"), method, status, took_s)
 

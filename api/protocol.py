@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from typing import Any
-from weakref import WeakMethod
 
 from uvicorn import Config
 from uvicorn.server import ServerState
@@ -20,7 +20,7 @@ from api.limits import (
     Limits,
     address_of,
 )
-from api.reading import BUDGET, FORGET
+from api.reading import BUDGET, CONNECTION
 from api.rejection import (
     BODIES_FULL,
     BODY_TIMED_OUT,
@@ -49,7 +49,8 @@ class Guard:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.connections = Connections(limits)
-        self.bodies = Budget(limits.bodies_bytes, limits.kept_bytes)
+        self.bodies = Budget(limits.bodies_bytes)
+        self.made = Budget(limits.made_bytes)
         self.rejected: dict[int, int] = {}  # by the status of the answer
 
 
@@ -77,7 +78,7 @@ class Protocol(Http11):
         self._piece_bytes = self._fed_bytes = self._body_bytes = self._held_bytes = 0
         self._framing_bytes = 0
         self._forgotten: object = None
-        self._forgetting = WeakMethod(self._forget)
+        self._is_lost = False
         self._lingering_bytes = 0
         self._unsent_bytes, self._unsent_s = 0, 0.0
 
@@ -92,7 +93,9 @@ class Protocol(Http11):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._guard.connections.remove(self, self._address)
-        self._give_back()
+        self._is_lost = True
+        if self._served is None or self._served.response_complete:
+            self._give_back()
         if self._timer is not None:
             self._timer.cancel()
 
@@ -168,8 +171,8 @@ class Protocol(Http11):
         super().on_headers_complete()
         if self._for_health:
             self.cycle.keep_alive = False
-        self.scope[FORGET] = self._forgetting  # type: ignore[literal-required]
-        self.scope[BUDGET] = self._guard.bodies  # type: ignore[literal-required]
+        self.scope[CONNECTION] = weakref.ref(self)  # type: ignore[literal-required]
+        self.scope[BUDGET] = self._guard.made  # type: ignore[literal-required]
         self._body_bytes = self._framing_bytes = 0
         self._began_s = 0.0
 
@@ -200,7 +203,12 @@ class Protocol(Http11):
         lines_bytes = sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
         return line_bytes + lines_bytes > most_bytes
 
-    def _forget(self) -> None:
+    def request_ended(self) -> None:
+        """A request that is carried out though its client has left keeps its body until then."""
+        if self._is_lost:
+            self._give_back()
+
+    def forget_body(self) -> None:
         """The body of the request that is being answered is of no use to anybody."""
         if not self.pipeline:
             self._forgotten = self.cycle

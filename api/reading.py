@@ -9,10 +9,10 @@ from litestar.types import Receive, Scope
 from api.limits import made_of
 from scheduler.errors import PostdateError
 
-# Where a connection of ours leaves in a request's scope how to forget its body: a reference that
-# does not keep it, for it keeps the scope.
-FORGET = "postdate.forget_body"
-# The budget for what its process holds of bodies, and what this one has of it.
+# Where a connection of ours leaves a reference to itself in a request's scope: a weak one, for the
+# connection keeps the scope.
+CONNECTION = "postdate.connection"
+# The budget of its process for what is made of bodies, and what this one has of it.
 BUDGET, _MADE = "postdate.budget", "postdate.made_bytes"
 
 
@@ -77,21 +77,28 @@ async def _make_room(scope: Scope, made_bytes: int) -> None:
     """Once a request: if one that has room waited for more, all could wait for each other."""
     noted = cast("dict[str, Any]", scope)
     if made_bytes and BUDGET in noted:
-        await noted[BUDGET].room(made_bytes)
+        await noted[BUDGET].wait_for(made_bytes)
         noted[_MADE] = made_bytes
 
 
-def give_room_back(scope: Scope) -> None:
-    """To be called when a request is answered."""
+def end(scope: Scope) -> None:
+    """To be called when a request was carried out: from here on nothing of its body is held."""
     noted = cast("dict[str, Any]", scope)
     if _MADE in noted:
-        noted[BUDGET].free(noted.pop(_MADE))
+        noted[BUDGET].give_back(noted.pop(_MADE))
+    connection = _connection_of(scope)
+    if connection is not None:
+        connection.request_ended()
+
+
+def _connection_of(scope: Scope) -> Any:
+    reference = cast("dict[str, Any]", scope).get(CONNECTION)
+    return reference and reference()
 
 
 def forget_body(scope: Scope) -> None:
     """Nobody will read the body of this request; what has come of it need not be kept while the
     answer waits for its turn. Safe to repeat."""
-    reference = cast("dict[str, Any]", scope).get(FORGET)
-    forget = reference and reference()
-    if forget:
-        forget()
+    connection = _connection_of(scope)
+    if connection is not None:
+        connection.forget_body()

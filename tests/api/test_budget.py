@@ -5,12 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import aclosing, closing
+from typing import Any
+from unittest.mock import create_autospec
 
 import pytest
+from uvicorn.server import ServerState
 
 from api.budget import Budget
 from api.limits import MAX_ITEMS, UNCOUNTED_BYTES, Limits, made_of
+from api.protocol import Guard, Protocol
+from api.reading import end, read_body
+from api.serve import uvicorn_config
 from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
@@ -22,53 +28,41 @@ MB = 1_000_000
 
 
 async def turns(budget: Budget, *wanted: int) -> list[asyncio.Task[None]]:
-    tasks = [asyncio.create_task(budget.room(each)) for each in wanted]
+    tasks = [asyncio.create_task(budget.wait_for(each)) for each in wanted]
     await asyncio.sleep(0)
     return tasks
 
 
-async def test_what_is_read_leaves_room_for_what_is_made() -> None:
-    budget = Budget(100, kept_bytes=60)
+async def test_all_is_taken_or_nothing() -> None:
+    budget = Budget(100)
+    assert budget.take(70)
+    assert not budget.take(31)
     assert budget.take(30)
-    await budget.room(60)
-    assert budget.take(10)
-    assert not budget.take(1)
-    budget.free(60)
-    assert not budget.take(1)
-    budget.give_back(40)
-    assert budget.take(40)
-    assert budget.left_bytes == 60
-
-
-async def test_what_is_made_beyond_what_is_kept_is_not_there_to_read() -> None:
-    budget = Budget(100, kept_bytes=60)
-    await budget.room(60)
-    await budget.room(30)
-    assert not budget.take(11)
-    assert budget.take(10)
+    budget.give_back(100)
+    assert budget.left_bytes == 100
 
 
 async def test_those_that_wait_are_served_in_turn() -> None:
-    budget = Budget(100, kept_bytes=100)
-    await budget.room(80)
+    budget = Budget(100)
+    await budget.wait_for(80)
     large, small = await turns(budget, 50, 10)
     assert [each.done() for each in (large, small)] == [False, False]
-    budget.free(80)
+    budget.give_back(80)
     await asyncio.gather(large, small)
     assert budget.left_bytes == 40
 
 
 @pytest.mark.parametrize("granted", [False, True])
 async def test_a_waiter_that_leaves_gives_up_its_turn(granted: bool) -> None:
-    budget = Budget(100, kept_bytes=100)
-    await budget.room(80)
+    budget = Budget(100)
+    await budget.wait_for(80)
     leaves, stays = await turns(budget, 50, 60)
     if granted:
-        budget.free(80)
+        budget.give_back(80)
     leaves.cancel()
     if not granted:
         await asyncio.sleep(0)
-        budget.free(80)
+        budget.give_back(80)
     await stays
     assert budget.left_bytes == 40
 
@@ -88,24 +82,29 @@ def test_of_a_small_body_nothing_counts_but_many_items(
     assert made_of(body_bytes, items) == made
 
 
-def test_there_is_room_for_what_is_made_of_the_largest() -> None:
+def test_the_largest_body_and_what_is_made_of_it_always_fit() -> None:
     limits = Limits.of(Settings(bodies_bytes=1, max_batch_bytes=16 * MB))
-    budget = Budget(limits.bodies_bytes, limits.kept_bytes)
-    assert budget.take(16 * MB)
-    assert budget.left_bytes >= made_of(16 * MB, MAX_ITEMS)
+    assert limits.bodies_bytes > 16 * MB
+    assert limits.made_bytes == made_of(16 * MB, MAX_ITEMS)
+
+
+async def key_of_a_new_account(valkey: ValkeyProcess) -> str:
+    async with aclosing(await Store.open(Settings(redis_url=valkey.url))) as store:
+        account = await store.accounts.create("bulk", credits=10**6, plan=Plan.UNLIMITED)
+        return (await store.api_keys.create(account.account_id, "test"))[1]
+
+
+def batch_of(items: int) -> bytes:
+    item = json.dumps(payload(targetBodyText="x" * 15_000))
+    return f'{{"schedules":[{",".join([item] * items)}]}}'.encode()
 
 
 async def test_batches_at_once_take_no_more_memory_than_the_budget(
     own_valkey: ValkeyProcess,
 ) -> None:
-    store = await Store.open(Settings(redis_url=own_valkey.url))
-    account = await store.accounts.create("bulk", credits=10**6, plan=Plan.UNLIMITED)
-    _, key = await store.api_keys.create(account.account_id, "test")
-    await store.aclose()
-    item = json.dumps(payload(targetBodyText="x" * 15_000))
-    body = f'{{"schedules":[{",".join([item] * 250)}]}}'.encode()
+    key, body = await key_of_a_new_account(own_valkey), batch_of(250)
     request = head(key, f"Content-Length: {len(body)}", request="POST /schedule/batch") + body
-    server = ApiProcess(own_valkey.url, max_batch_bytes=4 * MB, bodies_bytes=72 * MB)
+    server = ApiProcess(own_valkey.url, max_batch_bytes=4 * MB, bodies_bytes=100 * MB)
     try:
         server.wait_until_ready()
 
@@ -120,3 +119,31 @@ async def test_batches_at_once_take_no_more_memory_than_the_budget(
         assert server.most_memory_bytes() - before < 90 * MB
     finally:
         server.remove()
+
+
+async def test_a_body_counts_until_it_is_carried_out_though_its_client_has_left() -> None:
+    reads, ends = asyncio.Event(), asyncio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await read_body(scope, receive, MB)
+        reads.set()
+        await ends.wait()
+        end(scope)
+
+    guard = Guard(Limits.of(Settings()))
+    before = guard.bodies.left_bytes, guard.made.left_bytes
+    config = uvicorn_config(app, guard)
+    config.load()
+    protocol = Protocol(guard, config, ServerState(), {})
+    protocol.connection_made(create_autospec(asyncio.Transport))
+    size = 200_000
+    protocol.data_received(head("", f"Content-Length: {size}") + b" " * size)
+    await reads.wait()
+    counted = size - UNCOUNTED_BYTES
+    now = before[0] - counted, before[1] - 5 * counted
+    assert (guard.bodies.left_bytes, guard.made.left_bytes) == now
+    protocol.connection_lost(None)
+    assert (guard.bodies.left_bytes, guard.made.left_bytes) == now
+    ends.set()
+    await asyncio.gather(*protocol.tasks)
+    assert (guard.bodies.left_bytes, guard.made.left_bytes) == before
