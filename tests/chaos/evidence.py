@@ -23,6 +23,10 @@ from tests.chaos.history import (
 )
 
 
+# From a worker's last look to the first byte at the target, on a busy machine.
+SLACK_MS = 2000
+
+
 class Call(msgspec.Struct, frozen=True):
     """A call from its beginning to its end. One without an end is unknown."""
 
@@ -56,6 +60,11 @@ class Outage(msgspec.Struct, frozen=True):
     target: str
     began_ms: float
     healed_ms: float
+
+    @property
+    def costs_leases(self) -> bool:
+        """Whether a worker may die of it, or fail to prolong or record what it holds."""
+        return not self.target.removeprefix("line of ").startswith("api")
 
 
 class Story(msgspec.Struct):
@@ -97,6 +106,11 @@ class Story(msgspec.Struct):
         wanted = [self.asked, *(call.invoked.asked[0] for call in self.changes)]
         return next((asked for asked in wanted if asked.version == version), None)
 
+    def wanted_by(self, arrival: Arrival) -> Asked | None:
+        """The version that arrived."""
+        version = version_of(arrival.path)
+        return None if version is None else self.at(version)
+
     def cancelled(self, result: Result) -> list[Call]:
         return [call for call in self.cancels if call.result == result]
 
@@ -122,6 +136,15 @@ class Case(msgspec.Struct):
             if outage.began_ms <= deadline_ms and outage.healed_ms >= since_ms:
                 deadline_ms = max(deadline_ms, outage.healed_ms + allowed_ms)
         return deadline_ms
+
+    def cost_a_lease(self, since_ms: float, until_ms: float) -> bool:
+        """Whether a worker that had a request at the first moment may have lost it to whoever had
+        it at the second one: by a fault in between, no longer ago than a lease lasts."""
+        latest_ms = max(since_ms, until_ms - self.run.lease_ms) - SLACK_MS
+        return any(
+            outage.costs_leases and outage.began_ms <= until_ms and outage.healed_ms >= latest_ms
+            for outage in self.outages
+        )
 
 
 def cases(events: Iterable[Event], arrivals: Iterable[Arrival], final: Final) -> list[Case]:

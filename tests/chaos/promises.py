@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from tests.chaos.evidence import Case, Outage, Story, version_of
-from tests.chaos.history import Arrival, Asked, Entry, to_ms
+from tests.chaos.evidence import SLACK_MS, Case, Outage, Story, version_of
+from tests.chaos.history import Asked, Entry, to_ms
+from tests.chaos.repeats import LOST, has_a_cause, may_be_resent, was_lost
 
 Breaches = list[str] | None
 Promise = Callable[[Case, Story], Breaches]
 
 SLOWEST_TARGET_MS = 2500
-LOST = "Worker lost; the request may have been sent"
 EXPIRED = "Expired before execution"
 # What each behaviour of the target makes of a request that reaches it: status, code, messages.
 OUTCOMES: dict[str, tuple[str, int, frozenset[str]]] = {
@@ -30,8 +30,6 @@ OUTCOMES: dict[str, tuple[str, int, frozenset[str]]] = {
     ),
     "never": ("failed", 0, frozenset()),
 }
-# From a worker's last look to the first byte at the target, on a busy machine.
-_SLACK_MS = 2000
 _ENDED = frozenset({"completed", "failed", "cancelled"})
 
 
@@ -106,7 +104,7 @@ def is_not_early(_: Case, story: Story) -> Breaches:
         return None
     found = []
     for arrival in story.arrivals:
-        wanted = _wanted_by(story, arrival)
+        wanted = story.wanted_by(arrival)
         due_ms = wanted.trigger_at_ms if wanted else to_ms(arrival.trigger_at)
         if arrival.at_ms < due_ms:
             found.append(f"it arrived {due_ms - arrival.at_ms:.3f} ms early")
@@ -125,13 +123,15 @@ def arrives_at_most_once(_: Case, story: Story) -> Breaches:
 
 def repeats_count_up(case: Case, story: Story) -> Breaches:
     """Each repeat carries the next attempt. A worker that was frozen between its last look and its
-    first byte sends a stale one afterwards: no lease can prevent that, and the number tells it."""
+    first byte sends a stale one afterwards: no lease can prevent that, and the number tells it. A
+    number that a worker used for a re-send, and could not report before it was lost, comes again."""
     if len(story.arrivals) < 2:
         return None
     found = []
     for index, arrival in enumerate(story.arrivals[1:], 1):
         before = story.arrivals[:index]
-        if any(arrival.attempt == each.attempt for each in before):
+        same = [n for n, each in enumerate(before) if each.attempt == arrival.attempt]
+        if same and not _was_unreported(case, story, same, arrival.at_ms):
             found.append(f"attempt {arrival.attempt} arrived twice")
         newer = [each for each in before if each.attempt > arrival.attempt]
         if newer and not _woke_up(case, newer[0].at_ms, arrival.at_ms):
@@ -235,7 +235,7 @@ def never_fires_expired(case: Case, story: Story) -> Breaches:
     final = story.final
     if final is None or final.expires_at_ms is None:
         return None
-    latest_ms = final.expires_at_ms + _SLACK_MS
+    latest_ms = final.expires_at_ms + SLACK_MS
     return [
         f"it arrived {arrival.at_ms - final.expires_at_ms:.0f} ms after it expired"
         for arrival in story.arrivals
@@ -252,6 +252,8 @@ PROMISES: tuple[tuple[str, Promise], ...] = (
     ("never early", is_not_early),
     ("at-most-once: once", arrives_at_most_once),
     ("at-least-once: attempts rise", repeats_count_up),
+    ("sent again: a worker had lost it", has_a_cause),
+    ("given up: a worker had lost it", was_lost),
     ("cancelled: never fires", stays_cancelled),
     ("changed: as told", changes_hold),
     ("expired: not sent", never_fires_expired),
@@ -268,11 +270,6 @@ def _expired_wrongly(entry: Entry, final: Asked) -> list[str]:
     if entry.executed_at and to_ms(entry.executed_at) < final.expires_at_ms:
         return ["it ended as expired before its expiresAt"]
     return []
-
-
-def _wanted_by(story: Story, arrival: Arrival) -> Asked | None:
-    version = version_of(arrival.path)
-    return None if version is None else story.at(version)
 
 
 def _answers_after_ms(case: Case, story: Story) -> float:
@@ -297,9 +294,18 @@ def _frozen_meanwhile(case: Case, arrival: Arrival, entry: Entry) -> bool:
 def _woke_up(case: Case, frozen_by_ms: float, at_ms: float) -> bool:
     """Whether a worker that was frozen by then had just been woken up."""
     return any(
-        freeze.began_ms <= frozen_by_ms and abs(at_ms - freeze.healed_ms) <= _SLACK_MS
+        freeze.began_ms <= frozen_by_ms and abs(at_ms - freeze.healed_ms) <= SLACK_MS
         for freeze in _frozen_workers(case)
     )
+
+
+def _was_unreported(case: Case, story: Story, same: list[int], at_ms: float) -> bool:
+    """Whether the only arrival of this number before was a re-send of a worker that was lost."""
+    [first, *more] = same
+    before = story.arrivals[first - 1 : first + 1]
+    if more or first == 0 or not may_be_resent(story, *before):
+        return False
+    return case.cost_a_lease(before[1].at_ms, at_ms)
 
 
 def _frozen_workers(case: Case) -> list[Outage]:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from tests.chaos.books import BOOKS
+from tests.chaos.evidence import SLACK_MS
 from tests.chaos.history import (
     Account,
     Answered,
@@ -24,7 +25,8 @@ from tests.chaos.history import (
     Result,
     Run,
 )
-from tests.chaos.promises import EXPIRED, LOST, PROMISES
+from tests.chaos.promises import EXPIRED, PROMISES
+from tests.chaos.repeats import LOST
 from tests.chaos.verdict import Verdict, judge, table
 
 START_MS = 1_800_000_000_000
@@ -178,6 +180,7 @@ FAILING, FAR = asked("failing", "fail"), asked("far", trigger_at_ms=END_MS + 60_
 BATCH = [asked("b1"), asked("b2"), asked("b3", bad=True)]
 KEYED, REFUSED, UNKNOWN = asked("keyed"), asked("refused"), asked("unknown")
 REFIRED, STALE = asked("refired"), asked("stale")
+RESET = asked("reset", "reset", trigger_at_ms=DUE_MS + 50_000)
 EXPIRING = asked("expiring", expires_at_ms=DUE_MS + 500)
 KILLED_MS = DUE_MS + 100
 
@@ -226,6 +229,10 @@ def sound() -> History:
     it.call("create", [GIVEN_UP])
     it.arrive(GIVEN_UP)
     it.store(GIVEN_UP, "failed", 0, LOST, at_ms=KILLED_MS + LEASE_MS)
+    it.call("create", [RESET])
+    for attempt in (1, 2):
+        it.arrive(RESET, attempt, RESET.trigger_at_ms + attempt)
+    it.store(RESET, "failed", 0, "Connection reset", at_ms=RESET.trigger_at_ms + 5)
     it.call("create", [EXPIRING])
     it.store(EXPIRING, "failed", 0, EXPIRED, at_ms=DUE_MS + 700)
     it.fault("freeze", "worker 2", DUE_MS - 100, DUE_MS + 6000)
@@ -368,6 +375,19 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     "attempts fall, and nobody was frozen": (
         "at-least-once: attempts rise",
         lambda it: it.arrive(AFTER, 0, DUE_MS + 50_000),
+    ),
+    "sent again, and no worker was harmed": (
+        "sent again: a worker had lost it",
+        without_faults,
+    ),
+    "sent again a lease and more after the fault": (
+        "sent again: a worker had lost it",
+        last_arrival("stale", at_ms=DUE_MS + 6000 + LEASE_MS + SLACK_MS + 1),
+    ),
+    "given up, and no worker was harmed": ("given up: a worker had lost it", without_faults),
+    "sent a third time after a reset": (
+        "sent again: a worker had lost it",
+        lambda it: it.arrive(RESET, 3, RESET.trigger_at_ms + 4),
     ),
     "a cancelled one fires": ("cancelled: never fires", lambda it: it.arrive(CANCELLED)),
     "a cancelled one completes": ("cancelled: never fires", entry("cancelled", status="completed")),
