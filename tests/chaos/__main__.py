@@ -31,7 +31,10 @@ def _one(seed: int, given: argparse.Namespace) -> bool:
         lease_ms=given.lease_ms,
         margin_ms=given.margin_ms,
         fire_timeout_ms=given.fire_timeout_ms,
+        claim_ahead_ms=given.claim_ahead_ms,
+        faults=tuple(given.faults),
         long_freeze=given.long_freeze,
+        processes=given.processes,
     )
     verdict, directory = run(options, given.keep and given.keep / f"seed-{seed}")
     _say(table(verdict))
@@ -62,9 +65,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--fire-timeout-ms", type=int, default=8000, help="the time limit of a request"
     )
+    parser.add_argument("--faults", nargs="+", default=[], help="only these kinds")
+    parser.add_argument("--claim-ahead-ms", type=int, default=25)
     parser.add_argument(
         "--long-freeze", action="store_true", help="freeze a worker for longer than that limit"
     )
+    parser.add_argument("--processes", type=int, help="of each API and worker; 2 for an even seed")
     parser.add_argument("--keep", type=Path, help="a directory for the histories, held or not")
     parser.add_argument("--judge", type=Path, help="no run: judge the history in this directory")
     return parser

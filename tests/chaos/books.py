@@ -26,6 +26,11 @@ _MAY_BE_TOLD = {
     "batch": {200, 503},
     "change": {200, 409, 503},
     "cancel": {200, 409, 503},
+    "cancel many": {200, 503},
+    "replay": {201, 409, 503},
+    "replay many": {200, 503},
+    "rotate": {201, 409, 503},
+    "signing": {200, 503},
     "read": {200, 503},
 }
 # Averages are sums of whole milliseconds, divided: they differ by rounding alone.
@@ -41,6 +46,12 @@ def answers(case: Case) -> Looked:
             f"{call.name}: {call.answered.error if call.answered else ''}"
             for call in told
             if call.status not in _MAY_BE_TOLD[call.invoked.call]
+        ]
+        + [
+            f"{call.name}: {code} for {each}"
+            for call in told
+            for each, code in (call.answered.became if call.answered else {}).items()
+            if isinstance(code, int) and code != 409
         ],
     )
 

@@ -19,8 +19,25 @@ _PAUSE_S = (0.0, 0.08)
 _AHEAD_MS = (-200, 5000)
 _FAR_MS = 3_600_000
 _REPEATS = 4
-_BEHAVIOURS = {"ok": 46, "slow": 30, "fail": 10, "busy": 4, "reset": 6, "never": 4}
-_CALLS = {"create": 40, "batch": 10, "cancel": 18, "change": 16, "read": 16}
+_BEHAVIOURS = {"ok": 42, "slow": 26, "fail": 8, "busy": 4, "flaky": 10, "reset": 6, "never": 4}
+_CALLS: dict[Kind, float] = {
+    "create": 40,
+    "batch": 10,
+    "cancel": 16,
+    "cancel many": 3,
+    "change": 14,
+    "read": 10,
+    "replay": 4,
+    "replay many": 3,
+    "rotate": 0.3,
+}
+# Those that may end with an answer that is retried, most of all.
+_RETRIED = {"ok": 0.1, "fail": 0.5, "busy": 0.5, "flaky": 0.9, "reset": 0.5}
+_DELAYS_MS = ((1000,), (1000, 2000))
+_KEEP_FOR = ("0s", "4s", "30s", "30s")
+# By a filter: what is due in this part of the time to come, or an hour ahead.
+_WINDOWS_MS = ((2000, 2600), (4000, 4600), (3_600_000, 3_602_000))
+_MANY = 6
 _REMEMBERED = 60
 _DELIVERIES = ("at-least-once", "at-most-once")
 
@@ -53,6 +70,7 @@ class Client:
         """Calls until the time is up; then finishes the call it is in."""
         end_s = asyncio.get_running_loop().time() + seconds
         async with self._connected() as self._http:
+            await self._call("signing", "GET", "/signing")
             while asyncio.get_running_loop().time() < end_s:
                 await self._something()
                 await asyncio.sleep(self._random.uniform(*_PAUSE_S))
@@ -79,13 +97,52 @@ class Client:
             await self._create(batch=kind == "batch")
             return
         schedule_id = self._random.choice(list(self._known))
-        if kind == "cancel":
-            del self._known[schedule_id]
-            await self._cancel(schedule_id)
-        elif kind == "change":
-            await self._change(schedule_id)
-        else:
-            await self._call("read", "GET", f"/schedule/{schedule_id}", schedule_id=schedule_id)
+        path = f"/schedule/{schedule_id}"
+        match kind:
+            case "cancel":
+                del self._known[schedule_id]
+                await self._repeated(kind, "DELETE", path, schedule_id=schedule_id)
+            case "cancel many":
+                await self._repeated(kind, "POST", "/schedule/cancel", **self._many(kind))
+            case "change" if not self._known[schedule_id].retries:
+                await self._change(schedule_id)
+            case "replay":
+                about = {"schedule_id": schedule_id, "key": self._some_key()}
+                await self._repeated(kind, "POST", f"{path}/replay", **about)
+            case "replay many":
+                about = {**self._many(kind), "key": self._some_key()}
+                await self._repeated(kind, "POST", "/schedule/replay", **about)
+            case "rotate":
+                body = json.dumps({"keepFor": self._random.choice(_KEEP_FOR)})
+                key = self._some_key(always=True)
+                await self._repeated(kind, "POST", "/signing/rotate", body=body, key=key)
+            case _:
+                await self._call("read", "GET", path, schedule_id=schedule_id)
+
+    async def _repeated(self, kind: Kind, method: str, path: str, **about: Any) -> None:
+        """One of unknown outcome is repeated, as a client would; what makes something new only
+        under a key."""
+        once = kind.startswith("replay") and not about["key"]
+        for _ in range(1 if once else _REPEATS):
+            answered = await self._call(kind, method, path, **about)
+            if answered.result != "unknown":
+                return
+            await asyncio.sleep(self._random.uniform(0.1, 0.6))
+
+    def _many(self, kind: Kind) -> dict[str, Any]:
+        """Some that are named, one of them twice, or what a filter finds."""
+        if self._random.random() < 0.5:
+            ids = self._random.choices(list(self._known), k=_MANY)
+            return {"schedule_ids": ids, "body": json.dumps({"ids": [*ids, ids[0]]})}
+        if kind == "replay many":
+            return {"body": json.dumps({"status": "failed", "limit": 2})}
+        from_ms, to_ms = (_now_ms() + ahead for ahead in self._random.choice(_WINDOWS_MS))
+        wanted = {"status": "scheduled", "limit": _MANY, "from": _iso(from_ms), "to": _iso(to_ms)}
+        return {"from_ms": from_ms, "to_ms": to_ms, "body": json.dumps(wanted)}
+
+    def _some_key(self, *, always: bool = False) -> str:
+        self._made += 1
+        return f"{self.name}-{self._made}" if always or self._random.random() < 0.5 else ""
 
     async def _create(self, *, batch: bool) -> None:
         """With a key it is repeated while it is not known to be done, and sometimes after that."""
@@ -108,21 +165,11 @@ class Client:
             else:
                 await asyncio.sleep(self._random.uniform(0.1, 0.6))
 
-    async def _cancel(self, schedule_id: str) -> None:
-        """One of unknown outcome is repeated, as a client would."""
-        for _ in range(_REPEATS):
-            answered = await self._call(
-                "cancel", "DELETE", f"/schedule/{schedule_id}", schedule_id=schedule_id
-            )
-            if answered.result != "unknown":
-                return
-            await asyncio.sleep(self._random.uniform(0.1, 0.6))
-
     async def _change(self, schedule_id: str) -> None:
         before = self._known[schedule_id]
         fresh = self._want(may_be_bad=False, expires=before.expires_at_ms is not None)
         changes = {"tag": before.tag, "version": before.version + 1, "delivery": before.delivery}
-        wanted = msgspec.structs.replace(fresh, **changes)
+        wanted = msgspec.structs.replace(fresh, **changes, retries=0, delays_ms=())
         # Counted whatever comes of it: a version is wanted once.
         self._known[schedule_id] = wanted
         payload = self._payload(wanted)
@@ -145,6 +192,7 @@ class Client:
         trigger_at_ms = _now_ms() + (_FAR_MS if far else random.randint(*_AHEAD_MS))
         if expires is None:
             expires = random.random() < 0.15
+        retried = random.random() < _RETRIED.get(behaviour, 0.0)
         return Asked(
             tag=f"{self.name}-{self._made}",
             behaviour=behaviour,
@@ -152,6 +200,8 @@ class Client:
             delivery="at-most-once" if random.random() < 0.4 else "at-least-once",
             expires_at_ms=trigger_at_ms + random.randint(300, 4000) if expires else None,
             bad=may_be_bad and random.random() < 0.05,
+            retries=random.randint(1, 3) if retried else 0,
+            delays_ms=random.choice(_DELAYS_MS) if retried else (),
         )
 
     def _payload(self, asked: Asked) -> dict[str, Any]:
@@ -162,6 +212,9 @@ class Client:
         }
         if asked.expires_at_ms is not None:
             payload["expiresAt"] = _iso(asked.expires_at_ms)
+        if asked.retries:
+            payload["retries"] = asked.retries
+            payload["retryDelays"] = [f"{delay_ms}ms" for delay_ms in asked.delays_ms]
         return payload
 
     def _remember(self, asked: list[Asked], answered: Answered) -> None:
@@ -178,16 +231,14 @@ class Client:
         path: str,
         *,
         body: str = "",
-        asked: list[Asked] | None = None,
-        schedule_id: str = "",
         key: str = "",
+        **about: Any,
     ) -> Answered:
+        """`about` is what else is written down of it."""
         op = self._recorder.number()
-        whose = (self.name, self._customer.account)
+        about |= {**now(), "key": key}
         # Written down before it goes out: a call that nothing tells of never left.
-        self._recorder.write(
-            Invoked(op, *whose, kind, **now(), asked=asked or [], schedule_id=schedule_id, key=key)
-        )
+        self._recorder.write(Invoked(op, self.name, self._customer.account, kind, **about))
         url = self._apis[self._api] + path
         headers = {"idempotency-key": key} if key else {}
         try:
@@ -211,14 +262,33 @@ def _told(kind: Kind, answer: httpx.Response) -> dict[str, Any]:
         # A 503 that does not speak of an unknown outcome says that nothing was done.
         not_known = status >= 500 and (status != 503 or "Outcome unknown" in answer.text)
         told["result"] = "unknown" if not_known else "fail"
-    elif kind == "create":
-        told["ids"] = [answer.json()["scheduleId"]]
-    elif kind == "batch":
-        told["ids"] = [
-            each.get("scheduleId") or each["code"] for each in answer.json()["schedules"]
-        ]
+    else:
+        told |= _answer(kind, answer.json())
     told["replayed"] = answer.headers.get("idempotency-replayed") == "true"
     return told
+
+
+def _answer(kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
+    match kind:
+        case "create":
+            return {"ids": [body["scheduleId"]]}
+        case "batch":
+            return {"ids": [each.get("scheduleId") or each["code"] for each in body["schedules"]]}
+        case "cancel":
+            return {"became": {body["scheduleId"]: body["status"]}}
+        case "cancel many":
+            each = body["schedules"]
+            return {"became": {e["scheduleId"]: e.get("code") or e["status"] for e in each}}
+        case "replay":
+            became = {body["replayOf"]: body["scheduleId"]}
+        case "replay many":
+            each = body["schedules"]
+            became = {e["replayOf"]: e.get("code") or e["scheduleId"] for e in each}
+        case "rotate" | "signing":
+            return {"secrets": body["secrets"]}
+        case _:
+            return {}
+    return {"became": became, "ids": list(became.values())}
 
 
 def _now_ms() -> int:

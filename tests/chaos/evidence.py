@@ -1,8 +1,7 @@
-"""A run's three files put together: what was asked, told and seen of each schedule. Pure."""
+"""What was asked, told and seen of each schedule, and of what was broken meanwhile. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,17 +13,17 @@ from tests.chaos.history import (
     Arrival,
     Asked,
     Entry,
-    Event,
-    Fault,
-    Final,
     Invoked,
     Result,
     Run,
+    Secret,
+    to_ms,
 )
-
 
 # From a worker's last look to the first byte at the target, on a busy machine.
 SLACK_MS = 2000
+# What an operator does, which is to cost nobody anything but time.
+HARMLESS = frozenset({"stop", "hold", "on hold"})
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -32,6 +31,8 @@ class Call(msgspec.Struct, frozen=True):
 
     invoked: Invoked
     answered: Answered | None = None
+    became: str = ""
+    """Of a cancel: which status the schedule has by it."""
 
     @property
     def result(self) -> Result:
@@ -64,13 +65,22 @@ class Outage(msgspec.Struct, frozen=True):
     @property
     def costs_leases(self) -> bool:
         """Whether a worker may die of it, or fail to prolong or record what it holds."""
+        if self.what in HARMLESS:
+            return False
         return not self.target.removeprefix("line of ").startswith("api")
 
 
 class Story(msgspec.Struct):
-    """All that is known of one schedule that a client wanted."""
+    """All that is known of one schedule that a client wanted. One that is the replay of another
+    has its story in `replay_of`; `replays` are the calls that asked for replays of this one, each
+    with the new id if it was told, and `replayed` the stories of these. `attempts` are what the log
+    has as retrying."""
 
     tag: str
+    replay_of: Story | None = None
+    replays: list[tuple[Call, str | None]] = []
+    replayed: dict[str, Story] = {}
+    attempts: list[Entry] = []
     creates: list[Call] = []
     changes: list[Call] = []
     cancels: list[Call] = []
@@ -82,7 +92,9 @@ class Story(msgspec.Struct):
 
     @property
     def asked(self) -> Asked:
-        """As it was first wanted."""
+        """As it was first wanted. A replay is wanted as the other one stood, and now."""
+        if self.replay_of is not None:
+            return _wanted_again(self.replay_of.final or self.replay_of.asked, self.entry)
         return next(a for a in self.creates[0].invoked.asked if a.tag == self.tag)
 
     @property
@@ -112,7 +124,13 @@ class Story(msgspec.Struct):
         return None if version is None else self.at(version)
 
     def cancelled(self, result: Result) -> list[Call]:
-        return [call for call in self.cancels if call.result == result]
+        """Those that gave the credit back, or may have."""
+        return [c for c in self.cancels if c.result == result and c.became != "failed"]
+
+    @property
+    def stops(self) -> list[Call]:
+        """Cancellations between two attempts."""
+        return [c for c in self.cancels if c.result == "ok" and c.became == "failed"]
 
 
 class Case(msgspec.Struct):
@@ -126,6 +144,11 @@ class Case(msgspec.Struct):
     stories: dict[str, Story]
     strangers: list[str]
     read_at_ms: float
+    secrets: list[Secret] = []
+
+    @property
+    def frozen_workers(self) -> list[Outage]:
+        return [o for o in self.outages if o.what == "freeze" and o.target.startswith("worker")]
 
     def deadline_ms(self, since_ms: float) -> float:
         """By when what was to be done from then on must have been done: a lease and the margin
@@ -139,29 +162,27 @@ class Case(msgspec.Struct):
 
     def cost_a_lease(self, since_ms: float, until_ms: float) -> bool:
         """Whether a worker that had a request at the first moment may have lost it to whoever had
-        it at the second one: by a fault in between, no longer ago than a lease lasts."""
-        latest_ms = max(since_ms, until_ms - self.run.lease_ms) - SLACK_MS
+        it at the second one: by a fault in between, no longer ago than a lease lasts. While the
+        service is on hold, or a worker ends, what was lost before may have to wait."""
+        lease_ms = self.run.lease_ms + SLACK_MS
+        latest_ms = until_ms - lease_ms
+        waits = [outage for outage in self.outages if outage.what in HARMLESS]
+        for wait in sorted(waits, key=lambda outage: outage.healed_ms, reverse=True):
+            if wait.began_ms <= until_ms and wait.healed_ms >= latest_ms:
+                latest_ms = min(latest_ms, wait.began_ms - lease_ms)
+        latest_ms = max(since_ms - SLACK_MS, latest_ms)
         return any(
             outage.costs_leases and outage.began_ms <= until_ms and outage.healed_ms >= latest_ms
             for outage in self.outages
         )
 
 
-def cases(events: Iterable[Event], arrivals: Iterable[Arrival], final: Final) -> list[Case]:
-    """Each account's case. `arrivals` and `final` may tell of what no client asked for: those
-    are the `strangers` of each case."""
-    events = list(events)
-    run = next(event for event in events if isinstance(event, Run))
-    arrived = list(arrivals)
-    outages, calls = _outages(events), _calls(events)
-    made = []
-    for name, account in final.accounts.items():
-        own = [call for call in calls if call.invoked.account == name]
-        stories = _stories(own)
-        strangers = _add_entries(stories, account)
-        made.append(Case(run, name, own, outages, account, stories, strangers, final.read_at_ms))
-    _add_arrivals(made, arrived)
-    return made
+def woke_up(case: Case, frozen_by_ms: float, at_ms: float) -> bool:
+    """Whether a worker that was frozen by then had just been woken up."""
+    return any(
+        freeze.began_ms <= frozen_by_ms and abs(at_ms - freeze.healed_ms) <= SLACK_MS
+        for freeze in case.frozen_workers
+    )
 
 
 def tag_of(url: str) -> str:
@@ -174,59 +195,11 @@ def version_of(url: str) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def _outages(events: list[Event]) -> list[Outage]:
-    faults = [event for event in events if isinstance(event, Fault)]
-    ends = {fault.number: fault.wall_ms for fault in faults if fault.phase == "end"}
-    begun = sorted((f for f in faults if f.phase == "begin"), key=lambda fault: fault.wall_ms)
-    return [Outage(f.what, f.target, f.wall_ms, ends.get(f.number, float("inf"))) for f in begun]
-
-
-def _calls(events: list[Event]) -> list[Call]:
-    answers = {event.op: event for event in events if isinstance(event, Answered)}
-    return [Call(e, answers.get(e.op)) for e in events if isinstance(e, Invoked)]
-
-
-def _stories(calls: list[Call]) -> dict[str, Story]:
-    stories: dict[str, Story] = {}
-    tags: dict[str, str] = {}
-    for call in calls:
-        if call.invoked.call not in ("create", "batch"):
-            continue
-        for place, asked in enumerate(call.invoked.asked):
-            story = stories.setdefault(asked.tag, Story(asked.tag))
-            story.creates.append(call)
-            given = call.ids[place] if place < len(call.ids) else None
-            if isinstance(given, str):
-                story.acknowledged.add(given)
-                tags[given] = asked.tag
-    for call in calls:
-        tag = tags.get(call.invoked.schedule_id)
-        if tag is not None:
-            kinds = {"change": "changes", "cancel": "cancels", "read": "reads"}
-            getattr(stories[tag], kinds[call.invoked.call]).append(call)
-    return stories
-
-
-def _add_entries(stories: dict[str, Story], account: Account) -> list[str]:
-    """Puts to each story what the log and GET know; returns what belongs to none."""
-    strangers = []
-    for entry in account.log:
-        story = stories.get(tag_of(entry.target_url))
-        if story is None:
-            strangers.append(f"a log entry of {entry.schedule_id}, {entry.target_url}")
-        else:
-            story.entries.append(entry)
-    for story in stories.values():
-        bodies = [account.schedules.get(i) for i in story.acknowledged | story.stored_ids]
-        story.body = next((body for body in bodies if body), None)
-    return strangers
-
-
-def _add_arrivals(made: list[Case], arrivals: list[Arrival]) -> None:
-    stories = {tag: story for case in made for tag, story in case.stories.items()}
-    for arrival in sorted(arrivals, key=lambda each: each.at_ms):
-        story = stories.get(tag_of(arrival.path))
-        if story is None:
-            made[0].strangers.append(f"an arrival of {arrival.schedule_id} at {arrival.path}")
-        else:
-            story.arrivals.append(arrival)
+def _wanted_again(asked: Asked, entry: Entry | None) -> Asked:
+    """What has an expiresAt keeps its distance to triggerAt, unless that lies ahead."""
+    if entry is None:
+        return asked
+    at_ms, expires_at_ms = round(to_ms(entry.scheduled_at)), asked.expires_at_ms
+    if expires_at_ms is not None and expires_at_ms <= at_ms:
+        expires_at_ms += at_ms - asked.trigger_at_ms
+    return msgspec.structs.replace(asked, trigger_at_ms=at_ms, expires_at_ms=expires_at_ms)

@@ -13,7 +13,15 @@ import httpx
 import msgspec
 
 from tests.chaos.clients import Customer
-from tests.chaos.history import Account, Answered, Entry, Final, Invoked, read_history
+from tests.chaos.history import (
+    Account,
+    Answered,
+    Entry,
+    Final,
+    Invoked,
+    Secret,
+    read_history,
+)
 from tests.commands import postdate
 
 _AT_ONCE = 8
@@ -59,6 +67,7 @@ class Reader:
             log=log,
             schedules=dict(zip(wanted, found, strict=True)),
             waiting=[each["scheduleId"] for each in waiting],
+            secrets=msgspec.convert((await self._get("/signing"))["secrets"], list[Secret]),
         )
 
     async def close(self) -> None:

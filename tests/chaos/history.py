@@ -21,7 +21,10 @@ import msgspec
 HISTORY, ARRIVALS, FINAL = "history.jsonl", "arrivals.jsonl", "final.json"
 
 Result = Literal["ok", "fail", "unknown"]
-Kind = Literal["create", "batch", "change", "cancel", "read"]
+Kind = Literal[
+    "create", "batch", "change", "cancel", "cancel many", "replay", "replay many", "read",
+    "rotate", "signing",
+]  # fmt: skip
 
 
 class Run(msgspec.Struct, frozen=True, tag="run", tag_field="type"):
@@ -49,6 +52,8 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     delivery: str = "at-least-once"
     expires_at_ms: int | None = None
     bad: bool = False
+    retries: int = 0
+    delays_ms: tuple[int, ...] = ()
 
     @property
     def path(self) -> str:
@@ -57,7 +62,8 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class Invoked(msgspec.Struct, frozen=True, tag="invoke", tag_field="type", omit_defaults=True):
     """A call on its way. `asked` is what a create, batch or change wants, `schedule_id` what a
-    change, cancel or read is about, `key` the Idempotency-Key."""
+    change, cancel, replay or read is about, `schedule_ids` what a call for many is about, unless
+    that has a filter: `from_ms` and `to_ms`; `key` is the Idempotency-Key."""
 
     op: int
     client: str
@@ -67,12 +73,25 @@ class Invoked(msgspec.Struct, frozen=True, tag="invoke", tag_field="type", omit_
     mono_ms: float
     asked: list[Asked] = []
     schedule_id: str = ""
+    schedule_ids: list[str] = []
+    from_ms: int | None = None
+    to_ms: int | None = None
     key: str = ""
+
+
+class Secret(msgspec.Struct, frozen=True, rename="camel"):
+    """A signing secret, as GET /signing has it."""
+
+    secret_id: str
+    secret: str
+    created_at: str
+    expires_at: str | None
 
 
 class Answered(msgspec.Struct, frozen=True, tag="answer", tag_field="type", omit_defaults=True):
     """A call's end. ok: done. fail: certainly not done. unknown: no answer, or one that says so.
-    `ids` has an id for each that was asked, or its code where it was refused."""
+    `ids` has an id for each that was asked, or its code where it was refused; `became`, by id, the
+    status of what was cancelled and the new id of what was replayed, or a code."""
 
     op: int
     result: Result
@@ -80,6 +99,8 @@ class Answered(msgspec.Struct, frozen=True, tag="answer", tag_field="type", omit
     mono_ms: float
     status: int = 0
     ids: list[str | int] = []
+    became: dict[str, str | int] = {}
+    secrets: list[Secret] = []
     replayed: bool = False
     error: str = ""
 
@@ -99,7 +120,8 @@ Event = Run | Invoked | Answered | Fault
 
 
 class Arrival(msgspec.Struct, frozen=True):
-    """A request as the target saw it, by the target's clock at its first byte."""
+    """A request as the target saw it, by the target's clock at its first byte. `signed` are the
+    headers webhook-id, webhook-timestamp and webhook-signature."""
 
     at_ms: float
     schedule_id: str
@@ -107,6 +129,7 @@ class Arrival(msgspec.Struct, frozen=True):
     attempt: int
     trigger_at: str
     path: str
+    signed: tuple[str, str, str] = ("", "", "")
 
 
 class Entry(msgspec.Struct, frozen=True, rename="camel"):
@@ -122,6 +145,8 @@ class Entry(msgspec.Struct, frozen=True, rename="camel"):
     status_code: int
     response_time_ms: int
     error_message: str
+    attempt: int = 1
+    next_attempt_at: str | None = None
 
 
 class Account(msgspec.Struct, frozen=True):
@@ -133,6 +158,7 @@ class Account(msgspec.Struct, frozen=True):
     log: list[Entry]
     schedules: dict[str, dict[str, Any] | None]
     waiting: list[str]
+    secrets: list[Secret] = []
 
 
 class Final(msgspec.Struct, frozen=True):

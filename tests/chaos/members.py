@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import threading
 from pathlib import Path
 from typing import Any
 
-from tests.processes import PostdateProcess
+from tests.processes import PostdateProcess, processes_of
 
 _READY_S = 90.0
 
 
 class Member:
-    """One process that a run breaks; `name` is as the plan has it. What all its lives wrote to
-    stderr is in a file."""
+    """One command that a run breaks; `name` is as the plan has it. What all its lives wrote to
+    stderr is in a file. With several `processes` every second kill is of one of these alone, which
+    the command starts again."""
 
     def __init__(self, name: str, directory: Path, **settings: Any) -> None:
         self.name = name
         self.process = PostdateProcess(name.split()[0], forked=False, **settings)
         self.mishaps: list[str] = []
+        self._processes = int(settings.get("processes", 1))
+        self._kills = 0
         self._log = directory / f"{name.replace(' ', '-')}.log"
         self._expected_dead = False
 
@@ -29,7 +34,12 @@ class Member:
 
     def start(self) -> None:
         """Returns once it is ready. What keeps it from that is a mishap, not an error."""
+        if self.process.running and not self._expected_dead:
+            return
         try:
+            if self.process.running:
+                self.process.wait(_READY_S)
+                self._keep_log("stopped")
             self.process.start(_READY_S)
             self._expected_dead = False
         except AssertionError as error:
@@ -37,9 +47,22 @@ class Member:
 
     def kill(self) -> None:
         self._note_if_dead()
+        self._kills += 1
+        children = self._pids()[1:]
+        if children and self._kills % 2:
+            _send(children[-1:], signal.SIGKILL)
+            return
         self._expected_dead = True
+        _send(children, signal.SIGKILL)
         self.process.kill()
         self._keep_log("killed")
+
+    def stop(self) -> None:
+        """Asks it to end; `start` waits until it has."""
+        self._note_if_dead()
+        if self.process.running:
+            self._expected_dead = True
+            self.process.signal(signal.SIGTERM)
 
     def freeze(self) -> None:
         self._signal(signal.SIGSTOP)
@@ -60,7 +83,14 @@ class Member:
     def _signal(self, number: int) -> None:
         self._note_if_dead()
         if self.process.running:
-            self.process.signal(number)
+            _send(self._pids(), number)
+
+    def _pids(self) -> list[int]:
+        """Its own, and those of its processes."""
+        own = self.process.pid
+        if self._processes == 1:
+            return [own]
+        return [own, *sorted(processes_of(self.process.data_dir).keys() - {own})]
 
     def _note_if_dead(self) -> None:
         if not self._expected_dead and not self.process.running:
@@ -71,6 +101,12 @@ class Member:
     def _keep_log(self, how: str) -> None:
         with self._log.open("a") as file:
             file.write(f"{self.process.stderr}--- {how}\n")
+
+
+def _send(pids: list[int], number: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def start_all(members: list[Member]) -> None:

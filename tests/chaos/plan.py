@@ -10,9 +10,12 @@ import msgspec
 STORM_S = 14.0
 CALM_S = 8.0
 ALL_LINES = "all lines"
+SERVICE = "service"
 _GAP_S = (0.3, 1.8)
 _FIRST_S = 1.0
 LONG_FREEZE_AT_S = 4.0
+_HOLDS_AT_S = (3.0, STORM_S + 0.5)
+_HOLD_S = 5.0
 _APART_S = 1.0
 _ON_LINES = frozenset({"cut", "silence", "slow", "reset", "flap", "lose replies"})
 
@@ -54,6 +57,7 @@ def nemeses(
     found = [
         Nemesis("kill", tuple(workers), 4, (0.2, 3.0)),
         Nemesis("freeze", tuple(workers), 3, (0.3, 6.0)),
+        Nemesis("stop", tuple(workers), 2, (0.2, 1.0)),
         Nemesis("kill", tuple(apis), 2, (0.2, 2.0)),
         Nemesis("freeze", tuple(apis), 2, (0.3, 3.0)),
         Nemesis("kill", tuple(servers), 2, (0.1, 2.5)),
@@ -83,6 +87,15 @@ def plan(seed: int, seconds: float, among: list[Nemesis]) -> list[Step]:
         if not any(_meet(step, before) for before in steps):
             steps.append(step)
     return steps
+
+
+def holds(seconds: float) -> list[Step]:
+    """The service on hold, in every second storm, and in the calms of the others: a hold puts off
+    what a fault has cost, and hides what comes again without one."""
+    every_s = STORM_S + CALM_S
+    wholes = range(int(seconds // every_s) + 1)
+    starts_s = [whole * every_s + _HOLDS_AT_S[whole % 2] for whole in wholes]
+    return [Step(at_s, "hold", SERVICE, _HOLD_S) for at_s in starts_s if at_s + _HOLD_S < seconds]
 
 
 def long_freeze(lasts_s: float, workers: list[str]) -> list[Step]:

@@ -8,29 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from tests.chaos.evidence import SLACK_MS, Case, Outage, Story, version_of
-from tests.chaos.history import Asked, Entry, to_ms
-from tests.chaos.repeats import LOST, has_a_cause, may_be_resent, was_lost
+from tests.chaos.answers import SLOWEST_TARGET_MS, outcome_of
+from tests.chaos.evidence import SLACK_MS, Case, Story, version_of, woke_up
+from tests.chaos.history import Arrival, Asked, Entry, to_ms
+from tests.chaos.operations import is_held_back, is_replayed_as_asked, is_signed
+from tests.chaos.repeats import (
+    LOST,
+    are_as_asked,
+    due_again_ms,
+    has_a_cause,
+    is_stopped,
+    may_be_resent,
+    was_lost,
+)
 
 Breaches = list[str] | None
 Promise = Callable[[Case, Story], Breaches]
 
-SLOWEST_TARGET_MS = 2500
 EXPIRED = "Expired before execution"
-# What each behaviour of the target makes of a request that reaches it: status, code, messages.
-OUTCOMES: dict[str, tuple[str, int, frozenset[str]]] = {
-    "ok": ("completed", 200, frozenset({""})),
-    "slow": ("completed", 200, frozenset({""})),
-    "fail": ("failed", 500, frozenset({"Internal Server Error"})),
-    "busy": ("failed", 503, frozenset({"Service Unavailable"})),
-    "reset": (
-        "failed",
-        0,
-        frozenset({"Connection reset", "Connection closed before an answer"}),
-    ),
-    "never": ("failed", 0, frozenset()),
-}
-_ENDED = frozenset({"completed", "failed", "cancelled"})
 
 
 def is_there(case: Case, story: Story) -> Breaches:
@@ -53,9 +48,10 @@ def is_stored_once(_: Case, story: Story) -> Breaches:
 def is_not_stored_if_refused(_: Case, story: Story) -> Breaches:
     """A create that was refused for certain stored nothing and fires nothing."""
     refused = story.asked.bad or all(call.result == "fail" for call in story.creates)
-    if not refused or story.acknowledged:
+    if not refused or story.acknowledged or story.replay_of is not None:
         return None
-    found = [f"{story.creates[-1].name} was refused, and {i} is stored" for i in story.stored_ids]
+    name = story.creates[-1].name if story.creates else "what stored it"
+    found = [f"{name} was refused, and {i} is stored" for i in story.stored_ids]
     return found + ["it was refused, and arrived"] * bool(story.arrivals)
 
 
@@ -91,7 +87,7 @@ def ended_as_it_went(case: Case, story: Story) -> Breaches:
     if entry.error_message.startswith("Timeout after"):
         silent = final.behaviour == "never" or _frozen_meanwhile(case, story.arrivals[0], entry)
         return [] if silent else [f"it ended as {_told(entry)}, but the target answers"]
-    status, code, messages = OUTCOMES[final.behaviour]
+    status, code, messages = outcome_of(final.behaviour, entry.attempt)
     as_expected = (entry.status, entry.status_code) == (status, code)
     if as_expected and entry.error_message in messages:
         return []
@@ -114,17 +110,18 @@ def is_not_early(_: Case, story: Story) -> Breaches:
 
 
 def arrives_at_most_once(_: Case, story: Story) -> Breaches:
-    """at-most-once never arrives twice."""
+    """at-most-once never arrives twice, but for a retry of what was answered."""
     if story.asked.delivery != "at-most-once":
         return None
-    times = len(story.arrivals)
-    return [f"it is at-most-once and arrived {times} times"] if times > 1 else []
+    times, answered = len(story.arrivals), [e for e in story.attempts if e.status_code]
+    over = times > 1 + len(answered)
+    return [f"it is at-most-once and arrived {times} times"] if over else []
 
 
 def repeats_count_up(case: Case, story: Story) -> Breaches:
     """Each repeat carries the next attempt. A worker that was frozen between its last look and its
-    first byte sends a stale one afterwards: no lease can prevent that, and the number tells it. A
-    number that a worker used for a re-send, and could not report before it was lost, comes again."""
+    first byte sends a stale one afterwards: no lease can prevent that, and the number tells it.
+    A number comes again that a worker used for a re-send, and was lost before it could report."""
     if len(story.arrivals) < 2:
         return None
     found = []
@@ -134,7 +131,7 @@ def repeats_count_up(case: Case, story: Story) -> Breaches:
         if same and not _was_unreported(case, story, same, arrival.at_ms):
             found.append(f"attempt {arrival.attempt} arrived twice")
         newer = [each for each in before if each.attempt > arrival.attempt]
-        if newer and not _woke_up(case, newer[0].at_ms, arrival.at_ms):
+        if newer and not woke_up(case, newer[0].at_ms, arrival.at_ms):
             found.append(f"attempt {arrival.attempt} arrived after attempt {newer[0].attempt}")
     return found
 
@@ -162,7 +159,7 @@ def changes_hold(_: Case, story: Story) -> Breaches:
         return None
     told = [call.invoked.asked[0].version for call in story.changes if call.result == "ok"]
     maybe = {call.invoked.asked[0].version for call in story.changes if call.result == "unknown"}
-    allowed = {told[-1] if told else 0} | maybe
+    allowed = {told[-1] if told else story.asked.version} | maybe
     found = []
     final = story.final
     if final is None or final.version not in allowed:
@@ -217,6 +214,7 @@ def is_fired_again_in_time(case: Case, story: Story) -> Breaches:
     found: list[str] = []
     for before, after in zip(story.arrivals, story.arrivals[1:], strict=False):
         since_ms = before.at_ms + _answers_after_ms(case, story)
+        since_ms = max(since_ms, due_again_ms(story, before.attempt, after.attempt))
         found += _late(case, f"attempt {after.attempt} arrived", after.at_ms, since_ms)
     return found
 
@@ -227,6 +225,8 @@ def ends_in_time(case: Case, story: Story) -> Breaches:
     if not story.arrivals or entry is None or entry.executed_at is None:
         return None
     since_ms = story.arrivals[-1].at_ms + _answers_after_ms(case, story)
+    stopped = [call.answered.wall_ms for call in story.stops if call.answered]
+    since_ms = max(since_ms, due_again_ms(story, 0, entry.attempt + 1), *stopped)
     return _late(case, "it ended", to_ms(entry.executed_at), since_ms)
 
 
@@ -239,7 +239,7 @@ def never_fires_expired(case: Case, story: Story) -> Breaches:
     return [
         f"it arrived {arrival.at_ms - final.expires_at_ms:.0f} ms after it expired"
         for arrival in story.arrivals
-        if arrival.at_ms > latest_ms and not _woke_up(case, final.expires_at_ms, arrival.at_ms)
+        if arrival.at_ms > latest_ms and not woke_up(case, final.expires_at_ms, arrival.at_ms)
     ]
 
 
@@ -254,6 +254,11 @@ PROMISES: tuple[tuple[str, Promise], ...] = (
     ("at-least-once: attempts rise", repeats_count_up),
     ("sent again: a worker had lost it", has_a_cause),
     ("given up: a worker had lost it", was_lost),
+    ("retried: as asked, and no sooner", are_as_asked),
+    ("stopped: no attempt follows", is_stopped),
+    ("replayed: in bulk once", is_replayed_as_asked),
+    ("on hold: nothing goes out", is_held_back),
+    ("signed with what is good", is_signed),
     ("cancelled: never fires", stays_cancelled),
     ("changed: as told", changes_hold),
     ("expired: not sent", never_fires_expired),
@@ -287,15 +292,7 @@ def _frozen_meanwhile(case: Case, arrival: Arrival, entry: Entry) -> bool:
     ended_ms = to_ms(entry.executed_at or entry.scheduled_at)
     return any(
         freeze.began_ms <= ended_ms and freeze.healed_ms >= arrival.at_ms
-        for freeze in _frozen_workers(case)
-    )
-
-
-def _woke_up(case: Case, frozen_by_ms: float, at_ms: float) -> bool:
-    """Whether a worker that was frozen by then had just been woken up."""
-    return any(
-        freeze.began_ms <= frozen_by_ms and abs(at_ms - freeze.healed_ms) <= SLACK_MS
-        for freeze in _frozen_workers(case)
+        for freeze in case.frozen_workers
     )
 
 
@@ -306,10 +303,6 @@ def _was_unreported(case: Case, story: Story, same: list[int], at_ms: float) -> 
     if more or first == 0 or not may_be_resent(story, *before):
         return False
     return case.cost_a_lease(before[1].at_ms, at_ms)
-
-
-def _frozen_workers(case: Case) -> list[Outage]:
-    return [o for o in case.outages if o.what == "freeze" and o.target.startswith("worker")]
 
 
 def _told(entry: Entry) -> str:

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from tests.chaos.answers import outcome_of
 from tests.chaos.evidence import SLACK_MS, Case, Story
-from tests.chaos.history import Arrival, to_ms
+from tests.chaos.history import Arrival, Entry, to_ms
 
 LOST = "Worker lost; the request may have been sent"
+# How far behind the store's clock a worker's idea of it may be, where nothing is slow.
+_CLOCK_MS = 100
+# A delay is lengthened by a fifth at most.
+_LONGEST = 1.2
 
 
 def has_a_cause(case: Case, story: Story) -> list[str] | None:
-    """A request arrives again only if a fault cost its worker the lease, or if the target reset a
-    kept connection before it answered, which has one sending more."""
-    if len(story.arrivals) < 2:
+    """A request arrives again, or with a higher attempt than the next, only as a retry, if a fault
+    cost its worker the lease, or if the target reset a kept connection before it answered, which
+    has one sending more."""
+    if not story.arrivals:
         return None
-    found, resent = [], False
+    found, resent, first = [], False, story.arrivals[0]
+    if first.attempt > 1 and not case.cost_a_lease(0, first.at_ms):
+        found.append(f"attempt {first.attempt} arrived first, and no worker had lost one before")
     for before, after in pairwise(story.arrivals):
-        resent = not resent and may_be_resent(story, before, after)
-        if not resent and not case.cost_a_lease(before.at_ms, after.at_ms):
+        is_retry = _is_retry(story, before, after)
+        resent = not is_retry and not resent and may_be_resent(story, before, after)
+        explained = (is_retry or resent) and after.attempt == before.attempt + 1
+        if not explained and not case.cost_a_lease(before.at_ms, after.at_ms):
             found.append(
                 f"attempt {after.attempt} arrived {after.at_ms - before.at_ms:.0f} ms after attempt"
                 f" {before.attempt}, and no worker had lost it"
@@ -31,11 +41,44 @@ def was_lost(case: Case, story: Story) -> list[str] | None:
     entry = story.entry
     if entry is None or entry.error_message != LOST or entry.executed_at is None:
         return None
-    since_ms = max(to_ms(entry.scheduled_at), to_ms(entry.created_at))
+    since_ms = max(to_ms(entry.scheduled_at), to_ms(entry.created_at), _again_ms(story))
     since_ms = max(since_ms, *(arrival.at_ms for arrival in story.arrivals), 0)
     if case.cost_a_lease(since_ms, to_ms(entry.executed_at)):
         return []
     return ["it was given up, and no worker had lost it"]
+
+
+def are_as_asked(case: Case, story: Story) -> list[str] | None:
+    """As many retries as were asked for, in order, each of an answer that is retried, and none
+    before its delay is over."""
+    wanted, entry = story.final, story.entry
+    if wanted is None or entry is None or not (wanted.retries or story.attempts):
+        return None
+    numbers = [each.attempt for each in story.attempts]
+    found = [f"its log has the attempts {numbers}"] * (numbers != sorted(set(numbers)))
+    if len(numbers) > wanted.retries:
+        found.append(f"{len(numbers)} attempts were made again, of {wanted.retries}")
+    elif len(numbers) < wanted.retries and _is_left_over(story, entry):
+        found.append(f"it ended after {len(numbers)} retries of {wanted.retries}")
+    for number, each in enumerate(story.attempts[: wanted.retries]):
+        delay_ms = wanted.delays_ms[min(number, len(wanted.delays_ms) - 1)]
+        found += _waits(case, story, each, delay_ms)
+    return found
+
+
+def is_stopped(case: Case, story: Story) -> list[str] | None:
+    """A cancellation between two attempts stops the rest, once: it ends as failed."""
+    if not story.stops:
+        return None
+    found = [f"it was stopped {len(story.stops)} times"] * (len(story.stops) > 1)
+    if story.entry is not None and story.entry.status != "failed":
+        found.append(f"it was stopped, and is {story.entry.status}")
+    if not story.attempts:
+        found.append("it was stopped, and no attempt had failed")
+    answered = story.stops[0].answered
+    late_ms = (answered.wall_ms if answered else 0) + SLACK_MS
+    found += [f"attempt {a.attempt} arrived later" for a in story.arrivals if a.at_ms > late_ms]
+    return found
 
 
 def may_be_resent(story: Story, before: Arrival, after: Arrival) -> bool:
@@ -48,3 +91,49 @@ def may_be_resent(story: Story, before: Arrival, after: Arrival) -> bool:
         and after.attempt == before.attempt + 1
         and after.at_ms - before.at_ms <= SLACK_MS
     )
+
+
+def due_again_ms(story: Story, before: int, by: int) -> float:
+    """When a retry was due that came between two attempts of these numbers; 0 without one."""
+    between = [each for each in story.attempts if before <= each.attempt < by]
+    return max((to_ms(each.next_attempt_at or "") for each in between), default=0)
+
+
+def _again_ms(story: Story) -> float:
+    return max((to_ms(each.next_attempt_at or "") for each in story.attempts), default=0)
+
+
+def _is_retry(story: Story, before: Arrival, after: Arrival) -> bool:
+    due_ms = due_again_ms(story, before.attempt, after.attempt)
+    return 0 < due_ms <= after.at_ms
+
+
+def _is_left_over(story: Story, entry: Entry) -> bool:
+    """Whether it ended with an outcome that is retried, and nothing had stopped or bounded it."""
+    assert story.final is not None
+    unbounded = story.final.expires_at_ms is None and not story.stops
+    if entry.status != "failed" or not unbounded or entry.error_message == LOST:
+        return False
+    told = [call for call in story.cancels if call.result == "unknown"]
+    is_retried = entry.status_code >= 500 or story.final.delivery == "at-least-once"
+    return is_retried and not told
+
+
+def _waits(case: Case, story: Story, entry: Entry, delay_ms: float) -> list[str]:
+    again_ms, ended_ms = to_ms(entry.next_attempt_at or ""), to_ms(entry.executed_at or "")
+    name = f"attempt {entry.attempt}"
+    arrived = [each for each in story.arrivals if each.attempt == entry.attempt]
+    if not arrived:
+        return [f"{name} is made again, and never arrived"]
+    found, wanted = [], story.wanted_by(arrived[0])
+    if wanted and entry.status_code != outcome_of(wanted.behaviour, entry.attempt).code:
+        found.append(f"{name} is logged with {entry.status_code}, which the target did not answer")
+    harmed = case.cost_a_lease(arrived[0].at_ms, ended_ms)
+    spare_ms = SLACK_MS if harmed else _CLOCK_MS
+    if again_ms - arrived[0].at_ms < delay_ms - spare_ms:
+        found.append(f"the wait after {name} is {again_ms - arrived[0].at_ms:.0f} ms")
+    if again_ms - ended_ms > delay_ms * _LONGEST + spare_ms:
+        found.append(f"the wait after {name} is {again_ms - ended_ms:.0f} ms of {delay_ms}")
+    later = [each for each in story.arrivals if each.attempt > entry.attempt]
+    found += [f"the one after {name} came too early"] * any(a.at_ms < again_ms for a in later)
+    return found

@@ -18,7 +18,7 @@ from tests.chaos.clients import Client, Customer
 from tests.chaos.final import read_final
 from tests.chaos.history import ARRIVALS, FINAL, Recorder, Run
 from tests.chaos.members import Member, start_all
-from tests.chaos.plan import LONG_FREEZE_AT_S, Step, after, long_freeze, nemeses, plan
+from tests.chaos.plan import LONG_FREEZE_AT_S, Step, after, holds, long_freeze, nemeses, plan
 from tests.chaos.sentinels import SentinelStore
 from tests.chaos.stores import ChaosStore, ClusterStore, SingleStore
 from tests.chaos.storm import Storm
@@ -50,7 +50,13 @@ class Options(msgspec.Struct, frozen=True):
     lease_ms: int = 3000
     margin_ms: int = 10_000
     fire_timeout_ms: int = 8000
+    claim_ahead_ms: int = 25
+    faults: tuple[str, ...] = ()
+    """Those alone that are called so; by default all."""
+
     long_freeze: bool = False
+    processes: int | None = None
+    """Of each API and worker; by default 2 for an even seed."""
 
 
 def run(options: Options, keep: Path | None = None) -> tuple[Verdict, Path]:
@@ -140,9 +146,11 @@ def _steps(options: Options, store: ChaosStore) -> list[Step]:
     workers = [name for name in names if name.startswith("worker")]
     apis = [name for name in names if name.startswith("api")]
     among = nemeses(workers, apis, list(store.servers), list(store.lines), store.frozen_s)
+    among = [each for each in among if not options.faults or each.what in options.faults]
     steps = plan(options.seed, options.seconds, among)
     freeze_s = options.fire_timeout_ms / 1000 + _LONGER_S
-    return after(steps, long_freeze(freeze_s, workers)) if options.long_freeze else steps
+    steps = after(steps, long_freeze(freeze_s, workers)) if options.long_freeze else steps
+    return [*steps, *holds(options.seconds)]
 
 
 def _member(
@@ -155,6 +163,8 @@ def _member(
         allow_targets="127.0.0.0/8",
         lease_ms=options.lease_ms,
         fire_timeout_ms=options.fire_timeout_ms,
+        claim_ahead_ms=options.claim_ahead_ms,
+        processes=options.processes or 2 - options.seed % 2,
         **store.settings,
     )
     stack.callback(member.remove)

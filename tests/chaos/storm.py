@@ -8,13 +8,17 @@ import threading
 import time
 from collections.abc import Callable
 
+import msgspec
+
 from tests.chaos.history import Fault, Recorder, now
 from tests.chaos.members import Member
 from tests.chaos.plan import ALL_LINES, Step
 from tests.chaos.stores import ChaosStore, LossyLine
+from tests.processes import postdate_process
 
 _FLAP_EVERY_S = 0.25
 _REOPENED_S = 60.0
+_AGAIN_S = 0.3
 
 Act = Callable[[], None]
 
@@ -59,8 +63,13 @@ class Storm(threading.Thread):
             return  # it has not come back yet from what was done to it before
         member = self._members.get(step.target)
         server = self._store.servers.get(step.target)
-        if member is not None:
-            self._break(step, *_of(step, member.kill, member.start, member.freeze, member.thaw))
+        if step.what == "hold":
+            thread = threading.Thread(target=self._hold, args=(step,), daemon=True)
+            self._returning.append(thread)
+            thread.start()
+        elif member is not None:
+            acts = _of(step, member.kill, member.start, member.freeze, member.thaw)
+            self._break(step, *((member.stop, member.start) if step.what == "stop" else acts))
         elif server is not None:
             self._break(step, *_of(step, server.kill, server.start, server.pause, server.resume))
         else:
@@ -83,6 +92,21 @@ class Storm(threading.Thread):
             thread.start()
 
         self._at(step.until_s, return_)
+
+    def _hold(self, step: Step) -> None:
+        """By the commands of an operator. While it surely is on hold there is a fault in the
+        history that is called so."""
+        self._away.add(step.target)
+        number = self._write(step)
+        if postdate_process("hold", redis_url=self._store.url).returncode == 0:
+            on_hold = msgspec.structs.replace(step, what="on hold")
+            held = self._write(on_hold)
+            time.sleep(step.lasts_s)
+            self._write(on_hold, held)
+        while postdate_process("resume", redis_url=self._store.url).returncode != 0:
+            time.sleep(_AGAIN_S)
+        self._away.discard(step.target)
+        self._write(step, number)
 
     def _disturb(self, step: Step) -> None:
         lines = list(self._store.lines.values())

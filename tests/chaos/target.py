@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from tests.chaos.answers import FLAKY_ATTEMPTS, SLOWEST_TARGET_MS
 from tests.chaos.history import Arrival
-from tests.chaos.promises import SLOWEST_TARGET_MS
 from tests.receiver import Answer, Received, Receiver
 
 _ANSWERS = {
@@ -38,6 +38,8 @@ class ChaosTarget(Receiver):
         if path == "/slow":
             # By its path: a repeat is as slow as the first one was.
             return Answer(delay_s=zlib.crc32(received.path.encode()) % SLOWEST_TARGET_MS / 1000)
+        if path == "/flaky" and _attempt(received) <= FLAKY_ATTEMPTS:
+            return _ANSWERS["/busy"]
         return _ANSWERS.get(path, Answer())
 
 
@@ -47,10 +49,19 @@ def arrival_of(received: Received) -> Arrival:
         at_ms=received.at_ms,
         schedule_id=received.schedule_id,
         invocation_id=received.headers.get("postdate-invocation-id", ""),
-        attempt=int(received.headers.get("postdate-attempt", 0)),
+        attempt=_attempt(received),
         trigger_at=received.headers.get("postdate-trigger-at", ""),
         path=received.path,
+        signed=(
+            received.headers.get("webhook-id", ""),
+            received.headers.get("webhook-timestamp", ""),
+            received.headers.get("webhook-signature", ""),
+        ),
     )
+
+
+def _attempt(received: Received) -> int:
+    return int(received.headers.get("postdate-attempt", 0))
 
 
 if __name__ == "__main__":

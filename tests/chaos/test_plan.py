@@ -10,6 +10,7 @@ from tests.chaos.plan import (
     STORM_S,
     Step,
     after,
+    holds,
     long_freeze,
     nemeses,
     plan,
@@ -60,4 +61,11 @@ def test_a_long_freeze_comes_first_and_the_workers_have_nothing_else_meanwhile()
 def test_without_lines_and_servers_only_processes_are_broken() -> None:
     steps = plan(1, SECONDS, nemeses(WORKERS, APIS, [], []))
     assert steps
-    assert all(isinstance(step, Step) and step.what in ("kill", "freeze") for step in steps)
+    assert all(isinstance(step, Step) and step.what in ("kill", "freeze", "stop") for step in steps)
+
+
+def test_it_is_on_hold_in_one_storm_and_in_the_next_calm() -> None:
+    for seconds, count in ((8.0, 0), (10.0, 1), (22.0, 1), (60.0, 3)):
+        steps = holds(seconds)
+        assert len(steps) == count
+        assert all(step.what == "hold" and step.until_s <= seconds for step in steps)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hmac
+from base64 import b64decode, b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -24,6 +26,7 @@ from tests.chaos.history import (
     Kind,
     Result,
     Run,
+    Secret,
 )
 from tests.chaos.promises import EXPIRED, PROMISES
 from tests.chaos.repeats import LOST
@@ -71,6 +74,8 @@ class History:
         key: str = "",
         replayed: bool = False,
         ids: list[str | int] | None = None,
+        became: dict[str, str | int] | None = None,
+        secrets: list[Secret] | None = None,
     ) -> None:
         """A call and, unless `result` is None, its end."""
         self._op += 1
@@ -83,10 +88,19 @@ class History:
         if ids is None:
             made = kind in ("create", "batch") and result == "ok"
             ids = [400 if each.bad else sch(each.tag) for each in asked] if made else []
-        done = {"create": 201}.get(kind, 200)
+        done = 201 if kind in ("create", "replay", "rotate") else 200
         told = status or {"ok": done, "fail": 503, "unknown": 0}[result]
         self.events.append(
-            Answered(self._op, result, **at, status=told, ids=ids, replayed=replayed)
+            Answered(
+                self._op,
+                result,
+                **at,
+                status=told,
+                ids=ids,
+                became=became or {},
+                secrets=secrets or [],
+                replayed=replayed,
+            )
         )
 
     def store(
@@ -96,10 +110,32 @@ class History:
         code: int = 200,
         message: str = "",
         at_ms: float = DUE_MS + 10,
+        attempt: int = 1,
     ) -> None:
         """What the log has of it."""
-        executed = status in ("completed", "failed")
-        self.entries[asked.tag] = Entry(
+        self.entries[asked.tag] = self.entry(asked, status, code, message, at_ms, attempt)
+
+    def retry(self, asked: Asked, attempt: int, at_ms: float, next_ms: float) -> None:
+        """An attempt that is made again arrives, is answered 503, and is logged."""
+        self.arrive(asked, attempt, at_ms)
+        entry = self.entry(asked, "retrying", 503, "Service Unavailable", at_ms + 5, attempt)
+        self.further.append(msgspec.structs.replace(entry, next_attempt_at=iso(next_ms)))
+
+    def replay(self, asked: Asked, new: str, of: str, at_ms: float) -> None:
+        """A replay as it is stored, sent and logged: due at that moment."""
+        asked = msgspec.structs.replace(asked, trigger_at_ms=round(at_ms))
+        self.arrive(asked)
+        self.arrivals[-1] = msgspec.structs.replace(self.arrivals[-1], schedule_id=new)
+        entry = self.entry(asked, "failed", 500, "Internal Server Error", at_ms + 10)
+        entry = msgspec.structs.replace(entry, schedule_id=new)
+        self.further.append(entry)
+        self.bodies[new] = {**body(entry), "replayOf": of}
+
+    def entry(
+        self, asked: Asked, status: str, code: int, message: str, at_ms: float, attempt: int = 1
+    ) -> Entry:
+        executed = status in ("completed", "failed", "retrying")
+        return Entry(
             invocation_id=sch(asked.tag).replace("sch", "inv"),
             schedule_id=sch(asked.tag),
             created_at=iso(START_MS),
@@ -110,6 +146,7 @@ class History:
             status_code=code if executed else 0,
             response_time_ms=2 if executed else 0,
             error_message=message,
+            attempt=attempt,
         )
 
     def arrive(self, asked: Asked, attempt: int = 1, at_ms: float | None = None) -> None:
@@ -121,6 +158,7 @@ class History:
                 attempt=attempt,
                 trigger_at=iso(asked.trigger_at_ms),
                 path=asked.path,
+                signed=signed("inv_1", NEW),
             )
         )
 
@@ -146,11 +184,29 @@ class History:
             credits=GRANTED - spent if self.credits is None else self.credits,
             stats=stats | self.stats,
             log=log,
-            schedules={**{entry.schedule_id: body(entry) for entry in log}, **self.bodies},
+            schedules={
+                **{e.schedule_id: body(e) for e in log if e.status != "retrying"},
+                **self.bodies,
+            },
             waiting=waiting if self.waiting is None else self.waiting,
         )
         final = Final(END_MS, {NAME: account}, self.problems, self.mishaps)
         return judge(self.events, self.arrivals, final)
+
+
+def signed(message_id: str, *secrets: Secret) -> tuple[str, str, str]:
+    """As README's Standard Webhooks has it, of an empty body."""
+    found = []
+    for each in secrets:
+        key = b64decode(each.secret.removeprefix("whsec_"))
+        digest = hmac.digest(key, f"{message_id}.5.".encode(), "sha256")
+        found.append(f"v1,{b64encode(digest).decode()}")
+    return message_id, "5", " ".join(found)
+
+
+def secret(name: str, made_ms: float, until_ms: float | None) -> Secret:
+    text = f"whsec_{b64encode(name.encode()).decode()}"
+    return Secret(name, text, iso(made_ms), iso(until_ms) if until_ms else None)
 
 
 def sch(tag: str) -> str:
@@ -183,6 +239,12 @@ REFIRED, STALE = asked("refired"), asked("stale")
 RESET = asked("reset", "reset", trigger_at_ms=DUE_MS + 50_000)
 EXPIRING = asked("expiring", expires_at_ms=DUE_MS + 500)
 KILLED_MS = DUE_MS + 100
+FLAKY = asked("flaky", "flaky", retries=2, delays_ms=(1000,))
+STOPPED = asked("stopped", "busy", retries=3, delays_ms=(1000,))
+ENDED = secret("ended", START_MS - 90_000, START_MS - 60_000)
+OLD = secret("old", START_MS - 80_000, None)
+NEW = secret("new", START_MS - 60_000, None)
+HOLD_MS = DUE_MS + 20_000
 
 
 def sound() -> History:
@@ -235,6 +297,20 @@ def sound() -> History:
     it.store(RESET, "failed", 0, "Connection reset", at_ms=RESET.trigger_at_ms + 5)
     it.call("create", [EXPIRING])
     it.store(EXPIRING, "failed", 0, EXPIRED, at_ms=DUE_MS + 700)
+    it.call("create", [FLAKY])
+    for attempt in (1, 2):
+        at_ms = FLAKY.trigger_at_ms + attempt * 1200 - 1190
+        it.retry(FLAKY, attempt, at_ms, at_ms + 1100)
+    it.arrive(FLAKY, 3, DUE_MS + 2500)
+    it.store(FLAKY, at_ms=DUE_MS + 2510, attempt=3)
+    it.call("create", [STOPPED])
+    it.retry(STOPPED, 1, DUE_MS + 5, DUE_MS + 1100)
+    it.call("cancel", [], schedule_id=sch("stopped"), became={sch("stopped"): "failed"})
+    it.store(STOPPED, "failed", 503, "Service Unavailable", at_ms=DUE_MS + 500)
+    it.call("replay many", [], became={sch("failing"): "sch_failing2", sch("plain"): 409})
+    it.replay(FAILING, "sch_failing2", sch("failing"), DUE_MS + 12_000)
+    it.call("signing", [], secrets=[NEW, OLD, ENDED])
+    it.fault("on hold", "service", HOLD_MS, HOLD_MS + 10_000)
     it.fault("freeze", "worker 2", DUE_MS - 100, DUE_MS + 6000)
     it.call("create", [STALE])
     it.arrive(STALE, 2, DUE_MS + 5000)
@@ -268,6 +344,13 @@ def last_arrival(tag: str, **fields: Any) -> Plant:
     def plant(it: History) -> None:
         index = max(n for n, each in enumerate(it.arrivals) if each.schedule_id == sch(tag))
         it.arrivals[index] = msgspec.structs.replace(it.arrivals[index], **fields)
+
+    return plant
+
+
+def first_retry(**fields: Any) -> Plant:
+    def plant(it: History) -> None:
+        it.further[0] = msgspec.structs.replace(it.further[0], **fields)
 
     return plant
 
@@ -388,6 +471,66 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     "sent a third time after a reset": (
         "sent again: a worker had lost it",
         lambda it: it.arrive(RESET, 3, RESET.trigger_at_ms + 4),
+    ),
+    "the first arrival is a later attempt": (
+        "sent again: a worker had lost it",
+        all_of(without_faults, last_arrival("plain", attempt=2)),
+    ),
+    "a retry too many": (
+        "retried: as asked, and no sooner",
+        lambda it: it.retry(FLAKY, 3, DUE_MS + 2500, DUE_MS + 3600),
+    ),
+    "retries are given up": (
+        "retried: as asked, and no sooner",
+        all_of(
+            lambda it: it.further.pop(1),
+            entry("flaky", status="failed", status_code=503, error_message="Service Unavailable"),
+        ),
+    ),
+    "a delay is shortened": (
+        "retried: as asked, and no sooner",
+        all_of(without_faults, first_retry(next_attempt_at=iso(DUE_MS + 600))),
+    ),
+    "a retry comes before its delay is over": (
+        "retried: as asked, and no sooner",
+        first_retry(next_attempt_at=iso(DUE_MS + 1400)),
+    ),
+    "an attempt is logged that was never made": (
+        "retried: as asked, and no sooner",
+        first_retry(attempt=0),
+    ),
+    "a stopped one goes on": (
+        "stopped: no attempt follows",
+        lambda it: it.arrive(STOPPED, 2, DUE_MS + 8000),
+    ),
+    "a stopped one completes": (
+        "stopped: no attempt follows",
+        entry("stopped", status="completed"),
+    ),
+    "replayed in bulk twice": (
+        "replayed: in bulk once",
+        lambda it: it.call("replay many", [], became={sch("failing"): "sch_failing3"}),
+    ),
+    "replayed by nobody": (
+        "replayed: in bulk once",
+        lambda it: it.replay(FAILING, "sch_failing3", sch("failing"), DUE_MS + 13_000),
+    ),
+    "replayed before it ended": (
+        "replayed: in bulk once",
+        lambda it: it.call("replay", [], became={sch("far"): "sch_far2"}),
+    ),
+    "sent while on hold": (
+        "on hold: nothing goes out",
+        last_arrival("plain", at_ms=HOLD_MS + SLACK_MS + 1),
+    ),
+    "unsigned": ("signed with what is good", last_arrival("plain", signed=("", "", ""))),
+    "signed with a secret that had ended": (
+        "signed with what is good",
+        last_arrival("plain", signed=signed("inv_1", NEW, ENDED)),
+    ),
+    "signed with an old secret alone": (
+        "signed with what is good",
+        last_arrival("plain", signed=signed("inv_1", OLD)),
     ),
     "a cancelled one fires": ("cancelled: never fires", lambda it: it.arrive(CANCELLED)),
     "a cancelled one completes": ("cancelled: never fires", entry("cancelled", status="completed")),
@@ -532,3 +675,14 @@ def test_what_is_late_because_of_a_fault_has_a_lease_and_a_margin_after_it() -> 
             no_arrival(tag)(history)
         history.fault("kill", "store", DUE_MS - 10, healed_ms)
         assert (history.judged().row("fired in time").breaches == []) is held
+
+
+def test_a_hold_puts_off_what_a_fault_has_cost() -> None:
+    again_ms = DUE_MS + 6000 + LEASE_MS + SLACK_MS + 1
+    for held in (False, True):
+        history = sound()
+        if held:
+            history.fault("hold", "service", DUE_MS + 6000, again_ms - 10)
+        last_arrival("stale", at_ms=again_ms)(history)
+        told = history.judged().row("sent again: a worker had lost it").breaches
+        assert (told == []) is held

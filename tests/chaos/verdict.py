@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from tests.chaos.books import BOOKS
-from tests.chaos.evidence import Case, cases
+from tests.chaos.evidence import Case
 from tests.chaos.history import (
     Arrival,
     Event,
@@ -20,6 +20,7 @@ from tests.chaos.history import (
     read_history,
 )
 from tests.chaos.promises import PROMISES
+from tests.chaos.stories import cases
 
 _MOST_SHOWN = 8
 

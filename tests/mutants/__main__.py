@@ -5,23 +5,18 @@ Exits with 1 if one survives, or cannot be judged: its passage is gone, or its t
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 from tests.mutants.mutants import MUTANTS, Mutant
+from tests.mutants.trees import applied, copied
 
-_ROOT = Path(__file__).resolve().parents[2]
-_ROOMS = ("scheduler", "metrics", "api", "worker", "cli", "client", "tests", "pyproject.toml")
 _PASSED, _FAILED = 0, 1
 # A mutant that lets a test wait for ever has been noticed as well.
 _PYTEST = ("-m", "pytest", "-q", "-x", "--timeout=60", "-p", "no:cacheprovider")
@@ -33,7 +28,7 @@ def main(words: tuple[str, ...]) -> None:
     """Only the mutants whose names or files have one of WORDS in them; without any, all."""
     chosen = [m for m in MUTANTS if not words or any(word in m.name + m.file for word in words)]
     with tempfile.TemporaryDirectory(prefix="pd-mutants-") as folder:
-        tree = _copied(Path(folder))
+        tree = copied(Path(folder))
         sound = _sound(tree, chosen)
         told = [(mutant, _judged(tree, mutant, sound)) for mutant in chosen]
     bad = [mutant.name for mutant, verdict in told if verdict != "caught"]
@@ -54,7 +49,7 @@ def _verdict(tree: Path, mutant: Mutant, sound: set[tuple[str, ...]]) -> str:
         return "FAILS WITHOUT IT"
     if (tree / mutant.file).read_text().count(mutant.text) != 1:
         return "PASSAGE NOT FOUND ONCE"
-    with _applied(tree / mutant.file, mutant):
+    with applied(tree / mutant.file, mutant.text, mutant.instead):
         code = _run(tree, mutant.tests)
     return {_PASSED: "SURVIVED", _FAILED: "caught"}.get(code, f"PYTEST SAID {code}")
 
@@ -62,20 +57,6 @@ def _verdict(tree: Path, mutant: Mutant, sound: set[tuple[str, ...]]) -> str:
 def _sound(tree: Path, mutants: list[Mutant]) -> set[tuple[str, ...]]:
     """The tests that pass in the tree as it is: others can show nothing."""
     return {tests for tests in {m.tests for m in mutants} if _run(tree, tests) == _PASSED}
-
-
-@contextmanager
-def _applied(path: Path, mutant: Mutant) -> Iterator[None]:
-    before = path.read_text()
-    # The copy's bytecode is told from its source by second and size, which may both be the same.
-    bytecode = Path(importlib.util.cache_from_source(str(path)))
-    try:
-        path.write_text(before.replace(mutant.text, mutant.instead))
-        bytecode.unlink(missing_ok=True)
-        yield
-    finally:
-        path.write_text(before)
-        bytecode.unlink(missing_ok=True)
 
 
 def _run(tree: Path, tests: tuple[str, ...]) -> int:
@@ -91,15 +72,6 @@ def _run(tree: Path, tests: tuple[str, ...]) -> int:
         check=False,
     )
     return done.returncode
-
-
-def _copied(folder: Path) -> Path:
-    for room in _ROOMS:
-        if (_ROOT / room).is_dir():
-            shutil.copytree(_ROOT / room, folder / room)
-        else:
-            shutil.copy2(_ROOT / room, folder / room)
-    return folder
 
 
 if __name__ == "__main__":

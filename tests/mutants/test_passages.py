@@ -6,11 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.books import BOOKS
+from tests.chaos.defects import DEFECTS, Defect
+from tests.chaos.promises import PROMISES
 from tests.mutants.mutants import MUTANTS, Mutant
 
 _ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_its_passage_stands_in_its_file_exactly_once(mutant: Mutant) -> None:
+@pytest.mark.parametrize("mutant", [*MUTANTS, *DEFECTS], ids=lambda mutant: mutant.name)
+def test_its_passage_stands_in_its_file_exactly_once(mutant: Mutant | Defect) -> None:
     assert (_ROOT / mutant.file).read_text().count(mutant.text) == 1
+
+
+def test_a_defect_breaks_a_promise_that_there_is() -> None:
+    assert {defect.promise for defect in DEFECTS} <= {title for title, _ in (*PROMISES, *BOOKS)}

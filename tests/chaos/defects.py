@@ -1,0 +1,185 @@
+"""Defects that a run has to notice: `python -m tests.chaos.defects` plants each in a copy of the
+tree, makes one short run with it, and prints the promises that were broken.
+
+Exits with 1 if a defect survives, or if the code has moved from under it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from tests.mutants.trees import applied, copied
+
+CLAIMS, SCHEDULES = "scheduler/store/claims/", "scheduler/store/schedules/"
+_RUN = ("--seconds", "20", "--margin-ms", "5000")
+
+
+class Defect(NamedTuple):
+    """`instead` of `text` in `file` breaks `promise`, which a run with these options notices."""
+
+    name: str
+    promise: str
+    file: str
+    text: str
+    instead: str
+    options: tuple[str, ...] = ()
+
+
+_REPEATED = "sent again: a worker had lost it"
+_LEDGER = "the ledger balances"
+DEFECTS = (
+    Defect(
+        "a quarter of all outcomes is thrown away",
+        _REPEATED,
+        "worker/acks.py",
+        "        shard = ack.invocation.shard\n        self._waiting",
+        "        shard = ack.invocation.shard\n"
+        "        if __import__('random').random() < 0.25:\n"
+        "            self._holdings.remove([ack.invocation])\n"
+        "            return\n"
+        "        self._waiting",
+    ),
+    Defect(
+        "an at-most-once request is sent again after its worker was lost",
+        "at-most-once: once",
+        "worker/outcome.py",
+        "(expired or given_up or request.delivery is Delivery.AT_MOST_ONCE)",
+        "(expired or given_up)",
+    ),
+    Defect(
+        "an expired request is sent",
+        "expired: not sent",
+        "worker/outcome.py",
+        "    expired = request.expires_at_ms is not None and now_ms > request.expires_at_ms",
+        "    expired = False",
+    ),
+    Defect(
+        "a cancellation refunds two credits",
+        _LEDGER,
+        SCHEDULES + "cancel.lua",
+        "redis.call('HINCRBY', account, 'credits', 1), outcome",
+        "redis.call('HINCRBY', account, 'credits', 2), outcome",
+    ),
+    Defect(
+        "cancelling many refunds nothing",
+        _LEDGER,
+        SCHEDULES + "cancel_all.lua",
+        "  redis.call('HINCRBY', account, 'credits', #cancelled)\n",
+        "",
+    ),
+    Defect(
+        "a replay takes two credits",
+        _LEDGER,
+        SCHEDULES + "replay.lua",
+        "whole(-made)",
+        "whole(-2 * made)",
+    ),
+    Defect(
+        "many are replayed again that were replayed before",
+        "replayed: in bulk once",
+        SCHEDULES + "replay.lua",
+        "elseif stored[2] and not again then",
+        "elseif false then",
+    ),
+    Defect(
+        "an Idempotency-Key is forgotten",
+        "a repeated create is one schedule",
+        SCHEDULES + "create.lua",
+        "if once and stored > 0 then",
+        "if false then",
+    ),
+    Defect(
+        "retries come in half of their time",
+        "retried: as asked, and no sooner",
+        "worker/retries.py",
+        "1 + SPREAD * chance",
+        "0.5 + SPREAD * chance",
+    ),
+    Defect(
+        "one claim in ten ignores a hold",
+        "on hold: nothing goes out",
+        CLAIMS + "claim.lua",
+        "redis.call('EXISTS', prefix .. K.HOLD) == 1 then",
+        "redis.call('EXISTS', prefix .. K.HOLD) == 1 and now_us % 10 > 0 then",
+        ("--faults", "stop", "--seconds", "60"),
+    ),
+    Defect(
+        "requests are signed with the oldest secret alone",
+        "signed with what is good",
+        "worker/signatures.py",
+        "            for each in secrets\n",
+        "            for each in secrets[-1:]\n",
+        ("--seconds", "30"),
+    ),
+    Defect(
+        "a request that is sent again at once has the attempt of before",
+        "at-least-once: attempts rise",
+        "worker/fire.py",
+        "self.invocation.attempt += 1",
+        "self.invocation.attempt += 0",
+    ),
+    Defect(
+        "what a drain gives back counts as an attempt",
+        _REPEATED,
+        CLAIMS + "release.lua",
+        "redis.call('HDEL', tried, schedule)",
+        "redis.call('HSET', tried, schedule, 1)",
+        ("--faults", "stop", "--claim-ahead-ms", "1000"),
+    ),
+)
+_BROKEN = re.compile(r"^  Broken: (.*)$", re.MULTILINE)
+
+
+@click.command()
+@click.option("--seed", default=1)
+@click.argument("words", nargs=-1)
+def main(seed: int, words: tuple[str, ...]) -> None:
+    """Only the defects whose names or files have one of WORDS in them; without any, all."""
+    chosen = [d for d in DEFECTS if not words or any(word in d.name + d.file for word in words)]
+    with tempfile.TemporaryDirectory(prefix="pd-defects-") as folder:
+        tree = copied(Path(folder))
+        told = [_judged(tree, defect, seed) for defect in chosen]
+    click.echo(f"{told.count('caught')} of {len(told)} defects were caught.")
+    sys.exit(told.count("caught") < len(told) or not told)
+
+
+def _judged(tree: Path, defect: Defect, seed: int) -> str:
+    path = tree / defect.file
+    if path.read_text().count(defect.text) != 1:
+        verdict, broken = "PASSAGE NOT FOUND ONCE", []
+    else:
+        with applied(path, defect.text, defect.instead):
+            broken = _broken(tree, ["--seed", str(seed), *_RUN, *defect.options])
+        verdict = "caught" if defect.promise in broken else "SURVIVED"
+    click.echo(f"{verdict:<22} {defect.name} ({defect.file})")
+    for promise in broken:
+        click.echo(f"{'':22}   {promise}")
+    return verdict
+
+
+def _broken(tree: Path, options: list[str]) -> list[str]:
+    path = os.pathsep.join([str(tree), str(tree / "client")])
+    command = [sys.executable, "-P", "-m", "tests.chaos", *options]
+    done = subprocess.run(
+        command,
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode not in (0, 1) or "looked at" not in done.stdout:
+        raise click.ClickException(f"The run failed:\n{done.stdout}{done.stderr}")
+    return _BROKEN.findall(done.stdout)
+
+
+if __name__ == "__main__":
+    main()
