@@ -124,7 +124,7 @@ class OutcomeUnknown(StoreError):
     """The store may have done it: the reply was lost, and repeating the call did not settle it."""
 
 
-class Unreadable(StoreError):
+class Unreadable(StoreRefused):
     """What the store has cannot be read with the keys that this process was given. `key_id`: the
     key that it lacks; empty if it is damaged."""
 

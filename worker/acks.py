@@ -26,7 +26,7 @@ _MOST_AT_ONCE = 128
 _MOST_BYTES = 128 * 1024
 # An exception that nobody foresaw: so often the batch is repeated as it is, then one by one.
 _STUMBLES = 5
-_RECORDED_ELSEWHERE = -1
+_RECORDED_ELSEWHERE, _DAMAGED = -1, -2
 _log = structlog.get_logger(__name__)
 
 
@@ -110,7 +110,7 @@ class Acks:
     async def _refused(self, shard: int, batch: list[Ack], error: Exception) -> None:
         """The store rejects the batch for what is in it: one bad ack must not hold up the others.
 
-        What cannot be recorded at all stays in the store under its lease, and will be fired again.
+        An outcome that cannot be recorded stays in the store under its lease, and is fired again.
         """
         if len(batch) > 1:
             for ack in batch:
@@ -123,6 +123,9 @@ class Acks:
     def _settle(self, batch: list[Ack], codes: list[int]) -> None:
         self._holdings.remove([ack.invocation for ack in batch])
         for ack, code in zip(batch, codes, strict=True):
+            if code == _DAMAGED:
+                why = "something of it, or of its account, is damaged"
+                _log.error("an outcome cannot be recorded", **subject(ack.invocation), error=why)
             if code == _RECORDED_ELSEWHERE:
                 _log.warning(
                     "lease was lost; another worker records the outcome",

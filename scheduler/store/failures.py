@@ -14,6 +14,7 @@ from scheduler.errors import (
     StoreMisconfigured,
     StoreRefused,
     StoreUnavailable,
+    Unreadable,
 )
 
 # What a server says of its own state and not of the command: it may do it yet. The client makes
@@ -25,6 +26,8 @@ _NOT_NOW_TYPES = (
     exceptions.ClusterDownError,
     exceptions.TryAgainError,
 )
+# Of a key of another type than its name says, and as scripts say it of a number that is none.
+_DAMAGED = ("WRONGTYPE ", "DAMAGED ")
 # As a script says it that ran into the limit, and as one that was to begin beyond it.
 _FULL = ("OOM command not allowed", "used memory > 'maxmemory'")
 
@@ -35,6 +38,7 @@ def translated(but: type[Exception] | tuple[()] = ()) -> Iterator[None]:
 
     StoreUnavailable: certainly not done. OutcomeUnknown: the reply was lost on its way.
     StoreMisconfigured, StoreRefused: no repeat can help, for all commands or for this one.
+    Unreadable: what the command is about is damaged, and nothing was done.
     """
     try:
         yield
@@ -93,6 +97,8 @@ def _refusal(error: exceptions.ResponseError) -> _Meaning:
         return StoreFull, "The store is full"
     if isinstance(error, _NOT_NOW_TYPES) or text.startswith(_NOT_NOW):
         return StoreUnavailable, "The store is not writable"
+    if text.startswith(_DAMAGED):
+        return Unreadable, f"What is stored is damaged: {error}"
     return StoreRefused, f"The store refused a command: {error}"
 
 

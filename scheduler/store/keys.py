@@ -42,6 +42,7 @@ APIS = _root + "apis"
 # Below a shard's prefix
 HEADS = "heads"  # ZSET: account -> when to look at it next (ms, with a fraction); -inf: never
 BACKLOG = "backlog"  # STRING: since when due ones wait (ms), while they do
+PARKED = "parked"  # ZSET: account of which outcomes cannot be recorded -> when to look again (ms)
 HOLD = "hold"  # STRING: since when workers claim nothing (ms), while they are to
 ACCOUNTS = "accounts"  # ZSET: account -> created (ms)
 API_KEY = "apikey:"  # <sha256>, HASH: who an API key is

@@ -1,5 +1,51 @@
+-- Numbers as the store keeps them: whole, and no larger than 2^53, up to which Lua counts exactly.
+
 -- A whole number in digits, for a command: Redis 7.0 writes a zero that Lua negated as -0, which no
 -- counter accepts, and Lua's own text of a number has 14 digits.
-local function whole(number)
-  return string.format('%.0f', number + 0)
+local function whole(value)
+  return string.format('%.0f', value + 0)
+end
+
+-- A stored number; 0 if there is none. Raises DAMAGED for anything else.
+local function number(stored)
+  local n = tonumber(stored or 0)
+  if not n or n % 1 ~= 0 or math.abs(n) > 2 ^ 53 then
+    error('DAMAGED A number is none, or too large', 0)
+  end
+  return n
+end
+
+-- The sum of a stored number and a gain, which may be negative. Raises DAMAGED if it is too large.
+local function plus(stored, gain)
+  local n = number(stored)
+  local sum = number(n + gain)
+  if sum - n ~= tonumber(gain) then
+    error('DAMAGED A number is too large', 0)
+  end
+  return sum
+end
+
+-- Adds to numbers of a hash in two steps: `added` reads and checks before a script's first write,
+-- `write` cannot fail.
+-- gains: flat, fields and their gains. Returns {key, flat: fields and their sums, whether
+-- one of the fields is new}.
+local function added(key, gains)
+  local fields, sums, new = {}, {}, false
+  for i = 1, #gains, 2 do
+    fields[#fields + 1] = gains[i]
+  end
+  local stored = redis.call('HMGET', key, unpack(fields))
+  for i, field in ipairs(fields) do
+    sums[2 * i - 1], sums[2 * i] = field, whole(plus(stored[i], gains[2 * i]))
+    new = new or not stored[i]
+  end
+  return {key, sums, new}
+end
+
+-- kept_ms, if given: how long the hash is kept from the first use of any of the fields.
+local function write(sum, kept_ms)
+  redis.call('HSET', sum[1], unpack(sum[2]))
+  if kept_ms and sum[3] then
+    redis.call('PEXPIRE', sum[1], kept_ms)
+  end
 end

@@ -46,17 +46,23 @@ class Script:
 
 @cache
 def _source_and_sha1(path: str, plain_lua: bool) -> tuple[str, str]:
-    source = _with_includes((_FOLDER / f"{path}.lua").read_text())
+    source = _with_includes((_FOLDER / f"{path}.lua").read_text(), set())
     source = _CONSTANT.sub(_spelt, source)
     if plain_lua:
         source = _SHEBANG.sub("", source)
     return source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
 
 
-def _with_includes(source: str) -> str:
-    return _INCLUDE.sub(
-        lambda match: _with_includes((_FOLDER / f"{match[1]}.inc.lua").read_text()), source
-    )
+def _with_includes(source: str, included: set[str]) -> str:
+    """Each include once, where it is named first."""
+
+    def text_of(match: re.Match[str]) -> str:
+        if match[1] in included:
+            return ""
+        included.add(match[1])
+        return _with_includes((_FOLDER / f"{match[1]}.inc.lua").read_text(), included)
+
+    return _INCLUDE.sub(text_of, source)
 
 
 def _spelt(match: re.Match[str]) -> str:

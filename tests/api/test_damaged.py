@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
 from structlog.testing import capture_logs
 
-from scheduler.models import Outcome, Status
+from scheduler.models import Outcome, Plan, Status
 from scheduler.store import keys
 from scheduler.store.schedules.stored import pack_outcome
-from tests.api.conftest import Api, past
+from tests.api.conftest import CREDITS, Api, client_of, past, payload
 
 FAILED = Outcome(Status.FAILED, 503, 30, "Service Unavailable")
 Damage = Callable[[Api, str], Awaitable[object]]
@@ -83,3 +84,34 @@ async def test_a_damaged_signing_secret_is_a_fault_and_no_outage(api: Api) -> No
     assert answer.status_code == 500
     assert [each["event"] for each in told if each["log_level"] != "debug"] == ["request failed"]
     assert answer.json() == {"error": "What is stored of this is damaged and cannot be read"}
+
+
+@pytest.mark.parametrize("place", [keys.ACCOUNT, keys.WAITING, keys.RATE])
+async def test_a_damaged_account_gets_500_and_its_neighbours_are_served(
+    api: Api, place: str
+) -> None:
+    """Requests of one moment are admitted, and schedules created, in one step for all accounts."""
+    damaged, neighbour = [
+        each
+        for each in [await rated(api, f"account {n}") for n in range(8)]
+        if each.account_id.split("_")[1] == "00"
+    ][:2]
+    key = keys.account(damaged.account_id) + place
+    await api.store.client.delete(key)
+    await api.store.client.rpush(key, "none of ours")
+    with capture_logs() as logged:
+        refused, *served = await asyncio.gather(
+            *(each.client.post("/schedule", json=payload()) for each in (damaged, neighbour, api))
+        )
+    assert refused.status_code == 500
+    assert refused.json() == {"error": "What is stored of this is damaged and cannot be read"}
+    assert [each.status_code for each in served] == [201, 201]
+    assert any(damaged.account_id in each.get("exception", "") for each in logged)
+    assert await neighbour.credits() == CREDITS - 1
+
+
+async def rated(api: Api, name: str) -> Api:
+    """Another account, whose plan has a rate."""
+    account = await api.store.accounts.create(name, credits=CREDITS, plan=Plan.FREE)
+    _, key = await api.store.api_keys.create(account.account_id, "test")
+    return Api(api.app, api.store, account, key, client_of(api.app, key))

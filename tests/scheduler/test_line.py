@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from scheduler.errors import OutcomeUnknown, StoreError, StoreRefused, StoreUnavailable
+from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable, Unreadable
 from scheduler.models import Plan, Status
 from scheduler.settings import Settings
 from scheduler.store import Store, line
@@ -91,7 +91,7 @@ async def test_an_error_among_pipelined_replies_is_told_to_its_caller_alone(
 
     results = await asyncio.gather(*(read(n) for n in range(30)))
     kinds = [type(each) for each in results]
-    assert kinds == [StoreRefused if n % 3 == 1 else list for n in range(30)]
+    assert kinds == [Unreadable if n % 3 == 1 else list for n in range(30)]
     assert all(each == [b"x"] for each in results if isinstance(each, list))
     assert "WRONGTYPE" in str(results[1])
     assert await scene.run()

@@ -358,7 +358,6 @@ async def test_a_read_only_look_changes_nothing(stores: Stores) -> None:
     [
         ("s:{}", "{}: its key is damaged"),
         ("signing", "what signs for"),
-        ("expiring", "what its account weighs is damaged"),
         ("held", "what its account weighs is damaged"),
         ("account", "what its account weighs is damaged"),
         ("accounts", "the list of accounts of shard 0"),

@@ -146,6 +146,26 @@ async def test_a_refused_batch_is_sent_one_by_one_and_only_the_bad_one_is_given_
     assert scene.touch.lost == set()
 
 
+async def test_an_outcome_of_a_damaged_account_is_given_up_at_once_and_named(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, damaged = held = Invocations().many(2)
+    record = scene.claims.ack
+
+    async def ack(shard: int, acks: Sequence[Ack]) -> list[int]:
+        await record(shard, acks)
+        return [-2 if each.invocation is damaged else 1 for each in acks]
+
+    monkeypatch.setattr(scene.claims, "ack", ack)
+    with capture_logs() as logged:
+        scene.end(held)
+        await scene.settled()
+    assert scene.sizes == [2]
+    assert [(each["event"], each["schedule"]) for each in logged] == [
+        ("an outcome cannot be recorded", damaged.schedule_id)
+    ]
+
+
 async def test_what_nobody_foresaw_is_repeated_as_it_is(scene: Scene) -> None:
     held = Invocations().many(3)
     scene.raised += [UNFORESEEN] * (TRIES - 1)

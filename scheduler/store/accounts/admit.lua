@@ -10,7 +10,7 @@
 -- ARGV[…]  SHA-256 of each key
 -- Returns  for each key {account, key id, plan, '1' if the account is suspended, else ''} and, where
 --          the plan has a rate, behind it {limit, remaining, until full (s), until allowed (s; 0:
---          it is)}; {} if it is unknown or inactive
+--          it is)}; {} if it is unknown or inactive; {account} ('': unknown) if it is damaged
 --@include now
 --@include number
 local prefix = KEYS[1]
@@ -19,14 +19,20 @@ for i = 2, first - 1, 2 do
   rates[ARGV[i]] = tonumber(ARGV[i + 1])
 end
 local paid_until = {} -- rate key -> us
-local callers = {}
+local used = {} -- keys whose use the end of the script notes
+
+-- Until when (us) an account has paid, between now and a second from now: a later moment comes from
+-- a clock that was set back.
+local function read_paid_until(key)
+  local before = paid_until[key] or tonumber(redis.call('GET', key) or 0)
+  if not before or not (before >= now_us) then
+    return now_us
+  end
+  return math.min(before, now_us + 1000000)
+end
 
 local function count(key, rate)
-  local before = paid_until[key]
-  if not before then
-    before = tonumber(redis.call('GET', key) or '0')
-  end
-  before = math.max(before, now_us)
+  local before = read_paid_until(key)
   local after = before + 1000000 / rate
   local wait_us = after - 1000000 - now_us
   if wait_us > 0.5 then
@@ -38,26 +44,40 @@ local function count(key, rate)
   return {rate, remaining, math.ceil((after - now_us) / 1000000), 0}
 end
 
-for i = first, #ARGV do
-  local key = prefix .. K.API_KEY .. ARGV[i]
-  local stored = redis.call('HMGET', key, 'active', 'account', 'id', 'used')
+-- Raises if a key of the account is damaged.
+local function caller_of(stored)
+  local base = prefix .. stored[2] .. ':'
+  local plan, suspended = unpack(redis.call('HMGET', base .. K.ACCOUNT, 'plan', 'suspended'))
   local caller = {}
-  if stored[1] == '1' then
-    local base = prefix .. stored[2] .. ':'
-    local plan, suspended = unpack(redis.call('HMGET', base .. K.ACCOUNT, 'plan', 'suspended'))
-    if plan then -- else the account is being deleted
-      caller = {stored[2], stored[3], plan, suspended and '1' or ''}
+  if plan then -- else the account is being deleted
+    caller = {stored[2], stored[3], plan, suspended and '1' or ''}
+  end
+  if rates[plan] then
+    for _, value in ipairs(count(base .. K.RATE, rates[plan])) do
+      table.insert(caller, value)
     end
-    if rates[plan] then
-      for _, value in ipairs(count(base .. K.RATE, rates[plan])) do
-        table.insert(caller, value)
-      end
-    end
-    if now_ms - tonumber(stored[4] or '0') >= 60000 then
-      redis.call('HSET', key, 'used', now_ms)
+  end
+  return caller
+end
+
+local callers = {}
+for i = first, #ARGV do
+  local key, sound = prefix .. K.API_KEY .. ARGV[i], true
+  local stored, caller = redis.pcall('HMGET', key, 'active', 'account', 'id', 'used'), {}
+  if stored.err then
+    caller = {''}
+  elseif stored[1] == '1' then
+    sound, caller = pcall(caller_of, stored)
+    if not sound then
+      caller = {stored[2] or ''}
+    elseif now_ms - (tonumber(stored[4] or 0) or 0) >= 60000 then
+      used[#used + 1] = key
     end
   end
   table.insert(callers, caller)
+end
+for _, key in ipairs(used) do
+  redis.call('HSET', key, 'used', now_ms)
 end
 for key, us in pairs(paid_until) do
   redis.call('SET', key, whole(us), 'PX', 2000)

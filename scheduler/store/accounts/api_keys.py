@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from scheduler import ids
-from scheduler.errors import NotFound, StoreError, TooMany
+from scheduler.errors import NotFound, StoreError, TooMany, Unreadable
 from scheduler.models import ApiKey, Caller, Plan, Rate
 from scheduler.store import keys
 from scheduler.store.accounts.accounts import Accounts, parts_of
@@ -49,6 +49,7 @@ class ApiKeys:
         """Who holds this key, as the store knows it now; None if it is invalid or inactive.
 
         Counts as one request against the account's rate, unless its rate is used up already.
+        Raises Unreadable if something of it is damaged.
         """
         shard = ids.api_key_shard(api_key)
         if shard is None or not await self._exists(shard):
@@ -60,6 +61,9 @@ class ApiKeys:
         found = await coalescer.submit(ids.hash_api_key(api_key))
         if not found:
             return None
+        if len(found) == 1:
+            account_id = ids.account_id(shard, found[0].decode()) if found[0] else "an API key"
+            raise Unreadable(f"Something of {account_id} is damaged")
         rate = Rate(*found[4:]) if len(found) > 4 else None
         return Caller(*_holder(shard, *found[:3]), rate, found[3] == b"1")
 

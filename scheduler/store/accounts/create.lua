@@ -16,11 +16,15 @@ end
 if redis.call('EXISTS', base .. K.LEAVING) == 1 then
   return -1
 end
+redis.call('ZCARD', KEYS[1] .. K.ACCOUNTS)
+redis.call('LLEN', base .. K.SIGNING)
+local movement = tonumber(ARGV[5]) > 0 and moved_credits(base, 'granted', ARGV[5])
+
 redis.call('HSET', key, 'op', ARGV[2], 'name', ARGV[3], 'plan', ARGV[4], 'credits', ARGV[5],
   'granted', ARGV[5], 'spent', 0, 'email', ARGV[6], 'operator', ARGV[7], 'created', now_ms)
 redis.call('ZADD', KEYS[1] .. K.ACCOUNTS, now_ms, ARGV[1])
 redis.call('RPUSH', base .. K.SIGNING, secret_entry(ARGV[9], now_ms, 0, ARGV[10]))
-if tonumber(ARGV[5]) > 0 then
-  move_credits(base, 'granted', ARGV[5], ARGV[8])
+if movement then
+  write(movement, ARGV[8])
 end
 return 1

@@ -15,11 +15,13 @@ end
 if was_done(base, ARGV[1]) then
   return 1
 end
-if redis.call('HGET', account, 'granted') + credits > 2 ^ 53 then
+if tonumber(credits) > 2 ^ 53 - number(redis.call('HGET', account, 'granted')) then
   return -1
 end
+local ledger = added(account, {'credits', credits, 'granted', credits})
+local movement = moved_credits(base, 'granted', credits)
+
+write(ledger)
+write(movement, ARGV[3])
 note_done(base, ARGV[1], 86400000)
-redis.call('HINCRBY', account, 'credits', credits)
-redis.call('HINCRBY', account, 'granted', credits)
-move_credits(base, 'granted', credits, ARGV[3])
 return 1

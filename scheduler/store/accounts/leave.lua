@@ -10,9 +10,13 @@
 local prefix, base = KEYS[1], KEYS[1] .. ARGV[1] .. ':'
 local leaving = base .. K.LEAVING
 if redis.call('EXISTS', base .. K.ACCOUNT) == 1 then
+  redis.call('HLEN', base .. K.ACCOUNT)
+  redis.call('ZCARD', prefix .. K.HEADS)
+  local unended, sessions = redis.call('ZCARD', base .. K.WAITING), read_sessions(prefix, ARGV[1], '')
+
   redis.call('RENAME', base .. K.ACCOUNT, leaving)
-  redis.call('HSET', leaving, 'unended', redis.call('ZCARD', base .. K.WAITING))
-  close_sessions(prefix, ARGV[1], '')
+  redis.call('HSET', leaving, 'unended', unended)
+  close_sessions(prefix, ARGV[1], sessions)
   redis.call('ZADD', prefix .. K.HEADS, '-inf', ARGV[1])
   redis.call('UNLINK', base .. K.WAITING, base .. K.HELD)
 end

@@ -19,17 +19,18 @@ local account = link[1]
 if not account or link[2] ~= ARGV[2] then
   return ''
 end
-local holder = prefix .. account .. ':' .. K.HOLDER
+local base = prefix .. account .. ':'
+local good = redis.call('EXISTS', base .. K.ACCOUNT) == 1
+  and link[3] == (redis.call('HGET', base .. K.HOLDER, 'epoch') or '0')
+local sessions = read_sessions(prefix, account, '')
+
 redis.call('DEL', key)
-if redis.call('EXISTS', prefix .. account .. ':' .. K.ACCOUNT) == 0 then
-  return ''
-end
-if link[3] ~= (redis.call('HGET', holder, 'epoch') or '0') then
+if not good then
   return ''
 end
 if ARGV[3] ~= '' then
-  redis.call('HSET', holder, 'password', ARGV[3])
-  close_sessions(prefix, account, '')
+  redis.call('HSET', base .. K.HOLDER, 'password', ARGV[3])
+  close_sessions(prefix, account, sessions)
 end
 open_session(prefix, account, ARGV[4], ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]))
 return account

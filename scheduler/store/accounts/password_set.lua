@@ -12,8 +12,10 @@ local base = prefix .. account .. ':'
 if redis.call('EXISTS', base .. K.ACCOUNT) == 0 then
   return 0
 end
+local sessions = read_sessions(prefix, account, session)
+
 redis.call('HSET', base .. K.HOLDER, 'password', ARGV[2])
-close_sessions(prefix, account, session)
+close_sessions(prefix, account, sessions)
 if session ~= '' and redis.call('EXISTS', prefix .. K.SESSION .. session) == 0 then
   open_session(prefix, account, session, ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]))
 end

@@ -9,9 +9,11 @@ local prefix, base = KEYS[1], KEYS[1] .. ARGV[1] .. ':'
 if redis.call('EXISTS', base .. K.ACCOUNT) == 0 then
   return 0
 end
+check_heads(prefix)
+local first = redis.call('ZRANGE', base .. K.WAITING, 0, 0, 'WITHSCORES')
+
 if redis.call('HDEL', base .. K.ACCOUNT, 'suspended') == 1 then
   redis.call('ZREM', prefix .. K.HEADS, ARGV[1])
-  local first = redis.call('ZRANGE', base .. K.WAITING, 0, 0, 'WITHSCORES')
   if #first > 0 then
     look_at(prefix, ARGV[1], tonumber(first[2]))
   end

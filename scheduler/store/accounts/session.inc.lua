@@ -1,18 +1,29 @@
 -- Sessions of an account. prefix: the shard's; account: its name there.
 
--- Closes all of an account's sessions but `kept` ('': none), and voids links not yet used.
-local function close_sessions(prefix, account, kept)
-  local sessions = prefix .. account .. ':' .. K.SESSIONS
-  for _, sha256 in ipairs(redis.call('ZRANGE', sessions, 0, -1)) do
+--@include number
+-- Reads, before the first write, what `close_sessions` needs: all of an account's sessions but `kept`
+-- ('': none), and the epoch whose rise voids unused links.
+local function read_sessions(prefix, account, kept)
+  local base, closing = prefix .. account .. ':', {}
+  for _, sha256 in ipairs(redis.call('ZRANGE', base .. K.SESSIONS, 0, -1)) do
     if sha256 ~= kept then
-      redis.call('DEL', prefix .. K.SESSION .. sha256)
-      redis.call('ZREM', sessions, sha256)
+      closing[#closing + 1] = sha256
     end
   end
-  redis.call('HINCRBY', prefix .. account .. ':' .. K.HOLDER, 'epoch', 1)
+  return {closing = closing, epoch = added(base .. K.HOLDER, {'epoch', 1})}
 end
 
--- Opens one for `ttl_ms`; of more than `most`, those that end first are closed.
+local function close_sessions(prefix, account, read)
+  local sessions = prefix .. account .. ':' .. K.SESSIONS
+  for _, sha256 in ipairs(read.closing) do
+    redis.call('DEL', prefix .. K.SESSION .. sha256)
+    redis.call('ZREM', sessions, sha256)
+  end
+  write(read.epoch)
+end
+
+-- Opens one for `ttl_ms`; of more than `most`, those that end first are closed. The
+-- caller has read or counted the account's sessions before its first write.
 local function open_session(prefix, account, sha256, csrf, ttl_ms, most)
   local sessions, key = prefix .. account .. ':' .. K.SESSIONS, prefix .. K.SESSION .. sha256
   local ends = now_ms + ttl_ms

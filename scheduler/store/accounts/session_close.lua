@@ -5,8 +5,9 @@
 --@include accounts/session
 local prefix, account = KEYS[1], ARGV[1]
 if ARGV[2] == '' then
-  close_sessions(prefix, account, '')
+  close_sessions(prefix, account, read_sessions(prefix, account, ''))
 else
+  redis.call('ZCARD', prefix .. account .. ':' .. K.SESSIONS)
   redis.call('DEL', prefix .. K.SESSION .. ARGV[2])
   redis.call('ZREM', prefix .. account .. ':' .. K.SESSIONS, ARGV[2])
 end

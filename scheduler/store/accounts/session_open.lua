@@ -10,6 +10,7 @@ local prefix, account = KEYS[1], ARGV[1]
 if redis.call('EXISTS', prefix .. account .. ':' .. K.ACCOUNT) == 0 then
   return 0
 end
+redis.call('ZCARD', prefix .. account .. ':' .. K.SESSIONS)
 if redis.call('EXISTS', prefix .. K.SESSION .. ARGV[2]) == 0 then
   open_session(prefix, account, ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]))
 end

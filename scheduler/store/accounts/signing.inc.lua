@@ -1,8 +1,11 @@
 -- An account's signing secrets: a list, the newest first, of `<id> <created> <until> <secret>`, with
 -- moments in ms, and 0 for one that has no end.
+
+--@include number
+-- Raises DAMAGED for any other text.
 local function secret_parts(entry)
   local id, created, until_ms, secret = string.match(entry, '^(%S+) (%d+) (%d+) (.*)$')
-  return id, tonumber(created), tonumber(until_ms), secret
+  return id, number(created or 'none'), number(until_ms), secret
 end
 
 local function secret_entry(id, created, until_ms, secret)

@@ -15,7 +15,6 @@ from scheduler import ids
 from scheduler.errors import (
     KeyReused,
     NotFound,
-    StoreRefused,
     TooManySecrets,
     Unreadable,
     anew,
@@ -71,7 +70,7 @@ class Signing:
         commands = [_reading(each) for each in account_ids]
         try:
             replies = await self._server.reads(commands)
-        except StoreRefused:  # for the sake of one that is damaged: which, each tells for itself
+        except Unreadable:  # for the sake of one that is damaged: which, each tells for itself
             replies = [None] * len(commands)
         found: dict[str, list[SigningSecret] | Unreadable] = {}
         for account_id, entries in zip(account_ids, replies, strict=True):
@@ -116,10 +115,7 @@ class Signing:
 
     async def _entries(self, account_id: str) -> list[bytes]:
         """Of one account. Raises Unreadable."""
-        try:
-            [entries] = await self._server.reads([_reading(account_id)])
-        except StoreRefused as error:
-            raise Unreadable(str(error)) from error
+        [entries] = await self._server.reads([_reading(account_id)])
         return list(entries)
 
     def _secrets(self, entries: Sequence[bytes]) -> list[SigningSecret]:

@@ -10,6 +10,7 @@ local account = KEYS[1] .. ARGV[1] .. ':' .. K.ACCOUNT
 if redis.call('EXISTS', account) == 0 then
   return 0
 end
+redis.call('ZCARD', KEYS[1] .. K.HEADS)
 redis.call('HSETNX', account, 'suspended', now_ms)
 redis.call('ZADD', KEYS[1] .. K.HEADS, '-inf', ARGV[1])
 return 1

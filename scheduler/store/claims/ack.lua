@@ -3,7 +3,7 @@
 -- step. They come by account, and an account's are recorded together or not at all: where one is
 -- not held by its token any more, nothing of that account is written, and the caller repeats it
 -- without that one. Safe to repeat: the first time takes the leases away. A lease that has ended
--- and that nobody took over is still acked.
+-- and that nobody took over is still acked. An account with a damaged key is parked.
 -- KEYS[1]  the shard's prefix
 -- ARGV[1]  how long an ended schedule is kept (ms)
 -- ARGV[2]  how long log and statistics are kept (ms)
@@ -20,10 +20,12 @@
 --          place among the schedules, what is kept of it, '' to forget what an attempt before left),
 --          and for each schedule: schedule, token, packed outcome
 -- Returns  {now (us), a code for each schedule}: 1 recorded, 0 had ended before, -1 another holds
---          it, 2 not recorded because of the others: to be sent again without those
+--          it, -2 not recorded because it, or a key of its account, is damaged, 2 not recorded because
+--          of the others: to be sent again without those
 --@include now
 --@include moment
 --@include claims/token
+--@include claims/parked
 --@include claims/group
 --@include log/append
 --@include log/count
@@ -33,88 +35,121 @@ local prefix = KEYS[1]
 local ttl_ms, most, seconds_ms = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local codes = {}
 
--- Of those that have had several; retried ones are among them. What completed leaves nothing that was
--- said before.
-local function forget_attempts(base, schedules, first)
-  local used = redis.call('HMGET', base .. K.TRIED, unpack(schedules))
-  for i, schedule in ipairs(schedules) do
-    if used[i] then
-      local key, failed = base .. K.SCHEDULE .. schedule, has_failed(ARGV[first + 3 * i - 1])
-      redis.call('HDEL', key, 'n', failed and 'n' or 's')
-    end
+-- Notes when these schedules are forgotten: failed ones later than completed ones.
+local function note_ends(hours, group, said_bytes)
+  if group.completed > 0 then
+    note_expiring(hours, weight_of(group.completed_bytes, group.completed), now_ms + ARGV[1])
   end
-  redis.call('HDEL', base .. K.TRIED, unpack(schedules))
-end
-
-local function record(base, schedules, first, at)
-  local key, ended_at, letters = base .. K.SCHEDULE, moment(at), {}
-  for i, schedule in ipairs(schedules) do
-    local outcome, kept_ms = ARGV[first + 3 * i - 1], ARGV[1]
-    if has_failed(outcome) then
-      letters[#letters + 1], letters[#letters + 2] = at, schedule
-      kept_ms = ARGV[5]
-    end
-    redis.call('HSET', key .. schedule, 'o', ended_at .. outcome)
-    redis.call('PEXPIRE', key .. schedule, kept_ms)
-  end
-  if #letters > 0 then
-    note_failed(base, letters, tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[1]))
-  end
-  redis.call('ZREM', base .. K.WAITING, unpack(schedules))
-  redis.call('ZREM', base .. K.HELD, unpack(schedules))
-  if redis.call('EXISTS', base .. K.TRIED) == 1 then
-    forget_attempts(base, schedules, first)
+  if group.failed > 0 then
+    note_expiring(hours, weight_of(group.failed_bytes + said_bytes, group.failed), now_ms + ARGV[5])
   end
 end
 
--- When what has ended is forgotten: failed ones later than completed ones.
-local function expire(base, completed, completed_bytes, failed, failed_bytes)
-  if completed > 0 then
-    note_expiring(base, weight_of(completed_bytes, completed), now_ms + ARGV[1])
+-- The weight (bytes) of all that targets said.
+local function said_weight(said)
+  local weight = 0
+  for i = 2, #said, 2 do
+    weight = weight + answer_weight(#said[i])
   end
-  if failed > 0 then
-    note_expiring(base, weight_of(failed_bytes, failed), now_ms + ARGV[5])
-  end
+  return weight
 end
 
--- Keeps what targets said; returns what that weighs.
-local function note_said(base, schedules, said)
-  local key, weight = base .. K.SCHEDULE, 0
+local function note_said(key, schedules, said)
   for i = 1, #said, 2 do
     local schedule = schedules[tonumber(said[i])]
     if said[i + 1] == '' then
       redis.call('HDEL', key .. schedule, 's')
     else
       redis.call('HSET', key .. schedule, 's', said[i + 1])
-      weight = weight + answer_weight(#said[i + 1])
     end
   end
-  if weight > 0 then
-    redis.call('HINCRBY', base .. K.ACCOUNT, 'bytes', weight)
+end
+
+-- Of those that have had several; retried ones are among them. What completed leaves nothing that was
+-- said before.
+local function forget_attempts(base, schedules, used, outcomes)
+  for i, schedule in ipairs(schedules) do
+    if used[i] then
+      local failed = has_failed(outcomes[i])
+      redis.call('HDEL', base .. K.SCHEDULE .. schedule, 'n', failed and 'n' or 's')
+    end
   end
-  return weight
+  redis.call('HDEL', base .. K.TRIED, unpack(schedules))
+end
+
+-- Reads and checks everything that `record` writes.
+local function read(base, group, schedules)
+  local plan, hours = {outcomes = {}, letters = {}}, {}
+  redis.call('ZCARD', base .. K.HELD)
+  plan.log = read_log(base, group.places, group.size, group.chunk)
+  if redis.call('HLEN', base .. K.TRIED) > 0 then
+    plan.used = redis.call('HMGET', base .. K.TRIED, unpack(schedules))
+  end
+  local said_bytes = said_weight(group.said)
+  if said_bytes > 0 and redis.call('EXISTS', base .. K.ACCOUNT) == 1 then
+    plan.bytes = added(base .. K.ACCOUNT, {'bytes', said_bytes})
+  end
+  for i, schedule in ipairs(schedules) do
+    local outcome = ARGV[group.first + 3 * i - 1]
+    plan.outcomes[i] = outcome
+    if has_failed(outcome) then
+      local n = #plan.letters
+      plan.letters[n + 1], plan.letters[n + 2] = plan.log.at, schedule
+    end
+  end
+  if #plan.letters > 0 then
+    plan.trimmed = read_failed(base, #plan.letters / 2, plan.log.at, tonumber(ARGV[6]),
+      tonumber(ARGV[7]), tonumber(ARGV[1]), hours)
+  end
+  note_ends(hours, group, said_bytes)
+  plan.expiring = read_expiring(base, hours)
+  plan.rollups = read_rollups(base, plan.log.at, group.sums, group.spread)
+  return plan
+end
+
+local function record(group)
+  local base, key = prefix .. group.account .. ':', prefix .. group.account .. ':' .. K.SCHEDULE
+  local schedules, found, all = judge(base, group.first, 3, group.size)
+  if not all then
+    return found, false
+  end
+  local plan = read(base, group, schedules)
+  append(base, plan.log, group.chunk, group.size, group.places, ttl_ms, most)
+  local ended_at = moment(plan.log.at)
+  for i, schedule in ipairs(schedules) do
+    redis.call('HSET', key .. schedule, 'o', ended_at .. plan.outcomes[i])
+    redis.call('PEXPIRE', key .. schedule, has_failed(plan.outcomes[i]) and ARGV[5] or ARGV[1])
+  end
+  note_said(key, schedules, group.said)
+  if plan.bytes then
+    write(plan.bytes)
+  end
+  if plan.trimmed then
+    note_failed(base, plan.letters, plan.trimmed, ARGV[6])
+  end
+  write(plan.expiring)
+  redis.call('ZREM', base .. K.WAITING, unpack(schedules))
+  redis.call('ZREM', base .. K.HELD, unpack(schedules))
+  if plan.used then
+    forget_attempts(base, schedules, plan.used, plan.outcomes)
+  end
+  count(plan.rollups, ttl_ms, seconds_ms)
+  return found, true
 end
 
 local i = 8
 while i <= #ARGV do
-  local base, size, chunk = prefix .. ARGV[i] .. ':', tonumber(ARGV[i + 1]), ARGV[i + 2]
-  local sums = {R.COMPLETED, ARGV[i + 3], R.FAILED, ARGV[i + 4], R.RESPONSE_TIME, ARGV[i + 5]}
-  local completed, failed, bytes = tonumber(ARGV[i + 3]), tonumber(ARGV[i + 4]), i + 6
-  local spread, places, said
-  spread, i = list(i + 8)
-  places, i = list(i)
-  if failed > 0 then
-    said, i = list(i)
+  local group = {account = ARGV[i], size = tonumber(ARGV[i + 1]), chunk = ARGV[i + 2],
+    completed = tonumber(ARGV[i + 3]), failed = tonumber(ARGV[i + 4]),
+    sums = {R.COMPLETED, ARGV[i + 3], R.FAILED, ARGV[i + 4], R.RESPONSE_TIME, ARGV[i + 5]},
+    completed_bytes = ARGV[i + 6], failed_bytes = ARGV[i + 7], said = {}}
+  group.spread, i = list(i + 8)
+  group.places, i = list(i)
+  if group.failed > 0 then
+    group.said, i = list(i)
   end
-  local schedules, found, all = judge(base, i, 3, size)
-  if all then
-    local at = append(base, chunk, size, places, ttl_ms, most)
-    local weight = said and note_said(base, schedules, said) or 0
-    expire(base, completed, ARGV[bytes], failed, ARGV[bytes + 1] + weight)
-    record(base, schedules, i, at)
-    count(base, at, sums, spread, ttl_ms, seconds_ms)
-  end
-  tell(codes, found, all)
-  i = i + 3 * size
+  group.first = i
+  settle_account(codes, prefix, group.account, group.size, function() return record(group) end)
+  i = i + 3 * group.size
 end
 return {now_us, codes}

@@ -24,6 +24,7 @@
 --          the last of an account's for those that are not at their first attempt
 --@include now
 --@include members
+--@include claims/parked
 local prefix = KEYS[1]
 local now = now_us / 1000
 -- Never a whole millisecond, as what waits stands at.
@@ -53,6 +54,23 @@ local function part_of(account)
     order[#order + 1] = claimed[account]
   end
   return claimed[account][2], claimed[account][3]
+end
+
+-- Whether the store could not record how an account's schedules end. Checks that once per lease.
+local any_parked = redis.pcall('ZCARD', prefix .. K.PARKED)
+local function is_parked(account)
+  local look_at_ms = any_parked ~= 0 and redis.pcall('ZSCORE', prefix .. K.PARKED, account)
+  if type(look_at_ms) ~= 'string' then
+    return false
+  end
+  if tonumber(look_at_ms) <= now_ms then
+    if pcall(check_recordable, prefix .. account .. ':') then
+      redis.call('ZREM', prefix .. K.PARKED, account)
+      return false
+    end
+    redis.call('ZADD', prefix .. K.PARKED, lease_end, account)
+  end
+  return true
 end
 
 -- Attempts used before by those that are retried, were released or lost.
@@ -98,7 +116,11 @@ local function take_from(account, first, most)
         room_bytes = room_bytes - #request
         local n = #rows
         rows[n + 1], rows[n + 2] = schedule, request
-        local attempt = (tonumber(used[i] or '') or (held_since[i] and 1 or 0)) + 1
+        local made = used[i] and tonumber(used[i])
+        if not made or made > 2 ^ 31 then
+          made = held_since[i] and 1 or 0
+        end
+        local attempt = made + 1
         if attempt > 1 then
           local before = used[i] and redis.call('HGET', key .. schedule, 'n') or ''
           later[#later + 1], later[#later + 2], later[#later + 3] = n / 2, attempt, before
@@ -164,13 +186,16 @@ for _, account in ipairs(due_heads) do
   end
 end
 
--- What is damaged so that it cannot be read (reads come first, so nothing was written) waits for a
+-- An account that is parked, or that `take` cannot read (it reads before it writes), waits for a
 -- lease, and costs the others of its shard nothing.
 local served, backlogged, damaged = {}, {}, {}
 local share = math.max(1, math.floor(room / math.max(1, #accounts)))
 for _, account in ipairs(accounts) do
   if room > 0 and room_bytes > 0 then
-    local sound, taken, more = pcall(take, account, math.min(share, room))
+    local sound, taken, more = not is_parked(account), 0, false
+    if sound then
+      sound, taken, more = pcall(take, account, math.min(share, room))
+    end
     if sound then
       room = room - taken
       served[#served + 1] = account

@@ -210,7 +210,9 @@ class Claims:
         """Records outcomes, with log and statistics; of those that are to be tried again, the
         attempt and when the next one is due. Safe to repeat.
 
-        A code for each: 1 recorded, 0 had ended before, -1 another worker holds it now.
+        A code for each: 1 recorded, 0 had ended before, -1 another worker holds it now, -2 it is
+        damaged, or something of its account, and nothing of that account was recorded; no claim
+        brings that any more until it can be.
         """
         left: dict[Invocation, Ack] = {}
         for ack in acks:
@@ -237,7 +239,8 @@ class Claims:
 
     async def _end(self, shard: int, acks: Sequence[Ack]) -> dict[Invocation, int]:
         kept = self._retention
-        groups = by_account(acks)
+        # The script trims dead letters by those that are there, not by those that come.
+        groups = by_account(acks, kept.failed_most)
         arguments: list[Argument] = [kept.schedule_ms, kept.log_ms]
         arguments += [kept.log_entries, kept.seconds_ms]
         arguments += [kept.failed_kept_ms, kept.failed_ms, kept.failed_most]

@@ -10,19 +10,22 @@ local function list(i)
 end
 
 -- The schedules of an account's rows, which begin at `first` and have so many values each, the token
--- second; a code for each: 1 held by its token, 0 ended, -1 neither; and whether all are 1.
+-- second; a code for each: 1 held by its token, 0 ended, -1 neither, -2 its key is of a wrong type;
+-- and whether all are 1. Raises if `waiting` is damaged.
 local function judge(base, first, width, size)
-  local schedules, found, all = {}, {}, true
+  local schedules, found, all, key = {}, {}, true, base .. K.SCHEDULE
   for k = first, first + width * (size - 1), width do
     schedules[#schedules + 1] = ARGV[k]
   end
   local scores = redis.call('ZMSCORE', base .. K.WAITING, unpack(schedules))
   for i, schedule in ipairs(schedules) do
-    found[i] = 1
-    if not names(ARGV[first + width * (i - 1) + 1], scores[i]) then
-      all = false
-      found[i] = redis.call('HEXISTS', base .. K.SCHEDULE .. schedule, 'o') == 1 and 0 or -1
+    local ended = redis.pcall('HEXISTS', key .. schedule, 'o')
+    if names(ARGV[first + width * (i - 1) + 1], scores[i]) then
+      found[i] = type(ended) == 'number' and 1 or -2
+    else
+      found[i] = ended == 1 and 0 or -1
     end
+    all = all and found[i] == 1
   end
   return schedules, found, all
 end
@@ -32,4 +35,19 @@ local function tell(codes, found, all)
   for _, code in ipairs(found) do
     codes[#codes + 1] = (code == 1 and not all) and 2 or code
   end
+end
+
+-- Settles an account's schedules with `record`, which returns a code for each and whether all are 1.
+-- `record` raises before its first write if a key is damaged: this parks the account, and each
+-- schedule gets -2.
+local function settle_account(codes, prefix, account, size, record)
+  local sound, found, all = pcall(record)
+  if not sound then
+    park(prefix, account)
+    found = {}
+    for i = 1, size do
+      found[i] = -2
+    end
+  end
+  tell(codes, found, all)
 end

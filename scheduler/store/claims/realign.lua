@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- Brings forward the turns of accounts that stand behind a moment in the future though their first
--- schedule is due before: what a server's clock that was set back leaves. Safe to repeat.
+-- schedule is due before: what a server's clock that was set back leaves. A damaged account keeps
+-- its turn. Safe to repeat.
 -- KEYS[1]  the shard's prefix
 -- ARGV     rank of the first account to look at, how many
 -- Returns  {now (us), how many were looked at}
@@ -10,7 +11,7 @@ local heads = KEYS[1] .. K.HEADS
 local first, count = tonumber(ARGV[1]), tonumber(ARGV[2])
 local accounts = redis.call('ZRANGE', heads, first, first + count - 1, 'WITHSCORES')
 for i = 1, #accounts, 2 do
-  local due = redis.call('ZRANGE', KEYS[1] .. accounts[i] .. ':' .. K.WAITING, 0, 0, 'WITHSCORES')[2]
+  local due = redis.pcall('ZRANGE', KEYS[1] .. accounts[i] .. ':' .. K.WAITING, 0, 0, 'WITHSCORES')[2]
   if due and tonumber(accounts[i + 1]) > math.max(tonumber(due), now_ms) then
     look_at(KEYS[1], accounts[i], tonumber(due))
   end

@@ -3,6 +3,7 @@ statistics gain by them. Pure."""
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 
@@ -34,11 +35,16 @@ class Ack(msgspec.Struct, frozen=True):
     next_attempt_at_ms: int | None = None
 
 
-def by_account(acks: Sequence[Ack]) -> list[list[Ack]]:
+def by_account(acks: Sequence[Ack], most: int = sys.maxsize) -> list[list[Ack]]:
+    """Groups of one account each; of at most so many."""
     groups: dict[str, list[Ack]] = {}
     for ack in acks:
         groups.setdefault(ack.invocation.account_id, []).append(ack)
-    return list(groups.values())
+    return [
+        group[start : start + most]
+        for group in groups.values()
+        for start in range(0, len(group), most)
+    ]
 
 
 def arguments_of(acks: Sequence[Ack], secrecy: Secrecy) -> list[Argument]:

@@ -3,27 +3,32 @@
 -- Safe to repeat: the first time takes the lease away.
 -- KEYS[1]  the shard's prefix
 -- ARGV     for each schedule: account, schedule, token, when it is due (ms), attempts used before
--- Returns  {now (us), a code for each}: 1 given back, 0 no longer held by this token
+-- Returns  {now (us), a code for each}: 1 given back, 0 no longer held by this token, -2 a key of
+--          its account is damaged
 --@include now
 --@include due
+--@include members
 --@include claims/token
+--@include claims/rows
 local prefix = KEYS[1]
-local codes = {}
-for i = 1, #ARGV, 5 do
-  local account, schedule = ARGV[i], ARGV[i + 1]
-  local base = prefix .. account .. ':'
-  local waiting, held_set, tried = base .. K.WAITING, base .. K.HELD, base .. K.TRIED
-  local held = names(ARGV[i + 2], redis.call('ZSCORE', waiting, schedule))
-  if held then
+check_heads(prefix)
+
+return {now_us, by_account(1, 5, function(account, base, held)
+  local waiting, schedules, used, fresh, earliest = {}, {}, {}, {}, math.huge
+  for n, i in ipairs(held) do
+    local schedule, due = ARGV[i + 1], tonumber(ARGV[i + 3])
+    schedules[n] = schedule
+    waiting[2 * n - 1], waiting[2 * n] = ARGV[i + 3], schedule
+    earliest = math.min(earliest, due)
     if ARGV[i + 4] == '0' then
-      redis.call('HDEL', tried, schedule)
+      fresh[#fresh + 1] = schedule
     else
-      redis.call('HSET', tried, schedule, ARGV[i + 4])
+      used[#used + 1], used[#used + 2] = schedule, ARGV[i + 4]
     end
-    redis.call('ZREM', held_set, schedule)
-    redis.call('ZADD', waiting, ARGV[i + 3], schedule)
-    look_at(prefix, account, tonumber(ARGV[i + 3]))
   end
-  codes[#codes + 1] = held and 1 or 0
-end
-return {now_us, codes}
+  each_thousand('HDEL', base .. K.TRIED, fresh)
+  each_thousand('HSET', base .. K.TRIED, used)
+  each_thousand('ZREM', base .. K.HELD, schedules)
+  each_thousand('ZADD', base .. K.WAITING, waiting)
+  look_at(prefix, account, earliest)
+end)}

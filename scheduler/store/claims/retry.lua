@@ -2,7 +2,8 @@
 -- Records attempts that failed and are to be made again: each schedule waits once more, for its next
 -- attempt, with what the last one came to beside it and in a chunk of the log, in one step. An
 -- account's are recorded together or not at all, as outcomes are. Safe to repeat: the first time
--- takes the leases away. What it writes neither ends nor counts as an execution.
+-- takes the leases away. What it writes neither ends nor counts as an execution. An account with a
+-- damaged key is parked.
 -- KEYS[1]  the shard's prefix
 -- ARGV[1]  how long the log is kept (ms)
 -- ARGV[2]  most log entries of an account
@@ -11,24 +12,37 @@
 --          schedule: schedule, token, when the next attempt is due (ms), attempts made so far, packed
 --          attempt, what is kept of what the target said ('': nothing)
 -- Returns  {now (us), a code for each schedule}: 1 recorded, 0 recorded before or ended, -1 another
---          holds it, 2 not recorded because of the others: to be sent again without those
+--          holds it, -2 not recorded because it, or a key of its account, is damaged, 2 not
+--          recorded because of the others: to be sent again without those
 --@include now
 --@include moment
 --@include due
 --@include claims/token
+--@include claims/parked
 --@include claims/group
 --@include log/append
 local prefix = KEYS[1]
 local ttl_ms, most = tonumber(ARGV[1]), tonumber(ARGV[2])
 local codes = {}
+check_heads(prefix)
 
 -- Whether this very attempt was recorded by a call whose reply was lost.
 local function was_recorded(base, schedule, packed)
-  local known = redis.call('HGET', base .. K.SCHEDULE .. schedule, 'n')
-  return known and string.sub(known, 13) == packed
+  local known = redis.pcall('HGET', base .. K.SCHEDULE .. schedule, 'n')
+  return type(known) == 'string' and string.sub(known, 13) == packed
 end
 
-local function record(base, schedules, first, at)
+-- The codes where not all are held by their tokens: some may have been recorded before.
+local function repeated(base, schedules, found, first)
+  for i, code in ipairs(found) do
+    if code == -1 and was_recorded(base, schedules[i], ARGV[first + 6 * i - 2]) then
+      found[i] = 0
+    end
+  end
+  return found, false
+end
+
+local function wait_again(base, schedules, first, at)
   local failed_at, again, tried, earliest = moment(at), {}, {}, math.huge
   for i, schedule in ipairs(schedules) do
     local row, key = first + 6 * (i - 1), base .. K.SCHEDULE .. schedule
@@ -49,23 +63,25 @@ local function record(base, schedules, first, at)
   return earliest
 end
 
+local function record(group)
+  local base = prefix .. group.account .. ':'
+  local schedules, found, all = judge(base, group.first, 6, group.size)
+  if not all then
+    return repeated(base, schedules, found, group.first)
+  end
+  redis.call('ZCARD', base .. K.HELD)
+  redis.call('HLEN', base .. K.TRIED)
+  local log = read_log(base, group.places, group.size, group.chunk)
+  append(base, log, group.chunk, group.size, group.places, ttl_ms, most)
+  look_at(prefix, group.account, wait_again(base, schedules, group.first, log.at))
+  return found, true
+end
+
 local i = 3
 while i <= #ARGV do
-  local account, size, chunk = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2]
-  local base, places = prefix .. account .. ':', nil
-  places, i = list(i + 3)
-  local schedules, found, all = judge(base, i, 6, size)
-  if all then
-    local at = append(base, chunk, size, places, ttl_ms, most)
-    look_at(prefix, account, record(base, schedules, i, at))
-  else
-    for k, code in ipairs(found) do
-      if code == -1 and was_recorded(base, schedules[k], ARGV[i + 6 * k - 2]) then
-        found[k] = 0
-      end
-    end
-  end
-  tell(codes, found, all)
-  i = i + 6 * size
+  local group = {account = ARGV[i], size = tonumber(ARGV[i + 1]), chunk = ARGV[i + 2]}
+  group.places, group.first = list(i + 3)
+  settle_account(codes, prefix, group.account, group.size, function() return record(group) end)
+  i = group.first + 6 * group.size
 end
 return {now_us, codes}

@@ -1,17 +1,49 @@
 -- Appends a chunk of entries to an account's log, and its id to the index streams of the statuses
--- and URLs in it. The id, given by the server here, is the moment of all its entries: it decides
+-- and URLs in it. The id, by the server's clock, is the moment of all its entries: it decides
 -- period, order and rollup. Trims as it goes, by age and by number of entries, so that no janitor
 -- is needed; an idle account's streams expire as a whole. Needs `now`.
 
---@include log/chunk
 --@include number
+--@include log/chunk
+-- Reads, before the first write, the state that `append` changes; raises if a key is damaged. base:
+-- the account's prefix; places: flat, the names of indexes and the digests in the chunk. Returns
+-- {at: the chunk's moment (ms), entries: how many the log will have, first: the moment up to which
+-- it was trimmed}.
+local function read_log(base, places, count, chunk)
+  local streams = {base .. K.LOG}
+  for i = 1, #places, 2 do
+    streams[#streams + 1] = base .. K.INDEX .. places[i]
+  end
+  local n, at, log_ms, log_sequence = #streams, now_ms, -1, -1
+  for i = 1, n do
+    streams[n + i] = whole(now_ms - 1) .. '-18446744073709551615'
+  end
+  -- Streams with an entry of this millisecond, or a later one if the clock was set back. The log
+  -- comes first; an index that is ahead of it has outlived it.
+  local ahead = redis.call('XREAD', 'COUNT', 1, 'STREAMS', unpack(streams))
+  for _, stream in ipairs(ahead or {}) do
+    local last = redis.call('XREVRANGE', stream[1], '+', '-', 'COUNT', 1)[1][1]
+    local ms, sequence = string.match(last, '^(%d+)-(%d+)$')
+    ms, sequence = number(ms), number(sequence)
+    if stream[1] == streams[1] then
+      at, log_ms, log_sequence = ms, ms, sequence
+    elseif ms > log_ms or (ms == log_ms and sequence > log_sequence) then
+      at = math.max(at, plus(ms, 1))
+    end
+  end
+  local logged = redis.call('HMGET', base .. K.LOGGED, 'n', 'first')
+  local entries = plus(logged[1], counted_entries(count, chunk))
+  return {at = at, entries = entries, first = number(logged[2])}
+end
+
 -- Removes the oldest chunks: those from before `oldest_ms`, and what is `over` the most entries, but
 -- not the one that came, `id`. Not all at once, but more than the `count` entries that it has, be
--- each of the old ones a chunk by itself.
-local function trim(log, logged, oldest_ms, over, id, count)
+-- each of the old ones a chunk by itself. Returns how many entries it removed and, if any, the
+-- moment (ms) of the last.
+local function trim(log, oldest_ms, over, id, count)
   local removed, last, looks = 0, nil, 0
   repeat
-    local from, to = last and '(' .. last or '-', over > removed and '(' .. id or oldest_ms
+    local from, to = last and '(' .. last or '-', over > removed and '(' .. id or whole(oldest_ms)
     local old, kept = redis.call('XRANGE', log, from, to, 'COUNT', 2), false
     for _, chunk in ipairs(old) do
       kept = tonumber(string.match(chunk[1], '^%d+')) >= oldest_ms and removed >= over
@@ -23,30 +55,36 @@ local function trim(log, logged, oldest_ms, over, id, count)
     end
     looks = looks + 1
   until kept or #old < 2 or looks == 64 or removed >= math.max(over, 2 * count)
-  if last then
-    local ms, sequence = string.match(last, '^(%d+)-(%d+)$')
-    redis.call('XTRIM', log, 'MINID', '=', ms .. '-' .. whole(sequence + 1))
-    redis.call('HINCRBY', logged, 'n', whole(-removed))
-    redis.call('HSET', logged, 'first', ms + 1)
+  if not last then
+    return 0, nil
   end
+  local ms, sequence = string.match(last, '^(%d+)-(%d+)$')
+  local next = ms .. '-' .. whole(sequence + 1)
+  if tonumber(sequence) >= 2 ^ 53 then
+    next = whole(ms + 1) .. '-0'
+  end
+  redis.call('XTRIM', log, 'MINID', '=', next)
+  return removed, tonumber(ms)
 end
 
--- base: the account's prefix; places: flat, what is indexed and the digests of it in the chunk.
--- Returns the moment in ms.
-local function append(base, chunk, count, places, ttl_ms, most)
+-- state: from `read_log`. After the first write, the chunk's, nothing can fail.
+local function append(base, state, chunk, count, places, ttl_ms, most)
   local log, logged = base .. K.LOG, base .. K.LOGGED
-  local oldest_ms = math.max(0, now_ms - ttl_ms)
-  count = counted_entries(count, chunk)
-  local id = redis.call('XADD', log, '*', 'e', chunk)
-  local entries = redis.call('HINCRBY', logged, 'n', count)
-  trim(log, logged, oldest_ms, entries - most, id, count)
-  local first = math.max(oldest_ms, tonumber(redis.call('HGET', logged, 'first') or '0'))
+  local oldest_ms, first = math.max(0, now_ms - ttl_ms), state.first
+  local id = redis.call('XADD', log, whole(state.at) .. '-*', 'e', chunk)
+  local size = counted_entries(count, chunk)
+  local removed, trimmed_ms = trim(log, oldest_ms, state.entries - most, id, size)
+  redis.call('HSET', logged, 'n', whole(state.entries - removed))
+  if trimmed_ms then
+    first = trimmed_ms + 1
+    redis.call('HSET', logged, 'first', whole(first))
+  end
+  first = math.max(oldest_ms, first)
   for i = 1, #places, 2 do
     local index = base .. K.INDEX .. places[i]
-    redis.call('XADD', index, 'MINID', '~', math.max(0, first - 1), id, 'h', places[i + 1])
+    redis.call('XADD', index, 'MINID', '~', whole(math.max(0, first - 1)), id, 'h', places[i + 1])
     redis.call('PEXPIRE', index, ttl_ms)
   end
   redis.call('PEXPIRE', log, ttl_ms)
   redis.call('PEXPIRE', logged, ttl_ms)
-  return tonumber(string.match(id, '^%d+'))
 end

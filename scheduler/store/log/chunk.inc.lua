@@ -13,11 +13,15 @@ local function counted_entries(entries, chunk)
   return math.max(entries, math.ceil(#chunk / 512))
 end
 
--- How many entries a chunk of the log has: the length of a msgpack array.
+-- How many entries a chunk of the log has: the length of a msgpack array. Other bytes count as one
+-- entry.
 local function entries_in(chunk)
   local head, high, low = string.byte(chunk, 1, 3)
+  if not head or (head >= 0xa0 and not low) then
+    return 1
+  end
   if head < 0xa0 then
-    return head - 0x90
+    return math.max(1, head - 0x90)
   end
   return high * 256 + low
 end

@@ -1,30 +1,34 @@
 -- Counts executions in the rollups: seconds within a minute, minutes within an hour, hours within a
 -- day.
 
--- Adds to a rollup's bucket; what is kept so long from its first use is not touched again.
-local function add(rollup, bucket, sums, kept_ms)
-  local new = false
+--@include number
+-- A rollup's bucket with its gains, for `write`.
+local function counted(rollup, bucket, sums)
+  local gains = {}
   for i = 1, #sums, 2 do
     if tonumber(sums[i + 1]) > 0 then
-      local sum = redis.call('HINCRBY', rollup, bucket .. sums[i], sums[i + 1])
-      new = new or sum == tonumber(sums[i + 1])
+      gains[#gains + 1], gains[#gains + 2] = bucket .. sums[i], sums[i + 1]
     end
   end
-  if new then
-    redis.call('PEXPIRE', rollup, kept_ms)
-  end
+  return added(rollup, gains)
 end
 
--- base: the account's prefix; at: their moment (ms); sums, and spread over the buckets of the
--- histograms: flat, names and what they gain; ttl_ms, seconds_ms: how long rollups and single seconds
--- are kept.
-local function count(base, at, sums, spread, ttl_ms, seconds_ms)
+-- Reads the three rollups, before the first write. base: the account's prefix; at: their moment
+-- (ms); sums, and spread over the buckets of the histograms: flat, names and what they gain.
+local function read_rollups(base, at, sums, spread)
   local second = math.floor(at / 1000)
   local minute, hour = math.floor(second / 60), math.floor(second / 3600)
-  add(base .. K.MINUTE .. minute, second % 60, sums, seconds_ms)
+  local seconds = counted(base .. K.MINUTE .. minute, second % 60, sums)
   for i = 1, #spread do
     sums[#sums + 1] = spread[i]
   end
-  add(base .. K.HOUR .. hour, minute % 60, sums, ttl_ms)
-  add(base .. K.DAY .. math.floor(hour / 24), hour % 24, sums, ttl_ms)
+  return {seconds, counted(base .. K.HOUR .. hour, minute % 60, sums),
+    counted(base .. K.DAY .. math.floor(hour / 24), hour % 24, sums)}
+end
+
+-- ttl_ms, seconds_ms: how long rollups and single seconds are kept.
+local function count(rollups, ttl_ms, seconds_ms)
+  write(rollups[1], seconds_ms)
+  write(rollups[2], ttl_ms)
+  write(rollups[3], ttl_ms)
 end

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 import msgspec
 
 from scheduler import ids
-from scheduler.errors import StoreRefused, Unreadable
+from scheduler.errors import StoreRefused
 from scheduler.store.failures import translated
 
-_DAMAGED = (StoreRefused, Unreadable, msgspec.MsgspecError, ValueError)
+_DAMAGED = (StoreRefused, msgspec.MsgspecError, ValueError)
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
 -- What is due in a shard, and what will be soon, of the accounts that are to be looked at next.
--- Suspended accounts stand at -inf, and have nothing due.
+-- Suspended accounts stand at -inf, and have nothing due. Damaged accounts are not counted.
 -- KEYS[1]  the shard's prefix
 -- ARGV     most accounts to look at, how many windows of time to look ahead, a window (ms)
 -- Returns  {now (us), accounts with something due by the last window's end, how many of these were
@@ -15,9 +15,11 @@ local overdue, oldest, coming = 0, nil, {}
 for i = 1, windows do
   coming[i] = 0
 end
-for _, account in ipairs(accounts) do
+local function add(account)
   local base = KEYS[1] .. account .. ':'
   local waiting = base .. K.WAITING
+  -- In `waiting`, what a worker holds stands at its lease's end, which is the nearest future.
+  local unseen = redis.call('ZCARD', base .. K.HELD)
   local first = redis.call('ZRANGE', waiting, 0, 0, 'WITHSCORES')
   if first[2] and tonumber(first[2]) <= now_ms then
     overdue = overdue + redis.call('ZCOUNT', waiting, '-inf', now_ms)
@@ -25,8 +27,6 @@ for _, account in ipairs(accounts) do
     local since = tonumber(redis.call('ZSCORE', base .. K.HELD, first[1]) or first[2])
     oldest = math.min(oldest or since, since)
   end
-  -- In `waiting`, what a worker holds stands at its lease's end, which is the nearest future.
-  local unseen = redis.call('ZCARD', base .. K.HELD)
   local left = redis.call('ZCOUNT', waiting, '(' .. now_ms, horizon)
   for i = 1, windows do
     if left == 0 then
@@ -42,6 +42,9 @@ for _, account in ipairs(accounts) do
     unseen = unseen - hidden
     coming[i] = coming[i] + count - hidden
   end
+end
+for _, account in ipairs(accounts) do
+  pcall(add, account)
 end
 local total = redis.call('ZCOUNT', heads, '(-inf', horizon)
 local on_hold = redis.call('GET', KEYS[1] .. K.HOLD) or ''

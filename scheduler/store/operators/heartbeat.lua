@@ -14,7 +14,7 @@ end
 local alive, lost = {now_us}, {}
 local all = redis.call('HGETALL', KEYS[1])
 for i = 1, #all, 2 do
-  local silent_ms = now_ms - tonumber(string.match(all[i + 1], '^%d+'))
+  local silent_ms = now_ms - tonumber(string.match(all[i + 1], '^%d+') or 0)
   if silent_ms <= tonumber(ARGV[3]) then
     alive[#alive + 1] = all[i]
     alive[#alive + 1] = all[i + 1]

@@ -21,6 +21,7 @@ _BESIDE = {
 _OF_A_SHARD = {
     keys.HEADS: "zset",
     keys.BACKLOG: "string",
+    keys.PARKED: "zset",
     keys.HOLD: "string",
     keys.ACCOUNTS: "zset",
     keys.API_KEY: "hash",

@@ -9,35 +9,27 @@
 --@include schedules/weight
 local base, codes = KEYS[1], {}
 local account = base .. K.ACCOUNT
-
--- The quota counts it with its new weight, and so does the hour in which it is forgotten.
-local function weigh(key, more)
-  redis.call('HINCRBY', account, 'bytes', more)
-  local at_ms = redis.call('PEXPIRETIME', key)
-  if at_ms > 0 then
-    note_expiring(base, more, at_ms)
-  end
-end
-
 -- Of an account that is being deleted nothing is counted any more.
 local counted = redis.call('EXISTS', account) == 1
 
--- Whether all that `weigh` reads and writes is of its kind; no later command can fail then.
-local function is_sound()
-  local bytes = redis.pcall('HGET', account, 'bytes')
-  if type(bytes) == 'table' or bytes and not string.match(bytes, '^%-?%d+$') then
-    return false
+-- The sums to write when a schedule weighs `more`: the account's for its quota, and that of the hour
+-- that forgets it. Nil if a worker holds the schedule; raises if a sum is damaged.
+local function weighed(schedule, more)
+  if more == 0 then
+    return {}
+  elseif redis.call('ZSCORE', base .. K.HELD, schedule) then
+    return nil
+  elseif not counted then
+    return {}
   end
-  local hours = redis.pcall('HVALS', base .. K.EXPIRING)
-  for _, hour in ipairs(hours) do
-    if not string.match(hour, '^%-?%d+$') then
-      return false
-    end
+  local at_ms, hours = redis.call('PEXPIRETIME', base .. K.SCHEDULE .. schedule), {}
+  local sums = {added(account, {'bytes', more})}
+  if at_ms > 0 then
+    note_expiring(hours, more, at_ms)
+    sums[2] = read_expiring(base, hours)
   end
-  local held = redis.pcall('ZSCORE', base .. K.HELD, '')
-  return not (hours.err or type(held) == 'table' and held.err)
+  return sums
 end
-local sound = is_sound()
 
 for i = 1, #ARGV, 4 do
   local key, field, old, new = base .. K.SCHEDULE .. ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
@@ -45,16 +37,13 @@ for i = 1, #ARGV, 4 do
   local stored = redis.pcall('HGET', key, field)
   local code = stored == new and 1 or 0
   if stored == old then
-    if more ~= 0 and not sound then
-      code = -2
-    elseif more ~= 0 and redis.call('ZSCORE', base .. K.HELD, ARGV[i]) then
-      code = -1
-    else
+    local sound, sums = pcall(weighed, ARGV[i], more)
+    code = not sound and -2 or not sums and -1 or 1
+    if code == 1 then
       redis.call('HSET', key, field, new)
-      if more ~= 0 and counted then
-        weigh(key, more)
+      for _, sum in ipairs(sums) do
+        write(sum)
       end
-      code = 1
     end
   end
   codes[#codes + 1] = code

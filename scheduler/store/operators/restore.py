@@ -111,8 +111,9 @@ class Restore:
             await self._put_off(shard, batch.unread, by_ms)
             found = batch.invocations
             if found:
-                await self._claims.ack(shard, [Ack(each, _OUTCOME, None) for each in found])
-                ended(len(found))
+                acks = [Ack(each, _OUTCOME, None) for each in found]
+                codes = await self._claims.ack(shard, acks)
+                ended(sum(code >= 0 for code in codes))
             looking = bool(found or batch.unread)
 
     @contextmanager

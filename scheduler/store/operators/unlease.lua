@@ -11,6 +11,8 @@ local prefix, account = KEYS[1], ARGV[1]
 local base = prefix .. account .. ':'
 local waiting, held = base .. K.WAITING, base .. K.HELD
 local given_back, last_end = 0, -1
+check_heads(prefix)
+redis.call('HLEN', base .. K.TRIED)
 local members = redis.call('ZRANGE', held, 0, -1, 'WITHSCORES')
 for i = 1, #members, 2 do
   if given_back == tonumber(ARGV[2]) then

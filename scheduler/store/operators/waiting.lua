@@ -1,5 +1,6 @@
 #!lua flags=no-writes
--- How many schedules wait in a shard, of some accounts that have any: a step of a walk.
+-- How many schedules wait in a shard, of some accounts that have any: a step of a walk. Damaged
+-- accounts are not counted.
 -- KEYS[1]  the shard's prefix
 -- ARGV     where the walk stands ('0': at its beginning), about how many accounts to look at
 -- Returns  {where it stands now ('0': at its end), waiting, held by workers}
@@ -7,7 +8,10 @@ local page = redis.call('ZSCAN', KEYS[1] .. K.HEADS, ARGV[1], 'COUNT', ARGV[2])
 local all, held = 0, 0
 for i = 1, #page[2], 2 do
   local base = KEYS[1] .. page[2][i] .. ':'
-  all = all + redis.call('ZCARD', base .. K.WAITING)
-  held = held + redis.call('ZCARD', base .. K.HELD)
+  local theirs = redis.pcall('ZCARD', base .. K.WAITING)
+  local theirs_held = redis.pcall('ZCARD', base .. K.HELD)
+  if type(theirs) == 'number' and type(theirs_held) == 'number' then
+    all, held = all + theirs, held + theirs_held
+  end
 end
 return {page[1], math.max(0, all - held), held}

@@ -23,7 +23,7 @@ if not stored[1] or redis.call('EXISTS', account) == 0 then
 end
 if stored[2] then
   local code = was_done(base, operation) and 1 or -1
-  return {code, tonumber(redis.call('HGET', account, 'credits')), stored[2]}
+  return {code, number(redis.call('HGET', account, 'credits')), stored[2]}
 end
 if redis.call('ZSCORE', base .. K.HELD, schedule) then
   return {-2, 0, ''}
@@ -32,16 +32,23 @@ if stored[1] ~= ARGV[3] or stored[3] then
   return {-3, 0, ''}
 end
 
-local places = {'cancelled', '', ARGV[9], ARGV[10]}
-local at = append(base, ARGV[8], 1, places, tonumber(ARGV[6]), tonumber(ARGV[7]))
-local outcome = moment(at) .. ARGV[4]
+local places, hours = {'cancelled', '', ARGV[9], ARGV[10]}, {}
+redis.call('ZCARD', base .. K.WAITING)
+redis.call('HLEN', base .. K.TRIED)
+local log = read_log(base, places, 1, ARGV[8])
+local outcome = moment(log.at) .. ARGV[4]
+local ledger = added(account, {'credits', 1, 'spent', -1, 'bytes', #ARGV[11] - #stored[1]})
+local movement = moved_credits(base, 'refunded', 1)
+note_expiring(hours, weight_of(#ARGV[11]), now_ms + ARGV[5])
+local expiring = read_expiring(base, hours)
+
+append(base, log, ARGV[8], 1, places, tonumber(ARGV[6]), tonumber(ARGV[7]))
 redis.call('HSET', key, 'r', ARGV[11], 'o', outcome)
 redis.call('PEXPIRE', key, ARGV[5])
-note_expiring(base, weight_of(#ARGV[11]), now_ms + ARGV[5])
+write(expiring)
 redis.call('ZREM', base .. K.WAITING, schedule)
 redis.call('HDEL', base .. K.TRIED, schedule)
-redis.call('HINCRBY', account, 'spent', -1)
-redis.call('HINCRBY', account, 'bytes', #ARGV[11] - #stored[1])
-move_credits(base, 'refunded', 1, ARGV[6])
+write(ledger)
+write(movement, ARGV[6])
 note_done(base, operation, 3600000)
-return {1, redis.call('HINCRBY', account, 'credits', 1), outcome}
+return {1, tonumber(ledger[2][2]), outcome}

@@ -11,11 +11,11 @@
 --          outcome, what is kept of the request, packed, its packed log entry, URL bucket, URL digest
 -- Returns  a character for each: 'c' cancelled, '0' no such schedule, '1' to '3' it has ended (the
 --          number of its status), 'h' a worker holds it, 'a' it was attempted and waits for its next
---          attempt: to be cancelled by itself, 'r' it was changed since the caller read it
+--          attempt: to be cancelled by itself, 'r' it was changed since the caller read it, 'd' its
+--          key is damaged
 --@include now
 --@include members
 --@include moment
---@include number
 --@include accounts/ledger
 --@include log/append
 --@include schedules/weight
@@ -31,11 +31,13 @@ if done then
 end
 
 local function judged(schedule, request)
-  local stored = redis.call('HMGET', key .. schedule, 'r', 'o', 'n')
-  if not stored[1] then
+  local stored = redis.pcall('HMGET', key .. schedule, 'r', 'o', 'n')
+  if stored.err then
+    return 'd'
+  elseif not stored[1] then
     return '0'
   elseif stored[2] then
-    return tostring(string.byte(stored[2], 8))
+    return string.match(tostring(string.byte(stored[2], 8)), '^[1-3]$') or 'd'
   elseif redis.call('ZSCORE', base .. K.HELD, schedule) then
     return 'h'
   elseif stored[3] then
@@ -63,24 +65,36 @@ for i = 5, #ARGV, 7 do
   end
 end
 
-if #cancelled > 0 then
-  local places = {'cancelled', ''}
+-- Reads the rest, and returns a function that writes everything.
+local function cancelling()
+  local places, hours = {'cancelled', ''}, {}
   for bucket, digest in pairs(digests) do
     places[#places + 1], places[#places + 2] = bucket, digest
   end
-  local ttl_ms, most = tonumber(ARGV[3]), tonumber(ARGV[4])
-  local at = append(base, packed_chunk(entries), #entries, places, ttl_ms, most)
-  for n, schedule in ipairs(cancelled) do
-    redis.call('HSET', key .. schedule, 'r', kept[2 * n], 'o', moment(at) .. kept[2 * n - 1])
-    redis.call('PEXPIRE', key .. schedule, ARGV[2])
+  local ttl_ms, most, chunk = tonumber(ARGV[3]), tonumber(ARGV[4]), packed_chunk(entries)
+  redis.call('ZCARD', base .. K.WAITING)
+  redis.call('HLEN', base .. K.TRIED)
+  local log = read_log(base, places, #entries, chunk)
+  local ledger = added(account, {'credits', #cancelled, 'spent', -#cancelled, 'bytes', -less})
+  local movement = moved_credits(base, 'refunded', #cancelled)
+  note_expiring(hours, weight, now_ms + ARGV[2])
+  local expiring = read_expiring(base, hours)
+  return function()
+    append(base, log, chunk, #entries, places, ttl_ms, most)
+    for n, schedule in ipairs(cancelled) do
+      redis.call('HSET', key .. schedule, 'r', kept[2 * n], 'o', moment(log.at) .. kept[2 * n - 1])
+      redis.call('PEXPIRE', key .. schedule, ARGV[2])
+    end
+    write(expiring)
+    each_thousand('ZREM', base .. K.WAITING, cancelled)
+    each_thousand('HDEL', base .. K.TRIED, cancelled)
+    write(ledger)
+    write(movement, ARGV[3])
   end
-  note_expiring(base, weight, now_ms + ARGV[2])
-  each_thousand('ZREM', base .. K.WAITING, cancelled)
-  each_thousand('HDEL', base .. K.TRIED, cancelled)
-  redis.call('HINCRBY', account, 'spent', whole(-#cancelled))
-  redis.call('HINCRBY', account, 'bytes', whole(-less))
-  move_credits(base, 'refunded', #cancelled, ARGV[3])
-  redis.call('HINCRBY', account, 'credits', #cancelled)
+end
+
+if #cancelled > 0 then
+  cancelling()()
 end
 local text = table.concat(codes)
 redis.call('SET', operation, text, 'PX', 3600000)

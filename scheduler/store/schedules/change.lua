@@ -33,6 +33,9 @@ if stored[1] ~= ARGV[4] then
   return {-3, ''}
 end
 local account = redis.call('HMGET', base .. K.ACCOUNT, 'plan', 'bytes', 'settled')
+if not account[1] then
+  return {0, ''}
+end
 local more = #ARGV[5] - #ARGV[4]
 local bytes = stored_bytes(base, account[2], account[3]) + more
 for i = 7, #ARGV, 2 do
@@ -40,8 +43,12 @@ for i = 7, #ARGV, 2 do
     return {-4, ''}
   end
 end
+check_heads(KEYS[1])
+redis.call('ZCARD', base .. K.WAITING)
+local weight = added(base .. K.ACCOUNT, {'bytes', more})
+
 redis.call('HSET', key, 'r', ARGV[5])
-redis.call('HINCRBY', base .. K.ACCOUNT, 'bytes', more)
+write(weight)
 if due then
   if stored[3] then
     attempt = string.sub(attempt, 1, 6) .. moment(due) .. string.sub(attempt, 13)

@@ -13,124 +13,199 @@
 --          these: schedule, triggerAt (ms), packed request
 -- Returns  {now (us), a reply for each group}: how many are stored (now or before), -1: no such
 --          account, -2: something else was asked with this key before, -3: the group would take the
---          account over its quota, and none of it is stored,
+--          account over its quota, and none of it is stored, -4: a key of the account is
+--          damaged, and nothing of it is changed,
 --          {how many were stored then, the note kept then}: the same was asked before
 --@include now
 --@include due
 --@include members
---@include number
 --@include accounts/ledger
 --@include schedules/weight
 local prefix, ttl_ms, once_ttl_ms = KEYS[1], ARGV[1], ARGV[2]
-local accounts, replies = {}, {} -- account's local name -> what becomes of it
+local groups, accounts = {}, {} -- in order; account's local name -> its state
+local keys, there = {}, {} -- keys of all schedules, and which of these are stored
 local quotas, first = {}, 4 + 2 * ARGV[3]
 for i = 4, first - 1, 2 do
   quotas[ARGV[i]] = tonumber(ARGV[i + 1])
+end
+check_heads(prefix)
+
+-- Reading comes first; an account for which it raises is damaged.
+local function read(account)
+  local base = account.base
+  local stored = redis.call('HMGET', base .. K.ACCOUNT, 'credits', 'spent', 'plan', 'bytes', 'settled')
+  account.left, account.spent = number(stored[1] or -1), number(stored[2])
+  account.quota = quotas[stored[3]] or math.huge
+  account.bytes, account.over = stored_bytes(base, stored[4], stored[5])
+  redis.call('ZCARD', base .. K.WAITING)
 end
 
 local function account_of(name)
   local account = accounts[name]
   if not account then
-    local base = prefix .. name .. ':'
-    local stored = redis.call('HMGET', base .. K.ACCOUNT, 'credits', 'spent', 'plan', 'bytes', 'settled')
-    account = {base = base, left = tonumber(stored[1] or '-1'), spent = tonumber(stored[2]),
-      quota = quotas[stored[3]] or math.huge, new = {}, notes = {}, earliest = math.huge}
-    account.bytes, account.over = stored_bytes(base, stored[4], stored[5])
+    account = {name = name, base = prefix .. name .. ':', new = {}, waiting = {}, notes = {},
+      weight = 0, earliest = math.huge}
+    account.sound = pcall(read, account)
     accounts[name] = account
   end
   return account
 end
 
+local function read_note(key)
+  local known = redis.call('GET', key)
+  return known and (#known >= 18 or error('DAMAGED', 0)) and known
+end
+
+local i = first
+while i <= #ARGV do
+  local account, count = account_of(ARGV[i]), tonumber(ARGV[i + 3])
+  local group = {account = account, first = i + 4, count = count, keys = #keys, keep = ARGV[i + 2]}
+  if ARGV[i + 1] ~= '' then
+    group.once = account.base .. K.ONCE .. ARGV[i + 1]
+    local sound, known = pcall(read_note, group.once)
+    account.sound, group.known = account.sound and sound, known
+  end
+  for place = i + 4, i + 3 + count * 3, 3 do
+    keys[#keys + 1] = account.base .. K.SCHEDULE .. ARGV[place]
+  end
+  groups[#groups + 1] = group
+  i = i + 4 + count * 3
+end
+
+-- Only a repeat finds any, so one command asks for many keys.
+local function any_stored()
+  for n = 1, #keys, 1000 do
+    if redis.call('EXISTS', unpack(keys, n, math.min(n + 999, #keys))) > 0 then
+      return true
+    end
+  end
+  return false
+end
+
+if any_stored() then
+  for _, group in ipairs(groups) do
+    for n = group.keys + 1, group.keys + group.count do
+      local found = redis.pcall('HEXISTS', keys[n], 'r')
+      group.account.sound = group.account.sound and type(found) == 'number'
+      there[keys[n]] = found == 1
+    end
+  end
+end
+
 -- What the once-key says: nil if it is new, or the reply to give.
-local function asked_before(account, key, keep)
-  local known = account.notes[key] or redis.call('GET', key)
+local function asked_before(group)
+  local known = group.once and (group.account.notes[group.once] or group.known)
   if not known then
     return nil
   end
-  if string.sub(known, 1, 16) ~= string.sub(keep, 1, 16) then
+  if string.sub(known, 1, 16) ~= string.sub(group.keep, 1, 16) then
     return -2
   end
   local high, low = string.byte(known, 17, 18)
   return {high * 256 + low, string.sub(known, 19)}
 end
 
--- Whether a group that begins at `i` would take its account over the quota. Only where it may is it
--- looked at which of it are there already, or cannot be paid for.
-local function is_too_much(account, i, count)
-  local bytes, left = account.bytes, account.left
-  for place = i + 4, i + 3 + count * 3, 3 do
-    bytes = bytes + weight_of(#ARGV[place + 2])
+-- Whether a group would take its account over the quota. Only where it may is it looked at which of
+-- it are there already, or cannot be paid for.
+local function is_too_much(account, group)
+  local stored = account.bytes + account.weight
+  local bytes, left, last = stored, account.left, group.count - 1
+  for n = 0, last do
+    bytes = bytes + weight_of(#ARGV[group.first + 3 * n + 2])
   end
   if bytes <= account.quota then
     return false
   end
-  bytes = account.bytes
-  for place = i + 4, i + 3 + count * 3, 3 do
-    if left > 0 and redis.call('EXISTS', account.base .. K.SCHEDULE .. ARGV[place]) == 0 then
-      bytes, left = bytes + weight_of(#ARGV[place + 2]), left - 1
+  bytes = stored
+  for n = 0, last do
+    if left > 0 and not there[keys[group.keys + n + 1]] then
+      bytes, left = bytes + weight_of(#ARGV[group.first + 3 * n + 2]), left - 1
     end
   end
-  return bytes > math.max(account.quota, account.bytes)
+  return bytes > math.max(account.quota, stored)
 end
 
--- Stores a group that begins at `i`, after all that can speak against it.
-local function store(i, count)
-  local account = account_of(ARGV[i])
+-- Takes up a group's new schedules, unless something speaks against it; returns its reply.
+local function take_up(group)
+  local account = group.account
   if account.left == -1 then
     return -1
   end
-  local once = ARGV[i + 1] ~= '' and account.base .. K.ONCE .. ARGV[i + 1]
-  local before = once and asked_before(account, once, ARGV[i + 2])
+  local before = asked_before(group)
   if before then
     return before
   end
-  if is_too_much(account, i, count) then
+  if is_too_much(account, group) then
     return -3
   end
-  local base, new, stored = account.base .. K.SCHEDULE, account.new, 0
-  local enough = account.left >= count
-  for place = i + 4, i + 3 + count * 3, 3 do
-    local key = base .. ARGV[place]
-    if not enough and account.left < 1 and redis.call('EXISTS', key) == 0 then
-      break
-    end
-    if redis.call('HSETNX', key, 'r', ARGV[place + 2]) == 1 then
+  local new, waiting, stored = account.new, account.waiting, 0
+  for n = 1, group.count do
+    local key, place = keys[group.keys + n], group.first + 3 * n - 3
+    if not there[key] then
+      if account.left < 1 then
+        break
+      end
+      there[key] = true
       account.left = account.left - 1
-      account.bytes = account.bytes + weight_of(#ARGV[place + 2])
-      new[#new + 1], new[#new + 2] = ARGV[place + 1], ARGV[place]
+      account.weight = account.weight + weight_of(#ARGV[place + 2])
+      new[#new + 1], new[#new + 2] = key, ARGV[place + 2]
+      waiting[#waiting + 1], waiting[#waiting + 2] = ARGV[place + 1], ARGV[place]
       account.earliest = math.min(account.earliest, tonumber(ARGV[place + 1]))
     end
     stored = stored + 1
   end
-  if once and stored > 0 then
-    account.notes[once] = string.sub(ARGV[i + 2], 1, 16)
-      .. string.char(math.floor(stored / 256), stored % 256) .. string.sub(ARGV[i + 2], 17)
+  if group.once and stored > 0 then
+    account.notes[group.once] = string.sub(group.keep, 1, 16)
+      .. string.char(math.floor(stored / 256), stored % 256) .. string.sub(group.keep, 17)
   end
   return stored
 end
 
-local i = first
-while i <= #ARGV do
-  local count = tonumber(ARGV[i + 3])
-  replies[#replies + 1] = store(i, count)
-  i = i + 4 + count * 3
+for _, group in ipairs(groups) do
+  group.reply = group.account.sound and take_up(group)
 end
 
-for name, account in pairs(accounts) do
-  local base, taken = account.base, #account.new / 2
+local function sum_up(account)
+  local taken = #account.new / 2
   if taken > 0 then
-    each_thousand('ZADD', base .. K.WAITING, account.new)
-    look_at(prefix, name, account.earliest)
-    redis.call('HSET', base .. K.ACCOUNT, 'credits', whole(account.left),
-      'spent', whole(account.spent + taken),
-      'bytes', whole(account.bytes))
-    if account.over then
-      settle(base, account.over)
+    account.sums = {'credits', whole(account.left), 'spent', whole(plus(account.spent, taken)),
+      'bytes', whole(plus(account.bytes, account.weight))}
+    account.movement = moved_credits(account.base, 'spent', taken)
+  end
+end
+
+for _, account in pairs(accounts) do
+  account.sound = account.sound and pcall(sum_up, account)
+end
+
+-- Writing comes last, and cannot fail.
+local function store(account)
+  local base, new = account.base, account.new
+  for n = 1, #new, 2 do
+    redis.call('HSET', new[n], 'r', new[n + 1])
+  end
+  each_thousand('ZADD', base .. K.WAITING, account.waiting)
+  look_at(prefix, account.name, account.earliest)
+  redis.call('HSET', base .. K.ACCOUNT, unpack(account.sums))
+  if account.over then
+    settle(base, account.over)
+  end
+  write(account.movement, ttl_ms)
+end
+
+for _, account in pairs(accounts) do
+  if account.sound then
+    if account.sums then
+      store(account)
     end
-    move_credits(base, 'spent', taken, ttl_ms)
+    for key, note in pairs(account.notes) do
+      redis.call('SET', key, note, 'PX', once_ttl_ms)
+    end
   end
-  for key, note in pairs(account.notes) do
-    redis.call('SET', key, note, 'PX', once_ttl_ms)
-  end
+end
+
+local replies = {}
+for n, group in ipairs(groups) do
+  replies[n] = group.account.sound and group.reply or -4
 end
 return {now_us, replies}

@@ -8,30 +8,39 @@ local function has_failed(outcome)
   return string.byte(outcome, 2) == S.FAILED
 end
 
--- Removes the oldest: those from before `oldest_ms`, and what is over the `most`. These are kept on
--- as any other that has ended. Not all at once, but more than the `count` that came.
-local function trim_failed(base, count, oldest_ms, most, schedule_ms)
-  local index, over = base .. K.FAILED, redis.call('ZCARD', base .. K.FAILED) - most
+-- Chooses, before the first write, the dead letters that go as `count` come at a moment (ms): those
+-- that are older than `kept_ms`, and the oldest above the `most`, which are kept as long as any other
+-- ended schedule (ms); `hours` gets the difference. It lets more go than come, but not all at once.
+-- Returns {schedules that go, flat: keys that are forgotten sooner, and when (ms)}.
+local function read_failed(base, count, at, kept_ms, most, schedule_ms, hours)
+  local index = base .. K.FAILED
+  local over = redis.call('ZCARD', index) + count - most
   local oldest = redis.call('ZRANGE', index, 0, 2 * count, 'WITHSCORES')
-  local gone = {}
+  local gone, earlier = {}, {}
   for i = 1, #oldest, 2 do
-    local ended_ms = tonumber(oldest[i + 1])
-    if ended_ms >= oldest_ms then
+    local key, ended_ms = base .. K.SCHEDULE .. oldest[i], tonumber(oldest[i + 1])
+    if ended_ms >= at - kept_ms then
       if #gone >= over then
         break
       end
-      forget_earlier(base, oldest[i], ended_ms + schedule_ms)
+      local forgotten_ms = ended_ms + schedule_ms
+      if forgotten_later(key, forgotten_ms, hours) then
+        earlier[#earlier + 1], earlier[#earlier + 2] = key, whole(forgotten_ms)
+      end
     end
     gone[#gone + 1] = oldest[i]
   end
-  each_thousand('ZREM', index, gone)
+  return {gone, earlier}
 end
 
--- base: the account's prefix; letters: flat, moment (ms) and schedule; kept_ms: how long they are
--- dead letters; most: of an account; schedule_ms: how long others that ended are kept.
-local function note_failed(base, letters, kept_ms, most, schedule_ms)
-  local index = base .. K.FAILED
+-- letters: flat, moment (ms) and schedule; trimmed: from `read_failed`; kept_ms: how long they are
+-- dead letters.
+local function note_failed(base, letters, trimmed, kept_ms)
+  local index, earlier = base .. K.FAILED, trimmed[2]
   each_thousand('ZADD', index, letters)
   redis.call('PEXPIRE', index, kept_ms)
-  trim_failed(base, #letters / 2, letters[1] - kept_ms, most, schedule_ms)
+  each_thousand('ZREM', index, trimmed[1])
+  for i = 1, #earlier, 2 do
+    redis.call('PEXPIREAT', earlier[i], earlier[i + 1])
+  end
 end

@@ -12,7 +12,6 @@ from scheduler.errors import (
     KeyReused,
     NotFound,
     QuotaExceeded,
-    StoreRefused,
     StoreUnavailable,
     Unreadable,
 )
@@ -50,7 +49,7 @@ _STOP = Script("schedules/stop")
 _CHANGE = Script("schedules/change")
 
 # What the scripts answer; their headers say it at length.
-_NO_ACCOUNT, _KEY_REUSED, _TOO_MUCH = -1, -2, -3
+_NO_ACCOUNT, _KEY_REUSED, _TOO_MUCH, _DAMAGED = -1, -2, -3, -4
 _DONE, _NO_SUCH, _ENDED, _HELD, _GROWN_TOO_MUCH = 1, 0, -1, -2, -4
 
 
@@ -78,8 +77,8 @@ class Schedules:
         """Stores a schedule, takes its credit, and returns its new id.
 
         Raises InsufficientCredits, QuotaExceeded, NotFound (the account), StoreUnavailable
-        (nothing was changed) or OutcomeUnknown. Each call makes another schedule; within one call,
-        repeats after a lost reply do not.
+        (nothing was changed), Unreadable (the account is damaged) or OutcomeUnknown. Each call
+        makes another schedule; within one call, repeats after a lost reply do not.
         """
         created = await self.create_all(account_id, [request])
         return created.schedule_ids[0]
@@ -123,6 +122,8 @@ class Schedules:
             raise NotFound(f"There is no account {account_id}.")
         if reply == _TOO_MUCH:
             raise QuotaExceeded
+        if reply == _DAMAGED:
+            raise Unreadable(f"Something of {account_id} is damaged")
         if reply == 0:
             raise InsufficientCredits
         self.created += reply
@@ -264,12 +265,9 @@ class Schedules:
         if not ids.is_schedule_id(schedule_id):
             raise _unknown()
         key, held = keys.schedule(account_id, schedule_id), keys.account(account_id) + keys.HELD
-        try:
-            (packed, outcome, replay, attempt, said), since = await self._server.reads(
-                [("HMGET", key, "r", "o", "a", "n", "s"), ("ZSCORE", held, ids.local(schedule_id))]
-            )
-        except StoreRefused as error:
-            raise Unreadable(str(error)) from error
+        (packed, outcome, replay, attempt, said), since = await self._server.reads(
+            [("HMGET", key, "r", "o", "a", "n", "s"), ("ZSCORE", held, ids.local(schedule_id))]
+        )
         if packed is None:
             raise _unknown()
         return stored.Fields(packed, outcome, replay, attempt, said, since is not None)

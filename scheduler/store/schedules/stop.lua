@@ -33,7 +33,7 @@ local account, key = base .. K.ACCOUNT, base .. K.SCHEDULE .. schedule
 local ttl_ms, kept_ms = tonumber(ARGV[11]), tonumber(ARGV[14])
 
 local stored = redis.call('HMGET', key, 'r', 'o', 'n')
-local credits = tonumber(redis.call('HGET', account, 'credits') or '-1')
+local credits = number(redis.call('HGET', account, 'credits') or -1)
 if not stored[1] or credits == -1 then
   return {0, 0, ''}
 end
@@ -47,19 +47,28 @@ if stored[3] ~= ARGV[3] or stored[1] ~= ARGV[4] then
   return {-3, 0, ''}
 end
 
-local at = append(base, ARGV[6], 1, {'failed', '', ARGV[7], ARGV[8]}, ttl_ms, tonumber(ARGV[12]))
-local outcome = moment(at) .. ARGV[5]
-redis.call('HSET', key, 'o', outcome)
-redis.call('HDEL', key, 'n')
-redis.call('PEXPIRE', key, kept_ms)
-note_expiring(base, stored_weight(key), now_ms + kept_ms)
-note_failed(base, {at, schedule}, tonumber(ARGV[15]), tonumber(ARGV[16]), tonumber(ARGV[10]))
-redis.call('ZREM', base .. K.WAITING, schedule)
-redis.call('HDEL', base .. K.TRIED, schedule)
-local spread = {}
+local places, spread, hours = {'failed', '', ARGV[7], ARGV[8]}, {}, {}
 for i = 17, #ARGV do
   spread[#spread + 1], spread[#spread + 2] = ARGV[i], 1
 end
-count(base, at, {R.FAILED, 1, R.RESPONSE_TIME, ARGV[9]}, spread, ttl_ms, ARGV[13])
+redis.call('ZCARD', base .. K.WAITING)
+redis.call('HLEN', base .. K.TRIED)
+local log = read_log(base, places, 1, ARGV[6])
+local outcome = moment(log.at) .. ARGV[5]
+local letters_ms, most_letters, schedule_ms = tonumber(ARGV[15]), tonumber(ARGV[16]), tonumber(ARGV[10])
+local trimmed = read_failed(base, 1, log.at, letters_ms, most_letters, schedule_ms, hours)
+note_expiring(hours, stored_weight(key) + answer_weight(#outcome), now_ms + kept_ms)
+local expiring = read_expiring(base, hours)
+local rollups = read_rollups(base, log.at, {R.FAILED, 1, R.RESPONSE_TIME, ARGV[9]}, spread)
+
+append(base, log, ARGV[6], 1, places, ttl_ms, tonumber(ARGV[12]))
+redis.call('HSET', key, 'o', outcome)
+redis.call('HDEL', key, 'n')
+redis.call('PEXPIRE', key, kept_ms)
+note_failed(base, {log.at, schedule}, trimmed, letters_ms)
+write(expiring)
+redis.call('ZREM', base .. K.WAITING, schedule)
+redis.call('HDEL', base .. K.TRIED, schedule)
+count(rollups, ttl_ms, ARGV[13])
 note_done(base, operation, 3600000)
 return {1, credits, outcome}

@@ -4,6 +4,7 @@
 -- so `expiring` has what each hour takes away, and the first create of an hour settles that. Needs
 -- `now`.
 
+--@include members
 --@include number
 -- Of one, or of so many together.
 local function weight_of(packed_bytes, count)
@@ -16,27 +17,41 @@ local function answer_weight(said_bytes)
   return math.max(0, said_bytes - 512)
 end
 
+-- Raises if the key is of a wrong type.
 local function stored_weight(key)
   return weight_of(redis.call('HSTRLEN', key, 'r'))
     + answer_weight(redis.call('HSTRLEN', key, 's'))
     + answer_weight(redis.call('HSTRLEN', key, 'o'))
 end
 
--- Notes that schedules of this weight are forgotten at that moment (ms).
-local function note_expiring(base, bytes, at_ms)
-  redis.call('HINCRBY', base .. K.EXPIRING, whole(math.floor(at_ms / 3600000)), whole(bytes))
+-- Notes in `hours` that schedules of this weight are forgotten at that moment (ms).
+local function note_expiring(hours, bytes, at_ms)
+  local hour = whole(math.floor(at_ms / 3600000))
+  hours[hour] = (hours[hour] or 0) + bytes
 end
 
--- Has a schedule that has ended forgotten at that moment (ms), if it is not earlier anyway.
-local function forget_earlier(base, schedule, at_ms)
-  local key = base .. K.SCHEDULE .. schedule
-  local before_ms = redis.call('PEXPIRETIME', key)
-  if before_ms > at_ms then
-    local bytes = stored_weight(key)
-    redis.call('PEXPIREAT', key, whole(at_ms))
-    note_expiring(base, -bytes, before_ms)
-    note_expiring(base, bytes, at_ms)
+-- The sums of `expiring` with what `hours` notes, for `write`.
+local function read_expiring(base, hours)
+  local gains = {}
+  for hour, bytes in pairs(hours) do
+    gains[#gains + 1], gains[#gains + 2] = hour, bytes
   end
+  return added(base .. K.EXPIRING, gains)
+end
+
+-- Whether an ended schedule is to be forgotten later than that moment (ms); `hours` then gets the
+-- difference. A key of a wrong type stays as it is.
+local function forgotten_later(key, at_ms, hours)
+  local before_ms = redis.call('PEXPIRETIME', key)
+  if before_ms <= at_ms then
+    return false
+  end
+  local sound, bytes = pcall(stored_weight, key)
+  if sound then
+    note_expiring(hours, -bytes, before_ms)
+    note_expiring(hours, bytes, at_ms)
+  end
+  return sound
 end
 
 -- The hours that are over, and what went with them.
@@ -44,9 +59,9 @@ local function expired(base)
   local hours, bytes, now_hour = {}, 0, math.floor(now_ms / 3600000)
   local expiring = redis.call('HGETALL', base .. K.EXPIRING)
   for i = 1, #expiring, 2 do
-    if tonumber(expiring[i]) < now_hour then
+    if number(expiring[i]) < now_hour then
       hours[#hours + 1] = expiring[i]
-      bytes = bytes + expiring[i + 1]
+      bytes = plus(bytes, number(expiring[i + 1]))
     end
   end
   return hours, bytes
@@ -55,17 +70,15 @@ end
 -- What an account's schedules weigh now, and the hours that `settle` has to forget, if any are over.
 -- stored: the fields `bytes` and `settled`, the hour in which that was done last.
 local function stored_bytes(base, stored, settled)
-  local bytes = tonumber(stored or '0')
-  if tonumber(settled or '-1') == math.floor(now_ms / 3600000) then
+  local bytes = number(stored)
+  if number(settled or -1) == math.floor(now_ms / 3600000) then
     return bytes, nil
   end
   local hours, gone = expired(base)
-  return bytes - gone, hours
+  return plus(bytes, -gone), hours
 end
 
 local function settle(base, hours)
-  if #hours > 0 then
-    redis.call('HDEL', base .. K.EXPIRING, unpack(hours))
-  end
+  each_thousand('HDEL', base .. K.EXPIRING, hours)
   redis.call('HSET', base .. K.ACCOUNT, 'settled', math.floor(now_ms / 3600000))
 end

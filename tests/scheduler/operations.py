@@ -1,0 +1,400 @@
+"""Every operation of the store that runs a script, as a table: which scripts, and how it is carried
+out for some accounts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple
+
+from scheduler.errors import StoreRefused
+from scheduler.models import Idempotency, Invocation, Plan, Request, Schedule
+from scheduler.store import Store, keys
+from scheduler.store.accounts.sessions import Purpose
+from scheduler.store.apart import _TOUCH
+from scheduler.store.claims.claims import Ack
+from scheduler.store.log.logs import LogQuery
+from scheduler.store.log.overview import Stretch
+from scheduler.store.operators.bench_place import BenchPlace
+from scheduler.store.operators.restore import _UNLEASE
+from scheduler.store.schedules.listing import Selection
+from tests.scheduler.parties import CREDITS, FAR_MS, LEASE_MS, ONCE, SAID, Party
+from tests.scheduler.scene import COMPLETED, URL
+
+HOUR_MS = 3_600_000
+# What came of an operation for an account of which something is damaged.
+DAMAGED = "damaged"
+NEW_ACCOUNT = "acc_00_22222222"
+_REQUEST = Request(FAR_MS, "POST", URL)
+
+
+class Hall(NamedTuple):
+    """A store with two accounts; the same one, opened with a key; and what scripts last replied."""
+
+    store: Store
+    keyed: Store
+    a: Party
+    b: Party
+    replies: dict[str, Any]
+
+
+Act = Callable[[Hall, Sequence[Party]], Awaitable[list[Any]]]
+
+
+class Operation(NamedTuple):
+    """`act` returns the result for each party, or DAMAGED; the same store gives the same result.
+    `together`: one call of each script serves all parties. `walk`: each party has a call of its
+    own, in turn. Otherwise `act` serves the first party only. `prepare` runs before an account is
+    damaged: `whose`, or the first party."""
+
+    name: str
+    scripts: Sequence[str]
+    act: Act
+    together: bool = False
+    walk: bool = False
+    prepare: Act | None = None
+    whose: str = ""
+
+
+async def told(call: Awaitable[object]) -> object:
+    try:
+        return await call
+    except StoreRefused:
+        return DAMAGED
+    except Exception as error:
+        return type(error).__name__
+
+
+def each(*calls: Callable[[Hall, Party], Awaitable[object]]) -> Act:
+    """Calls for each party, one after the other; of all parties at once, so that what is collected
+    goes out together."""
+
+    async def all_of(hall: Hall, party: Party) -> object:
+        found = [await told(call(hall, party)) for call in calls]
+        return DAMAGED if DAMAGED in found else found
+
+    async def act(hall: Hall, parties: Sequence[Party]) -> list[object]:
+        return list(await asyncio.gather(*(all_of(hall, party) for party in parties)))
+
+    return act
+
+
+def shard_wide(call: Callable[[Hall], Awaitable[object]]) -> Act:
+    """What is asked of a shard as a whole must be told, whatever one account has."""
+
+    async def act(hall: Hall, parties: Sequence[Party]) -> list[object]:
+        return [await told(call(hall))] * len(parties)
+
+    return act
+
+
+def settle(script: str, call: Callable[[Store, list[Invocation]], Awaitable[object]]) -> Act:
+    """Settles in one call what all parties hold, two each. Where the call tells no codes, they are
+    those of the script."""
+
+    async def act(hall: Hall, parties: Sequence[Party]) -> list[object]:
+        hall.replies.clear()
+        codes = await told(call(hall.store, [held for party in parties for held in party.held]))
+        if not codes or not isinstance(codes[0], int):
+            codes = hall.replies.get(script, (0, []))[1]
+        found = [codes[2 * n : 2 * n + 2] for n in range(len(parties))]
+        return [DAMAGED if each == [-2, -2] else each for each in found]
+
+    return act
+
+
+def ack(store: Store, held: list[Invocation]) -> Awaitable[object]:
+    """Every other one has failed, and its target said something."""
+    outcomes = [(COMPLETED, SAID)[n % 2] for n in range(len(held))]
+    return store.claims.ack(0, [Ack(*pair, 3) for pair in zip(held, outcomes, strict=True)])
+
+
+def retry(store: Store, held: list[Invocation]) -> Awaitable[object]:
+    return store.claims.ack(0, [Ack(each, SAID, 3, FAR_MS) for each in held])
+
+
+async def claim(hall: Hall, parties: Sequence[Party]) -> list[Any]:
+    batch: Any = await told(hall.store.claims.claim(0, lease_ms=LEASE_MS, most=128))
+    if batch == DAMAGED:
+        return [DAMAGED] * len(parties)
+    found = [
+        [each.schedule_id for each in batch.invocations if each.account_id == party.account_id]
+        for party in parties
+    ]
+    broken = [party.account_id in batch.broken for party in parties]
+    return [DAMAGED if is_broken else ids for is_broken, ids in zip(broken, found, strict=True)]
+
+
+async def census(hall: Hall) -> bool:
+    figures = await hall.store.census.look()
+    return bool(figures.due and figures.waiting and figures.ledgers)
+
+
+async def reseal(hall: Hall) -> bool:
+    return bool(await hall.keyed.resealer.reseal())
+
+
+async def set_the_clock_back(hall: Hall, parties: Sequence[Party]) -> list[Any]:
+    heads = {party.account_id[7:]: FAR_MS for party in parties}
+    await hall.store.client.zadd(keys.shard(0) + keys.HEADS, heads)
+    return []
+
+
+async def let_lapse(hall: Hall, party: Party) -> None:
+    """Ends the leases of what it holds."""
+    held = {each.schedule_id[4:]: 1.5 for each in party.held}
+    await hall.store.client.zadd(party.base + keys.WAITING, held)
+
+
+def made(original: Schedule) -> Request:
+    return Request(FAR_MS, "POST", URL, replay_of=original.schedule_id)
+
+
+def last_hour(hall: Hall) -> Stretch:
+    to_ms = hall.store.clock.now_ms() // HOUR_MS * HOUR_MS + HOUR_MS
+    return Stretch(to_ms - HOUR_MS, HOUR_MS, 1)
+
+
+TOGETHER = [
+    Operation(
+        "create",
+        ["schedules/create"],
+        each(lambda h, p: h.store.schedules.create_all(p.account_id, [_REQUEST] * 3)),
+    ),
+    Operation(
+        "create with a key that was used",
+        ["schedules/create"],
+        each(lambda h, p: h.store.schedules.create_all(p.account_id, [_REQUEST], ONCE)),
+    ),
+    Operation(
+        "create with a key that is new",
+        ["schedules/create"],
+        each(
+            lambda h, p: h.store.schedules.create_all(
+                p.account_id, [_REQUEST], Idempotency("a third", "of a third")
+            )
+        ),
+    ),
+    Operation("admit", ["accounts/admit"], each(lambda h, p: h.store.api_keys.admit(p.api_key))),
+    Operation("claim", ["claims/claim"], claim),
+    Operation("ack", ["claims/ack"], settle("claims/ack", ack)),
+    Operation("retry", ["claims/retry"], settle("claims/retry", retry)),
+    Operation(
+        "extend",
+        ["claims/extend"],
+        settle("claims/extend", lambda store, held: store.claims.extend(0, LEASE_MS, held)),
+    ),
+    Operation(
+        "release",
+        ["claims/release"],
+        settle("claims/release", lambda store, held: store.claims.release(0, held)),
+    ),
+    Operation(
+        "realign",
+        ["claims/realign"],
+        shard_wide(lambda h: h.store.claims.realign(0)),
+        prepare=set_the_clock_back,
+    ),
+    Operation(
+        "census",
+        ["operators/due", "operators/waiting", "operators/ledgers"],
+        shard_wide(census),
+    ),
+]
+OF_SCHEDULES = [
+    Operation(
+        "change",
+        ["schedules/change"],
+        each(
+            lambda h, p: h.store.schedules.change(p.account_id, p.waiting, lambda _: _REQUEST),
+        ),
+    ),
+    Operation(
+        "change between attempts",
+        ["schedules/change"],
+        each(
+            lambda h, p: h.store.schedules.change(
+                p.account_id, p.retried, lambda _: Request(FAR_MS + 1, "PUT", URL)
+            ),
+        ),
+    ),
+    Operation(
+        "cancel",
+        ["schedules/cancel"],
+        each(lambda h, p: h.store.schedules.cancel(p.account_id, p.waiting)),
+    ),
+    Operation(
+        "stop",
+        ["schedules/stop"],
+        each(lambda h, p: h.store.schedules.cancel(p.account_id, p.retried)),
+    ),
+    Operation(
+        "cancel many",
+        ["schedules/cancel_all", "schedules/read"],
+        each(lambda h, p: h.store.canceller.by_id(p.account_id, [p.waiting, p.due, p.dead])),
+    ),
+    Operation(
+        "replay",
+        ["schedules/replay"],
+        each(
+            lambda h, p: h.store.replayer.by_id(
+                p.account_id,
+                [p.dead, p.older, p.due],
+                made,
+                Idempotency("a fourth", "of a fourth"),
+                most_bytes=2**20,
+            )
+        ),
+    ),
+    Operation(
+        "lists",
+        ["schedules/page", "schedules/failed_page", "log/page", "log/usage"],
+        each(
+            lambda h, p: h.store.schedules.page(p.account_id),
+            lambda h, p: h.store.failed.page(p.account_id, Selection()),
+            lambda h, p: h.store.logs.page(p.account_id, LogQuery(url=URL)),
+            lambda h, p: h.store.stats.usage(p.account_id, 0, h.store.clock.now_ms() + 1),
+        ),
+    ),
+    Operation(
+        "overview",
+        ["log/pulse", "log/series", "log/forecast", "accounts/stored"],
+        each(
+            lambda h, p: h.store.overview.pulse(p.account_id),
+            lambda h, p: h.store.overview.past(p.account_id, last_hour(h)),
+            lambda h, p: h.store.overview.forecast(p.account_id, last_hour(h)),
+            lambda h, p: h.store.accounts.stored_bytes(p.account_id),
+        ),
+    ),
+]
+OF_ACCOUNTS = [
+    Operation(
+        "create account",
+        ["accounts/create"],
+        each(
+            lambda h, _: h.store.accounts.create(
+                "new", credits=CREDITS, plan=Plan.FREE, email="new@example.com"
+            )
+        ),
+        whose=NEW_ACCOUNT,
+    ),
+    Operation(
+        "delete account",
+        ["accounts/leave", "accounts/forget_keys", "accounts/left", "accounts/free"],
+        each(lambda h, p: h.store.deletion.delete(p.account_id)),
+    ),
+    Operation(
+        "grant", ["accounts/grant"], each(lambda h, p: h.store.accounts.grant(p.account_id, 7))
+    ),
+    Operation(
+        "rename",
+        ["accounts/set", "accounts/rename", "accounts/settle", "accounts/free"],
+        each(lambda h, p: h.store.changes.rename(p.account_id, "another name")),
+    ),
+    Operation(
+        "suspend",
+        ["accounts/suspend"],
+        each(lambda h, p: h.store.changes.suspend(p.account_id)),
+    ),
+    Operation(
+        "resume",
+        ["accounts/resume"],
+        each(lambda h, p: h.store.changes.resume(p.account_id)),
+        prepare=each(lambda h, p: h.store.changes.suspend(p.account_id)),
+    ),
+    Operation(
+        "API keys",
+        ["accounts/key_create", "accounts/key_deactivate"],
+        each(
+            lambda h, p: h.store.api_keys.create(p.account_id, "another key"),
+            lambda h, p: h.store.api_keys.deactivate(p.key_id),
+        ),
+    ),
+    Operation(
+        "rotate",
+        ["accounts/signing_rotate"],
+        each(lambda h, p: h.store.signing.rotate(p.account_id, 1)),
+    ),
+    Operation(
+        "first signing secret",
+        ["accounts/signing_ensure"],
+        each(lambda h, p: h.store.signing.secrets(p.account_id)),
+        prepare=each(lambda h, p: h.store.client.delete(p.base + keys.SIGNING)),
+    ),
+]
+OF_HOLDERS = [
+    Operation(
+        "sign in",
+        ["accounts/attempt", "accounts/session_open"],
+        each(
+            lambda h, p: h.store.users.attempt(p.email, "127.0.0.1"),
+            lambda h, p: h.store.sessions.open(p.account_id),
+        ),
+    ),
+    Operation(
+        "sessions",
+        ["accounts/session_say", "accounts/session_hear", "accounts/session_close"],
+        each(
+            lambda h, p: h.store.sessions.say(p.session.session, "words"),
+            lambda h, p: h.store.sessions.hear(p.session.session._replace(said="words")),
+            lambda h, p: h.store.sessions.close(p.session.session),
+            lambda h, p: h.store.sessions.close_all(p.account_id),
+        ),
+    ),
+    Operation(
+        "links",
+        ["accounts/link_make", "accounts/link_redeem"],
+        each(
+            lambda h, p: h.store.sessions.make_link(p.account_id, Purpose.SIGN_IN),
+            lambda h, p: h.store.sessions.redeem(p.link, Purpose.SIGN_IN, "a password's hash"),
+        ),
+    ),
+    Operation(
+        "password",
+        ["accounts/password_set"],
+        each(lambda h, p: h.store.sessions.renewed(p.account_id, "a password's hash")),
+    ),
+]
+OF_OPERATORS = [
+    Operation(
+        "unlease",
+        ["operators/unlease"],
+        each(lambda h, p: h.store.server.run(_UNLEASE, keys.shard(0), (p.account_id[7:], 2**20))),
+        prepare=each(let_lapse),
+    ),
+    Operation(
+        "reseal",
+        ["operators/unsealed", "operators/reseal", "operators/reseal_secrets"],
+        shard_wide(reseal),
+        walk=True,
+    ),
+    Operation(
+        "check",
+        ["operators/head", "operators/inspect", "operators/weigh"],
+        each(lambda h, _: h.store.check()),
+    ),
+    Operation(
+        "store-wide",
+        [
+            "operators/heartbeat",
+            "operators/hold",
+            "operators/raise_shards",
+            "operators/bench_place",
+            "touch",
+        ],
+        each(
+            lambda h, _: h.store.workers.beat("a worker", {}),
+            lambda h, _: h.store.hold.begin(),
+            lambda h, _: h.store.start(),
+            lambda h, _: BenchPlace(h.store.client, h.store.server).hold("a bench", 1000),
+            lambda h, _: h.store.server.run(_TOUCH, keys.shard(0) + keys.WAITED, ()),
+        ),
+    ),
+]
+OPERATIONS = [
+    *(operation._replace(together=True) for operation in TOGETHER),
+    *OF_SCHEDULES,
+    *OF_ACCOUNTS,
+    *OF_HOLDERS,
+    *OF_OPERATORS,
+]
