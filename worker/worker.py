@@ -24,6 +24,7 @@ from scheduler.store.claims.claims import Ack, Batch, Unread
 from scheduler.store.operators.sealing_keys import READ_EVERY_S as KEYS_READ_EVERY_S
 from worker.acks import Acks
 from worker.claimer import Claimer
+from worker.clock_steps import WATCH_EVERY_S, ClockSteps
 from worker.fire import NOT_SENT
 from worker.firer import Firer
 from worker.holdings import Holdings
@@ -147,6 +148,7 @@ class Worker:
         self._volley = Volley(self._fire)
         self._wheel = Wheel(store.clock, one_clock=not store.server.routed, fire=self._volley.fire)
         self._presence = Presence(store, self._worker_id, self._says)
+        self._clock_steps = ClockSteps(store, settings.lease_ms)
         self.shelf = Shelf(store, self._holdings, touch, self._presence)
         self._leases = Leases(store, self._holdings, touch, settings.lease_ms)
         self.claimer = self._claimer = Claimer(
@@ -179,6 +181,7 @@ class Worker:
                 ("sign", READ_EVERY_S, self._signatures.read_all),
                 ("heartbeat", BEAT_EVERY_S, self._presence.beat),
                 ("keys", KEYS_READ_EVERY_S, self._store.sealing_keys.watch),
+                ("clock", WATCH_EVERY_S, self._clock_steps.watch),
                 ("recover", _RECOVER_EVERY_S, self._recover),
             )
         ]

@@ -41,7 +41,7 @@ class StoreClock:
         offset_us = server_us - time.monotonic_ns() // 1000
         if self._offsets_us and offset_us < self._offset_us - _STEP_US:
             # No reply takes so long: the server's clock was set back.
-            self.steps_back += 1
+            self.note_step_back()
             self._offsets_us.clear()
         asleep_us = self._asleep_us()
         if asleep_us:
@@ -49,6 +49,11 @@ class StoreClock:
         self.readings += 1
         self._offsets_us.append(offset_us)
         self._offset_us = max(self._offsets_us)
+
+    def note_step_back(self) -> None:
+        """The server's clock was set back, as this process sees, or as something shows that others
+        wrote before."""
+        self.steps_back += 1
 
     def now_us(self) -> int:
         return time.monotonic_ns() // 1000 + self._offset_us + self._asleep_us()

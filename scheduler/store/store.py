@@ -18,6 +18,7 @@ from scheduler.store.accounts.sessions import Sessions
 from scheduler.store.accounts.signing import Signing
 from scheduler.store.accounts.users import Users
 from scheduler.store.claims.claims import Claims
+from scheduler.store.claims.clock_back import ClockBack
 from scheduler.store.client import Client
 from scheduler.store.clock import StoreClock
 from scheduler.store.connection import connect
@@ -73,6 +74,7 @@ class Store:
         self.replayer = Replayer(server, self.clock, kept, self.failed)
         self.canceller = Canceller(server, kept, self.schedules)
         self.claims = Claims(server, self.clock, kept)
+        self.clock_back = ClockBack(client, server, self.clock)
         self.logs = Logs(server, self.clock, kept)
         self.stats = Statistics(server, self.clock, kept)
         self.workers = Heartbeats(keys.WORKERS, client, server, self.clock)

@@ -7,12 +7,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
+from scheduler import ids
 from scheduler.errors import StoreRefused
 from scheduler.models import Idempotency, Invocation, Plan, Request, Schedule
 from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Purpose
 from scheduler.store.apart import _TOUCH
 from scheduler.store.claims.claims import Ack
+from scheduler.store.claims.clock_back import _CLOCK_BACK
 from scheduler.store.log.logs import LogQuery
 from scheduler.store.log.overview import Stretch
 from scheduler.store.operators.bench_place import BenchPlace
@@ -355,12 +357,25 @@ OF_HOLDERS = [
         each(lambda h, p: h.store.sessions.renewed(p.account_id, "a password's hash")),
     ),
 ]
+
+
+def long_leases(party: Party) -> list[Any]:
+    """What it holds, as if no lease could last until now."""
+    rows = [value for held in party.held for value in (ids.local(held.schedule_id), "", "", 0)]
+    return [party.account_id[7:], -(2**40), *rows]
+
+
 OF_OPERATORS = [
     Operation(
         "unlease",
         ["operators/unlease"],
         each(lambda h, p: h.store.server.run(_UNLEASE, keys.shard(0), (p.account_id[7:], 2**20))),
         prepare=each(let_lapse),
+    ),
+    Operation(
+        "mend what a clock that was set back left",
+        ["claims/clock_back"],
+        each(lambda h, p: h.store.server.run(_CLOCK_BACK, keys.shard(0), long_leases(p))),
     ),
     Operation(
         "reseal",

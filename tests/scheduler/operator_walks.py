@@ -18,6 +18,7 @@ Found = tuple[Sequence[Any], Sequence[Any]]
 
 DUE_MS = 1000
 FAR_MS = 2**42
+LONG_MS = 3_600_000
 
 
 class Place(Scene):
@@ -53,6 +54,30 @@ async def due_after_a_restore(scene: Scene, count: int) -> Found:
     for number in range(count):
         await scene.create_at(DUE_MS, account_id=await scene.account(f"n{number}"))
     return [await scene.store.restore.due(DUE_MS)], [count]
+
+
+# A clock that was set back
+
+
+async def long_leases(scene: Scene, count: int) -> Found:
+    made = await scene.create_many(count, DUE_MS)
+    await scene.claim(lease_ms=LONG_MS)
+    await scene.store.clock_back.mend(scene.shard, lease_ms=1000)
+    return [each for each in made if await is_due(scene, each)], made
+
+
+async def long_leases_of_accounts(scene: Scene, count: int) -> Found:
+    for number in range(count):
+        await scene.create_at(DUE_MS, account_id=await scene.account(f"n{number}"))
+    shards = range(scene.store.shards.count)
+    for shard in shards:
+        await scene.claim(shard, lease_ms=LONG_MS)
+    return [sum([await scene.store.clock_back.mend(each, 1000) for each in shards])], [count]
+
+
+async def is_due(scene: Scene, schedule_id: str) -> bool:
+    visible_ms = await scene.visible_at_ms(schedule_id)
+    return visible_ms is not None and visible_ms <= await scene.clock.now_ms()
 
 
 # The check

@@ -218,11 +218,14 @@ async def put_off(scene: Scene, count: int) -> Found:
 
 _CHECK, _RESEAL = "scheduler.store.operators.check.", "scheduler.store.operators.reseal."
 _RESTORE = "scheduler.store.operators.restore."
+_CLOCK_BACK = "scheduler.store.claims.clock_back."
 
 WALKS = (
     Walk(operators.given_back, (_RESTORE + "_MOST_AT_ONCE",)),
     Walk(operators.expired, (_RESTORE + "_MOST_AT_ONCE",)),
     Walk(operators.due_after_a_restore, (_RESTORE + "_SCAN_COUNT",)),
+    Walk(operators.long_leases, (_CLOCK_BACK + "_SCHEDULES_AT_ONCE",)),
+    Walk(operators.long_leases_of_accounts, (_CLOCK_BACK + "_ACCOUNTS_AT_ONCE",)),
     Walk(operators.without_a_request, (_CHECK + "_CHUNK", _CHECK + "_SCAN_COUNT")),
     Walk(operators.not_among_the_waiting, (_CHECK + "_CHUNK", _CHECK + "_SCAN_COUNT")),
     Walk(operators.letters_without_a_request, (_CHECK + "_CHUNK",)),

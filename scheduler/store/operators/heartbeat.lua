@@ -4,18 +4,23 @@
 -- KEYS[1]  the hash of its role
 -- ARGV     process id, what it says of itself (JSON), silence after which one is lost (ms), and
 --          forgotten (ms), most lost ones; an empty second argument says good-bye
--- Returns  {now (us), process, "<heard at (ms)> <JSON>", …} of those that are alive
+-- Returns  {now (us), how many were heard of in the future, process, "<heard at (ms)> <JSON>", …} of
+--          those that are alive. What the future has is of a clock that was set back since, and is
+--          dropped: who is alive says so again.
 --@include now
 if ARGV[2] == '' then
   redis.call('HDEL', KEYS[1], ARGV[1])
 else
   redis.call('HSET', KEYS[1], ARGV[1], now_ms .. ' ' .. ARGV[2])
 end
-local alive, lost = {now_us}, {}
+local alive, lost = {now_us, 0}, {}
 local all = redis.call('HGETALL', KEYS[1])
 for i = 1, #all, 2 do
   local silent_ms = now_ms - tonumber(string.match(all[i + 1], '^%d+') or 0)
-  if silent_ms <= tonumber(ARGV[3]) then
+  if silent_ms < -1000 then
+    redis.call('HDEL', KEYS[1], all[i])
+    alive[2] = alive[2] + 1
+  elseif silent_ms <= tonumber(ARGV[3]) then
     alive[#alive + 1] = all[i]
     alive[#alive + 1] = all[i + 1]
   else

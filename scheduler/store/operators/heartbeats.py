@@ -48,8 +48,10 @@ class Heartbeats:
         if key_ids := self._server.secrecy.key_ids:
             says = {**says, KEY_IDS: key_ids}
         said = msgspec.json.encode(says)
-        now_us, *alive = await self._beat(process_id, said)
+        now_us, from_the_future, *alive = await self._beat(process_id, said)
         self._clock.observe(int(now_us))
+        if from_the_future:
+            self._clock.note_step_back()
         return [_process(*each) for each in zip(alive[::2], alive[1::2], strict=True)]
 
     async def leave(self, process_id: str) -> None:

@@ -66,6 +66,8 @@ _BY_LETTER |= {each.lower(): (name, "http://") for name, each in _LETTERS.items(
 _LETTER_OF = {scheme + name: each for each, (name, scheme) in _BY_LETTER.items()}
 
 _MOMENT_BYTES = 6
+# An attempt that ended later than so much from now was made by a clock that was set back since.
+_CLOCK_SLACK_MS = 1000
 _IN_CLEAR = Secrecy()
 # What is kept of an answer between two attempts. It weighs nothing (see weight.inc.lua), so that
 # whoever ends the schedule need not know of it: all of it is sealed within 512 bytes.
@@ -226,6 +228,17 @@ def unpack_attempt(packed: bytes) -> Retry:
         failed_at_ms=_moment(packed),
         lateness_ms=told.lateness_ms,
     )
+
+
+def moved_attempt(packed: bytes, now_ms: int, *, but_not_from_ms: int) -> tuple[bytes, int] | None:
+    """An `n` field of an attempt that ended in the future, as if it had ended now, and when the
+    next one is due then; None if it did not, or the next one is due at `but_not_from_ms`."""
+    failed_at_ms, due_at_ms = _moment(packed), _moment(packed[_MOMENT_BYTES:])
+    if failed_at_ms <= now_ms + _CLOCK_SLACK_MS or due_at_ms == but_not_from_ms:
+        return None
+    due_ms = now_ms + due_at_ms - failed_at_ms
+    moments = b"".join(each.to_bytes(_MOMENT_BYTES, "big") for each in (now_ms, due_ms))
+    return moments + packed[2 * _MOMENT_BYTES :], due_ms
 
 
 def ended_at_ms(outcome: bytes) -> int:

@@ -1,0 +1,34 @@
+#!lua flags=allow-oom
+-- Brings forward what a server's clock that was set back has left in the future: leases that no worker
+-- can have, and retries. Safe to repeat.
+-- KEYS[1]  the shard's prefix
+-- ARGV[1]  account
+-- ARGV[2]  longest that a lease may last from now on (ms)
+-- ARGV[3…] for each schedule: schedule, its last attempt as the caller read it ('': look at its lease
+--          only), the same with the moments that hold now, when its next attempt is due (ms)
+-- Returns  {now (us), how many were brought forward}
+--@include now
+--@include due
+check_heads(KEYS[1])
+local base = KEYS[1] .. ARGV[1] .. ':'
+local waiting, latest = base .. K.WAITING, now_ms + ARGV[2]
+local rows = {} -- flat: schedule, when it is due, its attempt or ''
+for i = 3, #ARGV, 4 do
+  local schedule, attempt = ARGV[i], ARGV[i + 1]
+  local score = tonumber(redis.call('ZSCORE', waiting, schedule) or '')
+  local held = redis.call('ZSCORE', base .. K.HELD, schedule)
+  if held and score and score > latest then
+    rows[#rows + 1], rows[#rows + 2], rows[#rows + 3] = schedule, now_ms, ''
+  elseif not held and score and attempt ~= '' and
+    redis.call('HGET', base .. K.SCHEDULE .. schedule, 'n') == attempt then
+    rows[#rows + 1], rows[#rows + 2], rows[#rows + 3] = schedule, ARGV[i + 3], ARGV[i + 2]
+  end
+end
+for i = 1, #rows, 3 do
+  if rows[i + 2] ~= '' then
+    redis.call('HSET', base .. K.SCHEDULE .. rows[i], 'n', rows[i + 2])
+  end
+  redis.call('ZADD', waiting, rows[i + 1], rows[i])
+  look_at(KEYS[1], ARGV[1], tonumber(rows[i + 1]))
+end
+return {now_us, #rows / 3}

@@ -1,0 +1,112 @@
+"""The server's clock is set back by an hour: what it left in the future comes at its time again."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from scheduler.store import keys
+from tests.scheduler.clocks import FakeClock
+from tests.scheduler.scene import LEASE_MS, Scene, ids_of
+from tests.scheduler.test_rates import asked
+
+HOUR_MS = 3_600_000
+WAIT_MS = 60_000
+
+
+async def mended(scene: Scene) -> int:
+    return await scene.store.clock_back.mend(scene.shard, LEASE_MS)
+
+
+async def test_what_a_dead_worker_held_is_taken_over(
+    fake_scene: Scene, fake_clock: FakeClock
+) -> None:
+    held = [await fake_scene.create() for _ in range(3)]
+    assert len(await fake_scene.claim()) == 3
+    fake_clock.ms -= HOUR_MS
+    assert await mended(fake_scene) == 3
+    again = await fake_scene.claim()
+    assert sorted(ids_of(again)) == sorted(held)
+    assert {(each.attempt, each.taken_over) for each in again} == {(2, True)}
+    assert await mended(fake_scene) == 0, "a lease of now is one"
+    assert await fake_scene.ack(again) == [1] * 3
+    assert await fake_scene.store.check() == []
+
+
+async def test_a_retry_waits_as_long_as_it_was_to(fake_scene: Scene, fake_clock: FakeClock) -> None:
+    schedule_id = await fake_scene.create()
+    await fake_scene.retry([await fake_scene.claim_one()], WAIT_MS)
+    fake_clock.ms -= HOUR_MS
+    assert await mended(fake_scene) == 1
+    retry = (await fake_scene.store.schedules.get(fake_scene.account_id, schedule_id)).retry
+    assert retry is not None
+    assert (retry.failed_at_ms, retry.due_at_ms) == (fake_clock.ms, fake_clock.ms + WAIT_MS)
+    assert await fake_scene.visible_at_ms(schedule_id) == fake_clock.ms + WAIT_MS
+    fake_clock.ms += WAIT_MS // 2
+    assert await mended(fake_scene) == 0, "a repeat does not put it off"
+    fake_clock.ms += WAIT_MS // 2
+    assert (await fake_scene.claim_one()).attempt == 2
+    assert await fake_scene.store.check() == []
+
+
+async def test_a_moment_that_a_customer_chose_stays(
+    fake_scene: Scene, fake_clock: FakeClock
+) -> None:
+    """Of what waits for its first attempt, and of a retry that was moved."""
+    waits = await fake_scene.create(WAIT_MS)
+    moved = await fake_scene.create()
+    await fake_scene.retry([await fake_scene.claim_one()], WAIT_MS)
+    chosen_ms = fake_clock.ms + 5 * WAIT_MS
+    await fake_scene.store.schedules.change(
+        fake_scene.account_id,
+        moved,
+        lambda request: msgspec.structs.replace(request, trigger_at_ms=chosen_ms),
+    )
+    before = [await fake_scene.visible_at_ms(each) for each in (waits, moved)]
+    fake_clock.ms -= HOUR_MS
+    assert await mended(fake_scene) == 0
+    assert [await fake_scene.visible_at_ms(each) for each in (waits, moved)] == before
+
+
+async def test_a_heartbeat_from_the_future_shows_it_and_is_no_heartbeat(
+    fake_scene: Scene, fake_clock: FakeClock
+) -> None:
+    """A worker that starts after the step has seen no other time; one that died before it would
+    keep its shards for an hour."""
+    store = fake_scene.store
+    await store.workers.beat("dead", {})
+    fake_clock.ms -= HOUR_MS
+    store.clock.observe(fake_clock.us)
+    before = store.clock.steps_back
+    alive = await store.workers.beat("new", {})
+    assert [each.process_id for each in alive] == ["new"]
+    assert store.clock.steps_back == before + 1
+    await store.workers.beat("new", {})
+    assert store.clock.steps_back == before + 1
+
+
+async def test_a_limited_account_is_let_in_again(fake_scene: Scene, fake_clock: FakeClock) -> None:
+    _, key = await fake_scene.store.api_keys.create(fake_scene.account_id, "mine")
+    while (await asked(fake_scene, key)).wait_s == 0:
+        pass
+    fake_clock.ms -= HOUR_MS
+    assert (await asked(fake_scene, key)).wait_s <= 1
+    fake_clock.ms += 1000
+    assert (await asked(fake_scene, key)).wait_s == 0
+
+
+@pytest.mark.parametrize("place", [keys.HELD, keys.TRIED])
+async def test_a_damaged_account_keeps_no_other_back(
+    fake_scene: Scene, fake_clock: FakeClock, place: str
+) -> None:
+    other = await fake_scene.account("other")
+    while keys.parts(other)[0] != fake_scene.shard:
+        other = await fake_scene.account(f"other {other}")
+    await fake_scene.create()
+    await fake_scene.create(account_id=other)
+    await fake_scene.claim()
+    client = fake_scene.store.client
+    await client.delete(fake_scene.base + place)
+    await client.set(fake_scene.base + place, "none of ours")
+    fake_clock.ms -= HOUR_MS
+    assert await mended(fake_scene) >= 1
