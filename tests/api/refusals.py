@@ -25,6 +25,7 @@ SETTINGS = {
     "bodies_bytes": 1,
     "max_batch_bytes": 1_000_000,
     "stored_bytes": {"pro": 1},
+    "rate_limits": {"free": 10, "pro": 1_000_000},
 }
 ORIGIN = "Origin: http://localhost"
 Kind = tuple[bytes, int]
@@ -192,19 +193,19 @@ def pages(scene: Scene) -> dict[str, Kind]:
     }
 
 
-def ask(server: ApiProcess, data: bytes, count: int) -> int:
-    """Sends a request so many times, on one connection for as long as that is kept; the status of
-    the last answer."""
-    connection, status = server.connect(), 0
+def ask(server: ApiProcess, data: bytes, count: int) -> set[int]:
+    """Sends a request so many times, on one connection for as long as that is kept; the statuses of
+    the answers."""
+    connection, statuses = server.connect(), set()
     for _ in range(count):
         connection.sendall(data)
         reply = Reply(connection, data.partition(b" ")[0].decode())
-        status = reply.status
+        statuses.add(reply.status)
         if reply.headers["connection"] == "close":
             connection.close()
             connection = server.connect()
     connection.close()
-    return status
+    return statuses
 
 
 def leavers(server: ApiProcess, scene: Scene) -> Iterator[Callable[[], None]]:

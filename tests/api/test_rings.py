@@ -64,7 +64,7 @@ def test_what_is_refused_leaves_nothing(
         ask(watched.server, data, 1)
     with watched.leaving_nothing():
         for data, status in every:
-            assert ask(watched.server, data, EACH) == status, data
+            assert status in ask(watched.server, data, EACH), data
 
 
 def test_clients_that_go_or_that_are_too_slow_leave_nothing(watched: Watched) -> None:
@@ -100,4 +100,4 @@ def test_a_store_that_is_away_or_full_leaves_nothing(
     ends(own_valkey)
     with watched.leaving_nothing():
         for data in every:
-            assert ask(watched.server, data, EACH) == 503
+            assert ask(watched.server, data, EACH) == {503}
