@@ -93,6 +93,12 @@ class Scene:
         [invocation] = await self.claim(**options)
         return invocation
 
+    async def claim_nothing_before(self, moment_ms: float, **options: Any) -> None:
+        """A machine that was slow may claim after that moment: then all is given back."""
+        claimed = await self.claim(**options)
+        assert all(lease_end_ms(each) - LEASE_MS >= moment_ms for each in claimed)
+        await self.store.claims.release(self.shard, claimed)
+
     async def ack(
         self,
         invocations: Sequence[Invocation],

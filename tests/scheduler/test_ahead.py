@@ -53,7 +53,7 @@ async def test_a_release_puts_back_what_is_not_due_yet(scene: Scene) -> None:
     assert len(claimed) == 3
     await scene.store.claims.release(scene.shard, claimed)
     assert {await scene.visible_at_ms(each.schedule_id) for each in claimed} == {due_ms}
-    assert await scene.claim() == []
+    await scene.claim_nothing_before(due_ms)
     schedules = scene.store.schedules
     assert (await schedules.cancel(scene.account_id, cancelled)).credits == CREDITS - 2
     await schedules.change(scene.account_id, changed, _later)
@@ -76,7 +76,7 @@ async def test_a_lease_that_ends_within_the_moment_is_not_taken_over(scene: Scen
     """Its worker holds it until the very end."""
     await scene.create()
     invocation = await scene.claim_one(lease_ms=200)
-    assert await scene.claim(ahead_ms=1000) == []
+    await scene.claim_nothing_before(lease_end_ms(invocation), ahead_ms=1000)
     await scene.clock.pass_ms(201)
     [taken] = await scene.claim(ahead_ms=1000)
     assert (taken.schedule_id, taken.attempt) == (invocation.schedule_id, 2)

@@ -64,7 +64,7 @@ async def abandoned(scene: Scene) -> object:
 
 
 async def held_for_ever(scene: Scene) -> object:
-    return await held_until(scene, 2 * HOUR_MS + 1000)
+    return await held_until(scene, 3 * HOUR_MS)
 
 
 async def held_astray(scene: Scene) -> object:

@@ -287,7 +287,9 @@ async def test_a_lost_claim_waits_for_its_leases_end(scene: Scene, proxy: Droppi
     proxy.drop_reply(script("claims/claim"))
     with pytest.raises(OutcomeUnknown):
         await scene.claim(lease_ms=50)
-    assert await scene.claim() == []
+    lease_end_ms = await scene.visible_at_ms(schedule_id)
+    assert lease_end_ms is not None
+    await scene.claim_nothing_before(lease_end_ms)
     await scene.clock.pass_ms(60)
     invocation = await scene.claim_one()
     assert (invocation.schedule_id, invocation.attempt) == (schedule_id, 2)

@@ -54,7 +54,7 @@ async def test_after_an_attempt_that_failed_it_waits_for_the_next_one(scene: Sce
     assert failed_ms <= retry.failed_at_ms <= await scene.clock.now_ms()
     assert failed_ms <= retry.due_at_ms - WAIT_MS <= await scene.clock.now_ms()
     assert await scene.visible_at_ms(schedule_id) == retry.due_at_ms
-    assert await scene.claim() == []
+    await scene.claim_nothing_before(retry.due_at_ms)
     await scene.clock.pass_ms(WAIT_MS + 1)
     again = await scene.claim_one()
     assert (again.schedule_id, again.attempt, again.retry) == (schedule_id, 2, retry)

@@ -9,8 +9,10 @@ from collections.abc import AsyncIterator, Callable, Mapping
 import pytest
 import uvloop
 
+from tests.virtual_time import VirtualTimeLoop
 from tests.worker.scene import Scene
 
+IN_VIRTUAL_TIME = frozenset({"test_race.py"})
 ON_BOTH_LOOPS = frozenset(
     {"test_wire.py", "test_firer.py", "test_ceiling.py", "test_hasty_targets.py", "test_closing.py"}
 )
@@ -21,6 +23,8 @@ def pytest_asyncio_loop_factories(
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     if item.path.name in ON_BOTH_LOOPS:
         return {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
+    if item.path.name in IN_VIRTUAL_TIME:
+        return {"asyncio": VirtualTimeLoop}
     return {"uvloop": uvloop.new_event_loop}
 
 

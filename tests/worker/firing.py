@@ -15,6 +15,7 @@ import trustme
 from scheduler.elapsed import elapsed_s
 from scheduler.models import Delivery, Invocation, Outcome, Request
 from scheduler.settings import Settings
+from tests.waiting import DEADLINE_S
 from worker.firer import Firer
 from worker.guard import Resolve
 
@@ -65,7 +66,7 @@ def invocation_of(
 
 @contextlib.asynccontextmanager
 async def firer_for_tests(
-    limit_ms: int = 5_000,
+    limit_ms: int = 60_000,
     ceiling: int = 256,
     destination_errors: str = "exact",
     keep_answer_bytes: int = 1024,
@@ -90,7 +91,7 @@ async def fired(firer: Firer, invocation: Invocation) -> Fired:
     """Fire it and wait for its outcome; `done` must be called once."""
     over: asyncio.Future[Fired] = asyncio.get_running_loop().create_future()
     firer.fire(invocation, lambda *ended: over.set_result(Fired(*ended)))
-    result = await asyncio.wait_for(over, 10)
+    result = await asyncio.wait_for(over, DEADLINE_S)
     await asyncio.sleep(0)  # a second call would raise InvalidStateError in here
     return result
 

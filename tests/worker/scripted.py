@@ -10,6 +10,8 @@ import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+from tests.waiting import DEADLINE_S
+
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 
 
@@ -130,7 +132,7 @@ def answer(body: bytes = b"ok", status: str = "200 OK", *headers: str) -> bytes:
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
 
 
-async def until(condition: Callable[[], bool], limit_s: float = 5) -> None:
+async def until(condition: Callable[[], bool], limit_s: float = DEADLINE_S) -> None:
     """Wait for a condition, a few times a millisecond's tick; fails when the limit is over."""
     async with asyncio.timeout(limit_s):
         while not condition():

@@ -46,15 +46,15 @@ async def test_there_are_never_more_connections_than_the_ceiling() -> None:
 
 
 async def test_who_waits_in_line_is_not_charged_for_it() -> None:
-    async with playing(slow(0.2)) as target:
-        async with firer_for_tests(limit_ms=600, ceiling=1) as firer:
-            fires = (fired(firer, invocation_of(target.url())) for _ in range(5))
+    """All of them together wait for longer than the limit, and each for a fiftieth of it."""
+    async with playing(slow(0.02)) as target:
+        async with firer_for_tests(limit_ms=1000, ceiling=1) as firer:
+            fires = (fired(firer, invocation_of(target.url())) for _ in range(60))
             results = await asyncio.gather(*fires)
-            assert [each.brief for each in results] == [OK] * 5
-            assert max(each.outcome.response_time_ms for each in results) < 600
+            assert [each.brief for each in results] == [OK] * 60
         sent = [each.sent_at_s for each in results]
         assert sent == sorted(sent)
-        assert sent[-1] - sent[0] > 0.6
+        assert sent[-1] - sent[0] > 1
 
 
 async def test_each_in_line_has_its_own_time_limit_once_it_has_its_turn() -> None:

@@ -82,10 +82,12 @@ async def test_a_handshake_that_is_given_up_leaves_nothing_behind(authority: tru
     async with (
         playing(silent) as mute,
         playing(answering(answer()), tls=good) as target,
-        firer_for_tests(limit_ms=300, **options) as firer,
+        firer_for_tests(limit_ms=300, **options) as impatient,
+        firer_for_tests(**options) as firer,
     ):
         url = mute.url(host="mute.example", scheme="https")
-        assert (await fired(firer, invocation_of(url))).outcome.error_message.startswith("Timeout")
+        late = await fired(impatient, invocation_of(url))
+        assert late.outcome.error_message.startswith("Timeout")
         await until(lambda: mute.ended == 1)
         url = target.url(host="hooks.example", scheme="https")
         assert (await fired(firer, invocation_of(url))).brief == OK
