@@ -73,6 +73,7 @@ class Cluster(RedisCluster):
         return prepared(reply, **options) if prepared else reply
 
     async def aclose(self) -> None:
+        await self.routes.until_still()
         await super().aclose()
         # It leaves the nodes open if only the routes have read which there are.
         await self.nodes_manager.aclose()
@@ -157,6 +158,11 @@ class Routes:
             lines.close()
         for own in self._own.values():
             own.close()
+
+    async def until_still(self) -> None:
+        """After `close`: a connection that the nodes are asked over may only just be there."""
+        if self._refreshing is not None:
+            await asyncio.wait([self._refreshing])
 
     async def _known(self) -> None:
         with never_sent():

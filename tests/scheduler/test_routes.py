@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
+from typing import cast
 
 import pytest
 from redis.crc import key_slot
@@ -13,6 +14,7 @@ from scheduler.errors import StoreError, StoreUnavailable
 from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
+from scheduler.store.routes import Cluster
 from tests.cluster import ask
 from tests.scheduler.clocks import ServerClock
 from tests.scheduler.scene import Scene
@@ -105,6 +107,21 @@ async def test_those_of_other_nodes_do_not_wait_for_one_that_hangs(
     finally:
         source.resume()
     assert await waits == [None]
+
+
+async def test_a_store_closes_every_connection_even_while_it_asks_for_the_nodes(
+    cluster: ValkeyCluster,
+) -> None:
+    for rounds in range(20):
+        store = await Store.open(Settings(redis_url=cluster.url, shards=SHARDS))
+        client = cast("Cluster", store.client)
+        client.routes._doubt()
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        await store.aclose()
+        nodes = client.nodes_manager
+        known = [*nodes.nodes_cache.values(), *nodes.startup_nodes.values()]
+        assert not any(each.is_connected for node in known for each in node._connections), rounds
 
 
 async def test_a_node_that_was_away_is_used_again(cluster: ValkeyCluster, store: Store) -> None:
