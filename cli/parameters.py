@@ -101,6 +101,9 @@ class Header(click.ParamType[tuple[str, str]]):
         return name.strip(), content.strip()
 
 
+_OTHER_BODIES = "--text sends any text, --data any bytes; --header gives the content type."
+
+
 class JsonObject(click.ParamType[dict[str, Any]]):
     """JSON text; `@FILE` reads it from a file, `@-` from standard input."""
 
@@ -114,9 +117,9 @@ class JsonObject(click.ParamType[dict[str, Any]]):
         except OSError as error:
             self.fail(f"{value[1:]} cannot be read: {error.strerror}.", param, ctx)
         except ValueError as error:
-            self.fail(f"it is not JSON: {error}.", param, ctx)
+            self.fail(f"it is not JSON: {error}. {_OTHER_BODIES}", param, ctx)
         if not isinstance(found, dict):
-            self.fail("it is not a JSON object.", param, ctx)
+            self.fail(f"it is not a JSON object. {_OTHER_BODIES}", param, ctx)
         return found
 
 

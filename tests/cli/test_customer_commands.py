@@ -260,8 +260,6 @@ def test_a_wrong_key_and_a_wrong_address_are_one_sentence(postdate_up: PostdateP
         ("schedule", "http://x"),
         ("schedule", "http://x", "--in", "1s", "--at", "2099-01-01"),
         ("schedule", "http://x", "--in", "soon"),
-        ("schedule", "http://x", "--in", "1s", "--body", "{"),
-        ("schedule", "http://x", "--in", "1s", "--body", "[]"),
         ("schedule", "http://x", "--in", "1s", "--body", "@/no/such/file"),
         ("schedule", "http://x", "--in", "1s", "--header", "X-A"),
         ("logs", "--limit", "0"),
@@ -273,6 +271,14 @@ def test_what_cannot_be_meant_is_a_usage_error(arguments: tuple[str, ...]) -> No
     done = CliRunner().invoke(main, [*arguments, "--api-key", "pd_00_x"])
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith("Usage: ")
+
+
+@pytest.mark.parametrize("body", ["{", "[1,2]", '"text"'])
+def test_a_body_that_is_no_json_object_names_the_other_options(body: str) -> None:
+    arguments = ["schedule", "http://x", "--in", "1s", "--body", body, "--api-key", "pd_00_x"]
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 2
+    assert "--text sends any text, --data any bytes" in done.stderr
 
 
 @pytest.mark.parametrize(
