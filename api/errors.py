@@ -31,6 +31,7 @@ from scheduler.errors import (
     QuotaExceeded,
     StoreError,
     Suspended,
+    TooManyScans,
     TooManySecrets,
     Unreadable,
 )
@@ -91,7 +92,7 @@ def _answer_to_our_own(error: PostdateError) -> Answer:
         case Unauthorized():
             closing = {"connection": "close"} if error.close else {}
             return Answer(401, ErrorBody(sentence), _CHALLENGE | closing)
-        case RateLimited():
+        case RateLimited() | TooManyScans():
             return Answer(429, ErrorBody(sentence), {"retry-after": str(error.wait_s)})
         case ClientDisconnected():
             return Answer(400, DetailedErrorBody(sentence, [FieldError("body", f"{sentence}.")]))
@@ -125,6 +126,7 @@ _REASONS: tuple[tuple[type[PostdateError], str], ...] = (
     (InvalidRequest, "invalid"),
     (Unauthorized, "key"),
     (RateLimited, "rate"),
+    (TooManyScans, "searches"),
     (InsufficientCredits, "credits"),
     (NotFound, "unknown"),
     (Conflict, "conflict"),

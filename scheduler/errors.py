@@ -100,6 +100,16 @@ class QuotaExceeded(PostdateError):
         )
 
 
+class TooManyScans(PostdateError):
+    """The account's searches have used up what they may; after `wait_ms` there is more. Nothing was
+    done."""
+
+    def __init__(self, wait_ms: int) -> None:
+        self.wait_ms = wait_ms
+        self.wait_s = -(-wait_ms // 1000)
+        super().__init__(f"Too much was searched; try again in {self.wait_s} s")
+
+
 class SettingsError(PostdateError):
     """A setting has a value that cannot be used; the sentence names it."""
 

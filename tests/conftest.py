@@ -10,11 +10,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 from hypothesis import settings
 
 from scheduler.collector import spare_the_collector
+from scheduler.store.scans import Scans
 from tests.servers import DroppingProxy, PostdateProcess, Receiver, ValkeyProcess
 from tests.store_servers import REDIS, redis_embedded
 
@@ -103,6 +105,12 @@ def valkey(valkey_server: ValkeyProcess) -> ValkeyProcess:
     """The shared server, emptied. For faults (kill, pause) make a ValkeyProcess of your own."""
     valkey_server.flush()
     return valkey_server
+
+
+@pytest.fixture
+def endless_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an account's searches look through does not count."""
+    monkeypatch.setattr(Scans, "_count", AsyncMock(return_value=0))
 
 
 @pytest.fixture

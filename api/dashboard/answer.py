@@ -70,7 +70,13 @@ class Raw:
         return self
 
     def with_cookie(self, cookie: str) -> Raw:
-        return Raw(self.status, self.body, [*self.headers, (b"set-cookie", cookie.encode())])
+        return self._with(b"set-cookie", cookie)
+
+    def with_retry_after(self, wait_ms: int) -> Raw:
+        return self._with(b"retry-after", str(-(-wait_ms // 1000)))
+
+    def _with(self, name: bytes, value: str) -> Raw:
+        return Raw(self.status, self.body, [*self.headers, (name, value.encode())])
 
 
 def _takes_gzip(scope: Scope) -> bool:

@@ -103,7 +103,7 @@ _ERRORS = {
     ),
     429: _Error(
         "TooManyRequests",
-        "The rate of the account's plan is used up.",
+        "The rate of the account's plan is used up, or that of its searches.",
         "Too many requests; try again in 1 s",
         headers=_RETRY,
     ),

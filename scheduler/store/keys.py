@@ -75,6 +75,7 @@ DAY = "day:"  # <n>, HASH: its hours', and the ledger's movements of that day
 ONCE = "once:"  # <digest>, STRING: what was created with an Idempotency-Key
 SIGNING = "signing"  # LIST: its signing secrets, the newest first
 RATE = "rate"  # STRING: the moment (us) until which its requests are paid for
+SCANS = "scans"  # STRING: the moment (us) until which its searches are paid for
 OPERATION = "op:"  # <operation>, STRING: one that was done, for a repeat of it
 
 

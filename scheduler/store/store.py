@@ -38,6 +38,7 @@ from scheduler.store.operators.sealing_keys import SealingKeys
 from scheduler.store.operators.shards import Shards
 from scheduler.store.operators.system import System
 from scheduler.store.retention import Retention
+from scheduler.store.scans import Scans
 from scheduler.store.schedules.cancellations import Canceller
 from scheduler.store.schedules.failed import Failed
 from scheduler.store.schedules.replays import Replayer
@@ -69,13 +70,14 @@ class Store:
         self.api_keys = ApiKeys(client, server, self.shards, self.accounts, rates)
         self.changes = Changes(client, server, self.accounts)
         self.deletion = Deletion(client, server)
-        self.schedules = Schedules(server, self.clock, kept)
-        self.failed = Failed(server, self.clock, kept)
+        scans = Scans(server)
+        self.schedules = Schedules(server, self.clock, kept, scans)
+        self.failed = Failed(server, self.clock, kept, scans)
         self.replayer = Replayer(server, self.clock, kept, self.failed)
-        self.canceller = Canceller(server, kept, self.schedules)
+        self.canceller = Canceller(server, kept, self.schedules, scans)
         self.claims = Claims(server, self.clock, kept)
         self.clock_back = ClockBack(client, server, self.clock)
-        self.logs = Logs(server, self.clock, kept)
+        self.logs = Logs(server, self.clock, kept, scans)
         self.stats = Statistics(server, self.clock, kept)
         self.workers = Heartbeats(keys.WORKERS, client, server, self.clock)
         self.apis = Heartbeats(keys.APIS, client, server, self.clock)

@@ -39,6 +39,7 @@ class Scene(NamedTuple):
     poor: str
     suspended: str
     limited: str
+    searched: str
     full: str
     session: str
     waiting: str
@@ -62,11 +63,14 @@ async def scene(redis_url: str) -> Scene:
         full, full_key = await account(plan=Plan.PRO)
         damaged = await store.schedules.create(full, wanted)
         await store.client.hset(keys.schedule(full, damaged), "r", b"\xc0 hush")
+        searched, searched_key = await account()
+        await store.client.set(keys.account(searched) + keys.SCANS, 2**52)
         return Scene(
             key=key,
             poor=(await account(credits=0))[1],
             suspended=its_key,
             limited=(await account(plan=Plan.FREE))[1],
+            searched=searched_key,
             full=full_key,
             session=(await store.sessions.open(first)).secret,
             waiting=waiting,
@@ -155,6 +159,7 @@ def refusals(scene: Scene) -> dict[str, Kind]:
         "encoded": (creates(payload(), "Content-Encoding: gzip"), 415),
         "misdirected": (http("GET", "/dashboard", host="evil.example"), 421),
         "rate": (asks("GET", "/schedule", key=scene.limited), 429),
+        "searches": (asks("GET", "/schedule?targetUrl=http://a", key=scene.searched), 429),
         "long target": (http("GET", "/" + "a" * 9000), 414),
         "lines of a head": (b"GET / HTTP/1.1\r\n" + b"a:b\r\n" * 300 + b"\r\n", 431),
         "large head": (b"GET / HTTP/1.1\r\nX: " + b"a" * 70_000 + b"\r\n\r\n", 431),

@@ -71,6 +71,7 @@ async def every_other_one_held(api: Api) -> list[str]:
     ]
 
 
+@pytest.mark.usefixtures("endless_searches")
 @pytest.mark.parametrize("made", [waiting, every_other_one_held])
 async def test_all_pages_together_are_complete_and_none_is_huge(
     api: Api, made: Callable[[Api], Awaitable[list[str]]]
@@ -91,6 +92,7 @@ async def test_all_pages_together_are_complete_and_none_is_huge(
     assert await api.store.check() == []
 
 
+@pytest.mark.usefixtures("endless_searches")
 async def test_a_filter_that_finds_one_of_many_reads_a_bounded_part_for_each_page(
     api: Api,
 ) -> None:

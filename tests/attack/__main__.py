@@ -9,9 +9,11 @@ import tempfile
 from pathlib import Path
 
 from cli.open_files import raise_limit
+from tests.attack import searches
 from tests.attack.floods import FLOODS
 from tests.attack.neighbour import KINDS
 from tests.attack.run import Attack, Result
+from tests.valkey import ValkeyProcess
 
 
 def main() -> int:
@@ -32,9 +34,28 @@ def main() -> int:
                 broken += [f"{flood.name}: {what}" for what in found]
                 if options.verbose:
                     _say(result.said)
+    if not options.flood or _SEARCHES in options.flood:
+        broken += _searched(options)
     for breach in broken:
         _say(breach)
     return 1 if broken else 0
+
+
+_SEARCHES = "searches"
+
+
+def _searched(options: argparse.Namespace) -> list[str]:
+    """The flood that is no worker's matter: what it breaches."""
+    with ValkeyProcess() as valkey:
+        quiet, beside, answers = searches.run(valkey.url, options.seconds)
+    told = [f"{each.p50:.0f} / {each.p99:.0f}" for each in (quiet, beside)]
+    _say(f"creates beside searches, p50 / p99 (ms): {told[1]}; without: {told[0]}; {answers}")
+    found = []
+    if beside.p50 > options.create_p50_ms:
+        found.append(f"{_SEARCHES}: p50 {beside.p50:.0f} ms is over {options.create_p50_ms} ms")
+    if set(answers) != {"200", "429"}:
+        found.append(f"{_SEARCHES}: some should be done, and the others refused, unlike {answers}")
+    return found
 
 
 _HEADER = (
@@ -82,15 +103,19 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
+_NAMES = [*(each.name for each in FLOODS), _SEARCHES]
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.attack", description=__doc__)
-    parser.add_argument("--flood", action="append", choices=[each.name for each in FLOODS])
+    parser.add_argument("--flood", action="append", choices=_NAMES)
     parser.add_argument("--scale", type=float, default=1.0, help="of each flood's fires")
     parser.add_argument("--seconds", type=float, default=8.0, help="of the neighbour's requests")
     parser.add_argument("--rate", type=int, default=25, help="of each kind of these, a second")
     parser.add_argument("--timeout-ms", type=int, default=5000, help="of a fire")
     parser.add_argument("--p99-ms", type=float, default=250.0, help="of the neighbour, at most")
     parser.add_argument("--own-p99-ms", type=float, default=2000.0, help="of the flood's account")
+    parser.add_argument("--create-p50-ms", type=float, default=100.0, help="beside searches")
     parser.add_argument("--memory-mb", type=float, default=400.0, help="of the worker, at most")
     parser.add_argument("--beyond-ms", type=float, default=200.0, help="over the time limit")
     parser.add_argument("--verbose", action="store_true", help="what the worker said")

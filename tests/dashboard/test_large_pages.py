@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 import re
 
+import pytest
+
 from scheduler.models import Request
 from scheduler.settings import Settings
 from tests.dashboard.conftest import Dashboard
@@ -16,6 +18,7 @@ _LISTED = re.compile(r'id="r-(sch_\w+)"')
 _NEXT = re.compile(r'href="([^"]+)" rel="next"')
 
 
+@pytest.mark.usefixtures("endless_searches")
 async def test_its_pages_together_are_complete_and_have_no_bodies(dashboard: Dashboard) -> None:
     account = await dashboard.account("large", credits=COUNT)
     browser = await dashboard.signed_in(account)

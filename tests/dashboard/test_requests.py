@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import html
 import re
+from unittest.mock import AsyncMock
 
 import httpx
 import pytest
 
 from api.dashboard.requests import bulk
+from scheduler.errors import TooManyScans
 from scheduler.models import Account, Answer, Outcome, Phases, Request, Status
 from scheduler.store import keys
 from scheduler.store.claims.claims import Ack
+from scheduler.store.log.logs import LogPage, LogQuery
+from scheduler.store.scans import Scans
 from scheduler.times import parse_iso8601
 from tests.dashboard.conftest import ORIGIN, Browser, Dashboard
 from tests.dashboard.test_pages import URL, execute, fail_an_attempt, schedule
@@ -509,3 +513,58 @@ async def test_what_would_turn_a_page_round_is_shown_as_it_is_written(
     assert f'name="url" value="{url}"' in composer
     assert "\u2066b\u202e" in composer
     assert 'value="\u202e"' in (await browser.get("/requests", q="\u202e")).text
+
+
+@pytest.mark.parametrize("query", [{"q": "example"}, {"answer": "503"}])
+async def test_a_search_too_many_is_told_and_goes_on_by_itself(
+    dashboard: Dashboard,
+    ada: Account,
+    browser: Browser,
+    monkeypatch: pytest.MonkeyPatch,
+    query: dict[str, str],
+) -> None:
+    failed = await execute(dashboard, ada, 503)
+    with monkeypatch.context() as indebted:
+        indebted.setattr(Scans, "_count", AsyncMock(return_value=1700))
+        answer = await browser.get("/requests", **query)
+        assert (answer.status_code, answer.headers["retry-after"]) == (429, "2")
+        assert "The searches of an account are limited; this one goes on in 2 s…" in answer.text
+        assert 'hx-trigger="load delay:1700ms, again"' in answer.text
+        assert (await browser.get("/requests")).status_code == 200
+        [address] = set(re.findall(r'hx-get="([^"]+side=past)"', answer.text))
+        more = html.unescape(address).removeprefix("/dashboard")
+        again = await browser.get(more)
+        assert (again.status_code, again.headers["retry-after"]) == (429, "2")
+        assert 'hx-trigger="load delay:1700ms, again"' in again.text
+    assert rows((await browser.get(more)).text) == [failed]
+
+
+async def test_a_search_that_is_cut_short_shows_what_it_found(
+    dashboard: Dashboard, ada: Account, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second page of a search is one too many."""
+    failed = await execute(dashboard, ada, 503)
+    read, pages = dashboard.store.logs.page, 0
+
+    async def page(account_id: str, query: LogQuery) -> LogPage:
+        nonlocal pages
+        pages += 1
+        if pages > 1:
+            raise TooManyScans(700)
+        found = await read(account_id, query)
+        return found._replace(next_cursor=query.beginning, reached_ms=1)
+
+    monkeypatch.setattr(dashboard.store.logs, "page", page)
+    answer = await browser.get("/requests", q="example", status="failed")
+    assert (answer.status_code, rows(answer.text)) == (200, [failed])
+    assert "this one goes on in 1 s; so far as far as" in answer.text
+    assert "load delay:700ms, again" in answer.text
+
+
+async def test_all_that_match_are_looked_for_as_fast_as_searches_may(
+    dashboard: Dashboard, ada: Account, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = await schedule(dashboard, ada)
+    monkeypatch.setattr(Scans, "_count", AsyncMock(side_effect=[50, 50, 0, 0]))
+    asked = await browser.write("/requests/bulk", action="cancel", scope="matching", q="example")
+    assert (asked.status_code, f'value="{waiting}"' in asked.text) == (200, True)

@@ -1286,6 +1286,42 @@ MUTANTS = (
         "    if False:\n",
         ("tests/dashboard/test_pages.py", "-k", "at_once"),
     ),
+    # Searches
+    Mutant(
+        "a search begins in debt",
+        STORE + "scans.py",
+        "            if wait_ms:\n",
+        "            if False:\n",
+        ("tests/scheduler/test_scans.py",),
+    ),
+    Mutant(
+        "a search that breaks off costs nothing",
+        STORE + "scans.py",
+        "            try:\n                yield scan\n            finally:\n                await",
+        "            if 1:\n                yield scan\n            if 1:\n                await",
+        ("tests/scheduler/test_scans.py",),
+    ),
+    Mutant(
+        "an account searches as often at a time as it likes",
+        STORE + "scans.py",
+        "turn = self._turns.setdefault(account_id, asyncio.Lock())",
+        "turn = asyncio.Lock()",
+        ("tests/scheduler/test_scans.py",),
+    ),
+    Mutant(
+        "a search owes for an hour when the clock was set back",
+        STORE + "scan.lua",
+        "now_us + ARGV[3])",
+        "2 ^ 53)",
+        ("tests/scheduler/test_scans.py",),
+    ),
+    Mutant(
+        "what the store passes over in a search costs nothing",
+        STORE + "schedules/page.lua",
+        "tonumber(ARGV[5]) - room_bytes}",
+        "0}",
+        ("tests/scheduler/test_scans.py",),
+    ),
     # The client
     Mutant(
         "a batch that may be stored goes again in halves",

@@ -19,6 +19,7 @@ from scheduler.store.log.logs import LogQuery
 from scheduler.store.log.overview import Stretch
 from scheduler.store.operators.bench_place import BenchPlace
 from scheduler.store.operators.restore import _UNLEASE
+from scheduler.store.scans import _SCAN
 from scheduler.store.schedules.listing import Selection
 from tests.scheduler.parties import CREDITS, FAR_MS, LEASE_MS, ONCE, SAID, Party
 from tests.scheduler.scene import COMPLETED, URL
@@ -254,7 +255,7 @@ OF_SCHEDULES = [
         each(
             lambda h, p: h.store.schedules.page(p.account_id),
             lambda h, p: h.store.failed.page(p.account_id, Selection()),
-            lambda h, p: h.store.logs.page(p.account_id, LogQuery(url=URL)),
+            lambda h, p: h.store.logs.page(p.account_id, LogQuery()),
             lambda h, p: h.store.stats.usage(p.account_id, 0, h.store.clock.now_ms() + 1),
         ),
     ),
@@ -311,6 +312,11 @@ OF_ACCOUNTS = [
             lambda h, p: h.store.api_keys.create(p.account_id, "another key"),
             lambda h, p: h.store.api_keys.deactivate(p.key_id),
         ),
+    ),
+    Operation(
+        "search",
+        ["scan"],
+        each(lambda h, p: h.store.server.run(_SCAN, p.base, (1000, 50_000, 10_000_000))),
     ),
     Operation(
         "rotate",

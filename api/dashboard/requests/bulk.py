@@ -155,6 +155,8 @@ async def _selected(
         if rows.next is None:
             return Selection(list(dict.fromkeys(found)))
         query = query._replace(cursor=rows.next)
+        if rows.wait_ms:
+            await asyncio.sleep(min(rows.wait_ms / 1000, until_s - loop.time()))
     return Selection(list(dict.fromkeys(found)), query.cursor)
 
 

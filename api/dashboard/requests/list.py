@@ -43,6 +43,9 @@ async def requests_page(request: HttpRequest) -> Raw:
     if is_schedule_id(wanted_id):
         return redirect(request, f"{ADDRESS}/{wanted_id}")
     shown = await read_page(request, viewer)
+    refused_ms = shown.listing.refused_ms
+    if refused_ms:
+        return list_page(request, viewer, shown, status=429).with_retry_after(refused_ms)
     return list_page(request, viewer, shown)
 
 
@@ -67,16 +70,18 @@ async def more(request: HttpRequest) -> Raw:
         rows = await coming_rows(store, viewer.account_id, wanted, now_ms, wanted.cursor)
     else:
         rows = await searched(store, viewer.account_id, wanted.query(now_ms))
-    return page(
+    answer = page(
         request,
         viewer,
         "requests/more.html",
+        status=429 if rows.refused_ms else 200,
         wanted=wanted,
         rows=rows,
         side=side,
         paused=bool(request.query_params.get("paused")),
         now_ms=store.clock.now_ms(),
     )
+    return answer.with_retry_after(rows.refused_ms) if rows.refused_ms else answer
 
 
 async def read_page(request: HttpRequest, viewer: Viewer) -> Shown:

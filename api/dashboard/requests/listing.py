@@ -6,6 +6,7 @@ import asyncio
 from typing import NamedTuple
 
 from api.dashboard.requests.filters import PER_PAGE, Filter
+from scheduler.errors import TooManyScans
 from scheduler.models import LogEntry
 from scheduler.store import Store
 from scheduler.store.log.logs import LogPage, LogQuery
@@ -19,14 +20,21 @@ _CLOCK_TOLERANCE_MS = 100
 
 
 class Rows(NamedTuple):
-    """`unfinished`: there is more to look through, up to `reached_ms` it was done. `next` and
-    `before` are the cursors of the pages beside this one."""
+    """`unfinished`: there is more to look through, up to `reached_ms` it was done; after `wait_ms`,
+    if the account's searches have used up what they may. `next` and `before` are the cursors of the
+    pages beside this one."""
 
     entries: list[LogEntry]
     next: str | None = None
     before: str | None = None
     unfinished: bool = False
     reached_ms: int | None = None
+    wait_ms: int = 0
+
+    @property
+    def refused_ms(self) -> int:
+        """How long to wait, if nothing was looked through."""
+        return 0 if self.entries or self.reached_ms is not None else self.wait_ms
 
 
 class Listing(NamedTuple):
@@ -43,6 +51,12 @@ class Listing(NamedTuple):
     @property
     def is_unfinished(self) -> bool:
         return self.rows.unfinished or bool(self.coming and self.coming.unfinished)
+
+    @property
+    def refused_ms(self) -> int:
+        """How long to wait, if neither side was looked through."""
+        sides = [self.rows] if self.coming is None else [self.rows, self.coming]
+        return max(each.refused_ms for each in sides) if all(s.refused_ms for s in sides) else 0
 
 
 async def listing(store: Store, account_id: str, wanted: Filter, now_ms: int) -> Listing:
@@ -78,20 +92,25 @@ async def coming_rows(
 
 
 async def searched(store: Store, account_id: str, query: LogQuery) -> Rows:
-    """A full page, or what was found in the time of one step."""
+    """A full page, or what was found in the time of one step, and within what the account's
+    searches may."""
     loop = asyncio.get_running_loop()
     until_s = loop.time() + _STEP_S
-    page = await store.logs.page(account_id, query)
-    entries, first = page.entries, page.first_cursor
-    while len(entries) < query.limit and page.next_cursor and loop.time() < until_s:
-        left = query.limit - len(entries)
-        page = await store.logs.page(
-            account_id, query._replace(cursor=page.next_cursor, limit=left)
-        )
-        entries, first = entries + page.entries, first or page.first_cursor
-    return _rows(entries, page, first, query.limit)
+    found = Rows([], query.cursor)
+    while True:
+        left = query.limit - len(found.entries)
+        try:
+            page = await store.logs.page(account_id, query._replace(cursor=found.next, limit=left))
+        except TooManyScans as refusal:
+            here = found.next or query.beginning
+            return found._replace(next=here, unfinished=True, wait_ms=refusal.wait_ms)
+        found = _with(found, page, query.limit)
+        if not found.unfinished or loop.time() >= until_s:
+            return found
 
 
-def _rows(entries: list[LogEntry], page: LogPage, first: str | None, limit: int) -> Rows:
+def _with(found: Rows, page: LogPage, limit: int) -> Rows:
+    entries = found.entries + page.entries
     unfinished = len(entries) < limit and page.next_cursor is not None
-    return Rows(entries, page.next_cursor, first, unfinished, page.reached_ms)
+    before = found.before or page.first_cursor
+    return Rows(entries, page.next_cursor, before, unfinished, page.reached_ms)

@@ -32,6 +32,7 @@ from scheduler.store.log.timeline import (
     stream_place,
 )
 from scheduler.store.retention import Retention
+from scheduler.store.scans import Scan, Scans
 from scheduler.store.schedules.unended import Unended
 from scheduler.store.server import Script, Server
 
@@ -63,6 +64,16 @@ class LogQuery(NamedTuple):
     url_part: str = ""
     answer: str = ""
 
+    @property
+    def beginning(self) -> str:
+        """The cursor of the first page."""
+        return encode_cursor(span(self.from_ms, self.to_ms, None, down=self.descending).after)
+
+    @property
+    def is_search(self) -> bool:
+        """Whether entries are looked through for those that it names."""
+        return bool(self.url is not None or self.url_part or self.answer)
+
     def wants(self, status: LogStatus, url: str) -> bool:
         if self.status not in (None, status) or self.url not in (None, url):
             return False
@@ -88,21 +99,28 @@ class LogPage(NamedTuple):
 class Logs:
     """Reads an account's log."""
 
-    def __init__(self, server: Server, clock: StoreClock, retention: Retention) -> None:
+    def __init__(
+        self, server: Server, clock: StoreClock, retention: Retention, scans: Scans
+    ) -> None:
         self._server = server
+        self._scans = scans
         self._unended = Unended(server)
         self._clock = clock
         self._retention_ms = retention.promised_log_ms
 
     async def page(self, account_id: str, query: LogQuery) -> LogPage:
-        """One page. Raises InvalidRequest for a bad cursor. Read-only."""
+        """One page. Raises InvalidRequest for a bad cursor, TooManyScans. Read-only."""
         stretch = span(query.from_ms, query.to_ms, query.cursor, down=query.descending)
+        async with self._scans.of(account_id, searches=query.is_search) as scan:
+            return await self._page(account_id, query, stretch, scan)
+
+    async def _page(self, account_id: str, query: LogQuery, stretch: Span, scan: Scan) -> LogPage:
         unended = ended = Found[LogEntry]([], None)
         # First what has not ended, then the log: what ends in between is seen twice, not never.
         if query.status in (None, LogStatus.SCHEDULED) and not query.answer:
-            unended = await self._read_unended(account_id, query, stretch)
+            unended = await self._read_unended(account_id, query, stretch, scan)
         if query.status != LogStatus.SCHEDULED:
-            ended = await self._read_ended(account_id, query, stretch)
+            ended = await self._read_ended(account_id, query, stretch, scan)
         page = merge([_without(unended, ended), ended], query.limit, stretch)
         return LogPage(
             page.entries,
@@ -125,17 +143,19 @@ class Logs:
         raise NotFound("There is no such entry in the log")
 
     async def _read_unended(
-        self, account_id: str, query: LogQuery, stretch: Span
+        self, account_id: str, query: LogQuery, stretch: Span, scan: Scan
     ) -> Found[LogEntry]:
         def wanted(schedule: Schedule) -> bool:
             return query.wants(LogStatus.SCHEDULED, schedule.request.url)
 
         part = lowered(query.url_part)
-        found = await self._unended.read(account_id, stretch, query.limit + 1, wanted, part)
+        found = await self._unended.read(account_id, stretch, query.limit + 1, wanted, scan, part)
         entries = [(place, unended_entry(schedule)) for place, schedule in found.entries]
         return Found(entries, found.reached)
 
-    async def _read_ended(self, account_id: str, query: LogQuery, stretch: Span) -> Found[LogEntry]:
+    async def _read_ended(
+        self, account_id: str, query: LogQuery, stretch: Span, scan: Scan
+    ) -> Found[LogEntry]:
         stream = await self._shortest(keys.account(account_id), query)
         wanted = query._replace(url=query.url and logged_url(query.url))
         found: list[tuple[Place, LogEntry]] = []
@@ -143,9 +163,10 @@ class Logs:
         looked_at = 0
         while reached is not None and looked_at < _BUDGET and len(found) <= query.limit:
             rest = stretch._replace(after=reached)
-            end, chunks = await self._chunks(account_id, stream, rest, query)
+            end, chunks = await self._chunks(account_id, stream, rest, query, scan)
             for stream_id, packed in chunks:
                 stored = readable_chunk(account_id, stream_id, packed)
+                scan.add(0, len(stored), 0)
                 entries = _entries_of(stream_id, stored, rest)
                 looked_at += max(1, len(entries))
                 found += [each for each in entries if wanted.wants_entry(each[1])]
@@ -166,7 +187,7 @@ class Logs:
         return names[lengths.index(min(lengths))]
 
     async def _chunks(
-        self, account_id: str, stream: str, stretch: Span, query: LogQuery
+        self, account_id: str, stream: str, stretch: Span, query: LogQuery, scan: Scan
     ) -> tuple[bytes, list[tuple[bytes, bytes]]]:
         """The next chunks along a stream, clipped to what is kept, with their ids, and the last one
         that was looked at (b"": there are no more). The one that the place to go on from lies in is
@@ -183,7 +204,10 @@ class Logs:
         digest = url_place(query.url)[1] if query.url is not None else b""
         limits = (query.limit + 1, _BYTES, _CHUNKS)
         arguments = (stream, int(down), start, stop, *limits, digest, lowered(query.url_part))
-        end, *found = await self._server.run(_PAGE, keys.account(account_id), arguments)
+        end, looked_at, size_bytes, *found = await self._server.run(
+            _PAGE, keys.account(account_id), arguments
+        )
+        scan.add(looked_at, 0, size_bytes)
         return end, list(zip(found[::2], found[1::2], strict=True))
 
 

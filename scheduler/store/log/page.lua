@@ -5,13 +5,14 @@
 --          XRANGE or XREVRANGE have it; how many entries are enough; how many bytes; most chunks to
 --          look at; a URL's digest that an index entry must have ('': any); a part that a chunk
 --          must have, in small letters ('': any)
--- Returns  {the last chunk looked at ('': there are no more), id, chunk, id, chunk, …}
+-- Returns  {the last chunk looked at ('': there are no more), how many were looked at, how many bytes
+--          of them, id, chunk, id, chunk, …}
 --@include log/chunk
 local base, stream, down = KEYS[1], ARGV[1], ARGV[2] == '1'
 local start, stop = ARGV[3], ARGV[4]
 local entries, bytes, chunks = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local digest, part, indexed = ARGV[8], ARGV[9], stream ~= K.LOG
-local found, step = {''}, 4
+local found, step = {'', 0, 0}, 4
 
 -- Whether the digests that an index entry carries have the one that is looked for.
 local function wanted(digests)
@@ -54,6 +55,7 @@ while true do
       found[#found + 1], found[#found + 2] = id, chunk
       entries, bytes = entries - entries_in(chunk), bytes - #chunk
     end
+    found[2], found[3] = ARGV[7] - chunks, ARGV[6] - bytes
     if entries <= 0 or bytes <= 0 or chunks <= 0 then
       found[1] = id
       return found

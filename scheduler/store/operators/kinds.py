@@ -51,6 +51,7 @@ _OF_AN_ACCOUNT = {
     keys.ONCE: "string",
     keys.SIGNING: "list",
     keys.RATE: "string",
+    keys.SCANS: "string",
     keys.OPERATION: "string",
 }
 _GONE = "none"

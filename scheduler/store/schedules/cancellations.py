@@ -20,6 +20,7 @@ from scheduler.store.line import Argument
 from scheduler.store.log.entries import entry, pack_entry, url_place
 from scheduler.store.log.timeline import span
 from scheduler.store.retention import Retention
+from scheduler.store.scans import Scans
 from scheduler.store.schedules import stored
 from scheduler.store.schedules.listing import SchedulePage, Selection
 from scheduler.store.schedules.reading import Stored, read_by_id
@@ -63,8 +64,11 @@ class Cancellations(NamedTuple):
 class Canceller:
     """Cancels many that wait, and gives their credits back."""
 
-    def __init__(self, server: Server, retention: Retention, schedules: Schedules) -> None:
+    def __init__(
+        self, server: Server, retention: Retention, schedules: Schedules, scans: Scans
+    ) -> None:
         self._server = server
+        self._scans = scans
         self._retention = retention
         self._schedules = schedules
         self._unended = Unended(server)
@@ -93,14 +97,16 @@ class Canceller:
 
     async def waiting(self, account_id: str, selected: Selection) -> Cancellations:
         """Cancels those that wait, by triggerAt; as `by_id`. They leave the list, so that a repeat
-        goes on with others. Raises InvalidRequest for a bad cursor."""
+        goes on with others. Raises InvalidRequest for a bad cursor, TooManyScans."""
         stretch = span(selected.from_ms, selected.to_ms, selected.cursor, down=False)
-        found = await self._unended.read(
-            account_id,
-            stretch,
-            selected.limit + 1,
-            lambda each: not each.executing and selected.wants(each),
-        )
+        async with self._scans.of(account_id, searches=selected.is_search) as scan:
+            found = await self._unended.read(
+                account_id,
+                stretch,
+                selected.limit + 1,
+                lambda each: not each.executing and selected.wants(each),
+                scan,
+            )
         page = SchedulePage.of(found, selected.limit, stretch)
         done = await self.by_id(account_id, [each.schedule_id for each in page.schedules])
         return done._replace(next_cursor=page.next_cursor)

@@ -9,6 +9,7 @@ from scheduler.store import keys
 from scheduler.store.clock import StoreClock
 from scheduler.store.log.timeline import WAITING, Found, Place, Span, span
 from scheduler.store.retention import Retention
+from scheduler.store.scans import Scan, Scans
 from scheduler.store.schedules.listing import SchedulePage, Selection
 from scheduler.store.schedules.reading import CHUNK_BYTES, of_a_list, read_on
 from scheduler.store.secrecy import Secrecy
@@ -22,8 +23,11 @@ _PAGE = Script("schedules/failed_page")
 class Failed:
     """Reads an account's dead letters."""
 
-    def __init__(self, server: Server, clock: StoreClock, retention: Retention) -> None:
+    def __init__(
+        self, server: Server, clock: StoreClock, retention: Retention, scans: Scans
+    ) -> None:
         self._server = server
+        self._scans = scans
         self._clock = clock
         self._kept_ms = retention.failed_ms
 
@@ -32,8 +36,8 @@ class Failed:
     ) -> SchedulePage:
         """A page of them, by their end; it may be short before the list is over. Read-only.
 
-        Raises InvalidRequest for a bad cursor. What stays as it is meanwhile is neither skipped
-        nor repeated.
+        Raises InvalidRequest for a bad cursor, TooManyScans. What stays as it is meanwhile is
+        neither skipped nor repeated.
         """
         page, _ = await self.page_and_moment(account_id, selected, descending=descending)
         return page
@@ -47,11 +51,12 @@ class Failed:
         moments_us: list[int] = []
 
         async def chunk(rest: Span, most: int) -> tuple[Found[Schedule], int]:
-            now_us, found, read_bytes = await self._chunk(account_id, rest, most)
+            now_us, found, read_bytes = await self._chunk(account_id, rest, most, scan)
             moments_us.append(now_us)
             return found, read_bytes
 
-        found = await read_on(chunk, stretch, selected.limit + 1, selected.wants)
+        async with self._scans.of(account_id, searches=selected.is_search) as scan:
+            found = await read_on(chunk, stretch, selected.limit + 1, selected.wants)
         return SchedulePage.of(found, selected.limit, stretch), moments_us[0] // 1000
 
     def _kept(self, stretch: Span) -> Span:
@@ -62,7 +67,7 @@ class Failed:
         return stretch._replace(after=max(stretch.after, Place(oldest_ms)))
 
     async def _chunk(
-        self, account_id: str, stretch: Span, most: int
+        self, account_id: str, stretch: Span, most: int, scan: Scan
     ) -> tuple[int, Found[Schedule], int]:
         """The server's time (us), the next ones, and how many bytes of requests and answers were
         read."""
@@ -73,6 +78,8 @@ class Failed:
             lambda: self._server.run(_PAGE, keys.account(account_id), arguments)
         )
         read_bytes = sum(map(len, values[2::_FIELDS_PER_ROW] + values[4::_FIELDS_PER_ROW]))
+        count = len(values) // _FIELDS_PER_ROW
+        scan.add(count, count, read_bytes)
         found = _schedules(values, more == b"1", stretch, self._server.secrecy)
         return now_us, found, read_bytes
 

@@ -18,6 +18,11 @@ class Selection(NamedTuple):
     limit: int = 50
     cursor: str | None = None
 
+    @property
+    def is_search(self) -> bool:
+        """Whether the list is looked through for those that it names."""
+        return self.url is not None
+
     def wants(self, schedule: Schedule) -> bool:
         return self.url is None or schedule.request.url == self.url
 

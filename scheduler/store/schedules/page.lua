@@ -8,7 +8,7 @@
 -- Returns  {of those that wait, of those that a worker holds}, each {flat and in order: schedule,
 --          when it is due (ms), packed request ('': not this one), its attempt before if it is
 --          retried, else '', what its target said to that, else ''; five for each, '1' if there may
---          be more, else '0'}
+--          be more, else '0', how many bytes of packed requests were looked at}
 --@include schedules/stretch
 local base = KEYS[1]
 local place = {ms = tonumber(ARGV[1]), id = ARGV[2], down = ARGV[3] == '1'}
@@ -53,7 +53,7 @@ local function page(set, held)
     flat[#flat + 1] = attempt or ''
     flat[#flat + 1] = said or ''
   end
-  return {flat, left and '1' or '0'}
+  return {flat, left and '1' or '0', tonumber(ARGV[5]) - room_bytes}
 end
 
 return {page(base .. K.WAITING, false), page(base .. K.HELD, true)}

@@ -21,6 +21,7 @@ from scheduler.store.clock import StoreClock
 from scheduler.store.coalesce import Coalescer
 from scheduler.store.log.timeline import lowered, span
 from scheduler.store.retention import Retention
+from scheduler.store.scans import Scans
 from scheduler.store.schedules import stored
 from scheduler.store.schedules.cancelling import Cancelled, cancelling
 from scheduler.store.schedules.listing import SchedulePage
@@ -63,8 +64,11 @@ class _Group(NamedTuple):
 class Schedules:
     """Creates, reads, lists, changes and cancels schedules."""
 
-    def __init__(self, server: Server, clock: StoreClock, retention: Retention) -> None:
+    def __init__(
+        self, server: Server, clock: StoreClock, retention: Retention, scans: Scans
+    ) -> None:
         self._server = server
+        self._scans = scans
         self._secrecy = server.secrecy
         self._clock = clock
         self._retention = retention
@@ -172,18 +176,20 @@ class Schedules:
         With `url`, only those of this very one, with `url_part`, those that have it in theirs, in
         small letters or large; a page may then be short before the end.
 
-        Raises InvalidRequest for a bad cursor. What stays as it is meanwhile is neither skipped
-        nor repeated, though thousands share a millisecond and others come and go.
+        Raises InvalidRequest for a bad cursor, TooManyScans. What stays as it is meanwhile is
+        neither skipped nor repeated, though thousands share a millisecond and others come and go.
         """
         stretch = span(from_ms, to_ms, cursor, down=descending)
         part = lowered(url_part)
-        found = await self._unended.read(
-            account_id,
-            stretch,
-            limit + 1,
-            lambda each: part in lowered(each.request.url) and url in (None, each.request.url),
-            part,
-        )
+        async with self._scans.of(account_id, searches=bool(url is not None or part)) as scan:
+            found = await self._unended.read(
+                account_id,
+                stretch,
+                limit + 1,
+                lambda each: part in lowered(each.request.url) and url in (None, each.request.url),
+                scan,
+                part,
+            )
         return SchedulePage.of(found, limit, stretch)
 
     async def change(

@@ -9,6 +9,7 @@ from scheduler import ids
 from scheduler.models import Schedule
 from scheduler.store import keys
 from scheduler.store.log.timeline import WAITING, Found, Place, Span
+from scheduler.store.scans import Scan
 from scheduler.store.schedules.reading import CHUNK_BYTES, of_a_list, read_on
 from scheduler.store.schedules.stored import kept_part
 from scheduler.store.secrecy import Secrecy
@@ -31,21 +32,23 @@ class Unended:
         span: Span,
         limit: int,
         wanted: Callable[[Schedule], bool],
+        scan: Scan,
         part: bytes = b"",
     ) -> Found[Schedule]:
-        """At least `limit` wanted ones, if the budget reaches so far. Read-only.
+        """At least `limit` wanted ones, if the budget reaches so far. Read-only. What was looked at
+        is added to the scan.
 
         Those that cannot have `part` of a URL, in small letters, in theirs may be left out unread.
         """
         kept = kept_part(part)
 
         async def chunk(rest: Span, most: int) -> tuple[Found[Schedule], int]:
-            return await self._chunk(account_id, rest, most, kept)
+            return await self._chunk(account_id, rest, most, scan, kept)
 
         return await read_on(chunk, span, limit, wanted)
 
     async def _chunk(
-        self, account_id: str, span: Span, most: int, part: bytes
+        self, account_id: str, span: Span, most: int, scan: Scan, part: bytes
     ) -> tuple[Found[Schedule], int]:
         """The next ones of both sets, merged up to where both were read; and how many bytes."""
         after = span.after
@@ -54,14 +57,16 @@ class Unended:
         replies = await self._server.run(_PAGE, keys.account(account_id), arguments)
         sets = [
             _schedules(values, more == b"1", span, self._server.secrecy, executing=held)
-            for (values, more), held in zip(replies, (False, True), strict=True)
+            for (values, more, _), held in zip(replies, (False, True), strict=True)
         ]
         stop = span.nearest(each.reached for each in sets)
         entries = [entry for each in sets for entry in each.entries]
         entries.sort(key=lambda entry: entry[0], reverse=span.down)
-        packed = [each for values, _ in replies for each in values[2::_FIELDS_PER_ROW]]
+        packed = [each for values, _, _ in replies for each in values[2::_FIELDS_PER_ROW]]
+        read_bytes = sum(size_bytes for _, _, size_bytes in replies)
+        scan.add(len(packed), sum(map(bool, packed)), read_bytes)
         entries = [e for e in entries if stop is None or not span.past(e[0], stop)]
-        return Found(entries, stop), sum(map(len, packed))
+        return Found(entries, stop), read_bytes
 
 
 def _schedules(

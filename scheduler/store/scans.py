@@ -1,0 +1,69 @@
+"""How much of an account's requests may be looked through: 50 ms of it a second.
+
+It is counted by what was looked at, and not by a clock: what makes a search slow may be others. The
+bucket lies in the account's shard, so all processes of the API share it. Each process looks through
+an account's requests once at a time, so one search at most is on its way that was not counted yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from weakref import WeakValueDictionary
+
+from scheduler.errors import TooManyScans
+from scheduler.store import keys
+from scheduler.store.server import Script, Server
+
+SCANS_US_PER_S = 50_000
+_LONGEST_DEBT_US = 10_000_000
+# On one core, the store's part and ours: to look at a schedule or a chunk of the log; to unpack and
+# compare one schedule or entry; and for each byte of what is searched for a part.
+_LOOK_US, _UNPACK_US, _BYTE_US = 4.0, 6.0, 0.006
+
+_SCAN = Script("scan")
+
+
+class Scan:
+    """What was looked through, as the time (us) that it takes."""
+
+    def __init__(self) -> None:
+        self.us = 0.0
+
+    def add(self, looked_at: int, unpacked: int, size_bytes: int) -> None:
+        self.us += looked_at * _LOOK_US + unpacked * _UNPACK_US + size_bytes * _BYTE_US
+
+
+class Scans:
+    """Lets an account's searches begin, one after the other, and counts them."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        # Only of those whose searches run or wait at this moment.
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def of(self, account_id: str, *, searches: bool) -> AsyncIterator[Scan]:
+        """Around what reads an account's requests; it counts if it `searches` among them. Raises
+        TooManyScans before anything is read."""
+        scan = Scan()
+        if not searches:
+            yield scan
+            return
+        turn = self._turns.setdefault(account_id, asyncio.Lock())
+        async with turn:
+            wait_ms = await self._count(account_id, 0)
+            if wait_ms:
+                raise TooManyScans(wait_ms)
+            try:
+                yield scan
+            finally:
+                await self._count(account_id, round(scan.us))
+
+    async def _count(self, account_id: str, spent_us: int) -> int:
+        arguments = (spent_us, SCANS_US_PER_S, _LONGEST_DEBT_US)
+        wait_ms: int = await self._server.repeated(
+            lambda: self._server.run(_SCAN, keys.account(account_id), arguments)
+        )
+        return wait_ms

@@ -1,0 +1,202 @@
+"""How much of an account's requests may be looked through: what counts, and how much it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from scheduler.errors import TooManyScans
+from scheduler.models import LogStatus
+from scheduler.store import keys
+from scheduler.store.log.logs import LogQuery
+from scheduler.store.scans import SCANS_US_PER_S, Scans
+from scheduler.store.schedules.listing import Selection
+from tests.scheduler.letters import due_at
+from tests.scheduler.scene import FAILED, URL, Scene
+
+Call = Callable[[Scene], Awaitable[object]]
+OTHER = "https://none.example/"
+
+
+def logs(query: LogQuery) -> Call:
+    return lambda scene: scene.store.logs.page(scene.account_id, query)
+
+
+def letters(selected: Selection) -> Call:
+    return lambda scene: scene.store.failed.page(scene.account_id, selected)
+
+
+def cancels(selected: Selection) -> Call:
+    return lambda scene: scene.store.canceller.waiting(scene.account_id, selected)
+
+
+def replays(selected: Selection) -> Call:
+    return lambda scene: scene.store.replayer.failed(scene.account_id, selected, due_at(1))
+
+
+def waiting(url: str | None = None, url_part: str = "") -> Call:
+    return lambda scene: scene.store.schedules.page(scene.account_id, url=url, url_part=url_part)
+
+
+SEARCHES: dict[str, Call] = {
+    "log, URL": logs(LogQuery(url=OTHER)),
+    "log, part of a URL": logs(LogQuery(url_part="none")),
+    "log, answer": logs(LogQuery(answer="418")),
+    "waiting, URL": waiting(OTHER),
+    "waiting, part of a URL": waiting(url_part="none"),
+    "dead letters, URL": letters(Selection(OTHER)),
+    "cancel, URL": cancels(Selection(OTHER)),
+    "replay, URL": replays(Selection(OTHER)),
+}
+LISTS: dict[str, Call] = {
+    "log": logs(LogQuery()),
+    "log, status": logs(LogQuery(status=LogStatus.FAILED)),
+    "waiting": waiting(),
+    "dead letters": letters(Selection()),
+    "cancel": cancels(Selection()),
+    "replay": replays(Selection()),
+}
+
+
+async def spent_us(scene: Scene) -> int:
+    """What was counted, where time stands still."""
+    kept = await scene.store.client.get(scene.base + keys.SCANS)
+    ahead_us = int(kept or 0) - await scene.clock.now_ms() * 1000
+    return max(0, ahead_us) * SCANS_US_PER_S // 1_000_000
+
+
+async def spend(scene: Scene, us: int) -> None:
+    async with Scans(scene.store.server).of(scene.account_id, searches=True) as scan:
+        scan.us = us
+
+
+@pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
+async def test_no_search_begins_in_debt(scene: Scene, search: Call) -> None:
+    await search(scene)
+    await scene.run(FAILED)
+    await scene.create(60_000)
+    before = await scene.holdings()
+    await spend(scene, 10 * SCANS_US_PER_S)
+    with pytest.raises(TooManyScans, match=r"Too much was searched; try again in \d s"):
+        await search(scene)
+    assert await scene.holdings() == before
+    other = Scene(scene.store, scene.clock, await scene.account("other"))
+    await search(other)
+
+
+@pytest.mark.parametrize("read", LISTS.values(), ids=LISTS)
+async def test_what_lists_all_goes_on(scene: Scene, read: Call) -> None:
+    await spend(scene, 10 * SCANS_US_PER_S)
+    await read(scene)
+
+
+@pytest.mark.parametrize(
+    ("spent", "wait_ms"), [(1, 0), (50_000, 0), (50_001, 1), (60_000, 200), (150_000, 2000)]
+)
+async def test_there_is_so_much_a_second_and_a_second_of_it_at_once(
+    fake_scene: Scene, spent: int, wait_ms: int
+) -> None:
+    await spend(fake_scene, spent)
+    if wait_ms:
+        with pytest.raises(TooManyScans) as refused:
+            await spend(fake_scene, 0)
+        assert (refused.value.wait_ms, refused.value.wait_s) == (wait_ms, -(-wait_ms // 1000))
+    await fake_scene.clock.pass_ms(wait_ms)
+    await spend(fake_scene, 0)
+
+
+async def test_a_pause_earns_no_more_than_a_second_of_it(fake_scene: Scene) -> None:
+    await spend(fake_scene, 1)
+    await fake_scene.clock.pass_ms(900)
+    await spend(fake_scene, 50_000)
+    await fake_scene.clock.pass_ms(86_400_000)
+    await spend(fake_scene, 60_000)
+    with pytest.raises(TooManyScans):
+        await spend(fake_scene, 0)
+
+
+async def test_a_clock_that_was_set_back_leaves_no_debt_of_an_hour(fake_scene: Scene) -> None:
+    await spend(fake_scene, 1)
+    await fake_scene.clock.pass_ms(-3_600_000)
+    with pytest.raises(TooManyScans) as refused:
+        await spend(fake_scene, 0)
+    assert refused.value.wait_ms == 9000
+
+
+@pytest.mark.parametrize(
+    ("name", "least_us", "most_us"),
+    [
+        ("waiting, URL", 3000, 3500),
+        ("cancel, URL", 3000, 3500),
+        ("log, URL", 3000, 3500),
+        ("waiting, part of a URL", 1200, 2000),  # most of it the store passes over
+        ("log, part of a URL", 1200, 2000),
+    ],
+)
+async def test_what_was_looked_through_counts_found_or_not(
+    fake_scene: Scene, name: str, least_us: int, most_us: int
+) -> None:
+    due_ms = await fake_scene.clock.now_ms() + 60_000
+    await fake_scene.create_many(300, due_ms, url=URL)
+    await SEARCHES[name](fake_scene)
+    assert least_us <= await spent_us(fake_scene) <= most_us
+
+
+@pytest.mark.parametrize(
+    ("name", "least_us", "most_us"),
+    [
+        ("dead letters, URL", 3000, 3500),
+        ("replay, URL", 3000, 3500),
+        ("log, answer", 1800, 2500),
+        ("log, part of a URL", 0, 200),
+    ],
+)
+async def test_so_does_what_has_ended(
+    fake_scene: Scene, name: str, least_us: int, most_us: int
+) -> None:
+    due_ms = await fake_scene.clock.now_ms() - 1
+    await fake_scene.create_many(300, due_ms, url=URL)
+    while claimed := await fake_scene.claim():
+        await fake_scene.ack(claimed, FAILED)
+    await SEARCHES[name](fake_scene)
+    assert least_us <= await spent_us(fake_scene) <= most_us
+
+
+async def test_the_bytes_that_are_searched_count(fake_scene: Scene) -> None:
+    due_ms = await fake_scene.clock.now_ms() + 60_000
+    await fake_scene.create_at(due_ms, body=b"x" * 500_000)
+    await SEARCHES["waiting, part of a URL"](fake_scene)
+    assert await spent_us(fake_scene) >= 3000
+
+
+async def test_a_search_that_breaks_off_counts(fake_scene: Scene) -> None:
+    async def break_off() -> None:
+        async with Scans(fake_scene.store.server).of(fake_scene.account_id, searches=True) as scan:
+            scan.us = 7000
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        await break_off()
+    assert 7000 <= await spent_us(fake_scene) < 7100
+
+
+async def test_an_account_searches_once_at_a_time_and_others_meanwhile(fake_scene: Scene) -> None:
+    scans, ended = Scans(fake_scene.store.server), asyncio.Event()
+    began: list[str] = []
+
+    async def search(account_id: str) -> None:
+        async with scans.of(account_id, searches=True):
+            began.append(account_id)
+            await ended.wait()
+
+    ours, other = fake_scene.account_id, await fake_scene.account("other")
+    searching = [asyncio.create_task(search(each)) for each in (ours, ours, other)]
+    while len(began) < 2:
+        await asyncio.sleep(0)
+    assert sorted(began) == sorted([ours, other])
+    ended.set()
+    await asyncio.gather(*searching)
+    assert sorted(began) == sorted([ours, ours, other])
+    assert not scans._turns
