@@ -10,6 +10,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 
@@ -21,6 +22,7 @@ from worker.connector import PORTS_PAUSE_S, Connector
 from worker.deadlines import Deadlines
 from worker.fire import NOT_SENT, Done, Fire
 from worker.guard import Blocked, Guard, Resolve
+from worker.line import PATIENCE_S
 from worker.openings import Openings
 from worker.outcome import Failure, concealed, failed, timed_out
 from worker.phases import Marks
@@ -81,6 +83,7 @@ class Firer:
             opened=self._openings.opened,
             closed=self._on_closed,
         )
+        self._crowded: set[Origin] = set()  # where room may have to be made in a moment
         self._resolver = SystemResolver()
         self._guard = Guard(self.loop, settings.destinations, resolve or self._resolver)
         self._conceals = settings.destination_errors != "exact"
@@ -168,20 +171,21 @@ class Firer:
         if not self._openings.in_line:
             self.pool.keep(wire)
             return
-        origin = wire.route.origin
-        account_id = wire.route.account_id
-        waiting = self._openings.next_to_reuse(origin, account_id, wire.opened_s)
+        origin, _, account_id = wire.route
+        if self._openings.is_due(origin, account_id, wire.opened_s):
+            wire.abort()
+            self._openings.makes_room(origin)
+            return
+        waiting = self._openings.next_to_reuse(origin, account_id)
         if waiting is not None:
             self._begin(waiting)
             try:
                 self._send(waiting, wire)
             except Exception:
                 self.fail_internally(waiting)
-        elif self._openings.must_make_room(origin):
-            wire.abort()
-            self._openings.makes_room(origin)
         else:
             self.pool.keep(wire)
+            self._make_room(origin)
 
     def retire(self, wire: Wire) -> None:
         """A connection has had its last exchange. A target that said so closes it, unless its place
@@ -253,10 +257,25 @@ class Firer:
         self._make_room(origin)
 
     def _make_room(self, origin: Origin) -> None:
-        """Whoever waits may not use the connections that are kept: they go for new ones. What is
-        in use follows as it comes free."""
-        while self._openings.must_make_room(origin) and self.pool.drop_idle(origin):
+        """Close kept connections of other accounts for the line, now or in a moment. Those in use
+        follow as they come free."""
+        connections = partial(self._openings.connections, origin)
+        while self._openings.must_make_room(origin):
+            if not self._openings.is_urgent(origin):
+                self._make_room_later(origin)
+                return
+            if not self.pool.drop_idle(origin, connections):
+                return
             self._openings.makes_room(origin)
+
+    def _make_room_later(self, origin: Origin) -> None:
+        def make_room() -> None:
+            self._crowded.discard(origin)
+            self._make_room(origin)
+
+        if origin not in self._crowded and self.pool.has_idle(origin):
+            self._crowded.add(origin)
+            self.loop.call_later(PATIENCE_S, make_room)
 
     def _begin(self, fire: Fire) -> None:
         """Its turn has come, and its time begins. (So deadlines come in their order.)"""

@@ -9,6 +9,9 @@ from worker.turns import OfAccount
 
 # How long an account keeps its only connection while others have none: a turn costs a handshake.
 TURN_S = 0.25
+# How long a fire waits for a connection of its own account to come free. Then another account's is
+# closed for it: a shortage is mostly over sooner, and a new connection costs a handshake.
+PATIENCE_S = 0.05
 
 
 class Waiting(OfAccount, Protocol):
@@ -125,17 +128,31 @@ class Line(Generic[T]):
         self._in_turn -= len(gone)
         return gone
 
-    def is_due_to_next(self, account_id: str, age_s: float) -> bool:
-        """Whether a connection of this account that came free, and was made `age_s` ago, is to be
-        closed so that the next in line gets its place."""
+    def connections(self, account_id: str) -> int:
+        return self._connections[account_id]
+
+    def is_urgent(self, now_s: float, has_place: bool) -> bool:
+        """Whether the next in line is to have another account's place, and not to wait for a
+        connection of its own account. `has_place`: one is about to be free."""
         if self.again:
             return True
-        part = self._parts.get(account_id)
-        if part is not None and part.first().needs_fresh:
-            return True
         next_id = self._next_account()
-        ours, theirs = self._connections[account_id], self._connections[next_id]
-        return ours > theirs + 1 or (ours > theirs == 0 and age_s >= TURN_S)
+        first = self._parts[next_id].first()
+        if first.needs_fresh or now_s - first.started_s >= PATIENCE_S:
+            return True
+        return not (has_place or self._connections[next_id])
+
+    def is_due(self, account_id: str, opened_s: float, now_s: float) -> bool:
+        """Whether a connection that came free, and was made at that time, is to be closed at once
+        so that the next in line gets its place, although its account is in line as well."""
+        part = self._parts.get(account_id)
+        if part is None:
+            return False
+        if self.again or part.first().needs_fresh:
+            return True
+        ours, theirs = self._connections[account_id], self._connections[self._next_account()]
+        is_more = ours > theirs + 1 or (ours > theirs == 0 and now_s - opened_s >= TURN_S)
+        return is_more and self.is_urgent(now_s, has_place=False)
 
     def count(self, account_id: str, more: int) -> None:
         """The account has so many more connections, opening ones included."""

@@ -34,9 +34,10 @@ class Openings(Generic[T]):
     A connection belongs to one account until it ends. An entry in line goes on when a place comes
     free, or a connection of its account that it may use. Entries that were `resent` go first. Then
     a place goes to the account in line that has the fewest connections, by turns among equals, and
-    to that account's oldest entry. At the ceiling an account that has at least two connections more
-    than the next one closes those that come free. One that has a single connection closes it after
-    `TURN_S` if the next one has none. A line moves on with each `ended` and each `closed`: then ask
+    to that account's oldest entry. If that account has no connection, room is made for it at once,
+    else after `PATIENCE_S`. For that, idle connections are closed, and those that come free of an
+    account that has at least two more. Of an account with a single one it is closed after `TURN_S`
+    for one that has none. A line moves on with each `ended` and each `closed`: then ask
     `next_to_open`.
     """
 
@@ -106,14 +107,18 @@ class Openings(Generic[T]):
             self._forget_empty(origin, place)
         return None
 
-    def next_to_reuse(self, origin: Origin, account_id: str, opened_s: float) -> T | None:
-        """A connection of the account, made at that time, came free. Returns what goes over it
-        next; None if it is to be kept, or closed where `must_make_room`."""
+    def is_due(self, origin: Origin, account_id: str, opened_s: float) -> bool:
+        """Whether a connection of the account, made at that time, that came free is to be closed,
+        so that the next in line gets its place."""
         place = self._places.get(origin)
-        if place is None or not place.line:
-            return None
-        is_scarce = self._lacks(place) > 0 and self._coming(place) <= 0
-        if is_scarce and place.line.is_due_to_next(account_id, time.monotonic() - opened_s):
+        if place is None or self._coming(place) > 0 or self._lacks(place) <= 0:
+            return False
+        return place.line.is_due(account_id, opened_s, time.monotonic())
+
+    def next_to_reuse(self, origin: Origin, account_id: str) -> T | None:
+        """What goes next over a connection of the account that came free; None if nothing may."""
+        place = self._places.get(origin)
+        if place is None:
             return None
         while (entry := place.line.pop_to_reuse(account_id)) is not None:
             self.in_line -= 1
@@ -125,6 +130,15 @@ class Openings(Generic[T]):
         """Whether the line is longer than the places that are free or about to be."""
         place = self._places.get(origin)
         return place is not None and self._lacks(place) > 0
+
+    def is_urgent(self, origin: Origin) -> bool:
+        """Whether idle connections are to be closed for that at once."""
+        place = self._places[origin]
+        return place.line.is_urgent(time.monotonic(), self._coming(place) > 0)
+
+    def connections(self, origin: Origin, account_id: str) -> int:
+        """Of an account, those that are being opened too."""
+        return self._places[origin].line.connections(account_id)
 
     def makes_room(self, origin: Origin) -> None:
         """A connection was aborted for that; its `closed` is to follow."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable
 
 from scheduler.elapsed import elapsed_s
 from scheduler.targets import Origin
@@ -21,6 +22,7 @@ CLOSE_LIMIT_S = 1.0
 # Of what has been idle too long so many a second are closed with a FIN: each keeps a local port
 # busy for a minute.
 _MOST_FINS = 100
+_CLOSING = ("", "")
 
 
 class Pool:
@@ -79,11 +81,17 @@ class Pool:
         if self._sweeper is None:
             self._sweeper = self._loop.call_later(SWEEP_S, self._sweep)
 
-    def drop_idle(self, origin: Origin) -> bool:
-        """Close a kept connection to an origin, if there is one: of those who keep the most."""
+    def has_idle(self, origin: Origin) -> bool:
+        return origin in self._idle
+
+    def drop_idle(self, origin: Origin, connections: Callable[[str], int]) -> bool:
+        """Close a kept connection to an origin, if there is one: one that the target is to close,
+        or the oldest of the account that has the most connections there, in use or not."""
         while routes := self._idle.get(origin):
-            fullest = max(routes.values(), key=len)
-            if self._drop(next(iter(fullest))):
+            route = _CLOSING
+            if route not in routes:
+                route = max(routes, key=lambda each: connections(each[1]))
+            if self._drop(next(iter(routes[route]))):
                 return True
         return False
 
@@ -157,6 +165,5 @@ class Pool:
 
 
 def _key(wire: Wire) -> tuple[str, str]:
-    """Whom a kept connection is for: nobody, if the target is to close it."""
-    _, address, account_id = wire.route
-    return "" if wire.closes_first else address, account_id
+    """Whom a kept connection is for: its account at its address, or the target, to close it."""
+    return _CLOSING if wire.closes_first else wire.route[1:]

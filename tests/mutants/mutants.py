@@ -786,9 +786,16 @@ MUTANTS = (
     Mutant(
         "an account keeps all connections for as long as it has use for them",
         "worker/line.py",
-        "return ours > theirs + 1 or (ours > theirs == 0 and age_s >= TURN_S)",
+        "return is_more and self.is_urgent(now_s, has_place=False)",
         "return False",
         ("tests/worker/test_ceiling.py", "-k", "neighbour"),
+    ),
+    Mutant(
+        "an account keeps idle connections that another one lacks",
+        "worker/firer.py",
+        "            self.loop.call_later(PATIENCE_S, make_room)\n",
+        "            pass\n",
+        ("tests/worker/test_ceiling.py", "-k", "idle"),
     ),
     Mutant(
         "at most once in line gets a used connection",

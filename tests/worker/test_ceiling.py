@@ -181,3 +181,18 @@ async def test_at_most_once_in_line_gets_no_used_connection_and_is_sent_once() -
         results = await asyncio.gather(fired(firer, invocation_of(url)), fired(firer, once(url)))
         assert [(each.brief, each.invocation.attempt) for each in results] == [(OK, 1)] * 2
         assert (target.accepted, len(target.requests)) == (2, 2)
+
+
+async def test_idle_connections_make_room_for_another_accounts_second_one() -> None:
+    async def in_pairs(line: Line) -> None:
+        """Answers when another request is there: two at a time need two connections."""
+        while True:
+            await line.request()
+            await until(lambda: len(line.target.requests) % 2 == 0)
+            await line.say(answer())
+
+    async with playing(in_pairs) as target, firer_for_tests(ceiling=2) as firer:
+        for account_id in ("acc_00_a", "acc_00_b"):
+            fires = (fired(firer, invocation_of(target.url(), account_id=account_id)) for _ in "ab")
+            assert [each.brief for each in await asyncio.gather(*fires)] == [OK] * 2
+        assert target.accepted == 4

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from scheduler.targets import Origin
-from worker.line import TURN_S
+from worker.line import PATIENCE_S, TURN_S
 from worker.openings import Openings
 
 HERE = Origin("http", "here.example", 80)
@@ -66,8 +66,10 @@ def order(openings: Openings[Waiter]) -> list[Waiter]:
 
 
 def reuse(openings: Openings[Waiter], account_id: str = "a", age_s: float = 0.0) -> Waiter | None:
-    """Who is given a connection of the account that comes free."""
-    return openings.next_to_reuse(HERE, account_id, time.monotonic() - age_s)
+    """Who is given a connection of the account that comes free; nobody, if it is to be closed."""
+    if openings.is_due(HERE, account_id, time.monotonic() - age_s):
+        return None
+    return openings.next_to_reuse(HERE, account_id)
 
 
 def test_over_the_openings_one_waits_and_other_origins_do_not() -> None:
@@ -121,7 +123,7 @@ def test_who_waits_is_given_a_connection_that_comes_free() -> None:
     openings = all_open()
     assert reuse(openings) is None
     in_line(openings, Waiter(1))
-    assert openings.next_to_reuse(THERE, "a", 0.0) is None
+    assert openings.next_to_reuse(THERE, "a") is None
     assert reuse(openings) == Waiter(1)
     assert reuse(openings) is None
     assert openings.in_line == 0
@@ -177,6 +179,34 @@ def test_a_place_goes_to_the_account_with_the_fewest_connections_and_among_equal
     openings = all_open("aab")
     in_line(openings, *(Waiter(at, who) for at, who in enumerate("aabccd")))
     assert [each.account_id for each in order(openings)] == [*"cdacab"]
+
+
+@pytest.mark.parametrize(
+    ("has_connection", "has_place", "needs_fresh", "waits_s", "expected"),
+    [
+        (False, False, False, 0.0, True),
+        (False, True, False, 0.0, False),
+        (True, False, False, 0.0, False),
+        (True, False, True, 0.0, True),
+        (True, False, False, PATIENCE_S, True),
+        (False, True, False, PATIENCE_S, True),
+    ],
+)
+def test_room_is_made_at_once_for_what_no_connection_of_its_account_can_serve(
+    has_connection: bool, has_place: bool, needs_fresh: bool, waits_s: float, expected: bool
+) -> None:
+    openings = all_open("aab" if has_connection else "aaa")
+    entry = Waiter(time.monotonic() - waits_s, "b", needs_fresh=needs_fresh)
+    in_line(openings, entry, entry)
+    if has_place:
+        openings.makes_room(HERE)
+    assert openings.must_make_room(HERE)
+    assert openings.is_urgent(HERE) is expected
+
+
+def test_a_shortage_of_a_moment_moves_no_connection() -> None:
+    openings = in_line(all_open("aaab"), Waiter(1, "a"), Waiter(time.monotonic() + 100, "b"))
+    assert reuse(openings, "a") == Waiter(1, "a")
 
 
 def test_room_is_made_for_all_that_wait_and_may_open_at_once() -> None:

@@ -86,17 +86,18 @@ async def test_a_connection_stays_with_its_account(pool: Pool) -> None:
     assert take(pool, FIRST, account_id="b") is kept
 
 
-async def test_the_account_that_keeps_the_most_makes_room_with_its_oldest(pool: Pool) -> None:
+async def test_the_account_with_the_most_connections_makes_room_with_its_oldest(pool: Pool) -> None:
     neighbours, dying, oldest, other = wires = [
         KeptWire(account_id="neighbour"),
         *(KeptWire() for _ in range(3)),
     ]
     keep(pool, *wires)
     dying.is_open = False
-    assert not pool.drop_idle(Origin("https", "e.example", 443))
-    assert pool.drop_idle(ORIGIN)
+    connections = {"neighbour": 1, "a": 3}.__getitem__
+    assert not pool.drop_idle(Origin("https", "e.example", 443), connections)
+    assert pool.drop_idle(ORIGIN, connections)
     assert [each.is_open for each in (neighbours, oldest, other)] == [True, False, True]
-    assert [pool.drop_idle(ORIGIN) for _ in range(3)] == [True, True, False]
+    assert [pool.drop_idle(ORIGIN, connections) for _ in range(3)] == [True, True, False]
     assert (pool.idle_count, pool._idle) == (0, {})
 
 
@@ -132,8 +133,8 @@ async def test_a_connection_that_the_target_is_to_close_is_not_used_and_goes_for
     keep(pool, first := closing(), kept := KeptWire(), late := closing())
     assert (first.is_open, kept.is_open, late.is_open) == (True, True, False)
     assert pool.idle_count == 1
-    assert take(pool, FIRST) is kept
-    pool.forget(cast("Wire", first))
+    assert pool.drop_idle(ORIGIN, {"a": 2}.__getitem__)
+    assert (first.is_open, take(pool, FIRST)) == (False, kept)
     assert (pool.idle_count, pool._kept, pool._idle) == (0, {}, {})
 
 
