@@ -32,7 +32,7 @@ class PostdateError(Exception):
 
 
 class InvalidRequest(PostdateError):
-    """The server refuses what was sent; `details` has every bad field. Nothing was stored."""
+    """The server refuses what was sent; `details` has the bad fields. Nothing was stored."""
 
     def __init__(
         self, message: str, *, status_code: int | None = None, details: tuple[FieldError, ...] = ()
