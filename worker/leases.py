@@ -34,7 +34,9 @@ class Touch:
         self._lease_s = lease_ms / 1000
         self._lost: set[int] = set()
         self._grace_until_s: dict[int, float] = {}
-        self._first_grace_until_s = elapsed_s() + max(0, lease_ms - store_uptime_ms) / 1000
+        # A server whose clock was set back says that it starts in the future.
+        grace_ms = max(0, lease_ms - max(0, store_uptime_ms))
+        self._first_grace_until_s = elapsed_s() + grace_ms / 1000
 
     @property
     def lost(self) -> frozenset[int]:

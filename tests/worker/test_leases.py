@@ -58,6 +58,15 @@ def test_a_store_that_was_started_just_now_gives_a_lease_of_grace(moment: Moment
     assert not touch.has_grace(0)
 
 
+def test_a_store_whose_clock_was_set_back_gives_no_more_than_a_lease(moment: Moment) -> None:
+    """By its own clock it starts in an hour."""
+    touch = Touch(LEASE_MS, store_uptime_ms=-3_600_000)
+    moment.s += LEASE_S - 0.001
+    assert touch.has_grace(0)
+    moment.s += 0.002
+    assert not touch.has_grace(0)
+
+
 def test_a_store_that_has_been_there_for_long_gives_none(moment: Moment) -> None:
     assert not Touch(LEASE_MS, store_uptime_ms=LEASE_MS).has_grace(0)
     assert not Touch(LEASE_MS, store_uptime_ms=10**9).has_grace(0)
