@@ -28,6 +28,7 @@ async def test_what_a_dead_worker_held_is_taken_over(
     again = await fake_scene.claim()
     assert sorted(ids_of(again)) == sorted(held)
     assert {(each.attempt, each.taken_over) for each in again} == {(2, True)}
+    assert {each.due_at_ms for each in again} == {fake_clock.ms}, "and not in an hour"
     assert await mended(fake_scene) == 0, "a lease of now is one"
     assert await fake_scene.ack(again) == [1] * 3
     assert await fake_scene.store.check() == []

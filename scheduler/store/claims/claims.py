@@ -294,7 +294,12 @@ class Claims:
         found: list[Invocation] = []
         unread: list[Unread] = []
         for part in parts:
-            found += _invocations(shard, claim, until_s, part, self._server.secrecy, unread)
+            claimed = _invocations(shard, claim, until_s, part, self._server.secrecy, unread)
+            for each in claimed:
+                # It was due when a worker took it; a clock that was set back since changes nothing.
+                if each.attempt > 1 and each.taken_over:
+                    each.due_at_ms = min(each.due_at_ms, now_us // 1000)
+            found += claimed
         if look == _ON_HOLD:
             return Batch(found, None, False, reading, on_hold=True)
         next_look_ms = None if look == b"-1" else float(look)
