@@ -448,7 +448,7 @@ MUTANTS = (
     Mutant(
         "no grace after the store's start",
         "worker/leases.py",
-        "max(0, lease_ms - store_uptime_ms)",
+        "max(0, lease_ms - max(0, store_uptime_ms))",
         "0",
         ("tests/worker/test_leases.py",),
     ),
