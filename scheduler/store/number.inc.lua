@@ -17,27 +17,26 @@ end
 
 -- The sum of a stored number and a gain, which may be negative. Raises DAMAGED if it is too large.
 local function plus(stored, gain)
+  local sum = (tonumber(stored or 0) or math.huge) + gain
+  if sum > -2 ^ 53 and sum < 2 ^ 53 and sum % 1 == 0 then
+    return sum + 0
+  end
   local n = number(stored)
-  local sum = number(n + gain)
   if sum - n ~= tonumber(gain) then
     error('DAMAGED A number is too large', 0)
   end
-  return sum
+  return number(sum)
 end
 
 -- Adds to numbers of a hash in two steps: `added` reads and checks before a script's first write,
 -- `write` cannot fail.
--- gains: flat, fields and their gains. Returns {key, flat: fields and their sums, whether
--- one of the fields is new}.
-local function added(key, gains)
-  local fields, sums, new = {}, {}, false
-  for i = 1, #gains, 2 do
-    fields[#fields + 1] = gains[i]
-  end
-  local stored = redis.call('HMGET', key, unpack(fields))
+-- Returns {key, flat: fields and their sums, whether one of the fields is new}.
+local function added(key, fields, gains)
+  local stored, sums, new = redis.call('HMGET', key, unpack(fields)), {}, false
   for i, field in ipairs(fields) do
-    sums[2 * i - 1], sums[2 * i] = field, whole(plus(stored[i], gains[2 * i]))
-    new = new or not stored[i]
+    local before = stored[i]
+    sums[2 * i - 1], sums[2 * i] = field, before and plus(before, gains[i]) or gains[i] + 0
+    new = new or not before
   end
   return {key, sums, new}
 end

@@ -261,8 +261,8 @@ MUTANTS = (
     Mutant(
         "a cancelled body goes on counting",
         STORE + "schedules/cancel.lua",
-        ", 'bytes', #ARGV[11] - #stored[1]})",
-        "})",
+        "{1, -1, #ARGV[11] - #stored[1]}",
+        "{1, -1, 0}",
         ("tests/scheduler/test_quota.py",),
     ),
     Mutant(
@@ -296,7 +296,7 @@ MUTANTS = (
     Mutant(
         "an index is trimmed to its newest",
         STORE + "log/append.inc.lua",
-        "'MINID', '~', whole(math.max(0, first - 1)), id,",
+        "'MINID', '~', oldest, id,",
         "'MINID', '~', now_ms, id,",
         ("tests/scheduler/test_chunks.py", "-k", "one_by_one"),
     ),
@@ -1135,7 +1135,7 @@ MUTANTS = (
     Mutant(
         "an account stays parked after its repair",
         STORE + "claims/claim.lua",
-        "      redis.call('ZREM', prefix .. K.PARKED, account)\n      return false\n",
+        "        redis.call('ZREM', prefix .. K.PARKED, account)\n        return false\n",
         "",
         ("tests/scheduler/test_parked.py", "-k", "fakeredis"),
     ),

@@ -38,9 +38,6 @@ async def names_of(scene: Scene, place: str) -> list[str]:
         ("logged", "of a wrong type", COMPLETED),
         ("logged", "at 2^53", COMPLETED),
         ("logged", "at 2^63", None),
-        ("index:failed", "of a wrong type", FAILED),
-        ("index:??", "of a wrong type", COMPLETED),
-        ("index:??", "of a wrong type", None),
         ("expiring", "of a wrong type", COMPLETED),
         ("expiring", "at 2^53", FAILED),
         ("failed", "of a wrong type", FAILED),
@@ -78,6 +75,22 @@ async def test_what_cannot_be_recorded_is_fired_once_until_it_can_be(
     logged = [each.schedule_id for each in await scene.log() if each.executed_at_ms is not None]
     assert logged.count(schedule_id) == 1
     await scene.assert_sound()
+
+
+@pytest.mark.parametrize("place", ["index:failed", "index:??"])
+@pytest.mark.parametrize("harm", ["of a wrong type", "at 2^53"])
+async def test_a_damaged_index_of_the_log_keeps_nothing_from_being_recorded(
+    valkey_scene: Scene, place: str, harm: str
+) -> None:
+    scene = valkey_scene
+    await scene.run(FAILED)
+    [index] = await names_of(scene, place)
+    await do_harm(scene.store.client, index, harm)
+    damaged = await scene.store.client.dump(index)
+    schedule_id = await scene.run(FAILED)
+    assert schedule_id in [each.schedule_id for each in await scene.log()]
+    assert await scene.store.client.dump(index) == damaged
+    assert await scene.store.client.pttl(index) == -1 or harm == "at 2^53"
 
 
 async def test_an_account_that_is_deleted_is_parked_no_more(valkey_scene: Scene) -> None:

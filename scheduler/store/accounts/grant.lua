@@ -18,7 +18,7 @@ end
 if tonumber(credits) > 2 ^ 53 - number(redis.call('HGET', account, 'granted')) then
   return -1
 end
-local ledger = added(account, {'credits', credits, 'granted', credits})
+local ledger = added(account, {'credits', 'granted'}, {credits, credits})
 local movement = moved_credits(base, 'granted', credits)
 
 write(ledger)

@@ -6,5 +6,5 @@ local function moved_credits(base, movement, credits)
   if movement == 'spent' then
     movement = math.floor(now_ms / 3600000) % 24 .. R.CREATED
   end
-  return added(base .. K.DAY .. math.floor(now_ms / 86400000), {movement, credits})
+  return added(base .. K.DAY .. math.floor(now_ms / 86400000), {movement}, {credits})
 end

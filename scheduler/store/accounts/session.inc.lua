@@ -10,7 +10,7 @@ local function read_sessions(prefix, account, kept)
       closing[#closing + 1] = sha256
     end
   end
-  return {closing = closing, epoch = added(base .. K.HOLDER, {'epoch', 1})}
+  return {closing = closing, epoch = added(base .. K.HOLDER, {'epoch'}, {1})}
 end
 
 local function close_sessions(prefix, account, read)

@@ -67,37 +67,41 @@ end
 
 -- Of those that have had several; retried ones are among them. What completed leaves nothing that was
 -- said before.
-local function forget_attempts(base, schedules, used, outcomes)
+local function forget_attempts(base, group, schedules, used)
   for i, schedule in ipairs(schedules) do
     if used[i] then
-      local failed = has_failed(outcomes[i])
+      local failed = has_failed(ARGV[group.first + 3 * i - 1])
       redis.call('HDEL', base .. K.SCHEDULE .. schedule, 'n', failed and 'n' or 's')
     end
   end
   redis.call('HDEL', base .. K.TRIED, unpack(schedules))
 end
 
--- Reads and checks everything that `record` writes.
+-- The dead letters among an account's schedules, as `note_failed` has them.
+local function letters_of(group, schedules, at)
+  local letters = {}
+  for i, schedule in ipairs(schedules) do
+    if has_failed(ARGV[group.first + 3 * i - 1]) then
+      letters[#letters + 1], letters[#letters + 2] = at, schedule
+    end
+  end
+  return letters
+end
+
+-- Reads and checks everything that `record` writes, but for the schedules.
 local function read(base, group, schedules)
-  local plan, hours = {outcomes = {}, letters = {}}, {}
+  local plan, hours = {}, {}
   redis.call('ZCARD', base .. K.HELD)
-  plan.log = read_log(base, group.places, group.size, group.chunk)
+  plan.log = read_log(base, group.size, group.chunk)
   if redis.call('HLEN', base .. K.TRIED) > 0 then
     plan.used = redis.call('HMGET', base .. K.TRIED, unpack(schedules))
   end
   local said_bytes = said_weight(group.said)
   if said_bytes > 0 and redis.call('EXISTS', base .. K.ACCOUNT) == 1 then
-    plan.bytes = added(base .. K.ACCOUNT, {'bytes', said_bytes})
+    plan.bytes = added(base .. K.ACCOUNT, {'bytes'}, {said_bytes})
   end
-  for i, schedule in ipairs(schedules) do
-    local outcome = ARGV[group.first + 3 * i - 1]
-    plan.outcomes[i] = outcome
-    if has_failed(outcome) then
-      local n = #plan.letters
-      plan.letters[n + 1], plan.letters[n + 2] = plan.log.at, schedule
-    end
-  end
-  if #plan.letters > 0 then
+  if group.failed > 0 then
+    plan.letters = letters_of(group, schedules, plan.log.at)
     plan.trimmed = read_failed(base, #plan.letters / 2, plan.log.at, tonumber(ARGV[6]),
       tonumber(ARGV[7]), tonumber(ARGV[1]), hours)
   end
@@ -107,6 +111,24 @@ local function read(base, group, schedules)
   return plan
 end
 
+-- Writes each schedule's outcome. To read each of their keys before would cost more than all other
+-- reads, so these first writes are their own check: where one fails it undoes those before it, and
+-- returns its place.
+local function end_schedules(key, group, schedules, ended_at)
+  for i, schedule in ipairs(schedules) do
+    local name, outcome = key .. schedule, ARGV[group.first + 3 * i - 1]
+    if type(redis.pcall('HSET', name, 'o', ended_at .. outcome)) ~= 'number' then
+      for n = 1, i - 1 do
+        redis.call('HDEL', key .. schedules[n], 'o')
+        redis.call('PERSIST', key .. schedules[n])
+      end
+      return i
+    end
+    redis.call('PEXPIRE', name, has_failed(outcome) and ARGV[5] or ARGV[1])
+  end
+  return nil
+end
+
 local function record(group)
   local base, key = prefix .. group.account .. ':', prefix .. group.account .. ':' .. K.SCHEDULE
   local schedules, found, all = judge(base, group.first, 3, group.size)
@@ -114,12 +136,12 @@ local function record(group)
     return found, false
   end
   local plan = read(base, group, schedules)
-  append(base, plan.log, group.chunk, group.size, group.places, ttl_ms, most)
-  local ended_at = moment(plan.log.at)
-  for i, schedule in ipairs(schedules) do
-    redis.call('HSET', key .. schedule, 'o', ended_at .. plan.outcomes[i])
-    redis.call('PEXPIRE', key .. schedule, has_failed(plan.outcomes[i]) and ARGV[5] or ARGV[1])
+  local damaged = end_schedules(key, group, schedules, moment(plan.log.at))
+  if damaged then
+    found[damaged] = -2
+    return found, false
   end
+  append(base, plan.log, group.chunk, group.size, group.places, ttl_ms, most)
   note_said(key, schedules, group.said)
   if plan.bytes then
     write(plan.bytes)
@@ -131,7 +153,7 @@ local function record(group)
   redis.call('ZREM', base .. K.WAITING, unpack(schedules))
   redis.call('ZREM', base .. K.HELD, unpack(schedules))
   if plan.used then
-    forget_attempts(base, schedules, plan.used, plan.outcomes)
+    forget_attempts(base, group, schedules, plan.used)
   end
   count(plan.rollups, ttl_ms, seconds_ms)
   return found, true

@@ -24,7 +24,6 @@
 --          the last of an account's for those that are not at their first attempt
 --@include now
 --@include members
---@include claims/parked
 local prefix = KEYS[1]
 local now = now_us / 1000
 -- Never a whole millisecond, as what waits stands at.
@@ -57,20 +56,23 @@ local function part_of(account)
 end
 
 -- Whether the store could not record how an account's schedules end. Checks that once per lease.
-local any_parked = redis.pcall('ZCARD', prefix .. K.PARKED)
-local function is_parked(account)
-  local look_at_ms = any_parked ~= 0 and redis.pcall('ZSCORE', prefix .. K.PARKED, account)
-  if type(look_at_ms) ~= 'string' then
-    return false
-  end
-  if tonumber(look_at_ms) <= now_ms then
-    if pcall(check_recordable, prefix .. account .. ':') then
-      redis.call('ZREM', prefix .. K.PARKED, account)
+local is_parked = nil
+if redis.pcall('ZCARD', prefix .. K.PARKED) ~= 0 then
+--@include claims/recordable
+  is_parked = function(account)
+    local look_at_ms = redis.pcall('ZSCORE', prefix .. K.PARKED, account)
+    if type(look_at_ms) ~= 'string' then
       return false
     end
-    redis.call('ZADD', prefix .. K.PARKED, lease_end, account)
+    if tonumber(look_at_ms) <= now_ms then
+      if pcall(check_recordable, prefix .. account .. ':') then
+        redis.call('ZREM', prefix .. K.PARKED, account)
+        return false
+      end
+      redis.call('ZADD', prefix .. K.PARKED, lease_end, account)
+    end
+    return true
   end
-  return true
 end
 
 -- Attempts used before by those that are retried, were released or lost.
@@ -192,7 +194,7 @@ local served, backlogged, damaged = {}, {}, {}
 local share = math.max(1, math.floor(room / math.max(1, #accounts)))
 for _, account in ipairs(accounts) do
   if room > 0 and room_bytes > 0 then
-    local sound, taken, more = not is_parked(account), 0, false
+    local sound, taken, more = not (is_parked and is_parked(account)), 0, false
     if sound then
       sound, taken, more = pcall(take, account, math.min(share, room))
     end

@@ -10,8 +10,8 @@ local function list(i)
 end
 
 -- The schedules of an account's rows, which begin at `first` and have so many values each, the token
--- second; a code for each: 1 held by its token, 0 ended, -1 neither, -2 its key is of a wrong type;
--- and whether all are 1. Raises if `waiting` is damaged.
+-- second; a code for each: 1 held by its token, 0 ended, -1 neither; and whether
+-- all are 1. Raises if `waiting` is damaged.
 local function judge(base, first, width, size)
   local schedules, found, all, key = {}, {}, true, base .. K.SCHEDULE
   for k = first, first + width * (size - 1), width do
@@ -19,13 +19,11 @@ local function judge(base, first, width, size)
   end
   local scores = redis.call('ZMSCORE', base .. K.WAITING, unpack(schedules))
   for i, schedule in ipairs(schedules) do
-    local ended = redis.pcall('HEXISTS', key .. schedule, 'o')
-    if names(ARGV[first + width * (i - 1) + 1], scores[i]) then
-      found[i] = type(ended) == 'number' and 1 or -2
-    else
-      found[i] = ended == 1 and 0 or -1
+    found[i] = 1
+    if not names(ARGV[first + width * (i - 1) + 1], scores[i]) then
+      found[i] = redis.pcall('HEXISTS', key .. schedule, 'o') == 1 and 0 or -1
+      all = false
     end
-    all = all and found[i] == 1
   end
   return schedules, found, all
 end

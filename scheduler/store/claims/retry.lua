@@ -69,9 +69,15 @@ local function record(group)
   if not all then
     return repeated(base, schedules, found, group.first)
   end
+  for i, schedule in ipairs(schedules) do
+    if type(redis.pcall('HLEN', base .. K.SCHEDULE .. schedule)) ~= 'number' then
+      found[i] = -2
+      return found, false
+    end
+  end
   redis.call('ZCARD', base .. K.HELD)
   redis.call('HLEN', base .. K.TRIED)
-  local log = read_log(base, group.places, group.size, group.chunk)
+  local log = read_log(base, group.size, group.chunk)
   append(base, log, group.chunk, group.size, group.places, ttl_ms, most)
   look_at(prefix, group.account, wait_again(base, schedules, group.first, log.at))
   return found, true

@@ -5,31 +5,16 @@
 
 --@include number
 --@include log/chunk
--- Reads, before the first write, the state that `append` changes; raises if a key is damaged. base:
--- the account's prefix; places: flat, the names of indexes and the digests in the chunk. Returns
--- {at: the chunk's moment (ms), entries: how many the log will have, first: the moment up to which
--- it was trimmed}.
-local function read_log(base, places, count, chunk)
-  local streams = {base .. K.LOG}
-  for i = 1, #places, 2 do
-    streams[#streams + 1] = base .. K.INDEX .. places[i]
-  end
-  local n, at, log_ms, log_sequence = #streams, now_ms, -1, -1
-  for i = 1, n do
-    streams[n + i] = whole(now_ms - 1) .. '-18446744073709551615'
-  end
-  -- Streams with an entry of this millisecond, or a later one if the clock was set back. The log
-  -- comes first; an index that is ahead of it has outlived it.
-  local ahead = redis.call('XREAD', 'COUNT', 1, 'STREAMS', unpack(streams))
-  for _, stream in ipairs(ahead or {}) do
-    local last = redis.call('XREVRANGE', stream[1], '+', '-', 'COUNT', 1)[1][1]
-    local ms, sequence = string.match(last, '^(%d+)-(%d+)$')
-    ms, sequence = number(ms), number(sequence)
-    if stream[1] == streams[1] then
-      at, log_ms, log_sequence = ms, ms, sequence
-    elseif ms > log_ms or (ms == log_ms and sequence > log_sequence) then
-      at = math.max(at, plus(ms, 1))
-    end
+-- Reads, before the first write, the state that `append` changes; raises if it is damaged. base: the
+-- account's prefix. Returns {at: the chunk's moment (ms), entries: how many the log will have, first:
+-- the moment up to which it was trimmed}.
+local function read_log(base, count, chunk)
+  local log, at = base .. K.LOG, now_ms
+  -- Has the log an entry of this millisecond, or a later one because the clock was set back?
+  local ahead = redis.call('XREAD', 'COUNT', 1, 'STREAMS', log, now_ms - 1)
+  if ahead and ahead[1] then
+    local last = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1][1]
+    at = math.max(now_ms, number(string.match(last, '^%d+')))
   end
   local logged = redis.call('HMGET', base .. K.LOGGED, 'n', 'first')
   local entries = plus(logged[1], counted_entries(count, chunk))
@@ -67,7 +52,8 @@ local function trim(log, oldest_ms, over, id, count)
   return removed, tonumber(ms)
 end
 
--- state: from `read_log`. After the first write, the chunk's, nothing can fail.
+-- places: flat, the names of indexes and the digests in the chunk; state: from `read_log`. An index
+-- that is damaged stays as it is: lists of one status or URL lack the chunk then, the log does not.
 local function append(base, state, chunk, count, places, ttl_ms, most)
   local log, logged = base .. K.LOG, base .. K.LOGGED
   local oldest_ms, first = math.max(0, now_ms - ttl_ms), state.first
@@ -79,11 +65,13 @@ local function append(base, state, chunk, count, places, ttl_ms, most)
     first = trimmed_ms + 1
     redis.call('HSET', logged, 'first', whole(first))
   end
-  first = math.max(oldest_ms, first)
+  local oldest = whole(math.max(1, oldest_ms, first) - 1)
   for i = 1, #places, 2 do
     local index = base .. K.INDEX .. places[i]
-    redis.call('XADD', index, 'MINID', '~', whole(math.max(0, first - 1)), id, 'h', places[i + 1])
-    redis.call('PEXPIRE', index, ttl_ms)
+    local added = redis.pcall('XADD', index, 'MINID', '~', oldest, id, 'h', places[i + 1])
+    if type(added) == 'string' then
+      redis.call('PEXPIRE', index, ttl_ms)
+    end
   end
   redis.call('PEXPIRE', log, ttl_ms)
   redis.call('PEXPIRE', logged, ttl_ms)

@@ -2,15 +2,24 @@
 -- day.
 
 --@include number
--- A rollup's bucket with its gains, for `write`.
-local function counted(rollup, bucket, sums)
-  local gains = {}
+-- What `names` say of one bucket of a rollup, with their gains, for `write`.
+local function counted(rollup, bucket, names, gains)
+  local fields = {}
+  for i, name in ipairs(names) do
+    fields[i] = bucket .. name
+  end
+  return added(rollup, fields, gains)
+end
+
+local function append_gains(names, gains, sums)
+  local n = #names
   for i = 1, #sums, 2 do
-    if tonumber(sums[i + 1]) > 0 then
-      gains[#gains + 1], gains[#gains + 2] = bucket .. sums[i], sums[i + 1]
+    local gain = tonumber(sums[i + 1])
+    if gain > 0 then
+      n = n + 1
+      names[n], gains[n] = sums[i], gain
     end
   end
-  return added(rollup, gains)
 end
 
 -- Reads the three rollups, before the first write. base: the account's prefix; at: their moment
@@ -18,12 +27,12 @@ end
 local function read_rollups(base, at, sums, spread)
   local second = math.floor(at / 1000)
   local minute, hour = math.floor(second / 60), math.floor(second / 3600)
-  local seconds = counted(base .. K.MINUTE .. minute, second % 60, sums)
-  for i = 1, #spread do
-    sums[#sums + 1] = spread[i]
-  end
-  return {seconds, counted(base .. K.HOUR .. hour, minute % 60, sums),
-    counted(base .. K.DAY .. math.floor(hour / 24), hour % 24, sums)}
+  local names, gains = {}, {}
+  append_gains(names, gains, sums)
+  local seconds = counted(base .. K.MINUTE .. minute, second % 60, names, gains)
+  append_gains(names, gains, spread)
+  return {seconds, counted(base .. K.HOUR .. hour, minute % 60, names, gains),
+    counted(base .. K.DAY .. math.floor(hour / 24), hour % 24, names, gains)}
 end
 
 -- ttl_ms, seconds_ms: how long rollups and single seconds are kept.

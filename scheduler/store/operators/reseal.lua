@@ -23,7 +23,7 @@ local function weighed(schedule, more)
     return {}
   end
   local at_ms, hours = redis.call('PEXPIRETIME', base .. K.SCHEDULE .. schedule), {}
-  local sums = {added(account, {'bytes', more})}
+  local sums = {added(account, {'bytes'}, {more})}
   if at_ms > 0 then
     note_expiring(hours, more, at_ms)
     sums[2] = read_expiring(base, hours)

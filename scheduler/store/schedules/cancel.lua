@@ -35,9 +35,9 @@ end
 local places, hours = {'cancelled', '', ARGV[9], ARGV[10]}, {}
 redis.call('ZCARD', base .. K.WAITING)
 redis.call('HLEN', base .. K.TRIED)
-local log = read_log(base, places, 1, ARGV[8])
+local log = read_log(base, 1, ARGV[8])
 local outcome = moment(log.at) .. ARGV[4]
-local ledger = added(account, {'credits', 1, 'spent', -1, 'bytes', #ARGV[11] - #stored[1]})
+local ledger = added(account, {'credits', 'spent', 'bytes'}, {1, -1, #ARGV[11] - #stored[1]})
 local movement = moved_credits(base, 'refunded', 1)
 note_expiring(hours, weight_of(#ARGV[11]), now_ms + ARGV[5])
 local expiring = read_expiring(base, hours)

@@ -45,7 +45,7 @@ for i = 7, #ARGV, 2 do
 end
 check_heads(KEYS[1])
 redis.call('ZCARD', base .. K.WAITING)
-local weight = added(base .. K.ACCOUNT, {'bytes', more})
+local weight = added(base .. K.ACCOUNT, {'bytes'}, {more})
 
 redis.call('HSET', key, 'r', ARGV[5])
 write(weight)

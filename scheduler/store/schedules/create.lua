@@ -28,8 +28,6 @@ local quotas, first = {}, 4 + 2 * ARGV[3]
 for i = 4, first - 1, 2 do
   quotas[ARGV[i]] = tonumber(ARGV[i + 1])
 end
-check_heads(prefix)
-
 -- Reading comes first; an account for which it raises is damaged.
 local function read(account)
   local base = account.base
@@ -37,7 +35,6 @@ local function read(account)
   account.left, account.spent = number(stored[1] or -1), number(stored[2])
   account.quota = quotas[stored[3]] or math.huge
   account.bytes, account.over = stored_bytes(base, stored[4], stored[5])
-  redis.call('ZCARD', base .. K.WAITING)
 end
 
 local function account_of(name)
@@ -65,14 +62,15 @@ while i <= #ARGV do
     local sound, known = pcall(read_note, group.once)
     account.sound, group.known = account.sound and sound, known
   end
-  for place = i + 4, i + 3 + count * 3, 3 do
-    keys[#keys + 1] = account.base .. K.SCHEDULE .. ARGV[place]
+  local base, last = account.base .. K.SCHEDULE, #keys
+  for n = 1, count do
+    keys[last + n] = base .. ARGV[i + 1 + 3 * n]
   end
   groups[#groups + 1] = group
   i = i + 4 + count * 3
 end
 
--- Only a repeat finds any, so one command asks for many keys.
+-- All ids of a call are distinct, and only a repeat finds any: one command asks for many.
 local function any_stored()
   for n = 1, #keys, 1000 do
     if redis.call('EXISTS', unpack(keys, n, math.min(n + 999, #keys))) > 0 then
@@ -139,21 +137,22 @@ local function take_up(group)
     return -3
   end
   local new, waiting, stored = account.new, account.waiting, 0
+  local last, left, weight, earliest = #new, account.left, account.weight, account.earliest
   for n = 1, group.count do
     local key, place = keys[group.keys + n], group.first + 3 * n - 3
     if not there[key] then
-      if account.left < 1 then
+      if left < 1 then
         break
       end
-      there[key] = true
-      account.left = account.left - 1
-      account.weight = account.weight + weight_of(#ARGV[place + 2])
-      new[#new + 1], new[#new + 2] = key, ARGV[place + 2]
-      waiting[#waiting + 1], waiting[#waiting + 2] = ARGV[place + 1], ARGV[place]
-      account.earliest = math.min(account.earliest, tonumber(ARGV[place + 1]))
+      local request, due = ARGV[place + 2], tonumber(ARGV[place + 1])
+      new[last + 1], new[last + 2] = key, request
+      waiting[last + 1], waiting[last + 2] = ARGV[place + 1], ARGV[place]
+      last, left, weight = last + 2, left - 1, weight + weight_of(#request)
+      earliest = due < earliest and due or earliest
     end
     stored = stored + 1
   end
+  account.left, account.weight, account.earliest = left, weight, earliest
   if group.once and stored > 0 then
     account.notes[group.once] = string.sub(group.keep, 1, 16)
       .. string.char(math.floor(stored / 256), stored % 256) .. string.sub(group.keep, 17)
@@ -178,14 +177,24 @@ for _, account in pairs(accounts) do
   account.sound = account.sound and pcall(sum_up, account)
 end
 
--- Writing comes last, and cannot fail.
+-- Writing comes last, and cannot fail. Only the first write of all, and the first of each account,
+-- check their keys themselves: nothing was written yet.
+local heads = {}
+for _, account in pairs(accounts) do
+  if account.sound and account.sums then
+    heads[#heads + 1], heads[#heads + 2] = math.max(account.earliest, now_ms), account.name
+  end
+end
+if #heads > 0 then
+  redis.call('ZADD', prefix .. K.HEADS, 'LT', unpack(heads))
+end
+
 local function store(account)
   local base, new = account.base, account.new
+  each_thousand('ZADD', base .. K.WAITING, account.waiting)
   for n = 1, #new, 2 do
     redis.call('HSET', new[n], 'r', new[n + 1])
   end
-  each_thousand('ZADD', base .. K.WAITING, account.waiting)
-  look_at(prefix, account.name, account.earliest)
   redis.call('HSET', base .. K.ACCOUNT, unpack(account.sums))
   if account.over then
     settle(base, account.over)
@@ -194,10 +203,10 @@ local function store(account)
 end
 
 for _, account in pairs(accounts) do
+  if account.sound and account.sums then
+    account.sound = pcall(store, account)
+  end
   if account.sound then
-    if account.sums then
-      store(account)
-    end
     for key, note in pairs(account.notes) do
       redis.call('SET', key, note, 'PX', once_ttl_ms)
     end

@@ -99,7 +99,7 @@ local function replaying()
   local made = #gone
   redis.call('ZCARD', base .. K.WAITING)
   redis.call('ZCARD', base .. K.FAILED)
-  local ledger = added(base .. K.ACCOUNT, {'credits', -made, 'spent', made, 'bytes', more})
+  local ledger = added(base .. K.ACCOUNT, {'credits', 'spent', 'bytes'}, {-made, made, more})
   local movement = moved_credits(base, 'spent', made)
   local expiring = #earlier > 0 and read_expiring(base, hours)
   return function()

@@ -53,7 +53,7 @@ for i = 17, #ARGV do
 end
 redis.call('ZCARD', base .. K.WAITING)
 redis.call('HLEN', base .. K.TRIED)
-local log = read_log(base, places, 1, ARGV[6])
+local log = read_log(base, 1, ARGV[6])
 local outcome = moment(log.at) .. ARGV[5]
 local letters_ms, most_letters, schedule_ms = tonumber(ARGV[15]), tonumber(ARGV[16]), tonumber(ARGV[10])
 local trimmed = read_failed(base, 1, log.at, letters_ms, most_letters, schedule_ms, hours)

@@ -32,11 +32,11 @@ end
 
 -- The sums of `expiring` with what `hours` notes, for `write`.
 local function read_expiring(base, hours)
-  local gains = {}
+  local names, gains = {}, {}
   for hour, bytes in pairs(hours) do
-    gains[#gains + 1], gains[#gains + 2] = hour, bytes
+    names[#names + 1], gains[#gains + 1] = hour, bytes
   end
-  return added(base .. K.EXPIRING, gains)
+  return added(base .. K.EXPIRING, names, gains)
 end
 
 -- Whether an ended schedule is to be forgotten later than that moment (ms); `hours` then gets the
