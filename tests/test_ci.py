@@ -1,0 +1,46 @@
+"""What is different where `CI` is set."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.processes import ROOT
+
+LACKS_A_PROGRAM = """
+import pytest
+
+def test_that_needs_a_program():
+    pytest.skip("there is no such program")
+
+@pytest.mark.skipif(True, reason="there is none either")
+def test_that_is_marked():
+    pass
+
+@pytest.mark.xfail(reason="known")
+def test_that_is_expected_to_fail():
+    assert False
+"""
+
+
+@pytest.mark.parametrize(
+    ("ci", "told"), [({}, "2 skipped, 1 xfailed"), ({"CI": "1"}, "1 failed, 1 xfailed, 1 error")]
+)
+def test_a_skipped_test_fails_there(tmp_path: Path, ci: dict[str, str], told: str) -> None:
+    (tmp_path / "test_tools.py").write_text(LACKS_A_PROGRAM)
+    words = ["-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", "-c", os.devnull]
+    environ = {name: text for name, text in os.environ.items() if name != "CI"}
+    done = subprocess.run(
+        [sys.executable, *words, "--rootdir", str(tmp_path), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'client'}", **ci},
+        check=False,
+    )
+    assert told in done.stdout, done.stdout + done.stderr
+    assert ("there is no such program" in done.stdout) == bool(ci)
