@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -35,6 +34,7 @@ from api.signing import get_secrets, rotate_secret
 from api.stats import get_credits, get_usage, list_logs
 from scheduler.settings import Settings
 from scheduler.store import Store
+from scheduler.version import version
 
 _ROUTES = [
     get_root,
@@ -81,7 +81,7 @@ def create_app(settings: Settings, store: Store | None = None) -> Litestar:
         openapi_config=None,  # its own cannot know what handlers make of a raw body
         logging_config=None,  # whoever runs the process configures its log
     )
-    app.state.document = document(app.routes, _version())
+    app.state.document = document(app.routes, version())
     return app
 
 
@@ -95,10 +95,3 @@ async def _running(app: Litestar) -> AsyncIterator[None]:
     service: Service = app.state.service
     async with service.running():
         yield
-
-
-def _version() -> str:
-    try:
-        return importlib.metadata.version("postdate")
-    except importlib.metadata.PackageNotFoundError:
-        return "0"  # run from a checkout that was never installed

@@ -30,6 +30,7 @@ from scheduler.errors import (
     PostdateError,
     QuotaExceeded,
     StoreError,
+    StoreReplaced,
     Suspended,
     TooManyScans,
     TooManySecrets,
@@ -100,7 +101,9 @@ def _answer_to_our_own(error: PostdateError) -> Answer:
             return Answer(500, ErrorBody("What is stored of this is damaged and cannot be read"))
         case StoreError():
             # Its own sentence may name hosts and ports: for the log, not for clients.
-            return Answer(503, ErrorBody("The service is temporarily unavailable"), _RETRY)
+            away = "The service is temporarily unavailable"
+            sentence = sentence if isinstance(error, StoreReplaced) else away
+            return Answer(503, ErrorBody(sentence), _RETRY)
     for kind, status, headers in _PLAIN:
         if isinstance(error, kind):
             return Answer(status, ErrorBody(sentence), headers)

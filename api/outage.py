@@ -7,6 +7,7 @@ import asyncio
 import structlog
 
 from scheduler.errors import StoreError, Unreadable
+from scheduler.store.failures import reason_of
 
 _AGAIN_AFTER_S = 60.0
 # Longer than a load balancer that meets it at /readyz waits from one look to the next.
@@ -40,6 +41,7 @@ class Outage:
             _log.warning(
                 "requests are refused because of the store",
                 error=str(error),
+                reason=reason_of(error),
                 refused=self._refused,
             )
 

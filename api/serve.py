@@ -50,8 +50,8 @@ def serve(
     for ten seconds at most. A second signal ends it at once. `parent_fd` is the read end of a
     pipe whose other end the parent holds: it breaks when the parent dies, however it dies.
     `listeners` are sockets that a parent has bound for several processes; without any it listens
-    where the settings say. `on_ready` is called once requests are accepted,
-    with the port.
+    where the settings say. `on_ready` is called with the port, once requests are accepted and the
+    store is open; until then they are answered 503.
 
     Raises SettingsError if the address cannot be listened on, StoreMisconfigured if the store
     answers but cannot be used.
@@ -165,8 +165,12 @@ class _Server(uvicorn.Server):
         _fit_open_files(self._guard)
         await super().startup(sockets)
         spare_the_collector()
-        if self.started and self.misconfigured is None:
+        if not self.started or self.misconfigured is not None:
+            return
+        if self._service.opened is not None:
             self._on_ready()
+        else:
+            self._service.on_opened = self._on_ready
 
     def _source(self, pulse: Pulse) -> ApiSource:
         from api.told import ApiSource

@@ -20,6 +20,8 @@ from api.tally import Tally
 from scheduler.errors import StoreError, StoreMisconfigured, StoreUnavailable
 from scheduler.settings import Settings
 from scheduler.store import Store
+from scheduler.store.unreachable import Unreachable
+from scheduler.version import version
 
 _log = structlog.get_logger()
 
@@ -46,14 +48,19 @@ class HttpRequest(Request[Any, Any, State]):
         return MultiDict(parse_qsl(text, keep_blank_values=True))
 
 
-def _ignore(error: StoreMisconfigured) -> None:
-    """Where nobody asked to be told, the log has to do."""
+def _log_it(error: StoreMisconfigured) -> None:
+    _log.error("the store cannot be used", reason=str(error))
+
+
+def _pass() -> None:
+    """For a store that was there from the start."""
 
 
 class Service:
     """Lives as long as the app. `store` raises StoreUnavailable until the store is open.
 
-    `on_misconfigured` is called, once, if the store answers but cannot be used.
+    `on_misconfigured` is called, once, if the store answers but cannot be used; `on_opened` when a
+    store is open at last that could not be reached at the start.
     """
 
     def __init__(self, settings: Settings, store: Store | None = None) -> None:
@@ -63,7 +70,9 @@ class Service:
         self.tally = Tally()
         self.outage = Outage()
         self.draining = False
-        self.on_misconfigured: Callable[[StoreMisconfigured], None] = _ignore
+        self.on_misconfigured: Callable[[StoreMisconfigured], None] = _log_it
+        self.on_opened: Callable[[], None] = _pass
+        self._unreachable = Unreachable(settings)
         self._store = store
 
     @property
@@ -98,7 +107,7 @@ class Service:
         """Opens the store if it is not, and writes heartbeats from then on."""
         if not opened:
             await self._keep_opening()
-        heartbeat = Heartbeat(self.store, self.settings)
+        heartbeat = Heartbeat(self.store, self.settings, self._unreachable)
         try:
             await heartbeat.run()
         finally:
@@ -108,24 +117,26 @@ class Service:
         if self._store is not None:
             await self._store.aclose()
 
-    async def _opened(self, *, quiet: bool = False) -> bool:
+    async def _opened(self) -> bool:
         try:
             self._store = await Store.open(self.settings)
-        except StoreError as error:
-            if not quiet:
-                _log.error("the store cannot be used yet; trying again", reason=str(error))
-            if isinstance(error, StoreMisconfigured):
-                self.on_misconfigured(error)
+        except StoreMisconfigured as error:
+            self.on_misconfigured(error)
             return False
+        except StoreError as error:
+            self._unreachable.note(error)
+            return False
+        self._unreachable.end()
+        self._store.log_opened(self.settings, role="api", version=version())
         return True
 
     async def _keep_opening(self) -> None:
         pause_s = _FIRST_PAUSE_S
         await asyncio.sleep(pause_s)
-        while not await self._opened(quiet=True):
+        while not await self._opened():
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
             await asyncio.sleep(pause_s)
-        _log.info("the store is open")
+        self.on_opened()
 
 
 async def _stop(at_work: asyncio.Task[None]) -> None:

@@ -12,7 +12,7 @@ from api.wanted import workers_wanted
 from metrics.common import common
 from metrics.families import Metric, counter, gauge, histogram
 from metrics.pulse import Pulse
-from scheduler.errors import StoreError
+from scheduler.errors import StoreError, StoreReplaced
 from scheduler.store.operators.census import WINDOW_MS, WINDOWS
 from scheduler.store.operators.system import PERSISTENCE, Server
 
@@ -37,6 +37,8 @@ class ApiSource:
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await self._service.store.ping()
+        except StoreReplaced as error:
+            return f"{error}."
         except (StoreError, TimeoutError):
             return "The store cannot be reached."
         return None

@@ -59,6 +59,8 @@ _findings = _Findings()
 
 
 def _pass_findings_once(_logger: object, _name: str, event: EventDict) -> EventDict:
+    if _findings.silent and event["event"] == "store opened":
+        raise structlog.DropEvent
     finding = event.get("finding")
     if finding is not None:
         if _findings.silent or finding in _findings.told:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
-from cli.output import fail, show
+from cli.output import fail, log_line, show
 from cli.reasons import reason_of
 from scheduler.errors import OutcomeUnknown, PostdateError, StoreError
 from scheduler.settings import (
@@ -36,16 +36,22 @@ class Context(msgspec.Struct, frozen=True):
 
     settings: Settings
     as_json: bool
+    runs_on: bool = False  # until it is stopped, so that its JSON is lines of a log
 
     def show(self, answer: object, text: str) -> None:
         """Prints the answer, as `show` does."""
+        if self.runs_on and isinstance(answer, dict):
+            answer = log_line(answer, text)
         show(answer, text, as_json=self.as_json)
 
 
-def command(*setting_flags: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def command(
+    *setting_flags: str, runs_on: bool = False
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Makes a function a command with the common options; it is called with a `Context` first.
 
     `setting_flags` are the names of further options of the command that stand for settings.
+    `runs_on` is as in `Context`.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
@@ -80,9 +86,9 @@ def command(*setting_flags: str) -> Callable[[Callable[..., None]], Callable[...
                 set_up_logging(settings.log_level, as_json=as_json)
                 if options.get("parent_fd") is None:  # whose parent has said it
                     _tell_unknown_variables()
-                function(Context(settings, as_json), *args, **options)
+                function(Context(settings, as_json, runs_on), *args, **options)
             except PostdateError as error:
-                fail(str(error), as_json=as_json)
+                fail(str(error), as_json=as_json, logged=runs_on)
 
         return wrapped
 

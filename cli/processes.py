@@ -17,6 +17,7 @@ from cli.supervise import ORPHAN_PATIENCE_S, supervise
 from cli.tied import TiedChild
 from scheduler.errors import PostdateError, StoreMisconfigured
 from scheduler.settings import Settings
+from scheduler.version import version
 
 
 def run_processes(role: str, context: Context) -> None:
@@ -42,7 +43,7 @@ class Processes:
         settings = self._context.settings
         if self._role == "api":
             self._port = await reserve(settings.host, settings.port, patience_s=ORPHAN_PATIENCE_S)
-        findings_told = await _tell_findings(settings)
+        findings_told = await _tell_findings(settings, self._role)
         if self._port is not None:
             settings = msgspec.structs.replace(settings, port=self._port.number)
         children = [
@@ -87,7 +88,7 @@ class Processes:
         self._context.show({"ready": answer, "processes": count}, f"{text} ({count} processes)")
 
 
-async def _tell_findings(settings: Settings) -> bool:
+async def _tell_findings(settings: Settings, role: str) -> bool:
     """Looks at the store once for all of them; False if it cannot be reached right now, which is
     theirs to wait for. Raises PostdateError if it cannot be used at all."""
     try:
@@ -96,5 +97,6 @@ async def _tell_findings(settings: Settings) -> bool:
         if isinstance(error.__cause__, StoreMisconfigured):
             raise
         return False
+    store.log_opened(settings, role=role, version=version())
     await store.aclose()
     return True

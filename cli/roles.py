@@ -12,14 +12,15 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import click
 
 from cli.log_setup import findings_were_told
 from cli.open_files import raise_limit
-from cli.options import Context, command, locate_store
+from cli.options import Context, command, locate_store, store_fault
 from cli.port import url_of
+from scheduler.errors import StoreMisconfigured
 from scheduler.settings import Settings
 
 _READY_BYTE = b"r"
@@ -46,7 +47,7 @@ _bench_keys = click.option("--bench-keys", is_flag=True, hidden=True)
 @_quiet_store
 @_bench_keys
 @click.option("--listen-fd", "listen_fds", type=int, multiple=True, hidden=True)
-@command("host", "port", "processes")
+@command("host", "port", "processes", runs_on=True)
 def api_command(
     context: Context,
     parent_fd: int | None,
@@ -75,12 +76,14 @@ def api_command(
         else:
             _tell_parent(parent_fd)
 
-    serve(
-        _settings(context, quiet_store, bench_keys),
-        parent_fd=parent_fd,
-        listeners=[socket.socket(fileno=fd) for fd in listen_fds],
-        on_ready=say_ready,
-    )
+    settings = _settings(context, quiet_store, bench_keys)
+    with _named(settings):
+        serve(
+            settings,
+            parent_fd=parent_fd,
+            listeners=[socket.socket(fileno=fd) for fd in listen_fds],
+            on_ready=say_ready,
+        )
 
 
 @click.command(name="worker")
@@ -88,7 +91,7 @@ def api_command(
 @_parent_fd
 @_quiet_store
 @_bench_keys
-@command("processes")
+@command("processes", runs_on=True)
 def worker_command(
     context: Context, parent_fd: int | None, quiet_store: bool, bench_keys: bool
 ) -> None:
@@ -114,13 +117,24 @@ def worker_command(
     raise_limit()
     import uvloop
 
-    uvloop.run(_work(_settings(context, quiet_store, bench_keys), parent_fd, say_ready))
+    settings = _settings(context, quiet_store, bench_keys)
+    with _named(settings):
+        uvloop.run(_work(settings, parent_fd, say_ready))
 
 
 def _run_processes(role: str, context: Context) -> None:
     from cli.processes import run_processes
 
     run_processes(role, context)
+
+
+@contextlib.contextmanager
+def _named(settings: Settings) -> Iterator[None]:
+    """A store that cannot be used is named."""
+    try:
+        yield
+    except StoreMisconfigured as error:
+        raise store_fault(settings, error) from error
 
 
 def _settings(context: Context, quiet_store: bool, bench_keys: bool) -> Settings:

@@ -52,7 +52,7 @@ _ABANDONED_PATIENCE_S = 15.0
     help="How many worker processes. [env: POSTDATE_WORKERS; default: 1]",
 )
 @click.option("--hold", is_flag=True, help="Begin on hold: see `postdate hold`.")
-@command("host", "port", "workers")
+@command("host", "port", "workers", runs_on=True)
 def up_command(context: Context, hold: bool) -> None:
     """Run everything on this machine: store, API and workers.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Iterable, Iterator
 from functools import cache
 
@@ -12,6 +11,7 @@ from metrics.families import Metric, counter, gauge, histogram
 from metrics.pulse import Pulse
 from scheduler.store import Store
 from scheduler.store.server import Script
+from scheduler.version import version
 
 
 @cache
@@ -38,14 +38,12 @@ def common(role: str, pulse: Pulse, store: Store | None) -> Iterator[Metric]:
         "Keys that sealed something in the store and that this process lacks.",
         len(store.sealing_keys.missing) if store else 0,
     )
+    yield gauge(
+        "postdate_store_replaced",
+        "Whether the store was emptied or replaced since this process opened it: 1, or 0.",
+        float(bool(store and store.shards.replaced)),
+    )
     yield from _store_calls(store)
-
-
-def version() -> str:
-    try:
-        return importlib.metadata.version("postdate")
-    except importlib.metadata.PackageNotFoundError:
-        return "0"  # run from a checkout that was never installed
 
 
 def _store_calls(store: Store | None) -> Iterable[Metric]:

@@ -122,6 +122,10 @@ class StoreUnavailable(StoreError):
     """The store is full or cannot be reached, and it is certain that nothing was changed."""
 
 
+class StoreReplaced(StoreUnavailable):
+    """The store was emptied since this process opened it, or another one took its place."""
+
+
 class StoreFull(StoreUnavailable):
     """There is no room for more; what is there can be read, fired and cancelled."""
 

@@ -12,7 +12,9 @@ import structlog
 from scheduler.elapsed import elapsed_s
 from scheduler.errors import StoreError
 from scheduler.models import Invocation
+from scheduler.reminder import Reminder
 from scheduler.store import Store
+from scheduler.store.failures import reason_of
 from worker.holdings import Holdings
 from worker.subject import subject
 
@@ -21,8 +23,8 @@ _log = structlog.get_logger(__name__)
 
 
 class Touch:
-    """Which shards this worker is in touch with. Says once that some are gone and once that all are
-    back.
+    """Which shards this worker is in touch with. Says that some are gone, again each minute, and
+    once that all are back.
 
     While a shard's server or its network was away nobody could prolong a lease there, so for the
     length of one lease after it this worker takes over none that has ended: whoever holds it may
@@ -33,6 +35,7 @@ class Touch:
     def __init__(self, lease_ms: int, store_uptime_ms: int) -> None:
         self._lease_s = lease_ms / 1000
         self._lost: set[int] = set()
+        self._reminder = Reminder()
         self._grace_until_s: dict[int, float] = {}
         # A server whose clock was set back says that it starts in the future.
         grace_ms = max(0, lease_ms - max(0, store_uptime_ms))
@@ -45,14 +48,23 @@ class Touch:
     def lose(self, shards: Iterable[int], error: BaseException) -> None:
         gone = set(shards) - self._lost
         if gone and not self._lost:
-            _log.warning("lost touch with the store; trying on", error=str(error))
+            self._reminder.is_due()
+            _log.warning("lost touch with the store; trying on", reason=reason_of(error))
         self._lost |= gone
+
+    def remind(self, error: BaseException) -> None:
+        """Of shards that stay lost."""
+        if self._reminder.is_due():
+            _log.warning(
+                "still out of touch with the store", shards=len(self._lost), reason=reason_of(error)
+            )
 
     def regain(self, shard: int) -> None:
         if shard in self._lost:
             self._lost.discard(shard)
             self._grace_until_s[shard] = elapsed_s() + self._lease_s
             if not self._lost:
+                self._reminder.end()
                 _log.info("in touch with the store again")
 
     def has_grace(self, shard: int) -> bool:

@@ -21,7 +21,10 @@ from scheduler.models import Invocation, Outcome
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.claims.claims import Ack, Batch, Unread
+from scheduler.store.operators.heartbeats import STORE_ID
 from scheduler.store.operators.sealing_keys import READ_EVERY_S as KEYS_READ_EVERY_S
+from scheduler.store.unreachable import Unreachable
+from scheduler.version import version
 from worker.acks import Acks
 from worker.claimer import Claimer
 from worker.clock_steps import WATCH_EVERY_S, ClockSteps
@@ -96,18 +99,18 @@ def _traces(settings: Settings) -> Traces | None:
 
 
 async def _reached(settings: Settings, stopping: asyncio.Event) -> Store | None:
-    backoff = Backoff()
-    told = False
+    backoff, unreachable = Backoff(), Unreachable(settings)
     while not stopping.is_set():
         try:
-            return await Store.open(settings)
+            store = await Store.open(settings)
         except StoreMisconfigured:
             raise
         except StoreError as error:
-            if not told:
-                _log.warning("the store cannot be reached; trying on", error=str(error))
-                told = True
+            unreachable.note(error)
             await backoff.pause()
+        else:
+            store.log_opened(settings, role="worker", version=version())
+            return store
     return None
 
 
@@ -202,7 +205,7 @@ class Worker:
             return "This worker is about to end."
         if len(self._touch.lost) == self._store.shards.count:
             return "The store cannot be reached."
-        return None
+        return f"{replaced}." if (replaced := self._store.shards.replaced) else None
 
     def gauges(self) -> Gauges:
         pool, connector = self._firer.pool, self._firer.connector
@@ -331,13 +334,15 @@ class Worker:
         """After a shard was away: first prolong and ack what is held of it, then claim again."""
         look = (await self._store.claims.look([shard]))[shard]
         if isinstance(look, StoreError):
+            self._touch.remind(look)
             return
         try:
             # A script: a shard that moves to another node can be read all the time.
             await self._store.claims.realign(shard)
             await self._leases.extend(shard)
-        except StoreError:
-            return  # it reads and does not write: not yet
+        except StoreError as error:  # it reads and does not write: not yet
+            self._touch.remind(error)
+            return
         await self._acks.settle(shard, _ACKS_FIRST_S)
         self._touch.regain(shard)
         self._claimer.wake()
@@ -392,6 +397,7 @@ class Worker:
         return {
             "host": socket.gethostname(),
             "pid": os.getpid(),
+            STORE_ID: self._store.shards.store_id,
             "inFlight": len(self._holdings),
             "concurrency": self._concurrency,
             "fired": self._fired,

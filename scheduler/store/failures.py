@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from redis import exceptions
+from redis.asyncio.sentinel import MasterNotFoundError
 
 from scheduler.errors import (
     OutcomeUnknown,
@@ -31,6 +33,14 @@ _DAMAGED = ("WRONGTYPE ", "DAMAGED ")
 # As a script says it that ran into the limit, and as one that was to begin beyond it.
 _FULL = ("OOM command not allowed", "used memory > 'maxmemory'")
 
+_NO_CONNECTION = (
+    exceptions.MaxConnectionsError,
+    exceptions.BusyLoadingError,
+    MasterNotFoundError,
+)
+# How redis-py shows a sentinel that it has asked.
+_SENTINEL = re.compile(r"<redis\.asyncio\..*?host=([^,]*),port=(\d+).*?>\)>\)> - ")
+
 
 @contextmanager
 def translated(but: type[Exception] | tuple[()] = ()) -> Iterator[None]:
@@ -53,6 +63,14 @@ def translated(but: type[Exception] | tuple[()] = ()) -> Iterator[None]:
 
 
 _Meaning = tuple[type[StoreError], str]
+
+
+def reason_of(error: BaseException) -> str:
+    """Why, in the words of the client or of the system: they name host, port and error number."""
+    cause = error
+    while isinstance(cause, StoreError) and cause.__cause__ is not None:
+        cause = cause.__cause__
+    return _SENTINEL.sub(r"\1:\2 ", str(cause)) or type(cause).__name__
 
 
 def _meaning(error: Exception) -> _Meaning | None:
@@ -121,7 +139,7 @@ def _says_wrong_password(error: BaseException) -> bool:
 
 def _never_connected(error: BaseException | None) -> bool:
     """Whether the request cannot have been sent, because no connection came about."""
-    if isinstance(error, exceptions.MaxConnectionsError | exceptions.BusyLoadingError):
+    if isinstance(error, _NO_CONNECTION):
         return True
     text = str(error)
     if text == "No connection available.":

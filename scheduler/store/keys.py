@@ -7,8 +7,8 @@ key, and derive from it only the names below, which they spell `K.WAITING`. Pyth
 
 Beside the shards, each in a slot of its own:
 
-    pd:meta                   HASH    number of shards, format, the account that `up` made, and each
-                                      key that sealed something
+    pd:meta                   HASH    number of shards, format, the store's id, the account that
+                                      `up` made, each key that sealed something
     pd:workers, pd:apis       HASH    process -> when it was heard of, and what it said of itself
     pd:name:<name>            STRING  an account's name, reserved -> the account's id
     pd:email:<email>          STRING  an e-mail address, reserved -> the account's id

@@ -6,8 +6,8 @@ from typing import Any
 
 import structlog
 
-from scheduler.errors import StoreError, StoreMisconfigured
-from scheduler.settings import Settings
+from scheduler.errors import StoreError, StoreMisconfigured, StoreReplaced
+from scheduler.settings import Settings, without_password
 from scheduler.store import keys
 from scheduler.store.accounts.accounts import Accounts
 from scheduler.store.accounts.api_keys import ApiKeys
@@ -29,7 +29,7 @@ from scheduler.store.log.statistics import Statistics
 from scheduler.store.operators.address import Address
 from scheduler.store.operators.census import Census
 from scheduler.store.operators.check import broken_invariants
-from scheduler.store.operators.heartbeats import Heartbeats
+from scheduler.store.operators.heartbeats import LOST_AFTER_MS, STORE_ID, Heartbeats
 from scheduler.store.operators.hold import Hold
 from scheduler.store.operators.reseal import Resealer
 from scheduler.store.operators.restore import Restore
@@ -56,7 +56,9 @@ class Store:
     def __init__(self, client: Client, settings: Settings, *, plain_lua: bool = False) -> None:
         self.client = client
         self.clock = StoreClock()
-        self.uptime_s = 0  # of the server, when it was inspected
+        # Of the server, when it was inspected.
+        self.uptime_s = 0
+        self.server_version = self.persistence = ""
         self.server = server = Server(
             client,
             wait_replicas=settings.wait_replicas,
@@ -130,6 +132,8 @@ class Store:
             memory = _first(await self.client.info("memory"))
         _refuse_unusable(server, memory)
         self.uptime_s = int(server.get("uptime_in_seconds", 0))
+        self.server_version = _version(server)
+        self.persistence = _persistence(config, persistence)
         for warning in _warnings(config, persistence):
             _log.warning("store", finding=warning)
 
@@ -138,9 +142,24 @@ class Store:
         await self.shards.read()
         await self.tick()
 
+    def log_opened(self, settings: Settings, **process: str) -> None:
+        """Which store a process runs on, as it was found. `process` says which that is."""
+        _log.info(
+            "store opened",
+            **process,
+            store=without_password(settings.redis_url or ""),
+            server=self.server_version,
+            persistence=self.persistence,
+            shards=self.shards.count,
+            store_id=self.shards.store_id,
+        )
+
     async def ping(self) -> None:
-        """Raises a StoreError unless the store can be read right now."""
+        """Raises a StoreError unless the store can be read right now, and was the one that was
+        opened when that was looked at last."""
         await self.tick()
+        if self.shards.replaced:
+            raise StoreReplaced(self.shards.replaced)
 
     async def tick(self) -> None:
         """Reads the server's clock."""
@@ -149,8 +168,18 @@ class Store:
         self.clock.observe(seconds * 1_000_000 + micros)
 
     async def check(self) -> list[str]:
-        """Every broken invariant, as a sentence."""
-        return await broken_invariants(self.client, self.server, self.shards.count, self._kept)
+        """Every broken invariant, as a sentence; and each process that runs on another store than
+        it opened."""
+        found = [
+            f"{each.process_id} runs on this store, but opened another one: this one was emptied or"
+            " replaced under it"
+            for processes in (self.workers, self.apis)
+            for each in await processes.running(LOST_AFTER_MS)
+            if each.says.get(STORE_ID, self.shards.store_id) != self.shards.store_id
+        ]
+        return found + await broken_invariants(
+            self.client, self.server, self.shards.count, self._kept
+        )
 
     async def aclose(self) -> None:
         self.server.close()
@@ -160,7 +189,7 @@ class Store:
         """What may be asked of the configuration; hosted servers often forbid it."""
         try:
             with translated():
-                return _first(await self.client.config_get("hash-max-*"))
+                return _first(await self.client.config_get("hash-max-*", "appendfsync", "save"))
         except StoreError:
             return {}
 
@@ -169,6 +198,22 @@ def _first(info: dict[str, Any]) -> dict[str, Any]:
     """A cluster answers for each node; any one of them will do."""
     values = list(info.values())
     return values[0] if values and isinstance(values[0], dict) and "." in next(iter(info)) else info
+
+
+def _version(server: dict[str, Any]) -> str:
+    if "valkey_version" in server:
+        return f"Valkey {server['valkey_version']}"
+    return f"Redis {server.get('redis_version', 'of no known version')}"
+
+
+def _persistence(config: dict[str, Any], persistence: dict[str, Any]) -> str:
+    """`config` may be empty: then it is not known when snapshots are written."""
+    if str(persistence.get("aof_enabled")) == "1":
+        return f"append-only file, fsync {config.get('appendfsync', 'unknown')}"
+    save = config.get("save")
+    if save is None:
+        return "no append-only file"
+    return f"snapshots only ({save})" if save else "none"
 
 
 def _refuse_unusable(server: dict[str, Any], memory: dict[str, Any]) -> None:

@@ -126,7 +126,8 @@ def test_the_ready_line_of_json_says_how_many(deployment: Deployment) -> None:
         process.spawn()
         until(lambda: process.stdout, "the ready line")
         until_at_work(deployment, process)
-        assert json.loads(process.stdout) == {"ready": "worker", "processes": 2}
+        ready = json.loads(process.stdout)
+        assert (ready["ready"], ready["processes"]) == ("worker", 2)
     finally:
         process.remove()
 

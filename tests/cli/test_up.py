@@ -266,7 +266,7 @@ def test_workers_and_json(tmp_path: Path) -> None:
         first, targets, dashboard, ready = [json.loads(line) for line in up.stdout.splitlines()]
         assert first["account"] == "default"
         assert KEY.fullmatch(first["apiKey"])
-        assert targets == {"allowTargets": "127.0.0.0/8,::1/128"}
+        assert targets["allowTargets"] == "127.0.0.0/8,::1/128"
         assert dashboard["account"] == "default"
         assert dashboard["signIn"].startswith(ready["ready"] + "/dashboard/link/")
         assert ready["ready"].startswith("http://127.0.0.1:")

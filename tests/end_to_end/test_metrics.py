@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import socket
 
+import httpx
+
+from scheduler.store import Store
 from tests.metrics import catalogue
 from tests.scrape import free_ports, is_told, scrape, told
 from tests.servers import (
@@ -71,6 +74,35 @@ def test_a_store_that_is_away_makes_nobody_unhealthy() -> None:
         assert scrape(worker_port)["postdate_shards_away"] > 0
         errors = [v for n, v in scrape(worker_port).items() if n.startswith("postdate_store_err")]
         assert sum(errors) > 0
+
+
+def test_a_store_that_was_emptied_or_replaced_is_reported_by_every_process() -> None:
+    api_port, worker_port = free_port(), free_port()
+    with Deployment() as deployment:
+        api = deployment.api(metrics_port=api_port)
+        worker = deployment.worker(metrics_port=worker_port)
+        ports = (api_port, worker_port)
+        assert [scrape(port)["postdate_store_replaced"] for port in ports] == [0, 0]
+        assert deployment.problems() == []
+        emptied = "The store was emptied since this process opened it"
+        replaced = "The store is another one than this process opened"
+        for why in (emptied, replaced):
+            if why == emptied:
+                deployment.valkey.flush()  # type: ignore[union-attr]
+            else:
+                deployment.in_store(set_up)
+            for port in ports:
+                until(lambda port=port, why=why: told(port, "/readyz") == (503, f"{why}.\n"), why)
+                assert scrape(port)["postdate_store_replaced"] == 1
+            answer = httpx.get(f"{api.base_url}/readyz")
+            assert (answer.status_code, answer.json()) == (503, {"error": why})
+        assert len(deployment.problems()) == 2
+        for process in (api, worker):
+            assert process.stderr.count("the store is not the one that was opened") == 1
+
+
+async def set_up(_: Store) -> None:
+    """Opening an empty store did it."""
 
 
 def test_a_worker_that_waits_for_its_store_is_alive_and_not_ready() -> None:

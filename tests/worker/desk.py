@@ -195,6 +195,7 @@ class ScriptedStore:
         self.shards = self
         self.workers = self
         self.count = self.now_count = len(due)
+        self.store_id, self.replaced = "scripted", ""
         self.sealing_keys = SimpleNamespace(missing=frozenset(), watch=self.watch)
         self.alive: list[str] = []
         self.others_say: dict[str, dict[str, Any]] = {}
@@ -205,6 +206,9 @@ class ScriptedStore:
     @property
     def as_store(self) -> Store:
         return cast("Store", self)
+
+    def log_opened(self, *_: object, **process: str) -> None:
+        """It is nobody's real store."""
 
     async def newest(self) -> int:
         """`count` is what was read last, `now_count` what the store has now."""

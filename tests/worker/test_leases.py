@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from types import SimpleNamespace
 
 import pytest
 from structlog.testing import capture_logs
@@ -98,6 +99,24 @@ def test_a_loss_is_told_once_and_that_all_are_back_once(moment: Moment) -> None:
         "lost touch with the store; trying on",
         "in touch with the store again",
     ]
+
+
+def test_a_loss_that_lasts_is_logged_again_each_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now_s=0.0)
+    monkeypatch.setattr("scheduler.reminder.time", SimpleNamespace(monotonic=lambda: clock.now_s))
+    touch = Touch(LEASE_MS, LEASE_MS)
+    with capture_logs() as logged:
+        touch.lose([0, 1], AWAY)
+        for clock.now_s in (59.0, 60.0, 61.0, 120.0):
+            touch.remind(AWAY)
+        touch.regain(0)
+        touch.regain(1)
+        touch.lose([0], AWAY)
+    lost, still = "lost touch with the store; trying on", "still out of touch with the store"
+    assert [each["event"] for each in logged] == [
+        *(lost, still, still, "in touch with the store again", lost)
+    ]
+    assert [each["shards"] for each in logged if "shards" in each] == [2, 2]
 
 
 async def test_what_was_claimed_just_now_is_not_prolonged(scene: Scene, moment: Moment) -> None:

@@ -19,6 +19,8 @@ _FORGOTTEN_AFTER_MS = 3_600_000
 _MOST_LOST = 50
 # Of what a process says of itself: the ids of its keys, if it has any; it seals with the first.
 KEY_IDS = "keyIds"
+# The id of the store that it has opened.
+STORE_ID = "storeId"
 
 
 class Process(NamedTuple):

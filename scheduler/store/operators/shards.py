@@ -1,10 +1,14 @@
-"""How many shards the store has."""
+"""How many shards the store has, and whether it is still the one that this process opened."""
 
 from __future__ import annotations
 
 import time
+import uuid
+
+import structlog
 
 from scheduler.errors import StoreMisconfigured, StoreRefused
+from scheduler.reminder import Reminder
 from scheduler.store import keys
 from scheduler.store.server import Script, Server
 
@@ -13,32 +17,45 @@ _DEFAULT_COUNT = 16
 FORMAT = 4
 
 _RAISE_SHARDS = Script("operators/raise_shards")
+_EMPTIED = "The store was emptied since this process opened it"
+_REPLACED = "The store is another one than this process opened"
+_log = structlog.get_logger(__name__)
 
 
 class Shards:
     """The number of shards, which the store itself says: written at its first start, raised when a
-    process is started with a larger one, never lowered."""
+    process is started with a larger one, never lowered. So does the store's id, written with it.
+
+    `replaced`: why the store is not the one that was read first, as it was read last; or empty.
+    """
 
     def __init__(self, server: Server, wanted: int | None) -> None:
         self._server = server
         self._wanted = wanted
         self._ask_again_at = 0.0
+        self._reminder = Reminder()
         self.read_only = False
         self.count = 0
+        self.store_id = ""
+        self.replaced = ""
         self.format = FORMAT  # no other is read
 
     async def read(self) -> int:
-        """Reads the number, having written or raised it where that is due, unless `read_only`. Safe
+        """Reads the number, having raised it where that is due, or written it the first time; but
+        not if `read_only`. Of a store that was replaced it is the number that was read before. Safe
         to repeat."""
-        wanted = (0, 0) if self.read_only else (_DEFAULT_COUNT, self._wanted or 0)
-        arguments = (*wanted, FORMAT)
+        wanted = 0 if self.read_only else self._wanted or 0
+        new_id = "" if self.read_only or self.count else uuid.uuid4().hex
+        arguments = (_DEFAULT_COUNT, wanted, FORMAT, new_id)
         try:
-            count, found = await self._server.run(_RAISE_SHARDS, keys.META, arguments)
+            count, found, store_id = await self._server.run(_RAISE_SHARDS, keys.META, arguments)
         except StoreRefused as error:
             raise StoreMisconfigured(
                 f"{keys.META}, which says how many shards there are, is damaged: bring it back from"
                 " a backup."
             ) from error
+        if self.count and self._is_replaced(count, store_id.decode()):
+            return self.count
         if found != FORMAT:
             advice = (
                 "It was written by a newer version: run that one."
@@ -50,16 +67,31 @@ class Shards:
                 f" {advice}"
             )
         if count == 0:
-            raise StoreMisconfigured(
-                "The store is empty: the first API or worker that starts sets it up."
-            )
+            raise StoreMisconfigured(await self._why_empty())
         if self.count == 0 and self._wanted is not None and self._wanted < count:
             raise StoreMisconfigured(
                 f"POSTDATE_SHARDS is {self._wanted}, but the store has {count} shards, "
                 "and they can only become more."
             )
         self.count = int(count)
+        self.store_id = self.store_id or store_id.decode()
         return self.count
+
+    async def _why_empty(self) -> str:
+        beats = await self._server.reads([("EXISTS", key) for key in (keys.WORKERS, keys.APIS)])
+        if any(beats):
+            return "The store was emptied: it has heartbeats of processes and nothing else."
+        return "The store is empty: the first API or worker that starts sets it up."
+
+    def _is_replaced(self, count: int, store_id: str) -> bool:
+        known = self.store_id or store_id
+        self.replaced = _EMPTIED if count == 0 else _REPLACED if store_id != known else ""
+        if self.replaced:
+            if self._reminder.is_due():
+                _log.error("the store is not the one that was opened", reason=self.replaced)
+        elif self._reminder.end():
+            _log.info("the store is the one that was opened again")
+        return bool(self.replaced)
 
     async def newest(self) -> int:
         """The number as the store has it now, asked at most once a second."""

@@ -1,0 +1,88 @@
+"""A store has an id, by which a process knows that it is still the one that it opened."""
+
+from __future__ import annotations
+
+import pytest
+from structlog.testing import capture_logs
+
+from scheduler.errors import StoreMisconfigured, StoreReplaced
+from scheduler.settings import Settings
+from scheduler.store import Store, keys
+from scheduler.store.operators.heartbeats import STORE_ID
+from tests.servers import ValkeyProcess
+
+LOGGED = "the store is not the one that was opened"
+BACK = "the store is the one that was opened again"
+EMPTIED = "The store was emptied since this process opened it"
+REPLACED = "The store is another one than this process opened"
+
+
+async def look(store: Store) -> list[str]:
+    """What is logged when a process looks at its store again."""
+    store.shards._ask_again_at = 0.0
+    with capture_logs() as logged:
+        assert await store.shards.newest() == 2
+    return [str(each["event"]) for each in logged]
+
+
+async def heartbeat(store: Store, process_id: str = "one") -> None:
+    await store.workers.beat(process_id, {STORE_ID: store.shards.store_id})
+
+
+async def test_every_process_reads_the_id_that_the_first_one_wrote(valkey_store: Store) -> None:
+    url = valkey_store.client.connection_pool  # type: ignore[attr-defined]
+    settings = Settings(redis_url=f"unix://{url.connection_kwargs['path']}")
+    for read_only in (False, True):
+        other = await Store.open(settings, read_only=read_only)
+        assert other.shards.store_id == valkey_store.shards.store_id
+        assert len(other.shards.store_id) == 32
+        await other.aclose()
+
+
+async def test_a_store_that_was_emptied_is_reported_and_not_set_up_again(
+    valkey_store: Store,
+) -> None:
+    assert await look(valkey_store) == []
+    await valkey_store.client.execute_command("FLUSHALL")
+    assert await look(valkey_store) == [LOGGED]
+    assert await look(valkey_store) == [], "again in a minute"
+    assert valkey_store.shards.replaced == EMPTIED
+    with pytest.raises(StoreReplaced, match=EMPTIED):
+        await valkey_store.ping()
+    assert not await valkey_store.client.exists(keys.META)
+
+
+async def test_another_store_is_reported_until_the_right_one_is_back(valkey_store: Store) -> None:
+    ours = await valkey_store.client.hgetall(keys.META)
+    await valkey_store.client.hset(keys.META, "id", "another")
+    await valkey_store.client.hset(keys.META, "shards", 40)
+    assert await look(valkey_store) == [LOGGED]
+    assert valkey_store.shards.replaced == REPLACED
+    for name, value in ours.items():
+        await valkey_store.client.hset(keys.META, name, value)
+    assert await look(valkey_store) == [BACK]
+    await valkey_store.ping()
+
+
+async def test_check_names_each_process_that_opened_another_store(valkey_store: Store) -> None:
+    await heartbeat(valkey_store)
+    await valkey_store.apis.beat("no id", {})
+    assert await valkey_store.check() == []
+    await valkey_store.apis.beat("two", {STORE_ID: "another"})
+    assert await valkey_store.check() == [
+        "two runs on this store, but opened another one: this one was emptied or replaced under it"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("beats", "sentence"),
+    [(True, "The store was emptied: it has heartbeats"), (False, "The store is empty: the first")],
+)
+async def test_who_only_reads_an_empty_store_learns_whether_it_was_emptied(
+    valkey: ValkeyProcess, valkey_store: Store, beats: bool, sentence: str
+) -> None:
+    await valkey_store.client.execute_command("FLUSHALL")
+    if beats:
+        await heartbeat(valkey_store)
+    with pytest.raises(StoreMisconfigured, match=sentence):
+        await Store.open(Settings(redis_url=valkey.url), read_only=True)
