@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import httpx
 import pytest
 from redis import Redis
 
@@ -11,6 +12,13 @@ from scheduler.version import version
 from tests.servers import PostdateProcess, ValkeyProcess, free_port, postdate_process, until
 
 ROLES = ("api", "worker")
+
+
+def answers_503(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/readyz").status_code == 503
+    except httpx.ConnectError:
+        return False
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -47,6 +55,8 @@ def test_a_store_that_is_away_is_named_and_nothing_is_ready_before_it_is_there(r
         until(lambda: "the store cannot be reached; trying on" in process.stderr, "the reason")
         assert f"store={url}" in process.stderr
         assert f"Error 111 connecting to 127.0.0.1:{port}." in process.stderr
+        if role == "api":
+            until(lambda: answers_503(process.base_url), "an API that says so")
         assert process.stdout == ""
         with ValkeyProcess(port=port):
             until(lambda: "is ready" in process.stdout, "the ready line")
