@@ -25,8 +25,8 @@ from api.verdicts import pack_verdicts, unpack_verdicts
 from scheduler.errors import FieldError, InsufficientCredits, InvalidRequest
 from scheduler.ids import invocation_id
 from scheduler.models import Idempotency, Request
-from scheduler.store.schedules.once import Created
-from scheduler.store.schedules.schedules import Schedules
+from scheduler.store.lifecycle.once import Created
+from scheduler.store.lifecycle.schedules import Schedules
 
 # So much is judged at a time; then other requests have their turn.
 _AT_ONCE_BYTES = 64 * 1024

@@ -12,7 +12,7 @@ from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.operators.heartbeats import STORE_ID
-from scheduler.store.unreachable import Unreachable
+from scheduler.store.server.unreachable import Unreachable
 
 _EVERY_S = 5.0
 _GOODBYE_S = 1.0

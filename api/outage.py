@@ -7,7 +7,7 @@ import asyncio
 import structlog
 
 from scheduler.errors import StoreError, Unreadable
-from scheduler.store.failures import reason_of
+from scheduler.store.server.failures import reason_of
 
 _AGAIN_AFTER_S = 60.0
 # Longer than a load balancer that meets it at /readyz waits from one look to the next.

@@ -17,7 +17,7 @@ from api.selection import parse_selection
 from api.service import HttpRequest
 from scheduler.ids import invocation_id
 from scheduler.models import Request, Schedule, Status
-from scheduler.store.schedules.replays import SENTENCES, Replay, Replays, Verdict
+from scheduler.store.lifecycle.replays import SENTENCES, Replay, Replays, Verdict
 from scheduler.times import format_iso8601
 
 _PATH = "/schedule/replay"

@@ -19,8 +19,8 @@ from api.service import HttpRequest, Service, service_of
 from api.traces import traced
 from scheduler.ids import invocation_id
 from scheduler.models import Status
-from scheduler.store.schedules.listing import Selection
-from scheduler.store.schedules.once import Created
+from scheduler.store.lifecycle.once import Created
+from scheduler.store.queries.listing import Selection
 from scheduler.times import format_iso8601
 
 _MOMENT_BYTES = 8

@@ -14,7 +14,7 @@ from api.json_text import Decode, List, Object, Part, read
 from api.rules import timestamp
 from scheduler import ids
 from scheduler.models import Status
-from scheduler.store.schedules.listing import Selection
+from scheduler.store.queries.listing import Selection
 from scheduler.targets import MAX_URL_CHARACTERS
 
 A = TypeVar("A")

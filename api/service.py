@@ -20,7 +20,7 @@ from api.tally import Tally
 from scheduler.errors import StoreError, StoreMisconfigured, StoreUnavailable
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.unreachable import Unreachable
+from scheduler.store.server.unreachable import Unreachable
 from scheduler.version import version
 
 _log = structlog.get_logger()

@@ -27,8 +27,8 @@ from benchmarks.payload import new_account, request, schedule_all
 from scheduler.models import Outcome, Phases, Status
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
-from scheduler.store.claims.claims import Ack
-from scheduler.store.schedules.stored import pack_request
+from scheduler.store.lifecycle.claims import Ack
+from scheduler.store.stored import pack_request
 
 URLS = [f"https://example.com/hooks/{n:04}" for n in range(100)]
 COMPLETED = Outcome(Status.COMPLETED, 200, 42, "")

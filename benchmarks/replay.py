@@ -22,7 +22,7 @@ from benchmarks.payload import new_account, request, schedule_all
 from scheduler.models import Outcome, Status
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.claims.claims import Ack
+from scheduler.store.lifecycle.claims import Ack
 
 _FAILED = Outcome(Status.FAILED, 503, 42, "Service Unavailable")
 _AT_ONCE = 128

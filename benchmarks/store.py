@@ -24,7 +24,7 @@ from benchmarks.payload import new_account, request
 from scheduler.models import Outcome, Request, Status
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.claims.claims import Ack
+from scheduler.store.lifecycle.claims import Ack
 from scheduler.store.log.logs import LogQuery
 
 URLS = [f"https://example.com/hooks/{n:04}" for n in range(100)]

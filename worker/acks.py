@@ -11,7 +11,7 @@ import structlog
 
 from scheduler.errors import StoreError, StoreRefused
 from scheduler.store import Store
-from scheduler.store.claims.recorded import Ack
+from scheduler.store.lifecycle.recorded import Ack
 from worker.holdings import Holdings
 from worker.leases import Touch
 from worker.subject import subject

@@ -14,7 +14,7 @@ from scheduler.errors import StoreError
 from scheduler.models import Invocation
 from scheduler.reminder import Reminder
 from scheduler.store import Store
-from scheduler.store.failures import reason_of
+from scheduler.store.server.failures import reason_of
 from worker.holdings import Holdings
 from worker.subject import subject
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from scheduler.models import Invocation
-from scheduler.store.clock import StoreClock
+from scheduler.store.server.clock import StoreClock
 from worker.alarm import Alarm
 
 

@@ -20,10 +20,10 @@ from scheduler.errors import SettingsError, StoreError, StoreMisconfigured
 from scheduler.models import Invocation, Outcome
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.claims.claims import Ack, Batch, Unread
+from scheduler.store.lifecycle.claims import Ack, Batch, Unread
 from scheduler.store.operators.heartbeats import STORE_ID
 from scheduler.store.operators.sealing_keys import READ_EVERY_S as KEYS_READ_EVERY_S
-from scheduler.store.unreachable import Unreachable
+from scheduler.store.server.unreachable import Unreachable
 from scheduler.version import version
 from worker.acks import Acks
 from worker.claimer import Claimer

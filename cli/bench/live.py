@@ -18,8 +18,8 @@ from cli.options import store_fault
 from scheduler.errors import PostdateError, StoreError
 from scheduler.settings import Settings, without_password
 from scheduler.store import Store, keys
-from scheduler.store.connection import connect
 from scheduler.store.operators.system import Server
+from scheduler.store.server.connection import connect
 
 # Others wait behind what is on its way: 64 creates are a few milliseconds. What is stored is less
 # than this, all rounds together, on whichever server.

@@ -22,8 +22,8 @@ import time
 from scheduler.errors import StoreError
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.connection import connect
 from scheduler.store.operators.bench_place import BenchPlace
+from scheduler.store.server.connection import connect
 
 _HELD_FOR_MS = 60_000
 _KEPT_EVERY_S = 10.0

@@ -17,12 +17,11 @@ from scheduler.store.accounts.ledger import Ledger
 from scheduler.store.accounts.sessions import Sessions
 from scheduler.store.accounts.signing import Signing
 from scheduler.store.accounts.users import Users
-from scheduler.store.claims.claims import Claims
-from scheduler.store.claims.clock_back import ClockBack
-from scheduler.store.client import Client
-from scheduler.store.clock import StoreClock
-from scheduler.store.connection import connect
-from scheduler.store.failures import translated
+from scheduler.store.lifecycle.cancellations import Canceller
+from scheduler.store.lifecycle.claims import Claims
+from scheduler.store.lifecycle.clock_back import ClockBack
+from scheduler.store.lifecycle.replays import Replayer
+from scheduler.store.lifecycle.schedules import Schedules
 from scheduler.store.log.logs import Logs
 from scheduler.store.log.overview import Overview
 from scheduler.store.log.statistics import Statistics
@@ -37,14 +36,15 @@ from scheduler.store.operators.rewrites import Rewrites
 from scheduler.store.operators.sealing_keys import SealingKeys
 from scheduler.store.operators.shards import Shards
 from scheduler.store.operators.system import System
+from scheduler.store.queries.failed import Failed
 from scheduler.store.retention import Retention
 from scheduler.store.scans import Scans
-from scheduler.store.schedules.cancellations import Canceller
-from scheduler.store.schedules.failed import Failed
-from scheduler.store.schedules.replays import Replayer
-from scheduler.store.schedules.schedules import Schedules
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Server
+from scheduler.store.server.client import Client
+from scheduler.store.server.clock import StoreClock
+from scheduler.store.server.connection import connect
+from scheduler.store.server.failures import translated
 
 _OLDEST_SERVER = (7, 0)
 _log = structlog.get_logger(__name__)

@@ -15,7 +15,7 @@ from litestar import Litestar
 from scheduler.models import Account, Invocation, Outcome, Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.claims.claims import Ack
+from scheduler.store.lifecycle.claims import Ack
 from tests.apps import app_of
 from tests.servers import ValkeyProcess
 

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from scheduler.models import Outcome, Plan, Status
 from scheduler.store import keys
-from scheduler.store.schedules.stored import pack_outcome
+from scheduler.store.stored import pack_outcome
 from tests.api.conftest import CREDITS, Api, client_of, past, payload
 
 FAILED = Outcome(Status.FAILED, 503, 30, "Service Unavailable")

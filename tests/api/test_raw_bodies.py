@@ -15,7 +15,7 @@ from scheduler.destinations import Destinations
 from scheduler.errors import InvalidRequest
 from scheduler.http import METHODS
 from scheduler.models import BodyKind, Request
-from scheduler.store.schedules.stored import pack_request, unpack_request
+from scheduler.store.stored import pack_request, unpack_request
 from tests.api.conftest import CREDITS, Api
 
 NAMES = ("targetBody", "targetBodyText", "targetBodyBase64")

@@ -16,7 +16,7 @@ from api.rules import MAX_PAST_MS
 from scheduler.models import Idempotency, Plan
 from scheduler.settings import DAY_MS, Settings
 from scheduler.store import Store
-from scheduler.store.schedules.once import Created
+from scheduler.store.lifecycle.once import Created
 from scheduler.times import format_iso8601
 from tests.api.conftest import CREDITS, URL, Api, client_of, payload
 from tests.apps import app_of
@@ -263,7 +263,7 @@ async def test_with_lost_replies_the_first_answer_is_the_same_and_no_replay(
 ) -> None:
     api, clock = behind
     items = at_the_bounds(clock)
-    proxy.drop_reply(script("schedules/create"), times=lost)
+    proxy.drop_reply(script("lifecycle/create"), times=lost)
     first = await batch(api.client, items)
     assert proxy.dropped == lost
     assert {None, 400} == set(codes_of(first))
@@ -277,7 +277,7 @@ async def test_of_two_at_once_with_lost_replies_one_is_the_answer_of_both(
 ) -> None:
     api, clock = behind
     items = at_the_bounds(clock)
-    proxy.drop_reply(script("schedules/create"), times=2)
+    proxy.drop_reply(script("lifecycle/create"), times=2)
 
     async def repeated() -> httpx.Response:
         """A lost connection takes the other's question along: it is told to ask again."""
@@ -297,7 +297,7 @@ async def test_a_first_answer_that_never_came_is_given_by_the_repeat(
 ) -> None:
     api, clock = behind
     items = at_the_bounds(clock)
-    proxy.drop_reply(script("schedules/create"), times=100)
+    proxy.drop_reply(script("lifecycle/create"), times=100)
     unknown = await batch(api.client, items)
     assert unknown.status_code == 503
     proxy.forget_rules()

@@ -109,7 +109,7 @@ async def test_nothing_of_the_request_is_lost(api: Api, body: dict[str, Any]) ->
     assert answer.status_code == 201, answer.text
     [invocation] = await api.claim()
     before = invocation.request
-    from scheduler.store.claims.claims import Ack
+    from scheduler.store.lifecycle.claims import Ack
 
     await api.store.claims.ack(invocation.shard, [Ack(invocation, BROKEN, 0)])
     new = (await replay(api, invocation.schedule_id)).json()["scheduleId"]

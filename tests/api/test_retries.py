@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler.models import Answer, Outcome, Phases, Status
-from scheduler.store.claims.claims import Ack
+from scheduler.store.lifecycle.claims import Ack
 from tests.api.conftest import Api, past
 
 UNAVAILABLE = Outcome(

@@ -12,7 +12,7 @@ from hypothesis.configuration import storage_directory
 
 from scheduler.models import Request
 from scheduler.store import Store
-from scheduler.store.claims.claims import Ack
+from scheduler.store.lifecycle.claims import Ack
 from tests.api.conftest import URL
 from tests.api.letters import BROKEN
 from tests.servers import Deployment, ValkeyProcess

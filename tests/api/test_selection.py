@@ -11,7 +11,7 @@ import pytest
 from api.selection import parse_selection
 from scheduler.errors import InvalidRequest
 from scheduler.models import Status
-from scheduler.store.schedules.listing import Selection
+from scheduler.store.queries.listing import Selection
 from scheduler.times import parse_iso8601
 from tests.api.conftest import URL
 from tests.api.letters import UNKNOWN

@@ -8,7 +8,7 @@ import structlog
 
 from api.traces import sampled
 from scheduler.models import Request
-from scheduler.store.schedules.stored import pack_request, unpack_request
+from scheduler.store.stored import pack_request, unpack_request
 from tests.api.conftest import Api, past, payload
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"

@@ -18,7 +18,7 @@ import click
 
 from tests.mutants.trees import applied, copied
 
-CLAIMS, SCHEDULES = "scheduler/store/claims/", "scheduler/store/schedules/"
+LIFECYCLE = "scheduler/store/lifecycle/"
 _RUN = ("--seconds", "20", "--margin-ms", "5000")
 
 
@@ -64,35 +64,35 @@ DEFECTS = (
     Defect(
         "a cancellation refunds two credits",
         _LEDGER,
-        SCHEDULES + "cancel.lua",
+        LIFECYCLE + "cancel.lua",
         "{1, -1, #ARGV[11]",
         "{2, -1, #ARGV[11]",
     ),
     Defect(
         "cancelling many refunds nothing",
         _LEDGER,
-        SCHEDULES + "cancel_all.lua",
+        LIFECYCLE + "cancel_all.lua",
         "{#cancelled, -#cancelled,",
         "{0, -#cancelled,",
     ),
     Defect(
         "a replay takes two credits",
         _LEDGER,
-        SCHEDULES + "replay.lua",
+        LIFECYCLE + "replay.lua",
         "{-made, made, more}",
         "{-2 * made, made, more}",
     ),
     Defect(
         "many are replayed again that were replayed before",
         "replayed: in bulk once",
-        SCHEDULES + "replay.lua",
+        LIFECYCLE + "replay.lua",
         "elseif (stored[2] or taken[ended]) and not again then",
         "elseif false then",
     ),
     Defect(
         "an Idempotency-Key is forgotten",
         "a repeated create is one schedule",
-        SCHEDULES + "create.lua",
+        LIFECYCLE + "create.lua",
         "if group.once and stored > 0 then",
         "if false then",
     ),
@@ -106,7 +106,7 @@ DEFECTS = (
     Defect(
         "one claim in ten ignores a hold",
         "on hold: nothing goes out",
-        CLAIMS + "claim.lua",
+        LIFECYCLE + "claim.lua",
         "redis.call('EXISTS', prefix .. K.HOLD) == 1 then",
         "redis.call('EXISTS', prefix .. K.HOLD) == 1 and now_us % 10 > 0 then",
         ("--faults", "stop", "--seconds", "60"),
@@ -129,7 +129,7 @@ DEFECTS = (
     Defect(
         "what a drain gives back counts as an attempt",
         "given up: a worker had lost it",
-        CLAIMS + "release.lua",
+        LIFECYCLE + "release.lua",
         "fresh[#fresh + 1] = schedule",
         "used[#used + 1], used[#used + 2] = schedule, 1",
         ("--faults", "stop", "--claim-ahead-ms", "1000"),

@@ -21,8 +21,8 @@ from cli.bench.report import as_text
 from scheduler.errors import PostdateError
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
-from scheduler.store.connection import connect
 from scheduler.store.operators.system import Server
+from scheduler.store.server.connection import connect
 from tests import children
 from tests.chaos.sentinels import SentinelStore
 from tests.cli.test_bench import found_of, measured

@@ -11,8 +11,8 @@ import pytest
 
 from scheduler.models import Account, Answer, Outcome, Phases, Plan, Request, Status
 from scheduler.store import keys
-from scheduler.store.claims.claims import Ack
-from scheduler.store.schedules.schedules import Schedules
+from scheduler.store.lifecycle.claims import Ack
+from scheduler.store.lifecycle.schedules import Schedules
 from tests.dashboard.conftest import ORIGIN, Browser, Dashboard
 from tests.servers import in_days
 

@@ -13,7 +13,7 @@ from api.dashboard.requests import bulk
 from scheduler.errors import TooManyScans
 from scheduler.models import Account, Answer, Outcome, Phases, Request, Status
 from scheduler.store import keys
-from scheduler.store.claims.claims import Ack
+from scheduler.store.lifecycle.claims import Ack
 from scheduler.store.log.logs import LogPage, LogQuery
 from scheduler.store.scans import Scans
 from scheduler.times import parse_iso8601

@@ -82,7 +82,7 @@ def test_what_is_claimed_while_it_drains_is_given_back_unsent_and_fired_by_anoth
         stopped = deployment.worker(redis_url=proxy.url)
         warm = customer.schedule(receiver.url + "/warm")  # from now on the server knows the script
         assert customer.outcome(warm)["status"] == "completed"
-        proxy.hold_reply(script("claims/claim"))
+        proxy.hold_reply(script("lifecycle/claim"))
         schedule_id = customer.schedule(receiver.url + "/hook")
         until(lambda: proxy.held, "a claim whose answer is kept back")
         stopped.signal(signal.SIGTERM)

@@ -60,7 +60,7 @@ def customer(deployment: Deployment, proxy: DroppingProxy) -> Iterator[Customer]
 def test_a_create_whose_reply_is_lost_is_paid_once_and_fires_once(
     customer: Customer, proxy: DroppingProxy, receiver: Receiver
 ) -> None:
-    proxy.drop_reply(script("schedules/create"), times=2)
+    proxy.drop_reply(script("lifecycle/create"), times=2)
     schedule_id = customer.schedule(receiver.url + "/hook", due_in_s=0.5)
     assert proxy.dropped == 2
     assert customer.credits() == CREDITS - 1
@@ -71,7 +71,7 @@ def test_a_create_whose_reply_is_lost_is_paid_once_and_fires_once(
 def test_a_create_whose_outcome_stays_unknown_says_so_and_happened_at_most_once(
     customer: Customer, proxy: DroppingProxy, receiver: Receiver
 ) -> None:
-    proxy.drop_reply(script("schedules/create"), times=ATTEMPTS_OF_THE_API)
+    proxy.drop_reply(script("lifecycle/create"), times=ATTEMPTS_OF_THE_API)
     answer = customer.post(receiver.url + "/hook", due_in_s=1.0)
     assert answer.status_code == 503
     assert answer.json() == {"error": "Outcome unknown; repeat with the same Idempotency-Key"}
@@ -85,10 +85,10 @@ def test_a_create_whose_outcome_stays_unknown_says_so_and_happened_at_most_once(
 def test_a_create_that_never_reached_the_store_costs_nothing(
     customer: Customer, proxy: DroppingProxy
 ) -> None:
-    proxy.drop_command(script("schedules/create"), times=ATTEMPTS_OF_THE_API)
+    proxy.drop_command(script("lifecycle/create"), times=ATTEMPTS_OF_THE_API)
     assert customer.post(URL, due_in_s=3600).status_code == 503
     assert (customer.credits(), customer.log()) == (CREDITS, [])
-    proxy.drop_command(script("schedules/create"))
+    proxy.drop_command(script("lifecycle/create"))
     customer.schedule(URL, due_in_s=3600)
     assert (customer.credits(), len(customer.log())) == (CREDITS - 1, 1)
 
@@ -97,7 +97,7 @@ def test_a_cancellation_whose_reply_is_lost_refunds_once(
     customer: Customer, proxy: DroppingProxy
 ) -> None:
     schedule_id = customer.schedule(URL, due_in_s=3600)
-    proxy.drop_reply(script("schedules/cancel"), times=2)
+    proxy.drop_reply(script("lifecycle/cancel"), times=2)
     answer = customer.cancel(schedule_id)
     assert (answer.status_code, answer.json()["creditsRemaining"]) == (200, CREDITS)
     assert customer.credits() == CREDITS
@@ -119,7 +119,7 @@ def test_a_grant_whose_reply_is_lost_is_given_once(
 def test_an_ack_that_gets_lost_is_recorded_once_and_nothing_fires_again(
     customer: Customer, proxy: DroppingProxy, receiver: Receiver, lost: str
 ) -> None:
-    getattr(proxy, lost)(script("claims/ack"), times=2)
+    getattr(proxy, lost)(script("lifecycle/ack"), times=2)
     schedule_id = customer.schedule(receiver.url + "/hook")
     assert customer.outcome(schedule_id)["status"] == "completed"
     # It goes on, and what it does next comes after what it still had to record.
@@ -134,7 +134,7 @@ def test_an_ack_that_gets_lost_is_recorded_once_and_nothing_fires_again(
 def test_a_claim_whose_reply_is_lost_is_made_again_when_its_lease_has_ended(
     customer: Customer, proxy: DroppingProxy, receiver: Receiver
 ) -> None:
-    proxy.drop_reply(script("claims/claim"))
+    proxy.drop_reply(script("lifecycle/claim"))
     schedule_id = customer.schedule(receiver.url + "/hook")
     assert customer.outcome(schedule_id)["status"] == "completed"
     [received] = receiver.requests
@@ -148,8 +148,8 @@ def test_under_load_many_lost_replies_still_do_everything_once(
     for nth in (1, 3, 6):
         for name in (
             "accounts/admit",
-            "schedules/create",
-            "claims/ack",
+            "lifecycle/create",
+            "lifecycle/ack",
             "operators/heartbeat",
         ):
             proxy.drop_reply(script(name), nth=nth)
@@ -177,7 +177,7 @@ def test_an_attempt_whose_records_reply_is_lost_is_recorded_once_and_made_again(
     warm = customer.schedule(target, **retries)
     until(lambda: customer.log(status="retrying"), "the first attempt recorded")
     customer.cancel(warm)
-    proxy.drop_reply(script("claims/retry"), times=2)
+    proxy.drop_reply(script("lifecycle/retry"), times=2)
     schedule_id = customer.schedule(target, **retries)
     entry = customer.outcome(schedule_id)
     assert (entry["status"], entry["attempt"]) == ("failed", 3)

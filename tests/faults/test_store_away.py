@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from scheduler.store import Store, keys
-from scheduler.store.claims.claims import Batch
+from scheduler.store.lifecycle.claims import Batch
 from tests.servers import (
     Customer,
     Deployment,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scheduler.models import LogEntry
-from scheduler.store.claims.claims import Ack
+from scheduler.store.lifecycle.claims import Ack
 from scheduler.store.log.entries import unpack_chunk, url_place
 from tests.scheduler.scene import COMPLETED, FAILED, Scene, ids_of
 

@@ -17,7 +17,7 @@ _LONGEST_WAIT_MS = 500
 # Where fakeredis asks for the time: expiry, TIME, and the ids of streams; and the store's idea of
 # it, which would run on between two replies.
 _MODULES = (
-    "scheduler.store.clock",
+    "scheduler.store.server.clock",
     "fakeredis._helpers",
     "fakeredis._socket._base",
     "fakeredis.commands_mixins.server_mixin",

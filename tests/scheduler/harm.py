@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from scheduler.store import Store, keys
-from scheduler.store.client import Client
 from scheduler.store.operators.kinds import kind_of
+from scheduler.store.server.client import Client
 
 MANY = 10_000
 HARMS = ("missing", "of a wrong type", "at 2^53", "at 2^63", "with 10,000 members")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from scheduler.models import Idempotency, Request, Schedule
-from scheduler.store.schedules.listing import Selection
-from scheduler.store.schedules.replays import Replays, Verdict
+from scheduler.store.lifecycle.replays import Replays, Verdict
+from scheduler.store.queries.listing import Selection
 from tests.scheduler.scene import COMPLETED, FAILED, Scene
 
 LARGE_BYTES = 2**40

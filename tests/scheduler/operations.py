@@ -12,15 +12,15 @@ from scheduler.errors import StoreRefused
 from scheduler.models import Idempotency, Invocation, Plan, Request, Schedule
 from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Purpose
-from scheduler.store.apart import _TOUCH
-from scheduler.store.claims.claims import Ack
-from scheduler.store.claims.clock_back import _CLOCK_BACK
+from scheduler.store.lifecycle.claims import Ack
+from scheduler.store.lifecycle.clock_back import _CLOCK_BACK
 from scheduler.store.log.logs import LogQuery
 from scheduler.store.log.overview import Stretch
 from scheduler.store.operators.bench_place import BenchPlace
 from scheduler.store.operators.restore import _UNLEASE
+from scheduler.store.queries.listing import Selection
 from scheduler.store.scans import _SCAN
-from scheduler.store.schedules.listing import Selection
+from scheduler.store.server.apart import _TOUCH
 from tests.scheduler.parties import CREDITS, FAR_MS, LEASE_MS, ONCE, SAID, Party
 from tests.scheduler.scene import COMPLETED, URL
 
@@ -161,17 +161,17 @@ def last_hour(hall: Hall) -> Stretch:
 TOGETHER = [
     Operation(
         "create",
-        ["schedules/create"],
+        ["lifecycle/create"],
         each(lambda h, p: h.store.schedules.create_all(p.account_id, [_REQUEST] * 3)),
     ),
     Operation(
         "create with a key that was used",
-        ["schedules/create"],
+        ["lifecycle/create"],
         each(lambda h, p: h.store.schedules.create_all(p.account_id, [_REQUEST], ONCE)),
     ),
     Operation(
         "create with a key that is new",
-        ["schedules/create"],
+        ["lifecycle/create"],
         each(
             lambda h, p: h.store.schedules.create_all(
                 p.account_id, [_REQUEST], Idempotency("a third", "of a third")
@@ -179,22 +179,22 @@ TOGETHER = [
         ),
     ),
     Operation("admit", ["accounts/admit"], each(lambda h, p: h.store.api_keys.admit(p.api_key))),
-    Operation("claim", ["claims/claim"], claim),
-    Operation("ack", ["claims/ack"], settle("claims/ack", ack)),
-    Operation("retry", ["claims/retry"], settle("claims/retry", retry)),
+    Operation("claim", ["lifecycle/claim"], claim),
+    Operation("ack", ["lifecycle/ack"], settle("lifecycle/ack", ack)),
+    Operation("retry", ["lifecycle/retry"], settle("lifecycle/retry", retry)),
     Operation(
         "extend",
-        ["claims/extend"],
-        settle("claims/extend", lambda store, held: store.claims.extend(0, LEASE_MS, held)),
+        ["lifecycle/extend"],
+        settle("lifecycle/extend", lambda store, held: store.claims.extend(0, LEASE_MS, held)),
     ),
     Operation(
         "release",
-        ["claims/release"],
-        settle("claims/release", lambda store, held: store.claims.release(0, held)),
+        ["lifecycle/release"],
+        settle("lifecycle/release", lambda store, held: store.claims.release(0, held)),
     ),
     Operation(
         "realign",
-        ["claims/realign"],
+        ["lifecycle/realign"],
         shard_wide(lambda h: h.store.claims.realign(0)),
         prepare=set_the_clock_back,
     ),
@@ -207,14 +207,14 @@ TOGETHER = [
 OF_SCHEDULES = [
     Operation(
         "change",
-        ["schedules/change"],
+        ["lifecycle/change"],
         each(
             lambda h, p: h.store.schedules.change(p.account_id, p.waiting, lambda _: _REQUEST),
         ),
     ),
     Operation(
         "change between attempts",
-        ["schedules/change"],
+        ["lifecycle/change"],
         each(
             lambda h, p: h.store.schedules.change(
                 p.account_id, p.retried, lambda _: Request(FAR_MS + 1, "PUT", URL)
@@ -223,22 +223,22 @@ OF_SCHEDULES = [
     ),
     Operation(
         "cancel",
-        ["schedules/cancel"],
+        ["lifecycle/cancel"],
         each(lambda h, p: h.store.schedules.cancel(p.account_id, p.waiting)),
     ),
     Operation(
         "stop",
-        ["schedules/stop"],
+        ["lifecycle/stop"],
         each(lambda h, p: h.store.schedules.cancel(p.account_id, p.retried)),
     ),
     Operation(
         "cancel many",
-        ["schedules/cancel_all", "schedules/read"],
+        ["lifecycle/cancel_all", "queries/read"],
         each(lambda h, p: h.store.canceller.by_id(p.account_id, [p.waiting, p.due, p.dead])),
     ),
     Operation(
         "replay",
-        ["schedules/replay"],
+        ["lifecycle/replay"],
         each(
             lambda h, p: h.store.replayer.by_id(
                 p.account_id,
@@ -251,7 +251,7 @@ OF_SCHEDULES = [
     ),
     Operation(
         "lists",
-        ["schedules/page", "schedules/failed_page", "log/page", "log/usage"],
+        ["queries/page", "queries/failed_page", "log/page", "log/usage"],
         each(
             lambda h, p: h.store.schedules.page(p.account_id),
             lambda h, p: h.store.failed.page(p.account_id, Selection()),
@@ -380,7 +380,7 @@ OF_OPERATORS = [
     ),
     Operation(
         "mend what a clock that was set back left",
-        ["claims/clock_back"],
+        ["lifecycle/clock_back"],
         each(lambda h, p: h.store.server.run(_CLOCK_BACK, keys.shard(0), long_leases(p))),
     ),
     Operation(

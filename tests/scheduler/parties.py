@@ -11,7 +11,7 @@ from scheduler import ids
 from scheduler.models import Answer, Idempotency, Invocation, Outcome, Plan, Request, Status
 from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Opened, Purpose
-from scheduler.store.claims.claims import Ack
+from scheduler.store.lifecycle.claims import Ack
 from tests.scheduler.scene import COMPLETED, URL
 
 CREDITS = 100

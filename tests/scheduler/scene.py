@@ -12,7 +12,7 @@ import msgspec
 from scheduler import ids
 from scheduler.models import Invocation, LogEntry, Outcome, Plan, Request, Status
 from scheduler.store import Store, keys
-from scheduler.store.claims.claims import Ack
+from scheduler.store.lifecycle.claims import Ack
 from scheduler.store.log.logs import LogQuery
 from scheduler.store.log.overview import Series, Stretch
 from tests.scheduler.clocks import START_MS, Clock

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.models import Outcome, Status
 from scheduler.rollups import CREATED, LATENESS_BOUNDS_MS, response_bucket
-from scheduler.store.claims.claims import Ack
+from scheduler.store.lifecycle.claims import Ack
 from scheduler.store.log.entries import url_place
 from tests.scheduler.scene import COMPLETED, CREDITS, FAILED, URL, Holdings, Scene
 

@@ -9,9 +9,9 @@ import pytest
 
 from scheduler.models import Answer, Outcome, Plan, Schedule
 from scheduler.settings import Settings
-from scheduler.store.claims.claims import Ack
-from scheduler.store.schedules.listing import Selection
-from scheduler.store.schedules.stored import BETWEEN_ATTEMPTS_BYTES, seal_said
+from scheduler.store.lifecycle.claims import Ack
+from scheduler.store.queries.listing import Selection
+from scheduler.store.stored import BETWEEN_ATTEMPTS_BYTES, seal_said
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.conftest import open_fake
 from tests.scheduler.scene import COMPLETED, FAILED, Scene

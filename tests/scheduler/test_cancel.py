@@ -9,8 +9,8 @@ import pytest
 from scheduler import ids
 from scheduler.errors import Conflict, NotFound
 from scheduler.models import Request, Status
-from scheduler.store.schedules.cancelling import Cancelled
-from scheduler.store.schedules.stored import pack_request
+from scheduler.store.lifecycle.cancelling import Cancelled
+from scheduler.store.stored import pack_request
 from tests.scheduler.scene import CREDITS, FAILED, URL, Holdings, Scene, new_id, settled
 
 RACES = 1000

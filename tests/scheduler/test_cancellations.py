@@ -17,8 +17,8 @@ from scheduler.errors import (
 )
 from scheduler.models import Status
 from scheduler.store import keys
-from scheduler.store.schedules.cancellations import Cancellations
-from scheduler.store.schedules.listing import Selection
+from scheduler.store.lifecycle.cancellations import Cancellations
+from scheduler.store.queries.listing import Selection
 from tests.scheduler.letters import fail, replay
 from tests.scheduler.scene import COMPLETED, CREDITS, URL, Holdings, Scene, new_id
 

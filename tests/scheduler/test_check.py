@@ -10,7 +10,7 @@ import pytest
 from scheduler import ids
 from scheduler.rollups import HOUR_MS, MINUTE_MS
 from scheduler.store import keys
-from scheduler.store.schedules.stored import pack_outcome
+from scheduler.store.stored import pack_outcome
 from tests.scheduler.scene import COMPLETED, FAILED, Scene, new_id, settled
 
 Breakage = Callable[[Scene], Awaitable[object]]

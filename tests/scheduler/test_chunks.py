@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.models import Outcome, Status
 from scheduler.rollups import SECOND_MS
-from scheduler.store.claims.claims import Ack
+from scheduler.store.lifecycle.claims import Ack
 from scheduler.store.log.entries import url_place
 from scheduler.store.log.logs import LogQuery
 from tests.scheduler.chunks import URLS, chunks, logged, names

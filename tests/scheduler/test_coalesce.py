@@ -9,7 +9,7 @@ import weakref
 import pytest
 
 from scheduler.errors import StoreFull
-from scheduler.store.coalesce import Coalescer
+from scheduler.store.server.coalescing import Coalescer
 from tests.scheduler.scene import settled
 
 

@@ -12,7 +12,7 @@ from scheduler.errors import (
     StoreRefused,
     StoreUnavailable,
 )
-from scheduler.store.failures import translated
+from scheduler.store.server.failures import translated
 
 NOT_NOW: list[Exception] = [
     exceptions.ReadOnlyError("You can't write against a read only replica."),

@@ -10,7 +10,7 @@ from scheduler import ids
 from scheduler.errors import InsufficientCredits, KeyReused, NotFound, StoreUnavailable
 from scheduler.models import Delivery, Idempotency, Request, Schedule, Status
 from scheduler.store import keys
-from scheduler.store.schedules.schedules import Created
+from scheduler.store.lifecycle.schedules import Created
 from tests.scheduler.scene import CREDITS, URL, Holdings, Scene, new_id, settled
 
 

@@ -12,8 +12,8 @@ from scheduler.models import Outcome, Plan, Status
 from scheduler.rollups import DAY_MS, HOUR_MS
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.claims.claims import Ack
-from scheduler.store.schedules.listing import Selection
+from scheduler.store.lifecycle.claims import Ack
+from scheduler.store.queries.listing import Selection
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.conftest import open_fake
 from tests.scheduler.letters import fail, letter_ids, letters

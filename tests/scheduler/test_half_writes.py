@@ -21,8 +21,8 @@ from scheduler.errors import StoreError
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
 from scheduler.store.operators.kinds import kind_of
-from scheduler.store.script import Script
 from scheduler.store.server import Server
+from scheduler.store.server.scripts import Script
 from tests.scheduler.harm import HARMS, Backup, Look, differing, do_harm, look, size_of, touched
 from tests.scheduler.operations import DAMAGED, NEW_ACCOUNT, OPERATIONS, Hall, Operation
 from tests.scheduler.parties import Party, parties

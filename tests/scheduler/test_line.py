@@ -13,8 +13,9 @@ from redis.asyncio import Redis
 from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable, Unreadable
 from scheduler.models import Plan, Status
 from scheduler.settings import Settings
-from scheduler.store import Store, line
-from scheduler.store.line import Line
+from scheduler.store import Store
+from scheduler.store.server import line
+from scheduler.store.server.line import Line
 from tests.scheduler.clocks import ServerClock
 from tests.scheduler.resetting import ResettingProxy
 from tests.scheduler.scene import CREDITS, Scene, settled
@@ -196,7 +197,7 @@ async def test_a_lost_reply_is_unknown_to_all_who_wait_and_to_none_after(
     before = line_of(lossy)
     claims = lossy.store.claims
     await lossy.create()
-    proxy.drop_reply(script("claims/claim"))
+    proxy.drop_reply(script("lifecycle/claim"))
     first, second = await asyncio.gather(
         settled(lambda: claims.claim(0, lease_ms=60_000, most=5)),
         settled(lambda: claims.claim(0, lease_ms=60_000, most=5)),
@@ -215,7 +216,7 @@ async def test_a_reply_that_does_not_come_ends_the_line(
     line_of(lossy).close()
     assert await lossy.claim() == []
     before = line_of(lossy)
-    proxy.hold_reply(script("claims/claim"))
+    proxy.hold_reply(script("lifecycle/claim"))
     began_s = time.monotonic()
     results = await asyncio.gather(*(settled(lossy.claim) for _ in range(3)))
     assert [type(each) for each in results] == [OutcomeUnknown] * 3

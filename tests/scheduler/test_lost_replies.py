@@ -13,7 +13,7 @@ from scheduler.models import Idempotency, Plan, Request
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.accounts.sessions import Purpose
-from scheduler.store.schedules.replays import Verdict
+from scheduler.store.lifecycle.replays import Verdict
 from tests.scheduler.clocks import ServerClock
 from tests.scheduler.letters import complete_all, fail, letter_ids, replay, verdicts
 from tests.scheduler.scene import CREDITS, Holdings, Scene, settled
@@ -34,7 +34,7 @@ async def scene(proxy: DroppingProxy) -> AsyncIterator[Scene]:
 
 @pytest.mark.parametrize("lost", [1, 2, 3])
 async def test_a_create_is_done_once(scene: Scene, proxy: DroppingProxy, lost: int) -> None:
-    proxy.drop_reply(script("schedules/create"), times=lost)
+    proxy.drop_reply(script("lifecycle/create"), times=lost)
     schedule_id = await scene.create(60_000)
     assert proxy.dropped == lost
     expected = Holdings(CREDITS - 1, 1, 1, 0, {"cancelled": 1, "scheduled": 1})
@@ -44,7 +44,7 @@ async def test_a_create_is_done_once(scene: Scene, proxy: DroppingProxy, lost: i
 
 
 async def test_a_batch_of_creates_is_done_once(scene: Scene, proxy: DroppingProxy) -> None:
-    proxy.drop_reply(script("schedules/create"), times=2)
+    proxy.drop_reply(script("lifecycle/create"), times=2)
     due_ms = await scene.clock.now_ms() + 60_000
     made = await asyncio.gather(*(scene.create_at(due_ms) for _ in range(50)))
     assert proxy.dropped == 2
@@ -58,14 +58,14 @@ async def test_the_last_credit_is_spent_once(scene: Scene, proxy: DroppingProxy)
     """The repeat finds no credit left: it was itself that took it."""
     for _ in range(CREDITS - 1):
         await scene.create(60_000)
-    proxy.drop_reply(script("schedules/create"))
+    proxy.drop_reply(script("lifecycle/create"))
     await scene.create(60_000)
     assert (await scene.holdings()).credits == 0
     await scene.assert_sound()
 
 
 async def test_a_create_that_stays_unknown_says_so(scene: Scene, proxy: DroppingProxy) -> None:
-    proxy.drop_reply(script("schedules/create"), times=100)
+    proxy.drop_reply(script("lifecycle/create"), times=100)
     with pytest.raises(OutcomeUnknown):
         await scene.create(60_000)
     proxy.forget_rules()
@@ -78,11 +78,11 @@ async def test_a_create_that_never_arrived_changes_nothing(
     scene: Scene, proxy: DroppingProxy
 ) -> None:
     before = await scene.holdings()
-    proxy.drop_command(script("schedules/create"), times=100)
+    proxy.drop_command(script("lifecycle/create"), times=100)
     assert isinstance(await settled(lambda: scene.create(60_000)), StoreError)
     proxy.forget_rules()
     assert await scene.holdings() == before
-    proxy.drop_command(script("schedules/create"), times=2)
+    proxy.drop_command(script("lifecycle/create"), times=2)
     await scene.create(60_000)
     assert (await scene.holdings()).waiting == 1
     await scene.assert_sound()
@@ -91,7 +91,7 @@ async def test_a_create_that_never_arrived_changes_nothing(
 @pytest.mark.parametrize("lost", [1, 3])
 async def test_a_cancellation_refunds_once(scene: Scene, proxy: DroppingProxy, lost: int) -> None:
     schedule_id = await scene.create(60_000)
-    proxy.drop_reply(script("schedules/cancel"), times=lost)
+    proxy.drop_reply(script("lifecycle/cancel"), times=lost)
     assert (await scene.store.schedules.cancel(scene.account_id, schedule_id)).credits == CREDITS
     assert proxy.dropped == lost
     assert await scene.holdings() == Holdings(CREDITS, 0, 0, 0, {"cancelled": 2})
@@ -104,7 +104,7 @@ async def test_a_bulk_cancel_refunds_once(scene: Scene, proxy: DroppingProxy, lo
     await canceller.by_id(scene.account_id, [await scene.create(60_000)])
     made = [await scene.create(60_000) for _ in range(5)]
     await scene.store.schedules.cancel(scene.account_id, made[2])
-    proxy.drop_reply(script("schedules/cancel_all"), times=lost)
+    proxy.drop_reply(script("lifecycle/cancel_all"), times=lost)
     done = await canceller.by_id(scene.account_id, made)
     assert proxy.dropped == lost
     refused = [each.schedule_id for each in done.each if each.refusal]
@@ -122,7 +122,7 @@ async def test_a_replay_is_made_once(
     await complete_all(scene)
     failed = await fail(scene, 4)
     await replay(scene, failed[:1])
-    proxy.drop_reply(script("schedules/replay"), times=lost)
+    proxy.drop_reply(script("lifecycle/replay"), times=lost)
     done = await replay(scene, failed, once)
     assert proxy.dropped == lost
     assert verdicts(done) == [Verdict.REPLAYED_BEFORE, *[Verdict.REPLAYED] * 3]
@@ -138,13 +138,13 @@ async def test_the_last_credit_pays_for_a_replay_once(scene: Scene, proxy: Dropp
     failed = await fail(scene, 2)
     for _ in range(CREDITS - 5):
         await scene.create(60_000)
-    proxy.drop_reply(script("schedules/replay"))
+    proxy.drop_reply(script("lifecycle/replay"))
     assert verdicts(await replay(scene, failed)) == [Verdict.REPLAYED, Verdict.UNPAID]
     assert proxy.dropped == 1
     await scene.assert_sound()
 
 
-@pytest.mark.parametrize("read", ["schedules/failed_page", "schedules/read"])
+@pytest.mark.parametrize("read", ["queries/failed_page", "queries/read"])
 async def test_reading_dead_letters_is_repeated(
     scene: Scene, proxy: DroppingProxy, read: str
 ) -> None:
@@ -193,7 +193,7 @@ async def test_an_ack_is_counted_once(
         await scene.create()
     claimed = await scene.claim()
     assert await scene.ack(claimed[:1]) == [1]
-    proxy.drop_reply(script("claims/ack"), nth=nth)
+    proxy.drop_reply(script("lifecycle/ack"), nth=nth)
     with pytest.raises(OutcomeUnknown):
         await scene.ack(claimed)
     assert await scene.ack(claimed) == codes
@@ -212,7 +212,7 @@ async def test_an_attempt_that_is_made_again_is_recorded_once(
         await scene.create()
     claimed = await scene.claim()
     assert await scene.retry(claimed[:1], 60_000) == [1]
-    proxy.drop_reply(script("claims/retry"), nth=nth)
+    proxy.drop_reply(script("lifecycle/retry"), nth=nth)
     with pytest.raises(OutcomeUnknown):
         await scene.retry(claimed, 60_000)
     assert await scene.retry(claimed, 60_000) == codes
@@ -230,7 +230,7 @@ async def test_a_retry_whose_reply_was_lost_may_be_claimed_before_it_is_repeated
     assert await scene.retry([], 0) == []
     await scene.retry([first], 0)
     second = await scene.claim_one()
-    proxy.drop_reply(script("claims/retry"))
+    proxy.drop_reply(script("lifecycle/retry"))
     with pytest.raises(OutcomeUnknown):
         await scene.retry([second], 0)
     third = await scene.claim_one()
@@ -250,7 +250,7 @@ async def test_what_is_stopped_between_attempts_is_counted_once(
     await scene.store.schedules.cancel(scene.account_id, other)  # so that the script is known
     schedule_id = await scene.create()
     await scene.retry([await scene.claim_one()], 60_000)
-    proxy.drop_reply(script("schedules/stop"), times=lost)
+    proxy.drop_reply(script("lifecycle/stop"), times=lost)
     stopped = await scene.store.schedules.cancel(scene.account_id, schedule_id)
     assert (proxy.dropped, stopped.credits, stopped.stopped is not None) == (
         lost,
@@ -272,7 +272,7 @@ async def test_a_next_attempt_is_moved_once(scene: Scene, proxy: DroppingProxy) 
 
     schedules = scene.store.schedules
     await schedules.change(scene.account_id, await scene.create(60_000), lambda r: r)
-    proxy.drop_reply(script("schedules/change"), times=2)
+    proxy.drop_reply(script("lifecycle/change"), times=2)
     changed = await schedules.change(scene.account_id, schedule_id, moved)
     assert proxy.dropped == 2
     assert changed == await schedules.get(scene.account_id, schedule_id)
@@ -284,7 +284,7 @@ async def test_a_next_attempt_is_moved_once(scene: Scene, proxy: DroppingProxy) 
 async def test_a_lost_claim_waits_for_its_leases_end(scene: Scene, proxy: DroppingProxy) -> None:
     schedule_id = await scene.create()
     await scene.claim(pass_over=[scene.account_id])
-    proxy.drop_reply(script("claims/claim"))
+    proxy.drop_reply(script("lifecycle/claim"))
     with pytest.raises(OutcomeUnknown):
         await scene.claim(lease_ms=50)
     lease_end_ms = await scene.visible_at_ms(schedule_id)
@@ -300,13 +300,13 @@ async def test_extensions_and_releases_can_be_repeated(scene: Scene, proxy: Drop
     await scene.create()
     claims, [invocation] = scene.store.claims, await scene.claim()
     await claims.extend(scene.shard, 1000, [invocation])
-    proxy.drop_reply(script("claims/extend"))
+    proxy.drop_reply(script("lifecycle/extend"))
     with pytest.raises(OutcomeUnknown):
         await claims.extend(scene.shard, 60_000, [invocation])
     assert await claims.extend(scene.shard, 60_000, [invocation]) == []
     await claims.release(scene.shard, [invocation])
     [invocation] = await scene.claim()
-    proxy.drop_reply(script("claims/release"))
+    proxy.drop_reply(script("lifecycle/release"))
     with pytest.raises(OutcomeUnknown):
         await claims.release(scene.shard, [invocation])
     await claims.release(scene.shard, [invocation])

@@ -10,7 +10,7 @@ from scheduler.errors import InsufficientCredits, KeyReused, OutcomeUnknown, Sto
 from scheduler.models import Idempotency, Request
 from scheduler.rollups import HOUR_MS
 from scheduler.store import keys
-from scheduler.store.schedules.schedules import Created
+from scheduler.store.lifecycle.schedules import Created
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.losses import COMMAND, REPLY, losing
 from tests.scheduler.scene import CREDITS, URL, Holdings, Scene

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from scheduler.models import Answer, Outcome, Phases, Status
-from scheduler.store.schedules.stored import (
+from scheduler.store.stored import (
     _StoredAttempt,
     _StoredOutcome,
     pack_attempt,

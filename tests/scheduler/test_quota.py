@@ -11,7 +11,7 @@ import pytest
 from scheduler.errors import InsufficientCredits, KeyReused, QuotaExceeded
 from scheduler.models import Answer, BodyKind, Idempotency, Plan, Request
 from scheduler.settings import Settings
-from scheduler.store.schedules.stored import pack_request
+from scheduler.store.stored import pack_request
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.conftest import open_fake
 from tests.scheduler.scene import FAILED, URL, Scene, settled

@@ -31,7 +31,7 @@ class Calls:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
-    monkeypatch.setattr("scheduler.store.server._PAUSES_S", (0.0,) * (ATTEMPTS - 1))
+    monkeypatch.setattr("scheduler.store.server.server._PAUSES_S", (0.0,) * (ATTEMPTS - 1))
     return Server(cast("Any", None), plain_lua=True)
 
 
@@ -73,7 +73,7 @@ async def test_a_reply_that_stays_lost_is_unknown(server: Server) -> None:
 async def test_a_store_that_hangs_is_not_asked_for_ever(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scheduler.store.server._PATIENCE_S", -1.0)
+    monkeypatch.setattr("scheduler.store.server.server._PATIENCE_S", -1.0)
     calls = Calls(LOST)
     with pytest.raises(OutcomeUnknown):
         await server.repeated(calls)

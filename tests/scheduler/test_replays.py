@@ -17,8 +17,8 @@ from scheduler.errors import (
 )
 from scheduler.models import Delivery, Idempotency, Outcome, Request, Schedule, Status
 from scheduler.rollups import HOUR_MS
-from scheduler.store.schedules.listing import Selection
-from scheduler.store.schedules.replays import Verdict
+from scheduler.store.lifecycle.replays import Verdict
+from scheduler.store.queries.listing import Selection
 from tests.scheduler.letters import (
     complete_all,
     due_at,

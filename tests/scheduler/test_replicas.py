@@ -14,9 +14,9 @@ from scheduler.errors import OutcomeUnknown, StoreUnavailable
 from scheduler.models import Delivery, Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.apart import Apart
-from scheduler.store.line import Argument
 from scheduler.store.server import Server
+from scheduler.store.server.apart import Apart
+from scheduler.store.server.line import Argument
 from tests.scheduler.clocks import ServerClock
 from tests.scheduler.scene import CREDITS, Holdings, Scene, ids_of, settled
 from tests.servers import ValkeyProcess, free_port, until_async

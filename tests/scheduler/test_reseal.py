@@ -16,7 +16,7 @@ from scheduler.errors import OutcomeUnknown, PostdateError, StoreMisconfigured
 from scheduler.models import Answer, Outcome, Plan, Status
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
-from scheduler.store.claims.claims import Ack
+from scheduler.store.lifecycle.claims import Ack
 from scheduler.store.operators import reseal as module
 from scheduler.store.operators.reseal import Walked
 from scheduler.store.secrecy import Secrecy

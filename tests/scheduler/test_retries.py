@@ -11,9 +11,9 @@ import pytest
 
 from scheduler.errors import Conflict
 from scheduler.models import LogStatus, Outcome, Request, Schedule, Status
-from scheduler.store.claims.claims import Ack
-from scheduler.store.schedules.replays import Verdict
-from scheduler.store.schedules.stored import pack_request
+from scheduler.store.lifecycle.claims import Ack
+from scheduler.store.lifecycle.replays import Verdict
+from scheduler.store.stored import pack_request
 from tests.scheduler.letters import letter_ids, replay, verdicts
 from tests.scheduler.scene import COMPLETED, CREDITS, FAILED, Holdings, Scene, new_id, settled
 

@@ -14,7 +14,7 @@ from scheduler.errors import StoreError, StoreUnavailable
 from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
-from scheduler.store.routes import Cluster
+from scheduler.store.server.routing import Cluster
 from tests.cluster import ask
 from tests.scheduler.clocks import ServerClock
 from tests.scheduler.scene import Scene

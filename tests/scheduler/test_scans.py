@@ -11,8 +11,8 @@ from scheduler.errors import TooManyScans
 from scheduler.models import LogStatus
 from scheduler.store import keys
 from scheduler.store.log.logs import LogQuery
+from scheduler.store.queries.listing import Selection
 from scheduler.store.scans import SCANS_US_PER_S, Scans
-from scheduler.store.schedules.listing import Selection
 from tests.scheduler.letters import due_at
 from tests.scheduler.scene import FAILED, URL, Scene
 

@@ -14,8 +14,8 @@ from scheduler.errors import SettingsError, StoreMisconfigured, Unreadable
 from scheduler.models import Answer, Outcome, Plan, Status
 from scheduler.settings import from_environment
 from scheduler.store import keys
-from scheduler.store.schedules.stored import pack_outcome, schedule, seal_said
 from scheduler.store.secrecy import Secrecy
+from scheduler.store.stored import pack_outcome, schedule, seal_said
 from tests.scheduler.keyed import NEW, OLD, OTHER, REQUEST, Stores, account_of, everything
 
 

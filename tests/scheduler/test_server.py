@@ -14,7 +14,7 @@ from scheduler.errors import OutcomeUnknown, StoreError, StoreMisconfigured, Sto
 from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.clock import StoreClock
+from scheduler.store.server.clock import StoreClock
 from scheduler.store.store import _refuse_unusable
 from tests.scheduler.clocks import ServerClock
 from tests.scheduler.scene import Scene, settled

@@ -11,7 +11,7 @@ from scheduler.errors import KeyReused, NotFound, TooManySecrets, Unreadable
 from scheduler.models import Idempotency, Plan
 from scheduler.store import keys
 from scheduler.store.accounts.signing import MOST_LIVE
-from scheduler.store.script import Script
+from scheduler.store.server.scripts import Script
 from tests.scheduler.losses import COMMAND, REPLY, losing
 from tests.scheduler.scene import Scene
 

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.errors import OutcomeUnknown, StoreUnavailable
 from scheduler.models import Invocation, Status
-from scheduler.store.claims.claims import Ack
+from scheduler.store.lifecycle.claims import Ack
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.losses import COMMAND, REPLY, losing
 from tests.scheduler.scene import (
@@ -130,7 +130,7 @@ async def test_a_stale_ack_does_not_keep_the_others_from_being_recorded(
     calls.clear()
     codes = dict(zip(ids_of(batch), await scene.ack(batch), strict=True))
     assert codes == {stale: -1, **dict.fromkeys(made, 1), beside: 1}
-    assert calls.count("claims/ack") == 2
+    assert calls.count("lifecycle/ack") == 2
     assert await scene.status(stale) == Status.SCHEDULED
     assert len(await scene.store.client.xrange(scene.base + "log")) == 1
     assert await scene.holdings() == Holdings(
@@ -153,7 +153,7 @@ async def test_outcomes_of_which_none_is_held_write_nothing(scene: Scene, calls:
     before = await scene.holdings()
     calls.clear()
     assert await scene.ack([ended, lost], FAILED) == [0, -1]
-    assert calls == ["claims/ack"]
+    assert calls == ["lifecycle/ack"]
     assert await scene.holdings() == before
     await scene.assert_sound()
 

@@ -10,8 +10,8 @@ from scheduler import ids
 from scheduler.errors import Unreadable
 from scheduler.models import Delivery
 from scheduler.store import Store, keys
-from scheduler.store.claims.claims import Batch
-from scheduler.store.schedules.listing import Selection
+from scheduler.store.lifecycle.claims import Batch
+from scheduler.store.queries.listing import Selection
 from scheduler.store.secrecy import Secrecy
 from tests.scheduler.keyed import NEW, OLD, REQUEST, Stores, account_of
 from tests.scheduler.scene import FAILED, LEASE_MS, Scene, ids_of

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from scheduler.models import Request
-from scheduler.store.schedules.stored import pack_request
+from scheduler.store.stored import pack_request
 from tests.scheduler.scene import URL, Scene, ids_of
 
 HEAVY_BYTES = 250_000

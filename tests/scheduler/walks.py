@@ -15,7 +15,7 @@ import msgspec
 
 from scheduler import ids
 from scheduler.store import keys
-from scheduler.store.claims.claims import Ack, Unread
+from scheduler.store.lifecycle.claims import Ack, Unread
 from scheduler.store.log.entries import entry, pack_chunk
 from scheduler.store.log.logs import LogQuery
 from tests.scheduler import operator_walks as operators
@@ -218,7 +218,7 @@ async def put_off(scene: Scene, count: int) -> Found:
 
 _CHECK, _RESEAL = "scheduler.store.operators.check.", "scheduler.store.operators.reseal."
 _RESTORE = "scheduler.store.operators.restore."
-_CLOCK_BACK = "scheduler.store.claims.clock_back."
+_CLOCK_BACK = "scheduler.store.lifecycle.clock_back."
 
 WALKS = (
     Walk(operators.given_back, (_RESTORE + "_MOST_AT_ONCE",)),
@@ -242,13 +242,13 @@ WALKS = (
     Walk(deleted_data, ("scheduler.store.accounts.deletion._SCAN_COUNT",)),
     Walk(listed_accounts, ("scheduler.store.accounts.accounts._READ_AT_ONCE",)),
     Walk(admitted_keys, ("scheduler.store.accounts.api_keys._MOST_KEYS_AT_ONCE",)),
-    Walk(created_at_once, ("scheduler.store.schedules.schedules._MOST_AT_ONCE",)),
-    Walk(listed_schedules, ("scheduler.store.schedules.reading._CHUNK",)),
-    Walk(listed_letters, ("scheduler.store.schedules.reading._CHUNK",)),
-    Walk(cancelled, ("scheduler.store.schedules.reading._CHUNK",)),
+    Walk(created_at_once, ("scheduler.store.lifecycle.schedules._MOST_AT_ONCE",)),
+    Walk(listed_schedules, ("scheduler.store.queries.reading._CHUNK",)),
+    Walk(listed_letters, ("scheduler.store.queries.reading._CHUNK",)),
+    Walk(cancelled, ("scheduler.store.queries.reading._CHUNK",)),
     Walk(cancelled, (), counts=(1000, 1001)),
     Walk(claimed, (), counts=(500, 501, 1000)),
-    Walk(realigned, ("scheduler.store.claims.claims._REALIGNED_AT_ONCE",)),
+    Walk(realigned, ("scheduler.store.lifecycle.claims._REALIGNED_AT_ONCE",)),
     Walk(counted, ("scheduler.store.log.statistics._PAGE",)),
     Walk(read_log, ("scheduler.store.log.logs._CHUNKS",)),
     Walk(read_log_at_once, (), counts=(4, 5, 12, 13, 28, 29, 60, 61)),

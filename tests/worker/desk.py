@@ -14,9 +14,9 @@ from scheduler.elapsed import elapsed_s
 from scheduler.errors import StoreUnavailable
 from scheduler.models import Invocation, Outcome, Request, SigningSecret, Status
 from scheduler.store import Store
-from scheduler.store.claims.claims import Ack, Batch, Look, Unread
-from scheduler.store.clock import StoreClock
+from scheduler.store.lifecycle.claims import Ack, Batch, Look, Unread
 from scheduler.store.operators.heartbeats import Process
+from scheduler.store.server.clock import StoreClock
 from worker.claimer import Claimer
 from worker.holdings import Holdings
 from worker.leases import Touch

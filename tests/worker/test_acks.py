@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from scheduler.errors import OutcomeUnknown, StoreError, StoreRefused, StoreUnavailable
 from scheduler.models import Invocation
-from scheduler.store.claims.claims import Ack
+from scheduler.store.lifecycle.claims import Ack
 from tests.worker.desk import AWAY, COMPLETED, LEASE_MS, Invocations, ScriptedStore
 from tests.worker.scripted import until
 from worker.acks import Acks

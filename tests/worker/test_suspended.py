@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.elapsed import elapsed_s
 from scheduler.models import Invocation
-from scheduler.store.clock import StoreClock
+from scheduler.store.server.clock import StoreClock
 from tests.worker.desk import LEASE_MS, Desk
 from tests.worker.firing import firer_for_tests, leased
 from tests.worker.scripted import answer, answering, playing, until

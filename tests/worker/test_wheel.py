@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from scheduler.models import Invocation, Request
-from scheduler.store.clock import StoreClock
+from scheduler.store.server.clock import StoreClock
 from tests.worker.scripted import until
 from worker.alarm import Alarm
 from worker.wheel import Wheel
@@ -54,7 +54,7 @@ class ScriptedAlarm:
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine()
     monkeypatch.setattr("worker.wheel.time", machine)
-    monkeypatch.setattr("scheduler.store.clock.time", machine)
+    monkeypatch.setattr("scheduler.store.server.clock.time", machine)
     monkeypatch.setattr("worker.wheel.Alarm", lambda _, ring: ScriptedAlarm(machine, ring))
     return machine
 

@@ -28,8 +28,8 @@ from scheduler.errors import Conflict, Damaged, FieldError, InvalidRequest, NotF
 from scheduler.ids import is_schedule_id
 from scheduler.models import Idempotency, LogStatus, Request, Schedule, Status
 from scheduler.store import Store
+from scheduler.store.lifecycle.replays import SENTENCES, Verdict
 from scheduler.store.log.logs import LogQuery
-from scheduler.store.schedules.replays import SENTENCES, Verdict
 from scheduler.times import format_iso8601
 
 MOST = 1000

@@ -15,11 +15,11 @@ from scheduler.store import keys
 from scheduler.store.accounts.reserved import reserve
 from scheduler.store.accounts.signing import new_secret
 from scheduler.store.accounts.users import email_is_free, reserve_email
-from scheduler.store.client import Client
-from scheduler.store.failures import translated
 from scheduler.store.operators.shards import Shards
 from scheduler.store.retention import Retention
 from scheduler.store.server import Argument, Script, Server
+from scheduler.store.server.client import Client
+from scheduler.store.server.failures import translated
 
 _CREATE = Script("accounts/create")
 _GRANT = Script("accounts/grant")

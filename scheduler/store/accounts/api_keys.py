@@ -11,11 +11,11 @@ from scheduler.errors import NotFound, StoreError, TooMany, Unreadable
 from scheduler.models import ApiKey, Caller, Plan, Rate
 from scheduler.store import keys
 from scheduler.store.accounts.accounts import Accounts, parts_of
-from scheduler.store.client import Client
-from scheduler.store.coalesce import Coalescer
-from scheduler.store.failures import translated
 from scheduler.store.operators.shards import Shards
 from scheduler.store.server import Script, Server, flat
+from scheduler.store.server.client import Client
+from scheduler.store.server.coalescing import Coalescer
+from scheduler.store.server.failures import translated
 
 MOST_ACTIVE_KEYS = 100
 _MOST_KEYS = 300

@@ -9,9 +9,9 @@ from scheduler.models import Account, Plan
 from scheduler.store import keys
 from scheduler.store.accounts.accounts import Accounts
 from scheduler.store.accounts.reserved import free, reserve
-from scheduler.store.client import Client
-from scheduler.store.failures import translated
 from scheduler.store.server import Argument, Script, Server
+from scheduler.store.server.client import Client
+from scheduler.store.server.failures import translated
 
 _SET = Script("accounts/set")
 _SUSPEND = Script("accounts/suspend")

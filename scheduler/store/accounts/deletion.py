@@ -8,9 +8,9 @@ from scheduler import ids
 from scheduler.errors import NotFound
 from scheduler.store import keys
 from scheduler.store.accounts.reserved import free
-from scheduler.store.client import Client
-from scheduler.store.failures import translated
 from scheduler.store.server import Script, Server
+from scheduler.store.server.client import Client
+from scheduler.store.server.failures import translated
 
 _KEYS_AT_ONCE = 100
 _SCAN_COUNT = 500

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from scheduler.rollups import CREATED, DAY_MS
 from scheduler.store import keys
-from scheduler.store.clock import StoreClock
 from scheduler.store.retention import Retention
 from scheduler.store.server import Server
+from scheduler.store.server.clock import StoreClock
 
 _MOVEMENTS = ("granted", "refunded", "spent")
 # What was spent is noted by its hour; `spent` has that of a whole day from before it was.

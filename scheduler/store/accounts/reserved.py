@@ -3,9 +3,9 @@ script can change it together with that account."""
 
 from __future__ import annotations
 
-from scheduler.store.client import Client
-from scheduler.store.failures import translated
 from scheduler.store.server import Script, Server
+from scheduler.store.server.client import Client
+from scheduler.store.server.failures import translated
 
 _FREE = Script("accounts/free")
 

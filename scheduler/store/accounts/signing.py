@@ -21,10 +21,10 @@ from scheduler.errors import (
 )
 from scheduler.models import Idempotency, SigningSecret
 from scheduler.store import keys
-from scheduler.store.clock import StoreClock
-from scheduler.store.schedules.once import ONCE_KEPT_MS, asked, once_name
+from scheduler.store.lifecycle.once import ONCE_KEPT_MS, asked, once_name
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Script, Server
+from scheduler.store.server.clock import StoreClock
 
 MOST_LIVE = 3
 LONGEST_KEEP_MS = 7 * 86_400_000

@@ -3,6 +3,6 @@
 -- KEYS[1]  the account's prefix
 -- Returns  bytes
 --@include now
---@include schedules/weight
+--@include lifecycle/weight
 local stored = redis.call('HMGET', KEYS[1] .. K.ACCOUNT, 'bytes', 'settled')
 return (stored_bytes(KEYS[1], stored[1], stored[2]))

@@ -11,9 +11,9 @@ from scheduler.emails import normal_email
 from scheduler.errors import NotFound
 from scheduler.store import keys
 from scheduler.store.accounts.reserved import reserve
-from scheduler.store.client import Client
-from scheduler.store.failures import translated
 from scheduler.store.server import Script, Server
+from scheduler.store.server.client import Client
+from scheduler.store.server.failures import translated
 
 # Attempts that fail within a quarter of an hour. From one place so many may be made at one e-mail
 # address, and more at all of them together: an office shares a place. A stranger's attempts at an

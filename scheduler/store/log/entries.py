@@ -16,7 +16,7 @@ import structlog
 from scheduler import ids
 from scheduler.errors import Unreadable
 from scheduler.models import LogEntry, LogStatus, Outcome, Request, Schedule, Status
-from scheduler.store.schedules.stored import NUMBERS, STATUSES
+from scheduler.store.stored import NUMBERS, STATUSES
 from scheduler.times import are_moments
 
 _encode = msgspec.msgpack.Encoder().encode

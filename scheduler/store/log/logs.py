@@ -8,7 +8,6 @@ from scheduler.errors import NotFound
 from scheduler.models import LogEntry, LogStatus, Schedule
 from scheduler.rollups import kept_from
 from scheduler.store import keys
-from scheduler.store.clock import StoreClock
 from scheduler.store.log.entries import (
     StoredEntry,
     log_entry,
@@ -31,10 +30,11 @@ from scheduler.store.log.timeline import (
     span,
     stream_place,
 )
+from scheduler.store.queries.unended import Unended
 from scheduler.store.retention import Retention
 from scheduler.store.scans import Scan, Scans
-from scheduler.store.schedules.unended import Unended
 from scheduler.store.server import Script, Server
+from scheduler.store.server.clock import StoreClock
 
 # How many entries one page may look at (a page of a rare kind is short rather than slow); how many
 # chunks and bytes one round trip.

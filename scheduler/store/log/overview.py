@@ -14,8 +14,8 @@ from scheduler.rollups import (
     response_quantile_ms,
 )
 from scheduler.store import keys
-from scheduler.store.clock import StoreClock
 from scheduler.store.server import Script, Server, flat
+from scheduler.store.server.clock import StoreClock
 
 # What is due for longer than this, and held by no worker that is alive, is overdue.
 OVERDUE_AFTER_MS = 1000

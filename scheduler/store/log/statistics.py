@@ -7,11 +7,11 @@ from typing import NamedTuple
 from scheduler.models import Status, Usage
 from scheduler.rollups import Cover, around, cover, kept_from
 from scheduler.store import keys
-from scheduler.store.clock import StoreClock
 from scheduler.store.log.entries import chunks_of, readable_chunk
 from scheduler.store.retention import Retention
-from scheduler.store.schedules.stored import NUMBERS
 from scheduler.store.server import Script, Server, flat
+from scheduler.store.server.clock import StoreClock
+from scheduler.store.stored import NUMBERS
 
 _PAGE = 64
 _COMPLETED, _FAILED = NUMBERS[Status.COMPLETED], NUMBERS[Status.FAILED]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from scheduler.settings import Settings
 from scheduler.store import keys
-from scheduler.store.client import Client
-from scheduler.store.failures import translated
+from scheduler.store.server.client import Client
+from scheduler.store.server.failures import translated
 
 # An API writes it again well before that; what a killed one wrote expires by itself.
 KEPT_MS = 60_000

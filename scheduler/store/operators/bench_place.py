@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from scheduler.store import keys
-from scheduler.store.client import Client
-from scheduler.store.failures import translated
 from scheduler.store.server import Script, Server
+from scheduler.store.server.client import Client
+from scheduler.store.server.failures import translated
 
 _PLACE = Script("operators/bench_place")
 _NAME = keys.BENCH + "place"

@@ -14,8 +14,6 @@ from typing import NamedTuple
 from scheduler import ids
 from scheduler.errors import Unreadable
 from scheduler.store import keys
-from scheduler.store.client import Client
-from scheduler.store.failures import translated
 from scheduler.store.operators.damage import schedule_or_none, text, told
 from scheduler.store.operators.kinds import of_other_kinds
 from scheduler.store.operators.reservations import is_leaving, misled
@@ -28,6 +26,8 @@ from scheduler.store.operators.unreadable import (
 from scheduler.store.operators.weights import Weights
 from scheduler.store.retention import Retention
 from scheduler.store.server import Script, Server
+from scheduler.store.server.client import Client
+from scheduler.store.server.failures import translated
 
 _LOOK_AGAIN_S = 0.3
 _SCAN_COUNT = 500

@@ -9,7 +9,7 @@ import msgspec
 
 from scheduler import ids
 from scheduler.errors import StoreRefused
-from scheduler.store.failures import translated
+from scheduler.store.server.failures import translated
 
 _DAMAGED = (StoreRefused, msgspec.MsgspecError, ValueError)
 

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from scheduler.store.client import Client
-from scheduler.store.clock import StoreClock
-from scheduler.store.failures import translated
 from scheduler.store.server import Script, Server
+from scheduler.store.server.client import Client
+from scheduler.store.server.clock import StoreClock
+from scheduler.store.server.failures import translated
 
 _HEARTBEAT = Script("operators/heartbeat")
 # Silence after which a process is lost: other workers take its shards. For how long operators see

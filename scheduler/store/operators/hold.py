@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from scheduler.store import keys
-from scheduler.store.clock import StoreClock
 from scheduler.store.operators.shards import Shards
 from scheduler.store.server import Script, Server
+from scheduler.store.server.clock import StoreClock
 
 _HOLD = Script("operators/hold")
 

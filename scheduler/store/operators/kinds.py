@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from scheduler.store import keys
-from scheduler.store.client import Client
 from scheduler.store.operators.damage import text
 from scheduler.store.server import Server
+from scheduler.store.server.client import Client
 
 _SCAN_COUNT = 500
 

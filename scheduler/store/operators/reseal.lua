@@ -6,7 +6,7 @@
 --          and a worker holds it that will say what it weighs, -2 it would, and the account's weight or
 --          a set of it cannot be read
 --@include now
---@include schedules/weight
+--@include lifecycle/weight
 local base, codes = KEYS[1], {}
 local account = base .. K.ACCOUNT
 -- Of an account that is being deleted nothing is counted any more.

@@ -11,13 +11,13 @@ import msgspec
 from scheduler import ids
 from scheduler.errors import PostdateError, Unreadable
 from scheduler.store import keys
-from scheduler.store.client import Client
-from scheduler.store.failures import translated
 from scheduler.store.operators.damage import text, told
 from scheduler.store.operators.heartbeats import KEY_IDS, Heartbeats
 from scheduler.store.operators.sealing_keys import SealingKeys
 from scheduler.store.operators.shards import Shards
 from scheduler.store.server import Script, Server
+from scheduler.store.server.client import Client
+from scheduler.store.server.failures import translated
 
 _SCAN_COUNT = 500
 _SCHEDULES_AT_ONCE = 200

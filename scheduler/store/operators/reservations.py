@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from scheduler.store import keys
-from scheduler.store.client import Client
 from scheduler.store.operators.damage import text, told
+from scheduler.store.server.client import Client
 
 _SCAN_COUNT = 500
 

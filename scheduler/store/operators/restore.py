@@ -16,12 +16,12 @@ from scheduler import ids
 from scheduler.errors import StoreRefused
 from scheduler.models import Outcome, Status
 from scheduler.store import keys
-from scheduler.store.claims.claims import Ack, Claims, Unread
-from scheduler.store.client import Client
-from scheduler.store.clock import StoreClock
+from scheduler.store.lifecycle.claims import Ack, Claims, Unread
 from scheduler.store.operators.damage import text, told
 from scheduler.store.operators.shards import Shards
 from scheduler.store.server import Script, Server
+from scheduler.store.server.client import Client
+from scheduler.store.server.clock import StoreClock
 
 NOT_SENT_AGAIN = "Not sent after a restore; it may have been sent before"
 _OUTCOME = Outcome(Status.FAILED, 0, 0, NOT_SENT_AGAIN)

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from scheduler.store.client import Client
-from scheduler.store.failures import translated
+from scheduler.store.server.client import Client
+from scheduler.store.server.failures import translated
 
 _SETTING = "auto-aof-rewrite-percentage"
 _PATIENCE_S = 600.0

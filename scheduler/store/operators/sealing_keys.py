@@ -13,10 +13,10 @@ import structlog
 
 from scheduler.errors import StoreMisconfigured
 from scheduler.store import keys
-from scheduler.store.client import Client
-from scheduler.store.failures import translated
 from scheduler.store.secrecy import NOTE
 from scheduler.store.server import Server
+from scheduler.store.server.client import Client
+from scheduler.store.server.failures import translated
 
 READ_EVERY_S = 10.0
 _LOGGED_EVERY_S = 60.0

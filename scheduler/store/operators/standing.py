@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from scheduler.models import Status
 from scheduler.store.retention import Retention
-from scheduler.store.schedules.stored import ended_at_ms, ended_status, unpack_attempt
+from scheduler.store.stored import ended_at_ms, ended_status, unpack_attempt
 
 # Leases end and are taken over within seconds; the longest that can be set is an hour.
 _LONG_ENDED_MS = 5 * 60_000

@@ -11,13 +11,13 @@ from scheduler.errors import StoreError, anew
 from scheduler.models import Account
 from scheduler.store import keys
 from scheduler.store.accounts.accounts import Accounts
-from scheduler.store.claims.claims import Claims
-from scheduler.store.client import Client
-from scheduler.store.failures import translated
+from scheduler.store.lifecycle.claims import Claims
 from scheduler.store.operators.activity import Activity, activity_of
 from scheduler.store.operators.heartbeats import Heartbeats, Process
 from scheduler.store.operators.shards import Shards
 from scheduler.store.server import Server as StoreServer
+from scheduler.store.server.client import Client
+from scheduler.store.server.failures import translated
 
 # What keeps the data, and where the server tells whether it went well the last time.
 PERSISTENCE = {

@@ -9,11 +9,11 @@ from scheduler.errors import Unreadable
 from scheduler.store import keys
 from scheduler.store.accounts.signing import secret_of
 from scheduler.store.log.entries import chunks_of, unpack_chunk
-from scheduler.store.schedules.reading import CHUNK_BYTES, stored_of
+from scheduler.store.queries.reading import CHUNK_BYTES, stored_of
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Script, Server
 
-_READ = Script("schedules/read")
+_READ = Script("queries/read")
 _FIELDS = 5
 _CHUNKS = 50
 

@@ -5,7 +5,7 @@
 -- Returns  {now (us), for each: its weight (bytes; 0: it is gone), when it is forgotten (ms; below 0:
 --          that is not known yet); two values, flat}
 --@include now
---@include schedules/weight
+--@include lifecycle/weight
 local found = {}
 for _, schedule in ipairs(ARGV) do
   local key = KEYS[1] .. K.SCHEDULE .. schedule

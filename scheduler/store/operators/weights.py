@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from scheduler.store import keys
-from scheduler.store.client import Client
 from scheduler.store.server import Script, Server
+from scheduler.store.server.client import Client
 
 _HOUR_MS = 3_600_000
 _WEIGH = Script("operators/weigh")

@@ -1,0 +1,61 @@
+#!lua
+-- Changes what a waiting schedule asks for and when; between two attempts a new triggerAt moves the
+-- next one. Safe to repeat with the same operation for an hour.
+-- KEYS[1]  the shard's prefix
+-- ARGV     account, schedule, operation, the packed request as the caller read it, the new one,
+--          its triggerAt (ms) if that is another one, else '', and for each plan that has a quota:
+--          plan, what its schedules may weigh (bytes)
+-- Returns  {code, said}: 1 changed (the attempt before, '' if there was none), 0 no such schedule, -1
+--          it has ended (the outcome says how), -2 a worker holds it, -3 it was changed since the
+--          caller read it, -4 it would take the account over its quota
+--@include now
+--@include due
+--@include moment
+--@include operation
+--@include lifecycle/weight
+local base, schedule = KEYS[1] .. ARGV[1] .. ':', ARGV[2]
+local key, due = base .. K.SCHEDULE .. schedule, tonumber(ARGV[6])
+local stored = redis.call('HMGET', key, 'r', 'o', 'n')
+local attempt = stored[3] or ''
+if not stored[1] then
+  return {0, ''}
+end
+if was_done(base, ARGV[3]) then
+  return {1, attempt}
+end
+if stored[2] then
+  return {-1, stored[2]}
+end
+if redis.call('ZSCORE', base .. K.HELD, schedule) then
+  return {-2, ''}
+end
+if stored[1] ~= ARGV[4] then
+  return {-3, ''}
+end
+local account = redis.call('HMGET', base .. K.ACCOUNT, 'plan', 'bytes', 'settled')
+if not account[1] then
+  return {0, ''}
+end
+local more = #ARGV[5] - #ARGV[4]
+local bytes = stored_bytes(base, account[2], account[3]) + more
+for i = 7, #ARGV, 2 do
+  if ARGV[i] == account[1] and more > 0 and bytes > tonumber(ARGV[i + 1]) then
+    return {-4, ''}
+  end
+end
+check_heads(KEYS[1])
+redis.call('ZCARD', base .. K.WAITING)
+local weight = added(base .. K.ACCOUNT, {'bytes'}, {more})
+
+redis.call('HSET', key, 'r', ARGV[5])
+write(weight)
+if due then
+  if stored[3] then
+    attempt = string.sub(attempt, 1, 6) .. moment(due) .. string.sub(attempt, 13)
+    redis.call('HSET', key, 'n', attempt)
+  end
+  redis.call('ZADD', base .. K.WAITING, due, schedule)
+  look_at(KEYS[1], ARGV[1], due)
+end
+note_done(base, ARGV[3], 3600000)
+return {1, attempt}

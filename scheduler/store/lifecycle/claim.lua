@@ -1,0 +1,237 @@
+#!lua flags=allow-oom
+-- Claims what is due: moves each schedule's visibility to the end of a lease. Nothing is popped, so
+-- what a lost worker held becomes due by itself. The lease's end, which no other claim of the same
+-- schedule has, is the claim's token. A repeat claims other schedules; what a lost reply held waits
+-- for its lease to end.
+-- KEYS[1]  the shard's prefix
+-- ARGV[1]  lease (ms)
+-- ARGV[2]  most schedules to claim
+-- ARGV[3]  most bytes of packed requests to claim; one is claimed whatever it weighs
+-- ARGV[4]  most accounts to take them from
+-- ARGV[5]  ahead (ms): what is due within so long from now is due; below 0, only what has been due
+--          for that long
+-- ARGV[6]  when it was asked for (ms): a lease that ended later, or has not ended yet, is not taken
+--          over. A claim that reaches us late may have waited while nobody could prolong a lease.
+--          0: none is.
+-- ARGV[7]  an account, for an operator's claim: of it alone, though it be suspended or the shard on
+--          hold; ARGV[5] is then the moment by which it was due. Empty for a worker's
+-- ARGV[8…] accounts to pass over, which hold more than their share of the worker
+-- Writes   <prefix>backlog for a second, if due ones are left: since when (ms). It calls workers to
+--          help for whom the shard is not their own.
+-- Returns  {now (us), when to look next (ms; -1: nothing waits, -2: on hold), token (us), for each
+--          account: {account, {schedule, packed request, …}, {place among these, attempt, the attempt
+--          before if it is retried, else '', …}}, damaged accounts, of which nothing was claimed};
+--          the last of an account's for those that are not at their first attempt
+--@include now
+--@include members
+local prefix = KEYS[1]
+local now = now_us / 1000
+-- Never a whole millisecond, as what waits stands at.
+local token = now_us + ARGV[1] * 1000
+token = token % 1000 == 0 and token + 1 or token
+local lease_end = token / 1000
+local room, room_bytes, most_accounts = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local only = ARGV[7] ~= '' and ARGV[7]
+local due_by = only and ARGV[5] or string.format('%.3f', now + ARGV[5])
+local asked_at = math.min(tonumber(ARGV[6]), now)
+local heads = prefix .. K.HEADS
+if not only and redis.call('EXISTS', prefix .. K.HOLD) == 1 then
+  return {now_us, '-2', token, {}, {}}
+end
+local claimed = {} -- account -> its part of the reply
+local order = {}
+
+local passed_over, count_passed_over = {}, 0
+for i = 8, #ARGV do
+  passed_over[ARGV[i]] = true
+  count_passed_over = count_passed_over + 1
+end
+
+local function part_of(account)
+  if not claimed[account] then
+    claimed[account] = {account, {}, {}}
+    order[#order + 1] = claimed[account]
+  end
+  return claimed[account][2], claimed[account][3]
+end
+
+-- Whether the store could not record how an account's schedules end. Checks that once per lease.
+local is_parked = nil
+if redis.pcall('ZCARD', prefix .. K.PARKED) ~= 0 then
+--@include lifecycle/recordable
+  is_parked = function(account)
+    local look_at_ms = redis.pcall('ZSCORE', prefix .. K.PARKED, account)
+    if type(look_at_ms) ~= 'string' then
+      return false
+    end
+    if tonumber(look_at_ms) <= now_ms then
+      if pcall(check_recordable, prefix .. account .. ':') then
+        redis.call('ZREM', prefix .. K.PARKED, account)
+        return false
+      end
+      redis.call('ZADD', prefix .. K.PARKED, lease_end, account)
+    end
+    return true
+  end
+end
+
+-- Attempts used before by those that are retried, were released or lost.
+local function attempts_used(base, schedules)
+  if redis.call('EXISTS', base .. K.TRIED) == 0 then
+    return {}
+  end
+  return redis.call('HMGET', base .. K.TRIED, unpack(schedules))
+end
+
+-- Claims from a stretch of an account's due ones; returns how many there were to look at, and how
+-- many of them were left to whoever holds them.
+local function take_from(account, first, most)
+  local base = prefix .. account .. ':'
+  local waiting, held, key = base .. K.WAITING, base .. K.HELD, base .. K.SCHEDULE
+  local due = redis.call('ZRANGE', waiting, '-inf', due_by, 'BYSCORE', 'LIMIT', first, most,
+    'WITHSCORES')
+  if #due == 0 then
+    return 0, 0
+  end
+  local schedules = {}
+  for i = 1, #due, 2 do
+    schedules[#schedules + 1] = due[i]
+  end
+  local held_since = redis.call('ZMSCORE', held, unpack(schedules))
+  local used = attempts_used(base, schedules)
+  local rows, later = part_of(account)
+  local visible_again, newly_held, tried, left = {}, {}, {}, 0
+  for i, schedule in ipairs(schedules) do
+    local score = due[2 * i]
+    if held_since[i] and tonumber(score) > asked_at then
+      left = left + 1
+    elseif room_bytes <= 0 then
+      break
+    else
+      visible_again[#visible_again + 1] = lease_end
+      visible_again[#visible_again + 1] = schedule
+      local request = redis.pcall('HGET', key .. schedule, 'r')
+      -- Without a request there is nothing to fire, nor if something else has its name. Only a
+      -- broken store has this (`postdate check` tells); it waits for a lease, and does not stand in
+      -- the way of what is behind it.
+      if type(request) == 'string' then
+        room_bytes = room_bytes - #request
+        local n = #rows
+        rows[n + 1], rows[n + 2] = schedule, request
+        local made = used[i] and tonumber(used[i])
+        if not made or made > 2 ^ 31 then
+          made = held_since[i] and 1 or 0
+        end
+        local attempt = made + 1
+        if attempt > 1 then
+          local before = used[i] and redis.call('HGET', key .. schedule, 'n') or ''
+          later[#later + 1], later[#later + 2], later[#later + 3] = n / 2, attempt, before
+          tried[#tried + 1], tried[#tried + 2] = schedule, attempt
+        end
+        if not held_since[i] then
+          newly_held[#newly_held + 1], newly_held[#newly_held + 2] = score, schedule
+        end
+      end
+    end
+  end
+  each_thousand('ZADD', waiting, visible_again)
+  each_thousand('ZADD', held, newly_held)
+  each_thousand('HSET', base .. K.TRIED, tried)
+  return #schedules, left
+end
+
+-- Claims up to `most` of an account. What is left to others stands in front, and is looked past, a
+-- few times at most. Returns how many were claimed, and whether there may be more.
+local function take(account, most)
+  local taken, skipped = 0, 0
+  for _ = 1, 8 do
+    local wanted = most - taken
+    local looked_at, left = take_from(account, skipped, wanted)
+    taken, skipped = taken + looked_at - left, skipped + left
+    if looked_at < wanted then
+      return taken, false
+    end
+    if left == 0 or room_bytes <= 0 then
+      break
+    end
+  end
+  return taken, true
+end
+
+-- Sets when an account is to be looked at next, and returns when its earliest is due. One with a
+-- backlog goes behind those that have waited longer for their turn, so that many floods cannot
+-- starve a neighbour; a microsecond keeps it before those that were served after it just now, or
+-- their names would decide who is served more often.
+local function set_head(account, served_after)
+  if only and redis.call('ZSCORE', heads, account) == '-inf' then
+    return math.huge
+  end
+  local first = redis.call('ZRANGE', prefix .. account .. ':' .. K.WAITING, 0, 0, 'WITHSCORES')
+  if #first == 0 then
+    redis.call('ZREM', heads, account)
+    return math.huge
+  end
+  local due = tonumber(first[2])
+  local turn = now - served_after / 1000
+  redis.call('ZADD', heads, string.format('%.3f', math.max(due, turn)), account)
+  return due
+end
+
+-- Those at -inf are suspended, and stay there: nothing moves a head to a later moment but this.
+local accounts = {}
+local due_heads = only and {only} or redis.call('ZRANGE', heads, '(-inf', due_by, 'BYSCORE',
+  'LIMIT', 0,
+  most_accounts + count_passed_over)
+for _, account in ipairs(due_heads) do
+  if not passed_over[account] and #accounts < most_accounts then
+    accounts[#accounts + 1] = account
+  end
+end
+
+-- An account that is parked, or that `take` cannot read (it reads before it writes), waits for a
+-- lease, and costs the others of its shard nothing.
+local served, backlogged, damaged = {}, {}, {}
+local share = math.max(1, math.floor(room / math.max(1, #accounts)))
+for _, account in ipairs(accounts) do
+  if room > 0 and room_bytes > 0 then
+    local sound, taken, more = not (is_parked and is_parked(account)), 0, false
+    if sound then
+      sound, taken, more = pcall(take, account, math.min(share, room))
+    end
+    if sound then
+      room = room - taken
+      served[#served + 1] = account
+      if more then
+        backlogged[#backlogged + 1] = account
+      end
+    else
+      damaged[#damaged + 1] = account
+      if not only then
+        redis.call('ZADD', heads, lease_end, account)
+      end
+    end
+  end
+end
+for _, account in ipairs(backlogged) do
+  if room > 0 and room_bytes > 0 then
+    room = room - take(account, room)
+  end
+end
+
+local late_since = math.huge
+for place, account in ipairs(served) do
+  late_since = math.min(late_since, set_head(account, #served - place))
+end
+if late_since < now then
+  redis.call('SET', prefix .. K.BACKLOG, late_since, 'PX', 1000)
+end
+
+local next_look = -1
+local coming = redis.call('ZRANGE', heads, '(-inf', '+inf', 'BYSCORE', 'LIMIT', 0,
+  count_passed_over + 1, 'WITHSCORES')
+for i = #coming - 1, 1, -2 do
+  if not passed_over[coming[i]] then
+    next_look = coming[i + 1]
+  end
+end
+return {now_us, tostring(next_look), token, order, damaged}

@@ -1,0 +1,418 @@
+"""Claims what is due in a shard, and settles what was claimed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import structlog
+
+from scheduler import ids
+from scheduler.elapsed import elapsed_s
+from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable, Unreadable, anew
+from scheduler.models import Delivery, Invocation, Request
+from scheduler.store import keys
+from scheduler.store.lifecycle.recorded import (
+    Ack,
+    arguments_of,
+    by_account,
+    retry_arguments_of,
+)
+from scheduler.store.retention import Retention
+from scheduler.store.secrecy import Secrecy
+from scheduler.store.server import Script, Server
+from scheduler.store.server.apart import Apart
+from scheduler.store.server.clock import StoreClock
+from scheduler.store.server.line import Argument, Commands
+from scheduler.store.stored import open_request, unpack_attempt
+
+_REALIGNED_AT_ONCE = 500
+_LOOK_ALONE_S = 0.5
+# What a claim may bring: more than a full one of usual requests, and what the loop of a worker and
+# the server's reply can bear.
+_MOST_BYTES = 4 * 1024 * 1024
+_NOT_THEN = 2
+_ON_HOLD = b"-2"
+# Of what is claimed for the first time: its attempt, and what came before.
+_FIRST = (1, b"")
+_UNKNOWN = Request(0, "", "")
+
+_CLAIM = Script("lifecycle/claim")
+_EXTEND = Script("lifecycle/extend")
+_RELEASE = Script("lifecycle/release")
+_ACK = Script("lifecycle/ack")
+_RETRY = Script("lifecycle/retry")
+_REALIGN = Script("lifecycle/realign")
+
+__all__ = ["Ack", "Batch", "Claims", "Look", "Unread"]
+
+_log = structlog.get_logger(__name__)
+
+
+class Unread(NamedTuple):
+    """What was claimed and cannot be read here: an invocation of which nothing is known but which
+    it is, and why. `key_id` is the key that is missing here; empty if it is damaged, or newer than
+    this program."""
+
+    invocation: Invocation
+    why: str
+    key_id: str
+
+
+class Batch(NamedTuple):
+    """What a claim brought; `next_look_ms` (the server's clock) is None if nothing waits. `full`:
+    there may be more that is due. `reading` is the clock's that came with it. `on_hold`: nothing
+    was claimed, whatever is due. `unread` is under its lease as well; of `broken` accounts nothing
+    could be claimed, because what the store has of them is damaged."""
+
+    invocations: list[Invocation]
+    next_look_ms: float | None
+    full: bool
+    reading: int
+    on_hold: bool = False
+    unread: Sequence[Unread] = ()
+    broken: Sequence[str] = ()
+
+
+class Look(NamedTuple):
+    """What a shard holds, at a glance (ms, the server's clock; None: nothing)."""
+
+    next_look_ms: float | None
+    backlog_since_ms: float | None
+
+
+_NOTHING = Look(None, None)
+
+
+class Claims:
+    """Claims what is due in a shard, and settles what was claimed."""
+
+    def __init__(self, server: Server, clock: StoreClock, retention: Retention) -> None:
+        self._server = server
+        self._clock = clock
+        self._retention = retention
+
+    async def look(
+        self, shards: Sequence[int], *, backlogs: bool = True
+    ) -> dict[int, Look | StoreError]:
+        """When each shard is to be looked at next: one round trip for all of them. What is asked
+        for many times a second does without the `backlogs`.
+
+        A shard that cannot be read has its error instead; on a cluster the others are read all
+        the same.
+        """
+        try:
+            return {**await self._look(shards, backlogs=backlogs)}
+        except StoreError as error:
+            if not self._server.routed:
+                return dict.fromkeys(shards, error)
+        alone = await asyncio.gather(*map(self._look_alone, shards))
+        return dict(zip(shards, alone, strict=True))
+
+    async def realign(self, shard: int) -> None:
+        """Brings accounts' turns back to the server's clock after that was set back."""
+        place, count = 0, _REALIGNED_AT_ONCE
+        while count == _REALIGNED_AT_ONCE:
+            now_us, count = await self._server.run(
+                _REALIGN, keys.shard(shard), (place, _REALIGNED_AT_ONCE)
+            )
+            self._clock.observe(now_us)
+            place += count
+
+    async def claim(
+        self,
+        shard: int,
+        *,
+        lease_ms: int,
+        most: int,
+        most_bytes: int = _MOST_BYTES,
+        most_accounts: int = 16,
+        ahead_ms: int = 0,
+        take_over_by_ms: int | None = None,
+        pass_over: Iterable[str] = (),
+    ) -> Batch:
+        """Claims up to `most` due schedules, a fair share from each of up to `most_accounts`.
+
+        Due is what is due within `ahead_ms` from now; below 0, what has been due for so long.
+        Leases that ended later than `take_over_by_ms` (the server's clock; 0: at any time) are
+        left: a claim that waits in a store that hangs must not take over what nobody could prolong
+        meanwhile. `pass_over` names account ids to leave. Not repeated here after a lost reply:
+        what it claimed waits for its lease to end.
+
+        Where replicas must have what callers rely on, at-most-once schedules are handed out only
+        once they have the claim: a primary that fails over must not forget it.
+        """
+        asked_s = elapsed_s()
+        by_ms = 2**53 if take_over_by_ms is None else take_over_by_ms
+        arguments: list[Argument] = [lease_ms, most, most_bytes, most_accounts, ahead_ms, by_ms]
+        arguments.append("")
+        arguments += [keys.parts(account).local for account in pass_over]
+        if not self._server.wait_replicas:
+            reply = await self._server.run(_CLAIM, keys.shard(shard), arguments)
+            return self._batch(shard, asked_s, lease_ms, ahead_ms, reply)
+        async with self._server.apart(keys.shard(shard)) as apart:
+            reply = await apart.run(_CLAIM, arguments)
+            batch = self._batch(shard, asked_s, lease_ms, ahead_ms, reply)
+            found = await self._replicated(apart, shard, batch.invocations)
+        return batch._replace(invocations=found)
+
+    async def claim_of(self, account_id: str, *, by_ms: int, lease_ms: int, most: int) -> Batch:
+        """For an operator: claims up to `most` of one account that were due by a moment (ms, the
+        server's clock), though the account be suspended or its shard on hold."""
+        asked_s = elapsed_s()
+        shard, account = keys.parts(account_id)
+        arguments = (lease_ms, most, _MOST_BYTES, 1, by_ms, 2**53, account)
+        reply = await self._server.run(_CLAIM, keys.shard(shard), arguments)
+        return self._batch(shard, asked_s, lease_ms, 0, reply)
+
+    async def extend(
+        self, shard: int, lease_ms: int, invocations: Sequence[Invocation]
+    ) -> list[Invocation]:
+        """Prolongs leases, and notes so in the invocations; returns those that are lost to another
+        worker. Safe to repeat."""
+        if not invocations:
+            return []
+        asked_s = elapsed_s()
+        codes: list[int] = []
+        for _ in range(2):  # the second time by the clock that the first one brought
+            ends_us = self._clock.now_us() + lease_ms * 1000
+            ends_us += ends_us % 1000 == 0  # a schedule that waits stands at a whole millisecond
+            codes = await self._extend(shard, lease_ms, ends_us, invocations)
+            if codes:
+                break
+        else:
+            raise StoreUnavailable("The store's clock jumps")
+        lost = []
+        for each, code in zip(invocations, codes, strict=True):
+            if code == 1:
+                each.token = _since(each.token, str(ends_us))
+                each.lease_until_s = asked_s + lease_ms / 1000
+            else:
+                lost.append(each)
+        return lost
+
+    async def release(self, shard: int, invocations: Sequence[Invocation]) -> None:
+        """Gives back what was not started: due as it was, the attempt not used up.
+
+        Safe to repeat; what another worker holds by now stays with it.
+        """
+        arguments: list[Argument] = []
+        for each in invocations:
+            arguments += (*_held(each), each.due_at_ms, each.attempt - 1)
+        now_us, _ = await self._server.run(_RELEASE, keys.shard(shard), arguments)
+        self._clock.observe(now_us)
+
+    async def ack(self, shard: int, acks: Sequence[Ack]) -> list[int]:
+        """Records outcomes, with log and statistics; of those that are to be tried again, the
+        attempt and when the next one is due. Safe to repeat.
+
+        A code for each: 1 recorded, 0 had ended before, -1 another worker holds it now, -2 it is
+        damaged, or something of its account, and nothing of that account was recorded; no claim
+        brings that any more until it can be.
+        """
+        left: dict[Invocation, Ack] = {}
+        for ack in acks:
+            left.setdefault(ack.invocation, ack)
+        found: dict[Invocation, int] = {}
+        while left:
+            found |= await self._ack(shard, list(left.values()))
+            left = {each: ack for each, ack in left.items() if found[each] == _NOT_THEN}
+        codes = []
+        for ack in acks:
+            code = found[ack.invocation]
+            codes.append(code)
+            if code > 0:  # who comes twice was recorded once, and had ended before the second time
+                found[ack.invocation] = 0
+        return codes
+
+    async def _ack(self, shard: int, acks: Sequence[Ack]) -> dict[Invocation, int]:
+        ends = [ack for ack in acks if ack.next_attempt_at_ms is None]
+        found = await self._end(shard, ends) if ends else {}
+        if len(ends) < len(acks):
+            again = [ack for ack in acks if ack.next_attempt_at_ms is not None]
+            found |= await self._retry(shard, again)
+        return found
+
+    async def _end(self, shard: int, acks: Sequence[Ack]) -> dict[Invocation, int]:
+        kept = self._retention
+        # The script trims dead letters by those that are there, not by those that come.
+        groups = by_account(acks, kept.failed_most)
+        arguments: list[Argument] = [kept.schedule_ms, kept.log_ms]
+        arguments += [kept.log_entries, kept.seconds_ms]
+        arguments += [kept.failed_kept_ms, kept.failed_ms, kept.failed_most]
+        for group in groups:
+            arguments += arguments_of(group, self._server.secrecy)
+        return await self._settle(_ACK, shard, groups, arguments)
+
+    async def _retry(self, shard: int, acks: Sequence[Ack]) -> dict[Invocation, int]:
+        groups = by_account(acks)
+        arguments: list[Argument] = [self._retention.log_ms, self._retention.log_entries]
+        for group in groups:
+            arguments += retry_arguments_of(group, self._server.secrecy)
+        return await self._settle(_RETRY, shard, groups, arguments)
+
+    async def _settle(
+        self, script: Script, shard: int, groups: list[list[Ack]], arguments: list[Argument]
+    ) -> dict[Invocation, int]:
+        now_us, codes = await self._server.run(script, keys.shard(shard), arguments)
+        self._clock.observe(now_us)
+        sent = (ack.invocation for group in groups for ack in group)
+        return dict(zip(sent, codes, strict=True))
+
+    async def _extend(
+        self, shard: int, lease_ms: int, ends_us: int, invocations: Sequence[Invocation]
+    ) -> list[int]:
+        arguments: list[Argument] = [lease_ms, ends_us]
+        for each in invocations:
+            arguments += (*_held(each), each.attempt)
+            # It may stand there soon, or what stood before: what is acked or given back before the
+            # reply is here, or without one, names both.
+            each.token = f"{each.token}:{ends_us}"
+        try:
+            now_us, codes = await self._server.run(_EXTEND, keys.shard(shard), arguments)
+        except OutcomeUnknown:
+            raise
+        except StoreError:
+            _forget(invocations, ends_us)
+            raise
+        if not codes:
+            _forget(invocations, ends_us)
+        self._clock.observe(now_us)
+        return codes  # type: ignore[no-any-return]
+
+    def _batch(
+        self, shard: int, asked_s: float, lease_ms: int, ahead_ms: int, reply: Sequence[Any]
+    ) -> Batch:
+        """A claim's reply; its leases count from when it was asked for."""
+        now_us, look, token, parts, damaged = reply
+        self._clock.observe(now_us)
+        reading, until_s, claim = self._clock.readings, asked_s + lease_ms / 1000, str(token)
+        found: list[Invocation] = []
+        unread: list[Unread] = []
+        for part in parts:
+            claimed = _invocations(shard, claim, until_s, part, self._server.secrecy, unread)
+            for each in claimed:
+                # It was due when a worker took it; a clock that was set back since changes nothing.
+                if each.attempt > 1 and each.taken_over:
+                    each.due_at_ms = min(each.due_at_ms, now_us // 1000)
+            found += claimed
+        if look == _ON_HOLD:
+            return Batch(found, None, False, reading, on_hold=True)
+        next_look_ms = None if look == b"-1" else float(look)
+        full = next_look_ms is not None and next_look_ms <= now_us / 1000 + ahead_ms
+        broken = [ids.account_id(shard, each.decode()) for each in damaged]
+        return Batch(found, next_look_ms, full, reading, unread=unread, broken=broken)
+
+    async def _replicated(
+        self, apart: Apart, shard: int, found: list[Invocation]
+    ) -> list[Invocation]:
+        """Those that may be fired: not at-most-once ones of which too few replicas know."""
+        careful = [each for each in found if each.request.delivery is Delivery.AT_MOST_ONCE]
+        if not careful:
+            return found
+        try:
+            await apart.replicated()
+        except StoreError as error:
+            _log.warning("replicas lack a claim; at-most-once ones wait", error=str(error))
+            # Where that fails too, they wait for their leases' end; the others may be fired.
+            with suppress(StoreError):
+                await self.release(shard, careful)
+            return [each for each in found if each.request.delivery is not Delivery.AT_MOST_ONCE]
+        return found
+
+    async def _look(self, shards: Sequence[int], *, backlogs: bool = True) -> dict[int, Look]:
+        if not shards:
+            return {}
+        one_clock = not self._server.routed  # each node of a cluster has one of its own
+        replies = await self._server.reads(_looks_at(tuple(shards), backlogs, one_clock))
+        if one_clock:
+            seconds, micros = replies.pop()
+            self._clock.observe(int(seconds) * 1_000_000 + int(micros))
+        looks = {}
+        heads, since = replies[: len(shards)], replies[len(shards) :] or repeat(None)
+        for shard, head, backlog in zip(shards, heads, since, strict=False):
+            if head or backlog:
+                next_look = float(_score(head)) if head else None
+                looks[shard] = Look(next_look, float(backlog) if backlog else None)
+            else:
+                looks[shard] = _NOTHING
+        return looks
+
+    async def _look_alone(self, shard: int) -> Look | StoreError:
+        try:
+            async with asyncio.timeout(_LOOK_ALONE_S):
+                return (await self._look([shard]))[shard]
+        except StoreError as error:
+            return anew(error)
+        except TimeoutError:
+            return StoreUnavailable("The store does not answer")
+
+
+@lru_cache(maxsize=16)
+def _looks_at(shards: tuple[int, ...], backlogs: bool, time: bool) -> Commands:
+    """The same ones fifty times a second."""
+    prefixes = [keys.shard(shard) for shard in shards]
+    first = ("(-inf", "+inf", "BYSCORE", "LIMIT", 0, 1, "WITHSCORES")
+    commands: list[tuple[Argument, ...]] = []
+    commands += [("ZRANGE", prefix + keys.HEADS, *first) for prefix in prefixes]
+    if backlogs:
+        commands += [("GET", prefix + keys.BACKLOG) for prefix in prefixes]
+    if time:
+        commands.append(("TIME",))
+    return Commands(commands)
+
+
+def _invocations(
+    shard: int,
+    token: str,
+    until_s: float,
+    part: list[Any],
+    secrecy: Secrecy,
+    unread: list[Unread],
+) -> list[Invocation]:
+    """What was claimed of one account; what of it cannot be read goes to `unread`."""
+    account, rows, later = part
+    account_id = ids.account_id(shard, account.decode())
+    attempts = {later[n]: (int(later[n + 1]), later[n + 2]) for n in range(0, len(later), 3)}
+    found = []
+    for place in range(0, len(rows), 2):
+        schedule_id, packed = "sch_" + rows[place].decode(), rows[place + 1]
+        attempt, before = attempts.get(place // 2, _FIRST)
+        try:
+            request = open_request(packed, secrecy)
+            retry = unpack_attempt(before) if before else None
+        except Unreadable as error:
+            unknown = (schedule_id, token, attempt, until_s, _UNKNOWN, 0, len(packed))
+            unread.append(Unread(Invocation(shard, account_id, *unknown), str(error), error.key_id))
+            continue
+        due_ms = retry.due_at_ms if retry else request.trigger_at_ms
+        what = (schedule_id, token, attempt, until_s, request, due_ms, len(packed), retry)
+        found.append(Invocation(shard, account_id, *what))
+    return found
+
+
+def _held(invocation: Invocation) -> tuple[str, str, str]:
+    account = keys.parts(invocation.account_id).local
+    return account, ids.local(invocation.schedule_id), invocation.token
+
+
+def _since(token: str, end: str) -> str:
+    """What a token may be once one of its moments is known to have been written: that or a later
+    one."""
+    return token[f":{token}".rindex(f":{end}") :]
+
+
+def _forget(invocations: Sequence[Invocation], ends_us: int) -> None:
+    """A moment that certainly was not written is no part of the tokens."""
+    for each in invocations:
+        before, _, after = f":{each.token}:".rpartition(f":{ends_us}:")
+        each.token = f"{before}:{after}".strip(":")
+
+
+def _score(head: list[Any]) -> Any:
+    """Of one member and its score, as a plain reply or as the client has prepared it."""
+    return head[0][1] if len(head) == 1 else head[1]

@@ -1,0 +1,92 @@
+"""What a server's clock that was set back has left in the future: leases, and retries."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+import structlog
+
+from scheduler.errors import StoreRefused, Unreadable
+from scheduler.store import keys
+from scheduler.store.server import Argument, Script, Server
+from scheduler.store.server.client import Client
+from scheduler.store.server.clock import StoreClock
+from scheduler.store.server.failures import translated
+from scheduler.store.stored import moved_attempt, open_request
+
+_CLOCK_BACK = Script("lifecycle/clock_back")
+_ACCOUNTS_AT_ONCE = 100
+_SCHEDULES_AT_ONCE = 200
+_log = structlog.get_logger(__name__)
+
+
+class ClockBack:
+    """Brings both forward. A moment that a customer chose stays as it is."""
+
+    def __init__(self, client: Client, server: Server, clock: StoreClock) -> None:
+        self._client = client
+        self._server = server
+        self._clock = clock
+
+    async def mend(self, shard: int, lease_ms: int) -> int:
+        """To be called a lease after the clock was set back: by then each worker that is alive has
+        prolonged what it holds, and a lease that ends later than two from now is nobody's. Returns
+        how many schedules were brought forward. Safe to repeat."""
+        count = 0
+        async for account in self._accounts(shard):
+            base = keys.shard(shard) + account + ":"
+            try:
+                with translated():
+                    held = self._client.zscan_iter(base + keys.HELD, count=_SCHEDULES_AT_ONCE)
+                    tried = self._client.hscan_iter(base + keys.TRIED, count=_SCHEDULES_AT_ONCE)
+                    for scan in (held, tried):
+                        async for some in _pieces(scan, _SCHEDULES_AT_ONCE):
+                            count += await self._mend(shard, account, some, lease_ms)
+            except StoreRefused as error:
+                _log.error("an account is damaged", account=account, error=str(error))
+        return count
+
+    async def _mend(self, shard: int, account: str, some: Sequence[str], lease_ms: int) -> int:
+        base = keys.shard(shard) + account + ":" + keys.SCHEDULE
+        stored = await self._server.reads([("HMGET", base + each, "r", "n") for each in some])
+        rows: list[Argument] = []
+        for schedule, (packed, attempt) in zip(some, stored, strict=True):
+            moved = self._moved(packed, attempt) if packed and attempt else None
+            rows += (schedule, attempt, *moved) if moved else (schedule, "", "", 0)
+        now_us, count = await self._server.run(
+            _CLOCK_BACK, keys.shard(shard), (account, 2 * lease_ms, *rows)
+        )
+        self._clock.observe(now_us)
+        return int(count)
+
+    def _moved(self, packed: bytes, attempt: bytes) -> tuple[bytes, int] | None:
+        """The attempt with the moments that hold now, and when the next one is due; None if it was
+        not made in the future, or a customer has chosen that moment."""
+        try:
+            trigger_at_ms = open_request(packed, self._server.secrecy).trigger_at_ms
+            return moved_attempt(attempt, self._clock.now_ms(), but_not_from_ms=trigger_at_ms)
+        except Unreadable:
+            return None
+
+    async def _accounts(self, shard: int) -> AsyncIterator[str]:
+        """Those that have something that is held or was attempted."""
+        scan = self._client.zscan_iter(keys.shard(shard) + keys.HEADS, count=_ACCOUNTS_AT_ONCE)
+        async for some in _pieces(scan, _ACCOUNTS_AT_ONCE):
+            bases = [keys.shard(shard) + each + ":" for each in some]
+            there = await self._server.reads(
+                [("EXISTS", base + name) for base in bases for name in (keys.HELD, keys.TRIED)]
+            )
+            for place, account in enumerate(some):
+                if any(there[2 * place : 2 * place + 2]):
+                    yield account
+
+
+async def _pieces(scan: AsyncIterator[tuple[bytes, object]], most: int) -> AsyncIterator[list[str]]:
+    some: list[str] = []
+    async for name, _ in scan:
+        some.append(name.decode())
+        if len(some) == most:
+            yield some
+            some = []
+    if some:
+        yield some

@@ -1,0 +1,1 @@
+"""Reads of schedules: by id, in lists, and dead letters."""

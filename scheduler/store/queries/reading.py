@@ -1,0 +1,147 @@
+"""Reading many schedules: in a few round trips, and within bounds of number and bytes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import NamedTuple
+
+import structlog
+
+from scheduler import ids
+from scheduler.errors import Damaged, Unreadable
+from scheduler.models import Schedule
+from scheduler.store import keys, stored
+from scheduler.store.log.timeline import Found, Place, Span
+from scheduler.store.secrecy import Secrecy
+from scheduler.store.server import Argument, Script, Server
+
+# How many members one page may look at, and how many one round trip brings; and how many bytes of
+# requests. A page that is over one of these is short.
+CHUNK_BYTES = 1024 * 1024
+_BUDGET = 2000
+_CHUNK = 200
+_MOST_BYTES = 4 * 1024 * 1024
+_FIELDS = 5
+
+_READ = Script("queries/read")
+_log = structlog.get_logger(__name__)
+
+# The next ones of a stretch, of which at most so many are looked at; and how many bytes were read.
+Chunk = Callable[[Span, int], Awaitable[tuple[Found[Schedule], int]]]
+
+
+class Stored(NamedTuple):
+    """A schedule, and its request as it is packed in the store."""
+
+    schedule: Schedule
+    packed: bytes
+
+
+async def read_on(
+    chunk: Chunk, stretch: Span, limit: int, wanted: Callable[[Schedule], bool]
+) -> Found[Schedule]:
+    """At least `limit` wanted ones, if the budget reaches so far. Read-only."""
+    found: list[tuple[Place, Schedule]] = []
+    reached: Place | None = stretch.after
+    looked_at, read_bytes, most = 0, 0, min(limit, _CHUNK)
+    while (
+        reached is not None
+        and len(found) < limit
+        and looked_at < _BUDGET
+        and read_bytes < _MOST_BYTES
+    ):
+        chunk_found, chunk_bytes = await chunk(stretch._replace(after=reached), most)
+        found += [each for each in chunk_found.entries if wanted(each[1])]
+        looked_at, read_bytes, most = looked_at + most, read_bytes + chunk_bytes, _CHUNK
+        reached = chunk_found.reached
+    return Found(found, reached)
+
+
+@contextmanager
+def whole(schedule_id: str) -> Iterator[None]:
+    """Around what reads one of them. Raises Damaged of what nobody can read, and tells of it;
+    Unreadable of what another process can, which has another key."""
+    try:
+        yield
+    except Unreadable as error:
+        if error.key_id:
+            raise
+        _log.error("it is damaged and cannot be read", schedule=schedule_id, error=str(error))
+        raise Damaged(schedule_id) from error
+
+
+async def read_by_id(
+    server: Server, account_id: str, schedule_ids: Sequence[str]
+) -> AsyncIterator[list[Stored | Damaged | None]]:
+    """Schedules in the order of their ids, None for unknown ones, Damaged for those that nobody can
+    read; as many at a time as are within the bytes of a chunk. Read-only."""
+    account, read = keys.account(account_id), 0
+    while read < len(schedule_ids):
+        wanted = [ids.local(each) for each in schedule_ids[read : read + _CHUNK]]
+        arguments: list[Argument] = [CHUNK_BYTES, *wanted]
+        flat = await server.repeated(partial(server.run, _READ, account, arguments))
+        rows = zip(schedule_ids[read:], *(flat[n::_FIELDS] for n in range(_FIELDS)), strict=False)
+        found = [_stored_or_damaged(server.secrecy, *row) for row in rows]
+        read += len(found)
+        yield found
+
+
+def _stored_or_damaged(
+    secrecy: Secrecy, schedule_id: str, *fields: bytes | None
+) -> Stored | Damaged | None:
+    try:
+        with whole(schedule_id):
+            return stored_of(secrecy, schedule_id, *fields)
+    except Damaged as damaged:
+        return damaged
+
+
+def of_a_list(
+    secrecy: Secrecy,
+    schedule_id: str,
+    packed: bytes,
+    outcome: bytes | None = None,
+    *,
+    attempt: bytes | None = None,
+    said: bytes | None = None,
+    executing: bool = False,
+) -> Schedule | None:
+    """One of many; None if it is damaged, so that the others can be seen: it is told, and
+    `postdate check` tells it. Raises Unreadable where a key is missing, which others have."""
+    try:
+        request = stored.open_request(packed, secrecy)
+        return stored.schedule(
+            schedule_id,
+            request,
+            outcome,
+            attempt=attempt,
+            said=said,
+            executing=executing,
+            secrecy=secrecy,
+        )
+    except Unreadable as error:
+        if error.key_id:
+            raise
+        _log.error("left out of a list: it cannot be read", schedule=schedule_id, error=str(error))
+        return None
+
+
+def stored_of(
+    secrecy: Secrecy,
+    schedule_id: str,
+    packed: bytes | None,
+    outcome: bytes | None,
+    replay: bytes | None,
+    attempt: bytes | None,
+    said: bytes | None,
+) -> Stored | None:
+    """A row of `queries/read`; None if there is no such schedule. Raises Unreadable."""
+    if packed is None:
+        return None
+    request = stored.open_request(packed, secrecy)
+    found = stored.schedule(
+        schedule_id, request, outcome, replay, attempt=attempt, said=said, secrecy=secrecy
+    )
+    return Stored(found, packed)

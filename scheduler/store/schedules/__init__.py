@@ -1,1 +1,0 @@
-"""Schedules as their owners see them: how they are stored, created, listed, changed, cancelled."""

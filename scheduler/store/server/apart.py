@@ -1,0 +1,101 @@
+"""What replicas must have: written and then waited for, over one connection to one server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from redis import exceptions
+
+from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable, anew
+from scheduler.store import keys
+from scheduler.store.server.failures import translated
+from scheduler.store.server.line import Argument, Line, packed
+from scheduler.store.server.scripts import Script
+
+_REPLICAS_TIMEOUT_MS = 1000
+_TOUCH = Script("touch")
+
+
+class Apart:
+    """A connection of the caller's own to the server that has `key`. It never leads elsewhere: if
+    another server takes over between a script and the question to the replicas, it breaks, and
+    what the next server's replicas have is not taken for an answer. `heard` is called with what
+    went wrong."""
+
+    def __init__(
+        self,
+        line: Line,
+        key: str,
+        replicas: int,
+        heard: Callable[[Exception], None],
+    ) -> None:
+        self._line = line
+        self._key = key
+        self._replicas = replicas
+        self._heard = heard
+
+    @property
+    def address(self) -> object:
+        """Of the server, hashable."""
+        return self._line.address
+
+    async def run(self, script: Script, arguments: Sequence[Argument]) -> Any:
+        """A script's reply. Raises OutcomeUnknown if the reply was lost: it may have run."""
+        script.calls += 1
+        try:
+            return await self._run(script, arguments)
+        except StoreError:
+            script.errors += 1
+            raise
+
+    async def _run(self, script: Script, arguments: Sequence[Argument]) -> Any:
+        source, sha1 = script.source_and_sha1()
+        try:
+            [reply] = await self._replies([("EVALSHA", sha1, 1, self._key, *arguments)])
+        except exceptions.NoScriptError:
+            [reply] = await self._replies([("EVAL", source, 1, self._key, *arguments)])
+        return reply
+
+    async def enough_replicas(self) -> None:
+        """Raises StoreUnavailable if too few are connected."""
+        [role] = await self._replies([("ROLE",)])
+        if role[0] != b"master" or len(role[2]) < self._replicas:
+            raise StoreUnavailable("Too few replicas of the store are connected")
+
+    async def replicated(self) -> None:
+        """Returns once as many replicas as were asked for have all that was written so far.
+
+        WAIT speaks of the writes of its own connection, and a script that was repeated may have
+        written nothing: so it comes behind a write of its own. Replicas apply one stream, and what
+        has the later write has the earlier ones. Whatever goes wrong here, the script before it was
+        run: OutcomeUnknown, never StoreUnavailable.
+        """
+        source, _ = _TOUCH.source_and_sha1()
+        commands = [
+            ("EVAL", source, 1, self._key + keys.WAITED),
+            ("WAIT", self._replicas, _REPLICAS_TIMEOUT_MS),
+        ]
+        try:
+            _, reached = await self._replies(commands)
+        except StoreError as error:
+            raise OutcomeUnknown("The replicas could not be asked") from error
+        if reached < self._replicas:
+            raise OutcomeUnknown("Too few replicas confirmed the write")
+
+    async def _replies(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+        with translated(but=exceptions.NoScriptError):
+            try:
+                replies = await self._line.call(packed(commands), len(commands))
+                for reply in replies:
+                    if isinstance(reply, Exception):
+                        raise anew(reply)
+            except exceptions.ReadOnlyError as error:
+                # It was the primary. What is open to it is of no use any more.
+                self._line.close()
+                self._heard(error)
+                raise
+            except (exceptions.RedisError, OSError) as error:
+                self._heard(error)
+                raise
+            return replies

@@ -1,0 +1,69 @@
+"""A script: declared beside the noun that it belongs to, and spelt out before it is sent.
+
+`_CLAIM = Script("lifecycle/claim")` stands for `lifecycle/claim.lua`. In a script `--@include x`
+stands for `x.inc.lua`, and `K.WAITING` for that constant of `keys.py` (`R.` for `rollups.py`, `S.`
+for `stored.py`), so that a name is spelt in one place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import ClassVar
+
+from scheduler import rollups
+from scheduler.store import keys, stored
+
+__all__ = ["Script"]
+
+_FOLDER = Path(__file__).parent.parent
+_INCLUDE = re.compile(r"^--@include (\S+)\n", re.MULTILINE)
+_CONSTANT = re.compile(r"\b([KRS])\.([A-Z_]+)\b")
+_MODULES: dict[str, ModuleType] = {"K": keys, "R": rollups, "S": stored}
+_SHEBANG = re.compile(r"\A#!lua[^\n]*\n")
+
+
+class Script:
+    """A Lua file by its path below `scheduler/store`, without `.lua`; how often this process has
+    run it, and how often that failed."""
+
+    all: ClassVar[list[Script]] = []
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.calls = 0
+        self.errors = 0
+        self.all.append(self)
+
+    def source_and_sha1(self, *, plain_lua: bool = False) -> tuple[str, str]:
+        """As the server gets it; `plain_lua` leaves out the `#!lua` line."""
+        return _source_and_sha1(self.path, plain_lua)
+
+
+@cache
+def _source_and_sha1(path: str, plain_lua: bool) -> tuple[str, str]:
+    source = _with_includes((_FOLDER / f"{path}.lua").read_text(), set())
+    source = _CONSTANT.sub(_spelt, source)
+    if plain_lua:
+        source = _SHEBANG.sub("", source)
+    return source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
+
+
+def _with_includes(source: str, included: set[str]) -> str:
+    """Each include once, where it is named first."""
+
+    def text_of(match: re.Match[str]) -> str:
+        if match[1] in included:
+            return ""
+        included.add(match[1])
+        return _with_includes((_FOLDER / f"{match[1]}.inc.lua").read_text(), included)
+
+    return _INCLUDE.sub(text_of, source)
+
+
+def _spelt(match: re.Match[str]) -> str:
+    value = getattr(_MODULES[match[1]], match[2])
+    return f"'{value}'" if isinstance(value, str) else str(value)
