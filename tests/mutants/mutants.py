@@ -323,7 +323,7 @@ MUTANTS = (
     ),
     Mutant(
         "what comes in with an early time pushes ahead",
-        STORE + "due.inc.lua",
+        STORE + "lifecycle/place.inc.lua",
         "math.max(at, now_ms)",
         "at",
         ("tests/scheduler/test_turns.py", "-k", "push_ahead"),
@@ -373,8 +373,8 @@ MUTANTS = (
     Mutant(
         "a release forgets the attempts before",
         STORE + "lifecycle/release.lua",
-        "each_thousand('HSET', base .. K.TRIED, used)",
-        "each_thousand('HDEL', base .. K.TRIED, used)",
+        "put_back(queue, schedules, waiting, used, fresh, earliest)",
+        "put_back(queue, schedules, waiting, {}, fresh, earliest)",
         ("tests/scheduler/test_lease.py", "-k", "release and fakeredis"),
     ),
     Mutant(
@@ -1107,7 +1107,7 @@ MUTANTS = (
     Mutant(
         "an ack checks the held schedules after its first write",
         STORE + "lifecycle/ack.lua",
-        "  redis.call('ZCARD', base .. K.HELD)\n",
+        "  redis.call('ZCARD', queue.held)\n",
         "",
         ("tests/scheduler/test_half_writes.py", "-k", "valkey-ack"),
     ),
@@ -1157,7 +1157,7 @@ MUTANTS = (
     Mutant(
         "at most once is sent again after a restore",
         STORE + "operators/unlease.lua",
-        "    redis.call('HSETNX', base .. K.TRIED, schedule, 1)\n",
+        "      tried[#tried + 1], tried[#tried + 2] = schedule, 1\n",
         "",
         ("tests/scheduler/test_hold.py",),
     ),
@@ -1170,9 +1170,9 @@ MUTANTS = (
     ),
     Mutant(
         "what was held wakes a suspended account when it is given back",
-        STORE + "operators/unlease.lua",
-        "    look_at(prefix, account, tonumber(due_ms))\n",
-        "    redis.call('ZADD', prefix .. K.HEADS, due_ms, account)\n",
+        STORE + "lifecycle/place.inc.lua",
+        "K.HEADS, 'LT', math.max",
+        "K.HEADS, math.max",
         ("tests/scheduler/test_hold.py",),
     ),
     Mutant(

@@ -6,19 +6,22 @@
 -- ARGV[1]  account
 -- Returns  {how many schedules had not ended, name, its other name ('': none), e-mail}; {} if there
 --          is no such account
+--@include now
 --@include accounts/session
+--@include lifecycle/place
 local prefix, base = KEYS[1], KEYS[1] .. ARGV[1] .. ':'
 local leaving = base .. K.LEAVING
 if redis.call('EXISTS', base .. K.ACCOUNT) == 1 then
   redis.call('HLEN', base .. K.ACCOUNT)
-  redis.call('ZCARD', prefix .. K.HEADS)
-  local unended, sessions = redis.call('ZCARD', base .. K.WAITING), read_sessions(prefix, ARGV[1], '')
+  local queue = queue_of(prefix, ARGV[1])
+  check_heads(prefix)
+  local unended, sessions = redis.call('ZCARD', queue.waiting), read_sessions(prefix, ARGV[1], '')
 
   redis.call('RENAME', base .. K.ACCOUNT, leaving)
   redis.call('HSET', leaving, 'unended', unended)
   close_sessions(prefix, ARGV[1], sessions)
-  redis.call('ZADD', prefix .. K.HEADS, '-inf', ARGV[1])
-  redis.call('UNLINK', base .. K.WAITING, base .. K.HELD)
+  look_again(prefix, ARGV[1], '-inf')
+  clear(queue)
 end
 if redis.call('EXISTS', leaving) == 0 then
   return {}

@@ -6,11 +6,12 @@
 -- ARGV[1]  account
 -- Returns  1 suspended (now or before), 0 no such account
 --@include now
+--@include lifecycle/place
 local account = KEYS[1] .. ARGV[1] .. ':' .. K.ACCOUNT
 if redis.call('EXISTS', account) == 0 then
   return 0
 end
-redis.call('ZCARD', KEYS[1] .. K.HEADS)
+check_heads(KEYS[1])
 redis.call('HSETNX', account, 'suspended', now_ms)
-redis.call('ZADD', KEYS[1] .. K.HEADS, '-inf', ARGV[1])
+look_again(KEYS[1], ARGV[1], '-inf')
 return 1

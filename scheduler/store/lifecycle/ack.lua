@@ -24,6 +24,7 @@
 --          of the others: to be sent again without those
 --@include now
 --@include moment
+--@include lifecycle/place
 --@include lifecycle/token
 --@include lifecycle/parked
 --@include lifecycle/group
@@ -74,7 +75,6 @@ local function forget_attempts(base, group, schedules, used)
       redis.call('HDEL', base .. K.SCHEDULE .. schedule, 'n', failed and 'n' or 's')
     end
   end
-  redis.call('HDEL', base .. K.TRIED, unpack(schedules))
 end
 
 -- The dead letters among an account's schedules, as `note_failed` has them.
@@ -89,12 +89,12 @@ local function letters_of(group, schedules, at)
 end
 
 -- Reads and checks everything that `record` writes, but for the schedules.
-local function read(base, group, schedules)
+local function read(base, queue, group, schedules)
   local plan, hours = {}, {}
-  redis.call('ZCARD', base .. K.HELD)
+  redis.call('ZCARD', queue.held)
   plan.log = read_log(base, group.size, group.chunk)
-  if redis.call('HLEN', base .. K.TRIED) > 0 then
-    plan.used = redis.call('HMGET', base .. K.TRIED, unpack(schedules))
+  if redis.call('HLEN', queue.tried) > 0 then
+    plan.used = redis.call('HMGET', queue.tried, unpack(schedules))
   end
   local said_bytes = said_weight(group.said)
   if said_bytes > 0 and redis.call('EXISTS', base .. K.ACCOUNT) == 1 then
@@ -130,12 +130,13 @@ local function end_schedules(key, group, schedules, ended_at)
 end
 
 local function record(group)
-  local base, key = prefix .. group.account .. ':', prefix .. group.account .. ':' .. K.SCHEDULE
+  local base, queue = prefix .. group.account .. ':', queue_of(prefix, group.account)
+  local key = base .. K.SCHEDULE
   local schedules, found, all = judge(base, group.first, 3, group.size)
   if not all then
     return found, false
   end
-  local plan = read(base, group, schedules)
+  local plan = read(base, queue, group, schedules)
   local damaged = end_schedules(key, group, schedules, moment(plan.log.at))
   if damaged then
     found[damaged] = -2
@@ -150,8 +151,7 @@ local function record(group)
     note_failed(base, plan.letters, plan.trimmed, ARGV[6])
   end
   write(plan.expiring)
-  redis.call('ZREM', base .. K.WAITING, unpack(schedules))
-  redis.call('ZREM', base .. K.HELD, unpack(schedules))
+  take_out(queue, schedules)
   if plan.used then
     forget_attempts(base, group, schedules, plan.used)
   end

@@ -9,11 +9,11 @@
 --          it has ended (the outcome says how), -2 a worker holds it, -3 it was changed since the
 --          caller read it, -4 it would take the account over its quota
 --@include now
---@include due
+--@include lifecycle/place
 --@include moment
 --@include operation
 --@include lifecycle/weight
-local base, schedule = KEYS[1] .. ARGV[1] .. ':', ARGV[2]
+local base, queue, schedule = KEYS[1] .. ARGV[1] .. ':', queue_of(KEYS[1], ARGV[1]), ARGV[2]
 local key, due = base .. K.SCHEDULE .. schedule, tonumber(ARGV[6])
 local stored = redis.call('HMGET', key, 'r', 'o', 'n')
 local attempt = stored[3] or ''
@@ -26,7 +26,7 @@ end
 if stored[2] then
   return {-1, stored[2]}
 end
-if redis.call('ZSCORE', base .. K.HELD, schedule) then
+if redis.call('ZSCORE', queue.held, schedule) then
   return {-2, ''}
 end
 if stored[1] ~= ARGV[4] then
@@ -44,7 +44,7 @@ for i = 7, #ARGV, 2 do
   end
 end
 check_heads(KEYS[1])
-redis.call('ZCARD', base .. K.WAITING)
+check_queue(queue)
 local weight = added(base .. K.ACCOUNT, {'bytes'}, {more})
 
 redis.call('HSET', key, 'r', ARGV[5])
@@ -54,8 +54,7 @@ if due then
     attempt = string.sub(attempt, 1, 6) .. moment(due) .. string.sub(attempt, 13)
     redis.call('HSET', key, 'n', attempt)
   end
-  redis.call('ZADD', base .. K.WAITING, due, schedule)
-  look_at(KEYS[1], ARGV[1], due)
+  wait(queue, {due, schedule}, due)
 end
 note_done(base, ARGV[3], 3600000)
 return {1, attempt}

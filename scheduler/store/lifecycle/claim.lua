@@ -23,7 +23,7 @@
 --          before if it is retried, else '', …}}, damaged accounts, of which nothing was claimed};
 --          the last of an account's for those that are not at their first attempt
 --@include now
---@include members
+--@include lifecycle/place
 local prefix = KEYS[1]
 local now = now_us / 1000
 -- Never a whole millisecond, as what waits stands at.
@@ -76,19 +76,19 @@ if redis.pcall('ZCARD', prefix .. K.PARKED) ~= 0 then
 end
 
 -- Attempts used before by those that are retried, were released or lost.
-local function attempts_used(base, schedules)
-  if redis.call('EXISTS', base .. K.TRIED) == 0 then
+local function attempts_used(queue, schedules)
+  if redis.call('EXISTS', queue.tried) == 0 then
     return {}
   end
-  return redis.call('HMGET', base .. K.TRIED, unpack(schedules))
+  return redis.call('HMGET', queue.tried, unpack(schedules))
 end
 
 -- Claims from a stretch of an account's due ones; returns how many there were to look at, and how
 -- many of them were left to whoever holds them.
 local function take_from(account, first, most)
   local base = prefix .. account .. ':'
-  local waiting, held, key = base .. K.WAITING, base .. K.HELD, base .. K.SCHEDULE
-  local due = redis.call('ZRANGE', waiting, '-inf', due_by, 'BYSCORE', 'LIMIT', first, most,
+  local queue, key = queue_of(prefix, account), base .. K.SCHEDULE
+  local due = redis.call('ZRANGE', queue.waiting, '-inf', due_by, 'BYSCORE', 'LIMIT', first, most,
     'WITHSCORES')
   if #due == 0 then
     return 0, 0
@@ -97,8 +97,8 @@ local function take_from(account, first, most)
   for i = 1, #due, 2 do
     schedules[#schedules + 1] = due[i]
   end
-  local held_since = redis.call('ZMSCORE', held, unpack(schedules))
-  local used = attempts_used(base, schedules)
+  local held_since = redis.call('ZMSCORE', queue.held, unpack(schedules))
+  local used = attempts_used(queue, schedules)
   local rows, later = part_of(account)
   local visible_again, newly_held, tried, left = {}, {}, {}, 0
   for i, schedule in ipairs(schedules) do
@@ -134,9 +134,7 @@ local function take_from(account, first, most)
       end
     end
   end
-  each_thousand('ZADD', waiting, visible_again)
-  each_thousand('ZADD', held, newly_held)
-  each_thousand('HSET', base .. K.TRIED, tried)
+  hold(queue, visible_again, newly_held, tried)
   return #schedules, left
 end
 
@@ -167,14 +165,10 @@ local function set_head(account, served_after)
     return math.huge
   end
   local first = redis.call('ZRANGE', prefix .. account .. ':' .. K.WAITING, 0, 0, 'WITHSCORES')
-  if #first == 0 then
-    redis.call('ZREM', heads, account)
-    return math.huge
-  end
   local due = tonumber(first[2])
   local turn = now - served_after / 1000
-  redis.call('ZADD', heads, string.format('%.3f', math.max(due, turn)), account)
-  return due
+  look_again(prefix, account, due and string.format('%.3f', math.max(due, turn)))
+  return due or math.huge
 end
 
 -- Those at -inf are suspended, and stay there: nothing moves a head to a later moment but this.
@@ -207,7 +201,7 @@ for _, account in ipairs(accounts) do
     else
       damaged[#damaged + 1] = account
       if not only then
-        redis.call('ZADD', heads, lease_end, account)
+        look_again(prefix, account, lease_end)
       end
     end
   end

@@ -8,15 +8,15 @@
 --          only), the same with the moments that hold now, when its next attempt is due (ms)
 -- Returns  {now (us), how many were brought forward}
 --@include now
---@include due
+--@include lifecycle/place
 check_heads(KEYS[1])
 local base = KEYS[1] .. ARGV[1] .. ':'
-local waiting, latest = base .. K.WAITING, now_ms + ARGV[2]
+local queue, latest = queue_of(KEYS[1], ARGV[1]), now_ms + ARGV[2]
 local rows = {} -- flat: schedule, when it is due, its attempt or ''
 for i = 3, #ARGV, 4 do
   local schedule, attempt = ARGV[i], ARGV[i + 1]
-  local score = tonumber(redis.call('ZSCORE', waiting, schedule) or '')
-  local held = redis.call('ZSCORE', base .. K.HELD, schedule)
+  local score = tonumber(redis.call('ZSCORE', queue.waiting, schedule) or '')
+  local held = redis.call('ZSCORE', queue.held, schedule)
   if held and score and score > latest then
     rows[#rows + 1], rows[#rows + 2], rows[#rows + 3] = schedule, now_ms, ''
   elseif not held and score and attempt ~= '' and
@@ -28,7 +28,6 @@ for i = 1, #rows, 3 do
   if rows[i + 2] ~= '' then
     redis.call('HSET', base .. K.SCHEDULE .. rows[i], 'n', rows[i + 2])
   end
-  redis.call('ZADD', waiting, rows[i + 1], rows[i])
-  look_at(KEYS[1], ARGV[1], tonumber(rows[i + 1]))
+  wait(queue, {rows[i + 1], rows[i]}, tonumber(rows[i + 1]))
 end
 return {now_us, #rows / 3}

@@ -17,8 +17,7 @@
 --          damaged, and nothing of it is changed,
 --          {how many were stored then, the note kept then}: the same was asked before
 --@include now
---@include due
---@include members
+--@include lifecycle/place
 --@include accounts/ledger
 --@include lifecycle/weight
 local prefix, ttl_ms, once_ttl_ms = KEYS[1], ARGV[1], ARGV[2]
@@ -40,8 +39,8 @@ end
 local function account_of(name)
   local account = accounts[name]
   if not account then
-    account = {name = name, base = prefix .. name .. ':', new = {}, waiting = {}, notes = {},
-      weight = 0, earliest = math.huge}
+    account = {queue = queue_of(prefix, name), base = prefix .. name .. ':', new = {}, waiting = {},
+      notes = {}, weight = 0, earliest = math.huge}
     account.sound = pcall(read, account)
     accounts[name] = account
   end
@@ -177,21 +176,12 @@ for _, account in pairs(accounts) do
   account.sound = account.sound and pcall(sum_up, account)
 end
 
--- Writing comes last, and cannot fail. Only the first write of all, and the first of each account,
--- check their keys themselves: nothing was written yet.
-local heads = {}
-for _, account in pairs(accounts) do
-  if account.sound and account.sums then
-    heads[#heads + 1], heads[#heads + 2] = math.max(account.earliest, now_ms), account.name
-  end
-end
-if #heads > 0 then
-  redis.call('ZADD', prefix .. K.HEADS, 'LT', unpack(heads))
-end
+-- Writing comes last, and cannot fail. Only the first write of each account checks its key itself.
+check_heads(prefix)
 
 local function store(account)
   local base, new = account.base, account.new
-  each_thousand('ZADD', base .. K.WAITING, account.waiting)
+  wait(account.queue, account.waiting, account.earliest)
   for n = 1, #new, 2 do
     redis.call('HSET', new[n], 'r', new[n + 1])
   end

@@ -10,8 +10,7 @@
 --          its account is damaged; no codes and nothing done if the new token is more than half a
 --          lease (and a second) off
 --@include now
---@include due
---@include members
+--@include lifecycle/place
 --@include lifecycle/token
 --@include lifecycle/rows
 local prefix, lease_ms = KEYS[1], tonumber(ARGV[1])
@@ -22,7 +21,7 @@ end
 check_heads(prefix)
 
 -- One that waits again stands at a whole millisecond, which no token names.
-return {now_us, by_account(3, 4, function(account, base, held)
+return {now_us, by_account(3, 4, function(queue, held)
   local visible, tried = {}, {}
   for _, i in ipairs(held) do
     visible[#visible + 1], visible[#visible + 2] = lease_end, ARGV[i + 1]
@@ -31,8 +30,7 @@ return {now_us, by_account(3, 4, function(account, base, held)
       tried[#tried + 1], tried[#tried + 2] = ARGV[i + 1], ARGV[i + 3]
     end
   end
-  each_thousand('ZADD', base .. K.WAITING, visible)
-  each_thousand('HSET', base .. K.TRIED, tried)
+  hold(queue, visible, {}, tried)
   -- A lease that is shorter than the one before ends earlier than its account is to be looked at.
-  look_at(prefix, account, lease_end)
+  look_at(prefix, queue.name, lease_end)
 end)}

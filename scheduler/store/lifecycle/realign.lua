@@ -6,7 +6,7 @@
 -- ARGV     rank of the first account to look at, how many
 -- Returns  {now (us), how many were looked at}
 --@include now
---@include due
+--@include lifecycle/place
 local heads = KEYS[1] .. K.HEADS
 local first, count = tonumber(ARGV[1]), tonumber(ARGV[2])
 local accounts = redis.call('ZRANGE', heads, first, first + count - 1, 'WITHSCORES')

@@ -6,14 +6,13 @@
 -- Returns  {now (us), a code for each}: 1 given back, 0 no longer held by this token, -2 a key of
 --          its account is damaged
 --@include now
---@include due
---@include members
+--@include lifecycle/place
 --@include lifecycle/token
 --@include lifecycle/rows
 local prefix = KEYS[1]
 check_heads(prefix)
 
-return {now_us, by_account(1, 5, function(account, base, held)
+return {now_us, by_account(1, 5, function(queue, held)
   local waiting, schedules, used, fresh, earliest = {}, {}, {}, {}, math.huge
   for n, i in ipairs(held) do
     local schedule, due = ARGV[i + 1], tonumber(ARGV[i + 3])
@@ -26,9 +25,5 @@ return {now_us, by_account(1, 5, function(account, base, held)
       used[#used + 1], used[#used + 2] = schedule, ARGV[i + 4]
     end
   end
-  each_thousand('HDEL', base .. K.TRIED, fresh)
-  each_thousand('HSET', base .. K.TRIED, used)
-  each_thousand('ZREM', base .. K.HELD, schedules)
-  each_thousand('ZADD', base .. K.WAITING, waiting)
-  look_at(prefix, account, earliest)
+  put_back(queue, schedules, waiting, used, fresh, earliest)
 end)}

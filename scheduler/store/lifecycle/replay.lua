@@ -23,12 +23,11 @@
 --          new schedule (16), the digits, what else was to be kept; -1: no such account; -2:
 --          something else was asked with this key before
 --@include now
---@include due
---@include members
+--@include lifecycle/place
 --@include accounts/ledger
 --@include lifecycle/weight
 local prefix, account, ttl_ms, again = KEYS[1], ARGV[1], ARGV[2], ARGV[4] == '1'
-local base = prefix .. account .. ':'
+local base, queue = prefix .. account .. ':', queue_of(prefix, account)
 local key, once = base .. K.SCHEDULE, ARGV[5] ~= '' and base .. K.ONCE .. ARGV[5]
 
 local about = redis.call('HMGET', base .. K.ACCOUNT, 'credits', 'plan', 'bytes', 'settled')
@@ -97,7 +96,7 @@ end
 -- Reads the rest, and returns a function that writes everything.
 local function replaying()
   local made = #gone
-  redis.call('ZCARD', base .. K.WAITING)
+  check_queue(queue)
   redis.call('ZCARD', base .. K.FAILED)
   local ledger = added(base .. K.ACCOUNT, {'credits', 'spent', 'bytes'}, {-made, made, more})
   local movement = moved_credits(base, 'spent', made)
@@ -110,9 +109,8 @@ local function replaying()
     for _, ended in ipairs(earlier) do
       redis.call('PEXPIREAT', ended, whole(at_ms))
     end
-    each_thousand('ZADD', base .. K.WAITING, new)
     each_thousand('ZREM', base .. K.FAILED, gone)
-    look_at(prefix, account, earliest)
+    wait(queue, new, earliest)
     write(ledger)
     write(movement, ttl_ms)
     if expiring then

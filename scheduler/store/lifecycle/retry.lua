@@ -16,7 +16,7 @@
 --          recorded because of the others: to be sent again without those
 --@include now
 --@include moment
---@include due
+--@include lifecycle/place
 --@include lifecycle/token
 --@include lifecycle/parked
 --@include lifecycle/group
@@ -42,7 +42,7 @@ local function repeated(base, schedules, found, first)
   return found, false
 end
 
-local function wait_again(base, schedules, first, at)
+local function wait_again(queue, base, schedules, first, at)
   local failed_at, again, tried, earliest = moment(at), {}, {}, math.huge
   for i, schedule in ipairs(schedules) do
     local row, key = first + 6 * (i - 1), base .. K.SCHEDULE .. schedule
@@ -57,14 +57,11 @@ local function wait_again(base, schedules, first, at)
     tried[2 * i - 1], tried[2 * i] = schedule, attempts
     earliest = math.min(earliest, due)
   end
-  redis.call('ZADD', base .. K.WAITING, unpack(again))
-  redis.call('ZREM', base .. K.HELD, unpack(schedules))
-  redis.call('HSET', base .. K.TRIED, unpack(tried))
-  return earliest
+  put_back(queue, schedules, again, tried, {}, earliest)
 end
 
 local function record(group)
-  local base = prefix .. group.account .. ':'
+  local base, queue = prefix .. group.account .. ':', queue_of(prefix, group.account)
   local schedules, found, all = judge(base, group.first, 6, group.size)
   if not all then
     return repeated(base, schedules, found, group.first)
@@ -75,11 +72,10 @@ local function record(group)
       return found, false
     end
   end
-  redis.call('ZCARD', base .. K.HELD)
-  redis.call('HLEN', base .. K.TRIED)
+  check_queue(queue)
   local log = read_log(base, group.size, group.chunk)
   append(base, log, group.chunk, group.size, group.places, ttl_ms, most)
-  look_at(prefix, group.account, wait_again(base, schedules, group.first, log.at))
+  wait_again(queue, base, schedules, group.first, log.at)
   return found, true
 end
 

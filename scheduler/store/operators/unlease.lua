@@ -6,28 +6,31 @@
 -- Returns  {now (us), how many were given back, when the last lease ends (ms; -1: none is left),
 --          as far as it looked: all the way, unless as many were given back as may be}
 --@include now
---@include due
+--@include lifecycle/place
 local prefix, account = KEYS[1], ARGV[1]
-local base = prefix .. account .. ':'
-local waiting, held = base .. K.WAITING, base .. K.HELD
-local given_back, last_end = 0, -1
+local queue, last_end, earliest = queue_of(prefix, account), -1, math.huge
+local schedules, due, tried = {}, {}, {}
 check_heads(prefix)
-redis.call('HLEN', base .. K.TRIED)
-local members = redis.call('ZRANGE', held, 0, -1, 'WITHSCORES')
+check_queue(queue)
+local members = redis.call('ZRANGE', queue.held, 0, -1, 'WITHSCORES')
 for i = 1, #members, 2 do
-  if given_back == tonumber(ARGV[2]) then
+  if #schedules == tonumber(ARGV[2]) then
     break
   end
   local schedule, due_ms = members[i], members[i + 1]
-  local lease_end = tonumber(redis.call('ZSCORE', waiting, schedule) or '0')
+  local lease_end = tonumber(redis.call('ZSCORE', queue.waiting, schedule) or '0')
   if lease_end > now_ms then
     last_end = math.max(last_end, math.ceil(lease_end))
   else
-    redis.call('HSETNX', base .. K.TRIED, schedule, 1)
-    redis.call('ZREM', held, schedule)
-    redis.call('ZADD', waiting, due_ms, schedule)
-    look_at(prefix, account, tonumber(due_ms))
-    given_back = given_back + 1
+    schedules[#schedules + 1] = schedule
+    due[#due + 1], due[#due + 2] = due_ms, schedule
+    earliest = math.min(earliest, tonumber(due_ms))
+    if redis.call('HEXISTS', queue.tried, schedule) == 0 then
+      tried[#tried + 1], tried[#tried + 2] = schedule, 1
+    end
   end
 end
-return {now_us, given_back, last_end}
+if #schedules > 0 then
+  put_back(queue, schedules, due, tried, {}, earliest)
+end
+return {now_us, #schedules, last_end}
