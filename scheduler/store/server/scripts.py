@@ -2,7 +2,7 @@
 
 `_CLAIM = Script("lifecycle/claim")` stands for `lifecycle/claim.lua`. In a script `--@include x`
 stands for `x.inc.lua`, and `K.WAITING` for that constant of `keys.py` (`R.` for `rollups.py`, `S.`
-for `stored.py`), so that a name is spelt in one place.
+for `stored.py`, `V.` for `verdict.py`), so that a name is spelt in one place.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import hashlib
 import re
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import ClassVar
 
 from scheduler import rollups
 from scheduler.store import keys, stored
+from scheduler.store.verdict import Verdict
 
 __all__ = ["Script"]
 
 _FOLDER = Path(__file__).parent.parent
 _INCLUDE = re.compile(r"^--@include (\S+)\n", re.MULTILINE)
-_CONSTANT = re.compile(r"\b([KRS])\.([A-Z_]+)\b")
-_MODULES: dict[str, ModuleType] = {"K": keys, "R": rollups, "S": stored}
+_CONSTANT = re.compile(r"\b([KRSV])\.([A-Z_]+)\b")
+_NAMESPACES = {"K": keys, "R": rollups, "S": stored, "V": Verdict}
 _SHEBANG = re.compile(r"\A#!lua[^\n]*\n")
 
 
@@ -65,5 +65,5 @@ def _with_includes(source: str, included: set[str]) -> str:
 
 
 def _spelt(match: re.Match[str]) -> str:
-    value = getattr(_MODULES[match[1]], match[2])
+    value = getattr(_NAMESPACES[match[1]], match[2])
     return f"'{value}'" if isinstance(value, str) else str(value)
