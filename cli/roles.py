@@ -32,7 +32,6 @@ _processes = click.option(
 )
 _parent_fd = click.option("--parent-fd", type=int, hidden=True)
 _quiet_store = click.option("--quiet-store", is_flag=True, hidden=True)
-_bench_keys = click.option("--bench-keys", is_flag=True, hidden=True)
 
 
 @click.command(name="api")
@@ -45,14 +44,12 @@ _bench_keys = click.option("--bench-keys", is_flag=True, hidden=True)
 @_processes
 @_parent_fd
 @_quiet_store
-@_bench_keys
 @click.option("--listen-fd", "listen_fds", type=int, multiple=True, hidden=True)
 @command("host", "port", "processes", runs_on=True)
 def api_command(
     context: Context,
     parent_fd: int | None,
     quiet_store: bool,
-    bench_keys: bool,
     listen_fds: tuple[int, ...],
 ) -> None:
     """Serve the HTTP API; run as many as you like on one store.
@@ -76,7 +73,7 @@ def api_command(
         else:
             _tell_parent(parent_fd)
 
-    settings = _settings(context, quiet_store, bench_keys)
+    settings = _settings(context, quiet_store)
     with _named(settings):
         serve(
             settings,
@@ -90,11 +87,8 @@ def api_command(
 @_processes
 @_parent_fd
 @_quiet_store
-@_bench_keys
 @command("processes", runs_on=True)
-def worker_command(
-    context: Context, parent_fd: int | None, quiet_store: bool, bench_keys: bool
-) -> None:
+def worker_command(context: Context, parent_fd: int | None, quiet_store: bool) -> None:
     """Fire what is due; run as many as you like on one store.
 
     With --processes there are several on this machine, and one that dies is started again. SIGTERM
@@ -117,7 +111,7 @@ def worker_command(
     raise_limit()
     import uvloop
 
-    settings = _settings(context, quiet_store, bench_keys)
+    settings = _settings(context, quiet_store)
     with _named(settings):
         uvloop.run(_work(settings, parent_fd, say_ready))
 
@@ -137,13 +131,9 @@ def _named(settings: Settings) -> Iterator[None]:
         raise store_fault(settings, error) from error
 
 
-def _settings(context: Context, quiet_store: bool, bench_keys: bool) -> Settings:
+def _settings(context: Context, quiet_store: bool) -> Settings:
     if quiet_store:
         findings_were_told()
-    if bench_keys:
-        from scheduler.store import keys
-
-        keys.live_below(keys.BENCH)
     return locate_store(context.settings)
 
 

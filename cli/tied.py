@@ -21,9 +21,8 @@ from scheduler.settings import Settings, cidrs
 class TiedChild(Child):
     """One `postdate api` or `postdate worker` with these settings, and the way it is spoken to.
 
-    `arguments` follow the role on its command line, `pass_fds` are kept open in it. With a
-    `port` it is given sockets to listen on, new ones at each start: those of one that died are
-    gone with it.
+    `arguments` follow the role on its command line. With a `port` it is given sockets to listen on,
+    new ones at each start: those of one that died are gone with it.
     """
 
     def __init__(
@@ -34,7 +33,6 @@ class TiedChild(Child):
         *,
         arguments: Sequence[str] = (),
         port: Port | None = None,
-        pass_fds: Sequence[int] = (),
     ) -> None:
         self._ours, self._theirs = socket.socketpair()
         self._ours.setblocking(False)
@@ -43,7 +41,7 @@ class TiedChild(Child):
         # -P: a directory that happens to be called `cli` must not take our place.
         argv = [sys.executable, "-P", "-m", "cli.main", role, "--parent-fd", str(fd), *arguments]
         environ = {**os.environ, **_environment(settings)}
-        super().__init__(name, argv, environ=environ, pass_fds=(fd, *pass_fds))
+        super().__init__(name, argv, environ=environ, pass_fds=(fd,))
         self._is_ready = False
         self._refused = asyncio.Event()
 

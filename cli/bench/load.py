@@ -50,17 +50,13 @@ def creating(key: str, trigger_at_ms: int) -> bytes:
     return head.encode() + body
 
 
-async def load(
-    port: Port, requests: Sequence[bytes], seconds: float, most: int | None = None
-) -> Loaded:
-    """Sends them over and over for that long, or about `most` of them. Raises PostdateError if the
-    API refuses one."""
+async def load(port: Port, requests: Sequence[bytes], seconds: float) -> Loaded:
+    """Sends them over and over for that long. Raises PostdateError if the API refuses one."""
     loop = asyncio.get_running_loop()
     made: list[_Connection] = []
-    part = None if most is None else most // CONNECTIONS
     for request in islice(cycle(requests), CONNECTIONS):
         _, connection = await loop.create_connection(
-            partial(_Connection, request, part), port.local_address, port.number
+            partial(_Connection, request), port.local_address, port.number
         )
         made.append(connection)
     began_s = time.monotonic()
@@ -82,9 +78,8 @@ async def load(
 class _Connection(asyncio.Protocol):
     """Sends the next request when the answer to the one before has come."""
 
-    def __init__(self, request: bytes, most: int | None) -> None:
+    def __init__(self, request: bytes) -> None:
         self._request = request
-        self._most = most
         self._unread = b""
         self._transport: asyncio.Transport
         self.over = asyncio.get_running_loop().create_future()
@@ -108,7 +103,7 @@ class _Connection(asyncio.Protocol):
             self._end(answer.decode(errors="replace").rpartition("\n")[2])
             return
         self.accepted += 1
-        if self.ending or self.accepted == self._most:
+        if self.ending:
             self._end()
         else:
             self._transport.write(self._request)

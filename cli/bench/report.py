@@ -3,48 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 from cli.bench.sizing import FULL, MILLION, Carried, Figure, Findings, alone
+from cli.bench.stores import Measured
+from scheduler.settings import without_password
 
-_BUSY_CORES = 0.05
 _NAMES = {"client": "the client", "api": "the API", "store": "the store", "worker": "the worker"}
 
 
-def as_text(found: Findings, told: Mapping[str, Any]) -> str:
-    """`told` is about the store, as `Ground` has it."""
+def as_text(found: Findings, measured: Measured) -> str:
     return "\n".join(
         [
-            *(f"! {sentence}" for sentence in [*found.noise, *_noise(told)]),
-            f"Medians of {found.rounds} rounds, and between what these lay. {_store(told)}\n",
+            *(f"! {sentence}" for sentence in found.noise),
+            f"Medians of {found.rounds} rounds, and between what these lay. {_store(measured)}\n",
             _figures(found),
             _meaning(found),
         ]
     )
 
 
-def _noise(told: Mapping[str, Any]) -> list[str]:
-    busy = told.get("backgroundCores", 0.0)
-    if busy < _BUSY_CORES:
-        return []
-    sentence = (
-        f"Others had {busy:.2f} cores of the store before: as much was taken off its CPU, and what"
-        " they store meanwhile is in the memory of each."
-    )
-    return [sentence]
-
-
-def _store(told: Mapping[str, Any]) -> str:
-    if told["own"]:
+def _store(measured: Measured) -> str:
+    if measured.own:
         return "What was accepted was on disk before the answer."
-    servers = f", {told['servers']} servers" * (told["servers"] > 1)
-    earlier = f" {told['leftOver']:,} keys of a bench before it as well." * bool(told["leftOver"])
-    return f"""\
-The store was yours:
-{told["url"]} ({told["version"]}{servers}).
-{told["removed"]:,} keys below {told["prefix"]}, all of the bench, were removed again.{earlier}
-Others waited {told["waitedMs"]} ms for an answer, {told["mostWaitedMs"]} ms at most."""
+    servers = f", {measured.servers} servers" * (measured.servers > 1)
+    return f"The store was {without_password(measured.redis_url)} ({measured.version}{servers})."
 
 
 def _figures(found: Findings) -> str:
@@ -75,9 +58,9 @@ For {need.rate:,.0f} a second, accepted and fired, at {100 * FULL:.0f} % of each
 {need.store_cores:.2f} cores of the store.{cluster}"""
 
 
-def as_json(found: Findings, told: Mapping[str, Any]) -> dict[str, Any]:
+def as_json(found: Findings, measured: Measured) -> dict[str, Any]:
     return {
-        "store": told,
+        "store": measured.as_json(),
         "rounds": found.rounds,
         "cores": found.cores,
         "noise": found.noise,

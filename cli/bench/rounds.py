@@ -20,6 +20,8 @@ _ACCEPT_SHARE, _FIRE_SHARE, _LATENESS_SHARE = 0.4, 0.3, 0.3
 _FAR_MS = 30 * 86_400_000
 _POLL_S = 0.02
 _LEAST = 100
+_MOST_FIRED = 20_000
+_STORED_AT_ONCE = 1000
 _PUNCTUAL_RATES = (500, 100, 20)
 # Lateness is measured at a rate that leaves the worker idle most of the time.
 _EASY = 0.2
@@ -59,7 +61,7 @@ async def rounds(stage: Stage, seconds: float) -> AsyncIterator[Round]:
     pids = stage.pids
     each_s = seconds / ROUNDS
     warm, _ = await _accept(stage, min(0.5, each_s))
-    count = _between(_LEAST, warm.per_second * each_s * _FIRE_SHARE, stage.ground.most.fired)
+    count = _between(_LEAST, warm.per_second * each_s * _FIRE_SHARE, _MOST_FIRED)
     fired = await _fire(stage, _LEAST)
     for _ in range(ROUNDS):
         accept, bytes_each = await _accept(stage, each_s * _ACCEPT_SHARE)
@@ -76,7 +78,7 @@ async def _accept(stage: Stage, seconds: float) -> tuple[Stretch, float]:
     before = await stage.store.system.spent()
     began = await stage.used()
     requests = [creating(key, due_ms) for key in stage.keys]
-    loaded = await load(stage.port, requests, seconds, stage.ground.most.accepted)
+    loaded = await load(stage.port, requests, seconds)
     ended = await stage.used()
     after = await stage.store.system.spent()
     grown_bytes = after.used_bytes - before.used_bytes
@@ -121,13 +123,9 @@ async def _be_punctual(stage: Stage, fires_per_second: float, seconds: float) ->
 
 async def _store_all(stage: Stage, moments_ms: list[int]) -> None:
     """Past the API, which is not what is measured by firing them."""
-    create, accounts, at_once = (
-        stage.store.schedules.create,
-        stage.firing,
-        stage.ground.most.at_once,
-    )
-    for start in range(0, len(moments_ms), at_once):
-        some = zip(moments_ms[start : start + at_once], cycle(accounts), strict=False)
+    create, accounts = stage.store.schedules.create, stage.firing
+    for start in range(0, len(moments_ms), _STORED_AT_ONCE):
+        some = zip(moments_ms[start : start + _STORED_AT_ONCE], cycle(accounts), strict=False)
         await asyncio.gather(
             *(create(account, stored_request(stage.target.url, ms)) for ms, account in some)
         )
@@ -149,9 +147,9 @@ def _stretch(stage: Stage, began: Used, ended: Used, count: int, took_s: float) 
     spent_s = {name: getattr(ended, name) - getattr(began, name) for name in PROCESSES}
     cores = os.cpu_count() or 1
     idle_s = ended.idle - began.idle
-    here_s = sum(spent_s.values()) - spent_s["store"] * stage.ground.remote
+    here_s = sum(spent_s.values()) - spent_s["store"] * stage.measured.remote
     others_s = cores * elapsed_s - idle_s - here_s if ended.idle else 0.0
-    a_server_s = spent_s | {"store": spent_s["store"] / stage.ground.servers}
+    a_server_s = spent_s | {"store": spent_s["store"] / stage.measured.servers}
     return Stretch(
         count / took_s,
         {name: max(0.0, each_s) * 1e6 / count for name, each_s in spent_s.items()},

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from cli.bench.ground import Ground
+from cli.bench.stores import Measured
 from cli.bench.target import Target
 from cli.child import Child
 from cli.children import Children
@@ -29,8 +29,8 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Used(NamedTuple):
-    """CPU seconds so far, the store's less what others had of it. `idle` is of all cores together;
-    off Linux only client and store are known, and the others 0."""
+    """CPU seconds so far. `idle` is of all cores together; off Linux only client and store are
+    known, and the others 0."""
 
     at_s: float
     client: float
@@ -44,7 +44,7 @@ class Stage(NamedTuple):
     """All that a round needs: the keys of those accounts that have what is only accepted, and the
     accounts of what is fired."""
 
-    ground: Ground
+    measured: Measured
     store: Store
     port: Port
     api: Child
@@ -54,13 +54,11 @@ class Stage(NamedTuple):
     firing: list[str]
 
     async def used(self) -> Used:
-        at_s = time.monotonic()
-        spent_s = (await self.store.system.spent()).cpu_s
         return Used(
-            at_s,
+            time.monotonic(),
             time.process_time(),
             _cpu_s(self.api),
-            spent_s - self.ground.background_cores * at_s,
+            (await self.store.system.spent()).cpu_s,
             _cpu_s(self.worker),
             _idle_s(),
         )
@@ -72,14 +70,14 @@ class Stage(NamedTuple):
 
 
 @asynccontextmanager
-async def staged(ground: Ground) -> AsyncIterator[Stage]:
-    """Starts them on this ground, and stops them. Raises PostdateError."""
+async def staged(measured: Measured) -> AsyncIterator[Stage]:
+    """Starts them on this store, and stops them. Raises PostdateError."""
     async with AsyncExitStack() as stops:
         port = await reserve("127.0.0.1", 0, patience_s=0.0)
         stops.callback(port.free)
         settings = Settings(
-            redis_url=ground.redis_url,
-            data_dir=ground.data_dir,
+            redis_url=measured.redis_url,
+            data_dir=measured.data_dir,
             host=port.address,
             port=port.number,
             metrics_port=0,
@@ -88,28 +86,24 @@ async def staged(ground: Ground) -> AsyncIterator[Stage]:
         store = await open_store(settings)
         stops.push_async_callback(store.aclose)
         # One account each; where there are several servers, one on each shard, and so on each.
-        count = 1 if ground.servers == 1 else store.shards.count
-        waiting = await _accounts(store, "waiting", count)
+        count = 1 if measured.servers == 1 else store.shards.count
+        made: list[str] = []
+        if not measured.own:
+            stops.push_async_callback(_remove, store, made)
+        waiting = await _accounts(store, "waiting", count, made)
         api, worker = [
-            TiedChild(
-                name,
-                role,
-                settings,
-                arguments=["--quiet-store", *ground.arguments],
-                port=at,
-                pass_fds=ground.pass_fds,
-            )
+            TiedChild(name, role, settings, arguments=["--quiet-store"], port=at)
             for name, role, at in (("API", "api", port), ("worker", "worker", None))
         ]
         stage = Stage(
-            ground,
+            measured,
             store,
             port,
             api,
             worker,
             Target(),
             [(await store.api_keys.create(each, "bench"))[1] for each in waiting],
-            await _accounts(store, "firing", count),
+            await _accounts(store, "firing", count, made),
         )
         children = Children(settings, apis=[api], workers=[worker])
         stops.push_async_callback(children.stop)
@@ -120,13 +114,18 @@ async def staged(ground: Ground) -> AsyncIterator[Stage]:
         yield stage
 
 
-async def _accounts(store: Store, name: str, count: int) -> list[str]:
-    """New ones, each on the shard that has the fewest."""
-    made = [
-        await store.accounts.create(f"{name} {n}", credits=_CREDITS, plan=Plan.UNLIMITED)
-        for n in range(count)
-    ]
-    return [each.account_id for each in made]
+async def _accounts(store: Store, name: str, count: int, made: list[str]) -> list[str]:
+    """New ones, each on the shard that has the fewest; they are `made` as well."""
+    for n in range(count):
+        account = await store.accounts.create(f"{name} {n}", credits=_CREDITS, plan=Plan.UNLIMITED)
+        made.append(account.account_id)
+    return made[-count:]
+
+
+async def _remove(store: Store, accounts: Sequence[str]) -> None:
+    await store.hold.end()
+    for each in accounts:
+        await store.deletion.delete(each)
 
 
 def _cpu_s(child: Child) -> float:

@@ -14,9 +14,6 @@ Beside the shards, each in a slot of its own:
     pd:email:<email>          STRING  an e-mail address, reserved -> the account's id
     pd:address:<kind>         STRING  where the API is found, as its processes say every minute
     pd:attempts:<whose>       STRING  sign-in attempts counted of late, by e-mail, address or both
-
-`live_below` puts another word in the place of `pd`: what a bench measures with in a store that is
-in use is below `BENCH`, where nobody else looks.
 """
 
 from __future__ import annotations
@@ -32,12 +29,10 @@ _SLOTS = 16_384
 _SLOT_BITS = 14
 _TAG_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 
-BENCH = "pd:bench:"
-
-_root = "pd:"
-META = _root + "meta"
-WORKERS = _root + "workers"
-APIS = _root + "apis"
+ROOT = "pd:"  # with it every key begins
+META = ROOT + "meta"
+WORKERS = ROOT + "workers"
+APIS = ROOT + "apis"
 
 # Below a shard's prefix
 HEADS = "heads"  # ZSET: account -> when to look at it next (ms, with a fraction); -inf: never
@@ -79,40 +74,30 @@ SCANS = "scans"  # STRING: the moment (us) until which its searches are paid for
 OPERATION = "op:"  # <operation>, STRING: one that was done, for a repeat of it
 
 
-def live_below(root: str) -> None:
-    """Has every name of this process begin so, and not with `pd:`; for good, and before the first
-    is made: those that were are remembered. It ends with a colon, and has no brace."""
-    global META, WORKERS, APIS, _root  # a process lives in one place
-    _root = root
-    META, WORKERS, APIS = root + "meta", root + "workers", root + "apis"
-    shard.cache_clear()
-    account.cache_clear()
-
-
 def account_name(name: str) -> str:
     """The index key that reserves an account's name; its value is the account's id."""
-    return f"{_root}name:{name}"
+    return f"{ROOT}name:{name}"
 
 
 def email(address: str) -> str:
     """The index key that reserves an e-mail address; its value is the account's id."""
-    return f"{_root}email:{address}"
+    return f"{ROOT}email:{address}"
 
 
 def address(kind: str) -> str:
     """Where the API is found: its public address, or where a process of it listens."""
-    return f"{_root}address:{kind}"
+    return f"{ROOT}address:{kind}"
 
 
 def attempts(whose: str) -> str:
     """The counter of sign-in attempts of one e-mail address or one network address."""
-    return f"{_root}attempts:{whose}"
+    return f"{ROOT}attempts:{whose}"
 
 
 @cache
 def shard(number: int) -> str:
     """The prefix of all that a shard holds."""
-    return f"{_root}{{{tag(number)}}}:"
+    return f"{ROOT}{{{tag(number)}}}:"
 
 
 @lru_cache(maxsize=65_536)
@@ -131,14 +116,9 @@ def parts(account_id: str) -> ids.Sharded:
     return found
 
 
-def any_key() -> str:
-    """A glob for all keys of this process's place."""
-    return _root + "*"
-
-
 def schedule_pattern() -> str:
     """A glob for every schedule's key, whosever it is."""
-    return _root + "{*}:*:" + SCHEDULE + "*"
+    return ROOT + "{*}:*:" + SCHEDULE + "*"
 
 
 def schedule(account_id: str, schedule_id: str) -> str:

@@ -1,4 +1,4 @@
-"""`postdate bench`, as a real process: nothing is left of it, however it ends."""
+"""`postdate bench`, as a real process: nothing is left of it when it ends."""
 
 from __future__ import annotations
 
@@ -11,16 +11,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from redis import Redis
 
 from cli.bench.load import load
 from cli.bench.report import as_text
 from cli.bench.rounds import PROCESSES, Lateness, Round, Stretch
 from cli.bench.sizing import Findings, alone, findings
+from cli.bench.stores import Measured
 from cli.bench.target import Target
 from cli.port import reserve
 from scheduler.errors import PostdateError
 from tests import children
-from tests.servers import environment, postdate_process, processes_of, until
+from tests.servers import (
+    ValkeyCluster,
+    ValkeyProcess,
+    environment,
+    postdate_process,
+    processes_of,
+    until,
+)
 
 
 def test_it_measures_and_leaves_nothing(tmp_path: Path) -> None:
@@ -74,10 +83,38 @@ def test_an_interrupted_one_leaves_nothing(running: subprocess.Popen[str], tmp_p
     assert nothing_is_left(tmp_path)
 
 
-def test_a_killed_one_leaves_nothing(running: subprocess.Popen[str], tmp_path: Path) -> None:
-    running.kill()
-    running.communicate()
-    until(lambda: nothing_is_left(tmp_path), "the end of all")
+def test_a_store_with_an_account_is_refused_and_stays_as_it_was() -> None:
+    with ValkeyProcess() as valkey:
+        postdate_process("account", "create", "customer", redis_url=valkey.url)
+        before = valkey_contents(valkey)
+        done = postdate_process("bench", "--seconds", "0.5", "--redis-url", valkey.url)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "has accounts (1): only one without any is measured" in done.stderr
+        assert valkey_contents(valkey) == before
+
+
+def test_a_given_cluster_is_measured_on_all_nodes_and_left_without_accounts() -> None:
+    with ValkeyCluster() as cluster:
+        for _ in range(2):  # the second is not refused for what the first has left
+            done = postdate_process(
+                *("bench", "--seconds", "0.5", "--json", "--redis-url", cluster.url)
+            )
+            assert (done.returncode, done.stderr) == (0, "")
+            store = json.loads(done.stdout)["store"]
+            assert store | {"version": ""} == {
+                "own": False,
+                "url": cluster.url,
+                "version": "",
+                "servers": 3,
+            }
+        kept = {name for each in cluster.primaries for name in valkey_contents(each)}
+        assert not {name for name in kept if b":s:" in name or b"name:" in name}
+
+
+def valkey_contents(valkey: ValkeyProcess) -> dict[bytes, bytes]:
+    """Every key, and all that is in it."""
+    with Redis.from_url(valkey.url) as redis:
+        return {name: redis.dump(name) for name in redis.scan_iter(count=1000)}
 
 
 def children_of(directory: Path) -> list[str]:
@@ -95,7 +132,7 @@ def test_a_directory_that_cannot_be_written_is_one_sentence() -> None:
     assert done.stderr.startswith("Nothing can be made in /proc")
 
 
-OWN = {"own": True}
+OWN = Measured("unix:///store")
 
 
 def measured(accept: float = 2000.0, fire: float = 10_000.0, others: float = 0.0) -> Round:

@@ -16,7 +16,6 @@ from scheduler.store.lifecycle.claims import Ack
 from scheduler.store.lifecycle.clock_back import _CLOCK_BACK
 from scheduler.store.log.logs import LogQuery
 from scheduler.store.log.overview import Stretch
-from scheduler.store.operators.bench_place import BenchPlace
 from scheduler.store.operators.restore import _UNLEASE
 from scheduler.store.queries.listing import Selection
 from scheduler.store.scans import _SCAN
@@ -400,14 +399,12 @@ OF_OPERATORS = [
             "operators/heartbeat",
             "operators/hold",
             "operators/raise_shards",
-            "operators/bench_place",
             "touch",
         ],
         each(
             lambda h, _: h.store.workers.beat("a worker", {}),
             lambda h, _: h.store.hold.begin(),
             lambda h, _: h.store.start(),
-            lambda h, _: BenchPlace(h.store.client, h.store.server).hold("a bench", 1000),
             lambda h, _: h.store.server.run(_TOUCH, keys.shard(0) + keys.WAITED, ()),
         ),
     ),

@@ -62,7 +62,7 @@ async def of_other_kinds(client: Client, server: Server) -> list[str]:
     the names of all keys."""
     found: list[str] = []
     chunk: list[bytes] = []
-    async for key in client.scan_iter(match=keys.any_key(), count=_SCAN_COUNT):
+    async for key in client.scan_iter(match=keys.ROOT + "*", count=_SCAN_COUNT):
         chunk.append(key)
         if len(chunk) == _SCAN_COUNT:
             found += await _others(server, chunk)
@@ -72,11 +72,10 @@ async def of_other_kinds(client: Client, server: Server) -> list[str]:
 
 def kind_of(key: str) -> str | None:
     """The kind of a key that is so named; None if it is none of ours."""
-    root, _, _rest = keys.any_key().partition("*")
-    if not key.startswith(root):
+    if not key.startswith(keys.ROOT):
         return None
-    if not key.startswith(root + "{"):
-        return _kind(key[len(root) :], _BESIDE)
+    if not key.startswith(keys.ROOT + "{"):
+        return _kind(key.removeprefix(keys.ROOT), _BESIDE)
     _, _, of_shard = key.partition("}:")
     _, colon, of_account = of_shard.partition(":")
     return _kind(of_shard, _OF_A_SHARD) or (_kind(of_account, _OF_AN_ACCOUNT) if colon else None)
