@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from cli.open_files import raise_limit
-from tests.attack import searches
+from tests.attack import batches, searches, theft, trailers
 from tests.attack.floods import FLOODS
 from tests.attack.neighbour import KINDS
 from tests.attack.run import Attack, Result
@@ -24,7 +24,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="pd-attack-") as directory:
         attack = Attack(Path(directory), options.timeout_ms, options.rate, options.seconds)
         with attack:
-            _say(_HEADER)
+            if chosen:
+                _say(_HEADER)
             for flood in chosen:
                 count = max(1, round(flood.count * options.scale)) if flood.count else 0
                 result = attack.run(flood._replace(count=count))
@@ -34,30 +35,24 @@ def main() -> int:
                 broken += [f"{flood.name}: {what}" for what in found]
                 if options.verbose:
                     _say(result.said)
-    if not options.flood or _SEARCHES in options.flood:
-        broken += _searched(options)
+    for name, run in _OTHERS.items():
+        if not options.flood or name in options.flood:
+            with ValkeyProcess() as valkey:
+                said, found = run(valkey.url, options)
+            _say(f"{name}: {said}")
+            broken += [f"{name}: {what}" for what in found]
     for breach in broken:
         _say(breach)
     return 1 if broken else 0
 
 
-_SEARCHES = "searches"
-
-
-def _searched(options: argparse.Namespace) -> list[str]:
-    """The flood that is no worker's matter: what it breaches."""
-    with ValkeyProcess() as valkey:
-        quiet, beside, answers = searches.run(valkey.url, options.seconds)
-    told = [f"{each.p50:.0f} / {each.p99:.0f}" for each in (quiet, beside)]
-    _say(f"creates beside searches, p50 / p99 (ms): {told[1]}; without: {told[0]}; {answers}")
-    found = []
-    if beside.p50 > options.create_p50_ms:
-        found.append(f"{_SEARCHES}: p50 {beside.p50:.0f} ms is over {options.create_p50_ms} ms")
-    if set(answers) != {"200", "429"}:
-        found.append(f"{_SEARCHES}: some should be done, and the others refused, unlike {answers}")
-    return found
-
-
+# Floods that are not told by how late a neighbour's requests are.
+_OTHERS = {
+    "theft": theft.flood,
+    "batches": batches.flood,
+    "trailers": trailers.flood,
+    "searches": searches.flood,
+}
 _HEADER = (
     "| Flood | fires | ended | answered | "
     + " | ".join(f"{kind} p50 / p99 / worst (ms)" for kind in KINDS)
@@ -103,7 +98,7 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-_NAMES = [*(each.name for each in FLOODS), _SEARCHES]
+_NAMES = [*(each.name for each in FLOODS), *_OTHERS]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -115,7 +110,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--timeout-ms", type=int, default=5000, help="of a fire")
     parser.add_argument("--p99-ms", type=float, default=250.0, help="of the neighbour, at most")
     parser.add_argument("--own-p99-ms", type=float, default=2000.0, help="of the flood's account")
-    parser.add_argument("--create-p50-ms", type=float, default=100.0, help="beside searches")
+    parser.add_argument(
+        "--create-p50-ms", type=float, default=100.0, help="of a neighbour of the API's floods"
+    )
     parser.add_argument("--memory-mb", type=float, default=400.0, help="of the worker, at most")
     parser.add_argument("--beyond-ms", type=float, default=200.0, help="over the time limit")
     parser.add_argument("--verbose", action="store_true", help="what the worker said")

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import trustme
 
 from cli.options import with_store
-from scheduler.models import LogEntry, Plan, Request, Status
+from scheduler.models import LogEntry, Request
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.log.logs import LogQuery
 from tests import children
+from tests.attack.accounts import all_ended, open_account, schedule_all
 from tests.attack.floods import Flood
 from tests.attack.names import NameServer
 from tests.attack.neighbour import KINDS, Lateness, lateness, requests
@@ -30,7 +30,6 @@ from tests.valkey import ValkeyProcess
 
 _LEAD_S = 1.5
 _AFTER_S = 1.5
-_CREATED_AT_ONCE = 100
 _HEAVY_NAMES = 1200  # 30 KB; more than 32 KiB are not read
 _LOST = re.compile(r"lost touch with the store|lease was lost")
 
@@ -96,7 +95,7 @@ class Attack:
             first_ms, last_ms = (sent["literal"][each].trigger_at_ms for each in (0, -1))
             memory_mb = self._watch(worker, max(last_ms, first_ms + 1000 * flood.waves))
             cpu_s = worker.cpu_s() - before_s
-            ended = self._in_store(lambda store: _ended(store, account))
+            ended = self._in_store(lambda store: all_ended(store, account))
             ended = [each for each in ended if "/same" not in each.url]
             worker.stop()
             return Result(
@@ -118,16 +117,16 @@ class Attack:
         port = self._receiver.port
 
         async def create(store: Store) -> tuple[str, dict[str, list[Request]]]:
-            theirs = await _account(store, "flood")
-            ours = await _account(store, "neighbour")
+            theirs, _ = await open_account(store, "flood")
+            ours, _ = await open_account(store, "neighbour")
             bodies = flood.requests(ports, 0)
             taken_s = 1.0 + sum(len(each.body or b"") for each in bodies) / 20e6 + len(bodies) / 2e3
             begin_ms = round(1000 * (time.time() + taken_s + _LEAD_S))
             sent = {kind: requests(kind, port, count, begin_ms, every_ms) for kind in KINDS}
-            await _create(store, theirs, flood.requests(ports, begin_ms + 500))
+            await schedule_all(store, theirs, flood.requests(ports, begin_ms + 500))
             for kind in KINDS:
                 owner = theirs if kind == "same account" else ours
-                await _create(store, owner, sent[kind])
+                await schedule_all(store, owner, sent[kind])
             left_s = begin_ms / 1000 - time.time()
             if left_s < 0:
                 raise RuntimeError(f"it took {-left_s:.1f} s too long to schedule everything")
@@ -187,28 +186,6 @@ class Targets:
         if self._process.poll() is None:
             self._process.kill()
             self._process.communicate()
-
-
-async def _account(store: Store, name: str) -> str:
-    account = await store.accounts.create(name, credits=1_000_000, plan=Plan.UNLIMITED)
-    return account.account_id
-
-
-async def _create(store: Store, account_id: str, made: list[Request]) -> None:
-    parts = range(0, len(made), _CREATED_AT_ONCE)
-    for start in parts:
-        await store.schedules.create_all(account_id, made[start : start + _CREATED_AT_ONCE])
-
-
-async def _ended(store: Store, account_id: str) -> list[LogEntry]:
-    found: list[LogEntry] = []
-    cursor: str | None = None
-    while True:
-        page = await store.logs.page(account_id, LogQuery(limit=1000, cursor=cursor))
-        found += [each for each in page.entries if each.status is not Status.SCHEDULED]
-        cursor = page.next_cursor
-        if cursor is None:
-            return found
 
 
 def _write(path: Path, certificate: trustme.LeafCert) -> None:

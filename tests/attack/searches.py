@@ -3,50 +3,35 @@ creates: how long does a create take? As a program, the clients that search."""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
-import statistics
 import subprocess
 import sys
-import time
 from collections import Counter
-from typing import NamedTuple
 
 import httpx
 
 from cli.options import with_store
-from scheduler.models import Plan, Request
+from scheduler.models import Request
 from scheduler.settings import Settings
 from scheduler.store import Store
 from tests import children
+from tests.attack.accounts import open_account
+from tests.attack.creates import URL, create_for
 from tests.processes import ROOT, PostdateProcess
 
 _WAITING, _AT_ONCE = 100_000, 1000
 _CLIENTS = 8
-_EVERY_S = 0.02
-_URL = "https://example.com/hook"
 _API = ("/schedule?targetUrl=https://none.example/", "/stats/logs?targetUrl=https://none.example/")
 _PAGE = "/dashboard/requests?q=none.example"
 
 
-class Creates(NamedTuple):
-    """How long the neighbour's creates took (ms)."""
-
-    p50: float
-    p99: float
-
-
-class Searched(NamedTuple):
-    quiet: Creates
-    beside: Creates
-    answers: dict[str, int]  # of the searches, by status
-
-
-def run(redis_url: str, seconds: float) -> Searched:
-    """The store is empty, and afterwards it is not."""
+def flood(redis_url: str, options: argparse.Namespace) -> tuple[str, list[str]]:
+    """What came of it, and what of that is over a bound. The store is empty, and afterwards not."""
     session, theirs, ours = with_store(Settings(redis_url=redis_url), _prepare)
     with PostdateProcess("api", redis_url=redis_url) as api:
-        quiet = _creates(api.base_url, ours, seconds)
+        quiet = create_for(api.base_url, ours, options.seconds)
         searching = children.start(
             [sys.executable, "-m", "tests.attack.searches", api.base_url, theirs, session],
             cwd=ROOT,
@@ -56,39 +41,23 @@ def run(redis_url: str, seconds: float) -> Searched:
         )
         with searching:
             searching.stdout.readline()  # the first answer has come
-            beside = _creates(api.base_url, ours, seconds)
-            told, _ = searching.communicate()
-        return Searched(quiet, beside, json.loads(told))
+            beside = create_for(api.base_url, ours, options.seconds)
+            answers = json.loads(searching.communicate()[0])
+    found = beside.breaches(options.create_p50_ms)
+    if set(answers) != {"200", "429"}:
+        found.append(f"some should be done, and the others refused, unlike {answers}")
+    return f"{answers}; creates {beside}; without: {quiet}", found
 
 
 async def _prepare(store: Store) -> tuple[str, str, str]:
     """A session and a key of the account that searches, and a key of its neighbour."""
-    made = []
-    for name in ("searches", "neighbour"):
-        account = await store.accounts.create(name, credits=1_000_000, plan=Plan.UNLIMITED)
-        made.append((account.account_id, (await store.api_keys.create(account.account_id, "x"))[1]))
-    (searches, theirs), (_, ours) = made
+    searches, theirs = await open_account(store, "searches")
+    _, ours = await open_account(store, "neighbour")
     due_ms = store.clock.now_ms() + 3_600_000
     for start in range(0, _WAITING, _AT_ONCE):
-        some = [Request(due_ms + n, "POST", _URL) for n in range(start, start + _AT_ONCE)]
+        some = [Request(due_ms + n, "POST", URL) for n in range(start, start + _AT_ONCE)]
         await store.schedules.create_all(searches, some)
     return (await store.sessions.open(searches)).secret, theirs, ours
-
-
-def _creates(base_url: str, key: str, seconds: float) -> Creates:
-    took_ms: list[float] = []
-    body = {"targetUrl": _URL, "delay": "1d"}
-    with httpx.Client(
-        base_url=base_url, headers={"x-api-key": key}, timeout=30, verify=False
-    ) as client:
-        until_s = time.perf_counter() + seconds
-        while time.perf_counter() < until_s:
-            began_s = time.perf_counter()
-            client.post("/schedule", json=body).raise_for_status()
-            took_ms.append(1000 * (time.perf_counter() - began_s))
-            time.sleep(_EVERY_S)
-    cuts = statistics.quantiles(took_ms, n=100, method="inclusive")
-    return Creates(cuts[49], cuts[98])
 
 
 async def _search(base_url: str, key: str, session: str) -> None:
