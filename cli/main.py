@@ -59,9 +59,6 @@ COMMANDS = {
         "cli.reseal:reseal_command",
         "Seal all that is stored with the newest key, and forget the keys before it.",
     ),
-    "migrate": Entry(
-        "cli.migrate:migrate_command", "Bring the store to the format of this version."
-    ),
     "bench": Entry(
         "cli.bench.command:bench_command", "Measure what this machine carries, in two minutes."
     ),

@@ -79,10 +79,7 @@ def _header_lines(headers: tuple[tuple[str, str], ...], kind: BodyKind | None) -
     # Refused at POST as well; here one would let a stored request smuggle a second one.
     if not names.isdisjoint(FRAMING):
         raise ValueError("A header frames the request.")
-    # Of a signature there can be one only; what was stored before there were any may have another.
-    lines = [
-        _line(name, value) for name, value in headers if not name.lower().startswith("webhook-")
-    ]
+    lines = [_line(name, value) for name, value in headers]
     if kind is not None and "content-type" not in names:
         lines.append(_line("Content-Type", kind.content_type))
     if "user-agent" not in names:

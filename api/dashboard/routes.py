@@ -18,7 +18,6 @@ from api.dashboard.csrf import Forbidden
 from api.dashboard.echo import HANDLERS as ECHO
 from api.dashboard.holder import HANDLERS as HOLDER
 from api.dashboard.keys import HANDLERS as KEYS
-from api.dashboard.moved import HANDLERS as MOVED
 from api.dashboard.overview import HANDLERS as OVERVIEW
 from api.dashboard.render import sentence
 from api.dashboard.requests.actions import HANDLERS as ACTIONS
@@ -91,7 +90,6 @@ def dashboard_router() -> Router:
         SYSTEM,
         ZONE,
         ECHO,
-        MOVED,
     )
     return Router(
         path="/dashboard",

@@ -175,7 +175,7 @@ class Store:
             " replaced under it"
             for processes in (self.workers, self.apis)
             for each in await processes.running(LOST_AFTER_MS)
-            if each.says.get(STORE_ID, self.shards.store_id) != self.shards.store_id
+            if each.says.get(STORE_ID) != self.shards.store_id
         ]
         return found + await broken_invariants(
             self.client, self.server, self.shards.count, self._kept

@@ -92,7 +92,6 @@ class _StoredOutcome(msgspec.Struct, array_like=True):
     error_message: str = ""
     lateness_ms: int | None = None
     attempts: int = 1
-    answer: bytes | None = None  # what was said, from before it had a field of its own
     phases: Phases | None = None
 
 
@@ -107,7 +106,6 @@ class _StoredAttempt(msgspec.Struct, array_like=True):
 
 
 _decode_outcome = msgspec.msgpack.Decoder(_StoredOutcome).decode
-_decode_answer = msgspec.msgpack.Decoder(tuple[str, bytes]).decode
 _decode_said = msgspec.msgpack.Decoder(tuple[int, str, bytes]).decode
 _decode_attempt = msgspec.msgpack.Decoder(_StoredAttempt).decode
 _DEFAULTS = Request.__struct_defaults__
@@ -186,7 +184,7 @@ def pack_outcome(outcome: Outcome, lateness_ms: int | None = None, attempts: int
     status, code = NUMBERS[outcome.status], outcome.status_code
     what = (status, code, outcome.response_time_ms, outcome.error_message, lateness_ms)
     if outcome.phases is not None:
-        return _encode((*what, attempts, None, outcome.phases))
+        return _encode((*what, attempts, outcome.phases))
     return _encode(what if attempts == 1 else (*what, attempts))
 
 
@@ -269,7 +267,7 @@ def schedule(
     `s`. Raises Unreadable."""
     try:
         if outcome is not None:
-            found = _ended(schedule_id, request, outcome, replay, secrecy)
+            found = _ended(schedule_id, request, outcome, replay)
         else:
             found = _unended(schedule_id, request, attempt, executing=executing)
         due_ms = found.retry.due_at_ms if found.retry else None
@@ -308,13 +306,7 @@ def _with_said(schedule: Schedule, said: bytes | None, secrecy: Secrecy) -> Sche
     return schedule
 
 
-def _ended(
-    schedule_id: str,
-    request: Request,
-    outcome: bytes,
-    replay: bytes | None,
-    secrecy: Secrecy,
-) -> Schedule:
+def _ended(schedule_id: str, request: Request, outcome: bytes, replay: bytes | None) -> Schedule:
     end = _decode_outcome(outcome[_MOMENT_BYTES:])
     status = _status(end)
     cancelled = status is Status.CANCELLED
@@ -323,7 +315,7 @@ def _ended(
         created_at_ms=ids.created_at_ms(schedule_id),
         request=request,
         status=status,
-        outcome=None if cancelled else _outcome(status, end, secrecy),
+        outcome=None if cancelled else _outcome(status, end),
         ended_at_ms=_moment(outcome),
         lateness_ms=end.lateness_ms,
         attempts=0 if cancelled else end.attempts,
@@ -336,10 +328,9 @@ def _status(end: _StoredOutcome) -> Status:
     return Status(STATUSES[end.status])
 
 
-def _outcome(status: Status, end: _StoredOutcome, secrecy: Secrecy) -> Outcome:
-    answer = Answer(*_decode_answer(secrecy.open(end.answer))) if end.answer else None
+def _outcome(status: Status, end: _StoredOutcome) -> Outcome:
     told = (status, end.status_code, end.response_time_ms, end.error_message)
-    return Outcome(*told, answer=answer, phases=end.phases)
+    return Outcome(*told, phases=end.phases)
 
 
 def _moment(packed: bytes) -> int:

@@ -403,16 +403,6 @@ async def test_pages_are_packed_and_their_tokens_differ(browser: Browser) -> Non
     assert plain.headers["vary"] == "accept-encoding"
 
 
-async def test_old_addresses_lead_to_the_new_page(browser: Browser) -> None:
-    for old, new in (
-        ("/schedules?q=a%2Fb", "/requests?q=a%2Fb&status=scheduled"),
-        ("/schedules/sch_x", "/requests/sch_x"),
-        ("/logs?status=failed&url=https%3A%2F%2Fx", "/requests?status=failed&q=https%3A%2F%2Fx"),
-    ):
-        answer = await browser.client.get("/dashboard" + old)
-        assert answer.headers["location"] == "/dashboard" + new
-
-
 async def test_a_request_that_was_never_sent_says_so(
     dashboard: Dashboard, ada: Account, browser: Browser
 ) -> None:

@@ -322,12 +322,6 @@ OF_ACCOUNTS = [
         ["accounts/signing_rotate"],
         each(lambda h, p: h.store.signing.rotate(p.account_id, 1)),
     ),
-    Operation(
-        "first signing secret",
-        ["accounts/signing_ensure"],
-        each(lambda h, p: h.store.signing.secrets(p.account_id)),
-        prepare=each(lambda h, p: h.store.client.delete(p.base + keys.SIGNING)),
-    ),
 ]
 OF_HOLDERS = [
     Operation(

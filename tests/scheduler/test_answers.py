@@ -11,7 +11,7 @@ from scheduler.models import Answer, Outcome, Plan, Schedule
 from scheduler.settings import Settings
 from scheduler.store.lifecycle.claims import Ack
 from scheduler.store.queries.listing import Selection
-from scheduler.store.stored import BETWEEN_ATTEMPTS_BYTES, seal_said
+from scheduler.store.stored import BETWEEN_ATTEMPTS_BYTES
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.conftest import open_fake
 from tests.scheduler.scene import COMPLETED, FAILED, Scene
@@ -124,27 +124,3 @@ async def test_a_change_between_two_attempts_tells_it_too(scene: Scene) -> None:
     )
     assert changed == await shown(scene, schedule_id)
     assert await said(scene, schedule_id) == b"busy"
-
-
-async def test_what_an_older_worker_left_behind_is_neither_shown_nor_weighed(scene: Scene) -> None:
-    """It knows nothing of what was said, and leaves it where it ends a schedule."""
-    schedule_id = await retried(scene, FAILED, 0)
-    await scene.ack([await scene.claim_one()], COMPLETED)
-    left = seal_said(Answer("", b"busy"), 1, scene.store.server.secrecy)
-    await scene.store.client.hset(f"{scene.base}s:{schedule_id[4:]}", "s", left)
-    assert await said(scene, schedule_id) is None
-
-
-async def test_what_lies_in_the_outcome_is_read_and_weighed_too(scene: Scene) -> None:
-    """As it did at first: a worker of that version counts it as the script does."""
-    schedule_id = await scene.run(FAILED)
-    key, secrecy = f"{scene.base}s:{schedule_id[4:]}", scene.store.server.secrecy
-    answer = secrecy.seal(msgspec.msgpack.encode(("text/plain", b"no" * 500)))
-    before = await scene.store.client.hget(key, "o") or b""
-    told = msgspec.msgpack.encode((2, 503, 30, "Service Unavailable", 0, 1, answer))
-    weight = len(before[:6] + told) - 512
-    await scene.store.client.hset(key, "o", before[:6] + told)
-    await scene.store.client.hincrby(scene.base + "account", "bytes", weight)
-    [hour] = await scene.store.client.hkeys(scene.base + "expiring")
-    await scene.store.client.hincrby(scene.base + "expiring", hour, weight)
-    assert await said(scene, schedule_id) == b"no" * 500

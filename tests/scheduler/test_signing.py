@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from base64 import b64decode
 
 import pytest
@@ -23,10 +22,6 @@ async def ids_of_secrets(scene: Scene) -> list[str]:
     return [each.secret_id for each in await scene.store.signing.secrets(scene.account_id)]
 
 
-async def as_before_there_were_secrets(scene: Scene) -> None:
-    assert await scene.store.client.delete(scene.base + keys.SIGNING) == 1
-
-
 async def test_an_account_has_a_secret_from_its_creation(scene: Scene) -> None:
     stored = await scene.store.client.llen(scene.base + keys.SIGNING)
     assert stored == 1
@@ -41,21 +36,14 @@ async def test_an_account_has_a_secret_from_its_creation(scene: Scene) -> None:
     assert others.secret != secret.secret
 
 
-async def test_an_account_from_before_gets_its_first_once(scene: Scene) -> None:
-    await as_before_there_were_secrets(scene)
-    found = await asyncio.gather(*(scene.store.signing.secrets(scene.account_id) for _ in range(8)))
-    assert len({each[0].secret for each in found}) == 1
-    assert await scene.store.client.llen(scene.base + keys.SIGNING) == 1
-
-
-@pytest.mark.parametrize("lost", [[REPLY], [COMMAND, REPLY], [REPLY] * 4])
-async def test_a_first_secret_whose_reply_was_lost_is_the_one_that_stays(
-    scene: Scene, lost: list[str]
-) -> None:
-    await as_before_there_were_secrets(scene)
-    with losing(scene.store, *lost):
-        [secret] = await scene.store.signing.secrets(scene.account_id)
-    assert await scene.store.signing.secrets(scene.account_id) == [secret]
+async def test_an_account_that_lost_its_secrets_is_damaged_until_a_rotation(scene: Scene) -> None:
+    await scene.store.client.delete(scene.base + keys.SIGNING)
+    found = await scene.store.signing.secrets_of([scene.account_id])
+    assert isinstance(found[scene.account_id], Unreadable)
+    assert "its signing secret cannot be read" in " ".join(await scene.store.check())
+    new = (await scene.store.signing.rotate(scene.account_id, DAY_MS)).secrets
+    assert await scene.store.signing.secrets(scene.account_id) == new
+    assert await scene.store.check() == []
 
 
 async def test_secrets_of_many_come_in_one_go_and_of_nobody_none(scene: Scene) -> None:

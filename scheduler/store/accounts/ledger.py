@@ -10,9 +10,8 @@ from scheduler.store.retention import Retention
 from scheduler.store.server import Server
 from scheduler.store.server.clock import StoreClock
 
-_MOVEMENTS = ("granted", "refunded", "spent")
-# What was spent is noted by its hour; `spent` has that of a whole day from before it was.
-_FIELDS = (*_MOVEMENTS, *(f"{hour}{CREATED}" for hour in range(24)))
+# What was spent is noted by its hour.
+_FIELDS = ("granted", "refunded", *(f"{hour}{CREATED}" for hour in range(24)))
 
 
 class Movements(NamedTuple):

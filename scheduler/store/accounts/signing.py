@@ -1,7 +1,7 @@
 """Signing secrets: what an account's requests are signed with, so that targets know them for ours.
 
 An account has one from its creation, and for a while after a rotation several: those before are
-good until then. One that was made before there were secrets gets its first when it is asked for.
+good until then.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import secrets
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scheduler import ids
 from scheduler.errors import (
@@ -29,7 +29,6 @@ from scheduler.store.server.clock import StoreClock
 MOST_LIVE = 3
 LONGEST_KEEP_MS = 7 * 86_400_000
 
-_ENSURE = Script("accounts/signing_ensure")
 _ROTATE = Script("accounts/signing_rotate")
 _SECRET_BYTES = 32
 # What the scripts answer; their headers say it at length.
@@ -67,18 +66,17 @@ class Signing:
         """All secrets of these accounts, the newest first, in one round trip; what has ended may be
         among them. Accounts that are not there have none and are left out; one whose secrets cannot
         be read is no matter of the others."""
-        commands = [_reading(each) for each in account_ids]
         try:
-            replies = await self._server.reads(commands)
+            stored = await self._stored(account_ids)
         except Unreadable:  # for the sake of one that is damaged: which, each tells for itself
-            replies = [None] * len(commands)
+            stored = {}
         found: dict[str, list[SigningSecret] | Unreadable] = {}
-        for account_id, entries in zip(account_ids, replies, strict=True):
+        for account_id in account_ids:
             try:
-                stored = await self._entries(account_id) if entries is None else entries
-                stored = stored or await self._ensured(account_id)
-                if stored:
-                    found[account_id] = self._secrets(stored)
+                of_one = stored or await self._stored([account_id])
+                is_there, entries = of_one[account_id]
+                if is_there:
+                    found[account_id] = self._secrets(entries)
             except Unreadable as error:
                 found[account_id] = anew(error)
         return found
@@ -113,28 +111,22 @@ class Signing:
             raise TooManySecrets(MOST_LIVE)
         return Rotated(self._live(self._secrets(stored)), code == _DONE_BEFORE)
 
-    async def _entries(self, account_id: str) -> list[bytes]:
-        """Of one account. Raises Unreadable."""
-        [entries] = await self._server.reads([_reading(account_id)])
-        return list(entries)
+    async def _stored(self, account_ids: Collection[str]) -> dict[str, tuple[int, list[bytes]]]:
+        """Whether each account is there, and its secrets. Raises Unreadable."""
+        commands: list[tuple[Any, ...]] = []
+        for base in map(keys.account, account_ids):
+            commands += ("EXISTS", base + keys.ACCOUNT), ("LRANGE", base + keys.SIGNING, 0, -1)
+        replies = iter(await self._server.reads(commands))
+        return dict(zip(account_ids, zip(replies, replies, strict=True), strict=True))
 
     def _secrets(self, entries: Sequence[bytes]) -> list[SigningSecret]:
+        if not entries:
+            raise Unreadable("It has no signing secret")
         return [secret_of(each, self._secrecy) for each in entries]
 
     def _live(self, found: list[SigningSecret]) -> list[SigningSecret]:
         now_ms = self._clock.now_ms()
         return [each for each in found if each.is_good_at(now_ms)]
-
-    async def _ensured(self, account_id: str) -> list[bytes]:
-        arguments = new_secret(self._secrecy)
-        stored: list[bytes] = await self._server.repeated(
-            lambda: self._server.write(_ENSURE, keys.account(account_id), arguments)
-        )
-        return stored
-
-
-def _reading(account_id: str) -> tuple[str, str, int, int]:
-    return "LRANGE", keys.account(account_id) + keys.SIGNING, 0, -1
 
 
 def new_secret(secrecy: Secrecy) -> tuple[str, bytes]:

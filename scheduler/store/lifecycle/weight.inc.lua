@@ -12,7 +12,7 @@ local function weight_of(packed_bytes, count)
 end
 
 -- What a target said, sealed, weighs beyond what is kept beside any request. Between two attempts it is
--- shorter than that. It may lie in the outcome, which is never so long without.
+-- shorter than that.
 local function answer_weight(said_bytes)
   return math.max(0, said_bytes - 512)
 end
@@ -21,7 +21,6 @@ end
 local function stored_weight(key)
   return weight_of(redis.call('HSTRLEN', key, 'r'))
     + answer_weight(redis.call('HSTRLEN', key, 's'))
-    + answer_weight(redis.call('HSTRLEN', key, 'o'))
 end
 
 -- Notes in `hours` that schedules of this weight are forgotten at that moment (ms).

@@ -21,7 +21,7 @@ count = math.max(count, tonumber(ARGV[2]))
 if count ~= before then
   redis.call('HSET', KEYS[1], 'shards', count, 'format', format)
 end
-if count > 0 and ARGV[4] ~= '' then
-  redis.call('HSETNX', KEYS[1], 'id', ARGV[4])
+if before == 0 then
+  redis.call('HSET', KEYS[1], 'id', ARGV[4])
 end
 return {count, format, redis.call('HGET', KEYS[1], 'id') or ''}

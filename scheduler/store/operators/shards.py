@@ -38,7 +38,6 @@ class Shards:
         self.count = 0
         self.store_id = ""
         self.replaced = ""
-        self.format = FORMAT  # no other is read
 
     async def read(self) -> int:
         """Reads the number, having raised it where that is due, or written it the first time; but
@@ -60,7 +59,7 @@ class Shards:
             advice = (
                 "It was written by a newer version: run that one."
                 if found > FORMAT
-                else "It is from before the first release, and cannot be migrated."
+                else "It is from before the first release, and cannot be read."
             )
             raise StoreMisconfigured(
                 f"The store has format {found}, and this version of Postdate reads {FORMAT} only."
@@ -74,7 +73,7 @@ class Shards:
                 "and they can only become more."
             )
         self.count = int(count)
-        self.store_id = self.store_id or store_id.decode()
+        self.store_id = store_id.decode()
         return self.count
 
     async def _why_empty(self) -> str:
@@ -84,8 +83,8 @@ class Shards:
         return "The store is empty: the first API or worker that starts sets it up."
 
     def _is_replaced(self, count: int, store_id: str) -> bool:
-        known = self.store_id or store_id
-        self.replaced = _EMPTIED if count == 0 else _REPLACED if store_id != known else ""
+        other = store_id != self.store_id
+        self.replaced = _EMPTIED if count == 0 else _REPLACED if other else ""
         if self.replaced:
             if self._reminder.is_due():
                 _log.error("the store is not the one that was opened", reason=self.replaced)

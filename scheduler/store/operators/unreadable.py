@@ -51,10 +51,10 @@ async def damaged_chunks(server: Server, account_id: str) -> AsyncIterator[str]:
 
 
 async def unreadable_secrets(server: Server, account_id: str) -> list[str]:
-    """A sentence if its signing secrets cannot be opened."""
+    """A sentence if it has no signing secret, or one that cannot be opened."""
     found = (await server.reads([("LRANGE", keys.account(account_id) + keys.SIGNING, 0, -1)]))[0]
     told: list[str] = []
-    for entry in found:
+    for entry in found or [b""]:
         try:
             secret_of(entry, server.secrecy)
         except Unreadable as error:
