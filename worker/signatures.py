@@ -73,11 +73,14 @@ class Signer:
         self._signed_moment = self._moment_lines = b""
         self.asked_s = asked_s
 
-    def header_lines(self, message_id: bytes, moment_ms: int, body: bytes | None) -> bytes:
-        """Whole lines, for what is sent at this moment (the store's clock)."""
+    def header_lines(self, message_id: bytes, moment_ms: int, body: bytes | None) -> bytes | None:
+        """Whole lines, for what is sent at this moment (the store's clock); None if every secret
+        has ended."""
         seconds = moment_ms // 1000
         if seconds != self._seconds or moment_ms >= self._until_ms:
             self._turn_to(seconds, moment_ms)
+        if not self._keys:
+            return None
         before = message_id + self._signed_moment
         signatures = b" v1,".join([key.base64(before, body) for _, key in self._keys])
         return b"".join((b"webhook-id: ", message_id, self._moment_lines, signatures, b"\r\n"))
@@ -88,7 +91,7 @@ class Signer:
         self._signed_moment = b".%d." % seconds
         self._moment_lines = _MOMENT_LINES % seconds
         self._keys = [each for each in self._keys if each[0] > moment_ms]
-        self._until_ms = min(until_ms for until_ms, _ in self._keys)
+        self._until_ms = min((until_ms for until_ms, _ in self._keys), default=math.inf)
 
 
 class Signatures:
@@ -112,7 +115,10 @@ class Signatures:
         if signer is None or signer.asked_s < elapsed_s() - GOOD_FOR_S:
             return None
         message_id = b"inv_" + invocation.schedule_id[4:].encode("ascii")
-        return signer.header_lines(message_id, self._clock.now_ms(), invocation.request.body)
+        lines = signer.header_lines(message_id, self._clock.now_ms(), invocation.request.body)
+        if lines is None:
+            del self._signers[invocation.account_id]
+        return lines
 
     def missing(self, invocations: Iterable[Invocation]) -> set[str]:
         """The accounts whose secrets are to be read before these are sent, which is soon."""
@@ -180,7 +186,11 @@ class Signatures:
         try:
             if isinstance(secrets, Unreadable):
                 raise secrets
-            self._signers[account_id] = Signer(secrets, asked_s)
+            now_ms = self._clock.now_ms()
+            good = [each for each in secrets if each.is_good_at(now_ms)]
+            if not good:
+                raise ValueError("None of its signing secrets is good any more")
+            self._signers[account_id] = Signer(good, asked_s)
             self._faults.pop(account_id, None)
         except (ValueError, Unreadable) as error:
             if account_id not in self._faults:

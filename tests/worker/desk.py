@@ -159,14 +159,14 @@ class ScriptedClaims:
 
 
 class ScriptedSigning:
-    """Every account has one secret, but those that are `gone`; those in `broken` have something
-    that is none. Shards that are away for claims are away here; `asked` notes what was read."""
+    """Every account has one secret, but those that are `gone`; those in `broken` have what that
+    says. Shards that are away for claims are away here; `asked` notes what was read."""
 
     def __init__(self, claims: ScriptedClaims) -> None:
         self.claims = claims
         self.secret = "whsec_" + b64encode(b"k" * 32).decode()
         self.gone: set[str] = set()
-        self.broken: set[str] = set()
+        self.broken: dict[str, SigningSecret] = {}
         self.asked: list[list[str]] = []
         self.reading: Callable[[], None] = lambda: None
 
@@ -176,11 +176,9 @@ class ScriptedSigning:
         self.reading()
         if any(int(each.split("_")[1]) in self.claims.away for each in account_ids):
             raise AWAY
-        return {
-            each: [SigningSecret("sec_1", "whsec_!" if each in self.broken else self.secret, 0)]
-            for each in account_ids
-            if each not in self.gone
-        }
+        good = SigningSecret("sec_1", self.secret, 0)
+        found = [each for each in account_ids if each not in self.gone]
+        return {each: [self.broken.get(each, good)] for each in found}
 
 
 class ScriptedStore:

@@ -74,7 +74,7 @@ def test_a_secret_ends_at_its_millisecond_and_not_with_its_second() -> None:
     signer = Signer([secret("b"), secret("a", ends_ms)], 0.0)
     counts = []
     for moment_ms in (ends_ms - 100, ends_ms - 1, ends_ms, ends_ms + 100, ends_ms + 1000):
-        headers = headers_of(signer.header_lines(b"inv_1", moment_ms, b""))
+        headers = headers_of(signer.header_lines(b"inv_1", moment_ms, b"") or b"")
         counts.append(len(headers["webhook-signature"].split(" ")))
     assert counts == [2, 2, 1, 1, 1]
 
@@ -152,6 +152,18 @@ async def test_it_counts_from_the_question_and_not_from_the_answer(read: Read) -
     assert read.signatures.header_lines(read.invocation()) is None
 
 
+async def test_a_last_secret_that_ends_signs_nothing_and_is_read_again(read: Read) -> None:
+    now_ms, invocation = read.store.clock.now_ms(), read.invocation()
+    read.signing.broken[ACCOUNT] = secret("a", now_ms + 60_000)
+    await read.signatures.read({ACCOUNT})
+    assert read.signatures.header_lines(invocation) is not None
+    read.store.clock.observe(1000 * (now_ms + 120_000))
+    assert read.signatures.header_lines(invocation) is None
+    assert read.signatures.missing([invocation]) == {ACCOUNT}
+    await read.signatures.read({ACCOUNT})
+    assert read.signatures.fault(ACCOUNT) == ("None of its signing secrets is good any more", "")
+
+
 async def test_what_is_held_is_read_anew_shard_by_shard(read: Read) -> None:
     held = [read.invocation(0, "a" * 8), *(read.invocation(1, "b" * 8) for _ in range(2))]
     read.holdings.add(held)
@@ -221,8 +233,12 @@ async def test_while_secrets_cannot_be_read_nothing_is_sent_and_nothing_is_lost(
     assert b"webhook-signature: v1," in target.requests[0]
 
 
-async def test_what_is_no_secret_holds_up_its_own_account_alone(scene: Scene) -> None:
-    scene.store.signing.broken.add("acc_00_bad")
+@pytest.mark.parametrize("bad_secret", [SigningSecret("sec_1", "whsec_!", 0), secret("a", 1)])
+async def test_what_is_no_secret_holds_up_its_own_account_alone(
+    scene: Scene, bad_secret: SigningSecret
+) -> None:
+    """Be it damaged, or the account's only one and over."""
+    scene.store.signing.broken["acc_00_bad"] = bad_secret
     with capture_logs() as told:
         async with playing(answering(answer(), answer())) as target:
             bad = scene.claims.make.one(0, "bad", url=target.url())
