@@ -6,6 +6,7 @@ at each command of one; a script that made one would fail on the real server, wh
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -26,9 +27,15 @@ class _KeepingRuntime(_Runtime):  # type: ignore[misc]
     def execute(self, script: Any) -> Any:
         if script == _COLLECT:
             return None
+        self.globals()[b"redis"][b"sha1hex"] = _sha1hex
         if script not in self._compiled:
             self._compiled[script] = self.compile(script)
         return self._compiled[script]()
+
+
+def _sha1hex(data: bytes) -> bytes:
+    """fakeredis has none."""
+    return hashlib.sha1(data, usedforsecurity=False).hexdigest().encode()
 
 
 @contextmanager

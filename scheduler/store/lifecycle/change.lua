@@ -2,12 +2,11 @@
 -- Changes what a waiting schedule asks for and when; between two attempts a new triggerAt moves the
 -- next one. Safe to repeat with the same operation for an hour.
 -- KEYS[1]  the shard's prefix
--- ARGV     account, schedule, operation, the packed request as the caller read it, the new one,
---          its triggerAt (ms) if that is another one, else '', and for each plan that has a quota:
---          plan, what its schedules may weigh (bytes)
--- Returns  {code, said}: 1 changed (the attempt before, '' if there was none), 0 no such schedule, -1
---          it has ended (the outcome says how), -2 a worker holds it, -3 it was changed since the
---          caller read it, -4 it would take the account over its quota
+-- ARGV     account, schedule, operation, SHA-1 of the packed request as the caller read it, the new
+--          one, its triggerAt (ms) if that is another one, else '', and for each plan that has a
+--          quota: plan, what its schedules may weigh (bytes)
+-- Returns  {verdict, said}: DONE (the attempt before, '' if there was none), ENDED (the outcome),
+--          UNKNOWN, HELD, CHANGED or NO_ROOM ('')
 --@include now
 --@include lifecycle/place
 --@include moment
@@ -18,29 +17,29 @@ local key, due = base .. K.SCHEDULE .. schedule, tonumber(ARGV[6])
 local stored = redis.call('HMGET', key, 'r', 'o', 'n')
 local attempt = stored[3] or ''
 if not stored[1] then
-  return {0, ''}
+  return {V.UNKNOWN, ''}
 end
 if was_done(base, ARGV[3]) then
-  return {1, attempt}
+  return {V.DONE, attempt}
 end
 if stored[2] then
-  return {-1, stored[2]}
+  return {V.ENDED, stored[2]}
 end
 if redis.call('ZSCORE', queue.held, schedule) then
-  return {-2, ''}
+  return {V.HELD, ''}
 end
-if stored[1] ~= ARGV[4] then
-  return {-3, ''}
+if redis.sha1hex(stored[1]) ~= ARGV[4] then
+  return {V.CHANGED, ''}
 end
 local account = redis.call('HMGET', base .. K.ACCOUNT, 'plan', 'bytes', 'settled')
 if not account[1] then
-  return {0, ''}
+  return {V.UNKNOWN, ''}
 end
-local more = #ARGV[5] - #ARGV[4]
+local more = #ARGV[5] - #stored[1]
 local bytes = stored_bytes(base, account[2], account[3]) + more
 for i = 7, #ARGV, 2 do
   if ARGV[i] == account[1] and more > 0 and bytes > tonumber(ARGV[i + 1]) then
-    return {-4, ''}
+    return {V.NO_ROOM, ''}
   end
 end
 check_heads(KEYS[1])
@@ -57,4 +56,4 @@ if due then
   wait(queue, {due, schedule}, due)
 end
 note_done(base, ARGV[3], 3600000)
-return {1, attempt}
+return {V.DONE, attempt}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from scheduler import ids
@@ -18,6 +18,7 @@ from scheduler.errors import (
 from scheduler.models import Idempotency, Request, Schedule, Status
 from scheduler.store import keys, stored
 from scheduler.store.lifecycle.cancelling import Cancelled, cancelling
+from scheduler.store.lifecycle.change import Changing
 from scheduler.store.lifecycle.once import (
     COUNT_BYTES,
     DIGEST_BYTES,
@@ -29,7 +30,7 @@ from scheduler.store.lifecycle.once import (
 )
 from scheduler.store.log.timeline import lowered, span
 from scheduler.store.queries.listing import SchedulePage
-from scheduler.store.queries.reading import whole
+from scheduler.store.queries.reading import read_one, whole
 from scheduler.store.queries.unended import Unended
 from scheduler.store.retention import Retention
 from scheduler.store.scans import Scans
@@ -46,11 +47,10 @@ _MOST_CHANGES_MET = 20
 _CREATE = Script("lifecycle/create")
 _CANCEL = Script("lifecycle/cancel")
 _STOP = Script("lifecycle/stop")
-_CHANGE = Script("lifecycle/change")
 
 # What the scripts answer; their headers say it at length.
 _NO_ACCOUNT, _KEY_REUSED, _TOO_MUCH, _DAMAGED = -1, -2, -3, -4
-_DONE, _NO_SUCH, _ENDED, _HELD, _GROWN_TOO_MUCH = 1, 0, -1, -2, -4
+_DONE, _NO_SUCH, _ENDED, _HELD = 1, 0, -1, -2
 
 
 class _Group(NamedTuple):
@@ -60,17 +60,14 @@ class _Group(NamedTuple):
     weight: int
 
 
-class Schedules:
+class Schedules(Changing):
     """Creates, reads, lists, changes and cancels schedules."""
 
     def __init__(
         self, server: Server, clock: StoreClock, retention: Retention, scans: Scans
     ) -> None:
-        self._server = server
+        super().__init__(server, clock, retention)
         self._scans = scans
-        self._secrecy = server.secrecy
-        self._clock = clock
-        self._retention = retention
         self._unended = Unended(server)
         self._creating: dict[int, Coalescer[_Group, Any]] = {}
         # By this process, since it began.
@@ -191,43 +188,6 @@ class Schedules:
             )
         return SchedulePage.of(found, limit, stretch)
 
-    async def change(
-        self,
-        account_id: str,
-        schedule_id: str,
-        changed: Callable[[Request], Request],
-        operation: str | None = None,
-    ) -> Schedule:
-        """Replaces what a waiting schedule asks for; `changed` makes the new request of the old.
-        Between two attempts a new triggerAt moves the next one.
-
-        Raises NotFound, Conflict if it has ended or a worker holds it, QuotaExceeded, Damaged, and
-        whatever `changed` raises; then nothing was changed. Two changes are applied one after the
-        other. Safe to repeat after a lost reply. With the name of an `operation`, once for all
-        calls of that name within an hour.
-        """
-        operation = operation or ids.new_operation()
-        shard, account = keys.parts(account_id)
-        for _ in range(_MOST_CHANGES_MET):
-            with whole(schedule_id):
-                found = await self._stored(account_id, schedule_id)
-                packed = found.packed
-                before = stored.open_request(packed, self._secrecy)
-                # What is answered at the end has to be readable before anything is changed.
-                self._schedule(schedule_id, before, found.attempt, found.said)
-            request = changed(before)
-            moved = request.trigger_at_ms != before.trigger_at_ms
-            arguments: list[Argument] = [account, ids.local(schedule_id), operation, packed]
-            arguments.append(stored.seal_request(request, self._secrecy))
-            arguments.append(request.trigger_at_ms if moved else "")
-            arguments += self._retention.quotas
-            code, said = await self._written(_CHANGE, keys.shard(shard), arguments)
-            if code == _DONE:
-                return self._schedule(schedule_id, request, said, found.said)
-            with whole(schedule_id):
-                _refuse(code, said)
-        raise StoreUnavailable("The schedule keeps changing; try again")
-
     async def cancel(self, account_id: str, schedule_id: str) -> Cancelled:
         """Cancels a schedule before its first attempt and gives its credit back; between two
         attempts it stops the rest, and the schedule has failed as the last one did.
@@ -254,28 +214,11 @@ class Schedules:
                 _refuse(code, outcome)
         raise StoreUnavailable("The schedule keeps changing; try again")
 
-    def _schedule(
-        self, schedule_id: str, request: Request, attempt: bytes | None, said: bytes | None
-    ) -> Schedule:
-        """One that waits. Raises Unreadable."""
-        return stored.schedule(
-            schedule_id, request, attempt=attempt, said=said, secrecy=self._secrecy
-        )
-
     async def _written(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
         return await self._server.repeated(lambda: self._server.write(script, key, arguments))
 
     async def _stored(self, account_id: str, schedule_id: str) -> stored.Fields:
-        """Raises NotFound; Unreadable if it is no schedule that lies there."""
-        if not ids.is_schedule_id(schedule_id):
-            raise _unknown()
-        key, held = keys.schedule(account_id, schedule_id), keys.account(account_id) + keys.HELD
-        (packed, outcome, replay, attempt, said), since = await self._server.reads(
-            [("HMGET", key, "r", "o", "a", "n", "s"), ("ZSCORE", held, ids.local(schedule_id))]
-        )
-        if packed is None:
-            raise _unknown()
-        return stored.Fields(packed, outcome, replay, attempt, said, since is not None)
+        return await read_one(self._server, account_id, schedule_id)
 
     def _creator(self, shard: int) -> Coalescer[_Group, Any]:
         creator = self._creating.get(shard)
@@ -302,15 +245,9 @@ class Schedules:
 def _refuse(code: int, outcome: bytes) -> None:
     """Raises what a change that did not happen means; returns if it may be tried again."""
     if code == _NO_SUCH:
-        raise _unknown()
+        raise NotFound("There is no such schedule")
     if code == _ENDED:
         ended = stored.ended_status(outcome)
         raise Conflict(f"The schedule is {ended} already", ended)
     if code == _HELD:
         raise Conflict("Execution has started", Status.SCHEDULED)
-    if code == _GROWN_TOO_MUCH:
-        raise QuotaExceeded
-
-
-def _unknown() -> NotFound:
-    return NotFound("There is no such schedule")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import structlog
 
 from scheduler import ids
-from scheduler.errors import Damaged, Unreadable
+from scheduler.errors import Damaged, NotFound, Unreadable
 from scheduler.models import Schedule
 from scheduler.store import keys, stored
 from scheduler.store.log.timeline import Found, Place, Span
@@ -24,6 +24,8 @@ _BUDGET = 2000
 _CHUNK = 200
 _MOST_BYTES = 4 * 1024 * 1024
 _FIELDS = 5
+
+_UNKNOWN = "There is no such schedule"
 
 _READ = Script("queries/read")
 _log = structlog.get_logger(__name__)
@@ -70,6 +72,19 @@ def whole(schedule_id: str) -> Iterator[None]:
             raise
         _log.error("it is damaged and cannot be read", schedule=schedule_id, error=str(error))
         raise Damaged(schedule_id) from error
+
+
+async def read_one(server: Server, account_id: str, schedule_id: str) -> stored.Fields:
+    """Raises NotFound; Unreadable if it is no schedule that lies there. Read-only."""
+    if not ids.is_schedule_id(schedule_id):
+        raise NotFound(_UNKNOWN)
+    key, held = keys.schedule(account_id, schedule_id), keys.account(account_id) + keys.HELD
+    (packed, outcome, replay, attempt, said), since = await server.reads(
+        [("HMGET", key, "r", "o", "a", "n", "s"), ("ZSCORE", held, ids.local(schedule_id))]
+    )
+    if packed is None:
+        raise NotFound(_UNKNOWN)
+    return stored.Fields(packed, outcome, replay, attempt, said, since is not None)
 
 
 async def read_by_id(
