@@ -9,6 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from api.fields import SHOWN, moment
 from api.findings import MOST_LISTED, MOST_LISTED_OF_A_CALL, MOST_UNKNOWN
+from api.masks import masked_url
 from scheduler.errors import FieldError
 from scheduler.ids import invocation_id
 from scheduler.models import LogEntry, LogStatus, Phases, Schedule, SigningSecret, Status, Usage
@@ -319,7 +320,7 @@ class LogEntryBody(Body, frozen=True):
             created_at=format_iso8601(entry.created_at_ms),
             scheduled_at=format_iso8601(entry.scheduled_at_ms),
             executed_at=moment(entry.executed_at_ms),
-            target_url=entry.url,
+            target_url=masked_url(entry.url),
             target_method=entry.method,
             status=entry.status,
             status_code=entry.status_code,

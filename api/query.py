@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 
 from api.field import Schema
 from api.findings import Findings, invalid
-from api.rules import timestamp
+from api.rules import timestamp, url_filter
 from scheduler.errors import FieldError, InvalidRequest
 from scheduler.models import LogStatus, Status
 
@@ -119,9 +119,7 @@ def one_of(*choices: str) -> Callable[[str], str]:
 
 
 def _url(text: str) -> str:
-    if len(text) > _MAX_URL_CHARACTERS:
-        raise ValueError(f"It may have at most {_MAX_URL_CHARACTERS:,} characters.")
-    return text
+    return url_filter(text, _MAX_URL_CHARACTERS)
 
 
 def _order(schema: Schema, description: str) -> Parameter:

@@ -50,10 +50,22 @@ class Rules(msgspec.Struct, frozen=True):
 
 def target_url(url: str, rules: Rules, now_ms: int) -> str:
     target = parse_target(url)
-    if has_mask(url):
-        raise ValueError("It has the mask that stands for a secret; give the value itself.")
+    _refuse_mask(url)
     rules.destinations.judge(target)
     return url
+
+
+def url_filter(url: str, most_characters: int) -> str:
+    """A whole URL that something is looked for by."""
+    if len(url) > most_characters:
+        raise ValueError(f"It may have at most {most_characters:,} characters.")
+    _refuse_mask(url)
+    return url
+
+
+def _refuse_mask(url: str) -> None:
+    if has_mask(url):
+        raise ValueError("It has the mask that stands for a secret; give the value itself.")
 
 
 def trigger_at(text: str, rules: Rules, now_ms: int) -> int:

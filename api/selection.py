@@ -11,7 +11,7 @@ from api.cursors import Walk
 from api.field import Schema
 from api.findings import Findings, shown
 from api.json_text import Decode, List, Object, Part, read
-from api.rules import timestamp
+from api.rules import timestamp, url_filter
 from scheduler import ids
 from scheduler.models import Status
 from scheduler.store.queries.listing import Selection
@@ -66,9 +66,7 @@ class _Member(NamedTuple):
 
 
 def _url(text: str) -> str:
-    if len(text) > MAX_URL_CHARACTERS:
-        raise ValueError(f"It may have at most {MAX_URL_CHARACTERS:,} characters.")
-    return text
+    return url_filter(text, MAX_URL_CHARACTERS)
 
 
 def _limit(number: float) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from api.masks import MASK
 from api.query import OF_LOGS, PERIOD, read_query
 from api.stats import log_query, period
 from scheduler.errors import InvalidRequest
@@ -86,6 +87,7 @@ def test_a_limit_from_1_to_100_is_taken(limit: str) -> None:
         "status=done",
         "status=",
         "targetUrl=" + "a" * 8193,
+        f"targetUrl=https://a.example/?token={quote(MASK)}",
         "from=yesterday",
         "from=",
         "to=2026-13-01T00:00:00Z",

@@ -121,6 +121,10 @@ async def test_secrets_in_the_query_of_a_url_are_masked_and_fired_as_they_are(ap
     shown = (await read(api, schedule_id)).json()
     assert shown["targetUrl"] == f"{URL}?n=1&access_token={MASK}"
     assert [each["targetUrl"] for each in await api.listed()] == [shown["targetUrl"]]
+    # The log as well. Both are looked through by the whole URL.
+    for path, found in (("/schedule", "schedules"), ("/stats/logs", "logs")):
+        answer = await api.client.get(path, params={"targetUrl": url})
+        assert [each["targetUrl"] for each in answer.json()[found]] == [shown["targetUrl"]]
     back = await api.client.patch(
         f"/schedule/{schedule_id}", json={"targetUrl": shown["targetUrl"]}
     )

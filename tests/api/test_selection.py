@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from api.masks import MASK
 from api.selection import parse_selection
 from scheduler.errors import InvalidRequest
 from scheduler.models import Status
@@ -39,6 +40,7 @@ BAD_SELECTIONS: list[tuple[Any, list[str]]] = [
     ({"status": "failed", "targetUrl": 1, "from": "x", "to": 2}, ["targetUrl", "from", "to"]),
     ({"status": "failed", "from": FAR, "to": "2026-01-01T00:00:00Z"}, ["from"]),
     ({"status": "failed", "targetUrl": "x" * 8193}, ["targetUrl"]),
+    ({"status": "failed", "targetUrl": f"https://a.example/?token={MASK}"}, ["targetUrl"]),
     ({"status": "failed", "cursor": "x"}, ["cursor"]),
     ({"status": "failed", "lane": "x"}, ["lane"]),
 ]
