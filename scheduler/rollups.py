@@ -148,6 +148,11 @@ def response_quantile_ms(histogram: Sequence[int], share: float) -> float | None
     return RESPONSE_BOUNDS_MS[-1]
 
 
+def counted(stored: bytes | None) -> int:
+    """A number of a rollup as it is stored; 0 if there is none, or it is damaged."""
+    return int(stored) if stored and stored.isdigit() else 0
+
+
 def lateness_bucket(lateness_ms: int) -> int:
     """Which bucket of the histogram a fire that was this late counts in."""
     return bisect_left(LATENESS_BOUNDS_MS, lateness_ms)

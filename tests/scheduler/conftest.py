@@ -95,7 +95,7 @@ async def valkey_scene(valkey_store: Store) -> Scene:
 async def open_fake(settings: Settings) -> Store:
     """A store on a fakeredis of its own; `fakeredis_time` must be in force."""
     server = fakeredis.FakeServer(version=(7,))
-    client = fakeredis.aioredis.FakeRedis(server=server)
+    client = fakeredis.aioredis.FakeRedis(server=server, protocol=2)
     store = Store(client, settings, plain_lua=True)
     await store.start()
     return store

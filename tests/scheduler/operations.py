@@ -15,7 +15,6 @@ from scheduler.store.accounts.sessions import Purpose
 from scheduler.store.lifecycle.claims import Ack
 from scheduler.store.lifecycle.clock_back import _CLOCK_BACK
 from scheduler.store.log.logs import LogQuery
-from scheduler.store.log.overview import Stretch
 from scheduler.store.operators.restore import _UNLEASE
 from scheduler.store.queries.listing import Selection
 from scheduler.store.scans import _SCAN
@@ -23,7 +22,6 @@ from scheduler.store.server.apart import _TOUCH
 from tests.scheduler.parties import CREDITS, FAR_MS, LEASE_MS, ONCE, SAID, Party
 from tests.scheduler.scene import COMPLETED, URL
 
-HOUR_MS = 3_600_000
 # What came of an operation for an account of which something is damaged.
 DAMAGED = "damaged"
 NEW_ACCOUNT = "acc_00_22222222"
@@ -152,11 +150,6 @@ def made(original: Schedule) -> Request:
     return Request(FAR_MS, "POST", URL, replay_of=original.schedule_id)
 
 
-def last_hour(hall: Hall) -> Stretch:
-    to_ms = hall.store.clock.now_ms() // HOUR_MS * HOUR_MS + HOUR_MS
-    return Stretch(to_ms - HOUR_MS, HOUR_MS, 1)
-
-
 TOGETHER = [
     Operation(
         "create",
@@ -250,23 +243,17 @@ OF_SCHEDULES = [
     ),
     Operation(
         "lists",
-        ["queries/page", "queries/failed_page", "log/page", "log/usage"],
+        ["queries/page", "queries/failed_page", "log/page"],
         each(
             lambda h, p: h.store.schedules.page(p.account_id),
             lambda h, p: h.store.failed.page(p.account_id, Selection()),
             lambda h, p: h.store.logs.page(p.account_id, LogQuery()),
-            lambda h, p: h.store.stats.usage(p.account_id, 0, h.store.clock.now_ms() + 1),
         ),
     ),
     Operation(
-        "overview",
-        ["log/pulse", "log/series", "log/forecast", "accounts/stored"],
-        each(
-            lambda h, p: h.store.overview.pulse(p.account_id),
-            lambda h, p: h.store.overview.past(p.account_id, last_hour(h)),
-            lambda h, p: h.store.overview.forecast(p.account_id, last_hour(h)),
-            lambda h, p: h.store.accounts.stored_bytes(p.account_id),
-        ),
+        "quota",
+        ["accounts/stored"],
+        each(lambda h, p: h.store.accounts.stored_bytes(p.account_id)),
     ),
 ]
 OF_ACCOUNTS = [

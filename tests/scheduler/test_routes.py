@@ -65,6 +65,24 @@ async def test_single_keys_are_found_wherever_they_are_while_their_slot_moves(
     assert await store.server.reads([("GET", name) for name in names]) == expected
 
 
+async def test_nothing_is_read_at_one_moment_of_half_a_shard(
+    cluster: ValkeyCluster, store: Store
+) -> None:
+    slot, _, other = where(cluster, 1)
+    names = [f"{keys.shard(1)}{n}" for n in range(4)]
+    for name in names:
+        await store.client.set(name, name)
+    commands = [("GET", name) for name in names]
+    cluster.begin_move(slot, other)
+    assert cluster.move_keys(slot, other, 2) == 2
+    with pytest.raises(StoreUnavailable):
+        await store.server.reads(commands, at_once=keys.shard(1))
+    cluster.end_move(slot, other)
+    # The line still leads to where they were.
+    found = await store.server.reads(commands, at_once=keys.shard(1))
+    assert found == [name.encode() for name in names]
+
+
 async def test_no_script_runs_on_half_a_shard(cluster: ValkeyCluster, store: Store) -> None:
     accounts = [
         await store.accounts.create(f"account {n}", credits=50, plan=Plan.FREE)

@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from scheduler.errors import OutcomeUnknown, StoreError, StoreMisconfigured, StoreUnavailable
+from scheduler.errors import (
+    OutcomeUnknown,
+    StoreError,
+    StoreMisconfigured,
+    StoreRefused,
+    StoreUnavailable,
+    Unreadable,
+)
 from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
@@ -226,6 +233,19 @@ async def test_the_server_is_the_one_that_the_test_names(
 ) -> None:
     told = await valkey_store.client.info("server")
     assert ("valkey_version" in told) == (store_server == "valkey")
+
+
+@pytest.mark.parametrize("at_once", ["", "pd:{0}:"])
+async def test_what_is_read_of_a_key_of_another_type_is_damaged(store: Store, at_once: str) -> None:
+    await store.client.set("pd:{0}:a", "none of ours")
+    commands = [("HGET", "pd:{0}:a", "r"), ("ZRANGE", "pd:{0}:b", 0, 0, "WITHSCORES")]
+    await store.client.zadd("pd:{0}:b", {"s": 1.5})
+    why, members = await store.server.reads(commands, at_once=at_once, damaged=True)
+    assert (type(why), members) == (Unreadable, [b"s", b"1.5"])
+    with pytest.raises(Unreadable):
+        await store.server.reads(commands, at_once=at_once)
+    with pytest.raises(StoreRefused, match="refused a command"):
+        await store.server.reads([("GET", "pd:{0}:a", "?")], at_once=at_once, damaged=True)
 
 
 async def test_a_store_behind_a_proxy_that_is_cut_is_away(

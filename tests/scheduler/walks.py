@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from scheduler import ids
+from scheduler.rollups import DAY_MS
 from scheduler.store import keys
 from scheduler.store.lifecycle.claims import Ack, Unread
 from scheduler.store.log.entries import entry, pack_chunk
 from scheduler.store.log.logs import LogQuery
+from scheduler.store.log.overview import Stretch
 from tests.scheduler import operator_walks as operators
 from tests.scheduler.keyed import REQUEST
 from tests.scheduler.letters import fail, letter_ids
@@ -157,6 +159,17 @@ async def counted(scene: Scene, count: int) -> Found:
     return [usage.completed], [count]
 
 
+async def summed(scene: Scene, count: int) -> Found:
+    """Days, as statistics and the overview add them up."""
+    today = await scene.clock.now_ms() // DAY_MS
+    for day in range(today - count, today):
+        await scene.store.client.hset(f"{scene.base}{keys.DAY}{day}", "5c", 1)
+    stretch = Stretch((today - count) * DAY_MS, DAY_MS, count)
+    usage = await scene.store.stats.usage(scene.account_id, stretch.from_ms, stretch.to_ms)
+    series = await scene.store.overview.past(scene.account_id, stretch)
+    return [usage.completed, *(each.completed for each in series.points)], [count] + [1] * count
+
+
 async def read_log(scene: Scene, count: int) -> Found:
     """Page by page."""
     made = await _executed(scene, count)
@@ -218,6 +231,7 @@ async def put_off(scene: Scene, count: int) -> Found:
 
 _CHECK, _RESEAL = "scheduler.store.operators.check.", "scheduler.store.operators.reseal."
 _RESTORE = "scheduler.store.operators.restore."
+_LOG = "scheduler.store.log."
 _CLOCK_BACK = "scheduler.store.lifecycle.clock_back."
 
 WALKS = (
@@ -250,6 +264,7 @@ WALKS = (
     Walk(claimed, (), counts=(500, 501, 1000)),
     Walk(realigned, ("scheduler.store.lifecycle.claims._REALIGNED_AT_ONCE",)),
     Walk(counted, ("scheduler.store.log.statistics._PAGE",)),
+    Walk(summed, (_LOG + "statistics._ROLLUPS_AT_ONCE", _LOG + "overview._ROLLUPS_AT_ONCE")),
     Walk(read_log, ("scheduler.store.log.logs._CHUNKS",)),
     Walk(read_log_at_once, (), counts=(4, 5, 12, 13, 28, 29, 60, 61)),
     Walk(signed, ("worker.signatures._MOST_AT_ONCE",)),

@@ -2,30 +2,46 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 from scheduler.rollups import (
+    COMPLETED,
+    FAILED,
     HOUR_MS,
+    LATENESS,
     LATENESS_BOUNDS_MS,
     MINUTE_MS,
+    RESPONSE,
     RESPONSE_BOUNDS_MS,
+    RESPONSE_TIME,
+    counted,
     lateness_quantile_ms,
     ranges_of,
     response_quantile_ms,
 )
 from scheduler.store import keys
-from scheduler.store.server import Script, Server, flat
+from scheduler.store.server import Server
 from scheduler.store.server.clock import StoreClock
 
 # What is due for longer than this, and held by no worker that is alive, is overdue.
 OVERDUE_AFTER_MS = 1000
+_OVERDUE = [bound_ms for bound_ms in LATENESS_BOUNDS_MS if bound_ms >= OVERDUE_AFTER_MS]
 
-# Room for each histogram's buckets.
-_ROOM = 1 + max(len(LATENESS_BOUNDS_MS), len(RESPONSE_BOUNDS_MS))
-
-_FORECAST = Script("log/forecast")
-_PULSE = Script("log/pulse")
-_SERIES = Script("log/series")
+# Rollups of one round trip: each may have some thousand fields.
+_ROLLUPS_AT_ONCE = 4
+# What a rollup has of a bucket, in the order of a row of numbers; and each of its fields by name,
+# as bucket and place in that row.
+_LATENESSES, _RESPONSES = len(LATENESS_BOUNDS_MS) + 1, len(RESPONSE_BOUNDS_MS) + 1
+_ROW = [COMPLETED, FAILED, RESPONSE_TIME]
+_ROW += [f"{LATENESS}{n}" for n in range(_LATENESSES)]
+_ROW += [f"{RESPONSE}{n}" for n in range(_RESPONSES)]
+_FIELDS = {
+    f"{bucket}{what}".encode(): (bucket, place)
+    for bucket in range(60)
+    for place, what in enumerate(_ROW)
+}
 
 
 class Stretch(NamedTuple):
@@ -118,16 +134,36 @@ class Overview:
 
     async def pulse(self, account_id: str) -> Pulse:
         """One look, all at one moment. Read-only."""
-        late = [bound_ms for bound_ms in LATENESS_BOUNDS_MS if bound_ms >= OVERDUE_AFTER_MS]
-        values = await self._server.run(_PULSE, keys.account(account_id), late)
-        now_us, credits, waiting, executing, due_soon, overdue, since = values
-        self._clock.observe(now_us)
-        lateness = [0] * (len(LATENESS_BOUNDS_MS) + 1 - len(overdue)) + overdue
+        base, now_ms = keys.account(account_id), self._clock.now_ms()
+        waiting, held = base + keys.WAITING, base + keys.HELD
+        # What a worker holds whose lease has ended is overdue as well.
+        overdue = [now_ms - bound_ms for bound_ms in _OVERDUE] + ["-inf"]
+        time, credits, all_, executing, soon, first, *late = await self._server.reads(
+            [
+                ("TIME",),
+                ("HGET", base + keys.ACCOUNT, "credits"),
+                ("ZCARD", waiting),
+                ("ZCARD", held),
+                ("ZCOUNT", waiting, "-inf", now_ms + MINUTE_MS),
+                ("ZRANGE", waiting, 0, 0, "WITHSCORES"),
+                *(("ZCOUNT", waiting, low, f"({high}") for high, low in pairwise(overdue)),
+            ],
+            at_once=base,
+        )
+        since_ms = None
+        if sum(late):
+            # Its triggerAt stands in `held`, unless its worker has given it back since.
+            [since] = await self._server.reads([("ZSCORE", held, first[0])])
+            since_ms = int(float(since or first[1]))
         return Pulse(
-            *(now_us // 1000, credits, waiting, executing, due_soon),
-            overdue=sum(overdue),
-            overdue_since_ms=int(float(since)) if since else None,
-            overdue_lateness=lateness,
+            self._now_ms(time),
+            int(credits or 0),
+            max(0, all_ - executing),
+            executing,
+            max(0, soon - executing),
+            sum(late),
+            since_ms,
+            [0] * (_LATENESSES - len(late)) + late,
         )
 
     async def past(self, account_id: str, stretch: Stretch) -> Series:
@@ -135,32 +171,60 @@ class Overview:
         hourly = stretch.from_ms % HOUR_MS == stretch.step_ms % HOUR_MS == 0
         level, bucket_ms = ("day", HOUR_MS) if hourly else ("hour", MINUTE_MS)
         ranges = ranges_of(level, stretch.from_ms, stretch.to_ms)
-        arguments = [stretch.step_ms // bucket_ms, _ROOM, *flat(ranges)]
-        found = await self._server.run(_SERIES, keys.account(account_id), arguments)
-        return Series(_points(stretch.from_ms, stretch.step_ms, *found))
+        base, width = keys.account(account_id), stretch.step_ms // bucket_ms
+        rows, begin = [[0] * len(_ROW) for _ in range(stretch.points)], 0
+        for start in range(0, len(ranges), _ROLLUPS_AT_ONCE):
+            some = ranges[start : start + _ROLLUPS_AT_ONCE]
+            replies = await self._server.reads([("HGETALL", base + each.rollup) for each in some])
+            for (_, first, last), fields in zip(some, replies, strict=True):
+                for bucket, place, value in _values(fields):
+                    if first <= bucket <= last:
+                        rows[(begin + bucket - first) // width][place] += value
+                begin += last - first + 1
+        return Series(
+            [_point(stretch.from_ms + n * stretch.step_ms, row) for n, row in enumerate(rows)]
+        )
 
     async def forecast(self, account_id: str, stretch: Stretch) -> list[int]:
         """How many are due at each point of a stretch: what is overdue at that of this moment, and
         none at those before. Read-only."""
-        now_us, due = await self._server.run(_FORECAST, keys.account(account_id), list(stretch))
+        base, now_ms = keys.account(account_id), self._clock.now_ms()
+        begins = range(stretch.from_ms, stretch.to_ms, stretch.step_ms)
+        left = [begin for begin in begins if begin + stretch.step_ms > now_ms]
+        counts = [
+            (begin if begin > now_ms else "-inf", f"({begin + stretch.step_ms}") for begin in left
+        ]
+        time, unseen, *due = await self._server.reads(
+            [
+                ("TIME",),
+                ("ZCARD", base + keys.HELD),
+                *(("ZCOUNT", base + keys.WAITING, *bounds) for bounds in counts),
+            ],
+            at_once=base,
+        )
+        self._now_ms(time)
+        # In `waiting`, what a worker holds stands at its lease's end, which is the nearest future.
+        for place, begin in enumerate(left):
+            hidden = min(due[place], unseen) if begin <= now_ms + MINUTE_MS else 0
+            unseen -= hidden
+            due[place] -= hidden
+        return [0] * (stretch.points - len(left)) + due
+
+    def _now_ms(self, time: list[Any]) -> int:
+        """The server's time, which the clock learns."""
+        now_us = int(time[0]) * 1_000_000 + int(time[1])
         self._clock.observe(now_us)
-        return list(due)
+        return now_us // 1000
 
 
-def _points(
-    from_ms: int, step_ms: int, values: list[int], late: list[int], took: list[int]
-) -> list[Point]:
-    count = len(values) // 3
-    lateness = _spread(late, count, len(LATENESS_BOUNDS_MS) + 1)
-    response = _spread(took, count, len(RESPONSE_BOUNDS_MS) + 1)
-    sums = zip(values[::3], values[1::3], values[2::3], lateness, response, strict=True)
-    return [Point(from_ms + i * step_ms, *each) for i, each in enumerate(sums)]
+def _values(fields: list[bytes]) -> Iterator[tuple[int, int, int]]:
+    """Of a rollup: bucket, place in its row, and what is counted there."""
+    for name, value in zip(fields[::2], fields[1::2], strict=True):
+        if name in _FIELDS:
+            yield *_FIELDS[name], counted(value)
 
 
-def _spread(found: list[int], points: int, buckets: int) -> list[list[int]]:
-    """A histogram for each point, of the buckets that have something."""
-    histograms = [[0] * buckets for _ in range(points)]
-    for place, executions in zip(found[::2], found[1::2], strict=True):
-        point, bucket = divmod(place, _ROOM)
-        histograms[point][min(bucket, buckets - 1)] += executions
-    return histograms
+def _point(at_ms: int, row: list[int]) -> Point:
+    completed, failed, total_ms, *histograms = row
+    lateness, response = histograms[:_LATENESSES], histograms[_LATENESSES:]
+    return Point(at_ms, completed, failed, total_ms, lateness, response)

@@ -65,6 +65,14 @@ def translated(but: type[Exception] | tuple[()] = ()) -> Iterator[None]:
 _Meaning = tuple[type[StoreError], str]
 
 
+def meant(error: Exception) -> Exception:
+    """What `translated` raises of a reply that is an error."""
+    kind, sentence = _meaning(error) or (type(error), str(error))
+    found = kind(sentence)
+    found.__cause__ = error
+    return found
+
+
 def reason_of(error: BaseException) -> str:
     """Why, in the words of the client or of the system: they name host, port and error number."""
     cause = error

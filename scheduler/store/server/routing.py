@@ -103,19 +103,21 @@ class Routes:
         While a slot moves to another node key by key, the node that it leaves answers ASK to
         whoever names a key that it does not have (any more): a command of one key is then right
         at the other node. `whole` is for scripts that are given a prefix, and find the keys of a
-        shard from it: those must have all of them, so their ASK is the reply.
+        shard from it, and for what is read at one moment: those must have all of them, so their
+        ASK is the reply, and what has moved is asked anew as a whole.
         """
         await self._known()
         found: list[Any] = [None] * len(asked)
         left: Iterable[int] = range(len(asked))
         for _ in range(_REDIRECTIONS):
             await self._by_node(asked, found, left)
-            left = [place for place in left if type(found[place]) is exceptions.MovedError]
-            if not left:
+            moved = [place for place in left if type(found[place]) is exceptions.MovedError]
+            if not moved:
                 break
-            for place in left:
+            for place in moved:
                 await self._nodes.move_slot(found[place])
             self._doubt()
+            left = range(len(asked)) if whole else moved
         if not whole:
             await self._follow(asked, found)
         return found

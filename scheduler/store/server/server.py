@@ -14,17 +14,18 @@ import structlog
 from redis import exceptions
 from redis.asyncio import Redis
 
-from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable, anew
+from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable, Unreadable, anew
 from scheduler.store import keys
 from scheduler.store.secrecy import NOTE, Secrecy
 from scheduler.store.server.apart import Apart
 from scheduler.store.server.client import Client
-from scheduler.store.server.failures import never_sent, translated
+from scheduler.store.server.failures import meant, never_sent, translated
 from scheduler.store.server.line import Argument, Lines, OwnLines, packed
 from scheduler.store.server.routing import Cluster, Routes
 from scheduler.store.server.scripts import Script
 
 T = TypeVar("T")
+Command = Sequence[Argument]
 _log = structlog.get_logger(__name__)
 
 __all__ = ["Argument", "Script", "Server", "flat"]
@@ -140,37 +141,44 @@ class Server:
             self._refusing = False
             self._enough_until_s[apart.address] = now_s + _REPLICAS_KNOWN_S
 
-    async def reads(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
-        """The replies of commands that only read, in one round trip; asked again if one is lost."""
+    async def reads(
+        self, commands: Sequence[Command], *, at_once: str = "", damaged: bool = False
+    ) -> list[Any]:
+        """The replies of commands that only read, in one round trip; asked again if one is lost.
+
+        With `at_once`, the prefix of a shard or account, all are read at one moment. With
+        `damaged`, the reply of a command whose key is of another type is Unreadable, as a value.
+        """
         if not commands:
             return []
         self.reads_made += 1
         began_s = time.monotonic()
         try:
-            return await self._read(commands)
+            return await self._read(commands, at_once, damaged)
         except OutcomeUnknown:
             self.reads_failed += 1
             if time.monotonic() - began_s > _PATIENCE_S:
                 raise
-            return await self._read(commands)
+            return await self._read(commands, at_once, damaged)
         except StoreError:
             self.reads_failed += 1
             raise
 
-    async def _read(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+    async def _read(self, commands: Sequence[Command], key: str, damaged: bool) -> list[Any]:
+        if not key:
+            return _sound(await self._replies(commands, key), damaged)
+        replies = await self._replies([("MULTI",), *commands, ("EXEC",)], key)
+        return _sound(_sound(replies, False)[-1], damaged)
+
+    async def _replies(self, commands: Sequence[Command], key: str) -> list[Any]:
         with translated():
             if self._routes is not None:
                 # What only reads has its key behind its name.
-                asked = [(str(words[1]), words) for words in commands]
-                replies = await self._routes.replies(asked)
-            elif self._lines is not None:
-                replies = await self._sent(packed(commands), len(commands))
-            else:
-                return await self._pipeline(commands)
-            for reply in replies:
-                if isinstance(reply, Exception):
-                    raise anew(reply)
-            return replies
+                asked = [(key or str(words[1]), words) for words in commands]
+                return await self._routes.replies(asked, whole=bool(key))
+            if self._lines is not None:
+                return await self._sent(packed(commands), len(commands))
+            return await self._pipeline(commands)
 
     async def repeated(self, call: Callable[[], Awaitable[T]]) -> T:
         """The result of `call`, which is repeated while its reply gets lost, for a few seconds.
@@ -234,12 +242,24 @@ class Server:
         finally:
             del replies  # which has the error that leads to this frame
 
-    async def _pipeline(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+    async def _pipeline(self, commands: Sequence[Command]) -> list[Any]:
         async with self._client.pipeline(transaction=False) as pipe:
-            for words in commands:
-                pipe.execute_command(*words)
-            replies: list[Any] = await pipe.execute()
+            for name, *words in commands:
+                # The client does not know a name in bytes, and leaves the reply as it is.
+                pipe.execute_command(str(name).encode(), *words)
+            replies: list[Any] = await pipe.execute(raise_on_error=False)
             return replies
+
+
+def _sound(replies: list[Any], damaged: bool) -> list[Any]:
+    """Raises the first error among replies; if `damaged`, leaves Unreadable there as a value."""
+    for place, reply in enumerate(replies):
+        if isinstance(reply, Exception):
+            error = meant(reply)
+            if not (damaged and isinstance(error, Unreadable)):
+                raise anew(error)
+            replies[place] = error
+    return replies
 
 
 def flat(items: Iterable[tuple[Argument, ...]]) -> list[Argument]:
