@@ -210,11 +210,11 @@ class PostdateProcess:
         return self._running.poll() is not None or self._ready()
 
     def _ready(self) -> bool:
-        return (
-            _get_ok(self.base_url + "/readyz")
-            if self.role == "api"
-            else bool(_READY.search(self.stdout))
-        )
+        """The first of several API processes serves before the last one is there."""
+        if self.role != "api":
+            return bool(_READY.search(self.stdout))
+        is_whole = int(str(self._settings.get("processes", 1))) == 1 or " processes)" in self.stdout
+        return is_whole and _get_ok(self.base_url + "/readyz")
 
     def __enter__(self) -> Self:
         self.start()
