@@ -50,11 +50,12 @@ fuzz: $(VENV)/installed-dev ## Feed anything to all that takes bytes for SECONDS
 mutants: $(VENV)/installed-dev ## Break the code in small ways, and show that a test notices each
 	@$(BIN)/python -m tests.mutants $(ARGS)
 
-check: $(VENV)/installed-dev ## Lint, formatting, types, import directions
+check: $(VENV)/installed-dev ## Lint, formatting, types, import directions, passages of mutants
 	@$(BIN)/ruff check $(CODE)
 	@$(BIN)/ruff format --check $(CODE)
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m pytest -q tests/mutants/test_passages.py tests/test_documents.py
 
 fmt: $(VENV)/installed-dev ## Format the code
 	@$(BIN)/ruff check --fix --quiet $(CODE) || true

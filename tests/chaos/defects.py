@@ -1,8 +1,5 @@
-"""Defects that a run has to notice: `python -m tests.chaos.defects` plants each in a copy of the
-tree, makes one short run with it, and prints the promises that were broken.
-
-Exits with 1 if a defect survives, or if the code has moved from under it.
-"""
+"""Defects that a run has to notice: `make chaos ARGS=--defects` plants each in a copy of the tree,
+makes one short run with it, and prints the promises that were broken."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -138,17 +136,15 @@ DEFECTS = (
 _BROKEN = re.compile(r"^  Broken: (.*)$", re.MULTILINE)
 
 
-@click.command()
-@click.option("--seed", default=1)
-@click.argument("words", nargs=-1)
-def main(seed: int, words: tuple[str, ...]) -> None:
-    """Only the defects whose names or files have one of WORDS in them; without any, all."""
+def all_caught(seed: int, words: Sequence[str]) -> bool:
+    """Of the defects whose names or files have one of the words in them; without any, of all.
+    False as well if the code has moved from under one."""
     chosen = [d for d in DEFECTS if not words or any(word in d.name + d.file for word in words)]
     with tempfile.TemporaryDirectory(prefix="pd-defects-") as folder:
         tree = copied(Path(folder))
         told = [_judged(tree, defect, seed) for defect in chosen]
     click.echo(f"{told.count('caught')} of {len(told)} defects were caught.")
-    sys.exit(told.count("caught") < len(told) or not told)
+    return told.count("caught") == len(told) > 0
 
 
 def _judged(tree: Path, defect: Defect, seed: int) -> str:
@@ -180,7 +176,3 @@ def _broken(tree: Path, options: list[str]) -> list[str]:
     if done.returncode not in (0, 1) or "looked at" not in done.stdout:
         raise click.ClickException(f"The run failed:\n{done.stdout}{done.stderr}")
     return _BROKEN.findall(done.stdout)
-
-
-if __name__ == "__main__":
-    main()
