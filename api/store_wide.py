@@ -48,7 +48,7 @@ class StoreWide:
 
 async def _seen(store: Store) -> Seen:
     figures = await store.census.look()
-    workers = await store.system.workers()
+    workers = await store.workers.all()
     now_ms = store.clock.now_ms()
     alive = [each for each in workers if not each.is_lost(now_ms)]
     return Seen(figures, alive, await store.system.servers())

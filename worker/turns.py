@@ -63,16 +63,6 @@ class Turns(Generic[T]):
                 return entry
         return None
 
-    def pop_while(self, is_gone: Callable[[T], bool]) -> list[T]:
-        """Of each account the first ones that are gone, up to one that is not, leave the line."""
-        gone: list[T] = []
-        for account_id, line in list(self._lines.items()):
-            while line and is_gone(line[0]):
-                gone.append(line.popleft())
-            if not line:
-                del self._lines[account_id]
-        return gone
-
     def pop_all(self) -> list[T]:
         """Nobody is left in the line."""
         left = [entry for line in self._lines.values() for entry in line]

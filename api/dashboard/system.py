@@ -21,7 +21,7 @@ from scheduler.ids import parse_sharded
 from scheduler.models import Account
 from scheduler.store import Store
 from scheduler.store.log.overview import OVERDUE_AFTER_MS
-from scheduler.store.operators.activity import since_ms
+from scheduler.store.operators.activity import activity_of, since_ms
 from scheduler.store.operators.census import Figures
 from scheduler.store.operators.heartbeats import Process
 from scheduler.store.operators.system import Server, ShardState
@@ -69,7 +69,7 @@ async def _page(
     wanted = request.query_params.get("q", "").strip()
     accounts, count = await _accounts(request, wanted)
     now_ms = store.clock.now_ms()
-    activity = await store.system.activity([each.account_id for each in accounts], now_ms)
+    ids = [each.account_id for each in accounts]
     return page(
         request,
         viewer,
@@ -79,7 +79,7 @@ async def _page(
         wanted=wanted,
         accounts=accounts,
         account_count=count,
-        activity=activity,
+        activity=await activity_of(store.server, ids, now_ms),
         since_ms=since_ms(now_ms),
         once=secrets.token_urlsafe(12),
         **live,
@@ -114,18 +114,17 @@ async def _live(request: HttpRequest) -> dict[str, Any]:
 
 async def _read(store: Store) -> tuple[list[Process], Figures, list[ShardState], list[Server]]:
     await store.tick()
-    system = store.system
-    workers, shards = await asyncio.gather(system.workers(), system.shards())
-    return workers, await store.census.look(), shards, await system.servers()
+    workers, shards = await asyncio.gather(store.workers.all(), store.system.shards())
+    return workers, await store.census.look(), shards, await store.system.servers()
 
 
 async def _accounts(request: HttpRequest, wanted: str) -> tuple[list[Account], int]:
     """Those with a part in their name, id or address; and how many accounts there are in all."""
     store = service_of(request).store
     if not wanted:
-        return await store.system.accounts(_MOST_ACCOUNTS)
+        return await store.accounts.some(_MOST_ACCOUNTS)
     every, count = await shared_by(request).get(
-        "accounts", _ACCOUNTS_GOOD_FOR_S, lambda: store.system.accounts(_MOST_SEARCHED)
+        "accounts", _ACCOUNTS_GOOD_FOR_S, lambda: store.accounts.some(_MOST_SEARCHED)
     )
     part = wanted.lower()
     found = [

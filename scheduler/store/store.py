@@ -97,7 +97,7 @@ class Store:
             client, server, self.shards, self.sealing_keys, (self.workers, self.apis)
         )
         self.restore = Restore(client, server, self.clock, self.shards, self.claims)
-        self.system = System(client, server, self.accounts, self.claims, self.workers, self.shards)
+        self.system = System(client, server, self.claims, self.shards)
 
     @classmethod
     async def open(

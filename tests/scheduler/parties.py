@@ -67,7 +67,7 @@ async def party(store: Store, name: str) -> Party:
     email = f"{name}@example.com"
     account = await store.accounts.create(name, credits=CREDITS, plan=Plan.FREE, email=email)
     account_id = account.account_id
-    await store.users.set_password(account_id, "the hash of a password")
+    await store.sessions.renewed(account_id, "the hash of a password")
     api_key, value = await store.api_keys.create(account_id, "a key")
     await store.api_keys.admit(value)
     await store.signing.rotate(account_id, 60_000)

@@ -28,7 +28,7 @@ async def furnished(scene: Scene) -> tuple[str, str, str]:
     request = Request(await scene.clock.now_ms() + MINUTE_MS, "GET", URL)
     await store.schedules.create_all(account_id, [request], Idempotency("once", "x"))
     _, key = await store.api_keys.create(account_id, "key")
-    await store.users.set_password(account_id, "hash")
+    await store.sessions.renewed(account_id, "hash")
     opened = await store.sessions.open(account_id)
     await store.api_keys.admit(key)
     return key, opened.secret, await store.sessions.make_link(account_id, Purpose.SET_PASSWORD)

@@ -14,6 +14,7 @@ from scheduler.rollups import (
 )
 from scheduler.settings import Settings
 from scheduler.store.log.overview import Stretch
+from tests.scheduler.clocks import FakeClock
 from tests.scheduler.conftest import open_fake
 from tests.scheduler.scene import (
     COMPLETED,
@@ -208,7 +209,9 @@ async def test_a_search_finds_a_part_of_the_url(scene: Scene) -> None:
     assert (await scene.store.schedules.page(scene.account_id, url_part="http://")).schedules == []
 
 
-async def test_a_search_finds_a_part_of_a_sealed_url(settings: Settings) -> None:
+async def test_a_search_finds_a_part_of_a_sealed_url(
+    settings: Settings, fake_clock: FakeClock
+) -> None:
     store = await open_fake(msgspec.structs.replace(settings, secret_key=(b"k" * 32,)))
     account = await store.accounts.create("first", credits=2, plan=Plan.FREE)
     made = [Request(2**41, "GET", f"https://example.com/{each}") for each in ("invoices", "other")]
@@ -222,7 +225,7 @@ async def test_the_system_tells_of_shards_servers_and_accounts(valkey_scene: Sce
     store = valkey_scene.store
     await valkey_scene.create(60_000)
     await store.workers.beat("one", {"inFlight": 3})
-    [worker] = await store.system.workers()
+    [worker] = await store.workers.all()
     assert (worker.process_id, worker.says) == ("one", {"inFlight": 3})
     shards = await store.system.shards()
     busy = shards[valkey_scene.shard]
@@ -231,6 +234,6 @@ async def test_the_system_tells_of_shards_servers_and_accounts(valkey_scene: Sce
     [server] = await store.system.servers()
     assert server.used_bytes > 0
     assert server.warnings == []
-    accounts, count = await store.system.accounts(10)
+    accounts, count = await store.accounts.some(10)
     assert ([each.name for each in accounts], count) == (["first"], 1)
-    assert await store.system.accounts(0) == ([], 1)
+    assert await store.accounts.some(0) == ([], 1)

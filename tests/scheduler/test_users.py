@@ -80,15 +80,8 @@ async def test_a_password_is_stored_as_it_comes_and_closes_all_sessions(store: S
     assert (await store.users.of(account_id)).password == "$argon2id$…"
     assert [await store.sessions.find(each.secret) for each in before] == [None, None]
     assert await store.sessions.find(opened.secret) == opened.session
-    await store.users.set_password(account_id, "$argon2id$2")
-    assert await store.sessions.find(opened.secret) is None
     with pytest.raises(NotFound):
         await store.sessions.renewed("acc_00_00000000", "hash")
-
-
-async def test_an_unknown_account_gets_no_password(store: Store) -> None:
-    with pytest.raises(NotFound):
-        await store.users.set_password("acc_00_00000000", "hash")
 
 
 async def test_a_strangers_attempts_do_not_lock_the_holder_out(store: Store) -> None:

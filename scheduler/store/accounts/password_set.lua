@@ -2,8 +2,8 @@
 -- Sets the password of an account's holder, closes all sessions, and opens a new one for who did it.
 -- Safe to repeat with the same session.
 -- KEYS[1]  the shard's prefix
--- ARGV     account, argon2id of the password, SHA-256 of the new session's secret ('': none, and
---          nothing follows), its CSRF token, how long it is open (ms), most sessions of an account
+-- ARGV     account, argon2id of the password, SHA-256 of the new session's secret, its CSRF token, how
+--          long it is open (ms), most sessions of an account
 -- Returns  1 set, 0 no such account
 --@include now
 --@include accounts/session
@@ -16,7 +16,7 @@ local sessions = read_sessions(prefix, account, session)
 
 redis.call('HSET', base .. K.HOLDER, 'password', ARGV[2])
 close_sessions(prefix, account, sessions)
-if session ~= '' and redis.call('EXISTS', prefix .. K.SESSION .. session) == 0 then
+if redis.call('EXISTS', prefix .. K.SESSION .. session) == 0 then
   open_session(prefix, account, session, ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]))
 end
 return 1

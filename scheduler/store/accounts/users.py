@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from scheduler.emails import normal_email
-from scheduler.errors import NotFound
 from scheduler.store import keys
 from scheduler.store.accounts.reserved import reserve
 from scheduler.store.server import Script, Server
@@ -25,7 +24,6 @@ ATTEMPTS_PER_ADDRESS = 100
 ATTEMPTS_PER_EMAIL = 1000
 KNOWN_FOR_MS = 90 * 24 * 3_600_000
 
-_PASSWORD_SET = Script("accounts/password_set")
 _ATTEMPT = Script("accounts/attempt")
 
 
@@ -64,15 +62,6 @@ class Users:
         with translated():
             password = await self._client.hget(keys.account(account_id) + keys.HOLDER, "password")
         return Holder(account_id, password.decode() if password else None)
-
-    async def set_password(self, account_id: str, password: str) -> None:
-        """Stores a hash, and closes every session; links that were not used are void. Raises
-        NotFound. Safe to repeat."""
-        shard, account = keys.parts(account_id)
-        if not await self._server.repeated(
-            lambda: self._server.write(_PASSWORD_SET, keys.shard(shard), (account, password, ""))
-        ):
-            raise NotFound(f"There is no account {account_id}.")
 
     async def attempt(self, email: str, address: str) -> int:
         """Counts an attempt to sign in, before it is made; returns 0 if it may be made, else for

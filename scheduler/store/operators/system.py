@@ -1,19 +1,14 @@
-"""What operators look at: workers, shards, the server itself, and who has an account."""
+"""What operators look at: shards, and the servers of the store."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from redis.asyncio import RedisCluster
 
 from scheduler.errors import StoreError, anew
-from scheduler.models import Account
 from scheduler.store import keys
-from scheduler.store.accounts.accounts import Accounts
 from scheduler.store.lifecycle.claims import Claims
-from scheduler.store.operators.activity import Activity, activity_of
-from scheduler.store.operators.heartbeats import Heartbeats, Process
 from scheduler.store.operators.shards import Shards
 from scheduler.store.server import Server as StoreServer
 from scheduler.store.server.client import Client
@@ -68,20 +63,13 @@ class System:
         self,
         client: Client,
         server: StoreServer,
-        accounts: Accounts,
         claims: Claims,
-        workers: Heartbeats,
         shards: Shards,
     ) -> None:
         self._client = client
         self._server = server
-        self._accounts = accounts
         self._claims = claims
-        self._workers = workers
         self._shards = shards
-
-    async def workers(self) -> list[Process]:
-        return await self._workers.all()
 
     async def shards(self) -> list[ShardState]:
         numbers = range(await self._shards.newest())
@@ -103,14 +91,6 @@ class System:
                 raise anew(look)
             states.append(ShardState(number, counts[2 * number], counts[2 * number + 1], *look))
         return states
-
-    async def accounts(self, most: int) -> tuple[list[Account], int]:
-        """Up to `most` accounts, by shard and then by age; and how many there are in all."""
-        return await self._accounts.some(most)
-
-    async def activity(self, account_ids: Sequence[str], now_ms: int) -> dict[str, Activity]:
-        """What these accounts did since the hour before this one began."""
-        return await activity_of(self._server, account_ids, now_ms)
 
     async def servers(self) -> list[Server]:
         """Each server of the store, and what an operator should know of it."""
