@@ -53,17 +53,14 @@ _log = structlog.get_logger(__name__)
 class Store:
     """Everything that Postdate keeps, by noun. One per process and event loop."""
 
-    def __init__(self, client: Client, settings: Settings, *, plain_lua: bool = False) -> None:
+    def __init__(self, client: Client, settings: Settings) -> None:
         self.client = client
         self.clock = StoreClock()
         # Of the server, when it was inspected.
         self.uptime_s = 0
         self.server_version = self.persistence = ""
         self.server = server = Server(
-            client,
-            wait_replicas=settings.wait_replicas,
-            plain_lua=plain_lua,
-            secrecy=Secrecy(settings.secret_key),
+            client, wait_replicas=settings.wait_replicas, secrecy=Secrecy(settings.secret_key)
         )
         self._kept = kept = Retention.of(settings)
         self.shards = Shards(server, settings.shards)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import Any, cast
 
 import fakeredis
 import pytest
@@ -12,6 +13,7 @@ import uvloop
 from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
+from scheduler.store.server.client import Client
 from tests.scheduler.clocks import Clock, FakeClock, ServerClock, fakeredis_time
 from tests.scheduler.keyed import Stores
 from tests.scheduler.scene import CREDITS, Scene
@@ -92,11 +94,21 @@ async def valkey_scene(valkey_store: Store) -> Scene:
     return await _scene(valkey_store, ServerClock(valkey_store))
 
 
+class WithoutLines:
+    """A client, and no `Redis`: the store makes no connections with it beside the client's own."""
+
+    def __init__(self, client: fakeredis.aioredis.FakeRedis) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+
 async def open_fake(settings: Settings) -> Store:
     """A store on a fakeredis of its own; `fakeredis_time` must be in force."""
     server = fakeredis.FakeServer(version=(7,))
-    client = fakeredis.aioredis.FakeRedis(server=server, protocol=2)
-    store = Store(client, settings, plain_lua=True)
+    client = WithoutLines(fakeredis.aioredis.FakeRedis(server=server, protocol=2))
+    store = Store(cast("Client", client), settings)
     await store.start()
     return store
 

@@ -1,12 +1,14 @@
 """Scripts on fakeredis, compiled once and not at every call, as a real server has it.
 
-By itself fakeredis also collects all of Lua's garbage after each script, and looks for new globals
-at each command of one; a script that made one would fail on the real server, where all of them run.
+The `#!lua` line is left out, which fakeredis does not know. By itself it also collects all of Lua's
+garbage after each script, and looks for new globals at each command of one; a script that made one
+would fail on the real server, where all of them run.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +18,7 @@ from fakeredis.commands_mixins import scripting_mixin
 
 _Runtime: Any = scripting_mixin.LUA_MODULE.LuaRuntime
 _COLLECT = "collectgarbage()"
+_SHEBANG = re.compile(rb"\A#!lua[^\n]*")
 
 
 class _KeepingRuntime(_Runtime):  # type: ignore[misc]
@@ -29,7 +32,7 @@ class _KeepingRuntime(_Runtime):  # type: ignore[misc]
             return None
         self.globals()[b"redis"][b"sha1hex"] = _sha1hex
         if script not in self._compiled:
-            self._compiled[script] = self.compile(script)
+            self._compiled[script] = self.compile(_SHEBANG.sub(b"", script))
         return self._compiled[script]()
 
 

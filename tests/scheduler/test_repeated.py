@@ -32,7 +32,7 @@ class Calls:
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     monkeypatch.setattr("scheduler.store.server.server._PAUSES_S", (0.0,) * (ATTEMPTS - 1))
-    return Server(cast("Any", None), plain_lua=True)
+    return Server(cast("Any", None))
 
 
 @pytest.mark.parametrize("lost", range(ATTEMPTS))

@@ -23,7 +23,6 @@ _FOLDER = Path(__file__).parent.parent
 _INCLUDE = re.compile(r"^--@include (\S+)\n", re.MULTILINE)
 _CONSTANT = re.compile(r"\b([KRSV])\.([A-Z_]+)\b")
 _NAMESPACES = {"K": keys, "R": rollups, "S": stored, "V": Verdict}
-_SHEBANG = re.compile(r"\A#!lua[^\n]*\n")
 
 
 class Script:
@@ -38,17 +37,15 @@ class Script:
         self.errors = 0
         self.all.append(self)
 
-    def source_and_sha1(self, *, plain_lua: bool = False) -> tuple[str, str]:
-        """As the server gets it; `plain_lua` leaves out the `#!lua` line."""
-        return _source_and_sha1(self.path, plain_lua)
+    def source_and_sha1(self) -> tuple[str, str]:
+        """As the server gets it."""
+        return _source_and_sha1(self.path)
 
 
 @cache
-def _source_and_sha1(path: str, plain_lua: bool) -> tuple[str, str]:
+def _source_and_sha1(path: str) -> tuple[str, str]:
     source = _with_includes((_FOLDER / f"{path}.lua").read_text(), set())
     source = _CONSTANT.sub(_spelt, source)
-    if plain_lua:
-        source = _SHEBANG.sub("", source)
     return source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
 
 

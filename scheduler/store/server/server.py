@@ -43,7 +43,6 @@ class Server:
 
     `routed`: there is more than one server behind it, and one may be away while others are not.
     `secrecy` seals what must not lie there in clear, for whoever sends it and reads it.
-    `plain_lua` is for a server that does not know the `#!lua` line.
     """
 
     def __init__(
@@ -51,7 +50,6 @@ class Server:
         client: Client,
         *,
         wait_replicas: int = 0,
-        plain_lua: bool = False,
         secrecy: Secrecy | None = None,
     ) -> None:
         self._client = client
@@ -61,13 +59,10 @@ class Server:
         self.reads_made = 0
         self.reads_failed = 0
         self._enough_until_s: dict[object, float] = {}
-        self._plain_lua = plain_lua
         given: object = client
         self._routes: Routes | None = given.routes if isinstance(given, Cluster) else None
         self.routed = self._routes is not None
-        make = None
-        if isinstance(given, Redis) and not plain_lua:  # fakeredis has no connections
-            make = given.connection_pool.make_connection
+        make = given.connection_pool.make_connection if isinstance(given, Redis) else None
         self._lines = Lines(make) if make else None
         self._own = OwnLines(make) if make else None
 
@@ -85,7 +80,7 @@ class Server:
             raise
 
     async def _run(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
-        source, sha1 = script.source_and_sha1(plain_lua=self._plain_lua)
+        source, sha1 = script.source_and_sha1()
         try:
             return await self._one(key, ("EVALSHA", sha1, 1, key, *arguments))
         except exceptions.NoScriptError:
