@@ -175,7 +175,10 @@ class Claimer:
 
     def _start_claims(self) -> None:
         """Oldest turn first, and no shard reserves more than its part of the free slots: a backlog
-        in one must not keep the others waiting."""
+        in one must not keep the others waiting. None once we stop: a drain goes by those that were
+        on their way then, while a step may still wait for its look."""
+        if self._stopping:
+            return
         due = sorted((self._due_ms[shard], shard) for shard, in_ms in self._waiting() if in_ms <= 0)
         for place, (_, shard) in enumerate(due):
             part = self._room.reserve(len(due) - place)
@@ -215,7 +218,7 @@ class Claimer:
         in which the store has something to do. Where this process may have stood still meanwhile,
         or the clock was set back, `step` is to see to that first."""
         smooth = took_ms <= self._lease_ms / _SLOW_PART_OF_A_LEASE
-        if smooth and not self._stopping and self._clock_steps == self._store.clock.steps_back:
+        if smooth and self._clock_steps == self._store.clock.steps_back:
             self._start_claims()
         asyncio.get_running_loop().call_soon(self._claimed, batch)
 

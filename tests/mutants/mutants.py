@@ -664,6 +664,13 @@ MUTANTS = (
         ("tests/worker/test_claimer.py",),
     ),
     Mutant(
+        "a claim begins after a drain has counted those on their way",
+        "worker/claimer.py",
+        "        if self._stopping:\n            return\n        due",
+        "        due",
+        ("tests/worker/test_claimer.py",),
+    ),
+    Mutant(
         "floods are not kept from filling a worker",
         "worker/claimer.py",
         "pass_over=self._holdings.crowding(),",

@@ -229,3 +229,24 @@ async def test_a_clock_that_is_set_back_does_not_keep_it_from_looking_and_claimi
         while desk.claims.due[0]:
             await desk.turn()
     assert desk.clock.steps_back == 1
+
+
+async def test_a_look_that_is_answered_after_it_was_stopped_starts_no_claim(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody would wait for it: the drain has seen that no claim is on its way."""
+    desk = Desk({0: 3}, slots=64)
+    asked, answered, look = asyncio.Event(), asyncio.Event(), desk.claims.look
+
+    async def held(*shards: Any, **options: Any) -> Any:
+        asked.set()
+        await answered.wait()
+        return await look(*shards, **options)
+
+    monkeypatch.setattr(desk.claims, "look", held)
+    turn = asyncio.create_task(desk.turn())
+    await asked.wait()
+    await desk.claimer.stop()
+    answered.set()
+    await turn
+    assert desk.claims.calls == []
