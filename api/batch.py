@@ -25,7 +25,7 @@ from api.verdicts import pack_verdicts, unpack_verdicts
 from scheduler.errors import FieldError, InsufficientCredits, InvalidRequest
 from scheduler.ids import invocation_id
 from scheduler.models import Idempotency, Request
-from scheduler.store.lifecycle.once import Created
+from scheduler.store.lifecycle.create import Created
 from scheduler.store.lifecycle.schedules import Schedules
 
 # So much is judged at a time; then other requests have their turn.
@@ -62,13 +62,13 @@ async def create_schedules(request: HttpRequest) -> Answer:
         if once is None:
             items.clear()  # nor are they looked at again, and they are all that came
         created = await _created(schedules, call.account_id, requests, noted, now_ms)
-    if created.replayed:
+    if created.repeated:
         # By another call, and maybe while this one was judging.
         refusals = await _refused_before(items, service.rules, created.note)
     else:
         _count(service.tally, refusals, created)
     body = BatchBody(list(_answers(refusals, created.schedule_ids)))
-    return Answer(200, body, REPLAYED if created.replayed else None)
+    return Answer(200, body, REPLAYED if created.repeated else None)
 
 
 def _count(tally: Tally, refusals: Sequence[RefusedBody | None], created: Created) -> None:

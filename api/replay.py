@@ -17,7 +17,8 @@ from api.selection import parse_selection
 from api.service import HttpRequest
 from scheduler.ids import invocation_id
 from scheduler.models import Request, Schedule, Status
-from scheduler.store.lifecycle.replays import SENTENCES, Replay, Replays, Verdict
+from scheduler.store.lifecycle.replays import SENTENCES, Replay, Replays
+from scheduler.store.verdict import Verdict
 from scheduler.times import format_iso8601
 
 _PATH = "/schedule/replay"
@@ -43,19 +44,19 @@ async def replay_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> A
     one says `replayOf`, the old one `replayedAs`, and is no dead letter any more. One that was
     cancelled and had a body cannot be replayed: that is not kept."""
     call, scope = await call_of(request), request.scope
-    service, replayer = call.service, call.store.replayer
+    service, schedules = call.service, call.store.schedules
     data = await read_body(scope, request.receive, service.settings.max_body_bytes)
     once = idempotency(scope, data)
-    before = await replayer.before(call.account_id, once) if once else None
+    before = await schedules.replayed_before(call.account_id, once) if once else None
     if before is not None:
         return _created(before)
     now_ms = call.store.clock.now_ms()
     change = parse_replay(data, service.rules, now_ms)
 
-    def made(original: Schedule) -> Request:
+    def remade(original: Schedule) -> Request:
         return change.of_replay(original, now_ms)
 
-    return _created(await replayer.one(call.account_id, schedule_id, made, once, now_ms))
+    return _created(await schedules.replay(call.account_id, schedule_id, remade, once, now_ms))
 
 
 @post(_PATH, operation_id="replaySchedules", summary="Replay many", status_code=200)
@@ -66,25 +67,27 @@ async def replay_schedules(request: HttpRequest) -> Answer:
     before is a 409, so that a repeat does nothing twice. Where they are large, a filter stops
     short of its `limit`; it goes on where `nextCursor` says, to the end, where that is null."""
     call, scope = await call_of(request), request.scope
-    settings, replayer = call.service.settings, call.store.replayer
+    settings, schedules = call.service.settings, call.store.schedules
     data = await read_body(scope, request.receive, settings.max_body_bytes)
     once = idempotency(scope, data)
     asked = parse_selection(data, _PATH, Status.FAILED)
-    done = await replayer.before(call.account_id, once) if once else None
+    done = await schedules.replayed_before(call.account_id, once) if once else None
     if done is None:
         now_ms = call.store.clock.now_ms()
 
-        def made(original: Schedule) -> Request:
+        def remade(original: Schedule) -> Request:
             return _AS_IT_WAS.of_replay(original, now_ms)
 
         schedule_ids = asked.schedule_ids
         if schedule_ids is None:
-            done = await replayer.failed(call.account_id, asked.selection, made, once, now_ms)
+            done = await schedules.replay_failed(
+                call.account_id, asked.selection, remade, once, now_ms
+            )
         else:
-            done = await replayer.by_id(
+            done = await schedules.replay_all(
                 call.account_id,
                 schedule_ids,
-                made,
+                remade,
                 once,
                 now_ms,
                 most_bytes=settings.max_batch_bytes,
@@ -92,7 +95,7 @@ async def replay_schedules(request: HttpRequest) -> Answer:
     each = asked.answers(done.each, attrgetter("original"), _unknown)
     next_cursor = asked.walk.given_out(done.next_cursor)
     body = ReplaysBody(list(map(_item, each)), next_cursor)
-    return Answer(200, body, REPLAYED if done.replayed else None)
+    return Answer(200, body, REPLAYED if done.repeated else None)
 
 
 def _created(done: Replays) -> Answer:
@@ -104,7 +107,7 @@ def _created(done: Replays) -> Answer:
         f"Scheduled for {format_iso8601(done.trigger_at_ms)}",
         replay.original,
     )
-    return Answer(201, body, REPLAYED if done.replayed else None)
+    return Answer(201, body, REPLAYED if done.repeated else None)
 
 
 def _unknown(schedule_id: str) -> Replay:

@@ -19,7 +19,7 @@ from api.service import HttpRequest, Service, service_of
 from api.traces import traced
 from scheduler.ids import invocation_id
 from scheduler.models import Status
-from scheduler.store.lifecycle.once import Created
+from scheduler.store.lifecycle.create import Created
 from scheduler.store.queries.listing import Selection
 from scheduler.times import format_iso8601
 
@@ -60,7 +60,7 @@ def _created(created: Created, trigger_at_ms: int | None) -> Answer:
         trigger_at_ms = int.from_bytes(created.note)
     message = f"Scheduled for {format_iso8601(trigger_at_ms)}"
     body = CreatedBody(schedule_id, invocation_id(schedule_id), message)
-    return Answer(201, body, REPLAYED if created.replayed else None)
+    return Answer(201, body, REPLAYED if created.repeated else None)
 
 
 @get("/schedule", operation_id="listSchedules", summary="List what waits, or what has failed")

@@ -50,7 +50,7 @@ class ApiSource:
         yield gauge(
             "postdate_api_connections", "Connections of clients.", len(self._guard.connections)
         )
-        created = opened.schedules.created + opened.replayer.created if opened else 0
+        created = opened.schedules.created if opened else 0
         yield counter("postdate_created", "Schedules that were stored.", created)
         cancelled = opened.schedules.cancelled + opened.canceller.cancelled if opened else 0
         yield counter("postdate_cancelled", "Schedules that were cancelled.", cancelled)

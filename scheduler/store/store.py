@@ -20,7 +20,6 @@ from scheduler.store.accounts.users import Users
 from scheduler.store.lifecycle.cancellations import Canceller
 from scheduler.store.lifecycle.claims import Claims
 from scheduler.store.lifecycle.clock_back import ClockBack
-from scheduler.store.lifecycle.replays import Replayer
 from scheduler.store.lifecycle.schedules import Schedules
 from scheduler.store.log.logs import Logs
 from scheduler.store.log.overview import Overview
@@ -72,7 +71,6 @@ class Store:
         scans = Scans(server)
         self.schedules = Schedules(server, self.clock, kept, scans)
         self.failed = Failed(server, self.clock, kept, scans)
-        self.replayer = Replayer(server, self.clock, kept, self.failed)
         self.canceller = Canceller(server, kept, self.schedules, scans)
         self.claims = Claims(server, self.clock, kept)
         self.clock_back = ClockBack(client, server, self.clock)

@@ -76,22 +76,22 @@ DEFECTS = (
     Defect(
         "a replay takes two credits",
         _LEDGER,
-        LIFECYCLE + "replay.lua",
-        "{-made, made, more}",
-        "{-2 * made, made, more}",
+        LIFECYCLE + "create.lua",
+        "    if not there[new] and not found then\n",
+        "    if not there[new] and not found then\n      account.left = account.left - 1\n",
     ),
     Defect(
         "many are replayed again that were replayed before",
         "replayed: in bulk once",
-        LIFECYCLE + "replay.lua",
-        "elseif (stored[2] or taken[ended]) and not again then",
+        LIFECYCLE + "create.lua",
+        "elseif (ended[2] or account.originals[key]) and not again then",
         "elseif false then",
     ),
     Defect(
         "an Idempotency-Key is forgotten",
         "a repeated create is one schedule",
         LIFECYCLE + "create.lua",
-        "if group.once and stored > 0 then",
+        "if group.once and string.find(verdicts, DONE, 1, true) then",
         "if false then",
     ),
     Defect(

@@ -876,7 +876,7 @@ MUTANTS = (
     ),
     Mutant(
         "a walk of replays leaves out the millisecond in which it began",
-        STORE + "lifecycle/replays.py",
+        STORE + "lifecycle/create.py",
         "until_ms = read_ms + 1",
         "until_ms = read_ms",
         ("tests/scheduler/test_replays.py",),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from scheduler.models import Idempotency, Request, Schedule
-from scheduler.store.lifecycle.replays import Replays, Verdict
+from scheduler.store.lifecycle.replays import Replays
 from scheduler.store.queries.listing import Selection
+from scheduler.store.verdict import Verdict
 from tests.scheduler.scene import COMPLETED, FAILED, Scene
 
 LARGE_BYTES = 2**40
@@ -60,7 +61,7 @@ async def replay(
     scene: Scene, schedule_ids: list[str], once: Idempotency | None = None, due_ms: int = 1
 ) -> Replays:
     """In bulk, by their ids."""
-    return await scene.store.replayer.by_id(
+    return await scene.store.schedules.replay_all(
         scene.account_id, schedule_ids, due_at(due_ms), once, most_bytes=LARGE_BYTES
     )
 

@@ -230,9 +230,9 @@ OF_SCHEDULES = [
     ),
     Operation(
         "replay",
-        ["lifecycle/replay"],
+        ["lifecycle/create"],
         each(
-            lambda h, p: h.store.replayer.by_id(
+            lambda h, p: h.store.schedules.replay_all(
                 p.account_id,
                 [p.dead, p.older, p.due],
                 made,

@@ -10,7 +10,7 @@ from scheduler import ids
 from scheduler.errors import InsufficientCredits, KeyReused, NotFound, StoreUnavailable
 from scheduler.models import Delivery, Idempotency, Request, Schedule, Status
 from scheduler.store import keys
-from scheduler.store.lifecycle.schedules import Created
+from scheduler.store.lifecycle.create import Created
 from tests.scheduler.scene import CREDITS, URL, Holdings, Scene, new_id, settled
 
 
@@ -105,7 +105,7 @@ async def test_parallel_creates_with_one_key_are_one_create(scene: Scene) -> Non
 
     results = await asyncio.gather(*(create() for _ in range(20)))
     assert len({tuple(each.schedule_ids) for each in results}) == 1
-    assert [each.replayed for each in results].count(False) == 1
+    assert [each.repeated for each in results].count(False) == 1
     with pytest.raises(KeyReused):
         await scene.store.schedules.create_all(
             scene.account_id, [request], Idempotency("key", "other")

@@ -13,7 +13,7 @@ from scheduler.models import Idempotency, Plan, Request
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.accounts.sessions import Purpose
-from scheduler.store.lifecycle.replays import Verdict
+from scheduler.store.verdict import Verdict
 from tests.scheduler.clocks import ServerClock
 from tests.scheduler.letters import complete_all, fail, letter_ids, replay, verdicts
 from tests.scheduler.scene import CREDITS, Holdings, Scene, settled
@@ -122,11 +122,11 @@ async def test_a_replay_is_made_once(
     await complete_all(scene)
     failed = await fail(scene, 4)
     await replay(scene, failed[:1])
-    proxy.drop_reply(script("lifecycle/replay"), times=lost)
+    proxy.drop_reply(script("lifecycle/create"), times=lost)
     done = await replay(scene, failed, once)
     assert proxy.dropped == lost
-    assert verdicts(done) == [Verdict.REPLAYED_BEFORE, *[Verdict.REPLAYED] * 3]
-    assert not done.replayed
+    assert verdicts(done) == [Verdict.REPLAYED, *[Verdict.DONE] * 3]
+    assert not done.repeated
     assert len(await complete_all(scene)) == 4
     assert (await scene.holdings()).credits == CREDITS - 10
     await scene.assert_sound()
@@ -138,8 +138,8 @@ async def test_the_last_credit_pays_for_a_replay_once(scene: Scene, proxy: Dropp
     failed = await fail(scene, 2)
     for _ in range(CREDITS - 5):
         await scene.create(60_000)
-    proxy.drop_reply(script("lifecycle/replay"))
-    assert verdicts(await replay(scene, failed)) == [Verdict.REPLAYED, Verdict.UNPAID]
+    proxy.drop_reply(script("lifecycle/create"))
+    assert verdicts(await replay(scene, failed)) == [Verdict.DONE, Verdict.UNPAID]
     assert proxy.dropped == 1
     await scene.assert_sound()
 
@@ -153,7 +153,7 @@ async def test_reading_dead_letters_is_repeated(
     assert await letter_ids(scene) == failed[1:]
     proxy.drop_reply(script(read), times=2)
     assert await letter_ids(scene) == failed[1:]
-    assert verdicts(await replay(scene, failed)) == [Verdict.REPLAYED_BEFORE, Verdict.REPLAYED]
+    assert verdicts(await replay(scene, failed)) == [Verdict.REPLAYED, Verdict.DONE]
     assert proxy.dropped == 2
     await scene.assert_sound()
 

@@ -10,7 +10,7 @@ from scheduler.errors import InsufficientCredits, KeyReused, OutcomeUnknown, Sto
 from scheduler.models import Idempotency, Request
 from scheduler.rollups import HOUR_MS
 from scheduler.store import keys
-from scheduler.store.lifecycle.schedules import Created
+from scheduler.store.lifecycle.create import Created
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.losses import COMMAND, REPLY, losing
 from tests.scheduler.scene import CREDITS, URL, Holdings, Scene
@@ -33,11 +33,11 @@ async def once_keys(scene: Scene) -> list[bytes]:
 
 async def test_a_replay_tells_what_was_stored_and_the_first_note(scene: Scene) -> None:
     first = await create(scene)
-    assert (first.replayed, first.note) == (False, ONCE.note)
+    assert (first.repeated, first.note) == (False, ONCE.note)
     later = Idempotency(ONCE.key, ONCE.fingerprint, b"another note")
     for count in (3, 1, 5):  # what was asked is told by the fingerprint
         again = await create(scene, count, later)
-        assert again == Created(first.schedule_ids, replayed=True, note=ONCE.note)
+        assert again == Created(first.schedule_ids, repeated=True, note=ONCE.note)
     assert await scene.store.schedules.created_before(scene.account_id, later) == again
     assert await scene.holdings() == Holdings(CREDITS - 3, 3, 3, 0, {"scheduled": 3})
 
@@ -74,7 +74,7 @@ async def test_a_part_that_was_stored_is_all_that_a_replay_tells(scene: Scene) -
     made = (await create(scene, 5)).schedule_ids
     assert len(made) == 3
     await scene.store.accounts.grant(scene.account_id, 10)
-    assert await create(scene, 5) == Created(made, replayed=True, note=ONCE.note)
+    assert await create(scene, 5) == Created(made, repeated=True, note=ONCE.note)
     assert await scene.store.accounts.credits(scene.account_id) == 10
     await scene.assert_sound()
 
@@ -85,7 +85,7 @@ async def test_what_could_not_be_paid_at_all_is_not_remembered(scene: Scene) -> 
         await create(scene)
     assert len(await once_keys(scene)) == 1
     await scene.store.accounts.grant(scene.account_id, 3)
-    assert not (await create(scene)).replayed
+    assert not (await create(scene)).repeated
     await scene.assert_sound()
 
 
@@ -100,8 +100,8 @@ async def test_of_one_key_in_one_batch_the_first_is_done(scene: Scene) -> None:
     )
     assert isinstance(made, Created)
     assert isinstance(beside, Created)
-    assert again == made._replace(replayed=True)
-    assert (len(beside.schedule_ids), beside.note, beside.replayed) == (2, b"its note", False)
+    assert again == made._replace(repeated=True)
+    assert (len(beside.schedule_ids), beside.note, beside.repeated) == (2, b"its note", False)
     assert isinstance(other, KeyReused)
     assert (await scene.holdings()).waiting == 5
 
@@ -110,8 +110,8 @@ async def test_of_one_key_in_one_batch_the_first_is_done(scene: Scene) -> None:
 async def test_a_create_whose_reply_was_lost_is_no_replay(scene: Scene, lost: list[str]) -> None:
     with losing(scene.store, *lost):
         made = await create(scene)
-    assert (made.replayed, made.note, len(made.schedule_ids)) == (False, ONCE.note, 3)
-    assert await create(scene) == made._replace(replayed=True)
+    assert (made.repeated, made.note, len(made.schedule_ids)) == (False, ONCE.note, 3)
+    assert await create(scene) == made._replace(repeated=True)
     assert (await scene.holdings()).waiting == 3
     await scene.assert_sound()
 
@@ -133,7 +133,7 @@ async def test_a_replay_is_told_whatever_became_of_the_schedules(fake_scene: Sce
     assert (await create(scene)).schedule_ids == made.schedule_ids
     await scene.clock.pass_ms(2)
     assert await scene.store.schedules.created_before(scene.account_id, ONCE) is None
-    assert not (await create(scene)).replayed
+    assert not (await create(scene)).repeated
 
 
 async def test_any_key_and_any_note_come_back(scene: Scene, clock: FakeClock) -> None:
@@ -142,7 +142,7 @@ async def test_any_key_and_any_note_come_back(scene: Scene, clock: FakeClock) ->
         for key in ("", "x" * 255, "é{}*?", f"key {n}"):
             once = Idempotency(f"{n} {key}", key, note)
             made = await create(scene, 1, once)
-            assert await create(scene, 1, once) == made._replace(replayed=True, note=note)
+            assert await create(scene, 1, once) == made._replace(repeated=True, note=note)
     assert len(await once_keys(scene)) == 16
 
 
@@ -155,7 +155,7 @@ async def test_a_full_store_remembers_no_key(valkey_scene: Scene) -> None:
     finally:
         await scene.store.client.config_set("maxmemory", 0)
     assert await once_keys(scene) == []
-    assert not (await create(scene)).replayed
+    assert not (await create(scene)).repeated
 
 
 async def test_a_key_takes_little_room(valkey_scene: Scene, store_server: str) -> None:

@@ -16,7 +16,7 @@ async def created(scene: Scene, once: Idempotency = ONCE) -> tuple[str, bool]:
     request = Request(await scene.clock.now_ms() + 3 * DAY_MS, "POST", URL)
     found = await scene.store.schedules.create_all(scene.account_id, [request], once)
     [schedule_id] = found.schedule_ids
-    return schedule_id, found.replayed
+    return schedule_id, found.repeated
 
 
 async def test_a_key_is_known_for_a_day_and_then_new_again(fake_scene: Scene) -> None:

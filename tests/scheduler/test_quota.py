@@ -49,7 +49,7 @@ async def create(scene: Scene, *sizes: int, once: str = "", due_in_ms: int = 60_
 
 async def replay(scene: Scene, schedule_id: str) -> None:
     due_ms = await scene.clock.now_ms() + 60_000
-    await scene.store.replayer.one(
+    await scene.store.schedules.replay(
         scene.account_id,
         schedule_id,
         lambda before: msgspec.structs.replace(before.request, trigger_at_ms=due_ms),

@@ -17,8 +17,8 @@ from scheduler.errors import (
 )
 from scheduler.models import Delivery, Idempotency, Outcome, Request, Schedule, Status
 from scheduler.rollups import HOUR_MS
-from scheduler.store.lifecycle.replays import Verdict
 from scheduler.store.queries.listing import Selection
+from scheduler.store.verdict import Verdict
 from tests.scheduler.letters import (
     complete_all,
     due_at,
@@ -30,7 +30,7 @@ from tests.scheduler.letters import (
 )
 from tests.scheduler.scene import COMPLETED, CREDITS, FAILED, Scene, new_id
 
-DONE = Verdict.REPLAYED
+DONE = Verdict.DONE
 ONCE = Idempotency("key", "fingerprint")
 DAY_S = 24 * 3600
 MANY, AT_ONCE = 10_000, 1000
@@ -38,7 +38,7 @@ MANY, AT_ONCE = 10_000, 1000
 
 async def replay_one(scene: Scene, schedule_id: str, once: Idempotency | None = None) -> str:
     now_ms = await scene.clock.now_ms()
-    done = await scene.store.replayer.one(scene.account_id, schedule_id, due_at(now_ms), once)
+    done = await scene.store.schedules.replay(scene.account_id, schedule_id, due_at(now_ms), once)
     [made] = new_ids(done)
     return made
 
@@ -182,7 +182,7 @@ async def test_each_is_answered_on_its_own_and_in_order(scene: Scene) -> None:
     assert verdicts(done) == [
         DONE,
         Verdict.UNKNOWN,
-        Verdict.REPLAYED_BEFORE,
+        Verdict.REPLAYED,
         Verdict.NOT_ENDED,
         DONE,
         Verdict.CANCELLED,
@@ -200,7 +200,7 @@ async def test_in_bulk_each_is_replayed_once(scene: Scene) -> None:
     failed = await fail(scene, 4)
     first = await replay(scene, failed)
     before = await scene.holdings()
-    assert verdicts(await replay(scene, failed)) == [Verdict.REPLAYED_BEFORE] * 4
+    assert verdicts(await replay(scene, failed)) == [Verdict.REPLAYED] * 4
     assert await scene.holdings() == before
     assert len(new_ids(first)) == 4
 
@@ -208,18 +208,18 @@ async def test_in_bulk_each_is_replayed_once(scene: Scene) -> None:
 async def test_one_that_is_named_twice_is_replayed_once(scene: Scene) -> None:
     [failed] = await fail(scene)
     done = await replay(scene, [failed, failed])
-    assert verdicts(done) == [DONE, Verdict.REPLAYED_BEFORE]
+    assert verdicts(done) == [DONE, Verdict.REPLAYED]
     await scene.assert_sound()
 
 
 async def test_a_key_makes_a_repeat_harmless(scene: Scene) -> None:
     [failed] = await fail(scene)
     now_ms = await scene.clock.now_ms()
-    first = await scene.store.replayer.one(scene.account_id, failed, due_at(now_ms), ONCE)
-    again = await scene.store.replayer.one(scene.account_id, failed, due_at(now_ms + 99), ONCE)
-    assert not first.replayed
-    assert again == first._replace(replayed=True)
-    assert await scene.store.replayer.before(scene.account_id, ONCE) == again
+    first = await scene.store.schedules.replay(scene.account_id, failed, due_at(now_ms), ONCE)
+    again = await scene.store.schedules.replay(scene.account_id, failed, due_at(now_ms + 99), ONCE)
+    assert not first.repeated
+    assert again == first._replace(repeated=True)
+    assert await scene.store.schedules.replayed_before(scene.account_id, ONCE) == again
     assert (await scene.holdings()).credits == CREDITS - 2
     await scene.assert_sound()
 
@@ -231,12 +231,12 @@ async def test_a_key_tells_all_verdicts_again(scene: Scene) -> None:
     ids = [waiting, *failed, new_id()]
     first = await replay(scene, ids, ONCE)
     assert verdicts(first) == [
-        Verdict.NOT_ENDED, DONE, Verdict.REPLAYED_BEFORE, DONE, Verdict.UNKNOWN,
+        Verdict.NOT_ENDED, DONE, Verdict.REPLAYED, DONE, Verdict.UNKNOWN,
     ]  # fmt: skip
     before = await scene.holdings()
-    assert await replay(scene, ids, ONCE) == first._replace(replayed=True)
-    assert await scene.store.replayer.before(scene.account_id, ONCE) == first._replace(
-        replayed=True
+    assert await replay(scene, ids, ONCE) == first._replace(repeated=True)
+    assert await scene.store.schedules.replayed_before(scene.account_id, ONCE) == first._replace(
+        repeated=True
     )
     assert await scene.holdings() == before
 
@@ -248,7 +248,7 @@ async def test_a_key_of_another_request_is_refused(scene: Scene) -> None:
     with pytest.raises(KeyReused):
         await replay(scene, failed[1:], other)
     with pytest.raises(KeyReused):
-        await scene.store.replayer.before(scene.account_id, other)
+        await scene.store.schedules.replayed_before(scene.account_id, other)
     request = Request(1, "GET", "http://example.com")
     with pytest.raises(KeyReused):
         await scene.store.schedules.create_all(scene.account_id, [request], other)
@@ -258,7 +258,7 @@ async def test_a_key_of_another_request_is_refused(scene: Scene) -> None:
 async def test_a_key_under_which_nothing_was_stored_is_free(scene: Scene) -> None:
     waiting = await scene.create(60_000)
     await replay(scene, [waiting, new_id()], ONCE)
-    assert await scene.store.replayer.before(scene.account_id, ONCE) is None
+    assert await scene.store.schedules.replayed_before(scene.account_id, ONCE) is None
     [failed] = await fail(scene)
     assert verdicts(await replay(scene, [failed], ONCE)) == [DONE]
 
@@ -267,7 +267,7 @@ async def test_at_once_with_one_key_only_one_happens(scene: Scene) -> None:
     failed = await fail(scene, 5)
     done = await asyncio.gather(*(replay(scene, failed, ONCE) for _ in range(4)))
     assert len({tuple(new_ids(each)) for each in done}) == 1
-    assert sorted(each.replayed for each in done) == [False, True, True, True]
+    assert sorted(each.repeated for each in done) == [False, True, True, True]
     assert len(await complete_all(scene)) == 5
     await scene.assert_sound()
 
@@ -284,7 +284,7 @@ async def test_at_once_without_a_key_each_is_replayed_once(scene: Scene) -> None
 async def walk(scene: Scene, wanted: Selection, due_ms: int) -> AsyncIterator[str]:
     """Replays what has failed, a selection at a time, to the end; tells the originals."""
     while True:
-        done = await scene.store.replayer.failed(scene.account_id, wanted, due_at(due_ms))
+        done = await scene.store.schedules.replay_failed(scene.account_id, wanted, due_at(due_ms))
         for each in done.each:
             yield each.original
         if done.next_cursor is None:
@@ -312,7 +312,7 @@ async def test_a_walk_ends_with_what_had_failed_when_it_began(scene: Scene) -> N
     assert len(await letter_ids(scene)) == 5
     bad = Selection(cursor="x" * 40)
     with pytest.raises(InvalidRequest):
-        await scene.store.replayer.failed(scene.account_id, bad, due_at(1))
+        await scene.store.schedules.replay_failed(scene.account_id, bad, due_at(1))
     await scene.assert_sound()
 
 
@@ -330,22 +330,22 @@ async def test_a_selection_is_by_url_and_period(scene: Scene) -> None:
     first = await fail(scene, 3, url="http://example.com/1")
     await scene.clock.pass_ms(2)
     second = await fail(scene, 3, url="http://example.com/2")
-    replayer, account = scene.store.replayer, scene.account_id
-    ended = (await scene.store.schedules.get(account, second[0])).ended_at_ms
+    schedules, account = scene.store.schedules, scene.account_id
+    ended = (await schedules.get(account, second[0])).ended_at_ms
     nothing = Selection(url="http://example.com/2", to_ms=ended)
-    assert (await replayer.failed(account, nothing, due_at(1))).each == []
-    done = await replayer.failed(account, Selection(url="http://example.com/2"), due_at(1))
+    assert (await schedules.replay_failed(account, nothing, due_at(1))).each == []
+    done = await schedules.replay_failed(account, Selection(url="http://example.com/2"), due_at(1))
     assert [each.original for each in done.each] == second
     assert await letter_ids(scene) == first
 
 
 async def test_a_selection_with_a_key_tells_which_they_were(scene: Scene) -> None:
     failed = await fail(scene, 4)
-    replayer = scene.store.replayer
-    first = await replayer.failed(scene.account_id, Selection(limit=2), due_at(1), ONCE)
-    again = await replayer.failed(scene.account_id, Selection(limit=2), due_at(1), ONCE)
+    schedules = scene.store.schedules
+    first = await schedules.replay_failed(scene.account_id, Selection(limit=2), due_at(1), ONCE)
+    again = await schedules.replay_failed(scene.account_id, Selection(limit=2), due_at(1), ONCE)
     assert first.next_cursor is not None
-    assert again == first._replace(replayed=True)
+    assert again == first._replace(repeated=True)
     assert await letter_ids(scene) == failed[2:]
 
 
@@ -353,7 +353,7 @@ async def test_more_than_the_bytes_are_refused_and_nothing_is_done(scene: Scene)
     failed = await fail(scene, 4, body=b'"' + b"x" * 1000 + b'"')
     before = await scene.holdings()
     with pytest.raises(InvalidRequest, match="larger than 3,000 bytes"):
-        await scene.store.replayer.by_id(scene.account_id, failed, due_at(1), most_bytes=3000)
+        await scene.store.schedules.replay_all(scene.account_id, failed, due_at(1), most_bytes=3000)
     assert await scene.holdings() == before
     assert await letter_ids(scene) == failed
 
@@ -370,7 +370,7 @@ async def test_a_replay_of_what_is_forgotten_meanwhile_is_not_found(fake_scene: 
         return made(original)
 
     with pytest.raises(NotFound):
-        await scene.store.replayer.one(scene.account_id, failed[0], late)
+        await scene.store.schedules.replay(scene.account_id, failed[0], late)
     after = await scene.holdings()
     assert (after.credits, after.waiting) == (before.credits, before.waiting)
     await scene.assert_sound()
@@ -419,7 +419,9 @@ async def test_ten_thousand_are_replayed_while_new_ones_come(scene: Scene) -> No
     async def replay_all() -> None:
         wanted = Selection(limit=AT_ONCE)
         while True:
-            done = await scene.store.replayer.failed(scene.account_id, wanted, due_at(due_ms))
+            done = await scene.store.schedules.replay_failed(
+                scene.account_id, wanted, due_at(due_ms)
+            )
             assert set(verdicts(done)) <= {DONE}
             originals.extend(each.original for each in done.each)
             if not done.each and done.next_cursor is None:

@@ -12,8 +12,8 @@ import pytest
 from scheduler.errors import Conflict
 from scheduler.models import LogStatus, Outcome, Request, Schedule, Status
 from scheduler.store.lifecycle.claims import Ack
-from scheduler.store.lifecycle.replays import Verdict
 from scheduler.store.stored import pack_request
+from scheduler.store.verdict import Verdict
 from tests.scheduler.letters import letter_ids, replay, verdicts
 from tests.scheduler.scene import COMPLETED, CREDITS, FAILED, Holdings, Scene, new_id, settled
 
@@ -423,7 +423,7 @@ async def test_what_is_stopped_is_a_dead_letter_and_can_be_replayed(scene: Scene
     await scene.store.schedules.cancel(scene.account_id, stopped)
     assert await letter_ids(scene) == [stopped]
     done = await replay(scene, [stopped])
-    assert verdicts(done) == [Verdict.REPLAYED]
+    assert verdicts(done) == [Verdict.DONE]
     assert await letter_ids(scene) == []
     await scene.assert_sound()
 

@@ -33,7 +33,7 @@ def cancels(selected: Selection) -> Call:
 
 
 def replays(selected: Selection) -> Call:
-    return lambda scene: scene.store.replayer.failed(scene.account_id, selected, due_at(1))
+    return lambda scene: scene.store.schedules.replay_failed(scene.account_id, selected, due_at(1))
 
 
 def waiting(url: str | None = None, url_part: str = "") -> Call:

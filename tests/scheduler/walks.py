@@ -256,7 +256,7 @@ WALKS = (
     Walk(deleted_data, ("scheduler.store.accounts.deletion._SCAN_COUNT",)),
     Walk(listed_accounts, ("scheduler.store.accounts.accounts._READ_AT_ONCE",)),
     Walk(admitted_keys, ("scheduler.store.accounts.api_keys._MOST_KEYS_AT_ONCE",)),
-    Walk(created_at_once, ("scheduler.store.lifecycle.schedules._MOST_AT_ONCE",)),
+    Walk(created_at_once, ("scheduler.store.lifecycle.create._MOST_AT_ONCE",)),
     Walk(listed_schedules, ("scheduler.store.queries.reading._CHUNK",)),
     Walk(listed_letters, ("scheduler.store.queries.reading._CHUNK",)),
     Walk(cancelled, ("scheduler.store.queries.reading._CHUNK",)),

@@ -61,7 +61,9 @@ async def run_again(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
     once = Idempotency(f"dashboard {form.get('once', '')}", fingerprint)
     now_ms = store.clock.now_ms()
     try:
-        done = await store.replayer.one(viewer.account_id, schedule_id, again(now_ms), once, now_ms)
+        done = await store.schedules.replay(
+            viewer.account_id, schedule_id, again(now_ms), once, now_ms
+        )
     except Conflict as conflict:
         return await _refused(request, viewer, schedule_id, 409, conflict)
     words = "This is a new schedule of the same request; it took one credit."

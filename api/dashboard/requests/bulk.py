@@ -28,8 +28,9 @@ from scheduler.errors import Conflict, Damaged, FieldError, InvalidRequest, NotF
 from scheduler.ids import is_schedule_id
 from scheduler.models import Idempotency, LogStatus, Request, Schedule, Status
 from scheduler.store import Store
-from scheduler.store.lifecycle.replays import SENTENCES, Verdict
+from scheduler.store.lifecycle.replays import SENTENCES
 from scheduler.store.log.logs import LogQuery
+from scheduler.store.verdict import Verdict
 from scheduler.times import format_iso8601
 
 MOST = 1000
@@ -230,7 +231,7 @@ async def _run_again(request: HttpRequest, viewer: Viewer, ids: Sequence[str], o
     store = service_of(request).store
     now_ms = store.clock.now_ms()
     fingerprint = hashlib.sha256(" ".join(ids).encode()).hexdigest()
-    done = await store.replayer.by_id(
+    done = await store.schedules.replay_all(
         viewer.account_id,
         ids,
         again(now_ms),
@@ -238,7 +239,7 @@ async def _run_again(request: HttpRequest, viewer: Viewer, ids: Sequence[str], o
         now_ms,
         most_bytes=_MOST_REPLAYED_BYTES,
     )
-    refused = [each.verdict for each in done.each if each.verdict is not Verdict.REPLAYED]
+    refused = [each.verdict for each in done.each if each.verdict is not Verdict.DONE]
     return Done(len(done.each) - len(refused), Counter(SENTENCES[each] for each in refused))
 
 

@@ -1,30 +1,35 @@
 #!lua
--- Stores schedules and takes a credit for each, in one step. They come in groups; of a group whose
--- account cannot pay for all, the first ones are stored that it can pay for. Safe to repeat: what
--- is there already is not paid for again. A group may carry a once-key: then it is stored once in
--- the key's life, and a later group with the same key is told what the first one did.
+-- Stores schedules and takes a credit for each, in one step. They come in groups: of new ones, of
+-- which the first ones are stored that the account can pay for, or of replays, each judged by itself.
+-- A replay is made of a schedule that has ended; that one notes it, is a dead letter no more, and is
+-- forgotten when others are. Safe to repeat: what is there already is not paid for again. With a
+-- once-key a group is stored once in the key's life, and a later one gets what came of the first.
 -- KEYS[1]  the shard's prefix
 -- ARGV[1]  how long a day's rollup is kept (ms)
 -- ARGV[2]  how long a once-key is kept (ms)
--- ARGV[3]  how many plans have a quota
--- ARGV[4…] for each of these: plan, what its schedules may weigh (bytes)
+-- ARGV[3]  how long an ended schedule is kept that is no dead letter (ms)
+-- ARGV[4]  how many plans have a quota
+-- ARGV[5…] for each of these: plan, what its schedules may weigh (bytes)
 -- ARGV[…]  for each group: account, once-key ('': none), what to keep with it (16 bytes that tell
---          what was asked, then a note; '' without a once-key), how many schedules, and for each of
---          these: schedule, triggerAt (ms), packed request
--- Returns  {now (us), a reply for each group}: how many are stored (now or before), -1: no such
---          account, -2: something else was asked with this key before, -3: the group would take the
---          account over its quota, and none of it is stored, -4: a key of the account is
---          damaged, and nothing of it is changed,
---          {how many were stored then, the note kept then}: the same was asked before
+--          what was asked, then a note; '' without a once-key), '' for new ones, 'once' for replays of
+--          what was not replayed before, 'again' for replays of that too, how many schedules, and for
+--          each of these: schedule, triggerAt (ms), packed request and, of replays, the ended one
+-- Returns  {now (us), for each group its verdict in a byte and what follows it}: DONE, and a verdict
+--          in a byte for each of its schedules: DONE (now or before), UNPAID, of replays also NO_ROOM,
+--          UNKNOWN, NOT_ENDED, REPLAYED, DAMAGED; REPEATED, and what was kept: the verdicts, a 0
+--          and the note; UNKNOWN: no such account; KEY_REUSED; NO_ROOM: the new ones would go over
+--          the quota together, and none is stored; DAMAGED: a key of the account is, and nothing of
+--          it is changed
 --@include now
 --@include lifecycle/place
 --@include accounts/ledger
 --@include lifecycle/weight
-local prefix, ttl_ms, once_ttl_ms = KEYS[1], ARGV[1], ARGV[2]
+local prefix, ttl_ms, once_ttl_ms, kept_until_ms = KEYS[1], ARGV[1], ARGV[2], now_ms + ARGV[3]
+local DONE = string.char(V.DONE)
 local groups, accounts = {}, {} -- in order; account's local name -> its state
 local keys, there = {}, {} -- keys of all schedules, and which of these are stored
-local quotas, first = {}, 4 + 2 * ARGV[3]
-for i = 4, first - 1, 2 do
+local quotas, first = {}, 5 + 2 * ARGV[4]
+for i = 5, first - 1, 2 do
   quotas[ARGV[i]] = tonumber(ARGV[i + 1])
 end
 -- Reading comes first; an account for which it raises is damaged.
@@ -54,19 +59,21 @@ end
 
 local i = first
 while i <= #ARGV do
-  local account, count = account_of(ARGV[i]), tonumber(ARGV[i + 3])
-  local group = {account = account, first = i + 4, count = count, keys = #keys, keep = ARGV[i + 2]}
+  local account, replays, count = account_of(ARGV[i]), ARGV[i + 3], tonumber(ARGV[i + 4])
+  local width = replays == '' and 3 or 4
+  local group = {account = account, first = i + 5, width = width, count = count, keys = #keys,
+    keep = ARGV[i + 2], replays = replays}
   if ARGV[i + 1] ~= '' then
     group.once = account.base .. K.ONCE .. ARGV[i + 1]
     local sound, known = pcall(read_note, group.once)
     account.sound, group.known = account.sound and sound, known
   end
-  local base, last = account.base .. K.SCHEDULE, #keys
+  local base, last, row = account.base .. K.SCHEDULE, #keys, i + 5
   for n = 1, count do
-    keys[last + n] = base .. ARGV[i + 1 + 3 * n]
+    keys[last + n], row = base .. ARGV[row], row + width
   end
   groups[#groups + 1] = group
-  i = i + 4 + count * 3
+  i = row
 end
 
 -- All ids of a call are distinct, and only a repeat finds any: one command asks for many.
@@ -96,13 +103,12 @@ local function asked_before(group)
     return nil
   end
   if string.sub(known, 1, 16) ~= string.sub(group.keep, 1, 16) then
-    return -2
+    return string.char(V.KEY_REUSED)
   end
-  local high, low = string.byte(known, 17, 18)
-  return {high * 256 + low, string.sub(known, 19)}
+  return string.char(V.REPEATED) .. string.sub(known, 17)
 end
 
--- Whether a group would take its account over the quota. Only where it may is it looked at which of
+-- Whether a group of new ones would take its account over the quota. Only where it may is it looked at which of
 -- it are there already, or cannot be paid for.
 local function is_too_much(account, group)
   local stored = account.bytes + account.weight
@@ -122,41 +128,90 @@ local function is_too_much(account, group)
   return bytes > math.max(account.quota, stored)
 end
 
--- Takes up a group's new schedules, unless something speaks against it; returns its reply.
+-- Takes up the schedule of a row, which is stored under `key`.
+local function add(account, key, row)
+  local new, waiting, n, due = account.new, account.waiting, #account.new, tonumber(ARGV[row + 1])
+  new[n + 1], new[n + 2] = key, ARGV[row + 2]
+  waiting[n + 1], waiting[n + 2] = ARGV[row + 1], ARGV[row]
+  account.left, account.weight = account.left - 1, account.weight + weight_of(#ARGV[row + 2])
+  account.earliest = due < account.earliest and due or account.earliest
+end
+
+-- The verdicts on a group of new ones.
+local function add_first(group)
+  local account, stored = group.account, 0
+  for n = 1, group.count do
+    local key = keys[group.keys + n]
+    if not there[key] then
+      if account.left < 1 then
+        break
+      end
+      add(account, key, group.first + 3 * n - 3)
+    end
+    stored = n
+  end
+  return string.rep(DONE, stored) .. string.rep(string.char(V.UNPAID), group.count - stored)
+end
+
+-- What speaks against a replay of a schedule; nil if nothing does.
+local function fault(account, key, again, weight)
+  local ended = redis.pcall('HMGET', key, 'o', 'a')
+  if ended.err then
+    return V.DAMAGED
+  elseif not ended[1] then
+    return redis.call('EXISTS', key) == 1 and V.NOT_ENDED or V.UNKNOWN
+  elseif (ended[2] or account.originals[key]) and not again then
+    return V.REPLAYED
+  elseif account.left < 1 then
+    return V.UNPAID
+  elseif account.bytes + account.weight + weight > account.quota then
+    return V.NO_ROOM
+  end
+end
+
+-- The verdicts on a group of replays. originals: ended schedule's key -> new schedule; letters: those
+-- that are dead letters no more; earlier: keys that are to be forgotten sooner.
+local function add_replays(group)
+  local account, again, verdicts = group.account, group.replays == 'again', {}
+  account.originals = account.originals or {}
+  account.letters, account.earlier = account.letters or {}, account.earlier or {}
+  account.hours = account.hours or {}
+  for n = 1, group.count do
+    local new, row = keys[group.keys + n], group.first + 4 * n - 4
+    local key = account.base .. K.SCHEDULE .. ARGV[row + 3]
+    local found = not there[new] and fault(account, key, again, weight_of(#ARGV[row + 2]))
+    if not there[new] and not found then
+      add(account, new, row)
+      if not account.originals[key] and forgotten_later(key, kept_until_ms, account.hours) then
+        account.earlier[#account.earlier + 1] = key
+      end
+      account.originals[key] = ARGV[row]
+      account.letters[#account.letters + 1] = ARGV[row + 3]
+    end
+    verdicts[n] = string.char(found or V.DONE)
+  end
+  return table.concat(verdicts)
+end
+
+-- Takes up a group's schedules, unless something speaks against it; returns its reply.
 local function take_up(group)
-  local account = group.account
+  local account, is_new = group.account, group.replays == ''
   if account.left == -1 then
-    return -1
+    return string.char(V.UNKNOWN)
   end
   local before = asked_before(group)
   if before then
     return before
   end
-  if is_too_much(account, group) then
-    return -3
+  if is_new and is_too_much(account, group) then
+    return string.char(V.NO_ROOM)
   end
-  local new, waiting, stored = account.new, account.waiting, 0
-  local last, left, weight, earliest = #new, account.left, account.weight, account.earliest
-  for n = 1, group.count do
-    local key, place = keys[group.keys + n], group.first + 3 * n - 3
-    if not there[key] then
-      if left < 1 then
-        break
-      end
-      local request, due = ARGV[place + 2], tonumber(ARGV[place + 1])
-      new[last + 1], new[last + 2] = key, request
-      waiting[last + 1], waiting[last + 2] = ARGV[place + 1], ARGV[place]
-      last, left, weight = last + 2, left - 1, weight + weight_of(#request)
-      earliest = due < earliest and due or earliest
-    end
-    stored = stored + 1
+  local verdicts = is_new and add_first(group) or add_replays(group)
+  if group.once and string.find(verdicts, DONE, 1, true) then
+    account.notes[group.once] = string.sub(group.keep, 1, 16) .. verdicts .. '\0'
+      .. string.sub(group.keep, 17)
   end
-  account.left, account.weight, account.earliest = left, weight, earliest
-  if group.once and stored > 0 then
-    account.notes[group.once] = string.sub(group.keep, 1, 16)
-      .. string.char(math.floor(stored / 256), stored % 256) .. string.sub(group.keep, 17)
-  end
-  return stored
+  return DONE .. verdicts
 end
 
 for _, group in ipairs(groups) do
@@ -169,6 +224,10 @@ local function sum_up(account)
     account.sums = {'credits', whole(account.left), 'spent', whole(plus(account.spent, taken)),
       'bytes', whole(plus(account.bytes, account.weight))}
     account.movement = moved_credits(account.base, 'spent', taken)
+    if account.originals then
+      redis.call('ZCARD', account.base .. K.FAILED)
+      account.expiring = next(account.hours) and read_expiring(account.base, account.hours)
+    end
   end
 end
 
@@ -178,6 +237,19 @@ end
 
 -- Writing comes last, and cannot fail. Only the first write of each account checks its key itself.
 check_heads(prefix)
+
+local function note_replays(account)
+  for key, made in pairs(account.originals) do
+    redis.call('HSET', key, 'a', made)
+  end
+  for _, key in ipairs(account.earlier) do
+    redis.call('PEXPIREAT', key, whole(kept_until_ms))
+  end
+  each_thousand('ZREM', account.base .. K.FAILED, account.letters)
+  if account.expiring then
+    write(account.expiring)
+  end
+end
 
 local function store(account)
   local base, new = account.base, account.new
@@ -190,6 +262,9 @@ local function store(account)
     settle(base, account.over)
   end
   write(account.movement, ttl_ms)
+  if account.originals then
+    note_replays(account)
+  end
 end
 
 for _, account in pairs(accounts) do
@@ -205,6 +280,6 @@ end
 
 local replies = {}
 for n, group in ipairs(groups) do
-  replies[n] = group.account.sound and group.reply or -4
+  replies[n] = group.account.sound and group.reply or string.char(V.DAMAGED)
 end
 return {now_us, replies}

@@ -1,8 +1,7 @@
-"""What is kept with an Idempotency-Key: a digest of what was asked for, what was made, a note.
+"""What is kept with an Idempotency-Key. Pure.
 
-Pure.
-The scripts spell it so: the digest (16 bytes), how many were made (2), the first one's id (16), and
-the note. The first one tells the others.
+The scripts spell it so: a digest of what was asked for (16 bytes), a verdict on each (1, none of
+them 0), a 0, the first one's id (16), and a note. The first id leads to the others.
 """
 
 from __future__ import annotations
@@ -12,30 +11,34 @@ import hashlib
 from typing import NamedTuple
 
 from scheduler import ids
+from scheduler.errors import KeyReused
 from scheduler.models import Idempotency
+from scheduler.store import keys
 
 ONCE_KEPT_MS = 24 * 3_600_000
-DIGEST_BYTES, COUNT_BYTES = 16, 2
-NO_SCHEDULE = ids.from_bytes(bytes(16))
 
-_ID_BYTES = 16
+_DIGEST_BYTES, _ID_BYTES = 16, 16
 
 
-class Created(NamedTuple):
-    """The ids of what is stored, in order: all that was asked for, or the first ones if the
-    credits did not reach. `replayed`: they were stored by an earlier call with the same key.
-    `note` is what came with the call that stored them."""
+class Made(NamedTuple):
+    """The ids of what was to be stored, with a `Verdict` on each; the note of the call that stored
+    them. `repeated`: that was an earlier call with the same key."""
 
     schedule_ids: list[str]
-    replayed: bool = False
+    verdicts: bytes = b""
     note: bytes = b""
+    repeated: bool = False
 
 
-def kept_with(once: Idempotency | None, first: str) -> tuple[str, bytes]:
-    """The name of a once-key, and what is kept with it but for the count."""
+def kept_with(once: Idempotency | None, first: str, note: bytes) -> tuple[str, bytes]:
+    """The name of a once-key, and what is kept with it but for the verdicts."""
     if once is None:
         return "", b""
-    return once_name(once), asked(once) + ids.to_bytes(first) + once.note
+    return once_name(once), asked(once) + ids.to_bytes(first) + note
+
+
+def once_key(account_id: str, once: Idempotency) -> str:
+    return f"{keys.account(account_id)}{keys.ONCE}{once_name(once)}"
 
 
 def once_name(once: Idempotency) -> str:
@@ -47,12 +50,20 @@ def asked(once: Idempotency) -> bytes:
     return _digest(once.fingerprint)
 
 
-def noted(kept: bytes) -> Created:
-    """What was made, by what is kept behind the digest."""
-    count, first = int.from_bytes(kept[:COUNT_BYTES], "big"), kept[COUNT_BYTES:][:_ID_BYTES]
-    made = ids.schedule_ids_from(int.from_bytes(first, "big"), count)
-    return Created(made, replayed=True, note=kept[COUNT_BYTES + _ID_BYTES :])
+def kept(value: bytes, once: Idempotency) -> Made:
+    """What is kept with a key. Raises KeyReused if something else was asked with it."""
+    if value[:_DIGEST_BYTES] != asked(once):
+        raise KeyReused
+    return noted(value[_DIGEST_BYTES:])
+
+
+def noted(value: bytes) -> Made:
+    """The same, but for the digest."""
+    verdicts, _, rest = value.partition(b"\0")
+    first = int.from_bytes(rest[:_ID_BYTES], "big")
+    made = ids.schedule_ids_from(first, len(verdicts))
+    return Made(made, verdicts, rest[_ID_BYTES:], repeated=True)
 
 
 def _digest(text: str) -> bytes:
-    return hashlib.sha256(text.encode()).digest()[:DIGEST_BYTES]
+    return hashlib.sha256(text.encode()).digest()[:_DIGEST_BYTES]

@@ -1,0 +1,294 @@
+"""Creating schedules: new ones, and replays, which are made of ones that have ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Literal, NamedTuple
+
+from scheduler import ids
+from scheduler.errors import (
+    Damaged,
+    FieldError,
+    InsufficientCredits,
+    InvalidRequest,
+    KeyReused,
+    NotFound,
+    QuotaExceeded,
+    Unreadable,
+)
+from scheduler.models import Idempotency, Request, Schedule
+from scheduler.store import keys, stored
+from scheduler.store.lifecycle.once import ONCE_KEPT_MS, Made, kept, kept_with, noted, once_key
+from scheduler.store.lifecycle.part import Part
+from scheduler.store.lifecycle.replays import (
+    Asked,
+    Remake,
+    Replays,
+    asked_for,
+    cursor_until,
+    refusal,
+    replays_of,
+    until,
+)
+from scheduler.store.queries.failed import Failed
+from scheduler.store.queries.listing import Selection
+from scheduler.store.queries.reading import Stored, read_by_id
+from scheduler.store.retention import Retention
+from scheduler.store.server import Argument, Script, Server
+from scheduler.store.server.clock import StoreClock
+from scheduler.store.server.coalescing import Coalescer
+from scheduler.store.verdict import Verdict
+
+# What one script stores, as `_Group.weight` counts it: about 3 ms in which the server does nothing
+# else.
+_MOST_AT_ONCE = 500
+_BYTES_LIKE_ONE_MORE = 2048
+
+_CREATE = Script("lifecycle/create")
+
+# What the script is to make of each row of a group: a new schedule, or a replay: of what was not
+# replayed before, or of that too.
+_Replays = Literal["", "once", "again"]
+
+
+class Created(NamedTuple):
+    """The ids of what is stored, in order: all that was asked for, or the first ones if the
+    credits did not reach. `repeated`: they were stored by an earlier call with the same key.
+    `note` is what came with the call that stored them."""
+
+    schedule_ids: list[str]
+    repeated: bool = False
+    note: bytes = b""
+
+    @classmethod
+    def of(cls, made: Made) -> Created:
+        count = made.verdicts.count(Verdict.DONE)
+        return cls(made.schedule_ids[:count], made.repeated, made.note)
+
+
+class _Group(NamedTuple):
+    """Schedules of one account that were asked for together, as the script takes them."""
+
+    arguments: list[Argument]
+    weight: int
+
+
+class Creating(Part):
+    """Stores schedules and takes a credit for each.
+
+    All raise NotFound (the account), StoreUnavailable (nothing was changed), Unreadable (the
+    account is damaged) or OutcomeUnknown. `now_ms` is when they were asked for, if that was decided
+    before: they are created then. With `once`, a call is safe to repeat for 24 hours: a later one
+    with the same key is answered with what the first one stored, and raises KeyReused if the key
+    came with another fingerprint.
+    """
+
+    def __init__(
+        self, server: Server, clock: StoreClock, retention: Retention, failed: Failed
+    ) -> None:
+        super().__init__(server, clock, retention)
+        self._failed = failed
+        self._creating: dict[int, Coalescer[_Group, bytes]] = {}
+        # By this process, since it began.
+        self.created = 0
+
+    async def create(self, account_id: str, request: Request) -> str:
+        """Stores a schedule, and returns its new id.
+
+        Raises InsufficientCredits, QuotaExceeded. Each call makes another schedule; within one
+        call, repeats after a lost reply do not.
+        """
+        created = await self.create_all(account_id, [request])
+        return created.schedule_ids[0]
+
+    async def create_all(
+        self,
+        account_id: str,
+        requests: Sequence[Request],
+        once: Idempotency | None = None,
+        now_ms: int | None = None,
+    ) -> Created:
+        """Stores schedules in one step, with one debit; as many as the credits reach for.
+
+        Raises InsufficientCredits only if not even one could be stored; QuotaExceeded if those that
+        the credits reach for would be too much together.
+        """
+        note = b"" if once is None else once.note
+        made = await self._make(account_id, requests, once, note, now_ms)
+        if Verdict.DONE not in made.verdicts:
+            raise InsufficientCredits
+        return Created.of(made)
+
+    async def created_before(self, account_id: str, once: Idempotency) -> Created | None:
+        """What an earlier call with this key stored, or None. Raises KeyReused. Read-only."""
+        made = await self._made_before(account_id, once)
+        return made and Created.of(made)
+
+    async def replay(
+        self,
+        account_id: str,
+        schedule_id: str,
+        remake: Remake,
+        once: Idempotency | None = None,
+        now_ms: int | None = None,
+    ) -> Replays:
+        """Replays one that has ended, whether it was replayed before or not.
+
+        Raises NotFound, Conflict, Damaged, InsufficientCredits, QuotaExceeded, and whatever
+        `remake` raises. Without `once`, each call makes another.
+        """
+        if not ids.is_schedule_id(schedule_id):
+            raise refusal(schedule_id, Verdict.UNKNOWN)
+        found = await self._read(account_id, [schedule_id])
+        what = asked_for([schedule_id], found, remake)
+        done = await self._replay(account_id, what, once, now_ms, "again")
+        [replay] = done.each
+        if replay.verdict is not Verdict.DONE:
+            raise refusal(schedule_id, replay.verdict)
+        return done
+
+    async def replay_all(
+        self,
+        account_id: str,
+        schedule_ids: Sequence[str],
+        remake: Remake,
+        once: Idempotency | None = None,
+        now_ms: int | None = None,
+        *,
+        most_bytes: int,
+    ) -> Replays:
+        """Replays those of them that can be, each at most once, in one step and with one debit;
+        as many as the credits reach for.
+
+        Safe to repeat: what was replayed before is told to be. Raises InvalidRequest if they are
+        larger than `most_bytes`.
+        """
+        found = await self._read(account_id, schedule_ids, most_bytes)
+        return await self._replay(
+            account_id, asked_for(schedule_ids, found, remake), once, now_ms, "once"
+        )
+
+    async def replay_failed(
+        self,
+        account_id: str,
+        selected: Selection,
+        remake: Remake,
+        once: Idempotency | None = None,
+        now_ms: int | None = None,
+    ) -> Replays:
+        """Replays dead letters, the oldest first; as `replay_all`. They leave the list, so that a
+        repeat goes on with others. What `next_cursor` leads on to ends with what had failed by
+        now, as the server's clock says: a replay that fails again meanwhile would have no end.
+        Raises InvalidRequest for a bad cursor."""
+        selected, until_ms = until(selected)
+        page, read_ms = await self._failed.page_and_moment(account_id, selected)
+        if until_ms is None:
+            until_ms = read_ms + 1  # what failed in the millisecond of the beginning is of the walk
+        originals = [each.schedule_id for each in page.schedules]
+        next_cursor = cursor_until(page.next_cursor, until_ms)
+        what = asked_for(originals, page.schedules, remake, next_cursor)
+        return await self._replay(account_id, what, once, now_ms, "once")
+
+    async def replayed_before(self, account_id: str, once: Idempotency) -> Replays | None:
+        """What an earlier call with this key did, or None. Raises KeyReused. Read-only."""
+        made = await self._made_before(account_id, once)
+        return made and replays_of(made)
+
+    async def _made_before(self, account_id: str, once: Idempotency) -> Made | None:
+        [value] = await self._server.reads([("GET", once_key(account_id, once))])
+        return value and kept(value, once)
+
+    async def _read(
+        self, account_id: str, schedule_ids: Sequence[str], most_bytes: int | None = None
+    ) -> list[Schedule | Damaged | None]:
+        found: list[Schedule | Damaged | None] = []
+        read_bytes = 0
+        async for chunk in read_by_id(self._server, account_id, schedule_ids):
+            found += [each.schedule if isinstance(each, Stored) else each for each in chunk]
+            read_bytes += sum(len(each.packed) for each in chunk if isinstance(each, Stored))
+            if most_bytes is not None and read_bytes > most_bytes:
+                message = f"Together they are larger than {most_bytes:,} bytes; name fewer."
+                raise InvalidRequest([FieldError("ids", message)])
+        return found
+
+    async def _replay(
+        self,
+        account_id: str,
+        what: Asked,
+        once: Idempotency | None,
+        now_ms: int | None,
+        replays: _Replays,
+    ) -> Replays:
+        made = Made([], note=what.note)
+        if what.requests:
+            made = await self._make(
+                account_id, what.requests, once, what.note, now_ms, replays, what.originals
+            )
+        return replays_of(made)
+
+    async def _make(
+        self,
+        account_id: str,
+        requests: Sequence[Request],
+        once: Idempotency | None,
+        note: bytes,
+        now_ms: int | None,
+        replays: _Replays = "",
+        originals: Sequence[str] = (),
+    ) -> Made:
+        """`originals`: of replays, what each is made of."""
+        shard, account = keys.parts(account_id)
+        created_ms = self._clock.now_ms() if now_ms is None else now_ms
+        new = ids.new_schedule_ids(len(requests), created_ms)
+        arguments: list[Argument] = [account, *kept_with(once, new[0], note)]
+        arguments += (replays, len(requests))
+        weight = len(requests) + len(originals)
+        for place, (schedule_id, each) in enumerate(zip(new, requests, strict=True)):
+            packed = stored.seal_request(each, self._secrecy)
+            arguments += (ids.local(schedule_id), each.trigger_at_ms, packed)
+            if originals:
+                arguments.append(ids.local(originals[place]))
+            weight += len(packed) // _BYTES_LIKE_ONE_MORE
+        reply = await self._creator(shard).submit(_Group(arguments, weight))
+        made = Made(new, reply[1:], note)
+        if reply[0] == Verdict.REPEATED:
+            made = noted(reply[1:])
+            # With our own ids, this call's first attempt did it, and its reply was lost.
+            made = made._replace(repeated=made.schedule_ids[0] != new[0])
+        elif reply[0] != Verdict.DONE:
+            raise _refusal(account_id, reply[0])
+        if not made.repeated:
+            self.created += made.verdicts.count(Verdict.DONE)
+        return made
+
+    def _creator(self, shard: int) -> Coalescer[_Group, bytes]:
+        creator = self._creating.get(shard)
+        if creator is None:
+            send = partial(self._create, shard)
+            creator = Coalescer(send, _MOST_AT_ONCE, lambda group: group.weight)
+            self._creating[shard] = creator
+        return creator
+
+    async def _create(self, shard: int, groups: list[_Group]) -> list[bytes]:
+        lasting, quotas = self._retention, self._retention.quotas
+        arguments: list[Argument] = [lasting.log_ms, ONCE_KEPT_MS, lasting.schedule_ms]
+        arguments += (len(quotas) // 2, *quotas)
+        for group in groups:
+            arguments += group.arguments
+        now_us, replies = await self._server.repeated(
+            lambda: self._server.write(_CREATE, keys.shard(shard), arguments)
+        )
+        self._clock.observe(now_us)
+        return list(replies)
+
+
+def _refusal(account_id: str, verdict: int) -> Exception:
+    match verdict:
+        case Verdict.KEY_REUSED:
+            return KeyReused()
+        case Verdict.NO_ROOM:
+            return QuotaExceeded()
+        case Verdict.DAMAGED:
+            return Unreadable(f"Something of {account_id} is damaged")
+    return NotFound(f"There is no account {account_id}.")
