@@ -89,7 +89,8 @@ class Acks:
         stumbles = 0
         while True:
             try:
-                codes = await self._store.claims.ack(shard, batch)
+                async with self._holdings.asking[shard]:
+                    codes = await self._store.claims.ack(shard, batch)
             except StoreRefused as error:
                 await self._refused(shard, batch, error)
                 return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
@@ -29,6 +29,11 @@ class Holdings:
         self._limit_bytes = self._free_bytes = limit_bytes
         self._bytes_by_account: Counter[str] = Counter()
         self._changed = asyncio.Event()
+        self.asking: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """Of a shard: held by whoever asks the store for something by tokens. An extension writes
+        new ones. An ack or a release that was written before it and is carried out after it, as on
+        a cluster, or where the server has to be sent the script first, would find its lease to be
+        another's."""
 
     def __len__(self) -> int:
         return len(self._held)

@@ -3,8 +3,6 @@ over."""
 
 from __future__ import annotations
 
-import asyncio
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 import structlog
@@ -81,7 +79,6 @@ class Leases:
         self._holdings = holdings
         self._touch = touch
         self._lease_ms = lease_ms
-        self._asking: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def extend_all(self) -> None:
         """Prolongs what is held, shard by shard; one that fails is lost touch with."""
@@ -98,12 +95,8 @@ class Leases:
         await self.confirm(shard, old)
 
     async def confirm(self, shard: int, invocations: Sequence[Invocation]) -> list[Invocation]:
-        """Prolongs these leases, and returns those that are another's by now. Raises StoreError.
-
-        One at a time in a shard: on a cluster two could be carried out in the other order, and the
-        one that was asked for first find its lease to be another's.
-        """
-        async with self._asking[shard]:
+        """Prolongs these leases, and returns those that are another's by now. Raises StoreError."""
+        async with self._holdings.asking[shard]:
             return await self._confirm(shard, invocations)
 
     async def _confirm(self, shard: int, invocations: Sequence[Invocation]) -> list[Invocation]:

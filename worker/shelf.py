@@ -90,7 +90,8 @@ class Shelf:
             theirs = self._shards.pop(shard, [])
             try:
                 while theirs:
-                    await self._store.claims.release(shard, theirs[:_MOST_AT_ONCE])
+                    async with self._holdings.asking[shard]:
+                        await self._store.claims.release(shard, theirs[:_MOST_AT_ONCE])
                     self._holdings.remove(theirs[:_MOST_AT_ONCE])
                     del theirs[:_MOST_AT_ONCE]
             except StoreError as error:

@@ -378,7 +378,8 @@ class Worker:
             for shard in {each.shard for each in invocations}:
                 theirs = [each for each in invocations if each.shard == shard]
                 try:
-                    await self._store.claims.release(shard, theirs)
+                    async with self._holdings.asking[shard]:
+                        await self._store.claims.release(shard, theirs)
                 except StoreError as error:
                     _log.warning("not given back; the leases will end", error=str(error))
         finally:

@@ -630,9 +630,16 @@ MUTANTS = (
     Mutant(
         "leases of a shard are prolonged by several calls at a time",
         "worker/leases.py",
-        "        async with self._asking[shard]:\n            return await self._confirm(",
+        "        async with self._holdings.asking[shard]:\n            return await self._confirm(",
         "        if True:\n            return await self._confirm(",
         ("tests/worker/test_leases.py",),
+    ),
+    Mutant(
+        "an outcome is recorded while its lease is being prolonged",
+        "worker/acks.py",
+        "                async with self._holdings.asking[shard]:\n",
+        "                if True:\n",
+        ("tests/worker/test_worker.py", "-k", "settled"),
     ),
     Mutant(
         "a shard that is away keeps the others from being given back",

@@ -4,6 +4,7 @@ store was away, and when it is told to stop."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 from structlog.testing import capture_logs
@@ -12,10 +13,11 @@ from scheduler.elapsed import elapsed_s
 from scheduler.models import Invocation
 from scheduler.settings import Settings
 from scheduler.store import Store
-from tests.worker.desk import AWAY, LEASE_MS, ScriptedStore
+from scheduler.store.lifecycle.claims import Ack, Unread
+from tests.worker.desk import AWAY, COMPLETED, LEASE_MS, ScriptedStore
 from tests.worker.scene import Scene
 from tests.worker.scripted import Line, answer, answering, playing, until
-from worker.worker import run_worker
+from worker.worker import Worker, run_worker
 
 pytestmark = pytest.mark.usefixtures("quickly")
 
@@ -185,3 +187,46 @@ async def test_after_the_stores_start_no_ended_lease_is_taken_over_for_a_while(
     await asyncio.wait_for(running, 10)
     assert {asked["take_over_by_ms"] == 0 for asked in store.claims.asked} == {grace}
     assert store.closed
+
+
+async def _record(worker: Worker, held: Invocation) -> None:
+    worker._acks.add(Ack(held, COMPLETED, 0, None))
+    await worker._holdings.emptied()
+
+
+async def _give_back(worker: Worker, held: Invocation) -> None:
+    await worker._give_back([held])
+
+
+async def _put_off(worker: Worker, held: Invocation) -> None:
+    worker.shelf.put([Unread(held, "damaged", "")])
+    await worker.shelf.settle()
+
+
+@pytest.mark.parametrize("settle", [_record, _give_back, _put_off])
+async def test_a_lease_is_not_prolonged_while_it_is_settled_by_its_token(
+    scene: Scene,
+    settle: Callable[[Worker, Invocation], Awaitable[None]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server that does not know the script yet carries it out after what was asked later."""
+    asked, known, enter = asyncio.Event(), asyncio.Event(), scene.claims._enter
+
+    async def entered(name: str, shard: int) -> None:
+        await enter(name, shard)
+        if name != "extend":
+            asked.set()
+            await known.wait()
+
+    monkeypatch.setattr(scene.claims, "_enter", entered)
+    held = scene.claims.make.one(lease_until_s=0.0)
+    scene.worker._holdings.add([held])
+    settling = asyncio.create_task(settle(scene.worker, held))
+    await asked.wait()
+    prolonging = asyncio.create_task(scene.worker._leases.extend(0))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert scene.claims.extended == []
+    known.set()
+    await asyncio.gather(settling, prolonging)
+    assert scene.held == 0
