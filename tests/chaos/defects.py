@@ -127,9 +127,9 @@ DEFECTS = (
     Defect(
         "what a drain gives back counts as an attempt",
         "given up: a worker had lost it",
-        LIFECYCLE + "release.lua",
+        LIFECYCLE + "lease.lua",
         "fresh[#fresh + 1] = schedule",
-        "used[#used + 1], used[#used + 2] = schedule, 1",
+        "tried[#tried + 1], tried[#tried + 2] = schedule, 1",
         ("--faults", "stop", "--claim-ahead-ms", "1000"),
     ),
 )

@@ -19,6 +19,7 @@ from scheduler.store.operators.restore import _UNLEASE
 from scheduler.store.queries.listing import Selection
 from scheduler.store.scans import _SCAN
 from scheduler.store.server.apart import _TOUCH
+from scheduler.store.verdict import Verdict
 from tests.scheduler.parties import CREDITS, FAR_MS, LEASE_MS, ONCE, SAID, Party
 from tests.scheduler.scene import COMPLETED, URL
 
@@ -98,7 +99,7 @@ def settle(script: str, call: Callable[[Store, list[Invocation]], Awaitable[obje
         if not codes or not isinstance(codes[0], int):
             codes = hall.replies.get(script, (0, []))[1]
         found = [codes[2 * n : 2 * n + 2] for n in range(len(parties))]
-        return [DAMAGED if each == [-2, -2] else each for each in found]
+        return [DAMAGED if each in ([-2] * 2, [Verdict.DAMAGED] * 2) else each for each in found]
 
     return act
 
@@ -176,13 +177,13 @@ TOGETHER = [
     Operation("retry", ["lifecycle/retry"], settle("lifecycle/retry", retry)),
     Operation(
         "extend",
-        ["lifecycle/extend"],
-        settle("lifecycle/extend", lambda store, held: store.claims.extend(0, LEASE_MS, held)),
+        ["lifecycle/lease"],
+        settle("lifecycle/lease", lambda store, held: store.claims.extend(0, LEASE_MS, held)),
     ),
     Operation(
         "release",
-        ["lifecycle/release"],
-        settle("lifecycle/release", lambda store, held: store.claims.release(0, held)),
+        ["lifecycle/lease"],
+        settle("lifecycle/lease", lambda store, held: store.claims.release(0, held)),
     ),
     Operation(
         "realign",

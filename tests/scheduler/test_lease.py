@@ -98,7 +98,8 @@ async def test_a_lease_counts_from_the_question_and_not_from_the_reply(
         now_s += 10
         return await run(*arguments)
 
-    monkeypatch.setattr("scheduler.store.lifecycle.claims.elapsed_s", lambda: now_s)
+    for module in ("claims", "lease"):
+        monkeypatch.setattr(f"scheduler.store.lifecycle.{module}.elapsed_s", lambda: now_s)
     await scene.create()
     monkeypatch.setattr(scene.store.server, "run", slow)
     invocation = await scene.claim_one(lease_ms=15_000)

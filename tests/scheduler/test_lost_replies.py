@@ -300,13 +300,13 @@ async def test_extensions_and_releases_can_be_repeated(scene: Scene, proxy: Drop
     await scene.create()
     claims, [invocation] = scene.store.claims, await scene.claim()
     await claims.extend(scene.shard, 1000, [invocation])
-    proxy.drop_reply(script("lifecycle/extend"))
+    proxy.drop_reply(script("lifecycle/lease"))
     with pytest.raises(OutcomeUnknown):
         await claims.extend(scene.shard, 60_000, [invocation])
     assert await claims.extend(scene.shard, 60_000, [invocation]) == []
     await claims.release(scene.shard, [invocation])
     [invocation] = await scene.claim()
-    proxy.drop_reply(script("lifecycle/release"))
+    proxy.drop_reply(script("lifecycle/lease"))
     with pytest.raises(OutcomeUnknown):
         await claims.release(scene.shard, [invocation])
     await claims.release(scene.shard, [invocation])

@@ -13,9 +13,10 @@ import structlog
 
 from scheduler import ids
 from scheduler.elapsed import elapsed_s
-from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable, Unreadable, anew
+from scheduler.errors import StoreError, StoreUnavailable, Unreadable, anew
 from scheduler.models import Delivery, Invocation, Request
 from scheduler.store import keys
+from scheduler.store.lifecycle.lease import Leasing
 from scheduler.store.lifecycle.recorded import (
     Ack,
     arguments_of,
@@ -42,8 +43,6 @@ _FIRST = (1, b"")
 _UNKNOWN = Request(0, "", "")
 
 _CLAIM = Script("lifecycle/claim")
-_EXTEND = Script("lifecycle/extend")
-_RELEASE = Script("lifecycle/release")
 _ACK = Script("lifecycle/ack")
 _RETRY = Script("lifecycle/retry")
 _REALIGN = Script("lifecycle/realign")
@@ -88,12 +87,11 @@ class Look(NamedTuple):
 _NOTHING = Look(None, None)
 
 
-class Claims:
+class Claims(Leasing):
     """Claims what is due in a shard, and settles what was claimed."""
 
     def __init__(self, server: Server, clock: StoreClock, retention: Retention) -> None:
-        self._server = server
-        self._clock = clock
+        super().__init__(server, clock)
         self._retention = retention
 
     async def look(
@@ -169,43 +167,6 @@ class Claims:
         reply = await self._server.run(_CLAIM, keys.shard(shard), arguments)
         return self._batch(shard, asked_s, lease_ms, 0, reply)
 
-    async def extend(
-        self, shard: int, lease_ms: int, invocations: Sequence[Invocation]
-    ) -> list[Invocation]:
-        """Prolongs leases, and notes so in the invocations; returns those that are lost to another
-        worker. Safe to repeat."""
-        if not invocations:
-            return []
-        asked_s = elapsed_s()
-        codes: list[int] = []
-        for _ in range(2):  # the second time by the clock that the first one brought
-            ends_us = self._clock.now_us() + lease_ms * 1000
-            ends_us += ends_us % 1000 == 0  # a schedule that waits stands at a whole millisecond
-            codes = await self._extend(shard, lease_ms, ends_us, invocations)
-            if codes:
-                break
-        else:
-            raise StoreUnavailable("The store's clock jumps")
-        lost = []
-        for each, code in zip(invocations, codes, strict=True):
-            if code == 1:
-                each.token = _since(each.token, str(ends_us))
-                each.lease_until_s = asked_s + lease_ms / 1000
-            else:
-                lost.append(each)
-        return lost
-
-    async def release(self, shard: int, invocations: Sequence[Invocation]) -> None:
-        """Gives back what was not started: due as it was, the attempt not used up.
-
-        Safe to repeat; what another worker holds by now stays with it.
-        """
-        arguments: list[Argument] = []
-        for each in invocations:
-            arguments += (*_held(each), each.due_at_ms, each.attempt - 1)
-        now_us, _ = await self._server.run(_RELEASE, keys.shard(shard), arguments)
-        self._clock.observe(now_us)
-
     async def ack(self, shard: int, acks: Sequence[Ack]) -> list[int]:
         """Records outcomes, with log and statistics; of those that are to be tried again, the
         attempt and when the next one is due. Safe to repeat.
@@ -262,27 +223,6 @@ class Claims:
         self._clock.observe(now_us)
         sent = (ack.invocation for group in groups for ack in group)
         return dict(zip(sent, codes, strict=True))
-
-    async def _extend(
-        self, shard: int, lease_ms: int, ends_us: int, invocations: Sequence[Invocation]
-    ) -> list[int]:
-        arguments: list[Argument] = [lease_ms, ends_us]
-        for each in invocations:
-            arguments += (*_held(each), each.attempt)
-            # It may stand there soon, or what stood before: what is acked or given back before the
-            # reply is here, or without one, names both.
-            each.token = f"{each.token}:{ends_us}"
-        try:
-            now_us, codes = await self._server.run(_EXTEND, keys.shard(shard), arguments)
-        except OutcomeUnknown:
-            raise
-        except StoreError:
-            _forget(invocations, ends_us)
-            raise
-        if not codes:
-            _forget(invocations, ends_us)
-        self._clock.observe(now_us)
-        return codes  # type: ignore[no-any-return]
 
     def _batch(
         self, shard: int, asked_s: float, lease_ms: int, ahead_ms: int, reply: Sequence[Any]
@@ -393,24 +333,6 @@ def _invocations(
         what = (schedule_id, token, attempt, until_s, request, due_ms, len(packed), retry)
         found.append(Invocation(shard, account_id, *what))
     return found
-
-
-def _held(invocation: Invocation) -> tuple[str, str, str]:
-    account = keys.parts(invocation.account_id).local
-    return account, ids.local(invocation.schedule_id), invocation.token
-
-
-def _since(token: str, end: str) -> str:
-    """What a token may be once one of its moments is known to have been written: that or a later
-    one."""
-    return token[f":{token}".rindex(f":{end}") :]
-
-
-def _forget(invocations: Sequence[Invocation], ends_us: int) -> None:
-    """A moment that certainly was not written is no part of the tokens."""
-    for each in invocations:
-        before, _, after = f":{each.token}:".rpartition(f":{ends_us}:")
-        each.token = f"{before}:{after}".strip(":")
 
 
 def _score(head: list[Any]) -> Any:

@@ -1,0 +1,82 @@
+#!lua flags=allow-oom
+-- Prolongs leases, or gives schedules back that were not started: due as before, the attempt not
+-- used. Only those that the claims which the tokens name still hold. Safe to repeat: giving back
+-- takes the lease away; to prolong, with the new token among the old ones.
+-- KEYS[1]  the shard's prefix
+-- ARGV[1]  lease (ms)
+-- ARGV[2]  the new token: when the leases are to end (us), by the caller's idea of our clock; not a
+--          whole millisecond, as what waits stands at. '' to give back
+-- ARGV[3…] for each schedule: account, schedule, token, attempts used ('': none), when it is due (ms;
+--          '' to prolong)
+-- Returns  {now (us), a verdict for each}: DONE, ENDED: not held by this token any more, DAMAGED: a
+--          key of its account; no verdicts and nothing done if the new token is more than half a
+--          lease (and a second) off
+--@include now
+--@include lifecycle/place
+--@include lifecycle/token
+local prefix, lease_ms = KEYS[1], tonumber(ARGV[1])
+local lease_end = ARGV[2] ~= '' and ARGV[2] / 1000
+if lease_end and math.abs(lease_end - now_ms - lease_ms) > math.max(lease_ms / 2, 1000) then
+  return {now_us, {}}
+end
+
+-- Of an account's rows, those whose token is good. Raises if a key is damaged that is read here or
+-- written after.
+local function held_among(queue, rows)
+  local schedules, held = {}, {}
+  for n, i in ipairs(rows) do
+    schedules[n] = ARGV[i + 1]
+  end
+  check_queue(queue)
+  local scores = redis.call('ZMSCORE', queue.waiting, unpack(schedules))
+  for n, i in ipairs(rows) do
+    -- One that waits again stands at a whole millisecond, which no token names.
+    if names(ARGV[i + 2], scores[n]) then
+      held[#held + 1] = i
+    end
+  end
+  return held
+end
+
+-- No write of it can fail.
+local function settle(queue, held)
+  local schedules, due, tried, fresh, earliest = {}, {}, {}, {}, math.huge
+  for n, i in ipairs(held) do
+    local schedule, at = ARGV[i + 1], lease_end or tonumber(ARGV[i + 4])
+    schedules[n], due[2 * n - 1], due[2 * n] = schedule, at, schedule
+    earliest = math.min(earliest, at)
+    if ARGV[i + 3] == '' then
+      fresh[#fresh + 1] = schedule
+    else
+      tried[#tried + 1], tried[#tried + 2] = schedule, ARGV[i + 3]
+    end
+  end
+  if lease_end then
+    hold(queue, due, {}, tried)
+    -- A lease that is shorter than the one before ends earlier than its account is to be looked at.
+    look_at(prefix, queue.name, lease_end)
+  else
+    put_back(queue, schedules, due, tried, fresh, earliest)
+  end
+end
+
+check_heads(prefix)
+local accounts, verdicts = {}, {}
+for i = 3, #ARGV, 5 do
+  accounts[ARGV[i]] = accounts[ARGV[i]] or {}
+  table.insert(accounts[ARGV[i]], i)
+end
+for account, rows in pairs(accounts) do
+  local queue = queue_of(prefix, account)
+  local sound, held = pcall(held_among, queue, rows)
+  for _, i in ipairs(rows) do
+    verdicts[(i + 2) / 5] = sound and V.ENDED or V.DAMAGED
+  end
+  for _, i in ipairs(sound and held or {}) do
+    verdicts[(i + 2) / 5] = V.DONE
+  end
+  if sound and #held > 0 then
+    settle(queue, held)
+  end
+end
+return {now_us, verdicts}
