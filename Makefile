@@ -15,7 +15,7 @@ PYTHON ?= $(shell for python in python3.11 python3 python; do \
 # Build dependencies are pinned as well: older pips read the first, newer ones the second.
 PIP := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
 	PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
-CODE := scheduler metrics api worker cli client benchmarks ops tests
+CODE := scheduler metrics api worker cli clients benchmarks ops tests
 ARGS ?=
 SECONDS ?= 60
 SEED ?= 1
@@ -65,7 +65,7 @@ bench: $(VENV)/installed ## Measure Postdate beside BullMQ, SAQ, arq and Celery:
 	@$(BIN)/python -m benchmarks.peers $(ARGS)
 
 dist: $(VENV)/installed-dev ## Build wheels and sdists into dist, and prove that they install and run
-	@$(PIP) --constraint constraints.txt --editable client --editable '.[release]'
+	@$(PIP) --constraint constraints.txt --editable clients/python --editable '.[release]'
 	@PIP_CONSTRAINT="$(CURDIR)/constraints.txt" $(BIN)/python -m ops.release
 
 clean: ## Remove what was made here, except the data dir .postdate
@@ -74,14 +74,14 @@ clean: ## Remove what was made here, except the data dir .postdate
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The virtual environment is made again if its Python is gone.
-$(VENV)/installed: pyproject.toml client/pyproject.toml constraints.txt
+$(VENV)/installed: pyproject.toml clients/python/pyproject.toml constraints.txt
 	@test -n '$(PYTHON)' || { echo 'Postdate needs Python 3.11 or newer.' >&2; exit 1; }
 	@$(BIN)/python -c 'import pip' 2>/dev/null || { echo 'Making $(VENV)…' && $(PYTHON) -m venv --clear $(VENV); }
 	@echo 'Installing…'
-	@$(PIP) --constraint constraints.txt --editable client --editable .
+	@$(PIP) --constraint constraints.txt --editable clients/python --editable .
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
 	@echo 'Installing what tests and checks need…'
-	@$(PIP) --constraint constraints.txt --editable client --editable '.[dev]'
+	@$(PIP) --constraint constraints.txt --editable clients/python --editable '.[dev]'
 	@touch $@

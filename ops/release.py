@@ -83,7 +83,7 @@ def main() -> None:
     shutil.rmtree(DIST, ignore_errors=True)
     check_changelog(project(ROOT)["project"]["version"])
     wheels = []
-    for of in (ROOT / "client", ROOT):
+    for of in (ROOT / "clients/python", ROOT):
         wheel = build(of)
         check_contents(wheel, of)
         wheels.append(wheel)

@@ -31,7 +31,7 @@ _KEY = re.compile(r"\bpd_\d+_[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])")
 def environment(**settings: object) -> dict[str, str]:
     """A clean environment with these settings: `port=1` is POSTDATE_PORT=1."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith("POSTDATE_")}
-    path = os.pathsep.join([*store_servers.stand_ins, str(ROOT), str(ROOT / "client")])
+    path = os.pathsep.join([*store_servers.stand_ins, str(ROOT), str(ROOT / "clients/python")])
     # Many run side by side here, and one of them would have the port.
     of_its_own = {"POSTDATE_METRICS_PORT": "0", **settings_environment(settings)}
     return {**kept, "PYTHONPATH": path, **of_its_own}

@@ -39,7 +39,7 @@ def test_a_skipped_test_fails_there(tmp_path: Path, ci: dict[str, str], told: st
         capture_output=True,
         text=True,
         cwd=ROOT,
-        env={**environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'client'}", **ci},
+        env={**environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'clients/python'}", **ci},
         check=False,
     )
     assert told in done.stdout, done.stdout + done.stderr

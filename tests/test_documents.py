@@ -18,7 +18,7 @@ _ROOT = Path(__file__).parent.parent
 DOCUMENTS = [
     *_ROOT.glob("*.md"),
     *_ROOT.glob("docs/*.md"),
-    _ROOT / "client/README.md",
+    _ROOT / "clients/python/README.md",
     _ROOT / "benchmarks/README.md",
 ]
 _LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")

@@ -162,7 +162,7 @@ def _judged(tree: Path, defect: Defect, seed: int) -> str:
 
 
 def _broken(tree: Path, options: list[str]) -> list[str]:
-    path = os.pathsep.join([str(tree), str(tree / "client")])
+    path = os.pathsep.join([str(tree), str(tree / "clients/python")])
     with tempfile.TemporaryDirectory(dir=tree) as kept:
         command = [sys.executable, "-P", "-m", "tests.chaos", *options, "--keep", kept]
         done = subprocess.run(

@@ -17,7 +17,8 @@ from tests.customer import Customer
 from tests.processes import ROOT
 from tests.servers import Deployment, Receiver
 
-_SHOWN = re.findall(r"```python\n(.*?)```", (ROOT / "client/README.md").read_text(), re.DOTALL)
+_README = (ROOT / "clients/python/README.md").read_text()
+_SHOWN = re.findall(r"```python\n(.*?)```", _README, re.DOTALL)
 BLOCKING, AWAITING, VERIFYING, BUFFERING = (
     each.replace('"http://127.0.0.1:8000", "pd_…"', "") for each in _SHOWN
 )

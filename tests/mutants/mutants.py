@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 STORE = "scheduler/store/"
-CLIENT = "client/postdate/"
+CLIENT = "clients/python/postdate/"
 
 
 class Mutant(NamedTuple):
