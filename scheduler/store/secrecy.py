@@ -14,10 +14,10 @@ from typing import Any
 from scheduler.errors import Unreadable
 
 # A byte that nothing which is stored in clear begins with: msgpack has no use for it.
-_MARK = b"\xc1"
+SEALED = b"\xc1"
 _ID_BYTES = 4
 _NONCE_BYTES = 12
-_HEAD_BYTES = len(_MARK) + _ID_BYTES + _NONCE_BYTES
+_HEAD_BYTES = len(SEALED) + _ID_BYTES + _NONCE_BYTES
 # Before a key's id: a field of the store's metadata, which holds a trial text.
 NOTE = "key:"
 _TRIAL = b"postdate"
@@ -52,7 +52,7 @@ class Secrecy:
     @property
     def head(self) -> bytes:
         """What begins all that is sealed from now on; empty without a key."""
-        return b"" if self._first is None else _MARK + self._first
+        return b"" if self._first is None else SEALED + self._first
 
     def trial(self) -> bytes:
         """Something sealed that means nothing, for others to try their keys on."""
@@ -61,8 +61,8 @@ class Secrecy:
     @staticmethod
     def key_id_of(stored: bytes) -> str:
         """Which key sealed it; empty if it lies in clear."""
-        head = stored[len(_MARK) : len(_MARK) + _ID_BYTES]
-        return head.hex() if stored.startswith(_MARK) else ""
+        head = stored[len(SEALED) : len(SEALED) + _ID_BYTES]
+        return head.hex() if stored.startswith(SEALED) else ""
 
     @property
     def has_key(self) -> bool:
@@ -79,13 +79,13 @@ class Secrecy:
         nonce = os.urandom(_NONCE_BYTES)
         assert self._first is not None
         sealed: bytes = self._ciphers[self._first].encrypt(nonce, text, None)
-        return b"%b%b%b%b" % (_MARK, self._first, nonce, sealed)
+        return b"%b%b%b%b" % (SEALED, self._first, nonce, sealed)
 
     def open(self, stored: bytes) -> bytes:
         """What was sealed, or what was stored in clear. Raises Unreadable."""
-        if not stored.startswith(_MARK):
+        if not stored.startswith(SEALED):
             return stored
-        key_id = stored[len(_MARK) : len(_MARK) + _ID_BYTES]
+        key_id = stored[len(SEALED) : len(SEALED) + _ID_BYTES]
         cipher = self._ciphers.get(key_id)
         if cipher is None:
             raise Unreadable(

@@ -884,8 +884,8 @@ MUTANTS = (
     Mutant(
         "a walk of replays leaves out the millisecond in which it began",
         STORE + "lifecycle/create.py",
-        "until_ms = read_ms + 1",
-        "until_ms = read_ms",
+        "until_ms = self._clock.told(time) + 1",
+        "until_ms = self._clock.told(time)",
         ("tests/scheduler/test_replays.py",),
     ),
     Mutant(
@@ -1337,10 +1337,24 @@ MUTANTS = (
         ("tests/scheduler/test_scans.py",),
     ),
     Mutant(
+        "a list reads what waits and what is held at two moments",
+        STORE + "queries/members.py",
+        "reads(commands, at_once=base)",
+        "reads(commands)",
+        ("tests/scheduler/test_members.py",),
+    ),
+    Mutant(
+        "a list skips what comes between its place and the page it looked at",
+        STORE + "queries/members.py",
+        "not self._rank or len(behind) < len(members)",
+        "True",
+        ("tests/scheduler/test_members.py",),
+    ),
+    Mutant(
         "what the store passes over in a search costs nothing",
-        STORE + "queries/page.lua",
-        "tonumber(ARGV[5]) - room_bytes}",
-        "0}",
+        STORE + "queries/unended.py",
+        "scan.add(len(waiting) + len(held), unpacked, read_bytes)",
+        "scan.add(unpacked, unpacked, 0)",
         ("tests/scheduler/test_scans.py",),
     ),
     # The client

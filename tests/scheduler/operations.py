@@ -16,7 +16,6 @@ from scheduler.store.lifecycle.claims import Ack
 from scheduler.store.lifecycle.clock_back import _CLOCK_BACK
 from scheduler.store.log.logs import LogQuery
 from scheduler.store.operators.restore import _UNLEASE
-from scheduler.store.queries.listing import Selection
 from scheduler.store.scans import _SCAN
 from scheduler.store.server.apart import _TOUCH
 from scheduler.store.verdict import Verdict
@@ -226,7 +225,7 @@ OF_SCHEDULES = [
     ),
     Operation(
         "cancel many",
-        ["lifecycle/cancel_all", "queries/read"],
+        ["lifecycle/cancel_all"],
         each(lambda h, p: h.store.canceller.by_id(p.account_id, [p.waiting, p.due, p.dead])),
     ),
     Operation(
@@ -244,10 +243,8 @@ OF_SCHEDULES = [
     ),
     Operation(
         "lists",
-        ["queries/page", "queries/failed_page", "log/page"],
+        ["log/page"],
         each(
-            lambda h, p: h.store.schedules.page(p.account_id),
-            lambda h, p: h.store.failed.page(p.account_id, Selection()),
             lambda h, p: h.store.logs.page(p.account_id, LogQuery()),
         ),
     ),

@@ -144,17 +144,17 @@ async def test_the_last_credit_pays_for_a_replay_once(scene: Scene, proxy: Dropp
     await scene.assert_sound()
 
 
-@pytest.mark.parametrize("read", ["queries/failed_page", "queries/read"])
+@pytest.mark.parametrize("read", [b"EXEC", b"HSTRLEN", b"HMGET"])
 async def test_reading_dead_letters_is_repeated(
-    scene: Scene, proxy: DroppingProxy, read: str
+    scene: Scene, proxy: DroppingProxy, read: bytes
 ) -> None:
     failed = await fail(scene, 2)
     await replay(scene, failed[:1])
     assert await letter_ids(scene) == failed[1:]
-    proxy.drop_reply(script(read), times=2)
+    proxy.drop_reply(read)
     assert await letter_ids(scene) == failed[1:]
     assert verdicts(await replay(scene, failed)) == [Verdict.REPLAYED, Verdict.DONE]
-    assert proxy.dropped == 2
+    assert proxy.dropped == 1
     await scene.assert_sound()
 
 

@@ -243,7 +243,7 @@ WALKS = (
     Walk(operators.without_a_request, (_CHECK + "_CHUNK", _CHECK + "_SCAN_COUNT")),
     Walk(operators.not_among_the_waiting, (_CHECK + "_CHUNK", _CHECK + "_SCAN_COUNT")),
     Walk(operators.letters_without_a_request, (_CHECK + "_CHUNK",)),
-    Walk(operators.damaged_requests, ("scheduler.store.operators.unreadable.CHUNK_BYTES",), 100),
+    Walk(operators.damaged_requests, ("scheduler.store.queries.reading.CHUNK_BYTES",), 100),
     Walk(operators.damaged_log, ("scheduler.store.operators.unreadable._CHUNKS",)),
     Walk(operators.of_another_kind, ("scheduler.store.operators.kinds._SCAN_COUNT",)),
     Walk(

@@ -182,9 +182,11 @@ class Creating(Part):
         now, as the server's clock says: a replay that fails again meanwhile would have no end.
         Raises InvalidRequest for a bad cursor."""
         selected, until_ms = until(selected)
-        page, read_ms = await self._failed.page_and_moment(account_id, selected)
         if until_ms is None:
-            until_ms = read_ms + 1  # what failed in the millisecond of the beginning is of the walk
+            [time] = await self._server.reads([("TIME",)], at_once=keys.account(account_id))
+            # What failed in the millisecond of the beginning is of the walk.
+            until_ms = self._clock.told(time) + 1
+        page = await self._failed.page(account_id, selected)
         originals = [each.schedule_id for each in page.schedules]
         next_cursor = cursor_until(page.next_cursor, until_ms)
         what = asked_for(originals, page.schedules, remake, next_cursor)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from scheduler.rollups import (
     COMPLETED,
@@ -156,7 +156,7 @@ class Overview:
             [since] = await self._server.reads([("ZSCORE", held, first[0])])
             since_ms = int(float(since or first[1]))
         return Pulse(
-            self._now_ms(time),
+            self._clock.told(time),
             int(credits or 0),
             max(0, all_ - executing),
             executing,
@@ -202,19 +202,13 @@ class Overview:
             ],
             at_once=base,
         )
-        self._now_ms(time)
+        self._clock.told(time)
         # In `waiting`, what a worker holds stands at its lease's end, which is the nearest future.
         for place, begin in enumerate(left):
             hidden = min(due[place], unseen) if begin <= now_ms + MINUTE_MS else 0
             unseen -= hidden
             due[place] -= hidden
         return [0] * (stretch.points - len(left)) + due
-
-    def _now_ms(self, time: list[Any]) -> int:
-        """The server's time, which the clock learns."""
-        now_us = int(time[0]) * 1_000_000 + int(time[1])
-        self._clock.observe(now_us)
-        return now_us // 1000
 
 
 def _values(fields: list[bytes]) -> Iterator[tuple[int, int, int]]:

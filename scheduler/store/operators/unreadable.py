@@ -9,12 +9,10 @@ from scheduler.errors import Unreadable
 from scheduler.store import keys
 from scheduler.store.accounts.signing import secret_of
 from scheduler.store.log.entries import chunks_of, unpack_chunk
-from scheduler.store.queries.reading import CHUNK_BYTES, stored_of
+from scheduler.store.queries.reading import FIELDS, read_rows, stored_of
 from scheduler.store.secrecy import Secrecy
-from scheduler.store.server import Script, Server
+from scheduler.store.server import Server
 
-_READ = Script("queries/read")
-_FIELDS = 5
 _CHUNKS = 50
 
 
@@ -26,10 +24,9 @@ async def unreadable_requests(
     read = 0
     while read < len(schedules):
         left = schedules[read:]
-        flat = await server.run(_READ, keys.account(account_id), [CHUNK_BYTES, *left])
-        rows = zip(left, *(flat[n::_FIELDS] for n in range(_FIELDS)), strict=False)
-        for schedule, *fields in rows:
-            read += 1
+        rows = await read_rows(server, account_id, left, FIELDS)
+        read += len(rows)
+        for schedule, fields in zip(left, rows, strict=False):
             what = ids.schedule_id(schedule)
             why = _why_not(server.secrecy, what, *fields)
             found += [f"{account_id}: {what} cannot be read: {each}" for each in why]

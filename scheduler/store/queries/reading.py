@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from itertools import accumulate
 from typing import NamedTuple
 
 import structlog
@@ -15,7 +16,7 @@ from scheduler.models import Schedule
 from scheduler.store import keys, stored
 from scheduler.store.log.timeline import Found, Place, Span
 from scheduler.store.secrecy import Secrecy
-from scheduler.store.server import Argument, Script, Server
+from scheduler.store.server import Server
 
 # How many members one page may look at, and how many one round trip brings; and how many bytes of
 # requests. A page that is over one of these is short.
@@ -23,11 +24,11 @@ CHUNK_BYTES = 1024 * 1024
 _BUDGET = 2000
 _CHUNK = 200
 _MOST_BYTES = 4 * 1024 * 1024
-_FIELDS = 5
+# What `stored_of` makes a schedule of.
+FIELDS = ("r", "o", "a", "n", "s")
 
 _UNKNOWN = "There is no such schedule"
 
-_READ = Script("queries/read")
 _log = structlog.get_logger(__name__)
 
 # The next ones of a stretch, of which at most so many are looked at; and how many bytes were read.
@@ -87,18 +88,33 @@ async def read_one(server: Server, account_id: str, schedule_id: str) -> stored.
     return stored.Fields(packed, outcome, replay, attempt, said, since is not None)
 
 
+async def read_rows(
+    server: Server, account_id: str, schedules: Sequence[str], fields: tuple[str, ...]
+) -> list[list[bytes | None]]:
+    """These fields of schedules, of which the first is `r`: of as many as are within the bytes of a
+    chunk, and of the first whatever it weighs. Read-only. Where another type of key lies, `r` is
+    empty."""
+    base = keys.account(account_id) + keys.SCHEDULE
+    names = [base + each for each in schedules]
+    sizes = await server.reads([("HSTRLEN", name, "r") for name in names], damaged=True)
+    weights = accumulate(0 if isinstance(size, Unreadable) else size for size in sizes)
+    count = bisect_left(list(weights), CHUNK_BYTES) + 1
+    rows = await server.reads([("HMGET", name, *fields) for name in names[:count]], damaged=True)
+    nothing = [b"", *[None] * (len(fields) - 1)]
+    return [nothing if isinstance(row, Unreadable) else row for row in rows]
+
+
 async def read_by_id(
     server: Server, account_id: str, schedule_ids: Sequence[str]
 ) -> AsyncIterator[list[Stored | Damaged | None]]:
     """Schedules in the order of their ids, None for unknown ones, Damaged for those that nobody can
     read; as many at a time as are within the bytes of a chunk. Read-only."""
-    account, read = keys.account(account_id), 0
+    read = 0
     while read < len(schedule_ids):
-        wanted = [ids.local(each) for each in schedule_ids[read : read + _CHUNK]]
-        arguments: list[Argument] = [CHUNK_BYTES, *wanted]
-        flat = await server.repeated(partial(server.run, _READ, account, arguments))
-        rows = zip(schedule_ids[read:], *(flat[n::_FIELDS] for n in range(_FIELDS)), strict=False)
-        found = [_stored_or_damaged(server.secrecy, *row) for row in rows]
+        wanted = schedule_ids[read : read + _CHUNK]
+        rows = await read_rows(server, account_id, list(map(ids.local, wanted)), FIELDS)
+        some = zip(wanted, rows, strict=False)
+        found = [_stored_or_damaged(server.secrecy, name, *row) for name, row in some]
         read += len(found)
         yield found
 
@@ -152,7 +168,7 @@ def stored_of(
     attempt: bytes | None,
     said: bytes | None,
 ) -> Stored | None:
-    """A row of `queries/read`; None if there is no such schedule. Raises Unreadable."""
+    """A row of `FIELDS`; None if there is no such schedule. Raises Unreadable."""
     if packed is None:
         return None
     request = stored.open_request(packed, secrecy)

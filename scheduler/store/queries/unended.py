@@ -8,16 +8,13 @@ from collections.abc import Callable
 from scheduler import ids
 from scheduler.models import Schedule
 from scheduler.store import keys
-from scheduler.store.log.timeline import WAITING, Found, Place, Span
-from scheduler.store.queries.reading import CHUNK_BYTES, of_a_list, read_on
+from scheduler.store.log.timeline import Found, Place, Span
+from scheduler.store.queries.members import read_members
+from scheduler.store.queries.reading import of_a_list, read_on, read_rows
 from scheduler.store.scans import Scan
-from scheduler.store.secrecy import Secrecy
-from scheduler.store.server import Script, Server
+from scheduler.store.secrecy import SEALED
+from scheduler.store.server import Server
 from scheduler.store.stored import kept_part
-
-_FIELDS_PER_ROW = 5
-
-_PAGE = Script("queries/page")
 
 
 class Unended:
@@ -40,10 +37,9 @@ class Unended:
 
         Those that cannot have `part` of a URL, in small letters, in theirs may be left out unread.
         """
-        kept = kept_part(part)
 
         async def chunk(rest: Span, most: int) -> tuple[Found[Schedule], int]:
-            return await self._chunk(account_id, rest, most, scan, kept)
+            return await self._chunk(account_id, rest, most, scan, kept_part(part))
 
         return await read_on(chunk, span, limit, wanted)
 
@@ -51,43 +47,43 @@ class Unended:
         self, account_id: str, span: Span, most: int, scan: Scan, part: bytes
     ) -> tuple[Found[Schedule], int]:
         """The next ones of both sets, merged up to where both were read; and how many bytes."""
-        after = span.after
-        tie = after.tie if after.kind == WAITING else ""
-        arguments = (after.ms, tie, int(span.down), most, CHUNK_BYTES, part)
-        replies = await self._server.run(_PAGE, keys.account(account_id), arguments)
-        sets = [
-            _schedules(values, more == b"1", span, self._server.secrecy, executing=held)
-            for (values, more, _), held in zip(replies, (False, True), strict=True)
-        ]
+        base = keys.account(account_id)
+        sets = await read_members(self._server, base, (keys.WAITING, keys.HELD), span, most)
+        waiting, held = (each.found for each in sets)
+        executing = {place for place, _ in held}
+        # In `waiting`, one that a worker holds stands at its lease's end, which is no whole
+        # millisecond: it is shown where it stands in `held`.
+        places = [*executing, *(place for place, score in waiting if score == place.ms)]
         stop = span.nearest(each.reached for each in sets)
-        entries = [entry for each in sets for entry in each.entries]
-        entries.sort(key=lambda entry: entry[0], reverse=span.down)
-        packed = [each for values, _, _ in replies for each in values[2::_FIELDS_PER_ROW]]
-        read_bytes = sum(size_bytes for _, _, size_bytes in replies)
-        scan.add(len(packed), sum(map(bool, packed)), read_bytes)
-        entries = [e for e in entries if stop is None or not span.past(e[0], stop)]
+        places = [each for each in places if stop is None or not span.past(each, stop)]
+        places.sort(reverse=span.down)
+        rows = await read_rows(
+            self._server, account_id, [each.tie for each in places[:most]], ("r", "o", "n", "s")
+        )
+        if len(rows) < len(places):
+            stop = places[len(rows) - 1]
+        entries: list[tuple[Place, Schedule]] = []
+        unpacked = 0
+        for place, (packed, outcome, attempt, said) in zip(places, rows, strict=False):
+            # It may have ended since, or come to be without the request.
+            if packed and not outcome and _may_have(packed, part):
+                held_now, name = place in executing, ids.schedule_id(place.tie)
+                schedule = of_a_list(
+                    self._server.secrecy,
+                    name,
+                    packed,
+                    attempt=attempt,
+                    said=said,
+                    executing=held_now,
+                )
+                unpacked += 1
+                if schedule is not None:
+                    entries.append((place, schedule))
+        read_bytes = sum(len(packed or b"") for packed, *_ in rows)
+        scan.add(len(waiting) + len(held), unpacked, read_bytes)
         return Found(entries, stop), read_bytes
 
 
-def _schedules(
-    values: list[bytes], more: bool, span: Span, secrecy: Secrecy, *, executing: bool
-) -> Found[Schedule]:
-    """One set's reply, cut where the span ends."""
-    entries: list[tuple[Place, Schedule]] = []
-    place = span.after
-    for name, score, packed, attempt, said in zip(*[iter(values)] * _FIELDS_PER_ROW, strict=True):
-        place = Place(int(float(score)), WAITING, name.decode())
-        if span.past_end(place.ms):
-            return Found(entries, None)
-        if packed:
-            schedule = of_a_list(
-                secrecy,
-                ids.schedule_id(place.tie),
-                packed,
-                attempt=attempt,
-                said=said or None,
-                executing=executing,
-            )
-            if schedule is not None:
-                entries.append((place, schedule))
-    return Found(entries, place if more else None)
+def _may_have(packed: bytes, part: bytes) -> bool:
+    """What is sealed tells nothing."""
+    return not part or packed.startswith(SEALED) or part in packed.lower()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Sequence
 from itertools import islice
 
 from scheduler.elapsed import slept_s
@@ -49,6 +50,12 @@ class StoreClock:
         self.readings += 1
         self._offsets_us.append(offset_us)
         self._offset_us = max(self._offsets_us)
+
+    def told(self, time: Sequence[bytes]) -> int:
+        """The server's time (ms) of a reply to TIME that has just arrived, which is taken in."""
+        now_us = int(time[0]) * 1_000_000 + int(time[1])
+        self.observe(now_us)
+        return now_us // 1000
 
     def note_step_back(self) -> None:
         """The server's clock was set back, as this process sees, or as something shows that others

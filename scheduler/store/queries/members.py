@@ -1,0 +1,92 @@
+"""Reading on in sorted sets by score and id, from a place that need not exist any more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from scheduler.store.log.timeline import WAITING, Place, Span
+from scheduler.store.server import Argument, Server
+
+# How often one search looks into a set that changes meanwhile: it halves what is left each time.
+_MOST_LOOKS = 64
+
+
+class Members(NamedTuple):
+    """The next ones of a set, with their scores, in the order of reading, and the place it was read
+    up to; None: to the end of the stretch."""
+
+    found: list[tuple[Place, float]]
+    reached: Place | None
+
+
+async def read_members(
+    server: Server, base: str, names: Sequence[str], span: Span, most: int
+) -> list[Members]:
+    """The next ones of a stretch in some sets of an account, at most so many (two or more) of each,
+    all at one moment. Read-only."""
+    searches = [_Search(base + name, span, most) for name in names]
+    for _ in range(_MOST_LOOKS):
+        commands = [command for each in searches for command in each.commands()]
+        replies = await server.reads(commands, at_once=base)
+        found = [each.judge(*replies[3 * n : 3 * n + 3]) for n, each in enumerate(searches)]
+        sure = [each for each in found if each is not None]
+        if len(sure) == len(found):
+            return sure
+    return [Members([], span.after) for _ in searches]
+
+
+class _Search:
+    """Looks by score first. Where more than a page share the place's millisecond, it looks by rank:
+    where the place itself is, and halfway between two others if that is gone."""
+
+    def __init__(self, key: str, span: Span, most: int) -> None:
+        self._key = key
+        self._span = span
+        self._most = most
+        self._rank: int | None = None
+        self._low = self._high = 0
+
+    def commands(self) -> list[Sequence[Argument]]:
+        """A page of the set; the rank of the place, and how many there are."""
+        after, down = self._span.after, self._span.down
+        tie = after.tie if after.kind == WAITING else ""
+        order: list[Argument] = ["REV"] if down else []
+        first = f"({after.ms}" if down and not tie else after.ms
+        last = "-inf" if down else "+inf"
+        page: list[Argument] = [first, last, "BYSCORE", *order, "LIMIT", 0, self._most]
+        if self._rank is not None:
+            page = [self._rank, self._rank + self._most - 1, *order]
+        return [
+            ("ZRANGE", self._key, *page, "WITHSCORES"),
+            ("ZREVRANK" if down else "ZRANK", self._key, tie),
+            ("ZCARD", self._key),
+        ]
+
+    def judge(self, page: list[bytes], rank: int | None, size: int) -> Members | None:
+        """What comes after the place, if a page shows where that is; otherwise the next one is
+        elsewhere."""
+        members = list(map(_member, page[::2], page[1::2]))
+        after = self._span.after
+        behind = [each for each in members if self._span.past(each[0], after)]
+        full = len(members) == self._most
+        reaches_back = not self._rank or len(behind) < len(members)
+        if reaches_back and (behind or not full):
+            found = [each for each in behind if not self._span.past_end(each[0].ms)]
+            return Members(found, found[-1][0] if full and len(found) == len(behind) else None)
+        if self._rank is None:
+            self._low, self._high = 0, size
+        elif reaches_back:
+            self._low = self._rank + self._most - 1
+        else:
+            self._high = self._rank
+        middle = (self._low + self._high) // 2
+        self._rank = rank if self._rank is None and rank is not None else middle
+        if self._low >= self._high:  # it has changed
+            self._rank = None
+        return None
+
+
+def _member(name: bytes, score: bytes) -> tuple[Place, float]:
+    value = float(score)
+    return Place(int(value), WAITING, name.decode()), value
