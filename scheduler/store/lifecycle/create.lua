@@ -11,9 +11,9 @@
 -- ARGV[4]  how many plans have a quota
 -- ARGV[5…] for each of these: plan, what its schedules may weigh (bytes)
 -- ARGV[…]  for each group: account, once-key ('': none), what to keep with it (16 bytes that tell
---          what was asked, then a note; '' without a once-key), '' for new ones, 'once' for replays of
---          what was not replayed before, 'again' for replays of that too, how many schedules, and for
---          each of these: schedule, triggerAt (ms), packed request and, of replays, the ended one
+--          what was asked, then a note; '' without a once-key), how many schedules, for each of these:
+--          schedule, triggerAt (ms), packed request. Of replays, how many is below 0, then comes '1' if
+--          what was replayed before is replayed again, else '0', and each has also the ended one
 -- Returns  {now (us), for each group its verdict in a byte and what follows it}: DONE, and a verdict
 --          in a byte for each of its schedules: DONE (now or before), UNPAID, of replays also NO_ROOM,
 --          UNKNOWN, NOT_ENDED, REPLAYED, DAMAGED; REPEATED, and what was kept: the verdicts, a 0
@@ -25,7 +25,7 @@
 --@include accounts/ledger
 --@include lifecycle/weight
 local prefix, ttl_ms, once_ttl_ms, kept_until_ms = KEYS[1], ARGV[1], ARGV[2], now_ms + ARGV[3]
-local DONE = string.char(V.DONE)
+local DONE, UNPAID = string.char(V.DONE), string.char(V.UNPAID)
 local groups, accounts = {}, {} -- in order; account's local name -> its state
 local keys, there = {}, {} -- keys of all schedules, and which of these are stored
 local quotas, first = {}, 5 + 2 * ARGV[4]
@@ -59,16 +59,19 @@ end
 
 local i = first
 while i <= #ARGV do
-  local account, replays, count = account_of(ARGV[i]), ARGV[i + 3], tonumber(ARGV[i + 4])
-  local width = replays == '' and 3 or 4
-  local group = {account = account, first = i + 5, width = width, count = count, keys = #keys,
-    keep = ARGV[i + 2], replays = replays}
+  local account, count, width, row = account_of(ARGV[i]), tonumber(ARGV[i + 3]), 3, i + 4
+  local group = {account = account, count = count, keys = #keys, keep = ARGV[i + 2]}
+  if count < 0 then
+    count, width, row = -count, 4, i + 5
+    group.count, group.replays, group.again = count, true, ARGV[i + 4] == '1'
+  end
+  group.first = row
   if ARGV[i + 1] ~= '' then
     group.once = account.base .. K.ONCE .. ARGV[i + 1]
     local sound, known = pcall(read_note, group.once)
     account.sound, group.known = account.sound and sound, known
   end
-  local base, last, row = account.base .. K.SCHEDULE, #keys, i + 5
+  local base, last = account.base .. K.SCHEDULE, #keys
   for n = 1, count do
     keys[last + n], row = base .. ARGV[row], row + width
   end
@@ -130,11 +133,13 @@ end
 
 -- Takes up the schedule of a row, which is stored under `key`.
 local function add(account, key, row)
-  local new, waiting, n, due = account.new, account.waiting, #account.new, tonumber(ARGV[row + 1])
-  new[n + 1], new[n + 2] = key, ARGV[row + 2]
-  waiting[n + 1], waiting[n + 2] = ARGV[row + 1], ARGV[row]
-  account.left, account.weight = account.left - 1, account.weight + weight_of(#ARGV[row + 2])
-  account.earliest = due < account.earliest and due or account.earliest
+  local new, waiting, request, at = account.new, account.waiting, ARGV[row + 2], ARGV[row + 1]
+  local n, due = #new, tonumber(at)
+  new[n + 1], new[n + 2], waiting[n + 1], waiting[n + 2] = key, request, at, ARGV[row]
+  account.left, account.weight = account.left - 1, account.weight + weight_of(#request)
+  if due < account.earliest then
+    account.earliest = due
+  end
 end
 
 -- The verdicts on a group of new ones.
@@ -150,7 +155,8 @@ local function add_first(group)
     end
     stored = n
   end
-  return string.rep(DONE, stored) .. string.rep(string.char(V.UNPAID), group.count - stored)
+  local verdicts = string.rep(DONE, stored)
+  return stored == group.count and verdicts or verdicts .. string.rep(UNPAID, group.count - stored)
 end
 
 -- What speaks against a replay of a schedule; nil if nothing does.
@@ -172,14 +178,14 @@ end
 -- The verdicts on a group of replays. originals: ended schedule's key -> new schedule; letters: those
 -- that are dead letters no more; earlier: keys that are to be forgotten sooner.
 local function add_replays(group)
-  local account, again, verdicts = group.account, group.replays == 'again', {}
+  local account, verdicts = group.account, {}
   account.originals = account.originals or {}
   account.letters, account.earlier = account.letters or {}, account.earlier or {}
   account.hours = account.hours or {}
   for n = 1, group.count do
     local new, row = keys[group.keys + n], group.first + 4 * n - 4
     local key = account.base .. K.SCHEDULE .. ARGV[row + 3]
-    local found = not there[new] and fault(account, key, again, weight_of(#ARGV[row + 2]))
+    local found = not there[new] and fault(account, key, group.again, weight_of(#ARGV[row + 2]))
     if not there[new] and not found then
       add(account, new, row)
       if not account.originals[key] and forgotten_later(key, kept_until_ms, account.hours) then
@@ -195,7 +201,7 @@ end
 
 -- Takes up a group's schedules, unless something speaks against it; returns its reply.
 local function take_up(group)
-  local account, is_new = group.account, group.replays == ''
+  local account = group.account
   if account.left == -1 then
     return string.char(V.UNKNOWN)
   end
@@ -203,10 +209,10 @@ local function take_up(group)
   if before then
     return before
   end
-  if is_new and is_too_much(account, group) then
+  if not group.replays and is_too_much(account, group) then
     return string.char(V.NO_ROOM)
   end
-  local verdicts = is_new and add_first(group) or add_replays(group)
+  local verdicts = group.replays and add_replays(group) or add_first(group)
   if group.once and string.find(verdicts, DONE, 1, true) then
     account.notes[group.once] = string.sub(group.keep, 1, 16) .. verdicts .. '\0'
       .. string.sub(group.keep, 17)

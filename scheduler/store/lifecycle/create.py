@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from scheduler import ids
 from scheduler.errors import (
@@ -46,10 +46,6 @@ _MOST_AT_ONCE = 500
 _BYTES_LIKE_ONE_MORE = 2048
 
 _CREATE = Script("lifecycle/create")
-
-# What the script is to make of each row of a group: a new schedule, or a replay: of what was not
-# replayed before, or of that too.
-_Replays = Literal["", "once", "again"]
 
 
 class Created(NamedTuple):
@@ -142,7 +138,7 @@ class Creating(Part):
             raise refusal(schedule_id, Verdict.UNKNOWN)
         found = await self._read(account_id, [schedule_id])
         what = asked_for([schedule_id], found, remake)
-        done = await self._replay(account_id, what, once, now_ms, "again")
+        done = await self._replay(account_id, what, once, now_ms, again=True)
         [replay] = done.each
         if replay.verdict is not Verdict.DONE:
             raise refusal(schedule_id, replay.verdict)
@@ -165,9 +161,7 @@ class Creating(Part):
         larger than `most_bytes`.
         """
         found = await self._read(account_id, schedule_ids, most_bytes)
-        return await self._replay(
-            account_id, asked_for(schedule_ids, found, remake), once, now_ms, "once"
-        )
+        return await self._replay(account_id, asked_for(schedule_ids, found, remake), once, now_ms)
 
     async def replay_failed(
         self,
@@ -190,7 +184,7 @@ class Creating(Part):
         originals = [each.schedule_id for each in page.schedules]
         next_cursor = cursor_until(page.next_cursor, until_ms)
         what = asked_for(originals, page.schedules, remake, next_cursor)
-        return await self._replay(account_id, what, once, now_ms, "once")
+        return await self._replay(account_id, what, once, now_ms)
 
     async def replayed_before(self, account_id: str, once: Idempotency) -> Replays | None:
         """What an earlier call with this key did, or None. Raises KeyReused. Read-only."""
@@ -220,12 +214,13 @@ class Creating(Part):
         what: Asked,
         once: Idempotency | None,
         now_ms: int | None,
-        replays: _Replays,
+        *,
+        again: bool = False,
     ) -> Replays:
         made = Made([], note=what.note)
         if what.requests:
             made = await self._make(
-                account_id, what.requests, once, what.note, now_ms, replays, what.originals
+                account_id, what.requests, once, what.note, now_ms, what.originals, again=again
             )
         return replays_of(made)
 
@@ -236,15 +231,16 @@ class Creating(Part):
         once: Idempotency | None,
         note: bytes,
         now_ms: int | None,
-        replays: _Replays = "",
         originals: Sequence[str] = (),
+        *,
+        again: bool = False,
     ) -> Made:
-        """`originals`: of replays, what each is made of."""
+        """`originals`: of replays, what each is made of; `again`, also if that was replayed."""
         shard, account = keys.parts(account_id)
         created_ms = self._clock.now_ms() if now_ms is None else now_ms
         new = ids.new_schedule_ids(len(requests), created_ms)
         arguments: list[Argument] = [account, *kept_with(once, new[0], note)]
-        arguments += (replays, len(requests))
+        arguments += (-len(requests), int(again)) if originals else (len(requests),)
         weight = len(requests) + len(originals)
         for place, (schedule_id, each) in enumerate(zip(new, requests, strict=True)):
             packed = stored.seal_request(each, self._secrecy)
