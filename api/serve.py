@@ -12,7 +12,6 @@ import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import structlog
 import uvicorn
@@ -21,14 +20,11 @@ from api.app import create_app
 from api.limits import Limits, fitting
 from api.protocol import Guard, Protocol
 from api.service import Service
-from metrics.pulse import Pulse
-from metrics.telling import telling
+from api.told import ApiSource
+from metrics.port import serving_metrics
 from scheduler.collector import spare_the_collector
 from scheduler.errors import SettingsError, StoreMisconfigured
 from scheduler.settings import Settings
-
-if TYPE_CHECKING:
-    from api.told import ApiSource
 
 _log = structlog.get_logger()
 
@@ -158,7 +154,8 @@ class _Server(uvicorn.Server):
             os.set_blocking(self._parent_fd, False)
             loop = asyncio.get_running_loop()
             loop.add_reader(self._parent_fd, self._watch_parent, self._parent_fd)
-        async with telling(self._settings, self._source):
+        source = functools.partial(ApiSource, self._service, self._guard)
+        async with serving_metrics(self._settings, source):
             await super().serve(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -171,11 +168,6 @@ class _Server(uvicorn.Server):
             self._on_ready()
         else:
             self._service.on_opened = self._on_ready
-
-    def _source(self, pulse: Pulse) -> ApiSource:
-        from api.told import ApiSource
-
-        return ApiSource(self._service, self._guard, pulse)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

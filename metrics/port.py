@@ -7,26 +7,35 @@ time, few new ones a second, one answer made for all who ask within a second.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import errno
+import http
+import re
 import socket
-from collections import OrderedDict
-from collections.abc import Iterable
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Protocol
 
 import structlog
 
-from metrics.exchange import Answer, Exchange, sentence
 from metrics.families import CONTENT_TYPE, Metric, text
 from metrics.pulse import Pulse
+from scheduler.settings import Settings
 
+MAX_HEAD_BYTES = 8 * 1024
+# From the connection to the last byte of the answer that the client has read.
+LIMIT_S = 5.0
 _MOST_AT_ONCE = 16
-_MOST_PER_SECOND = 50
+# After each connection: 50 a second at most. Others wait in the system's queue, and cost nothing.
+_PAUSE_S = 0.02
 _BACKLOG = 64
 # How old an answer may be.
 _KEPT_S = 1.0
 # A port that is taken, perhaps by the process that we replace and which still drains.
 _TRY_AGAIN_S = 2.0
+_NOT_OURS = (
+    "cannot be listened on; everything works but metrics and health, until it is free."
+    " POSTDATE_METRICS_PORT chooses another one, 0 none"
+)
+_REQUEST_LINE = re.compile(rb"([A-Z]+) ([^ ?]+)\S* HTTP/1\.[01]\r\n")
 _log = structlog.get_logger(__name__)
 
 
@@ -42,161 +51,147 @@ class Source(Protocol):
         """Why it should not be given work, as a sentence; None if it should."""
 
 
+@asynccontextmanager
+async def serving_metrics(
+    settings: Settings, source: Callable[[Pulse], Source]
+) -> AsyncIterator[None]:
+    """Within it, the process tells of itself, if the settings name a port; `source` is not called
+    otherwise."""
+    if not settings.metrics_port:
+        yield
+        return
+    pulse = Pulse()
+    port = MetricsPort(settings.metrics_host, settings.metrics_port, source(pulse), pulse)
+    serving = asyncio.create_task(port.run())
+    try:
+        yield
+    finally:
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+        pulse.close()
+
+
 class MetricsPort:
-    """From `start` to `aclose`. A port that is taken keeps nothing from working: that is said
-    once, and it is tried again until it is free."""
+    """Serves while `run` does."""
 
     def __init__(self, host: str, number: int, source: Source, pulse: Pulse) -> None:
-        self._host = host
-        self._number = number
+        self._at = host, number
         self._source = source
         self._pulse = pulse
         self._loop = asyncio.get_running_loop()
-        self._listener: socket.socket | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._told = False
-        self._exchanges: OrderedDict[Exchange, None] = OrderedDict()
-        self._accepted = 0
-        self._second_s = 0.0
-        self._opening: set[asyncio.Task[None]] = set()
-        self._made: dict[str, tuple[float, asyncio.Future[Answer]]] = {}
+        self._serving: dict[asyncio.Task[None], None] = {}
+        self._made: dict[str, tuple[float, asyncio.Task[bytes]]] = {}
 
-    def start(self) -> None:
-        """Listens, now or as soon as it can."""
-        self._timer = None
+    async def run(self) -> None:
+        """Until it is cancelled. A port that is taken keeps nothing from working: that is said
+        once, and it is tried again until it is free."""
         try:
-            self._listener = _listening(self._host, self._number)
-        except OSError as error:
-            self._tell(error)
-            self._timer = self._loop.call_later(_TRY_AGAIN_S, self.start)
-            return
-        if self._told:
-            _log.info("the metrics port is ours now", port=self._number)
-        self._loop.add_reader(self._listener.fileno(), self._accept)
+            with await self._listening() as listener:
+                while True:
+                    await self._accept(listener)
+                    await asyncio.sleep(_PAUSE_S)
+        finally:
+            unended = [*self._serving, *(made for _, made in self._made.values())]
+            for each in unended:
+                each.cancel()
+            await asyncio.gather(*unended, return_exceptions=True)
 
-    async def aclose(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._listener is not None:
-            self._loop.remove_reader(self._listener.fileno())
-            self._listener.close()
-        for each in list(self._exchanges):
-            each.abort()
-        made = [answer for _, answer in self._made.values()]
-        unended: list[asyncio.Future[Any]] = [*self._opening, *made]
-        for each_one in unended:
-            each_one.cancel()
-        await asyncio.gather(*unended, return_exceptions=True)
+    async def _listening(self) -> socket.socket:
+        host, number = self._at
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        told = False
+        while True:
+            try:
+                listener = socket.create_server(
+                    self._at, family=family, backlog=_BACKLOG, dualstack_ipv6=":" in host
+                )
+            except (OSError, ValueError) as error:  # ValueError: IPv6 is off
+                if not told:
+                    _log.warning(f"port {number} on {host} {_NOT_OURS}", error=str(error))
+                told = True
+                await asyncio.sleep(_TRY_AGAIN_S)
+            else:
+                listener.setblocking(False)
+                return listener
 
-    # Who comes
-
-    def entered(self, exchange: Exchange) -> None:
+    async def _accept(self, listener: socket.socket) -> None:
         """The oldest gives way: who opens connections and says nothing keeps nobody out."""
-        self._exchanges[exchange] = None
-        if len(self._exchanges) > _MOST_AT_ONCE:
-            next(iter(self._exchanges)).abort()
-
-    def left(self, exchange: Exchange) -> None:
-        self._exchanges.pop(exchange, None)
-
-    def _accept(self) -> None:
-        assert self._listener is not None
-        now_s = self._loop.time()
-        if now_s - self._second_s >= 1:
-            self._second_s, self._accepted = now_s, 0
-        if self._accepted >= _MOST_PER_SECOND:
-            # The others wait in the system's queue, and cost nothing there.
-            self._loop.remove_reader(self._listener.fileno())
-            self._timer = self._loop.call_at(self._second_s + 1, self._resume)
-            return
-        self._accepted += 1
         try:
-            connection, _ = self._listener.accept()
+            connection, _ = await self._loop.sock_accept(listener)
         except OSError:  # it has gone again, or we have no file left for it
             return
-        connection.setblocking(False)
-        opening = self._loop.create_task(self._open(connection))
-        self._opening.add(opening)
-        opening.add_done_callback(self._opening.discard)
+        serving = self._loop.create_task(self._serve(connection))
+        self._serving[serving] = None
+        serving.add_done_callback(self._serving.pop)
+        if len(self._serving) > _MOST_AT_ONCE:
+            next(iter(self._serving)).cancel()
 
-    def _resume(self) -> None:
-        self._timer = None
-        assert self._listener is not None
-        self._loop.add_reader(self._listener.fileno(), self._accept)
-
-    async def _open(self, connection: socket.socket) -> None:
+    async def _serve(self, connection: socket.socket) -> None:
+        """A request, its answer, the end; a body is not waited for."""
         try:
-            await self._loop.connect_accepted_socket(
-                lambda: Exchange(self._answer_to, self), connection
-            )
+            reader, writer = await asyncio.open_connection(sock=connection, limit=MAX_HEAD_BYTES)
         except OSError:
             connection.close()
+            return
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                writer.write(await self._answer_to(reader))
+                writer.close()
+                await writer.wait_closed()
+        except (OSError, EOFError):  # it has gone, or took too long
+            pass
+        finally:
+            writer.transport.abort()
 
-    # What they are told
+    async def _answer_to(self, reader: asyncio.StreamReader) -> bytes:
+        try:
+            request = _REQUEST_LINE.match(await reader.readuntil(b"\r\n\r\n"))
+        except asyncio.LimitOverrunError:
+            return _answer(431, b"The head is too large.\n")
+        if request is None:
+            return _answer(400, b"This is no HTTP request.\n")
+        method, path = request.groups()
+        if method not in (b"GET", b"HEAD"):
+            return _answer(405, b"GET and HEAD are what is answered here.\n")
+        answer = await self._answer(path.decode("latin-1"))
+        return answer if method == b"GET" else answer[: answer.index(b"\r\n\r\n") + 4]
 
-    async def _answer_to(self, path: str) -> Answer:
-        match path:
-            case "/healthz":
-                return self._health()
-            case "/metrics" | "/readyz":
-                return await asyncio.shield(self._made_of_late(path))
-        return sentence(404, "Here are /metrics, /healthz and /readyz.")
+    async def _answer(self, path: str) -> bytes:
+        if path == "/healthz":
+            if self._pulse.beats:
+                return _answer(200, b"ok\n")
+            return _answer(503, b"The event loop has stood still for seconds.\n")
+        if path in ("/metrics", "/readyz"):
+            return await asyncio.shield(self._made_of_late(path))
+        return _answer(404, b"Here are /metrics, /healthz and /readyz.\n")
 
-    def _health(self) -> Answer:
-        if self._pulse.beats:
-            return sentence(200, "ok")
-        return sentence(503, "The event loop has stood still for seconds.")
-
-    def _made_of_late(self, path: str) -> asyncio.Future[Answer]:
+    def _made_of_late(self, path: str) -> asyncio.Task[bytes]:
         """One answer for all who ask within a second."""
         at_s, made = self._made.get(path, (0.0, None))
         if made is None or (made.done() and self._loop.time() - at_s > _KEPT_S):
-            make = self._metrics if path == "/metrics" else self._readiness
-            made = asyncio.ensure_future(make())
+            made = self._loop.create_task(self._make(path))
             self._made[path] = (self._loop.time(), made)
         return made
 
-    async def _metrics(self) -> Answer:
+    async def _make(self, path: str) -> bytes:
         try:
+            if path == "/readyz":
+                reason = await self._source.unready()
+                return _answer(503 if reason else 200, f"{reason or 'ready'}\n".encode())
             await self._source.look()
             parts = []
             for family in self._source.families():
                 parts.append(text(family))
                 await asyncio.sleep(0)  # what is due now does not wait for all of it
-            return Answer(200, CONTENT_TYPE, b"".join(parts))
+            return _answer(200, b"".join(parts), CONTENT_TYPE)
         except Exception:
-            _log.exception("metrics cannot be told")
-            return sentence(500, "Internal error.")
-
-    async def _readiness(self) -> Answer:
-        try:
-            reason = await self._source.unready()
-        except Exception:
-            _log.exception("readiness cannot be told")
-            reason = "Internal error."
-        return sentence(503, reason) if reason else sentence(200, "ready")
-
-    def _tell(self, error: OSError) -> None:
-        if self._told:
-            return
-        self._told = True
-        if error.errno == errno.EADDRINUSE:
-            said = f"Port {self._number} on {self._host} is taken by another program"
-        else:
-            said = f"Port {self._number} on {self._host} cannot be listened on: {error.strerror}"
-        _log.warning(
-            f"{said}; everything works but metrics and health, until it is free."
-            " POSTDATE_METRICS_PORT chooses another one, 0 none"
-        )
+            _log.exception("metrics cannot be told", path=path)
+            return _answer(500, b"Internal error.\n")
 
 
-def _listening(host: str, number: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with contextlib.ExitStack() as stack:
-        listener = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.setblocking(False)
-        listener.bind((host, number))
-        listener.listen(_BACKLOG)
-        stack.pop_all()
-    return listener
+def _answer(status: int, body: bytes, content_type: str = "text/plain; charset=utf-8") -> bytes:
+    head = (
+        f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}\r\nContent-Type: {content_type}\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + body

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 
-from metrics.pulse import Pulse
-from metrics.telling import telling
+from metrics.port import serving_metrics
 from scheduler.collector import spare_the_collector
 from scheduler.errors import SettingsError, StoreError, StoreMisconfigured
 from scheduler.models import Invocation, Outcome
@@ -40,12 +39,12 @@ from worker.shelf import Shelf
 from worker.signatures import READ_EVERY_S, Signatures
 from worker.sockets import fires_at_once
 from worker.tally import Tally, fires_per_s
+from worker.told import WorkerSource
 from worker.upkeep import Backoff, ended, keep_up
 from worker.volley import Volley
 from worker.wheel import Wheel
 
 if TYPE_CHECKING:
-    from worker.told import WorkerSource
     from worker.traces import Traces
 
 # How long a drain may take beyond the longest fire: for the last acks.
@@ -65,13 +64,8 @@ async def run_worker(
     """
     worker: Worker | None = None
 
-    def source(pulse: Pulse) -> WorkerSource:
-        from worker.told import WorkerSource
-
-        return WorkerSource(pulse, lambda: worker)
-
     traces = _traces(settings)
-    async with telling(settings, source):
+    async with serving_metrics(settings, lambda pulse: WorkerSource(pulse, lambda: worker)):
         store = await _reached(settings, stopping)
         if store is None:
             return

@@ -129,6 +129,6 @@ def test_a_worker_whose_metrics_port_is_taken_works_and_says_so() -> None:
         other.listen()
         port = other.getsockname()[1]
         worker = deployment.worker(metrics_port=port)
-        until(lambda: f"Port {port} on 127.0.0.1 is taken" in worker.stderr)
+        until(lambda: f"port {port} on 127.0.0.1 cannot be listened on" in worker.stderr)
         other.close()
         until(lambda: is_told(port), "the port, once it is free")

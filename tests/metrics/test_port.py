@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import structlog
 
-from metrics import exchange, port, pulse
+from metrics import port, pulse
 from metrics.families import Metric, gauge
 from metrics.port import MetricsPort
 from metrics.pulse import Pulse
@@ -51,6 +51,13 @@ class Ported:
         self.pulse = Pulse()
         self.port = MetricsPort(HOST, number, self.source, self.pulse)
 
+        self.serving = asyncio.create_task(self.port.run())
+
+    async def aclose(self) -> None:
+        self.serving.cancel()
+        await asyncio.gather(self.serving, return_exceptions=True)
+        self.pulse.close()
+
     async def send(self, head: str, *, eof: bool = False) -> str:
         reader, writer = await asyncio.open_connection(HOST, self.number)
         try:
@@ -71,10 +78,9 @@ class Ported:
 @pytest.fixture
 async def ported() -> AsyncIterator[Ported]:
     made = Ported(free_port())
-    made.port.start()
+    await asyncio.sleep(0)  # it listens
     yield made
-    await made.port.aclose()
-    made.pulse.close()
+    await made.aclose()
 
 
 async def test_metrics_are_told_whole(ported: Ported) -> None:
@@ -167,7 +173,7 @@ async def test_what_fails_is_a_500_that_tells_nothing(ported: Ported) -> None:
     [
         ("GET / HTTP/1.1\r\n\r\n", 404),
         ("POST /metrics HTTP/1.1\r\nContent-Length: 5\r\n\r\n", 405),
-        ("GET /metrics HTTP/1.1\r\nX: " + "x" * 2 * exchange.MAX_HEAD_BYTES, 431),
+        ("GET /metrics HTTP/1.1\r\nX: " + "x" * 2 * port.MAX_HEAD_BYTES, 431),
         ("nonsense\r\n\r\n", 400),
         ("GET /healthz HTTP/1.1\r\n\r\nGET /metrics HTTP/1.1\r\n\r\n", 200),
     ],
@@ -180,7 +186,7 @@ async def test_odd_requests(ported: Ported, head: str, status: int) -> None:
 
 
 async def test_who_says_nothing_is_cut_off(ported: Ported, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange, "LIMIT_S", 0.05)
+    monkeypatch.setattr(port, "LIMIT_S", 0.05)
     reader, writer = await asyncio.open_connection(HOST, ported.number)
     writer.write(b"GET /met")
     assert await reader.read() == b""
@@ -192,7 +198,7 @@ async def test_who_opens_many_connections_keeps_nobody_out(
 ) -> None:
     monkeypatch.setattr(port, "_MOST_AT_ONCE", 3)
     held = [await asyncio.open_connection(HOST, ported.number) for _ in range(4)]
-    await until_async(lambda: len(ported.port._exchanges) == 3)
+    await until_async(lambda: len(ported.port._serving) == 3)
     assert await ported.status("/healthz") == 200
     for _, writer in held:
         writer.close()
@@ -201,12 +207,12 @@ async def test_who_opens_many_connections_keeps_nobody_out(
 async def test_only_so_many_are_let_in_a_second(
     ported: Ported, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(port, "_MOST_PER_SECOND", 2)
+    monkeypatch.setattr(port, "_PAUSE_S", 0.2)
     loop = asyncio.get_running_loop()
     began_s = loop.time()
-    for _ in range(5):
+    for _ in range(4):
         assert await ported.status("/healthz") == 200
-    assert loop.time() - began_s > 1  # the fifth comes in the third second
+    assert loop.time() - began_s > 0.6
 
 
 async def test_a_port_that_is_taken_is_told_once_and_had_later(
@@ -216,24 +222,29 @@ async def test_a_port_that_is_taken_is_told_once_and_had_later(
     with socket.socket() as other:
         other.bind((HOST, 0))
         other.listen()
-        ported = Ported(other.getsockname()[1])
         with structlog.testing.capture_logs() as logs:
-            ported.port.start()
+            ported = Ported(other.getsockname()[1])
             await asyncio.sleep(0.05)
     [told] = logs
-    assert f"Port {ported.number} on 127.0.0.1 is taken by another program" in told["event"]
+    assert f"port {ported.number} on 127.0.0.1 cannot be listened on" in told["event"]
     assert "POSTDATE_METRICS_PORT" in told["event"]
-    await until_async(lambda: ported.port._listener)
+    assert "Address already in use" in told["error"]
+    await until_async(lambda: is_listened_on(ported.number))
     assert await ported.status("/healthz") == 200
-    await ported.port.aclose()
-    ported.pulse.close()
+    await ported.aclose()
 
 
-async def test_an_address_that_is_not_ours_is_told() -> None:
-    source, beating = ScriptedSource(), Pulse()
-    elsewhere = MetricsPort("192.0.2.1", 9464, source, beating)
-    with structlog.testing.capture_logs() as logs:
-        elsewhere.start()
-    assert "cannot be listened on" in logs[0]["event"]
-    await elsewhere.aclose()
-    beating.close()
+def is_listened_on(number: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((HOST, number)) == 0
+
+
+async def test_at_its_end_nothing_is_left_open(ported: Ported) -> None:
+    ported.source.going.clear()
+    reader, writer = await asyncio.open_connection(HOST, ported.number)
+    writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+    await until_async(lambda: ported.source.looks)
+    await ported.aclose()
+    assert await reader.read() == b""
+    assert not is_listened_on(ported.number)
+    writer.close()
