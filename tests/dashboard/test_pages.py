@@ -529,7 +529,7 @@ async def test_operators_find_accounts_and_see_what_they_did(
     await execute(dashboard, ada)
     await execute(dashboard, ada, 503)
     await schedule(dashboard, ada, -90_000)
-    for wanted in ("ada", "AD", "ada@example", ada.account_id[-5:]):
+    for wanted in ("ada", "DA@EX", "ada@example", ada.account_id[-5:]):
         text = (await boss.get("/system", q=wanted)).text
         table = text[text.index('id="accounts"') :]
         assert ada.account_id in table
