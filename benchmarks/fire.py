@@ -67,7 +67,7 @@ async def one_round(
 async def last_outcome_ms(store: Store, account: Account) -> int:
     """When the last one was recorded, by the store's clock."""
     log = keys.account(account.account_id) + "log"
-    [(stream_id, _)] = await store.client.xrevrange(log, count=1)
+    [(stream_id, _)] = await store.server.read("XREVRANGE", log, "+", "-", "COUNT", 1)
     return int(stream_id.split(b"-")[0])
 
 

@@ -6,10 +6,11 @@ any moment. For an account that has executed nothing yet; the ledger stays balan
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from scheduler.ids import new_schedule_ids
 from scheduler.models import Outcome, Request, Status
@@ -23,8 +24,10 @@ from scheduler.rollups import (
 )
 from scheduler.store import Store, keys
 from scheduler.store.log.entries import entry, pack_chunk, url_place
+from scheduler.store.server import Argument, flat
 
 _AT_ONCE = 2000
+Command = tuple[str, str, *tuple[Argument, ...]]
 _ROLLUPS_AT_ONCE = 50
 
 
@@ -43,23 +46,30 @@ async def fill(store: Store, account_id: str, executions: Iterable[Past]) -> int
     sums: dict[str, Counter[str]] = {}
     last = (0, 0)
     while some := list(islice(rest, _AT_ONCE)):
-        async with store.client.pipeline(transaction=False) as pipe:
-            for each in some:
-                last = (each.at_ms, last[1] + 1 if each.at_ms == last[0] else 0)
-                _append(pipe, base, f"{last[0]}-{last[1]}", each)
-                _count(sums, each)
-            await pipe.execute()
+        commands: list[Command] = []
+        for each in some:
+            last = (each.at_ms, last[1] + 1 if each.at_ms == last[0] else 0)
+            commands += _appended(base, f"{last[0]}-{last[1]}", each)
+            _count(sums, each)
+        await _do(store, commands)
         written += len(some)
     await _settle(store, account_id, sums, written)
     return written
 
 
-def _append(pipe: Any, base: str, stream_id: str, past: Past) -> None:
+async def _do(store: Store, commands: Iterable[Command]) -> None:
+    """All at once: they share a connection."""
+    await asyncio.gather(*(store.server.call(*words) for words in commands))
+
+
+def _appended(base: str, stream_id: str, past: Past) -> list[Command]:
     [schedule_id] = new_schedule_ids(1, past.at_ms - HOUR_MS)
     chunk = pack_chunk([entry(schedule_id, past.request, past.outcome, past.lateness_ms)])
-    pipe.xadd(base + keys.LOG, {"e": chunk}, id=stream_id)
-    for index, digest in ((past.outcome.status, b""), url_place(past.request.url)):
-        pipe.xadd(base + keys.INDEX + index, {"h": digest}, id=stream_id)
+    indexes = ((past.outcome.status, b""), url_place(past.request.url))
+    return [
+        ("XADD", base + keys.LOG, stream_id, "e", chunk),
+        *(("XADD", base + keys.INDEX + index, stream_id, "h", digest) for index, digest in indexes),
+    ]
 
 
 def _count(sums: dict[str, Counter[str]], past: Past) -> None:
@@ -86,18 +96,16 @@ async def _settle(
     store: Store, account_id: str, sums: dict[str, Counter[str]], written: int
 ) -> None:
     base, oldest_minute = keys.account(account_id), _oldest_minute(store)
-    await store.client.hincrby(base + keys.LOGGED, "n", written)
     kept = [each for each in sums.items() if not _is_gone(each[0], oldest_minute)]
     for at in range(0, len(kept), _ROLLUPS_AT_ONCE):
-        async with store.client.pipeline(transaction=False) as pipe:
-            for rollup, counter in kept[at : at + _ROLLUPS_AT_ONCE]:
-                spent = counter.pop("spent", 0)
-                pipe.hset(base + rollup, mapping=dict(counter))
-                if spent:
-                    pipe.hincrby(base + rollup, "spent", spent)
-            await pipe.execute()
-    await store.client.hincrby(base + "account", "granted", written)
-    await store.client.hincrby(base + "account", "spent", written)
+        commands: list[Command] = []
+        for rollup, counter in kept[at : at + _ROLLUPS_AT_ONCE]:
+            if spent := counter.pop("spent", 0):
+                commands.append(("HINCRBY", base + rollup, "spent", spent))
+            commands.append(("HSET", base + rollup, *flat(counter.items())))
+        await _do(store, commands)
+    counts = ((keys.LOGGED, "n"), (keys.ACCOUNT, "granted"), (keys.ACCOUNT, "spent"))
+    await _do(store, [("HINCRBY", base + name, field, written) for name, field in counts])
 
 
 def _oldest_minute(store: Store) -> int:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 import uvloop
@@ -43,13 +42,14 @@ _SAMPLES = 1000
 async def used_bytes(store: Store) -> int:
     """What the server holds, less what its clients' buffers happen to take."""
     await asyncio.sleep(1.5)  # buffers shrink, and the hash table being resized is freed
-    memory: dict[str, Any] = await store.client.info("memory")
+    memory = await store.server.info("memory")
     return int(memory["used_memory"]) - int(memory["mem_clients_normal"])
 
 
 async def size_bytes(store: Store, names: Iterable[str]) -> int:
     """MEMORY USAGE of some keys, every element looked at."""
-    sizes = [await store.client.memory_usage(name, samples=0) for name in names]
+    usage = ("MEMORY", "USAGE")
+    sizes = [await store.server.ask(*usage, name, "SAMPLES", 0) for name in names]
     return sum(size or 0 for size in sizes)
 
 
@@ -67,7 +67,7 @@ async def execute_all(store: Store, shard: int, outcome: Outcome) -> int:
 
 
 async def keys_like(store: Store, pattern: str) -> list[str]:
-    return [key.decode() async for key in store.client.scan_iter(match=pattern, count=1000)]
+    return [key.decode() async for some in store.server.keys(pattern, 1000) for key in some]
 
 
 async def measure(redis_url: str, count: int, outcome: Outcome) -> None:
@@ -116,13 +116,10 @@ async def measure(redis_url: str, count: int, outcome: Outcome) -> None:
         },
         (executed - empty) / count,
     )
-    async with store.client.pipeline(transaction=False) as pipe:
-        for start in range(0, count, 1000):
-            pipe.unlink(
-                *[keys.schedule(account.account_id, each) for each in created[start : start + 1000]]
-            )
-        pipe.unlink(base + keys.FAILED)
-        await pipe.execute()
+    names = [keys.schedule(account.account_id, each) for each in created]
+    for start in range(0, count, 1000):
+        await store.server.call("UNLINK", *names[start : start + 1000])
+    await store.server.call("UNLINK", base + keys.FAILED)
     report("executed, after that (log, indexes, rollups)", count, await used_bytes(store) - empty)
     await store.aclose()
 

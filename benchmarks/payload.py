@@ -32,5 +32,5 @@ async def schedule_all(store: Store, account_id: str, requests: Iterable[Request
 
 async def executed(store: Store, account_id: str) -> None:
     """Returns once none of an account's schedules waits or is held; asks as cheaply as can be."""
-    while await store.client.zcard(keys.account(account_id) + "waiting"):
+    while await store.server.read("ZCARD", keys.account(account_id) + "waiting"):
         await asyncio.sleep(0.02)

@@ -101,7 +101,7 @@ async def one_round(store: Store, account_id: str, costs: Costs) -> None:
     page = LogQuery(limit=50)
     await costs.of("page of the log", 1, lambda: store.logs.page(account_id, page))
     one_url = LogQuery(limit=50, url=URLS[7], status=Status.COMPLETED)
-    await store.client.delete(keys.account(account_id) + keys.SCANS)  # or it has searched too much
+    await store.server.call("DEL", keys.account(account_id) + keys.SCANS)  # or it searched too much
     await costs.of("page of one URL", 1, lambda: store.logs.page(account_id, one_url))
     await costs.of(
         "statistics", 1, lambda: store.stats.usage(account_id, now_ms - 30 * DAY_MS, now_ms)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import structlog
 
 from scheduler.errors import StoreError, StoreMisconfigured, StoreReplaced
@@ -39,11 +37,9 @@ from scheduler.store.queries.failed import Failed
 from scheduler.store.retention import Retention
 from scheduler.store.scans import Scans
 from scheduler.store.secrecy import Secrecy
-from scheduler.store.server import Server
-from scheduler.store.server.client import Client
+from scheduler.store.server import Server, Way, pairs
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.server.connection import connect
-from scheduler.store.server.failures import translated
 
 _OLDEST_SERVER = (7, 0)
 _log = structlog.get_logger(__name__)
@@ -52,47 +48,44 @@ _log = structlog.get_logger(__name__)
 class Store:
     """Everything that Postdate keeps, by noun. One per process and event loop."""
 
-    def __init__(self, client: Client, settings: Settings) -> None:
-        self.client = client
+    def __init__(self, way: Way, settings: Settings) -> None:
         self.clock = StoreClock()
         # Of the server, when it was inspected.
         self.uptime_s = 0
         self.server_version = self.persistence = ""
         self.server = server = Server(
-            client, wait_replicas=settings.wait_replicas, secrecy=Secrecy(settings.secret_key)
+            way, wait_replicas=settings.wait_replicas, secrecy=Secrecy(settings.secret_key)
         )
         self._kept = kept = Retention.of(settings)
         self.shards = Shards(server, settings.shards)
-        self.accounts = Accounts(client, server, self.shards, kept)
+        self.accounts = Accounts(server, self.shards, kept)
         rates = settings.rate_limits
-        self.api_keys = ApiKeys(client, server, self.shards, self.accounts, rates)
-        self.changes = Changes(client, server, self.accounts)
-        self.deletion = Deletion(client, server)
+        self.api_keys = ApiKeys(server, self.shards, self.accounts, rates)
+        self.changes = Changes(server, self.accounts)
+        self.deletion = Deletion(server)
         scans = Scans(server)
         self.schedules = Schedules(server, self.clock, kept, scans)
         self.failed = Failed(server, self.clock, kept, scans)
         self.canceller = Canceller(server, kept, self.schedules, scans)
         self.claims = Claims(server, self.clock, kept)
-        self.clock_back = ClockBack(client, server, self.clock)
+        self.clock_back = ClockBack(server, self.clock)
         self.logs = Logs(server, self.clock, kept, scans)
         self.stats = Statistics(server, self.clock, kept)
-        self.workers = Heartbeats(keys.WORKERS, client, server, self.clock)
-        self.apis = Heartbeats(keys.APIS, client, server, self.clock)
-        self.users = Users(client, server)
-        self.sessions = Sessions(client, server, self.shards)
-        self.address = Address(client)
+        self.workers = Heartbeats(keys.WORKERS, server, self.clock)
+        self.apis = Heartbeats(keys.APIS, server, self.clock)
+        self.users = Users(server)
+        self.sessions = Sessions(server, self.shards)
+        self.address = Address(server)
         self.overview = Overview(server, self.clock)
         self.signing = Signing(server, self.clock)
         self.ledger = Ledger(server, self.clock, kept)
         self.census = Census(server, self.shards)
         self.hold = Hold(server, self.clock, self.shards)
-        self.rewrites = Rewrites(client)
-        self.sealing_keys = SealingKeys(client, server)
-        self.resealer = Resealer(
-            client, server, self.shards, self.sealing_keys, (self.workers, self.apis)
-        )
-        self.restore = Restore(client, server, self.clock, self.shards, self.claims)
-        self.system = System(client, server, self.claims, self.shards)
+        self.rewrites = Rewrites(server)
+        self.sealing_keys = SealingKeys(server)
+        self.resealer = Resealer(server, self.shards, self.sealing_keys, (self.workers, self.apis))
+        self.restore = Restore(server, self.clock, self.shards, self.claims)
+        self.system = System(server, self.claims, self.shards)
 
     @classmethod
     async def open(
@@ -120,11 +113,10 @@ class Store:
 
     async def inspect(self) -> None:
         """Refuses a server that cannot be used, and warns of what could be better in one."""
-        with translated():
-            server = _first(await self.client.info("server"))
-            config = await self._config()
-            persistence = _first(await self.client.info("persistence"))
-            memory = _first(await self.client.info("memory"))
+        config = await self._config()
+        server, persistence, memory = [
+            await self.server.info(section) for section in ("server", "persistence", "memory")
+        ]
         _refuse_unusable(server, memory)
         self.uptime_s = int(server.get("uptime_in_seconds", 0))
         self.server_version = _version(server)
@@ -158,9 +150,8 @@ class Store:
 
     async def tick(self) -> None:
         """Reads the server's clock."""
-        with translated():
-            seconds, micros = await self.client.time()
-        self.clock.observe(seconds * 1_000_000 + micros)
+        seconds, micros = await self.server.ask("TIME")
+        self.clock.observe(int(seconds) * 1_000_000 + int(micros))
 
     async def check(self) -> list[str]:
         """Every broken invariant, as a sentence; and each process that runs on another store than
@@ -172,36 +163,27 @@ class Store:
             for each in await processes.running(LOST_AFTER_MS)
             if each.says.get(STORE_ID) != self.shards.store_id
         ]
-        return found + await broken_invariants(
-            self.client, self.server, self.shards.count, self._kept
-        )
+        return found + await broken_invariants(self.server, self.shards.count, self._kept)
 
     async def aclose(self) -> None:
-        self.server.close()
-        await self.client.aclose()
+        await self.server.aclose()
 
-    async def _config(self) -> dict[str, Any]:
+    async def _config(self) -> dict[str, str]:
         """What may be asked of the configuration; hosted servers often forbid it."""
         try:
-            with translated():
-                return _first(await self.client.config_get("hash-max-*", "appendfsync", "save"))
+            found = await self.server.ask("CONFIG", "GET", "hash-max-*", "appendfsync", "save")
         except StoreError:
             return {}
+        return {name.decode(): value.decode() for name, value in pairs(found).items()}
 
 
-def _first(info: dict[str, Any]) -> dict[str, Any]:
-    """A cluster answers for each node; any one of them will do."""
-    values = list(info.values())
-    return values[0] if values and isinstance(values[0], dict) and "." in next(iter(info)) else info
-
-
-def _version(server: dict[str, Any]) -> str:
+def _version(server: dict[str, str]) -> str:
     if "valkey_version" in server:
         return f"Valkey {server['valkey_version']}"
     return f"Redis {server.get('redis_version', 'of no known version')}"
 
 
-def _persistence(config: dict[str, Any], persistence: dict[str, Any]) -> str:
+def _persistence(config: dict[str, str], persistence: dict[str, str]) -> str:
     """`config` may be empty: then it is not known when snapshots are written."""
     if str(persistence.get("aof_enabled")) == "1":
         return f"append-only file, fsync {config.get('appendfsync', 'unknown')}"
@@ -211,7 +193,7 @@ def _persistence(config: dict[str, Any], persistence: dict[str, Any]) -> str:
     return f"snapshots only ({save})" if save else "none"
 
 
-def _refuse_unusable(server: dict[str, Any], memory: dict[str, Any]) -> None:
+def _refuse_unusable(server: dict[str, str], memory: dict[str, str]) -> None:
     version = str(server.get("redis_version", "7.0.0"))
     if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST_SERVER:
         raise StoreMisconfigured(f"The store is version {version}; Postdate needs 7.0 or newer.")
@@ -223,7 +205,7 @@ def _refuse_unusable(server: dict[str, Any], memory: dict[str, Any]) -> None:
         )
 
 
-def _warnings(config: dict[str, Any], persistence: dict[str, Any]) -> list[str]:
+def _warnings(config: dict[str, str], persistence: dict[str, str]) -> list[str]:
     """What an operator should know of a server that is usable, but not set up for this."""
     found = []
     if str(persistence.get("aof_enabled", "1")) != "1":

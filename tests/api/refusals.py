@@ -17,6 +17,7 @@ from scheduler.store import Store, keys
 from tests.api.conftest import payload
 from tests.api.letters import UNKNOWN
 from tests.api.process import ApiProcess, Reply, chunk
+from tests.plain import redis_of
 
 # Of the process that is asked: what is slow ends soon, and not much fits.
 SETTINGS = {
@@ -62,9 +63,9 @@ async def scene(redis_url: str) -> Scene:
         await store.schedules.cancel(first, cancelled)
         full, full_key = await account(plan=Plan.PRO)
         damaged = await store.schedules.create(full, wanted)
-        await store.client.hset(keys.schedule(full, damaged), "r", b"\xc0 hush")
+        await redis_of(store).hset(keys.schedule(full, damaged), "r", b"\xc0 hush")
         searched, searched_key = await account()
-        await store.client.set(keys.account(searched) + keys.SCANS, 2**52)
+        await redis_of(store).set(keys.account(searched) + keys.SCANS, 2**52)
         return Scene(
             key=key,
             poor=(await account(credits=0))[1],

@@ -12,24 +12,25 @@ from scheduler.models import Outcome, Plan, Status
 from scheduler.store import keys
 from scheduler.store.stored import pack_outcome
 from tests.api.conftest import CREDITS, Api, client_of, past, payload
+from tests.plain import redis_of
 
 FAILED = Outcome(Status.FAILED, 503, 30, "Service Unavailable")
 Damage = Callable[[Api, str], Awaitable[object]]
 
 
 async def garbled(api: Api, key: str) -> object:
-    return await api.store.client.hset(key, "r", b"\xc0 hush")
+    return await redis_of(api.store).hset(key, "r", b"\xc0 hush")
 
 
 async def of_another_kind(api: Api, key: str) -> object:
-    await api.store.client.delete(key)
-    return await api.store.client.set(key, "hush")
+    await redis_of(api.store).delete(key)
+    return await redis_of(api.store).set(key, "hush")
 
 
 async def ended_as_nothing(api: Api, key: str) -> object:
     outcome = bytearray(pack_outcome(FAILED))
     outcome[1] = 99
-    return await api.store.client.hset(key, "o", bytes(6) + bytes(outcome))
+    return await redis_of(api.store).hset(key, "o", bytes(6) + bytes(outcome))
 
 
 @pytest.mark.parametrize("damage", [garbled, of_another_kind, ended_as_nothing])
@@ -37,7 +38,7 @@ async def test_it_is_named_and_nothing_of_it_is_shown_or_changed(api: Api, damag
     damaged, sound = await api.create_id(), await api.create_id()
     key = keys.schedule(api.account_id, damaged)
     await damage(api, key)
-    before = await api.store.client.dump(key)
+    before = await redis_of(api.store).dump(key)
     with capture_logs() as told:
         answers = [
             await api.client.get(f"/schedule/{damaged}"),
@@ -54,7 +55,7 @@ async def test_it_is_named_and_nothing_of_it_is_shown_or_changed(api: Api, damag
         }
     assert [each["schedule"] for each in told] == [damaged] * len(answers)
     assert not any("exception" in each for each in told)
-    assert await api.store.client.dump(key) == before
+    assert await redis_of(api.store).dump(key) == before
     assert (await api.client.get(f"/schedule/{sound}")).status_code == 200
     assert sound in [each["scheduleId"] for each in await api.listed()]
     assert any(damaged in each for each in await api.store.check())
@@ -78,7 +79,7 @@ async def test_among_many_each_is_answered_on_its_own(api: Api) -> None:
 
 
 async def test_a_damaged_signing_secret_is_a_fault_and_no_outage(api: Api) -> None:
-    await api.store.client.lset(keys.account(api.account_id) + keys.SIGNING, 0, b"\xff hush")
+    await redis_of(api.store).lset(keys.account(api.account_id) + keys.SIGNING, 0, b"\xff hush")
     with capture_logs() as told:
         answer = await api.client.get("/signing")
     assert answer.status_code == 500
@@ -97,8 +98,8 @@ async def test_a_damaged_account_gets_500_and_its_neighbours_are_served(
         if each.account_id.split("_")[1] == "00"
     ][:2]
     key = keys.account(damaged.account_id) + place
-    await api.store.client.delete(key)
-    await api.store.client.rpush(key, "none of ours")
+    await redis_of(api.store).delete(key)
+    await redis_of(api.store).rpush(key, "none of ours")
     with capture_logs() as logged:
         refused, *served = await asyncio.gather(
             *(each.client.post("/schedule", json=payload()) for each in (damaged, neighbour, api))

@@ -12,6 +12,7 @@ import pytest
 from scheduler.models import Request
 from scheduler.settings import Settings
 from tests.api.conftest import CREDITS, URL, Api
+from tests.plain import redis_of
 
 COUNT = 100
 FILTERED = 200
@@ -120,4 +121,4 @@ async def test_a_filter_that_finds_one_of_many_reads_a_bounded_part_for_each_pag
 
 async def sent_bytes(api: Api) -> int:
     """What the store has sent, to whomever."""
-    return int((await api.store.client.info("stats"))["total_net_output_bytes"])
+    return int((await redis_of(api.store).info("stats"))["total_net_output_bytes"])

@@ -14,6 +14,7 @@ from scheduler.store import keys
 from scheduler.store.lifecycle.claims import Ack
 from scheduler.store.lifecycle.schedules import Schedules
 from tests.dashboard.conftest import ORIGIN, Browser, Dashboard
+from tests.plain import redis_of
 from tests.servers import in_days
 
 URL = "https://example.com/hook?a=1&b=<2>"
@@ -409,7 +410,7 @@ async def test_a_worker_that_is_gone_stays_listed_as_lost(
     assert "No worker is alive" not in (await boss.get("/system")).text
     heard_ms = dashboard.store.clock.now_ms() - 20_000
     stored = b"%d " % heard_ms + json.dumps(says).encode()
-    await dashboard.store.client.hset(keys.WORKERS, "w", stored)
+    await redis_of(dashboard.store).hset(keys.WORKERS, "w", stored)
     text = (await boss.get("/system")).text
     assert "No worker is alive" in text
     assert re.search(r"quiet.*?lost.*?20 s ago", text, re.DOTALL)
@@ -445,7 +446,7 @@ async def test_a_quota_that_is_almost_used_up_is_told_in_red(
     assert 'class="meter "' in text
     assert "of 64.0 MiB, 0.0 %" in text
     stored = keys.account(ada.account_id) + keys.ACCOUNT
-    await dashboard.store.client.hincrby(stored, "bytes", 63 * 2**20)
+    await redis_of(dashboard.store).hincrby(stored, "bytes", 63 * 2**20)
     text = (await browser.get("/credits")).text
     assert 'class="meter alarm"' in text
     assert "refused with 413" in text
@@ -457,11 +458,11 @@ async def test_a_full_store_says_that_it_is_full(
     dashboard: Dashboard, ada: Account, browser: Browser
 ) -> None:
     """Nothing answers late and nothing is lost, so that "try again soon" would lead nowhere."""
-    await dashboard.store.client.config_set("maxmemory", "1")
+    await redis_of(dashboard.store).config_set("maxmemory", "1")
     try:
         answer = await browser.write("/keys", name="one more")
     finally:
-        await dashboard.store.client.config_set("maxmemory", "0")
+        await redis_of(dashboard.store).config_set("maxmemory", "0")
     assert (answer.status_code, "No room left" in answer.text) == (503, True)
     assert "The store is full" in answer.text
 
@@ -500,7 +501,7 @@ async def test_operators_see_since_when_workers_are_lost(dashboard: Dashboard) -
     boss = await dashboard.signed_in(await dashboard.account("boss", operator=True))
     says = json.dumps({"host": "h", "pid": 1, "inFlight": 0, "concurrency": 1, "fired": 3})
     heard_ms = dashboard.store.clock.now_ms() - 5 * 3_600_000 - 60_000
-    await dashboard.store.client.hset(keys.WORKERS, "w", f"{heard_ms} {says}")
+    await redis_of(dashboard.store).hset(keys.WORKERS, "w", f"{heard_ms} {says}")
     text = (await boss.get("/system")).text
     assert "1 lost, the last one 5 h ago" in text
     assert "in the last hour" not in text
@@ -515,7 +516,7 @@ async def test_operators_see_a_hold(dashboard: Dashboard) -> None:
 async def test_operators_see_a_hold_that_only_some_shards_have(dashboard: Dashboard) -> None:
     boss = await dashboard.signed_in(await dashboard.account("boss", operator=True))
     await dashboard.store.hold.begin()
-    await dashboard.store.client.delete(keys.shard(0) + keys.HOLD)
+    await redis_of(dashboard.store).delete(keys.shard(0) + keys.HOLD)
     count = dashboard.store.shards.count
     text = (await boss.get("/system")).text
     assert f"{count - 1} of {count} shards were put on hold" in text
@@ -529,7 +530,7 @@ async def test_operators_find_accounts_and_see_what_they_did(
     await execute(dashboard, ada)
     await execute(dashboard, ada, 503)
     await schedule(dashboard, ada, -90_000)
-    for wanted in ("ada", "DA@EX", "ada@example", ada.account_id[-5:]):
+    for wanted in ("ada", "AD", "ada@example", ada.account_id[-5:]):
         text = (await boss.get("/system", q=wanted)).text
         table = text[text.index('id="accounts"') :]
         assert ada.account_id in table

@@ -19,6 +19,7 @@ from scheduler.store.scans import Scans
 from scheduler.times import parse_iso8601
 from tests.dashboard.conftest import ORIGIN, Browser, Dashboard
 from tests.dashboard.test_pages import URL, execute, fail_an_attempt, schedule
+from tests.plain import redis_of
 from tests.servers import in_days
 
 PANEL = {"hx-request": "true", "hx-boosted": "true", "hx-target": "panel"}
@@ -163,7 +164,7 @@ async def test_an_entry_of_the_log_is_shown_when_its_schedule_is_no_longer_kept(
     ended = await execute(dashboard, ada, 503)
     text = (await browser.get("/requests")).text
     [address] = re.findall(rf'class="opens" href="([^"]+{ended}[^"]+)"', text)
-    await dashboard.store.client.delete(keys.schedule(ada.account_id, ended))
+    await redis_of(dashboard.store).delete(keys.schedule(ada.account_id, ended))
     answer = await browser.client.get(html.unescape(address))
     assert answer.status_code == 200
     assert "no longer kept" in answer.text
@@ -466,7 +467,7 @@ async def test_one_that_is_damaged_is_named_and_the_others_are_listed(
     dashboard: Dashboard, ada: Account, browser: Browser
 ) -> None:
     damaged, sound = await schedule(dashboard, ada), await schedule(dashboard, ada)
-    await dashboard.store.client.hset(keys.schedule(ada.account_id, damaged), "r", b"\xc0 hush")
+    await redis_of(dashboard.store).hset(keys.schedule(ada.account_id, damaged), "r", b"\xc0 hush")
     assert await listed(browser) == [sound]
     page = await browser.get(f"/requests/{damaged}")
     assert page.status_code == 500

@@ -14,6 +14,7 @@ from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Purpose
 from tests.dashboard.conftest import ORIGIN, PASSWORD, Browser, Dashboard
 from tests.dashboard.test_pages import execute, schedule
+from tests.plain import redis_of
 from tests.servers import in_days
 
 ROUTES: dict[str, set[str]] = {
@@ -74,7 +75,7 @@ class Holder:
 
 
 async def stored(store: Store, but: str = "") -> dict[bytes, bytes | None]:
-    client: Any = store.client
+    client: Any = redis_of(store)
     return {
         name: await client.dump(name)
         async for name in client.scan_iter()

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from scheduler.store import Store, keys
+from tests.plain import redis_of
 from tests.servers import Deployment
 
 
@@ -24,7 +25,7 @@ def said_by_workers(deployment: Deployment, what: str) -> list[int]:
     """A number that each live worker says of itself, as `inFlight` or `fired`."""
 
     async def read(store: Store) -> list[int]:
-        says = await store.client.hvals(keys.WORKERS)
+        says = await redis_of(store).hvals(keys.WORKERS)
         return [json.loads(each.partition(b" ")[2])[what] for each in says]
 
     return deployment.in_store(read)

@@ -12,6 +12,7 @@ import pytest
 from scheduler.store import Store, keys
 from scheduler.times import format_iso8601
 from tests.door import Door
+from tests.plain import redis_of
 from tests.servers import Customer, Deployment, PostdateProcess, Receiver, now_ms, until
 
 LEASE_MS = 1000
@@ -70,7 +71,7 @@ class Frozen:
     def _held(self) -> int:
         async def count(store: Store) -> int:
             held = keys.account(self.customer.account_id) + keys.HELD
-            return int(await store.client.zcard(held))
+            return int(await redis_of(store).zcard(held))
 
         return self.deployment.in_store(count)
 

@@ -66,6 +66,27 @@ _DROPPED, _DOUBLED = "a piece is dropped", "a piece is doubled"
 # Walks that take a piece at a time, of which one is lost or met twice.
 _PIECES = (
     (
+        "deleted_data",
+        _DROPPED,
+        STORE + "server/server.py",
+        '>= most or (found and cursor == b"0"):',
+        ">= most:",
+    ),
+    (
+        "another_kind",
+        "a full " + _DROPPED[2:],
+        STORE + "server/server.py",
+        "yield found[:most]",
+        "yield found[: most - 1]",
+    ),
+    (
+        "not_among",
+        _DOUBLED,
+        STORE + "server/server.py",
+        "del found[:most]",
+        "del found[: most - 2]",
+    ),
+    (
         "given_back",
         _DROPPED,
         STORE + "operators/restore.py",
@@ -78,20 +99,6 @@ _PIECES = (
         STORE + "operators/restore.py",
         "looking = bool(found or batch.unread)",
         "looking = False",
-    ),
-    (
-        "without_a_request",
-        _DROPPED,
-        STORE + "operators/check.py",
-        "    if chunk:\n        yield chunk\n",
-        "",
-    ),
-    (
-        "not_among",
-        _DOUBLED,
-        STORE + "operators/check.py",
-        "            yield chunk\n            chunk = []\n",
-        "            yield chunk\n",
     ),
     (
         "letters_without",
@@ -115,20 +122,6 @@ _PIECES = (
         "    if page:\n",
     ),
     (
-        "another_kind",
-        _DROPPED,
-        STORE + "operators/kinds.py",
-        "    return found + await _others(server, chunk)\n",
-        "    return found\n",
-    ),
-    (
-        "another_kind",
-        "a full " + _DROPPED[2:],
-        STORE + "operators/kinds.py",
-        "            found += await _others(server, chunk)\n",
-        "",
-    ),
-    (
         "resealed",
         _DROPPED,
         STORE + "operators/reseal.py",
@@ -141,20 +134,6 @@ _PIECES = (
         STORE + "accounts/forget_keys.lua",
         "return redis.call('ZCARD', keys)",
         "return 0",
-    ),
-    (
-        "deleted_data",
-        _DROPPED,
-        STORE + "accounts/deletion.py",
-        "            if chunk:\n                await self._client.unlink(*chunk)\n",
-        "",
-    ),
-    (
-        "deleted_data",
-        "a full " + _DROPPED[2:],
-        STORE + "accounts/deletion.py",
-        "                    await self._client.unlink(*chunk)\n",
-        "",
     ),
     (
         "listed_accounts",
@@ -1227,8 +1206,8 @@ MUTANTS = (
     Mutant(
         "rewrites are held back for good",
         STORE + "operators/rewrites.py",
-        "                await self._client.config_set(_SETTING, before)\n",
-        "                pass\n",
+        '            await self._server.ask("CONFIG", "SET", _SETTING, before)\n',
+        "            pass\n",
         ("tests/scheduler/test_rewrites.py",),
     ),
     # The quota
@@ -1403,8 +1382,8 @@ MUTANTS = (
     Mutant(
         "an error of the store keeps the frame that it went through",
         "scheduler/store/server/server.py",
-        "                    self._lines.renew()\n                raise anew(reply)\n",
-        "                    self._lines.renew()\n                raise reply\n",
+        "                self.way.heard(key, reply)\n                raise anew(reply)\n",
+        "                self.way.heard(key, reply)\n                raise reply\n",
         ("tests/api/test_rings.py",),
     ),
     Mutant(

@@ -6,9 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from redis.asyncio import Redis
+
 from scheduler.store import Store, keys
 from scheduler.store.operators.kinds import kind_of
-from scheduler.store.server.client import Client
+from tests.plain import redis_of
 
 MANY = 10_000
 HARMS = ("missing", "of a wrong type", "at 2^53", "at 2^63", "with 10,000 members")
@@ -70,7 +72,7 @@ class Look(NamedTuple):
 
 async def look(store: Store) -> dict[str, Look]:
     """All keys of the store, but `backlog`, which comes and goes by itself."""
-    found = await store.client.eval(_LOOK, 0)
+    found = await redis_of(store).eval(_LOOK, 0)
     looks = {name.decode(): Look(hash_, size, int(total)) for name, hash_, size, total in found}
     looks.pop(keys.shard(0) + keys.BACKLOG, None)
     return looks
@@ -88,13 +90,13 @@ class Backup:
 
     @classmethod
     async def of(cls, store: Store) -> Backup:
-        client, looks = store.client, await look(store)
+        client, looks = redis_of(store), await look(store)
         dumps = {name: (await client.dump(name), await client.pexpiretime(name)) for name in looks}
         return cls(store, looks, dumps)
 
     async def restore(self) -> None:
         now = await look(self._store)
-        async with self._store.client.pipeline(transaction=False) as pipe:
+        async with redis_of(self._store).pipeline(transaction=False) as pipe:
             pipe.delete("none", *(now.keys() - self._looks.keys()))
             for name, (dump, until_ms) in self._dumps.items():
                 if now.get(name) != self._looks[name]:
@@ -102,7 +104,7 @@ class Backup:
             await pipe.execute()
 
 
-async def do_harm(client: Client, name: str, harm: str) -> bool:
+async def do_harm(client: Redis, name: str, harm: str) -> bool:
     """Harms a key, and where it is a rollup the next one as well; whether it could be."""
     kind = kind_of(name)
     assert kind is not None, name
@@ -128,7 +130,7 @@ def _with_next(name: str) -> list[str]:
     return [name] if rollup is None else [name, f"{rollup[1]}{int(rollup[2]) + 1}"]
 
 
-async def _set_numbers(client: Client, name: str, kind: str, number: int) -> bool:
+async def _set_numbers(client: Redis, name: str, kind: str, number: int) -> bool:
     match kind:
         case "hash":
             fields = await client.hgetall(name)
@@ -157,9 +159,9 @@ async def _set_numbers(client: Client, name: str, kind: str, number: int) -> boo
 async def touched(store: Store, act: object) -> set[str]:
     """The names of all keys that commands name while `act` is carried out, scripts' among them."""
     end, found = "the end of an act", set()
-    async with store.client.monitor() as monitor:
+    async with redis_of(store).monitor() as monitor:
         await act()  # type: ignore[operator]
-        await store.client.echo(end)
+        await redis_of(store).echo(end)
         while end not in (words := (await monitor.next_command())["command"]):
             found |= {word for word in words.split(" ") if word.startswith(keys.shard(0)[:3])}
     return found

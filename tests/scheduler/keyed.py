@@ -5,6 +5,7 @@ from __future__ import annotations
 from scheduler.models import Plan, Request
 from scheduler.settings import Settings
 from scheduler.store import Store
+from tests.plain import redis_of
 
 OLD, NEW, OTHER = (letter * 32 for letter in (b"o", b"n", b"x"))
 REQUEST = Request(
@@ -33,5 +34,5 @@ async def account_of(store: Store) -> str:
 
 async def everything(store: Store) -> bytes:
     """All that the server holds, as it would write it to disk."""
-    names = sorted(await store.client.keys("*"))
-    return b"".join([await store.client.dump(name) or b"" for name in names])
+    names = sorted(await redis_of(store).keys("*"))
+    return b"".join([await redis_of(store).dump(name) or b"" for name in names])

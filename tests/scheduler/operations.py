@@ -19,6 +19,7 @@ from scheduler.store.operators.restore import _UNLEASE
 from scheduler.store.scans import _SCAN
 from scheduler.store.server.apart import _TOUCH
 from scheduler.store.verdict import Verdict
+from tests.plain import redis_of
 from tests.scheduler.parties import CREDITS, FAR_MS, LEASE_MS, ONCE, SAID, Party
 from tests.scheduler.scene import COMPLETED, URL
 
@@ -136,14 +137,14 @@ async def reseal(hall: Hall) -> bool:
 
 async def set_the_clock_back(hall: Hall, parties: Sequence[Party]) -> list[Any]:
     heads = {party.account_id[7:]: FAR_MS for party in parties}
-    await hall.store.client.zadd(keys.shard(0) + keys.HEADS, heads)
+    await redis_of(hall.store).zadd(keys.shard(0) + keys.HEADS, heads)
     return []
 
 
 async def let_lapse(hall: Hall, party: Party) -> None:
     """Ends the leases of what it holds."""
     held = {each.schedule_id[4:]: 1.5 for each in party.held}
-    await hall.store.client.zadd(party.base + keys.WAITING, held)
+    await redis_of(hall.store).zadd(party.base + keys.WAITING, held)
 
 
 def made(original: Schedule) -> Request:

@@ -12,6 +12,7 @@ from scheduler.models import Answer, Idempotency, Invocation, Outcome, Plan, Req
 from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Opened, Purpose
 from scheduler.store.lifecycle.claims import Ack
+from tests.plain import redis_of
 from tests.scheduler.scene import COMPLETED, URL
 
 CREDITS = 100
@@ -113,8 +114,8 @@ async def parties(store: Store, names: Sequence[str]) -> list[Party]:
     found = []
     for each in made:
         due = await store.schedules.create(each.account_id, Request(1, "POST", URL))
-        await store.client.hincrby(each.base + keys.ACCOUNT, "settled", -1)
-        await store.client.delete(each.base + keys.RATE)  # which is gone in a moment anyway
+        await redis_of(store).hincrby(each.base + keys.ACCOUNT, "settled", -1)
+        await redis_of(store).delete(each.base + keys.RATE)  # which is gone in a moment anyway
         found.append(each._replace(due=due))
     return found
 

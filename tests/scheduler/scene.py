@@ -138,8 +138,8 @@ class Scene:
                 return entries
 
     async def visible_at_ms(self, schedule_id: str) -> float | None:
-        score: float | None = await self.store.client.zscore(self.base + "waiting", schedule_id[4:])
-        return score
+        score = await self.store.server.read("ZSCORE", self.base + "waiting", schedule_id[4:])
+        return None if score is None else float(score)
 
     async def status(self, schedule_id: str) -> Status:
         return (await self.store.schedules.get(self.account_id, schedule_id)).status
@@ -147,12 +147,13 @@ class Scene:
     async def holdings(self) -> Holdings:
         account = await self.store.accounts.get(self.account_id)
         log = Counter(str(entry.status) for entry in await self.log())
-        client = self.store.client
+        places = (self.base + "waiting", self.base + "held")
+        waiting, held = await self.store.server.reads([("ZCARD", place) for place in places])
         return Holdings(
             credits=account.credits,
             spent=account.spent,
-            waiting=await client.zcard(self.base + "waiting"),
-            held=await client.zcard(self.base + "held"),
+            waiting=waiting,
+            held=held,
             log=dict(log),
         )
 

@@ -13,6 +13,7 @@ from scheduler.rollups import DAY_MS
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
 from scheduler.store.server import Script
+from tests.plain import redis_of
 from tests.scheduler.conftest import SHARDS
 from tests.scheduler.scene import CREDITS, Scene, settled
 from tests.servers import ValkeyProcess
@@ -66,7 +67,7 @@ async def test_a_name_is_taken_once(scene: Scene) -> None:
 
 async def test_a_name_left_over_from_a_crash_is_told_and_healed(scene: Scene) -> None:
     left_over = ids.new_account_id(1)
-    await scene.store.client.set(keys.account_name("half"), left_over)
+    await redis_of(scene.store).set(keys.account_name("half"), left_over)
     with pytest.raises(NotFound):
         await scene.store.accounts.find("half")
     [sentence] = await scene.store.check()
@@ -80,7 +81,8 @@ async def test_accounts_are_spread_over_the_shards(scene: Scene) -> None:
     for n in range(7):
         await scene.account(f"account {n}")
     sizes = [
-        await scene.store.client.zcard(keys.shard(shard) + keys.ACCOUNTS) for shard in range(SHARDS)
+        await redis_of(scene.store).zcard(keys.shard(shard) + keys.ACCOUNTS)
+        for shard in range(SHARDS)
     ]
     assert sizes == [8 // SHARDS] * SHARDS
 
@@ -101,7 +103,7 @@ async def test_a_grant_repeated_with_its_operation_is_done_once(scene: Scene) ->
 
 async def test_an_account_made_again_with_its_operation_is_made_once(scene: Scene) -> None:
     local = ids.new_account_id(0)[-8:]
-    await scene.store.client.set(keys.account_name("x"), f"acc_00_{local}")
+    await redis_of(scene.store).set(keys.account_name("x"), f"acc_00_{local}")
     made = [
         await scene.store.server.run(
             Script("accounts/create"),
@@ -121,8 +123,8 @@ async def test_the_days_movements_are_the_ledgers(scene: Scene) -> None:
     cancelled = await scene.create()
     await scene.store.schedules.cancel(scene.account_id, cancelled)
     moved: dict[bytes, int] = {}
-    async for key in scene.store.client.scan_iter(match=scene.base + "day:*"):
-        for name, value in (await scene.store.client.hgetall(key)).items():
+    async for key in redis_of(scene.store).scan_iter(match=scene.base + "day:*"):
+        for name, value in (await redis_of(scene.store).hgetall(key)).items():
             name = b"spent" if name.endswith(b"s") else name
             if name in (b"granted", b"spent", b"refunded"):
                 moved[name] = moved.get(name, 0) + int(value)

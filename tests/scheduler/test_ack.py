@@ -8,6 +8,7 @@ from scheduler.models import Outcome, Status
 from scheduler.rollups import CREATED, LATENESS_BOUNDS_MS, response_bucket
 from scheduler.store.lifecycle.claims import Ack
 from scheduler.store.log.entries import url_place
+from tests.plain import redis_of
 from tests.scheduler.scene import COMPLETED, CREDITS, FAILED, URL, Holdings, Scene
 
 
@@ -80,7 +81,7 @@ async def test_an_ack_of_what_is_long_gone_changes_nothing(scene: Scene) -> None
     schedule_id = await scene.run()
     await scene.create()
     invocation = await scene.claim_one()
-    await scene.store.client.delete(f"{scene.base}s:{schedule_id[4:]}")
+    await redis_of(scene.store).delete(f"{scene.base}s:{schedule_id[4:]}")
     invocation.schedule_id = schedule_id
     before = await scene.holdings()
     assert await scene.ack([invocation]) == [-1]
@@ -116,7 +117,7 @@ async def test_a_large_batch_is_recorded_whole(scene: Scene) -> None:
 async def test_the_log_entrys_id_is_its_moment_everywhere(scene: Scene) -> None:
     """Log, indexes, the schedule's end and the rollups' buckets all come from one number."""
     schedule_id = await scene.run(FAILED)
-    client = scene.store.client
+    client = redis_of(scene.store)
     [(stream_id, _)] = await client.xrange(scene.base + "log")
     at_ms = int(stream_id.split(b"-")[0])
     bucket, digest = url_place(URL)
@@ -147,8 +148,8 @@ async def test_lateness_is_counted_in_its_bucket(scene: Scene) -> None:
         await scene.create()
         await scene.ack([await scene.claim_one()], late_ms=late_ms)
     buckets: dict[int, int] = {}
-    async for key in scene.store.client.scan_iter(match=scene.base + "day:*"):
-        for name, value in (await scene.store.client.hgetall(key)).items():
+    async for key in redis_of(scene.store).scan_iter(match=scene.base + "day:*"):
+        for name, value in (await redis_of(scene.store).hgetall(key)).items():
             _, is_bucket, number = name.decode().partition("b")
             if is_bucket and number.isdigit():
                 buckets[int(number)] = buckets.get(int(number), 0) + int(value)

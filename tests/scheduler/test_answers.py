@@ -12,6 +12,7 @@ from scheduler.settings import Settings
 from scheduler.store.lifecycle.claims import Ack
 from scheduler.store.queries.listing import Selection
 from scheduler.store.stored import BETWEEN_ATTEMPTS_BYTES
+from tests.plain import redis_of
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.conftest import open_fake
 from tests.scheduler.scene import COMPLETED, FAILED, Scene
@@ -51,7 +52,7 @@ async def said(scene: Scene, schedule_id: str) -> bytes | None:
 
 async def stored(scene: Scene, schedule_id: str) -> bytes | None:
     key = f"{scene.base}s:{schedule_id[4:]}"
-    found: bytes | None = await scene.store.client.hget(key, "s")
+    found: bytes | None = await redis_of(scene.store).hget(key, "s")
     return found
 
 

@@ -12,6 +12,7 @@ from scheduler.errors import NotFound, TooMany
 from scheduler.models import Caller, Plan, Rate
 from scheduler.settings import Settings
 from scheduler.store import Store
+from tests.plain import redis_of
 from tests.scheduler.conftest import SHARDS
 from tests.scheduler.scene import Scene, settled
 from tests.servers import ValkeyProcess
@@ -44,12 +45,12 @@ async def test_a_key_admits_its_holder(scene: Scene) -> None:
 async def test_only_the_hash_of_a_key_is_stored(scene: Scene) -> None:
     _, value = await scene.store.api_keys.create(scene.account_id, "laptop")
     secret = value.split("_", 2)[2].encode()
-    async for key in scene.store.client.scan_iter():
+    async for key in redis_of(scene.store).scan_iter():
         assert secret not in key
-        if await scene.store.client.type(key) == b"hash":
-            assert secret not in b"".join((await scene.store.client.hgetall(key)).values())
-        if await scene.store.client.type(key) == b"string":
-            assert secret not in await scene.store.client.get(key)
+        if await redis_of(scene.store).type(key) == b"hash":
+            assert secret not in b"".join((await redis_of(scene.store).hgetall(key)).values())
+        if await redis_of(scene.store).type(key) == b"string":
+            assert secret not in await redis_of(scene.store).get(key)
 
 
 async def test_unknown_keys_admit_nobody(scene: Scene) -> None:

@@ -11,6 +11,7 @@ from scheduler.errors import Conflict, NotFound
 from scheduler.models import Request, Status
 from scheduler.store.lifecycle.cancelling import Cancelled
 from scheduler.store.stored import pack_request
+from tests.plain import redis_of
 from tests.scheduler.scene import CREDITS, FAILED, URL, Holdings, Scene, new_id, settled
 
 RACES = 1000
@@ -84,9 +85,9 @@ async def test_what_was_changed_since_it_was_read_is_read_again(
         found, reads = await read(*which), reads + 1
         if reads == 1:
             key = f"{scene.base}s:{schedule_id[4:]}"
-            await scene.store.client.hset(key, "r", pack_request(changed))
+            await redis_of(scene.store).hset(key, "r", pack_request(changed))
             more = len(pack_request(changed)) - len(pack_request(old))
-            await scene.store.client.hincrby(scene.base + "account", "bytes", more)
+            await redis_of(scene.store).hincrby(scene.base + "account", "bytes", more)
         return found
 
     monkeypatch.setattr(schedules, "_stored", slowly)

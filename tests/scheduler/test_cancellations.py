@@ -19,6 +19,7 @@ from scheduler.models import Status
 from scheduler.store import keys
 from scheduler.store.lifecycle.cancellations import Cancellations
 from scheduler.store.queries.listing import Selection
+from tests.plain import redis_of
 from tests.scheduler.letters import fail, replay
 from tests.scheduler.scene import COMPLETED, CREDITS, URL, Holdings, Scene, new_id
 
@@ -226,8 +227,8 @@ async def test_racing_claims_each_has_one_winner(scene: Scene) -> None:
 async def test_one_refund_is_noted_for_a_group(scene: Scene) -> None:
     made = [await scene.create(60_000) for _ in range(5)]
     await scene.store.canceller.by_id(scene.account_id, made)
-    [day] = [k async for k in scene.store.client.scan_iter(match=scene.base + keys.DAY + "*")]
-    assert await scene.store.client.hget(day, "refunded") == b"5"
+    [day] = [k async for k in redis_of(scene.store).scan_iter(match=scene.base + keys.DAY + "*")]
+    assert await redis_of(scene.store).hget(day, "refunded") == b"5"
 
 
 async def test_of_an_account_that_is_being_deleted_nothing_is_cancelled_or_replayed(
@@ -246,4 +247,4 @@ async def test_of_an_account_that_is_being_deleted_nothing_is_cancelled_or_repla
     assert refusals(done) == ["There is no such schedule"]
     with pytest.raises(NotFound):
         await replay(scene, [failed])
-    assert not await scene.store.client.exists(scene.base + "account", scene.base + "waiting")
+    assert not await redis_of(scene.store).exists(scene.base + "account", scene.base + "waiting")

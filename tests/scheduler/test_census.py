@@ -8,6 +8,7 @@ from scheduler.models import Plan
 from scheduler.store import Store, keys
 from scheduler.store.operators import census
 from scheduler.store.operators.census import WINDOW_MS, Figures
+from tests.plain import redis_of
 from tests.scheduler.scene import LEASE_MS, Scene
 
 
@@ -65,7 +66,7 @@ async def test_a_suspended_account_has_nothing_due(scene: Scene) -> None:
 async def test_a_ledger_that_does_not_balance_is_counted(scene: Scene) -> None:
     await scene.create(1_000)
     assert (await look(scene)).ledgers[scene.shard] == [1, 0, 99, 1]
-    await scene.store.client.hincrby(scene.base + keys.ACCOUNT, "credits", 1)
+    await redis_of(scene.store).hincrby(scene.base + keys.ACCOUNT, "credits", 1)
     assert (await look(scene)).ledgers[scene.shard] == [1, 1, 100, 1]
 
 
@@ -90,7 +91,7 @@ async def test_a_look_costs_so_much_however_many_accounts_there_are(
 
 async def _crowd(store: Store, count: int) -> None:
     """Accounts with one overdue schedule each, as far as a census looks."""
-    async with store.client.pipeline(transaction=False) as pipe:
+    async with redis_of(store).pipeline(transaction=False) as pipe:
         for number in range(count):
             prefix = keys.shard(number % 2)
             pipe.zadd(prefix + keys.HEADS, {f"a{number:07}": number})

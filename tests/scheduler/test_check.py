@@ -11,52 +11,53 @@ from scheduler import ids
 from scheduler.rollups import HOUR_MS, MINUTE_MS
 from scheduler.store import keys
 from scheduler.store.stored import pack_outcome
+from tests.plain import redis_of
 from tests.scheduler.scene import COMPLETED, FAILED, Scene, new_id, settled
 
 Breakage = Callable[[Scene], Awaitable[object]]
 
 
 async def unbalanced(scene: Scene) -> object:
-    return await scene.store.client.hincrby(scene.base + "account", "credits", 1)
+    return await redis_of(scene.store).hincrby(scene.base + "account", "credits", 1)
 
 
 async def overdrawn(scene: Scene) -> object:
     account = {"credits": -1, "granted": 0, "spent": 1}
-    return await scene.store.client.hset(scene.base + "account", mapping=account)
+    return await redis_of(scene.store).hset(scene.base + "account", mapping=account)
 
 
 async def headless(scene: Scene) -> object:
     head = keys.parts(scene.account_id).local
-    return await scene.store.client.zrem(keys.shard(scene.shard) + keys.HEADS, head)
+    return await redis_of(scene.store).zrem(keys.shard(scene.shard) + keys.HEADS, head)
 
 
 async def late_head(scene: Scene) -> object:
     far = {keys.parts(scene.account_id).local: await scene.clock.now_ms() + 3_600_000}
-    return await scene.store.client.zadd(keys.shard(scene.shard) + keys.HEADS, far)
+    return await redis_of(scene.store).zadd(keys.shard(scene.shard) + keys.HEADS, far)
 
 
 async def request_gone(scene: Scene) -> object:
-    return await scene.store.client.delete(await a_schedule(scene))
+    return await redis_of(scene.store).delete(await a_schedule(scene))
 
 
 async def not_waiting(scene: Scene) -> object:
     key = await a_schedule(scene)
-    return await scene.store.client.zrem(scene.base + "waiting", key.rpartition(":")[2])
+    return await redis_of(scene.store).zrem(scene.base + "waiting", key.rpartition(":")[2])
 
 
 async def ended_and_waiting(scene: Scene) -> object:
     moment = (await scene.clock.now_ms()).to_bytes(6, "big")
     outcome = moment + pack_outcome(FAILED)
-    return await scene.store.client.hset(await a_schedule(scene), "o", outcome)
+    return await redis_of(scene.store).hset(await a_schedule(scene), "o", outcome)
 
 
 async def held_until(scene: Scene, lease_in_ms: int) -> object:
     member = (await a_schedule(scene)).rpartition(":")[2]
     lease_end_ms = await scene.clock.now_ms() + lease_in_ms
-    await scene.store.client.zadd(scene.base + "waiting", {member: lease_end_ms})
+    await redis_of(scene.store).zadd(scene.base + "waiting", {member: lease_end_ms})
     head = {keys.parts(scene.account_id).local: lease_end_ms}
-    await scene.store.client.zadd(keys.shard(scene.shard) + keys.HEADS, head, lt=True)
-    return await scene.store.client.zadd(scene.base + "held", {member: 1})
+    await redis_of(scene.store).zadd(keys.shard(scene.shard) + keys.HEADS, head, lt=True)
+    return await redis_of(scene.store).zadd(scene.base + "held", {member: 1})
 
 
 async def abandoned(scene: Scene) -> object:
@@ -68,19 +69,19 @@ async def held_for_ever(scene: Scene) -> object:
 
 
 async def held_astray(scene: Scene) -> object:
-    return await scene.store.client.zadd(scene.base + "held", {new_id()[4:]: 1})
+    return await redis_of(scene.store).zadd(scene.base + "held", {new_id()[4:]: 1})
 
 
 async def miscounted(scene: Scene) -> object:
-    return await scene.store.client.hincrby(scene.base + "account", "bytes", 7)
+    return await redis_of(scene.store).hincrby(scene.base + "account", "bytes", 7)
 
 
 async def kept_miscounted(scene: Scene) -> object:
-    return await scene.store.client.hincrby(scene.base + "expiring", f"{2**40}", 7)
+    return await redis_of(scene.store).hincrby(scene.base + "expiring", f"{2**40}", 7)
 
 
 async def name_without_account(scene: Scene) -> object:
-    return await scene.store.client.set(keys.account_name("ghost"), ids.new_account_id(0))
+    return await redis_of(scene.store).set(keys.account_name("ghost"), ids.new_account_id(0))
 
 
 async def unlisted(scene: Scene) -> object:
@@ -88,39 +89,39 @@ async def unlisted(scene: Scene) -> object:
     await scene.run(FAILED)
     await scene.clock.pass_ms(2)
     lost = await scene.run(FAILED)
-    return await scene.store.client.zrem(scene.base + keys.FAILED, lost[4:])
+    return await redis_of(scene.store).zrem(scene.base + keys.FAILED, lost[4:])
 
 
 async def all_unlisted(scene: Scene) -> object:
     await scene.run(FAILED)
-    return await scene.store.client.delete(scene.base + keys.FAILED)
+    return await redis_of(scene.store).delete(scene.base + keys.FAILED)
 
 
 async def listed_though_completed(scene: Scene) -> object:
     completed = await scene.run(COMPLETED)
-    return await scene.store.client.zadd(scene.base + keys.FAILED, {completed[4:]: 1})
+    return await redis_of(scene.store).zadd(scene.base + keys.FAILED, {completed[4:]: 1})
 
 
 async def listed_though_replayed(scene: Scene) -> object:
     failed = await scene.run(FAILED)
-    return await scene.store.client.hset(f"{scene.base}s:{failed[4:]}", "a", new_id()[4:])
+    return await redis_of(scene.store).hset(f"{scene.base}s:{failed[4:]}", "a", new_id()[4:])
 
 
 async def listed_at_another_moment(scene: Scene) -> object:
     failed = await scene.run(FAILED)
-    return await scene.store.client.zadd(scene.base + keys.FAILED, {failed[4:]: 1})
+    return await redis_of(scene.store).zadd(scene.base + keys.FAILED, {failed[4:]: 1})
 
 
 async def letter_gone(scene: Scene) -> object:
     await scene.run(FAILED)
     await scene.clock.pass_ms(2)
     gone = await scene.run(FAILED)
-    return await scene.store.client.delete(f"{scene.base}s:{gone[4:]}")
+    return await redis_of(scene.store).delete(f"{scene.base}s:{gone[4:]}")
 
 
 async def a_schedule(scene: Scene) -> str:
     """The key of the first that waits."""
-    [first] = await scene.store.client.zrange(scene.base + "waiting", 0, 0)
+    [first] = await redis_of(scene.store).zrange(scene.base + "waiting", 0, 0)
     return f"{scene.base}s:{first.decode()}"
 
 

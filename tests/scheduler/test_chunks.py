@@ -12,6 +12,7 @@ from scheduler.rollups import SECOND_MS
 from scheduler.store.lifecycle.claims import Ack
 from scheduler.store.log.entries import url_place
 from scheduler.store.log.logs import LogQuery
+from tests.plain import redis_of
 from tests.scheduler.chunks import URLS, chunks, logged, names
 from tests.scheduler.scene import URL, Scene, ids_of
 
@@ -38,7 +39,7 @@ async def test_what_one_call_records_of_an_account_is_one_chunk(scene: Scene) ->
 
 async def test_an_index_names_a_chunk_once_for_each_kind_in_it(scene: Scene) -> None:
     await chunks(scene, [7])
-    client = scene.store.client
+    client = redis_of(scene.store)
     [(chunk_id, _)] = await client.xrange(scene.base + "log")
     buckets: dict[str, set[bytes]] = {"completed": {b""}, "failed": {b""}}
     for url in URLS:
@@ -120,13 +121,13 @@ async def test_a_cursor_inside_a_chunk_leads_both_ways(scene: Scene, limit: int)
 @pytest.mark.time_passes
 async def test_a_chunk_that_was_trimmed_under_the_cursor_is_no_harm(scene: Scene) -> None:
     made = await chunks(scene, [5, 5, 5])
-    stream = [name for name, _ in await scene.store.client.xrange(scene.base + "log")]
+    stream = [name for name, _ in await redis_of(scene.store).xrange(scene.base + "log")]
     for descending in (False, True):
         page = await scene.store.logs.page(
             scene.account_id, LogQuery(limit=7, descending=descending)
         )
         if not descending:
-            await scene.store.client.xdel(scene.base + "log", stream[1])
+            await redis_of(scene.store).xdel(scene.base + "log", stream[1])
         rest = await scene.store.logs.page(
             scene.account_id,
             LogQuery(limit=100, descending=descending, cursor=page.next_cursor),
@@ -173,8 +174,8 @@ async def test_a_chunks_sums_are_those_of_its_entries(scene: Scene) -> None:
     usage = await scene.store.stats.usage(scene.account_id, 0, await scene.clock.now_ms() + 1)
     assert (usage.completed, usage.failed, usage.total_response_time_ms) == (2, 3, 10)
     lateness: dict[str, int] = {}
-    async for key in scene.store.client.scan_iter(match=scene.base + "hour:*"):
-        for name, value in (await scene.store.client.hgetall(key)).items():
+    async for key in redis_of(scene.store).scan_iter(match=scene.base + "hour:*"):
+        for name, value in (await redis_of(scene.store).hgetall(key)).items():
             _, is_bucket, bucket = name.decode().partition("b")
             if is_bucket:
                 lateness[bucket] = lateness.get(bucket, 0) + int(value)

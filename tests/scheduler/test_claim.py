@@ -8,6 +8,7 @@ import pytest
 
 from scheduler.models import Request
 from scheduler.store import keys
+from tests.plain import redis_of
 from tests.scheduler.scene import LEASE_MS, Scene, ids_of, lease_end_ms
 
 
@@ -128,7 +129,7 @@ async def test_a_backlog_is_called_out_and_forgotten(scene: Scene) -> None:
     assert look.backlog_since_ms is not None
     assert abs(look.backlog_since_ms - oldest_ms) < 1000
     await scene.claim(most=10)
-    assert 0 < await scene.store.client.pttl(keys.shard(scene.shard) + keys.BACKLOG) <= 1000
+    assert 0 < await redis_of(scene.store).pttl(keys.shard(scene.shard) + keys.BACKLOG) <= 1000
     await scene.assert_sound()
 
 
@@ -143,7 +144,7 @@ async def test_a_look_sees_every_shard_at_once(scene: Scene) -> None:
 
 async def test_a_member_without_its_schedule_does_not_block_the_others(scene: Scene) -> None:
     gone, kept = await scene.create(-2000), await scene.create(-1000)
-    await scene.store.client.delete(f"{scene.base}s:{gone[4:]}")
+    await redis_of(scene.store).delete(f"{scene.base}s:{gone[4:]}")
     claimed = [await scene.claim(most=1) for _ in range(2)]
     assert [ids_of(batch) for batch in claimed] == [[], [kept]]
 

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from scheduler.store import keys
+from tests.plain import redis_of
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.scene import LEASE_MS, Scene, ids_of
 from tests.scheduler.test_rates import asked
@@ -106,7 +107,7 @@ async def test_a_damaged_account_keeps_no_other_back(
     await fake_scene.create()
     await fake_scene.create(account_id=other)
     await fake_scene.claim()
-    client = fake_scene.store.client
+    client = redis_of(fake_scene.store)
     await client.delete(fake_scene.base + place)
     await client.set(fake_scene.base + place, "none of ours")
     fake_clock.ms -= HOUR_MS

@@ -11,6 +11,7 @@ from scheduler.errors import InsufficientCredits, KeyReused, NotFound, StoreUnav
 from scheduler.models import Delivery, Idempotency, Request, Schedule, Status
 from scheduler.store import keys
 from scheduler.store.lifecycle.create import Created
+from tests.plain import redis_of
 from tests.scheduler.scene import CREDITS, URL, Holdings, Scene, new_id, settled
 
 
@@ -149,7 +150,7 @@ async def test_the_head_is_when_the_earliest_is_due(scene: Scene) -> None:
 async def test_a_full_store_refuses_to_create_and_deducts_nothing(valkey_scene: Scene) -> None:
     scene = valkey_scene
     kept, cancelled = await scene.create(), await scene.create(60_000)
-    await scene.store.client.config_set("maxmemory", 1)
+    await redis_of(scene.store).config_set("maxmemory", 1)
     try:
         with pytest.raises(StoreUnavailable, match="full"):
             await scene.create()
@@ -162,7 +163,7 @@ async def test_a_full_store_refuses_to_create_and_deducts_nothing(valkey_scene: 
         assert await scene.ack(await scene.claim()) == [1]
         await scene.store.start()
     finally:
-        await scene.store.client.config_set("maxmemory", 0)
+        await redis_of(scene.store).config_set("maxmemory", 0)
     assert full == Holdings(CREDITS - 2, 2, 2, 0, {"scheduled": 2})
     assert await scene.status(kept) == Status.COMPLETED
     await scene.assert_sound()

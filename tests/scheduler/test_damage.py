@@ -11,6 +11,7 @@ from scheduler.models import Idempotency, Plan, Request
 from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Purpose
 from scheduler.store.operators.kinds import kind_of
+from tests.plain import redis_of
 from tests.scheduler.scene import FAILED, URL, Scene
 
 GARBAGE = b"\xff\xfe garbage \x00"
@@ -32,7 +33,7 @@ async def test_every_key_of_another_kind_is_told_and_the_rest_looked_at(
     valkey_scene: Scene,
 ) -> None:
     scene = valkey_scene
-    client, neighbour = scene.store.client, await a_bit_of_all(scene)
+    client, neighbour = redis_of(scene.store), await a_bit_of_all(scene)
     assert await scene.store.check() == []
     await client.hincrby(keys.account(neighbour) + keys.ACCOUNT, "credits", 1)
     for name in await names_of(scene.store):
@@ -53,7 +54,7 @@ async def test_every_key_of_another_kind_is_told_and_the_rest_looked_at(
 
 async def test_garbage_in_any_key_is_survived_and_told(valkey_scene: Scene) -> None:
     scene = valkey_scene
-    client, neighbour = scene.store.client, await a_bit_of_all(scene)
+    client, neighbour = redis_of(scene.store), await a_bit_of_all(scene)
     await client.hincrby(keys.account(neighbour) + keys.ACCOUNT, "credits", 1)
     [known] = await scene.store.check()
     for name in await names_of(scene.store):
@@ -69,7 +70,7 @@ async def test_garbage_in_any_key_is_survived_and_told(valkey_scene: Scene) -> N
 
 
 async def test_a_damaged_number_of_shards_is_named(valkey_scene: Scene) -> None:
-    await valkey_scene.store.client.hset(keys.META, "shards", GARBAGE)
+    await redis_of(valkey_scene.store).hset(keys.META, "shards", GARBAGE)
     with pytest.raises(StoreMisconfigured, match="pd:meta, which says how many shards there are"):
         await valkey_scene.store.start()
 
@@ -102,18 +103,18 @@ async def a_bit_of_all(scene: Scene) -> str:
 
 async def kept(store: Store, name: str) -> Callable[[], Awaitable[object]]:
     """Brings a key back as it is now."""
-    client = store.client
+    client = redis_of(store)
     packed, until_ms = await client.dump(name), await client.pexpiretime(name)
     return lambda: client.restore(name, max(until_ms, 0), packed, replace=True, absttl=True)
 
 
 async def names_of(store: Store) -> list[str]:
-    return sorted(name.decode() for name in await store.client.keys("pd:*"))
+    return sorted(name.decode() for name in await redis_of(store).keys("pd:*"))
 
 
 async def scribble(store: Store, name: str) -> None:
     """Has garbage in all that a key has, and of the kind that it is."""
-    client = store.client
+    client = redis_of(store)
     match kind_of(name):
         case "string":
             await client.set(name, GARBAGE, keepttl=True)
@@ -130,7 +131,7 @@ async def scribble(store: Store, name: str) -> None:
 
 async def test_a_damaged_piece_of_the_log_hides_nothing_else_of_it(valkey_scene: Scene) -> None:
     scene = valkey_scene
-    client, log = scene.store.client, scene.base + keys.LOG
+    client, log = redis_of(scene.store), scene.base + keys.LOG
     first = await scene.run()
     await client.xadd(log, {"e": GARBAGE})
     await client.xadd(log, {"e": b"\x91\x95\xa26x\x01\xa0\xa0\x63"})  # of no known status

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 import pytest
@@ -12,6 +12,7 @@ from scheduler.models import Idempotency, Plan, Request
 from scheduler.store import Store, keys
 from scheduler.store.accounts.reserved import reserve
 from scheduler.store.accounts.sessions import Purpose
+from tests.plain import redis_of
 from tests.scheduler.scene import URL, Scene, settled
 
 MINUTE_MS = 60_000
@@ -36,9 +37,9 @@ async def furnished(scene: Scene) -> tuple[str, str, str]:
 
 async def everything(store: Store) -> set[bytes]:
     """The names of all keys but those that are not the account's."""
-    await store.client.delete(keys.META, keys.WORKERS)
+    await redis_of(store).delete(keys.META, keys.WORKERS)
     found: set[bytes] = set()
-    async for key in store.client.scan_iter(match="*"):
+    async for key in redis_of(store).scan_iter(match="*"):
         found.add(key)
     return {key for key in found if b":link:" not in key}
 
@@ -164,32 +165,32 @@ async def test_a_rename_that_was_cut_off_leaves_no_name_behind(
     assert (await scene.store.changes.rename(scene.account_id, then)).name == then
     assert (await scene.store.accounts.find(then)).account_id == scene.account_id
     for free in {"first", "second", "third"} - {then}:
-        assert await scene.store.client.get(keys.account_name(free)) is None
+        assert await redis_of(scene.store).get(keys.account_name(free)) is None
     assert await scene.store.check() == []
 
 
 async def test_a_name_that_is_freed_while_it_is_reserved_is_reserved_anew(scene: Scene) -> None:
-    client, key = scene.store.client, keys.account_name("wanted")
-    await client.set(key, "another's")
-    get = client.get
+    server, key = scene.store.server, keys.account_name("wanted")
+    await server.call("SET", key, "another's")
+    read = server.read
 
-    async def once_freed(name: str) -> bytes | None:
+    async def once_freed(*words: str) -> bytes | None:
         if losses:
             losses.pop()
-            await client.delete(name)
-        return await get(name)
+            await server.call("DEL", key)
+        return cast("bytes | None", await read(*words))
 
     losses = [1]
-    with patch.object(client, "get", once_freed):
-        assert await reserve(client, key, scene.account_id) == scene.account_id
-    assert await client.get(key) == scene.account_id.encode()
+    with patch.object(server, "read", once_freed):
+        assert await reserve(server, key, scene.account_id) == scene.account_id
+    assert await read("GET", key) == scene.account_id.encode()
 
 
 async def test_names_that_lead_astray_are_told(scene: Scene) -> None:
-    await scene.store.client.set(keys.account_name("alias"), scene.account_id)
+    await redis_of(scene.store).set(keys.account_name("alias"), scene.account_id)
     [told] = await scene.store.check()
     assert "'alias' leads to" in told
-    await scene.store.client.delete(keys.account_name("alias"), keys.account_name("first"))
+    await redis_of(scene.store).delete(keys.account_name("alias"), keys.account_name("first"))
     [told] = await scene.store.check()
     assert "its name 'first' does not lead to it" in told
 

@@ -14,6 +14,7 @@ from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.lifecycle.claims import Ack
 from scheduler.store.queries.listing import Selection
+from tests.plain import redis_of
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.conftest import open_fake
 from tests.scheduler.letters import fail, letter_ids, letters
@@ -47,7 +48,7 @@ async def test_what_failed_is_a_dead_letter_and_nothing_else(scene: Scene) -> No
 
 async def test_completed_ones_leave_no_trace_in_the_index(scene: Scene) -> None:
     await scene.run(COMPLETED)
-    assert not await scene.store.client.exists(scene.base + "failed")
+    assert not await redis_of(scene.store).exists(scene.base + "failed")
 
 
 async def test_of_those_acked_together_only_the_failed_are_listed(scene: Scene) -> None:
@@ -149,7 +150,7 @@ async def test_they_are_kept_for_a_week_and_no_longer(fake_scene: Scene) -> None
     assert await letter_ids(scene) == []
     with pytest.raises(NotFound):
         await scene.status(failed)
-    assert not await scene.store.client.exists(scene.base + "failed")
+    assert not await redis_of(scene.store).exists(scene.base + "failed")
     await scene.assert_sound()
 
 
@@ -160,11 +161,11 @@ async def test_old_ones_leave_the_index_as_new_ones_come(fake_scene: Scene) -> N
     new = await fail(scene)
     await scene.clock.pass_ms(DAY_MS + 1)
     assert await letter_ids(scene) == new
-    assert await scene.store.client.zcard(scene.base + "failed") == 10
+    assert await redis_of(scene.store).zcard(scene.base + "failed") == 10
     await scene.assert_sound()
     for left in (8, 6, 4):  # each one that comes sends three of them away
         new += await fail(scene)
-        assert await scene.store.client.zcard(scene.base + "failed") == left
+        assert await redis_of(scene.store).zcard(scene.base + "failed") == left
         assert sorted(await letter_ids(scene)) == sorted(new)
     await scene.assert_sound()
 

@@ -8,6 +8,7 @@ from scheduler.errors import StoreMisconfigured
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
 from scheduler.store.operators.shards import FORMAT
+from tests.plain import redis_of
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.conftest import open_fake
 from tests.scheduler.scene import Scene
@@ -16,7 +17,7 @@ from tests.servers import ValkeyProcess
 
 async def metadata(store: Store) -> dict[bytes, bytes]:
     """But for its id."""
-    found: dict[bytes, bytes] = await store.client.hgetall(keys.META)
+    found: dict[bytes, bytes] = await redis_of(store).hgetall(keys.META)
     return {name: value for name, value in found.items() if name != b"id"}
 
 
@@ -48,11 +49,11 @@ async def test_another_format_is_refused_and_left_as_it_is(
     valkey: ValkeyProcess, stored: dict[str, int], told: int
 ) -> None:
     fresh = await Store.open(Settings(redis_url=valkey.url))
-    await fresh.client.delete(keys.META)
-    await fresh.client.hset(keys.META, mapping=stored)
+    await redis_of(fresh).delete(keys.META)
+    await redis_of(fresh).hset(keys.META, mapping=stored)
     with pytest.raises(StoreMisconfigured, match=f"has format {told}, .* reads {FORMAT} only"):
         await Store.open(Settings(redis_url=valkey.url, shards=16))
-    names = sorted(await fresh.client.keys("*"))
+    names = sorted(await redis_of(fresh).keys("*"))
     assert names == [keys.META.encode()]
     found = await metadata(fresh)
     assert {name.decode(): int(value) for name, value in found.items()} == stored
@@ -61,7 +62,7 @@ async def test_another_format_is_refused_and_left_as_it_is(
 
 async def test_a_format_that_changes_meanwhile_is_noticed(scene: Scene) -> None:
     """By the processes that are running, the next time that they ask for the shards."""
-    await scene.store.client.hset(keys.META, "format", FORMAT + 1)
+    await redis_of(scene.store).hset(keys.META, "format", FORMAT + 1)
     scene.store.shards._ask_again_at = 0.0
     with pytest.raises(StoreMisconfigured, match="format"):
         await scene.store.shards.newest()

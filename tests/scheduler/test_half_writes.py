@@ -23,6 +23,7 @@ from scheduler.store import Store, keys
 from scheduler.store.operators.kinds import kind_of
 from scheduler.store.server import Server
 from scheduler.store.server.scripts import Script
+from tests.plain import redis_of
 from tests.scheduler.harm import HARMS, Backup, Look, differing, do_harm, look, size_of, touched
 from tests.scheduler.operations import DAMAGED, NEW_ACCOUNT, OPERATIONS, Hall, Operation
 from tests.scheduler.parties import Party, parties
@@ -44,10 +45,9 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 async def hall(valkey: ValkeyProcess) -> AsyncIterator[Hall]:
     store = await Store.open(Settings(redis_url=valkey.url, shards=1))
     a, b = await parties(store, ["a", "b"])
-    keyed = Store(store.client, Settings(shards=1, secret_key=(b"k" * 32,)))
-    await keyed.start()
+    keyed = await Store.open(Settings(redis_url=valkey.url, secret_key=(b"k" * 32,)))
     yield Hall(store, keyed, a, b, {})
-    keyed.server.close()
+    await keyed.aclose()
     await store.aclose()
 
 
@@ -177,7 +177,7 @@ class Trial:
         if b.owns(name) or kind_of(name) is None or not (self._owns(name) or harm == HARMS[1]):
             return []
         await self._backup.restore()
-        if not await do_harm(store.client, name, harm):
+        if not await do_harm(redis_of(store), name, harm):
             return []
         looks = [await look(store)]
         for _ in range(2):

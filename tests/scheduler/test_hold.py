@@ -9,6 +9,7 @@ import pytest
 from scheduler.models import Delivery, Status
 from scheduler.store import keys
 from scheduler.store.operators.restore import NOT_SENT_AGAIN
+from tests.plain import redis_of
 from tests.scheduler.scene import LEASE_MS, Scene, ids_of
 
 MINUTE_MS = 60_000
@@ -33,7 +34,7 @@ async def test_on_hold_nothing_is_claimed_and_all_else_goes_on(scene: Scene) -> 
 
 async def test_a_hold_that_is_not_on_all_shards_is_none(scene: Scene) -> None:
     await scene.store.hold.begin()
-    await scene.store.client.delete(keys.shard(0) + keys.HOLD)
+    await redis_of(scene.store).delete(keys.shard(0) + keys.HOLD)
     assert await scene.store.hold.since_ms() is None
     count = scene.store.shards.count
     assert await scene.store.hold.look() == (None, count - 1, count)
@@ -44,7 +45,7 @@ async def test_the_census_tells_for_how_long_each_shard_has_been_on_hold(scene: 
     assert {each.on_hold_ms for each in (await scene.store.census.look()).due.values()} == {0.0}
     await scene.store.hold.begin()
     await scene.clock.pass_ms(50)
-    await scene.store.client.delete(keys.shard(0) + keys.HOLD)
+    await redis_of(scene.store).delete(keys.shard(0) + keys.HOLD)
     due = (await scene.store.census.look()).due
     assert due.pop(0).on_hold_ms == 0
     assert all(50 <= each.on_hold_ms < 60_000 for each in due.values())

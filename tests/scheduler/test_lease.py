@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler.models import Status
+from tests.plain import redis_of
 from tests.scheduler.scene import CREDITS, LEASE_MS, Holdings, Scene, ids_of, lease_end_ms
 
 SHORT_MS = 5
@@ -143,13 +144,13 @@ async def test_a_release_restores_trigger_time_and_attempt(scene: Scene) -> None
     due_ms = await scene.clock.now_ms() - 1000
     schedule_id = await scene.create_at(due_ms)
     before = await scene.holdings()
-    stored = await scene.store.client.hgetall(f"{scene.base}s:{schedule_id[4:]}")
+    stored = await redis_of(scene.store).hgetall(f"{scene.base}s:{schedule_id[4:]}")
     invocation = await scene.claim_one()
     for _ in range(2):
         await scene.store.claims.release(scene.shard, [invocation])
     assert await scene.visible_at_ms(schedule_id) == due_ms
     assert await scene.holdings() == before
-    assert await scene.store.client.hgetall(f"{scene.base}s:{schedule_id[4:]}") == stored
+    assert await redis_of(scene.store).hgetall(f"{scene.base}s:{schedule_id[4:]}") == stored
     again = await scene.claim_one()
     assert (again.schedule_id, again.attempt) == (schedule_id, 1)
     await scene.assert_sound()

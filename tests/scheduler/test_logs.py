@@ -12,6 +12,7 @@ from scheduler.models import LogEntry, LogStatus, Outcome, Request, Status
 from scheduler.store.log.entries import entry as entry_of
 from scheduler.store.log.entries import pack_chunk, url_place
 from scheduler.store.log.logs import LogPage, LogQuery
+from tests.plain import redis_of
 from tests.scheduler.scene import COMPLETED, CREDITS, FAILED, Scene, new_id
 
 URLS = [f"https://example.com/{n}" for n in range(3)]
@@ -21,7 +22,7 @@ SAME_MS = 3000
 async def write(scene: Scene, entries: Sequence[tuple[int, int, Status, str]]) -> list[str]:
     """Log entries at given places (ms, sequence), written as acks of one outcome each do."""
     made = []
-    async with scene.store.client.pipeline(transaction=False) as pipe:
+    async with redis_of(scene.store).pipeline(transaction=False) as pipe:
         for ms, sequence, status, url in entries:
             schedule_id = new_id()
             outcome = None if status is Status.CANCELLED else Outcome(status, 200, 1, "")
@@ -207,7 +208,7 @@ async def test_an_entry_that_was_trimmed_under_the_cursor_is_no_harm(scene: Scen
     for query in ({}, {"status": Status.FAILED}, {"url": URLS[0]}):
         logs = scene.store.logs
         first = await logs.page(scene.account_id, LogQuery(**query, limit=4, descending=False))
-        await scene.store.client.xdel(scene.base + "log", f"{at_ms + 3}-0", f"{at_ms + 5}-0")
+        await redis_of(scene.store).xdel(scene.base + "log", f"{at_ms + 3}-0", f"{at_ms + 5}-0")
         rest = await scene.log(**query, descending=False)
         second = await logs.page(
             scene.account_id,
@@ -215,7 +216,7 @@ async def test_an_entry_that_was_trimmed_under_the_cursor_is_no_harm(scene: Scen
         )
         assert [entry.schedule_id for entry in second.entries] == [made[n] for n in (4, 6, 7, 8, 9)]
         assert len(rest) == 8
-        await scene.store.client.delete(
+        await redis_of(scene.store).delete(
             *[f"{scene.base}{name}" for name in ("log", "index:failed")],
             f"{scene.base}index:{url_place(URLS[0])[0]}",
         )

@@ -27,6 +27,7 @@ from hypothesis.stateful import (
 from scheduler.errors import Conflict, InsufficientCredits, OutcomeUnknown
 from scheduler.models import Invocation, Outcome, Plan, Request, Status
 from scheduler.settings import Settings
+from tests.plain import redis_of
 from tests.scheduler.clocks import FakeClock, fakeredis_time
 from tests.scheduler.conftest import open_fake
 from tests.scheduler.losses import COMMAND, REPLY, losing
@@ -323,7 +324,7 @@ class StoreMachine(RuleBasedStateMachine):
             assert ledger == [self.credits[number], self.spent[number]]
 
     async def read(self, scene: Scene) -> tuple[dict[str, float], dict[str, float], list[int]]:
-        client = self.store.client
+        client = redis_of(self.store)
         waiting = await client.zrange(scene.base + "waiting", 0, -1, withscores=True)
         held = await client.zrange(scene.base + "held", 0, -1, withscores=True)
         ledger = await client.hmget(scene.base + "account", "credits", "spent")

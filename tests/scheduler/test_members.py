@@ -13,6 +13,7 @@ from scheduler.store import keys
 from scheduler.store.log.logs import LogQuery
 from scheduler.store.log.timeline import WAITING, Place, Span
 from scheduler.store.queries.members import Members, read_members
+from tests.plain import redis_of
 from tests.scheduler.scene import Scene
 
 MS = 5000
@@ -23,7 +24,7 @@ NAMES = [f"{n:08}" for n in range(0, 2 * CROWD, 2)]
 async def crowd(scene: Scene) -> list[Place]:
     """Members of one score, and one before and after them."""
     scores = dict.fromkeys(NAMES, MS) | {"before": MS - 1, "zz": MS + 1}
-    await scene.store.client.zadd(scene.base + keys.FAILED, scores)
+    await redis_of(scene.store).zadd(scene.base + keys.FAILED, scores)
     return sorted(Place(ms, WAITING, name) for name, ms in scores.items())
 
 
@@ -64,10 +65,10 @@ async def test_nothing_is_skipped_though_the_set_changes_between_two_looks(
     async def changing(*arguments: Any, **options: Any) -> list[Any]:
         found = await reads(*arguments, **options)
         removed = [name for name, _ in zip(left, range(40), strict=False)]
-        await scene.store.client.zrem(scene.base + keys.FAILED, "none", *removed)
+        await redis_of(scene.store).zrem(scene.base + keys.FAILED, "none", *removed)
         return found
 
-    await scene.store.client.zrem(scene.base + keys.FAILED, place.tie)
+    await redis_of(scene.store).zrem(scene.base + keys.FAILED, place.tie)
     monkeypatch.setattr(server, "reads", changing)
     found = [each for each, _ in (await after(scene, place, 3, down=down)).found]
     near = there[CROWD // 2 - 3 : CROWD // 2][::-1] if down else there[CROWD // 2 + 1 :][:3]

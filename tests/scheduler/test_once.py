@@ -11,6 +11,7 @@ from scheduler.models import Idempotency, Request
 from scheduler.rollups import HOUR_MS
 from scheduler.store import keys
 from scheduler.store.lifecycle.create import Created
+from tests.plain import redis_of
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.losses import COMMAND, REPLY, losing
 from tests.scheduler.scene import CREDITS, URL, Holdings, Scene
@@ -28,7 +29,7 @@ async def create(scene: Scene, count: int = 3, once: Idempotency = ONCE) -> Crea
 
 async def once_keys(scene: Scene) -> list[bytes]:
     pattern = scene.base + keys.ONCE + "*"
-    return [key async for key in scene.store.client.scan_iter(match=pattern, count=1000)]
+    return [key async for key in redis_of(scene.store).scan_iter(match=pattern, count=1000)]
 
 
 async def test_a_replay_tells_what_was_stored_and_the_first_note(scene: Scene) -> None:
@@ -148,12 +149,12 @@ async def test_any_key_and_any_note_come_back(scene: Scene, clock: FakeClock) ->
 
 async def test_a_full_store_remembers_no_key(valkey_scene: Scene) -> None:
     scene = valkey_scene
-    await scene.store.client.config_set("maxmemory", 1)
+    await redis_of(scene.store).config_set("maxmemory", 1)
     try:
         with pytest.raises(StoreUnavailable):
             await create(scene)
     finally:
-        await scene.store.client.config_set("maxmemory", 0)
+        await redis_of(scene.store).config_set("maxmemory", 0)
     assert await once_keys(scene) == []
     assert not (await create(scene)).repeated
 
@@ -165,7 +166,7 @@ async def test_a_key_takes_little_room(valkey_scene: Scene, store_server: str) -
     await asyncio.gather(
         *(create(scene, 1, Idempotency(f"{n}" * 40, f"{n}")) for n in range(count))
     )
-    names, client = await once_keys(scene), scene.store.client
+    names, client = await once_keys(scene), redis_of(scene.store)
     assert len(names) == count
     sizes = [await client.memory_usage(name, samples=0) for name in names]
     assert max(sizes) <= most_bytes

@@ -6,6 +6,7 @@ import pytest
 
 from scheduler.errors import KeyReused
 from scheduler.models import Idempotency, Request
+from tests.plain import redis_of
 from tests.scheduler.scene import CREDITS, URL, Scene
 
 DAY_MS = 86_400_000
@@ -47,6 +48,6 @@ async def test_a_replay_does_not_prolong_a_keys_life(fake_scene: Scene) -> None:
 
 async def test_every_key_in_the_store_has_an_end(scene: Scene) -> None:
     await created(scene)
-    names = [name async for name in scene.store.client.scan_iter(match=scene.base + "once:*")]
+    names = [name async for name in redis_of(scene.store).scan_iter(match=scene.base + "once:*")]
     assert len(names) == 1
-    assert 0 < await scene.store.client.pttl(names[0]) <= DAY_MS
+    assert 0 < await redis_of(scene.store).pttl(names[0]) <= DAY_MS

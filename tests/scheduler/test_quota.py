@@ -12,6 +12,7 @@ from scheduler.errors import InsufficientCredits, KeyReused, QuotaExceeded
 from scheduler.models import Answer, BodyKind, Idempotency, Plan, Request
 from scheduler.settings import Settings
 from scheduler.store.stored import pack_request
+from tests.plain import redis_of
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.conftest import open_fake
 from tests.scheduler.scene import FAILED, URL, Scene, settled
@@ -32,7 +33,7 @@ async def bounded(fake_clock: FakeClock, settings: Settings) -> AsyncIterator[Sc
 
 
 async def counted(scene: Scene) -> int:
-    return int(await scene.store.client.hget(scene.base + "account", "bytes") or 0)
+    return int(await redis_of(scene.store).hget(scene.base + "account", "bytes") or 0)
 
 
 def request(due_ms: int, size: int = 0, **fields: Any) -> Request:
@@ -173,7 +174,7 @@ async def test_an_ended_schedule_counts_until_the_hour_in_which_it_is_forgotten_
     await bounded.clock.pass_ms(HOUR_MS)
     await create(bounded, 9000)
     assert await counted(bounded) == had
-    assert await bounded.store.client.hgetall(bounded.base + "expiring") == {}
+    assert await redis_of(bounded.store).hgetall(bounded.base + "expiring") == {}
     await bounded.assert_sound()
 
 
@@ -208,9 +209,9 @@ async def test_what_is_kept_for_a_shorter_time_in_the_end_counts_for_a_shorter_t
     """A dead letter that was replayed is forgotten as any other that has ended."""
     [letter] = await create(bounded, 4000, due_in_ms=-1000)
     await bounded.ack([await bounded.claim_one()], FAILED)
-    [hour] = await bounded.store.client.hkeys(bounded.base + "expiring")
+    [hour] = await redis_of(bounded.store).hkeys(bounded.base + "expiring")
     await replay(bounded, letter)
-    hours = await bounded.store.client.hgetall(bounded.base + "expiring")
+    hours = await redis_of(bounded.store).hgetall(bounded.base + "expiring")
     weights = [int(hours[each]) for each in sorted(hours, key=int)]
     assert (len(weights), weights[0] > 4000, hours[hour]) == (2, True, b"0")
     await bounded.assert_sound()

@@ -19,6 +19,7 @@ from scheduler.models import Delivery, Idempotency, Outcome, Request, Schedule, 
 from scheduler.rollups import HOUR_MS
 from scheduler.store.queries.listing import Selection
 from scheduler.store.verdict import Verdict
+from tests.plain import redis_of
 from tests.scheduler.letters import (
     complete_all,
     due_at,
@@ -437,7 +438,7 @@ async def test_ten_thousand_are_replayed_while_new_ones_come(scene: Scene) -> No
     await replay_all()
     assert len(originals) == len(set(originals)) == MANY + 500
     assert await letter_ids(scene) == []
-    waiting = await scene.store.client.zcard(scene.base + "waiting")
+    waiting = await redis_of(scene.store).zcard(scene.base + "waiting")
     assert waiting == MANY + 500
     assert (await scene.holdings()).credits == CREDITS
     assert await scene.store.check() == []

@@ -17,6 +17,7 @@ from scheduler.store import Store
 from scheduler.store.server import Server
 from scheduler.store.server.apart import Apart
 from scheduler.store.server.line import Argument
+from tests.plain import redis_of
 from tests.scheduler.clocks import ServerClock
 from tests.scheduler.scene import CREDITS, Holdings, Scene, ids_of, settled
 from tests.servers import ValkeyProcess, free_port, until_async
@@ -55,13 +56,15 @@ async def follow(replica: ValkeyProcess, primary: ValkeyProcess, store: Store) -
         await follower.replicaof(host, port)
 
     async def there() -> bool:
-        return (await store.client.info("replication")).get("slave0", {}).get("state") == "online"
+        return (await redis_of(store).info("replication")).get("slave0", {}).get(
+            "state"
+        ) == "online"
 
     await until_async(there, "the replica")
 
 
 async def count_replicas(scene: Scene) -> int:
-    return len((await scene.store.client.execute_command("ROLE"))[2])
+    return len((await redis_of(scene.store).execute_command("ROLE"))[2])
 
 
 def forget_replicas(server: Server) -> None:
@@ -85,7 +88,7 @@ async def test_without_a_replica_nothing_is_written(valkey: ValkeyProcess) -> No
     account = await plain.accounts.create("first", credits=CREDITS, plan=Plan.FREE)
     scene = Scene(plain, ServerClock(plain), account.account_id)
     waiting = await scene.create(60_000)
-    before, [names] = await scene.holdings(), [await plain.client.keys("*")]
+    before, [names] = await scene.holdings(), [await redis_of(plain).keys("*")]
     store = await Store.open(Settings(redis_url=valkey.url, shards=2, wait_replicas=1))
     alone = Scene(store, scene.clock, account.account_id)
     began_s = time.monotonic()
@@ -98,7 +101,7 @@ async def test_without_a_replica_nothing_is_written(valkey: ValkeyProcess) -> No
         assert type(await settled(call)) is StoreUnavailable
     assert time.monotonic() - began_s < 2
     assert await scene.holdings() == before
-    assert sorted(await plain.client.keys("*")) == sorted(names)
+    assert sorted(await redis_of(plain).keys("*")) == sorted(names)
     await store.aclose()
     await plain.aclose()
 
@@ -221,7 +224,7 @@ async def test_a_full_store_does_not_make_a_done_write_look_undone(
     nobody outside relies on, waits for none."""
     waiting, _ = await careful.create(60_000), await careful.create(-1000)
     [held] = await careful.claim()
-    await careful.store.client.config_set("maxmemory", 1)
+    await redis_of(careful.store).config_set("maxmemory", 1)
     replica.pause()
     try:
         with pytest.raises(OutcomeUnknown):
@@ -229,7 +232,7 @@ async def test_a_full_store_does_not_make_a_done_write_look_undone(
         assert await careful.ack([held]) == [1]
     finally:
         replica.resume()
-        await careful.store.client.config_set("maxmemory", 0)
+        await redis_of(careful.store).config_set("maxmemory", 0)
     assert await careful.store.accounts.credits(careful.account_id) == CREDITS - 1
     await careful.assert_sound()
 
@@ -262,7 +265,7 @@ async def test_a_claim_that_was_cut_off_is_not_confirmed_by_whoever_is_there_the
     ask = Apart.replicated
 
     async def after_a_cut(apart: Apart) -> None:
-        await careful.store.client.execute_command("CLIENT KILL TYPE normal")
+        await redis_of(careful.store).execute_command("CLIENT KILL TYPE normal")
         await ask(apart)
 
     with monkeypatch.context() as patched:

@@ -21,6 +21,7 @@ from scheduler.store.operators import reseal as module
 from scheduler.store.operators.reseal import Walked
 from scheduler.store.secrecy import Secrecy
 from tests.cluster import ValkeyCluster
+from tests.plain import redis_of
 from tests.scheduler.clocks import ServerClock
 from tests.scheduler.keyed import NEW, OLD, OTHER, REQUEST, Stores, account_of, everything
 from tests.scheduler.letters import replay
@@ -79,8 +80,8 @@ async def sealed_by(store: Store, key_id: str, account_id: str = "") -> int:
     """How many requests this key has sealed, of one account or of all."""
     head, count = b"\xc1" + bytes.fromhex(key_id), 0
     whose = keys.account(account_id) + "s:*" if account_id else keys.schedule_pattern()
-    async for name in store.client.scan_iter(match=whose):
-        count += (await store.client.hget(name, "r") or b"").startswith(head)
+    async for name in redis_of(store).scan_iter(match=whose):
+        count += (await redis_of(store).hget(name, "r") or b"").startswith(head)
     return count
 
 
@@ -144,9 +145,9 @@ async def test_the_check_tells_of_an_answer_that_cannot_be_read(stores: Stores) 
     said = msgspec.structs.replace(FAILED, answer=Answer("", b"no"))
     await ack(store, await claim(store), said)
     key = keys.schedule(account_id, schedule_id)
-    spoiled = bytearray(await store.client.hget(key, "s") or b"")
+    spoiled = bytearray(await redis_of(store).hget(key, "s") or b"")
     spoiled[-1] ^= 1
-    await store.client.hset(key, "s", bytes(spoiled))
+    await redis_of(store).hset(key, "s", bytes(spoiled))
     [told] = await store.check()
     assert f"{schedule_id} cannot be read" in told
 
@@ -374,8 +375,8 @@ async def test_what_is_damaged_is_named_and_the_rest_is_sealed_anew(
         await before.schedules.create(sound, REQUEST)
     prefix = keys.shard(0) if place == "accounts" else keys.account(hurt)
     key = prefix + place.format(made[4:])
-    await before.client.delete(key)
-    await before.client.set(key, "none of ours")
+    await redis_of(before).delete(key)
+    await redis_of(before).set(key, "none of ours")
     store = await stores.open(NEW)
     for _ in range(2):  # a repeat says the same
         done = await store.resealer.reseal()
@@ -390,9 +391,9 @@ async def test_what_cannot_be_read_is_told_and_left_and_so_is_its_key(stores: St
     account_id = await account_of(before)
     schedule_id = await before.schedules.create(account_id, REQUEST)
     key = keys.schedule(account_id, schedule_id)
-    stored = await before.client.hget(key, "r")
+    stored = await redis_of(before).hget(key, "r")
     assert stored is not None
-    await before.client.hset(key, "r", stored[:-1] + bytes([stored[-1] ^ 1]))
+    await redis_of(before).hset(key, "r", stored[:-1] + bytes([stored[-1] ^ 1]))
     await before.aclose()
     store = await stores.open(NEW, OLD)
     done = await store.resealer.reseal()

@@ -10,6 +10,7 @@ from scheduler.models import Plan
 from scheduler.rollups import DAY_MS, HOUR_MS
 from scheduler.settings import Settings
 from scheduler.store import Store
+from tests.plain import redis_of
 from tests.scheduler.clocks import FakeClock, ServerClock
 from tests.scheduler.conftest import open_fake
 from tests.scheduler.scene import COMPLETED, FAILED, Scene
@@ -28,7 +29,7 @@ async def run_many(scene: Scene, count: int) -> None:
 async def assert_trimmed(scene: Scene) -> None:
     """The log is held at its length, exact to a chunk, and its indexes with it; the statistics are
     whole."""
-    client = scene.store.client
+    client = redis_of(scene.store)
     await run_many(scene, EXECUTED)
     entries = await scene.log()
     assert KEPT_ENTRIES - 100 < len(entries) <= KEPT_ENTRIES
@@ -107,8 +108,8 @@ async def test_all_that_is_kept_for_a_time_has_an_end(scene: Scene) -> None:
     await scene.store.accounts.grant(scene.account_id, 1)
     await scene.create(60_000)
     endless = set()
-    async for key in scene.store.client.scan_iter(match=scene.base + "*"):
-        if await scene.store.client.pttl(key) == -1:
+    async for key in redis_of(scene.store).scan_iter(match=scene.base + "*"):
+        if await redis_of(scene.store).pttl(key) == -1:
             endless.add(key.decode()[len(scene.base) :].split(":")[0])
     assert endless == {"account", "signing", "expiring", "waiting", "s"}
 
@@ -117,10 +118,10 @@ async def test_an_idle_accounts_log_and_rollups_expire(fake_scene: Scene) -> Non
     scene = fake_scene
     await scene.run()
     await scene.clock.pass_ms(31 * DAY_MS + 1)
-    names = {key async for key in scene.store.client.scan_iter(match=scene.base + "*")}
+    names = {key async for key in redis_of(scene.store).scan_iter(match=scene.base + "*")}
     assert names == {f"{scene.base}{each}".encode() for each in ("account", "signing", "expiring")}
     await scene.create()
-    assert not await scene.store.client.exists(scene.base + "expiring")
+    assert not await redis_of(scene.store).exists(scene.base + "expiring")
 
 
 async def test_old_entries_go_when_new_ones_come(fake_scene: Scene) -> None:
@@ -131,7 +132,7 @@ async def test_old_entries_go_when_new_ones_come(fake_scene: Scene) -> None:
     await scene.clock.pass_ms(12 * DAY_MS)
     await run_many(scene, 100)
     # The first are out of the promise and trimmed by whole nodes; the others are there.
-    assert await scene.store.client.xlen(scene.base + "log") < 500
+    assert await redis_of(scene.store).xlen(scene.base + "log") < 500
     await scene.store.tick()
     assert len(await scene.log()) == 200
     usage = await scene.store.stats.usage(scene.account_id, 0, await scene.clock.now_ms() + 1)
@@ -155,7 +156,7 @@ async def test_a_trimmed_log_leaves_adjacent_periods_whole(
         assert len(await scene.ack(acked)) == 10
         moments += [await fake_clock.now_ms()] * 10
     end_ms = await fake_clock.now_ms() + 1
-    first_kept = (await store.client.xrange(scene.base + "log", count=1))[0][0]
+    first_kept = (await redis_of(store).xrange(scene.base + "log", count=1))[0][0]
     kept_since_ms = int(first_kept.split(b"-")[0])
     assert kept_since_ms > began_ms + 2000, "the test wants a log that was trimmed"
 

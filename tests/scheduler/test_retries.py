@@ -14,6 +14,7 @@ from scheduler.models import LogStatus, Outcome, Request, Schedule, Status
 from scheduler.store.lifecycle.claims import Ack
 from scheduler.store.stored import pack_request
 from scheduler.store.verdict import Verdict
+from tests.plain import redis_of
 from tests.scheduler.letters import letter_ids, replay, verdicts
 from tests.scheduler.scene import COMPLETED, CREDITS, FAILED, Holdings, Scene, new_id, settled
 
@@ -35,7 +36,7 @@ async def shown(scene: Scene, schedule_id: str) -> Schedule:
 
 
 async def fields(scene: Scene, schedule_id: str) -> set[bytes]:
-    return set(await scene.store.client.hkeys(f"{scene.base}s:{schedule_id[4:]}"))
+    return set(await redis_of(scene.store).hkeys(f"{scene.base}s:{schedule_id[4:]}"))
 
 
 @pytest.mark.time_passes
@@ -70,7 +71,7 @@ async def test_its_end_leaves_nothing_of_its_attempts_but_their_number(scene: Sc
         assert (found.status, found.outcome) == (outcome.status, outcome)
         assert (found.attempts, found.retry) == (3, None)
         assert await fields(scene, schedule_id) == {b"r", b"o"}
-    assert not await scene.store.client.exists(scene.base + "tried")
+    assert not await redis_of(scene.store).exists(scene.base + "tried")
     usage = await scene.store.stats.usage(scene.account_id, 0, 2**52)
     assert (usage.completed, usage.failed, usage.total_response_time_ms) == (1, 1, 12 + 7)
     assert (await scene.holdings()).spent == 2
@@ -332,10 +333,10 @@ async def test_a_schedule_that_asks_for_no_retries_is_stored_in_the_same_bytes(
         (1, "P", "example.com/", {}, None, "at-least-once", 5, False)
     )
     await scene.run()
-    [stream] = await scene.store.client.xrange(scene.base + "log")
+    [stream] = await redis_of(scene.store).xrange(scene.base + "log")
     [[*entry]] = msgspec.msgpack.decode(stream[1][b"e"])
     assert len(entry) == 9
-    assert not await scene.store.client.exists(scene.base + "tried")
+    assert not await redis_of(scene.store).exists(scene.base + "tried")
 
 
 async def test_delays_are_stored_though_no_retries_are_asked_for(scene: Scene) -> None:
@@ -356,22 +357,22 @@ async def test_an_account_whose_next_attempt_comes_first_is_looked_at_in_time(
 
 
 async def moved_alone(scene: Scene, member: str) -> None:
-    await scene.store.client.zincrby(scene.base + "waiting", -1, member)
+    await redis_of(scene.store).zincrby(scene.base + "waiting", -1, member)
 
 
 async def attempts_forgotten(scene: Scene, member: str) -> None:
-    await scene.store.client.delete(scene.base + "tried")
+    await redis_of(scene.store).delete(scene.base + "tried")
 
 
 async def attempts_of_nobody(scene: Scene, member: str) -> None:
-    await scene.store.client.hset(scene.base + "tried", new_id()[4:], 2)
+    await redis_of(scene.store).hset(scene.base + "tried", new_id()[4:], 2)
 
 
 async def ended_and_retried(scene: Scene, member: str) -> None:
     key = f"{scene.base}s:{member}"
-    attempt = await scene.store.client.hget(key, "n")
+    attempt = await redis_of(scene.store).hget(key, "n")
     await scene.store.schedules.cancel(scene.account_id, "sch_" + member)
-    await scene.store.client.hset(key, "n", attempt)
+    await redis_of(scene.store).hset(key, "n", attempt)
 
 
 @pytest.mark.parametrize(

@@ -8,17 +8,18 @@ import pytest
 
 from scheduler.store import Store
 from scheduler.store.operators.rewrites import Rewrites
+from tests.plain import redis_of
 
 _SETTING = "auto-aof-rewrite-percentage"
 
 
 async def percentage(store: Store) -> int:
-    client: Any = store.client
+    client: Any = redis_of(store)
     return int((await client.config_get(_SETTING))[_SETTING])
 
 
 async def test_rewrites_are_held_back_and_then_as_they_were(store: Store) -> None:
-    client: Any = store.client
+    client: Any = redis_of(store)
     before = await percentage(store)
     await client.config_set(_SETTING, 70)
     try:
@@ -35,23 +36,22 @@ async def test_rewrites_are_held_back_and_then_as_they_were(store: Store) -> Non
 
 async def test_one_that_is_under_way_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     class Busy:
-        """A client of a server that ends a rewrite after three looks."""
+        """A server that ends a rewrite after three looks."""
 
         def __init__(self) -> None:
             self.calls: list[str] = []
 
-        async def config_get(self, name: str) -> dict[str, str]:
-            return {name: "100"}
+        async def ask(self, *words: object) -> list[bytes]:
+            if words[1] == "SET":
+                self.calls.append(f"set {words[3]}")
+            return [b"", b"100"]
 
-        async def config_set(self, name: str, value: object) -> None:
-            self.calls.append(f"set {value}")
-
-        async def info(self, section: str) -> dict[str, int]:
+        async def info(self, section: str) -> dict[str, str]:
             self.calls.append("look")
-            return {"aof_rewrite_in_progress": int(self.calls.count("look") < 3)}
+            return {"aof_rewrite_in_progress": str(int(self.calls.count("look") < 3))}
 
     monkeypatch.setattr("scheduler.store.operators.rewrites._LOOK_EVERY_S", 0.0)
-    client: Any = Busy()
-    async with Rewrites(client).held_back():
-        client.calls.append("copy")
-    assert client.calls == ["set 0", "look", "look", "look", "copy", "set 100"]
+    busy: Any = Busy()
+    async with Rewrites(busy).held_back():
+        busy.calls.append("copy")
+    assert busy.calls == ["set 0", "look", "look", "look", "copy", "set b'100'"]

@@ -14,7 +14,7 @@ from scheduler.errors import StoreError, StoreUnavailable
 from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
-from scheduler.store.server.routing import Cluster
+from scheduler.store.server.routing import Routes
 from tests.cluster import ask
 from tests.scheduler.clocks import ServerClock
 from tests.scheduler.scene import Scene
@@ -51,16 +51,15 @@ async def test_single_keys_are_found_wherever_they_are_while_their_slot_moves(
     slot, source, other = where(cluster, 1)
     names = [f"{keys.shard(1)}{n}" for n in range(MANY)]
     for name in names:
-        await store.client.set(name, name)
+        await store.server.call("SET", name, name)
     cluster.begin_move(slot, other)
     assert cluster.move_keys(slot, other, MANY // 2) == MANY // 2
     for node in (source, other):
         assert ask(node, "CLUSTER", "COUNTKEYSINSLOT", slot) > 0
     expected = [name.encode() for name in names]
     assert await store.server.reads([("GET", name) for name in names]) == expected
-    assert await asyncio.gather(*map(store.client.get, names)) == expected
-    await store.client.set(keys.shard(1) + "new", "b")
-    assert await store.client.get(keys.shard(1) + "new") == b"b"
+    await store.server.call("SET", keys.shard(1) + "new", "b")
+    assert await store.server.read("GET", keys.shard(1) + "new") == b"b"
     cluster.end_move(slot, other)
     assert await store.server.reads([("GET", name) for name in names]) == expected
 
@@ -71,7 +70,7 @@ async def test_nothing_is_read_at_one_moment_of_half_a_shard(
     slot, _, other = where(cluster, 1)
     names = [f"{keys.shard(1)}{n}" for n in range(4)]
     for name in names:
-        await store.client.set(name, name)
+        await store.server.call("SET", name, name)
     commands = [("GET", name) for name in names]
     cluster.begin_move(slot, other)
     assert cluster.move_keys(slot, other, 2) == 2
@@ -132,12 +131,12 @@ async def test_a_store_closes_every_connection_even_while_it_asks_for_the_nodes(
 ) -> None:
     for rounds in range(20):
         store = await Store.open(Settings(redis_url=cluster.url, shards=SHARDS))
-        client = cast("Cluster", store.client)
-        client.routes._doubt()
+        way = cast("Routes", store.server.way)
+        way._doubt()
         for _ in range(rounds):
             await asyncio.sleep(0)
         await store.aclose()
-        nodes = client.nodes_manager
+        nodes = way._nodes
         known = [*nodes.nodes_cache.values(), *nodes.startup_nodes.values()]
         assert not any(each.is_connected for node in known for each in node._connections), rounds
 

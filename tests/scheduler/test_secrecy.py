@@ -16,6 +16,7 @@ from scheduler.settings import from_environment
 from scheduler.store import keys
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.stored import pack_outcome, schedule, seal_said
+from tests.plain import redis_of
 from tests.scheduler.keyed import NEW, OLD, OTHER, REQUEST, Stores, account_of, everything
 
 
@@ -129,12 +130,12 @@ async def test_a_check_tells_what_cannot_be_read(stores: Stores) -> None:
     account_id = await account_of(store)
     schedule_id = await store.schedules.create(account_id, REQUEST)
     foreign = Secrecy([OTHER]).seal(b"x" * (len(b"x") + 100))
-    stored = await store.client.hget(keys.schedule(account_id, schedule_id), "r")
-    await store.client.hset(
+    stored = await redis_of(store).hget(keys.schedule(account_id, schedule_id), "r")
+    await redis_of(store).hset(
         keys.schedule(account_id, schedule_id), "r", foreign[:5].ljust(len(stored), b"x")
     )
     entry = b"sec_1 0 0 " + foreign
-    await store.client.lset(keys.account(account_id) + keys.SIGNING, 0, entry)
+    await redis_of(store).lset(keys.account(account_id) + keys.SIGNING, 0, entry)
     found = await store.check()
     assert len(found) == 2
     assert found[0].startswith(f"{account_id}: its signing secret cannot be read: It is encrypted")
@@ -146,7 +147,7 @@ async def test_secrets_that_cannot_be_read_are_no_matter_of_others(stores: Store
     first = await account_of(store)
     second = (await store.accounts.create("two", credits=9, plan=Plan.FREE)).account_id
     foreign = b"sec_1 0 0 " + Secrecy([OTHER]).seal(b"whsec_")
-    await store.client.lset(keys.account(first) + keys.SIGNING, 0, foreign)
+    await redis_of(store).lset(keys.account(first) + keys.SIGNING, 0, foreign)
     found = await store.signing.secrets_of([first, second])
     assert isinstance(found[first], Unreadable)
     assert isinstance(found[second], list)

@@ -23,6 +23,7 @@ from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.store import _refuse_unusable
+from tests.plain import redis_of
 from tests.scheduler.clocks import ServerClock
 from tests.scheduler.scene import Scene, settled
 from tests.servers import DroppingProxy, ValkeyProcess, free_port
@@ -78,7 +79,7 @@ async def test_a_host_that_cannot_be_resolved_is_unavailable() -> None:
 
 async def test_a_wrong_password_is_said_at_once(strict_valkey: ValkeyProcess) -> None:
     store = await Store.open(Settings(redis_url=strict_valkey.url))
-    await store.client.config_set("requirepass", "secret")
+    await redis_of(store).config_set("requirepass", "secret")
     await store.aclose()
     tcp = strict_valkey.tcp_url
     assert tcp is not None
@@ -105,8 +106,10 @@ async def test_a_password_that_was_changed_meanwhile_is_said_and_not_retried(
 ) -> None:
     store = await Store.open(Settings(redis_url=own_valkey.url))
     account = await store.accounts.create("first", credits=5, plan=Plan.FREE)
-    await store.client.config_set("requirepass", "secret")
-    await store.client.connection_pool.disconnect()
+    async with redis_of(store).pipeline(transaction=False) as operator:
+        operator.execute_command("CONFIG SET requirepass secret")
+        operator.execute_command("CLIENT KILL TYPE normal SKIPME yes")
+        await operator.execute()
     before = time.monotonic()
     with pytest.raises(StoreMisconfigured, match="refuses us"):
         await store.accounts.grant(account.account_id, 1)
@@ -116,7 +119,7 @@ async def test_a_password_that_was_changed_meanwhile_is_said_and_not_retried(
 
 async def test_an_evicting_server_is_refused(own_valkey: ValkeyProcess) -> None:
     store = await Store.open(Settings(redis_url=own_valkey.url))
-    await store.client.config_set("maxmemory-policy", "allkeys-lru")
+    await redis_of(store).config_set("maxmemory-policy", "allkeys-lru")
     await store.aclose()
     error = await refusal(own_valkey.url)
     assert isinstance(error, StoreMisconfigured)
@@ -190,7 +193,7 @@ async def test_a_server_that_went_away_is_unavailable_and_comes_back(
 
 async def test_a_scripts_loss_is_no_loss(valkey_scene: Scene) -> None:
     for _ in range(2):
-        await valkey_scene.store.client.script_flush()
+        await redis_of(valkey_scene.store).script_flush()
         await valkey_scene.run()
     await valkey_scene.assert_sound()
 
@@ -231,15 +234,15 @@ def test_the_clock_is_never_ahead_and_follows_one_that_is_set_back() -> None:
 async def test_the_server_is_the_one_that_the_test_names(
     valkey_store: Store, store_server: str
 ) -> None:
-    told = await valkey_store.client.info("server")
+    told = await redis_of(valkey_store).info("server")
     assert ("valkey_version" in told) == (store_server == "valkey")
 
 
 @pytest.mark.parametrize("at_once", ["", "pd:{0}:"])
 async def test_what_is_read_of_a_key_of_another_type_is_damaged(store: Store, at_once: str) -> None:
-    await store.client.set("pd:{0}:a", "none of ours")
+    await redis_of(store).set("pd:{0}:a", "none of ours")
     commands = [("HGET", "pd:{0}:a", "r"), ("ZRANGE", "pd:{0}:b", 0, 0, "WITHSCORES")]
-    await store.client.zadd("pd:{0}:b", {"s": 1.5})
+    await redis_of(store).zadd("pd:{0}:b", {"s": 1.5})
     why, members = await store.server.reads(commands, at_once=at_once, damaged=True)
     assert (type(why), members) == (Unreadable, [b"s", b"1.5"])
     with pytest.raises(Unreadable):

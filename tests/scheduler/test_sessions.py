@@ -9,6 +9,7 @@ import pytest
 from scheduler.errors import NotFound
 from scheduler.store import keys
 from scheduler.store.accounts.sessions import LINK_TTL_MS, SESSION_TTL_MS, Purpose
+from tests.plain import redis_of
 from tests.scheduler.scene import Scene
 
 NOBODY = "acc_00_00000000"
@@ -27,7 +28,7 @@ async def test_a_session_is_found_by_its_secret_until_it_is_closed(scene: Scene)
 async def test_neither_secret_nor_link_is_in_the_store(scene: Scene) -> None:
     opened = await scene.store.sessions.open(scene.account_id)
     link = await scene.store.sessions.make_link(scene.account_id, Purpose.SIGN_IN)
-    client, everything = scene.store.client, b""
+    client, everything = redis_of(scene.store), b""
     async for key in client.scan_iter():
         everything += key
         if await client.type(key) == b"hash":
@@ -112,7 +113,7 @@ async def test_setting_a_password_by_link_signs_others_out(scene: Scene) -> None
 async def test_links_and_sessions_end_by_themselves(scene: Scene) -> None:
     opened = await scene.store.sessions.open(scene.account_id)
     await scene.store.sessions.make_link(scene.account_id, Purpose.SIGN_IN)
-    client, prefix = scene.store.client, keys.shard(scene.shard)
+    client, prefix = redis_of(scene.store), keys.shard(scene.shard)
     left = {
         kind: await client.pttl(key)
         for kind in ("session", "link")

@@ -11,6 +11,7 @@ from scheduler.models import Idempotency, Plan
 from scheduler.store import keys
 from scheduler.store.accounts.signing import MOST_LIVE
 from scheduler.store.server.scripts import Script
+from tests.plain import redis_of
 from tests.scheduler.losses import COMMAND, REPLY, losing
 from tests.scheduler.scene import Scene
 
@@ -23,7 +24,7 @@ async def ids_of_secrets(scene: Scene) -> list[str]:
 
 
 async def test_an_account_has_a_secret_from_its_creation(scene: Scene) -> None:
-    stored = await scene.store.client.llen(scene.base + keys.SIGNING)
+    stored = await redis_of(scene.store).llen(scene.base + keys.SIGNING)
     assert stored == 1
     [secret] = await scene.store.signing.secrets(scene.account_id)
     assert secret.secret_id.startswith("sec_")
@@ -37,7 +38,7 @@ async def test_an_account_has_a_secret_from_its_creation(scene: Scene) -> None:
 
 
 async def test_an_account_that_lost_its_secrets_is_damaged_until_a_rotation(scene: Scene) -> None:
-    await scene.store.client.delete(scene.base + keys.SIGNING)
+    await redis_of(scene.store).delete(scene.base + keys.SIGNING)
     found = await scene.store.signing.secrets_of([scene.account_id])
     assert isinstance(found[scene.account_id], Unreadable)
     assert "its signing secret cannot be read" in " ".join(await scene.store.check())
@@ -51,7 +52,7 @@ async def test_secrets_of_many_come_in_one_go_and_of_nobody_none(scene: Scene) -
     nobody = "acc_00_00000000"
     found = await scene.store.signing.secrets_of([scene.account_id, second, nobody])
     assert found.keys() == {scene.account_id, second}
-    assert await scene.store.client.exists(keys.account(nobody) + keys.SIGNING) == 0
+    assert await redis_of(scene.store).exists(keys.account(nobody) + keys.SIGNING) == 0
     with pytest.raises(NotFound):
         await scene.store.signing.secrets(nobody)
     with pytest.raises(NotFound):
@@ -86,9 +87,9 @@ async def test_after_a_rotation_the_earlier_ones_are_good_for_so_long(scene: Sce
     await scene.store.tick()
     assert await scene.store.signing.secrets(scene.account_id) == [newest]
     # What has ended is there until the next rotation, and no longer.
-    assert await scene.store.client.llen(scene.base + keys.SIGNING) == 3
+    assert await redis_of(scene.store).llen(scene.base + keys.SIGNING) == 3
     await scene.store.signing.rotate(scene.account_id, HOUR_MS)
-    assert await scene.store.client.llen(scene.base + keys.SIGNING) == 2
+    assert await redis_of(scene.store).llen(scene.base + keys.SIGNING) == 2
 
 
 async def test_none_is_good_for_longer_than_it_was(scene: Scene) -> None:
@@ -101,10 +102,10 @@ async def test_none_is_good_for_longer_than_it_was(scene: Scene) -> None:
 async def test_there_are_three_at_most_but_a_leak_can_always_be_ended(scene: Scene) -> None:
     for _ in range(MOST_LIVE - 1):
         await scene.store.signing.rotate(scene.account_id, DAY_MS)
-    before = await scene.store.client.lrange(scene.base + keys.SIGNING, 0, -1)
+    before = await redis_of(scene.store).lrange(scene.base + keys.SIGNING, 0, -1)
     with pytest.raises(TooManySecrets, match="3 signing secrets are good already"):
         await scene.store.signing.rotate(scene.account_id, DAY_MS)
-    assert await scene.store.client.lrange(scene.base + keys.SIGNING, 0, -1) == before
+    assert await redis_of(scene.store).lrange(scene.base + keys.SIGNING, 0, -1) == before
     [only] = (await scene.store.signing.rotate(scene.account_id, 0)).secrets
     assert await ids_of_secrets(scene) == [only.secret_id]
 
@@ -132,7 +133,7 @@ async def test_a_deleted_account_leaves_no_secret(valkey_scene: Scene) -> None:
     scene = valkey_scene
     await scene.store.deletion.delete(scene.account_id)
     assert await scene.store.signing.secrets_of([scene.account_id]) == {}
-    assert await scene.store.client.exists(scene.base + keys.SIGNING) == 0
+    assert await redis_of(scene.store).exists(scene.base + keys.SIGNING) == 0
 
 
 @pytest.mark.parametrize("damage", ["garbage", "another kind"])
@@ -141,10 +142,10 @@ async def test_a_damaged_secret_is_no_matter_of_other_accounts(scene: Scene, dam
     other = await scene.account("other")
     key = scene.base + keys.SIGNING
     if damage == "garbage":
-        await scene.store.client.lset(key, 0, b"\xff garbage")
+        await redis_of(scene.store).lset(key, 0, b"\xff garbage")
     else:
-        await scene.store.client.delete(key)
-        await scene.store.client.set(key, "none of ours")
+        await redis_of(scene.store).delete(key)
+        await redis_of(scene.store).set(key, "none of ours")
     found = await scene.store.signing.secrets_of([scene.account_id, other])
     assert isinstance(found[scene.account_id], Unreadable)
     assert found[other] == await scene.store.signing.secrets(other)

@@ -9,6 +9,7 @@ import pytest
 
 from scheduler.models import EXECUTED, LogEntry, Outcome, Status, Usage
 from scheduler.rollups import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+from tests.plain import redis_of
 from tests.scheduler.scene import COMPLETED, CREDITS, FAILED, Scene
 
 SEED = 20_261_120
@@ -152,7 +153,7 @@ async def test_statistics_outlive_a_log_that_was_cut_short(fake_scene: Scene) ->
     scene = fake_scene
     for _ in range(CREDITS):
         await scene.run()
-    await scene.store.client.xtrim(scene.base + "log", maxlen=3, approximate=False)
+    await redis_of(scene.store).xtrim(scene.base + "log", maxlen=3, approximate=False)
     start_ms = await scene.clock.now_ms() // SECOND_MS * SECOND_MS
     await scene.clock.pass_ms(SECOND_MS)
     await scene.store.tick()

@@ -9,6 +9,7 @@ from scheduler.errors import StoreMisconfigured, StoreReplaced
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
 from scheduler.store.operators.heartbeats import STORE_ID
+from tests.plain import redis_of
 from tests.servers import ValkeyProcess
 
 LOGGED = "the store is not the one that was opened"
@@ -30,7 +31,7 @@ async def heartbeat(store: Store, process_id: str = "one") -> None:
 
 
 async def test_every_process_reads_the_id_that_the_first_one_wrote(valkey_store: Store) -> None:
-    url = valkey_store.client.connection_pool  # type: ignore[attr-defined]
+    url = redis_of(valkey_store).connection_pool  # type: ignore[attr-defined]
     settings = Settings(redis_url=f"unix://{url.connection_kwargs['path']}")
     for read_only in (False, True):
         other = await Store.open(settings, read_only=read_only)
@@ -43,23 +44,23 @@ async def test_a_store_that_was_emptied_is_reported_and_not_set_up_again(
     valkey_store: Store,
 ) -> None:
     assert await look(valkey_store) == []
-    await valkey_store.client.execute_command("FLUSHALL")
+    await redis_of(valkey_store).execute_command("FLUSHALL")
     assert await look(valkey_store) == [LOGGED]
     assert await look(valkey_store) == [], "again in a minute"
     assert valkey_store.shards.replaced == EMPTIED
     with pytest.raises(StoreReplaced, match=EMPTIED):
         await valkey_store.ping()
-    assert not await valkey_store.client.exists(keys.META)
+    assert not await redis_of(valkey_store).exists(keys.META)
 
 
 async def test_another_store_is_reported_until_the_right_one_is_back(valkey_store: Store) -> None:
-    ours = await valkey_store.client.hgetall(keys.META)
-    await valkey_store.client.hset(keys.META, "id", "another")
-    await valkey_store.client.hset(keys.META, "shards", 40)
+    ours = await redis_of(valkey_store).hgetall(keys.META)
+    await redis_of(valkey_store).hset(keys.META, "id", "another")
+    await redis_of(valkey_store).hset(keys.META, "shards", 40)
     assert await look(valkey_store) == [LOGGED]
     assert valkey_store.shards.replaced == REPLACED
     for name, value in ours.items():
-        await valkey_store.client.hset(keys.META, name, value)
+        await redis_of(valkey_store).hset(keys.META, name, value)
     assert await look(valkey_store) == [BACK]
     await valkey_store.ping()
 
@@ -80,7 +81,7 @@ async def test_check_names_each_process_that_opened_another_store(valkey_store: 
 async def test_who_only_reads_an_empty_store_learns_whether_it_was_emptied(
     valkey: ValkeyProcess, valkey_store: Store, beats: bool, sentence: str
 ) -> None:
-    await valkey_store.client.execute_command("FLUSHALL")
+    await redis_of(valkey_store).execute_command("FLUSHALL")
     if beats:
         await heartbeat(valkey_store)
     with pytest.raises(StoreMisconfigured, match=sentence):

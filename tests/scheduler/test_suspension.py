@@ -9,6 +9,7 @@ from scheduler.errors import NotFound
 from scheduler.ids import new_account_id
 from scheduler.models import Outcome, Plan, Status
 from scheduler.store import keys
+from tests.plain import redis_of
 from tests.scheduler.scene import LEASE_MS, Scene, ids_of
 
 MINUTE_MS = 60_000
@@ -108,7 +109,7 @@ async def test_it_is_safe_to_repeat(scene: Scene) -> None:
     assert await scene.ack([claimed], Outcome(Status.FAILED, 500, 1, "x")) == [1]
     await scene.store.changes.resume(scene.account_id)
     heads = keys.shard(scene.shard) + keys.HEADS
-    assert await scene.store.client.zcount(heads, "-inf", 0) == 0
+    assert await redis_of(scene.store).zcount(heads, "-inf", 0) == 0
     await scene.assert_sound()
 
 
@@ -123,7 +124,7 @@ async def test_nobody_cannot_be_suspended(scene: Scene) -> None:
     ):
         with pytest.raises(NotFound):
             await call
-    assert await scene.store.client.exists(keys.account(nobody) + keys.ACCOUNT) == 0
+    assert await redis_of(scene.store).exists(keys.account(nobody) + keys.ACCOUNT) == 0
 
 
 async def test_its_key_says_so(scene: Scene) -> None:

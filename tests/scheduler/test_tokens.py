@@ -10,6 +10,7 @@ import pytest
 from scheduler.errors import OutcomeUnknown, StoreUnavailable
 from scheduler.models import Invocation, Status
 from scheduler.store.lifecycle.claims import Ack
+from tests.plain import redis_of
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.losses import COMMAND, REPLY, losing
 from tests.scheduler.scene import (
@@ -132,7 +133,7 @@ async def test_a_stale_ack_does_not_keep_the_others_from_being_recorded(
     assert codes == {stale: -1, **dict.fromkeys(made, 1), beside: 1}
     assert calls.count("lifecycle/ack") == 2
     assert await scene.status(stale) == Status.SCHEDULED
-    assert len(await scene.store.client.xrange(scene.base + "log")) == 1
+    assert len(await redis_of(scene.store).xrange(scene.base + "log")) == 1
     assert await scene.holdings() == Holdings(
         CREDITS - 4, 4, 1, 1, {"completed": 3, "scheduled": 1}
     )

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from scheduler.store import keys
+from tests.plain import redis_of
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.scene import Scene, ids_of
 from tests.scheduler.test_fairness import neighbours
@@ -43,17 +44,17 @@ async def test_the_clock_counts_steps_back_but_not_slow_replies(fake_scene: Scen
 async def test_realigning_moves_no_turn_that_is_right(scene: Scene) -> None:
     await scene.create(60_000)
     heads = keys.shard(scene.shard) + keys.HEADS
-    before = await scene.store.client.zrange(heads, 0, -1, withscores=True)
+    before = await redis_of(scene.store).zrange(heads, 0, -1, withscores=True)
 
     await scene.store.claims.realign(scene.shard)
 
-    assert await scene.store.client.zrange(heads, 0, -1, withscores=True) == before
+    assert await redis_of(scene.store).zrange(heads, 0, -1, withscores=True) == before
 
 
 async def test_a_request_that_cannot_be_read_does_not_keep_its_neighbours(scene: Scene) -> None:
     schedules = [await scene.create() for _ in range(5)]
     unreadable = schedules[2]
-    await scene.store.client.hset(
+    await redis_of(scene.store).hset(
         f"{scene.base}s:{unreadable[4:]}", "r", b"\x91\xa5later version's"
     )
 
@@ -61,7 +62,7 @@ async def test_a_request_that_cannot_be_read_does_not_keep_its_neighbours(scene:
 
     assert sorted(each.schedule_id for each in claimed) == sorted(set(schedules) - {unreadable})
     assert await scene.ack(claimed) == [1] * 4
-    assert await scene.store.client.zcard(f"{scene.base}held") == 1
+    assert await redis_of(scene.store).zcard(f"{scene.base}held") == 1
 
 
 async def claimed_next(scene: Scene) -> list[str]:

@@ -13,6 +13,7 @@ from scheduler.store import Store, keys
 from scheduler.store.lifecycle.claims import Batch
 from scheduler.store.queries.listing import Selection
 from scheduler.store.secrecy import Secrecy
+from tests.plain import redis_of
 from tests.scheduler.keyed import NEW, OLD, REQUEST, Stores, account_of
 from tests.scheduler.scene import FAILED, LEASE_MS, Scene, ids_of
 
@@ -47,8 +48,8 @@ async def test_what_a_worker_without_the_key_gives_back_is_as_if_it_had_not_been
 
 async def test_a_key_of_another_kind_is_no_matter_of_other_schedules(scene: Scene) -> None:
     broken, sound = await scene.create(), await scene.create()
-    await scene.store.client.delete(f"{scene.base}s:{broken[4:]}")
-    await scene.store.client.set(f"{scene.base}s:{broken[4:]}", "none of ours")
+    await redis_of(scene.store).delete(f"{scene.base}s:{broken[4:]}")
+    await redis_of(scene.store).set(f"{scene.base}s:{broken[4:]}", "none of ours")
     assert ids_of(await scene.claim()) == [sound]
     assert await scene.claim() == []
     told = await scene.store.check()
@@ -69,8 +70,8 @@ async def test_an_account_that_is_damaged_is_no_matter_of_its_neighbours(
     ][:1]
     await scene.create()
     await scene.create(account_id=other)
-    await scene.store.client.delete(scene.base + place)
-    await scene.store.client.set(scene.base + place, "none of ours")
+    await redis_of(scene.store).delete(scene.base + place)
+    await redis_of(scene.store).set(scene.base + place, "none of ours")
     batch = await scene.store.claims.claim(scene.shard, lease_ms=LEASE_MS, most=128)
     assert [each.account_id for each in batch.invocations] == [other]
     assert batch.broken == [scene.account_id]
@@ -85,8 +86,8 @@ async def test_an_account_that_is_damaged_is_no_matter_of_its_neighbours(
 async def test_what_is_damaged_is_told_by_a_check_without_any_key(scene: Scene) -> None:
     damaged = await scene.create(60_000)
     key = f"{scene.base}s:{damaged[4:]}"
-    packed = await scene.store.client.hget(key, "r")
-    await scene.store.client.hset(key, "r", b"\xc0" * len(packed))
+    packed = await redis_of(scene.store).hget(key, "r")
+    await redis_of(scene.store).hset(key, "r", b"\xc0" * len(packed))
     [told] = await scene.store.check()
     assert told.startswith(f"{scene.account_id}: {damaged} cannot be read: ")
 
@@ -94,7 +95,7 @@ async def test_what_is_damaged_is_told_by_a_check_without_any_key(scene: Scene) 
 async def test_what_is_damaged_of_an_ended_one_is_told(scene: Scene) -> None:
     damaged = await scene.run()
     key = f"{scene.base}s:{damaged[4:]}"
-    await scene.store.client.hset(key, "o", bytes(6) + b"\xc1")
+    await redis_of(scene.store).hset(key, "o", bytes(6) + b"\xc1")
     told = await scene.store.check()
     assert f"{scene.account_id}: {damaged} cannot be read: " in "".join(told)
 
@@ -107,10 +108,10 @@ async def test_a_list_shows_the_others(scene: Scene, ended: bool, other_kind: bo
         await scene.ack(await scene.claim(), FAILED)
     key = f"{scene.base}s:{made[1][4:]}"
     if other_kind:
-        await scene.store.client.delete(key)
-        await scene.store.client.set(key, "none of ours")
+        await redis_of(scene.store).delete(key)
+        await redis_of(scene.store).set(key, "none of ours")
     else:
-        await scene.store.client.hset(key, "r", b"\xc0")
+        await redis_of(scene.store).hset(key, "r", b"\xc0")
     if ended:
         page = await scene.store.failed.page(scene.account_id, Selection())
     else:
@@ -131,14 +132,14 @@ async def test_a_restore_ends_what_it_can_read_behind_what_it_cannot(scene: Scen
     damaged = await scene.create_many(130, await scene.clock.now_ms() - 2000)
     first = damaged[0]
     await scene.create(-1000)
-    packed = await scene.store.client.hget(f"{scene.base}s:{ids.local(first)}", "r")
+    packed = await redis_of(scene.store).hget(f"{scene.base}s:{ids.local(first)}", "r")
     for each in damaged:
-        await scene.store.client.hset(f"{scene.base}s:{ids.local(each)}", "r", b"\xc0")
+        await redis_of(scene.store).hset(f"{scene.base}s:{ids.local(each)}", "r", b"\xc0")
     ended: list[int] = []
     await scene.store.restore.expire(await scene.clock.now_ms(), ended.append)
     assert ended == [1]
     # Nobody holds the others, and no attempt is used.
-    await scene.store.client.hset(f"{scene.base}s:{ids.local(first)}", "r", packed)
+    await redis_of(scene.store).hset(f"{scene.base}s:{ids.local(first)}", "r", packed)
     [mended] = await scene.claim(most=200)
     assert (mended.schedule_id, mended.attempt) == (first, 1)
 
@@ -151,8 +152,8 @@ async def test_a_restore_names_what_is_damaged_and_goes_on(scene: Scene, place: 
     await scene.create(-1000, account_id=other)
     shard, _ = keys.parts(scene.account_id)
     key = keys.shard(shard) + place if place == "accounts" else scene.base + place
-    await scene.store.client.delete(key)
-    await scene.store.client.set(key, "none of ours")
+    await redis_of(scene.store).delete(key)
+    await redis_of(scene.store).set(key, "none of ours")
     restore, now_ms = scene.store.restore, await scene.clock.now_ms()
     ended: list[int] = []
     await restore.last_entry_ms(now_ms)
@@ -167,8 +168,8 @@ async def test_a_restore_names_what_is_damaged_and_goes_on(scene: Scene, place: 
 
 async def test_lists_of_accounts_leave_out_a_damaged_one(scene: Scene) -> None:
     other = await scene.account("other")
-    await scene.store.client.delete(scene.base + keys.ACCOUNT)
-    await scene.store.client.set(scene.base + keys.ACCOUNT, "none of ours")
+    await redis_of(scene.store).delete(scene.base + keys.ACCOUNT)
+    await redis_of(scene.store).set(scene.base + keys.ACCOUNT, "none of ours")
     with capture_logs() as logs:
         assert [each.account_id for each in await scene.store.accounts.list_accounts()] == [other]
         found, count = await scene.store.accounts.some(9)

@@ -13,6 +13,7 @@ from scheduler.store.accounts.users import (
     ATTEMPTS_PER_BOTH,
     ATTEMPTS_PER_EMAIL,
 )
+from tests.plain import redis_of
 
 
 async def make(store: Store, name: str, email: str = "") -> str:
@@ -56,7 +57,7 @@ async def test_an_address_whose_account_was_never_made_is_healed_by_repeating(
     store: Store,
 ) -> None:
     account_id = await make(store, "ada", "ada@example.com")
-    await store.client.delete(keys.account(account_id) + "account")
+    await redis_of(store).delete(keys.account(account_id) + "account")
     assert await store.users.find("ada@example.com") is None
     assert any("'ada@example.com' is reserved" in told for told in await store.check())
     assert await make(store, "ada", "ada@example.com") == account_id
@@ -67,7 +68,7 @@ async def test_an_address_whose_account_was_never_made_is_healed_by_repeating(
 async def test_check_sees_an_address_that_leads_elsewhere(store: Store) -> None:
     account_id = await make(store, "ada", "ada@example.com")
     other = await make(store, "bob")
-    await store.client.set(keys.email("ada@example.com"), other)
+    await redis_of(store).set(keys.email("ada@example.com"), other)
     told = await store.check()
     assert any("has another" in each for each in told)
     assert any(each.startswith(account_id) for each in told)
@@ -97,14 +98,14 @@ async def test_a_crowd_of_strangers_is_limited_and_the_holder_is_known(store: St
     assert await store.users.attempt(*at_home) == 0
     await store.users.forgive(*at_home)
     key = keys.attempts("email:ada@example.com")
-    await store.client.set(key, ATTEMPTS_PER_EMAIL, px=60_000)
+    await redis_of(store).set(key, ATTEMPTS_PER_EMAIL, px=60_000)
     assert await store.users.attempt("ada@example.com", "10.0.0.1") > 0
     assert await store.users.attempt(*at_home) == 0
     for _ in range(ATTEMPTS_PER_BOTH - 1):
         assert await store.users.attempt(*at_home) == 0
     assert await store.users.attempt(*at_home) > 0
     known = keys.attempts("known email:ada@example.com address:192.0.2.1")
-    assert await store.client.pttl(known) > 0
+    assert await redis_of(store).pttl(known) > 0
 
 
 async def test_attempts_from_one_place_are_limited_whomever_they_mean(store: Store) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from scheduler.models import Request
 from scheduler.store.stored import pack_request
+from tests.plain import redis_of
 from tests.scheduler.scene import URL, Scene, ids_of
 
 HEAVY_BYTES = 250_000
@@ -45,7 +46,7 @@ async def test_a_claim_stops_where_it_is_over(scene: Scene, most_bytes: int) -> 
     assert ids_of(claimed) == made[:expected]
     assert {each.size_bytes for each in claimed} == {heavy}
     # Nothing of what was left is held.
-    assert await scene.store.client.zcard(scene.base + "held") == expected
+    assert await redis_of(scene.store).zcard(scene.base + "held") == expected
     await scene.assert_sound()
 
 

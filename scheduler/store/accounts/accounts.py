@@ -17,9 +17,7 @@ from scheduler.store.accounts.signing import new_secret
 from scheduler.store.accounts.users import email_is_free, reserve_email
 from scheduler.store.operators.shards import Shards
 from scheduler.store.retention import Retention
-from scheduler.store.server import Argument, Script, Server
-from scheduler.store.server.client import Client
-from scheduler.store.server.failures import translated
+from scheduler.store.server import Argument, Script, Server, pairs
 
 _CREATE = Script("accounts/create")
 _GRANT = Script("accounts/grant")
@@ -38,12 +36,10 @@ class Accounts:
 
     def __init__(
         self,
-        client: Client,
         server: Server,
         shards: Shards,
         retention: Retention,
     ) -> None:
-        self._client = client
         self._server = server
         self._retention = retention
         self._shards = shards
@@ -58,12 +54,12 @@ class Accounts:
         name whose account does not exist, and the next attempt at the name fills it.
         """
         address = normal_email(email) if email else ""
-        if address and not await email_is_free(self._client, address, name):
+        if address and not await email_is_free(self._server, address, name):
             raise EmailTaken(f"{address} belongs to another account already.")
         account_id = await self._reserve(name)
         if await self._read(account_id) is not None:
             raise NameTaken(f"There is an account called {name!r} already.")
-        if address and not await reserve_email(self._client, address, account_id):
+        if address and not await reserve_email(self._server, address, account_id):
             raise EmailTaken(f"{address} belongs to another account already.")
         shard, local = parts_of(account_id, "acc")
         arguments: list[Argument] = [local, ids.new_operation(), name, plan, credits, address]
@@ -78,15 +74,14 @@ class Accounts:
         if not made:
             raise NameTaken(f"There is an account called {name!r} already.")
         # Once more: where its id is one whose deletion has just ended, the name was freed.
-        await reserve(self._client, keys.account_name(name), account_id)
+        await reserve(self._server, keys.account_name(name), account_id)
         return await self.get(account_id)
 
     async def find(self, name_or_id: str) -> Account:
         """The account of a name or an id. Raises NotFound."""
         if ids.parse_sharded(name_or_id, "acc") is not None:
             return await self.get(name_or_id)
-        with translated():
-            account_id = await self._client.get(keys.account_name(name_or_id))
+        account_id = await self._server.read("GET", keys.account_name(name_or_id))
         if account_id is None:
             raise NotFound(f"There is no account called {name_or_id!r}.")
         return await self.get(account_id.decode())
@@ -104,21 +99,19 @@ class Accounts:
 
     async def first(self) -> str | None:
         """The id of the account that `up` made at its first start, if it did; it may be gone."""
-        with translated():
-            noted = await self._client.hget(keys.META, "first")
+        noted = await self._server.read("HGET", keys.META, "first")
         return None if noted is None else str(noted.decode())
 
     async def note_first(self, account_id: str) -> None:
         """Safe to repeat: the first one that was noted stays."""
-        with translated():
-            await self._client.hsetnx(keys.META, "first", account_id)
+        await self._server.call("HSETNX", keys.META, "first", account_id)
 
     async def list_accounts(self) -> list[Account]:
         """All accounts, by shard and then by age; a damaged one is logged and left out."""
         found = []
         for shard in range(self._shards.count):
-            with translated():
-                locals_ = await self._client.zrange(keys.shard(shard) + keys.ACCOUNTS, 0, -1)
+            key = keys.shard(shard) + keys.ACCOUNTS
+            locals_ = await self._server.read("ZRANGE", key, 0, -1)
             for local in locals_:
                 account = await self._read_sound(ids.account_id(shard, local.decode()))
                 if account is not None:
@@ -128,26 +121,21 @@ class Accounts:
     async def some(self, most: int) -> tuple[list[Account], int]:
         """The first of all accounts, as `list_accounts` has them, and how many there are."""
         found: list[str] = []
-        count = 0
         for shard in range(self._shards.count):
-            key = keys.shard(shard) + keys.ACCOUNTS
-            with translated():
-                count += await self._client.zcard(key)
-                locals_ = (
-                    await self._client.zrange(key, 0, most - len(found) - 1)
-                    if len(found) < most
-                    else []
-                )
-            found += [ids.account_id(shard, local.decode()) for local in locals_]
+            if left := most - len(found):
+                key = keys.shard(shard) + keys.ACCOUNTS
+                locals_ = await self._server.read("ZRANGE", key, 0, left - 1)
+                found += [ids.account_id(shard, local.decode()) for local in locals_]
         accounts: list[Account | None] = []
         for i in range(0, len(found), _READ_AT_ONCE):
             accounts += await asyncio.gather(*map(self._read_sound, found[i : i + _READ_AT_ONCE]))
-        return [each for each in accounts if each is not None], count
+        return [each for each in accounts if each is not None], sum(await self._sizes())
 
     async def credits(self, account_id: str) -> int:
         """What is left to spend. Raises NotFound."""
-        with translated():
-            credits = await self._client.hget(keys.account(account_id) + keys.ACCOUNT, "credits")
+        credits = await self._server.read(
+            "HGET", keys.account(account_id) + keys.ACCOUNT, "credits"
+        )
         if credits is None:
             raise NotFound(f"There is no account {account_id}.")
         return int(credits)
@@ -171,20 +159,20 @@ class Accounts:
     async def _reserve(self, name: str) -> str:
         """The account id that this name stands for, reserved now or before."""
         shard = await self._emptiest_shard()
-        return await reserve(self._client, keys.account_name(name), ids.new_account_id(shard))
+        return await reserve(self._server, keys.account_name(name), ids.new_account_id(shard))
 
     async def _emptiest_shard(self) -> int:
-        with translated():
-            sizes = [
-                await self._client.zcard(keys.shard(shard) + keys.ACCOUNTS)
-                for shard in range(self._shards.count)
-            ]
+        sizes = await self._sizes()
         return sizes.index(min(sizes))
 
+    async def _sizes(self) -> list[int]:
+        """How many accounts each shard has."""
+        prefixes = map(keys.shard, range(self._shards.count))
+        return await self._server.reads([("ZCARD", prefix + keys.ACCOUNTS) for prefix in prefixes])
+
     async def _read(self, account_id: str) -> Account | None:
-        with translated():
-            stored = await self._client.hgetall(keys.account(account_id) + keys.ACCOUNT)
-        return _account(account_id, stored) if stored else None
+        stored = await self._server.read("HGETALL", keys.account(account_id) + keys.ACCOUNT)
+        return _account(account_id, pairs(stored)) if stored else None
 
     async def _read_sound(self, account_id: str) -> Account | None:
         """None if it is damaged as well, which the log names."""

@@ -12,10 +12,8 @@ from scheduler.models import ApiKey, Caller, Plan, Rate
 from scheduler.store import keys
 from scheduler.store.accounts.accounts import Accounts, parts_of
 from scheduler.store.operators.shards import Shards
-from scheduler.store.server import Script, Server, flat
-from scheduler.store.server.client import Client
+from scheduler.store.server import Script, Server, flat, pairs
 from scheduler.store.server.coalescing import Coalescer
-from scheduler.store.server.failures import translated
 
 MOST_ACTIVE_KEYS = 100
 _MOST_KEYS = 300
@@ -32,13 +30,11 @@ class ApiKeys:
 
     def __init__(
         self,
-        client: Client,
         server: Server,
         shards: Shards,
         accounts: Accounts,
         rates: Mapping[Plan, int],
     ) -> None:
-        self._client = client
         self._server = server
         self._shards = shards
         self._accounts = accounts
@@ -93,12 +89,10 @@ class ApiKeys:
         """An account's keys, oldest first, deactivated ones among them. Raises NotFound."""
         await self._accounts.get(account_id)
         shard, _ = parts_of(account_id, "acc")
-        with translated():
-            locals_ = await self._client.zrange(keys.account(account_id) + keys.KEYS, 0, -1)
-            hashes = [
-                await self._client.get(keys.shard(shard) + keys.KEY_ID + local.decode())
-                for local in locals_
-            ]
+        locals_ = await self._server.read("ZRANGE", keys.account(account_id) + keys.KEYS, 0, -1)
+        hashes = await self._server.reads(
+            [("GET", keys.shard(shard) + keys.KEY_ID + local.decode()) for local in locals_]
+        )
         return [await self._read_key(shard, sha256.decode()) for sha256 in hashes if sha256]
 
     async def deactivate(self, key_id: str) -> ApiKey:
@@ -126,11 +120,10 @@ class ApiKeys:
         return shard < self._shards.count or shard < await self._shards.newest()
 
     async def _read_key(self, shard: int, sha256: str) -> ApiKey:
-        with translated():
-            stored = await self._client.hgetall(keys.shard(shard) + keys.API_KEY + sha256)
+        stored = await self._server.read("HGETALL", keys.shard(shard) + keys.API_KEY + sha256)
         if not stored:
             raise StoreError("The store lost an API key that it had just written")
-        return _api_key(shard, stored)
+        return _api_key(shard, pairs(stored))
 
 
 @lru_cache(maxsize=4096)

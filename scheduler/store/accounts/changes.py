@@ -10,8 +10,6 @@ from scheduler.store import keys
 from scheduler.store.accounts.accounts import Accounts
 from scheduler.store.accounts.reserved import free, reserve
 from scheduler.store.server import Argument, Script, Server
-from scheduler.store.server.client import Client
-from scheduler.store.server.failures import translated
 
 _SET = Script("accounts/set")
 _SUSPEND = Script("accounts/suspend")
@@ -23,8 +21,7 @@ _SETTLE = Script("accounts/settle")
 class Changes:
     """All raise NotFound, and are safe to repeat: after a crash, repeating ends what was begun."""
 
-    def __init__(self, client: Client, server: Server, accounts: Accounts) -> None:
-        self._client = client
+    def __init__(self, server: Server, accounts: Accounts) -> None:
         self._server = server
         self._accounts = accounts
 
@@ -52,7 +49,7 @@ class Changes:
         if account.name == name:
             return account
         await self._of_account(_SET, account_id, "also", name)
-        holder = await reserve(self._client, keys.account_name(name), account_id)
+        holder = await reserve(self._server, keys.account_name(name), account_id)
         done = holder == account_id and await self._done(_RENAME, account_id, name)
         await self._settle(account_id)
         if not done:
@@ -64,11 +61,9 @@ class Changes:
 
     async def _settle(self, account_id: str) -> None:
         """Frees the name that an account may have besides its own."""
-        with translated():
-            names = await self._client.hmget(
-                keys.account(account_id) + keys.ACCOUNT, "name", "also"
-            )
-        name, also = names
+        name, also = await self._server.read(
+            "HMGET", keys.account(account_id) + keys.ACCOUNT, "name", "also"
+        )
         if also is None:
             return
         if also != name:

@@ -9,8 +9,6 @@ from scheduler.errors import NotFound
 from scheduler.store import keys
 from scheduler.store.accounts.reserved import free
 from scheduler.store.server import Script, Server
-from scheduler.store.server.client import Client
-from scheduler.store.server.failures import translated
 
 _KEYS_AT_ONCE = 100
 _SCAN_COUNT = 500
@@ -31,8 +29,7 @@ class Deleted(NamedTuple):
 class Deletion:
     """Deletes accounts."""
 
-    def __init__(self, client: Client, server: Server) -> None:
-        self._client = client
+    def __init__(self, server: Server) -> None:
         self._server = server
 
     async def delete(self, name_or_id: str) -> Deleted:
@@ -66,8 +63,7 @@ class Deletion:
         """As `Accounts.find`, but one that is being deleted as well."""
         if ids.parse_sharded(name_or_id, "acc") is not None:
             return name_or_id
-        with translated():
-            account_id = await self._client.get(keys.account_name(name_or_id))
+        account_id = await self._server.read("GET", keys.account_name(name_or_id))
         if account_id is None:
             raise NotFound(f"There is no account called {name_or_id!r}.")
         return str(account_id.decode())
@@ -75,13 +71,7 @@ class Deletion:
     async def _remove_data(self, account_id: str) -> None:
         """All below the account's prefix but the mark that it is being deleted."""
         base = keys.account(account_id)
-        chunk: list[bytes] = []
-        with translated():
-            async for key in self._client.scan_iter(match=base + "*", count=_SCAN_COUNT):
-                if key != (base + keys.LEAVING).encode():
-                    chunk.append(key)
-                if len(chunk) == _SCAN_COUNT:
-                    await self._client.unlink(*chunk)
-                    chunk = []
-            if chunk:
-                await self._client.unlink(*chunk)
+        leaving = (base + keys.LEAVING).encode()
+        async for found in self._server.keys(base + "*", _SCAN_COUNT):
+            if names := [name for name in found if name != leaving]:
+                await self._server.call("UNLINK", *names)

@@ -4,20 +4,17 @@ script can change it together with that account."""
 from __future__ import annotations
 
 from scheduler.store.server import Script, Server
-from scheduler.store.server.client import Client
-from scheduler.store.server.failures import translated
 
 _FREE = Script("accounts/free")
 
 
-async def reserve(client: Client, key: str, account_id: str) -> str:
+async def reserve(server: Server, key: str, account_id: str) -> str:
     """The id of the account that the key leads to: this one, if it led to none. Safe to repeat."""
     while True:
-        with translated():
-            await client.set(key, account_id, nx=True)
-            holder = await client.get(key)
+        await server.call("SET", key, account_id, "NX")
+        holder = await server.read("GET", key)
         if holder is not None:  # else it was freed in between
-            return holder.decode()
+            return str(holder.decode())
 
 
 async def free(server: Server, key: str, account_id: str) -> None:

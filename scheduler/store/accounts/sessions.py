@@ -14,8 +14,6 @@ from scheduler.errors import NotFound, StoreError
 from scheduler.store import keys
 from scheduler.store.operators.shards import Shards
 from scheduler.store.server import Script, Server
-from scheduler.store.server.client import Client
-from scheduler.store.server.failures import translated
 from scheduler.store.server.line import Argument
 
 SESSION_TTL_MS = 7 * 24 * 3_600_000
@@ -59,8 +57,7 @@ class Opened(NamedTuple):
 class Sessions:
     """Opens, finds and closes sessions; makes and redeems links."""
 
-    def __init__(self, client: Client, server: Server, shards: Shards) -> None:
-        self._client = client
+    def __init__(self, server: Server, shards: Shards) -> None:
         self._server = server
         self._shards = shards
 
@@ -87,10 +84,9 @@ class Sessions:
         if shard is None:
             return None
         sha256 = ids.hash_secret(secret)
-        with translated():
-            stored = await self._client.hmget(
-                keys.shard(shard) + keys.SESSION + sha256, "account", "csrf", "said"
-            )
+        stored = await self._server.read(
+            "HMGET", keys.shard(shard) + keys.SESSION + sha256, "account", "csrf", "said"
+        )
         if stored[0] is None:
             return None
         account, csrf, said = ((each or b"").decode() for each in stored)
@@ -124,8 +120,7 @@ class Sessions:
 
     async def count(self, account_id: str) -> int:
         """How many are open; one that ended a moment ago may still count."""
-        with translated():
-            return int(await self._client.zcard(keys.account(account_id) + keys.SESSIONS))
+        return int(await self._server.read("ZCARD", keys.account(account_id) + keys.SESSIONS))
 
     async def make_link(self, account_id: str, purpose: Purpose) -> str:
         """The secret of a new link, good once and for an hour. Raises NotFound."""
@@ -145,15 +140,14 @@ class Sessions:
         if shard is None:
             return None
         prefix = keys.shard(shard)
-        with translated():
-            account, found, epoch = await self._client.hmget(
-                prefix + keys.LINK + ids.hash_secret(link), "account", "purpose", "epoch"
-            )
-            if account is None or found is None or found.decode() != purpose:
-                return None
-            base = f"{prefix}{account.decode()}:"
-            now = await self._client.hget(base + keys.HOLDER, "epoch")
-            there = await self._client.exists(base + keys.ACCOUNT)
+        key = prefix + keys.LINK + ids.hash_secret(link)
+        account, found, epoch = await self._server.read("HMGET", key, "account", "purpose", "epoch")
+        if account is None or found is None or found.decode() != purpose:
+            return None
+        base = f"{prefix}{account.decode()}:"
+        now, there = await self._server.reads(
+            [("HGET", base + keys.HOLDER, "epoch"), ("EXISTS", base + keys.ACCOUNT)]
+        )
         good = there and epoch == (now or b"0")
         return ids.account_id(shard, account.decode()) if good else None
 

@@ -11,8 +11,6 @@ from scheduler.emails import normal_email
 from scheduler.store import keys
 from scheduler.store.accounts.reserved import reserve
 from scheduler.store.server import Script, Server
-from scheduler.store.server.client import Client
-from scheduler.store.server.failures import translated
 
 # Attempts that fail within a quarter of an hour. From one place so many may be made at one e-mail
 # address, and more at all of them together: an office shares a place. A stranger's attempts at an
@@ -37,8 +35,7 @@ class Holder(NamedTuple):
 class Users:
     """Finds who signs in, keeps their passwords, and counts who tries."""
 
-    def __init__(self, client: Client, server: Server) -> None:
-        self._client = client
+    def __init__(self, server: Server) -> None:
         self._server = server
 
     async def find(self, email: str) -> Holder | None:
@@ -47,20 +44,20 @@ class Users:
             address = normal_email(email)
         except ValueError:
             return None
-        with translated():
-            account_id = await self._client.get(keys.email(address))
-            if account_id is None:
-                return None
-            # Reserved, but its account was never made: nobody yet.
-            base = keys.account(account_id.decode())
-            if await self._client.hget(base + keys.ACCOUNT, "email") != address.encode():
-                return None
+        account_id = await self._server.read("GET", keys.email(address))
+        if account_id is None:
+            return None
+        # Reserved, but its account was never made: nobody yet.
+        base = keys.account(account_id.decode())
+        if await self._server.read("HGET", base + keys.ACCOUNT, "email") != address.encode():
+            return None
         return await self.of(account_id.decode())
 
     async def of(self, account_id: str) -> Holder:
         """The holder of an account."""
-        with translated():
-            password = await self._client.hget(keys.account(account_id) + keys.HOLDER, "password")
+        password = await self._server.read(
+            "HGET", keys.account(account_id) + keys.HOLDER, "password"
+        )
         return Holder(account_id, password.decode() if password else None)
 
     async def attempt(self, email: str, address: str) -> int:
@@ -85,28 +82,28 @@ class Users:
         """After a success: who signs in begins anew here, and is known here for a while; and this
         attempt was none of those that count against the network address."""
         both = f"{_email(email)} {_address(address)}"
-        with translated():
-            await self._client.delete(keys.attempts(both))
-            await self._client.decr(keys.attempts(_address(address)))
-            await self._client.set(keys.attempts(f"known {both}"), "", px=KNOWN_FOR_MS)
+        await self._server.call("DEL", keys.attempts(both))
+        await self._server.call("DECR", keys.attempts(_address(address)))
+        known = keys.attempts(f"known {both}")
+        await self._server.call("SET", known, "", "PX", KNOWN_FOR_MS)
 
     async def _is_known(self, both: str) -> bool:
-        with translated():
-            return bool(await self._client.exists(keys.attempts(f"known {both}")))
+        return bool(await self._server.read("EXISTS", keys.attempts(f"known {both}")))
 
 
-async def email_is_free(client: Client, address: str, name: str) -> bool:
+async def email_is_free(server: Server, address: str, name: str) -> bool:
     """Whether an account of this name could have the address, as it looks now: asked first, so that
     a mistake reserves no name."""
-    with translated():
-        holder = await client.get(keys.email(address))
-        return holder is None or holder == await client.get(keys.account_name(name))
+    holder, named = await server.reads(
+        [("GET", keys.email(address)), ("GET", keys.account_name(name))]
+    )
+    return holder is None or bool(holder == named)
 
 
-async def reserve_email(client: Client, address: str, account_id: str) -> bool:
+async def reserve_email(server: Server, address: str, account_id: str) -> bool:
     """Whether this address now stands for this account; safe to repeat. A crash before the account
     is made leaves an address without one, which making the account again fills."""
-    return await reserve(client, keys.email(address), account_id) == account_id
+    return await reserve(server, keys.email(address), account_id) == account_id
 
 
 def _email(email: str) -> str:

@@ -9,9 +9,7 @@ import structlog
 from scheduler.errors import StoreRefused, Unreadable
 from scheduler.store import keys
 from scheduler.store.server import Argument, Script, Server
-from scheduler.store.server.client import Client
 from scheduler.store.server.clock import StoreClock
-from scheduler.store.server.failures import translated
 from scheduler.store.stored import moved_attempt, open_request
 
 _CLOCK_BACK = Script("lifecycle/clock_back")
@@ -23,8 +21,7 @@ _log = structlog.get_logger(__name__)
 class ClockBack:
     """Brings both forward. A moment that a customer chose stays as it is."""
 
-    def __init__(self, client: Client, server: Server, clock: StoreClock) -> None:
-        self._client = client
+    def __init__(self, server: Server, clock: StoreClock) -> None:
         self._server = server
         self._clock = clock
 
@@ -36,12 +33,10 @@ class ClockBack:
         async for account in self._accounts(shard):
             base = keys.shard(shard) + account + ":"
             try:
-                with translated():
-                    held = self._client.zscan_iter(base + keys.HELD, count=_SCHEDULES_AT_ONCE)
-                    tried = self._client.hscan_iter(base + keys.TRIED, count=_SCHEDULES_AT_ONCE)
-                    for scan in (held, tried):
-                        async for some in _pieces(scan, _SCHEDULES_AT_ONCE):
-                            count += await self._mend(shard, account, some, lease_ms)
+                for scan, name in (("ZSCAN", keys.HELD), ("HSCAN", keys.TRIED)):
+                    async for some in self._server.members(scan, base + name, _SCHEDULES_AT_ONCE):
+                        names = [each.decode() for each in some]
+                        count += await self._mend(shard, account, names, lease_ms)
             except StoreRefused as error:
                 _log.error("an account is damaged", account=account, error=str(error))
         return count
@@ -70,23 +65,13 @@ class ClockBack:
 
     async def _accounts(self, shard: int) -> AsyncIterator[str]:
         """Those that have something that is held or was attempted."""
-        scan = self._client.zscan_iter(keys.shard(shard) + keys.HEADS, count=_ACCOUNTS_AT_ONCE)
-        async for some in _pieces(scan, _ACCOUNTS_AT_ONCE):
-            bases = [keys.shard(shard) + each + ":" for each in some]
+        prefix = keys.shard(shard)
+        async for found in self._server.members("ZSCAN", prefix + keys.HEADS, _ACCOUNTS_AT_ONCE):
+            some = [each.decode() for each in found]
+            bases = [prefix + each + ":" for each in some]
             there = await self._server.reads(
                 [("EXISTS", base + name) for base in bases for name in (keys.HELD, keys.TRIED)]
             )
             for place, account in enumerate(some):
                 if any(there[2 * place : 2 * place + 2]):
                     yield account
-
-
-async def _pieces(scan: AsyncIterator[tuple[bytes, object]], most: int) -> AsyncIterator[list[str]]:
-    some: list[str] = []
-    async for name, _ in scan:
-        some.append(name.decode())
-        if len(some) == most:
-            yield some
-            some = []
-    if some:
-        yield some

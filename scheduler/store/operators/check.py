@@ -26,11 +26,8 @@ from scheduler.store.operators.unreadable import (
 from scheduler.store.operators.weights import Weights
 from scheduler.store.retention import Retention
 from scheduler.store.server import Script, Server
-from scheduler.store.server.client import Client
-from scheduler.store.server.failures import translated
 
 _LOOK_AGAIN_S = 0.3
-_SCAN_COUNT = 500
 _CHUNK = 200
 
 # What they are called.
@@ -63,27 +60,24 @@ class _Owners:
         return name.startswith(tuple(self.unknown))
 
 
-async def broken_invariants(
-    client: Client, server: Server, shards: int, kept: Retention
-) -> list[str]:
+async def broken_invariants(server: Server, shards: int, kept: Retention) -> list[str]:
     """A sentence for each broken invariant, and for all that is damaged. Read-only; walks the whole
     store."""
-    with translated():
-        first = await _all(client, server, shards, kept)
-        if not first:
-            return []
-        await asyncio.sleep(_LOOK_AGAIN_S)
-        second = set(await _all(client, server, shards, kept))
+    first = await _all(server, shards, kept)
+    if not first:
+        return []
+    await asyncio.sleep(_LOOK_AGAIN_S)
+    second = set(await _all(server, shards, kept))
     return [sentence for sentence in first if sentence in second]
 
 
-async def _all(client: Client, server: Server, shards: int, kept: Retention) -> list[str]:
+async def _all(server: Server, shards: int, kept: Retention) -> list[str]:
     """Each broken invariant once, though several ways lead to it."""
-    found = await of_other_kinds(client, server) + await misled(client)
-    owners, weights = _Owners(), Weights(client, server)
+    found = await of_other_kinds(server) + await misled(server)
+    owners, weights = _Owners(), Weights(server)
     for shard in range(shards):
-        for account_id in await _accounts(client, shard, owners, found):
-            owner = await _owner(client, account_id, found)
+        for account_id in await _accounts(server, shard, owners, found):
+            owner = await _owner(server, account_id, found)
             owners.known[keys.account(account_id)] = owner
             if owner.leaving:
                 found.append(
@@ -93,21 +87,21 @@ async def _all(client: Client, server: Server, shards: int, kept: Retention) -> 
                 continue
             with told(found, f"{account_id}: something of what it weighs"):
                 await weights.begin(account_id)
-            await _account(client, server, owner, kept, found)
-    await _schedules(client, server, owners, kept, weights, found)
+            await _account(server, owner, kept, found)
+    await _schedules(server, owners, kept, weights, found)
     for account_id in weights.begun:
         with told(found, f"{account_id}: something of what it weighs"):
             found += await weights.faults(account_id)
     return list(dict.fromkeys(found))
 
 
-async def _accounts(client: Client, shard: int, owners: _Owners, found: list[str]) -> list[str]:
+async def _accounts(server: Server, shard: int, owners: _Owners, found: list[str]) -> list[str]:
     """The ids of a shard's accounts."""
     accounts: list[str] = []
     prefix = keys.shard(shard)
     owners.unknown.add(prefix)
     with told(found, f"The list of accounts of shard {shard}"):
-        for local in map(text, await client.zrange(prefix + keys.ACCOUNTS, 0, -1)):
+        for local in map(text, await server.read("ZRANGE", prefix + keys.ACCOUNTS, 0, -1)):
             account_id = ids.account_id(shard, local)
             if ids.parse_sharded(account_id, "acc") is None:
                 found.append(f"Shard {shard} lists {local!r}, which can be no account")
@@ -117,53 +111,52 @@ async def _accounts(client: Client, shard: int, owners: _Owners, found: list[str
     return accounts
 
 
-async def _owner(client: Client, account_id: str, found: list[str]) -> Owner:
+async def _owner(server: Server, account_id: str, found: list[str]) -> Owner:
     suspended = False
     with told(found, f"{account_id}: something of what it is"):
         base = keys.account(account_id)
-        suspended = await client.hexists(base + keys.ACCOUNT, "suspended")
-    return Owner(account_id, await is_leaving(client, account_id), bool(suspended))
+        suspended = await server.read("HEXISTS", base + keys.ACCOUNT, "suspended")
+    return Owner(account_id, await is_leaving(server, account_id), bool(suspended))
 
 
-async def _account(
-    client: Client, server: Server, owner: Owner, kept: Retention, found: list[str]
-) -> None:
+async def _account(server: Server, owner: Owner, kept: Retention, found: list[str]) -> None:
     account_id, base = owner.account_id, keys.account(owner.account_id)
     something = f"{account_id}: something of"
     with told(found, f"{something} what it is"):
-        found += await _names(client, account_id)
+        found += await _names(server, account_id)
     with told(found, f"{something} its ledger"):
-        found += await _ledger(client, account_id)
+        found += await _ledger(server, account_id)
     with told(found, f"{something} when it is looked at"):
         found += await _head(server, account_id)
     for place, called in _PLACES.items():
         with told(found, f"{something} its {called}"):
-            async for chunk in _chunks(_members(client, base + place)):
+            scan = "HSCAN" if place == keys.TRIED else "ZSCAN"
+            async for chunk in server.members(scan, base + place, _CHUNK):
                 can_be = _schedules_among(chunk, f"{account_id}: among its {called}", found)
                 found += await _inspect(server, owner, can_be, kept)
     with told(found, f"{something} its dead letters"):
-        found += [each async for each in _letters(client, server, account_id)]
+        found += [each async for each in _letters(server, account_id)]
     with told(found, f"{something} its log"):
         found += [each async for each in damaged_chunks(server, account_id)]
     with told(found, f"{something} its signing secrets"):
         found += await unreadable_secrets(server, account_id)
 
 
-async def _names(client: Client, account_id: str) -> list[str]:
+async def _names(server: Server, account_id: str) -> list[str]:
     """What is wrong with how it is found."""
-    about = await client.hmget(keys.account(account_id) + keys.ACCOUNT, "email", "name")
+    about = await server.read("HMGET", keys.account(account_id) + keys.ACCOUNT, "email", "name")
     email, name = ((each or b"").decode() for each in about)
     found = []
-    if email and text(await client.get(keys.email(email)) or b"") != account_id:
+    if email and text(await server.read("GET", keys.email(email)) or b"") != account_id:
         found.append(f"{account_id}: its e-mail address {email!r} does not lead to it")
-    if text(await client.get(keys.account_name(name)) or b"") != account_id:
+    if text(await server.read("GET", keys.account_name(name)) or b"") != account_id:
         found.append(f"{account_id}: its name {name!r} does not lead to it")
     return found
 
 
-async def _ledger(client: Client, account_id: str) -> list[str]:
+async def _ledger(server: Server, account_id: str) -> list[str]:
     fields = ("granted", "credits", "spent")
-    about = await client.hmget(keys.account(account_id) + keys.ACCOUNT, *fields)
+    about = await server.read("HMGET", keys.account(account_id) + keys.ACCOUNT, *fields)
     granted, credits, spent = (int(value or 0) for value in about)
     if granted == credits + spent and credits >= 0:
         return []
@@ -173,12 +166,6 @@ async def _ledger(client: Client, account_id: str) -> list[str]:
             f"granted {granted}, credits {credits}, spent {spent}"
         )
     ]
-
-
-async def _members(client: Client, key: str) -> AsyncIterator[bytes]:
-    scan = client.hscan_iter if key.endswith(":" + keys.TRIED) else client.zscan_iter
-    async for member, _ in scan(key, count=_SCAN_COUNT):
-        yield member
 
 
 def _schedules_among(members: Iterable[bytes], where: str, found: list[str]) -> list[str]:
@@ -193,12 +180,12 @@ def _schedules_among(members: Iterable[bytes], where: str, found: list[str]) -> 
     return schedules
 
 
-async def _letters(client: Client, server: Server, account_id: str) -> AsyncIterator[str]:
+async def _letters(server: Server, account_id: str) -> AsyncIterator[str]:
     """Dead letters that are gone although older ones are there: those are forgotten first."""
     base = keys.account(account_id)
     found, place, older_are_there = [b""], 0, False
     while found:
-        found = await client.zrange(base + keys.FAILED, place, place + _CHUNK - 1)
+        found = await server.read("ZRANGE", base + keys.FAILED, place, place + _CHUNK - 1)
         schedules = [each for each in map(schedule_or_none, found) if each is not None]
         there = await server.reads(
             [("EXISTS", f"{base}{keys.SCHEDULE}{each}") for each in schedules]
@@ -214,7 +201,6 @@ async def _letters(client: Client, server: Server, account_id: str) -> AsyncIter
 
 
 async def _schedules(
-    client: Client,
     server: Server,
     owners: _Owners,
     kept: Retention,
@@ -222,8 +208,7 @@ async def _schedules(
     found: list[str],
 ) -> None:
     """Every schedule that is stored, by one walk through the whole store."""
-    names = client.scan_iter(match=keys.schedule_pattern(), count=_SCAN_COUNT)
-    async for chunk in _chunks(names):
+    async for chunk in server.keys(keys.schedule_pattern(), _CHUNK):
         by_account: dict[Owner, list[bytes]] = {}
         for name in chunk:
             base, _, schedule = name.rpartition(keys.SCHEDULE.encode())
@@ -254,17 +239,6 @@ async def _stored(
         found += await _inspect(server, owner, schedules, kept)
     with told(found, f"{something} its schedules"):
         found += await unreadable_requests(server, account_id, schedules)
-
-
-async def _chunks(items: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
-    chunk: list[bytes] = []
-    async for item in items:
-        chunk.append(item)
-        if len(chunk) == _CHUNK:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk
 
 
 async def _head(server: Server, account_id: str) -> list[str]:

@@ -9,7 +9,6 @@ import msgspec
 
 from scheduler import ids
 from scheduler.errors import StoreRefused
-from scheduler.store.server.failures import translated
 
 _DAMAGED = (StoreRefused, msgspec.MsgspecError, ValueError)
 
@@ -19,8 +18,7 @@ def told(found: list[str], what: str) -> Iterator[None]:
     """Around a look at something: where it is damaged, that is a finding, and others are looked at.
     That the store is away is none."""
     try:
-        with translated():
-            yield
+        yield
     except _DAMAGED as error:
         why = str(error).partition(" script: ")[0]
         found.append(f"{what} cannot be read: {why}")

@@ -6,10 +6,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from scheduler.store.server import Script, Server
-from scheduler.store.server.client import Client
+from scheduler.store.server import Script, Server, pairs
 from scheduler.store.server.clock import StoreClock
-from scheduler.store.server.failures import translated
 
 _HEARTBEAT = Script("operators/heartbeat")
 # Silence after which a process is lost: other workers take its shards. For how long operators see
@@ -38,9 +36,8 @@ class Heartbeats:
     """Those of the processes of one role: `key` is their hash. A hint for who looks where, never
     what safety rests on."""
 
-    def __init__(self, key: str, client: Client, server: Server, clock: StoreClock) -> None:
+    def __init__(self, key: str, server: Server, clock: StoreClock) -> None:
         self._key = key
-        self._client = client
         self._server = server
         self._clock = clock
 
@@ -63,8 +60,7 @@ class Heartbeats:
     async def all(self) -> list[Process]:
         """By id, all that are alive, and those that were lost less than an hour before one of these
         was heard of, or before the last of all. Read-only."""
-        with translated():
-            stored = await self._client.hgetall(self._key)
+        stored = pairs(await self._server.read("HGETALL", self._key))
         return [_process(*each) for each in sorted(stored.items())]
 
     async def running(self, silent_ms: int) -> list[Process]:

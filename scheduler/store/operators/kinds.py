@@ -5,7 +5,6 @@ from __future__ import annotations
 from scheduler.store import keys
 from scheduler.store.operators.damage import text
 from scheduler.store.server import Server
-from scheduler.store.server.client import Client
 
 _SCAN_COUNT = 500
 
@@ -57,17 +56,13 @@ _OF_AN_ACCOUNT = {
 _GONE = "none"
 
 
-async def of_other_kinds(client: Client, server: Server) -> list[str]:
+async def of_other_kinds(server: Server) -> list[str]:
     """A sentence for each key that is of another kind than its name says. Read-only; walks through
     the names of all keys."""
     found: list[str] = []
-    chunk: list[bytes] = []
-    async for key in client.scan_iter(match=keys.ROOT + "*", count=_SCAN_COUNT):
-        chunk.append(key)
-        if len(chunk) == _SCAN_COUNT:
-            found += await _others(server, chunk)
-            chunk = []
-    return found + await _others(server, chunk)
+    async for chunk in server.keys(keys.ROOT + "*", _SCAN_COUNT):
+        found += await _others(server, chunk)
+    return found
 
 
 def kind_of(key: str) -> str | None:

@@ -16,8 +16,6 @@ from scheduler.store.operators.heartbeats import KEY_IDS, Heartbeats
 from scheduler.store.operators.sealing_keys import SealingKeys
 from scheduler.store.operators.shards import Shards
 from scheduler.store.server import Script, Server
-from scheduler.store.server.client import Client
-from scheduler.store.server.failures import translated
 
 _SCAN_COUNT = 500
 _SCHEDULES_AT_ONCE = 200
@@ -73,13 +71,11 @@ class Resealer:
 
     def __init__(
         self,
-        client: Client,
         server: Server,
         shards: Shards,
         sealing_keys: SealingKeys,
         heartbeats: Sequence[Heartbeats],
     ) -> None:
-        self._client = client
         self._server = server
         self._secrecy = server.secrecy
         self._shards = shards
@@ -220,36 +216,28 @@ class Resealer:
 
     async def _schedules(self) -> AsyncIterator[tuple[str, list[str]]]:
         """All that are stored, some of one account at a time, with the prefix of its keys."""
-        by_account: dict[str, list[str]] = {}
-        count = 0
-        with translated():
-            names = self._client.scan_iter(match=keys.schedule_pattern(), count=_SCAN_COUNT)
-            async for name in names:
+        async for names in self._server.keys(keys.schedule_pattern(), _SCHEDULES_AT_ONCE):
+            by_account: dict[str, list[str]] = {}
+            for name in names:
                 base, _, schedule = text(name).rpartition(keys.SCHEDULE)
                 by_account.setdefault(base, []).append(schedule)
-                count += 1
-                if count == _SCHEDULES_AT_ONCE:
-                    for each in by_account.items():
-                        yield each
-                    by_account, count = {}, 0
-        for each in by_account.items():
-            yield each
+            for each in by_account.items():
+                yield each
 
     async def _accounts(self, shard: int) -> AsyncIterator[str]:
-        with translated():
-            scan = self._client.zscan_iter(keys.shard(shard) + keys.ACCOUNTS, count=_SCAN_COUNT)
-            async for local, _ in scan:
+        accounts = keys.shard(shard) + keys.ACCOUNTS
+        async for some in self._server.members("ZSCAN", accounts, _SCAN_COUNT):
+            for local in some:
                 yield ids.account_id(shard, text(local))
 
     async def _servers(self) -> object:
         """Who has what. A walk through a server that another one takes over from has gaps."""
-        with translated():
-            if not self._server.routed:
-                return (await self._client.info("server")).get("run_id")
-            nodes = await self._client.info("server", target_nodes="primaries")
-            slots = await self._client.execute_command("CLUSTER SLOTS")
-        runs = {name: told["run_id"] for name, told in nodes.items()}
-        return runs, sorted((span, told["primary"]) for span, told in slots.items())
+        servers = await self._server.infos("server")
+        runs = {name: each.get("run_id") for name, each in servers.items()}
+        if not self._server.routed:
+            return runs
+        slots = await self._server.ask("CLUSTER", "SLOTS")
+        return runs, sorted((first, last, primary) for first, last, primary, *_ in slots)
 
 
 def _schedule(local: bytes | str) -> str:

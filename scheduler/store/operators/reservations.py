@@ -6,37 +6,38 @@ from collections.abc import AsyncIterator
 
 from scheduler.store import keys
 from scheduler.store.operators.damage import text, told
-from scheduler.store.server.client import Client
+from scheduler.store.server import Server
 
 _SCAN_COUNT = 500
 
 
-async def misled(client: Client) -> list[str]:
+async def misled(server: Server) -> list[str]:
     """A sentence for each that leads elsewhere, or nowhere. Read-only."""
     found: list[str] = []
-    async for name, key in _reserved(client, keys.account_name("")):
+    async for name, key in _reserved(server, keys.account_name("")):
         with told(found, f"What the name {name!r} leads to"):
-            found += await _name(client, name, key)
-    async for address, key in _reserved(client, keys.email("")):
+            found += await _name(server, name, key)
+    async for address, key in _reserved(server, keys.email("")):
         with told(found, f"What the e-mail address {address!r} leads to"):
-            found += await _email(client, address, key)
+            found += await _email(server, address, key)
     return found
 
 
-async def is_leaving(client: Client, account_id: str) -> bool:
-    return bool(await client.exists(keys.account(account_id) + keys.LEAVING))
+async def is_leaving(server: Server, account_id: str) -> bool:
+    return bool(await server.read("EXISTS", keys.account(account_id) + keys.LEAVING))
 
 
-async def _reserved(client: Client, prefix: str) -> AsyncIterator[tuple[str, bytes]]:
-    async for key in client.scan_iter(match=prefix + "*", count=_SCAN_COUNT):
-        yield text(key[len(prefix) :]), key
+async def _reserved(server: Server, prefix: str) -> AsyncIterator[tuple[str, bytes]]:
+    async for names in server.keys(prefix + "*", _SCAN_COUNT):
+        for key in names:
+            yield text(key[len(prefix) :]), key
 
 
-async def _name(client: Client, name: str, key: bytes) -> list[str]:
-    account_id = (await client.get(key) or b"").decode()
-    if not account_id or await is_leaving(client, account_id):
+async def _name(server: Server, name: str, key: bytes) -> list[str]:
+    account_id = (await server.read("GET", key) or b"").decode()
+    if not account_id or await is_leaving(server, account_id):
         return []
-    called = await client.hget(keys.account(account_id) + keys.ACCOUNT, "name")
+    called = await server.read("HGET", keys.account(account_id) + keys.ACCOUNT, "name")
     if called is None:
         return [
             (
@@ -54,11 +55,11 @@ async def _name(client: Client, name: str, key: bytes) -> list[str]:
     return []
 
 
-async def _email(client: Client, address: str, key: bytes) -> list[str]:
-    account_id = (await client.get(key) or b"").decode()
-    if not account_id or await is_leaving(client, account_id):
+async def _email(server: Server, address: str, key: bytes) -> list[str]:
+    account_id = (await server.read("GET", key) or b"").decode()
+    if not account_id or await is_leaving(server, account_id):
         return []
-    stored = await client.hget(keys.account(account_id) + keys.ACCOUNT, "email")
+    stored = await server.read("HGET", keys.account(account_id) + keys.ACCOUNT, "email")
     if stored is None:
         return [
             (

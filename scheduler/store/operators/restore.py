@@ -20,7 +20,6 @@ from scheduler.store.lifecycle.claims import Ack, Claims, Unread
 from scheduler.store.operators.damage import text, told
 from scheduler.store.operators.shards import Shards
 from scheduler.store.server import Script, Server
-from scheduler.store.server.client import Client
 from scheduler.store.server.clock import StoreClock
 
 NOT_SENT_AGAIN = "Not sent after a restore; it may have been sent before"
@@ -40,10 +39,7 @@ class Restore:
     `damaged` has a sentence for each account that a walk met and could not read, and left as it is.
     """
 
-    def __init__(
-        self, client: Client, server: Server, clock: StoreClock, shards: Shards, claims: Claims
-    ) -> None:
-        self._client = client
+    def __init__(self, server: Server, clock: StoreClock, shards: Shards, claims: Claims) -> None:
         self._server = server
         self._clock = clock
         self._shards = shards
@@ -56,7 +52,8 @@ class Restore:
         async for shard, account in self._accounts():
             with self._sound(shard, account):
                 log = f"{keys.shard(shard)}{account}:{keys.LOG}"
-                for stream_id, _ in await self._client.xrevrange(log, max=by_ms, count=1):
+                last = ("XREVRANGE", log, by_ms, "-", "COUNT", 1)
+                for stream_id, _ in await self._server.read(*last):
                     newest = max(newest or 0, int(stream_id.split(b"-")[0]))
         return newest
 
@@ -67,7 +64,7 @@ class Restore:
         async for shard, account in self._accounts():
             with self._sound(shard, account):
                 waiting = f"{keys.shard(shard)}{account}:{keys.WAITING}"
-                count += await self._client.zcount(waiting, "-inf", by_ms)
+                count += await self._server.read("ZCOUNT", waiting, "-inf", by_ms)
         return count
 
     async def take_back(self) -> None:
@@ -138,5 +135,6 @@ class Restore:
         for shard in range(await self._shards.newest()):
             key = keys.shard(shard) + keys.ACCOUNTS
             with told(self.damaged, f"the list of accounts of shard {shard}"):
-                async for account, _ in self._client.zscan_iter(key, count=_SCAN_COUNT):
-                    yield shard, text(account)
+                async for some in self._server.members("ZSCAN", key, _SCAN_COUNT):
+                    for account in some:
+                        yield shard, text(account)

@@ -14,9 +14,7 @@ import structlog
 from scheduler.errors import StoreMisconfigured
 from scheduler.store import keys
 from scheduler.store.secrecy import NOTE
-from scheduler.store.server import Server
-from scheduler.store.server.client import Client
-from scheduler.store.server.failures import translated
+from scheduler.store.server import Server, pairs
 
 READ_EVERY_S = 10.0
 _LOGGED_EVERY_S = 60.0
@@ -26,8 +24,7 @@ _log = structlog.get_logger(__name__)
 class SealingKeys:
     """`missing`: the ids of those that this process lacks, as it read them last."""
 
-    def __init__(self, client: Client, server: Server) -> None:
-        self._client = client
+    def __init__(self, server: Server) -> None:
         self._server = server
         self._secrecy = server.secrecy
         self.missing: frozenset[str] = frozenset()
@@ -38,8 +35,7 @@ class SealingKeys:
         reseal may have dropped it meanwhile. Safe to repeat."""
         if self._secrecy.has_sealed:
             await self._server.note_key()
-        with translated():
-            meta: dict[bytes, bytes] = await self._client.hgetall(keys.META)
+        meta = pairs(await self._server.read("HGETALL", keys.META))
         noted = {
             name.decode().removeprefix(NOTE): trial
             for name, trial in meta.items()
@@ -66,8 +62,7 @@ class SealingKeys:
 
     async def forget(self, key_id: str) -> None:
         """Drops the note of a key. Safe to repeat."""
-        with translated():
-            await self._client.hdel(keys.META, NOTE + key_id)
+        await self._server.call("HDEL", keys.META, NOTE + key_id)
 
     def _advice(self) -> str:
         have = ", ".join(self._secrecy.key_ids) or "none"

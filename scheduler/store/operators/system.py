@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple
-
-from redis.asyncio import RedisCluster
 
 from scheduler.errors import StoreError, anew
 from scheduler.store import keys
 from scheduler.store.lifecycle.claims import Claims
 from scheduler.store.operators.shards import Shards
 from scheduler.store.server import Server as StoreServer
-from scheduler.store.server.client import Client
-from scheduler.store.server.failures import translated
 
+_KEYS = re.compile(r"keys=(\d+)")
 # What keeps the data, and where the server tells whether it went well the last time.
 PERSISTENCE = {
     "aof_write": "aof_last_write_status",
@@ -59,14 +58,7 @@ class Spent(NamedTuple):
 class System:
     """Reads all of it; nothing here is an account holder's."""
 
-    def __init__(
-        self,
-        client: Client,
-        server: StoreServer,
-        claims: Claims,
-        shards: Shards,
-    ) -> None:
-        self._client = client
+    def __init__(self, server: StoreServer, claims: Claims, shards: Shards) -> None:
         self._server = server
         self._claims = claims
         self._shards = shards
@@ -94,39 +86,29 @@ class System:
 
     async def servers(self) -> list[Server]:
         """Each server of the store, and what an operator should know of it."""
-        nodes = await self._infos()
-        return [_server(name, values) for name, values in sorted(nodes.items())]
+        infos = await self._server.infos()
+        return [_server(name, info) for name, info in sorted(infos.items())]
 
     async def spent(self) -> Spent:
-        nodes = (await self._infos()).values()
+        nodes = (await self._server.infos()).values()
         return Spent(
             sum(int(each["used_memory"]) - int(each["mem_clients_normal"]) for each in nodes),
             sum(float(each["used_cpu_sys"]) + float(each["used_cpu_user"]) for each in nodes),
         )
 
-    async def _infos(self) -> dict[str, dict[str, Any]]:
-        """What each server tells of itself, by its name; one alone has none."""
-        with translated():
-            of: object = self._client
-            if not isinstance(of, RedisCluster):
-                return {"": await self._client.info()}
-            found: dict[str, dict[str, Any]] = await self._client.info(
-                target_nodes=RedisCluster.PRIMARIES
-            )
-            return found
 
-
-def _server(name: str, info: dict[str, Any]) -> Server:
+def _server(name: str, info: Mapping[str, Any]) -> Server:
     version = info.get("valkey_version") or info.get("redis_version", "?")
     kind = "Valkey" if "valkey_version" in info else "Redis"
-    databases = (value for key, value in info.items() if key.startswith("db"))
+    # db0:keys=3,expires=0,…
+    databases = [_KEYS.match(value) for key, value in info.items() if key.startswith("db")]
     return Server(
         name=name,
         version=f"{kind} {version}",
         used_bytes=int(info.get("used_memory", 0)),
         peak_bytes=int(info.get("used_memory_peak", 0)),
         most_bytes=int(info.get("maxmemory", 0)),
-        keys=sum(int(value["keys"]) for value in databases if isinstance(value, dict)),
+        keys=sum(int(found[1]) for found in databases if found),
         clients=int(info.get("connected_clients", 0)),
         saved_at_s=int(info.get("rdb_last_save_time", 0)),
         failed=[name for name, field in PERSISTENCE.items() if info.get(field, "ok") != "ok"],
@@ -134,7 +116,7 @@ def _server(name: str, info: dict[str, Any]) -> Server:
     )
 
 
-def server_warnings(info: dict[str, Any]) -> list[str]:
+def server_warnings(info: Mapping[str, Any]) -> list[str]:
     """What is wrong with a server, or soon will be. Pure."""
     found = []
     most, used = int(info.get("maxmemory", 0)), int(info.get("used_memory", 0))

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from scheduler.store import keys
-from scheduler.store.server import Script, Server
-from scheduler.store.server.client import Client
+from scheduler.store.server import Script, Server, pairs
 
 _HOUR_MS = 3_600_000
 _WEIGH = Script("operators/weigh")
@@ -29,8 +28,7 @@ class Weights:
     created, changed or ended meanwhile, nothing is said.
     """
 
-    def __init__(self, client: Client, server: Server) -> None:
-        self._client = client
+    def __init__(self, server: Server) -> None:
         self._server = server
         self._now_ms = 0
         self._before: dict[str, _Counted] = {}
@@ -81,7 +79,8 @@ class Weights:
     async def _counted(self, account_id: str) -> _Counted:
         base = keys.account(account_id)
         names = ("granted", "credits", "spent", "bytes")
-        *ledger, weight = await self._client.hmget(base + keys.ACCOUNT, *names)
-        expiring = await self._client.hgetall(base + keys.EXPIRING)
-        hours = Counter({int(hour): int(bytes_) for hour, bytes_ in expiring.items()})
+        (*ledger, weight), expiring = await self._server.reads(
+            [("HMGET", base + keys.ACCOUNT, *names), ("HGETALL", base + keys.EXPIRING)]
+        )
+        hours = Counter({int(hour): int(bytes_) for hour, bytes_ in pairs(expiring).items()})
         return _Counted(ledger, int(weight or 0), hours)

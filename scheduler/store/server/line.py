@@ -1,23 +1,22 @@
 """A line to one server: calls follow one another on one connection without waiting for replies.
 
 redis-py wraps every command in a pool, locks, time limits and telemetry: 50 to 70 us of CPU, where
-sending it and reading its reply takes 8. It still makes the connection, with all that belongs to
-that (TLS, AUTH, SELECT, sentinels); what the hot paths send goes through here from then on.
+sending it and reading its reply takes 8.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
 from typing import Any
 
 import hiredis
 from redis import exceptions
-from redis._parsers.base import BaseParser
-from redis.asyncio.connection import AbstractConnection
+from redis.asyncio.connection import DefaultParser
 
 from scheduler.errors import anew
 from scheduler.store.server.failures import never_sent
@@ -29,6 +28,7 @@ _MOST_OWN_LINES = 128
 _OPENINGS = 3
 
 Argument = str | bytes | int | float
+Key = str | bytes
 
 
 class Line(asyncio.Protocol):
@@ -39,21 +39,26 @@ class Line(asyncio.Protocol):
     done. `is_open` must be asked before each `call`, and nothing awaited in between.
     """
 
-    def __init__(self, connection: AbstractConnection) -> None:
+    def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        # From here on the socket is ours. The writer would close it if nobody referred to it.
-        self._writer, connection._writer, connection._reader = connection._writer, None, None
-        assert self._writer is not None
-        self._transport = self._writer.transport
-        self.address = self._transport.get_extra_info("peername")
+        self._transport: Any = None  # from the connection on
         self._reader = hiredis.Reader(
-            protocolError=exceptions.InvalidResponse, replyError=BaseParser.parse_error
+            protocolError=exceptions.InvalidResponse, replyError=DefaultParser.parse_error
         )
         self._waiting: deque[_Call] = deque()
         self._timer: asyncio.TimerHandle | None = None
-        self._transport.set_protocol(self)
-        # At once, not when the loop has run whatever else is ready: the server begins meanwhile.
-        self._transport.set_write_buffer_limits(0)
+
+    @property
+    def address(self) -> object:
+        """Of the server, hashable."""
+        return self._transport.get_extra_info("peername")
+
+    def keep_alive(self, options: Any) -> None:
+        """Has the system ask now and then whether a server that says nothing is still there."""
+        end = self._transport.get_extra_info("socket")
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in options.items():
+            end.setsockopt(socket.IPPROTO_TCP, option, value)
 
     @property
     def is_open(self) -> bool:
@@ -81,6 +86,11 @@ class Line(asyncio.Protocol):
                 call.future.set_exception(anew(error))
 
     # What the event loop calls
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        # At once, not when the loop has run whatever else is ready: the server begins meanwhile.
+        transport.set_write_buffer_limits(0)
 
     def data_received(self, data: bytes) -> None:
         reader, waiting = self._reader, self._waiting
@@ -140,9 +150,9 @@ class _Call:
 
 
 class Lines:
-    """The line that is open now; a new one when it broke. `make` gives a fresh connection."""
+    """The line that is open now; a new one when it broke. `make` opens one."""
 
-    def __init__(self, make: Callable[[], AbstractConnection]) -> None:
+    def __init__(self, make: Callable[[], Awaitable[Line]]) -> None:
         self._make = make
         self._line: Line | None = None
         self._opening: asyncio.Task[Exception | None] | None = None
@@ -173,7 +183,7 @@ class Lines:
     async def _open(self) -> Exception | None:
         """The failure is a value, because several callers wait for it and each raises its own."""
         try:
-            self._line = await _made(self._make)
+            self._line = await self._make()
         except Exception as error:
             return anew(error)
         if self._ended:
@@ -185,7 +195,7 @@ class OwnLines:
     """Lines that one caller has to itself, for what keeps a connection waiting, and for calls that
     must all reach the same server: a line that broke is never made anew within `one`."""
 
-    def __init__(self, make: Callable[[], AbstractConnection]) -> None:
+    def __init__(self, make: Callable[[], Awaitable[Line]]) -> None:
         self._make = make
         self._idle: list[Line] = []
         self._places = asyncio.Semaphore(_MOST_OWN_LINES)
@@ -214,10 +224,4 @@ class OwnLines:
             line = self._idle.pop()
             if line.is_open:
                 return line
-        return await _made(self._make)
-
-
-async def _made(make: Callable[[], AbstractConnection]) -> Line:
-    connection = make()
-    await connection.connect()  # type: ignore[no-untyped-call]
-    return Line(connection)
+        return await self._make()

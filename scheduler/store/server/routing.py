@@ -11,23 +11,18 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Iterable, Sequence
-from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import structlog
 from redis import exceptions
 from redis.asyncio import RedisCluster
 from redis.asyncio.cluster import ClusterNode
-from redis.asyncio.connection import AbstractConnection
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 
 from scheduler.errors import StoreError, StoreUnavailable, anew
 from scheduler.store import keys
+from scheduler.store.server.dial import Dial
 from scheduler.store.server.failures import never_sent, translated
-from scheduler.store.server.line import Argument, Lines, OwnLines, packed
-
-__all__ = ["Cluster", "Routes"]
+from scheduler.store.server.line import Argument, Key, Lines, OwnLines, packed
 
 # How often one command follows a slot that has moved.
 _REDIRECTIONS = 3
@@ -42,42 +37,7 @@ _ASTRAY = (
     exceptions.AskError,
     exceptions.ClusterDownError,
 )
-# Commands of one key, which stands behind their name.
-_KEYED = {"DECR", "DEL", "EXISTS", "GET", "HGET", "HGETALL", "HMGET", "SET"}
-_KEYED |= {"ZCARD", "ZRANGE", "ZSCAN"}
-# What any node can be asked.
-_OF_ANY_NODE = {"CONFIG GET", "INFO", "TIME"}
-
-Asked = tuple[str | bytes, Sequence[Argument]]
-
-
-class Cluster(RedisCluster):
-    """redis-py's client of a cluster; what has one key goes by its routes."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.routes = Routes(self)
-
-    async def execute_command(self, *words: Any, **options: Any) -> Any:
-        if "target_nodes" in options or words[0] not in _KEYED | _OF_ANY_NODE:
-            await self.initialize()
-            return await super().execute_command(*words, **options)
-        if words[0] in _KEYED:
-            [reply] = await self.routes.replies([(words[1], words)])
-        else:
-            reply = await self.routes.anywhere((*words[0].split(), *words[1:]))
-        if isinstance(reply, Exception):
-            raise anew(reply)
-        options.pop("keys", None)
-        prepared = self.response_callbacks.get(words[0])
-        return prepared(reply, **options) if prepared else reply
-
-    async def aclose(self) -> None:
-        await self.routes.until_still()
-        await super().aclose()
-        # It leaves the nodes open if only the routes have read which there are.
-        await self.nodes_manager.aclose()
-        await self.nodes_manager.aclose("startup_nodes")
+Asked = tuple[Key, Sequence[Argument]]
 
 
 class Routes:
@@ -86,6 +46,8 @@ class Routes:
     Which node that is, is read anew in the background whenever one fails or a slot has moved, so
     that the shards of other nodes go on meanwhile.
     """
+
+    routed = True
 
     def __init__(self, client: RedisCluster) -> None:
         self._client = client
@@ -96,9 +58,12 @@ class Routes:
         self._failed: set[str] = set()
         self._again_s = 0.0
 
-    async def replies(self, asked: Sequence[Asked], *, whole: bool = False) -> list[Any]:
-        """The replies to commands, each with a key of its own slot; errors of the servers among
-        them as values. Raises a StoreError, or what redis-py raises if a reply was lost.
+    async def replies(
+        self, commands: Sequence[Sequence[Argument]], key: Key = "", *, whole: bool = False
+    ) -> list[Any]:
+        """The replies to commands, all of them about `key`, or each about the one behind its name;
+        errors of the servers among them as values. Raises a StoreError, or what redis-py raises if
+        a reply was lost.
 
         While a slot moves to another node key by key, the node that it leaves answers ASK to
         whoever names a key that it does not have (any more): a command of one key is then right
@@ -106,6 +71,7 @@ class Routes:
         shard from it, and for what is read at one moment: those must have all of them, so their
         ASK is the reply, and what has moved is asked anew as a whole.
         """
+        asked = [(key or cast("Key", words[1]), words) for words in commands]
         await self._known()
         found: list[Any] = [None] * len(asked)
         left: Iterable[int] = range(len(asked))
@@ -122,20 +88,26 @@ class Routes:
             await self._follow(asked, found)
         return found
 
-    async def anywhere(self, words: Sequence[Argument]) -> Any:
+    async def anywhere(self, words: Sequence[Argument]) -> list[Any]:
         """The reply of the first primary that answers; those that failed of late come last."""
-        await self._known()
         failure: Exception = StoreUnavailable("The cluster has no primary")
-        for node in sorted(
-            self._client.get_primaries(), key=lambda each: each.name in self._failed
-        ):
+        for name in sorted(await self.names(), key=lambda each: each in self._failed):
             try:
-                [reply] = await self._sent(node.host, int(node.port), [words])
+                return await self.of(name, words)
             except (StoreError, exceptions.ConnectionError, exceptions.TimeoutError) as error:
                 failure = anew(error)
-            else:
-                return reply
         raise anew(failure)
+
+    async def names(self) -> list[str]:
+        """Of the primaries."""
+        await self._known()
+        return [node.name for node in self._client.get_primaries()]
+
+    async def of(self, name: str, words: Sequence[Argument]) -> list[Any]:
+        """The reply of the node of that name."""
+        host, _, port = name.rpartition(":")
+        replies: list[Any] = await self._sent(host, int(port), [words])
+        return replies
 
     async def own_lines(self, key: str) -> OwnLines:
         """Those to the node that has a key. Raises StoreUnavailable."""
@@ -143,28 +115,28 @@ class Routes:
         with never_sent():
             node = self._nodes.get_node_from_slot(keys.slot_of(key))
         if node.name not in self._own:
-            make = partial(self._connection, node.host, int(node.port))
-            self._own[node.name] = OwnLines(make)
+            self._own[node.name] = OwnLines(self._dial(node.host, int(node.port)))
         return self._own[node.name]
 
-    def heard(self, key: str, error: Exception) -> None:
-        """What came back over a line of one's own: is something not where it was?"""
+    def heard(self, key: Key, error: Exception) -> None:
+        """What came back: is something not where it was?"""
         if isinstance(error, _ASTRAY):
             with contextlib.suppress(StoreError), never_sent():
                 self._doubt(self._nodes.get_node_from_slot(keys.slot_of(key)).name)
 
-    def close(self) -> None:
-        if self._refreshing is not None:
-            self._refreshing.cancel()
+    async def aclose(self) -> None:
         for lines in self._lines.values():
             lines.close()
         for own in self._own.values():
             own.close()
-
-    async def until_still(self) -> None:
-        """After `close`: a connection that the nodes are asked over may only just be there."""
         if self._refreshing is not None:
+            self._refreshing.cancel()
+            # A connection that the nodes are asked over may only just be there.
             await asyncio.wait([self._refreshing])
+        await self._client.aclose()
+        # It leaves the nodes open if only these routes have read which there are.
+        await self._nodes.aclose()
+        await self._nodes.aclose("startup_nodes")
 
     async def _known(self) -> None:
         with never_sent():
@@ -206,7 +178,7 @@ class Routes:
         name = f"{host}:{port}"
         lines = self._lines.get(name)
         if lines is None:
-            lines = self._lines[name] = Lines(partial(self._connection, host, port))
+            lines = self._lines[name] = Lines(self._dial(host, port))
         try:
             with never_sent():
                 line = await lines.open()
@@ -214,7 +186,7 @@ class Routes:
             try:
                 answered: list[Any] = await replies
             finally:
-                del replies  # as in `Server._sent`
+                del replies  # as in `Single.replies`
         except (StoreError, exceptions.ConnectionError, exceptions.TimeoutError):
             self._failed.add(name)
             self._doubt(name)
@@ -222,10 +194,9 @@ class Routes:
         self._failed.discard(name)
         return answered
 
-    def _connection(self, host: str, port: int) -> AbstractConnection:
+    def _dial(self, host: str, port: int) -> Dial:
         node = ClusterNode(host, port, **self._nodes.connection_kwargs)
-        options = {**node.connection_kwargs, "retry": Retry(NoBackoff(), 0)}
-        return node.connection_class(**options)
+        return Dial(node.connection_class(**node.connection_kwargs))
 
     def _doubt(self, failed: str | None = None) -> None:
         """Something is not where it was: asks the nodes, all but the one that failed."""

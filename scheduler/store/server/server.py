@@ -12,19 +12,19 @@ from typing import Any, TypeVar
 
 import structlog
 from redis import exceptions
-from redis.asyncio import Redis
 
 from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable, Unreadable, anew
 from scheduler.store import keys
 from scheduler.store.secrecy import NOTE, Secrecy
 from scheduler.store.server.apart import Apart
-from scheduler.store.server.client import Client
-from scheduler.store.server.failures import meant, never_sent, translated
-from scheduler.store.server.line import Argument, Lines, OwnLines, packed
-from scheduler.store.server.routing import Cluster, Routes
+from scheduler.store.server.failures import meant, translated
+from scheduler.store.server.line import Argument
+from scheduler.store.server.routing import Routes
 from scheduler.store.server.scripts import Script
+from scheduler.store.server.single import Single
 
 T = TypeVar("T")
+Way = Single | Routes
 Command = Sequence[Argument]
 _log = structlog.get_logger(__name__)
 
@@ -39,32 +39,24 @@ _PATIENCE_S = 4.0
 
 
 class Server:
-    """Runs scripts and reads. What it raises is a StoreError, always.
+    """Runs scripts and commands, over its `way` to them. What it raises is a StoreError, always.
 
-    `routed`: there is more than one server behind it, and one may be away while others are not.
     `secrecy` seals what must not lie there in clear, for whoever sends it and reads it.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        *,
-        wait_replicas: int = 0,
-        secrecy: Secrecy | None = None,
-    ) -> None:
-        self._client = client
+    def __init__(self, way: Way, *, wait_replicas: int = 0, secrecy: Secrecy | None = None) -> None:
+        self.way = way
         self.secrecy = secrecy or Secrecy()
         self.wait_replicas = wait_replicas
         self._refusing = False
         self.reads_made = 0
         self.reads_failed = 0
         self._enough_until_s: dict[object, float] = {}
-        given: object = client
-        self._routes: Routes | None = given.routes if isinstance(given, Cluster) else None
-        self.routed = self._routes is not None
-        make = given.connection_pool.make_connection if isinstance(given, Redis) else None
-        self._lines = Lines(make) if make else None
-        self._own = OwnLines(make) if make else None
+
+    @property
+    def routed(self) -> bool:
+        """Whether there is more than one server, and one may be away while others are not."""
+        return self.way.routed
 
     async def run(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
         """A script's reply. `key`: a prefix from `keys.py` (its shard's or account's), or a key.
@@ -81,10 +73,16 @@ class Server:
 
     async def _run(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
         source, sha1 = script.source_and_sha1()
+        whole = key.endswith(":")  # a prefix, which stands for all that its shard has
         try:
-            return await self._one(key, ("EVALSHA", sha1, 1, key, *arguments))
+            return await self._one(key, ("EVALSHA", sha1, 1, key, *arguments), whole=whole)
         except exceptions.NoScriptError:
-            return await self._one(key, ("EVAL", source, 1, key, *arguments))
+            return await self._one(key, ("EVAL", source, 1, key, *arguments), whole=whole)
+
+    async def call(self, name: str, key: str | bytes, *words: Argument) -> Any:
+        """The reply of a command that writes. Raises OutcomeUnknown if the reply was lost: it may
+        have been done."""
+        return await self._one(key, (name, key, *words))
 
     async def _note_key_once(self) -> None:
         """Nothing that was sealed reaches the store before the note of its key."""
@@ -93,10 +91,7 @@ class Server:
 
     async def note_key(self) -> None:
         """Notes that something may be sealed with this process's first key. Safe to repeat."""
-        with translated():
-            await self._client.hsetnx(
-                keys.META, NOTE + self.secrecy.key_ids[0], self.secrecy.trial()
-            )
+        await self.call("HSETNX", keys.META, NOTE + self.secrecy.key_ids[0], self.secrecy.trial())
         self.secrecy.is_noted = True
 
     async def write(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
@@ -115,11 +110,10 @@ class Server:
     @asynccontextmanager
     async def apart(self, key: str) -> AsyncIterator[Apart]:
         """A connection of the caller's own to the server that has the key."""
-        lines = self._own if self._routes is None else await self._routes.own_lines(key)
-        assert lines is not None
+        lines = await self.way.own_lines(key)
         await self._note_key_once()
         async with lines.one() as line:
-            yield Apart(line, key, self.wait_replicas, partial(self._heard, key))
+            yield Apart(line, key, self.wait_replicas, partial(self.way.heard, key))
 
     async def _enough_replicas(self, apart: Apart) -> None:
         """A server is asked at most once a second: a replica that is lost meanwhile shows in
@@ -140,40 +134,77 @@ class Server:
         self, commands: Sequence[Command], *, at_once: str = "", damaged: bool = False
     ) -> list[Any]:
         """The replies of commands that only read, in one round trip; asked again if one is lost.
+        Each has its key behind its name.
 
         With `at_once`, the prefix of a shard or account, all are read at one moment. With
         `damaged`, the reply of a command whose key is of another type is Unreadable, as a value.
         """
-        if not commands:
-            return []
+
+        async def ask() -> list[Any]:
+            if not at_once:
+                return _sound(await self.way.replies(commands), damaged)
+            transaction = [("MULTI",), *commands, ("EXEC",)]
+            replies = await self.way.replies(transaction, at_once, whole=True)
+            return _sound(_sound(replies)[-1], damaged)
+
+        return await self._read(ask) if commands else []
+
+    async def read(self, *words: Argument) -> Any:
+        """The same of one."""
+        [reply] = await self.reads([words])
+        return reply
+
+    async def ask(self, *words: Argument) -> Any:
+        """The reply of any of the servers to a command that has no key and is safe to repeat."""
+        [reply] = _sound(await self._read(lambda: self.way.anywhere(words)))
+        return reply
+
+    async def info(self, section: str) -> dict[str, str]:
+        """What one of the servers says of itself, any of them."""
+        return _info(await self.ask("INFO", section))
+
+    async def infos(self, section: str = "default") -> dict[str, dict[str, str]]:
+        """What each server says of itself, by its name; one alone has none."""
+        return {name: _info(await self._of(name, "INFO", section)) for name in await self._names()}
+
+    async def keys(self, pattern: str, most: int) -> AsyncIterator[list[bytes]]:
+        """The names of all keys that are like a pattern, up to `most` at a time. One that is there
+        from the beginning to the end comes, maybe twice."""
+        for name in await self._names():
+            words = ("MATCH", pattern, "COUNT", most)
+            look = partial(self._of, name, "SCAN")
+            async for piece in _walked(look, words, most):
+                yield piece
+
+    async def members(self, scan: str, key: str, most: int) -> AsyncIterator[list[bytes]]:
+        """The members of a sorted set (ZSCAN) or the fields of a hash (HSCAN), in the same way."""
+        look = partial(self.read, scan, key)
+        async for piece in _walked(look, ("COUNT", most), 2 * most):
+            yield piece[::2]
+
+    async def _names(self) -> list[str]:
+        with translated():
+            return await self.way.names()
+
+    async def _of(self, name: str, *words: Argument) -> Any:
+        [reply] = _sound(await self._read(lambda: self.way.of(name, words)))
+        return reply
+
+    async def _read(self, ask: Callable[[], Awaitable[list[Any]]]) -> list[Any]:
         self.reads_made += 1
         began_s = time.monotonic()
         try:
-            return await self._read(commands, at_once, damaged)
+            with translated():
+                return await ask()
         except OutcomeUnknown:
             self.reads_failed += 1
             if time.monotonic() - began_s > _PATIENCE_S:
                 raise
-            return await self._read(commands, at_once, damaged)
+            with translated():
+                return await ask()
         except StoreError:
             self.reads_failed += 1
             raise
-
-    async def _read(self, commands: Sequence[Command], key: str, damaged: bool) -> list[Any]:
-        if not key:
-            return _sound(await self._replies(commands, key), damaged)
-        replies = await self._replies([("MULTI",), *commands, ("EXEC",)], key)
-        return _sound(_sound(replies, False)[-1], damaged)
-
-    async def _replies(self, commands: Sequence[Command], key: str) -> list[Any]:
-        with translated():
-            if self._routes is not None:
-                # What only reads has its key behind its name.
-                asked = [(key or str(words[1]), words) for words in commands]
-                return await self._routes.replies(asked, whole=bool(key))
-            if self._lines is not None:
-                return await self._sent(packed(commands), len(commands))
-            return await self._pipeline(commands)
 
     async def repeated(self, call: Callable[[], Awaitable[T]]) -> T:
         """The result of `call`, which is repeated while its reply gets lost, for a few seconds.
@@ -201,52 +232,46 @@ class Server:
                 raise OutcomeUnknown("The store's answer was lost") from error
             raise
 
-    def close(self) -> None:
-        for each in (self._lines, self._own, self._routes):
-            if each is not None:
-                each.close()
+    async def aclose(self) -> None:
+        await self.way.aclose()
 
-    def _heard(self, key: str, error: Exception) -> None:
-        if self._routes is not None:
-            self._routes.heard(key, error)
-
-    async def _one(self, key: str, words: Sequence[Argument]) -> Any:
-        """`key`: as in `run`; a prefix stands for all that its shard has."""
+    async def _one(
+        self, key: str | bytes, words: Sequence[Argument], *, whole: bool = False
+    ) -> Any:
         with translated(but=exceptions.NoScriptError):
-            if self._routes is not None:
-                asked = [(key, words)]
-                [reply] = await self._routes.replies(asked, whole=key.endswith(":"))
-            elif self._lines is not None:
-                [reply] = await self._sent(packed([words]), 1)
-            else:
-                return await self._client.execute_command(*words)
+            [reply] = await self.way.replies([words], key, whole=whole)
             if isinstance(reply, Exception):
-                if isinstance(reply, exceptions.ReadOnlyError) and self._lines is not None:
-                    # It leads to what was the primary; the next one is looked up anew.
-                    self._lines.renew()
+                self.way.heard(key, reply)
                 raise anew(reply)
             return reply
 
-    async def _sent(self, commands: bytes, count: int) -> list[Any]:
-        assert self._lines is not None
-        with never_sent():
-            line = await self._lines.open()
-            replies = line.call(commands, count)
-        try:
-            return await replies
-        finally:
-            del replies  # which has the error that leads to this frame
 
-    async def _pipeline(self, commands: Sequence[Command]) -> list[Any]:
-        async with self._client.pipeline(transaction=False) as pipe:
-            for name, *words in commands:
-                # The client does not know a name in bytes, and leaves the reply as it is.
-                pipe.execute_command(str(name).encode(), *words)
-            replies: list[Any] = await pipe.execute(raise_on_error=False)
-            return replies
+async def _walked(
+    look: Callable[..., Awaitable[Any]], words: Sequence[Argument], most: int
+) -> AsyncIterator[list[bytes]]:
+    """What a SCAN of any kind finds, in pieces."""
+    cursor, found = b"0", []
+    while True:
+        cursor, more = await look(cursor, *words)
+        found += more
+        while len(found) >= most or (found and cursor == b"0"):
+            yield found[:most]
+            del found[:most]
+        if cursor == b"0":
+            return
 
 
-def _sound(replies: list[Any], damaged: bool) -> list[Any]:
+def _info(text: bytes) -> dict[str, str]:
+    lines = (line.partition(":") for line in text.decode(errors="replace").splitlines())
+    return {name: value for name, colon, value in lines if colon}
+
+
+def pairs(reply: Sequence[bytes]) -> dict[bytes, bytes]:
+    """What HGETALL and CONFIG GET reply."""
+    return dict(zip(reply[::2], reply[1::2], strict=True))
+
+
+def _sound(replies: list[Any], damaged: bool = False) -> list[Any]:
     """Raises the first error among replies; if `damaged`, leaves Unreadable there as a value."""
     for place, reply in enumerate(replies):
         if isinstance(reply, Exception):
