@@ -19,8 +19,8 @@ from scheduler.store.server import Script, Server
 SCANS_US_PER_S = 50_000
 _LONGEST_DEBT_US = 10_000_000
 # On one core, the store's part and ours: to look at a schedule or a chunk of the log; to unpack and
-# compare one schedule or entry; and for each byte of what is searched for a part.
-_LOOK_US, _UNPACK_US, _BYTE_US = 4.0, 6.0, 0.006
+# compare one that may be wanted; and for each byte that is read.
+_LOOK_US, _UNPACK_US, _BYTE_US = 5.0, 6.0, 0.01
 
 _SCAN = Script("scan")
 

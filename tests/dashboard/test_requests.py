@@ -119,8 +119,8 @@ async def test_a_search_goes_on_by_itself_and_can_be_stopped(
     dashboard: Dashboard, ada: Account, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("api.dashboard.requests.listing._STEP_S", 0.0)
-    monkeypatch.setattr("scheduler.store.log.logs._BUDGET", 1)
-    monkeypatch.setattr("scheduler.store.log.logs._CHUNKS", 4)
+    monkeypatch.setattr("scheduler.store.log.ended._BUDGET", 1)
+    monkeypatch.setattr("scheduler.store.log.ended._CHUNKS", 4)
     wanted = await execute(dashboard, ada, url="https://example.com/rare")
     for _ in range(12):
         await execute(dashboard, ada)

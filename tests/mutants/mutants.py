@@ -171,11 +171,11 @@ _PIECES = (
         "position = page",
     ),
     (
-        "read_log_at_once",
+        "read_log",
         "an entry is doubled",
-        STORE + "log/page.lua",
-        "  start = '(' .. page[#page][1]\n",
-        "  start = page[#page][1]\n",
+        STORE + "log/ended.py",
+        "last=not stretch.down",
+        "last=stretch.down",
     ),
     (
         "listed_schedules",

@@ -14,7 +14,6 @@ from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Purpose
 from scheduler.store.lifecycle.claims import Ack
 from scheduler.store.lifecycle.clock_back import _CLOCK_BACK
-from scheduler.store.log.logs import LogQuery
 from scheduler.store.operators.restore import _UNLEASE
 from scheduler.store.scans import _SCAN
 from scheduler.store.server.apart import _TOUCH
@@ -240,13 +239,6 @@ OF_SCHEDULES = [
                 Idempotency("a fourth", "of a fourth"),
                 most_bytes=2**20,
             )
-        ),
-    ),
-    Operation(
-        "lists",
-        ["log/page"],
-        each(
-            lambda h, p: h.store.logs.page(p.account_id, LogQuery()),
         ),
     ),
     Operation(

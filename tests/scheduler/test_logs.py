@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
-from scheduler.errors import InvalidRequest, NotFound
+from scheduler.errors import InvalidRequest, NotFound, TooManyScans
 from scheduler.models import LogEntry, LogStatus, Outcome, Request, Status
+from scheduler.store import keys
 from scheduler.store.log.entries import entry as entry_of
 from scheduler.store.log.entries import pack_chunk, url_place
 from scheduler.store.log.logs import LogPage, LogQuery
@@ -354,6 +356,42 @@ async def test_an_entry_is_found_by_its_schedule_and_moment(scene: Scene) -> Non
         ):
             with pytest.raises(NotFound):
                 await scene.store.logs.find(scene.account_id, schedule_id, at_ms)
+
+
+async def test_an_entry_is_found_among_thousands_of_its_millisecond_and_they_count(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scheduler.store.log.ended._BUDGET", 20)
+    at_ms, find = await scene.clock.now_ms() - 1000, scene.store.logs.find
+    made = await write(scene, [(at_ms, n, Status.FAILED, URLS[0]) for n in range(500)])
+    found = [(await find(scene.account_id, made[n], at_ms)).schedule_id for n in (-1, 470, 270)]
+    assert found == [made[n] for n in (-1, 470, 270)]
+    await scene.store.client.set(scene.base + keys.SCANS, 2**52)
+    assert (await find(scene.account_id, made[-1], at_ms)).schedule_id == made[-1]
+    with pytest.raises(TooManyScans):
+        await find(scene.account_id, made[270], at_ms)
+
+
+@pytest.mark.parametrize("descending", [True, False], ids=["desc", "asc"])
+async def test_where_what_waits_fills_a_page_the_log_is_read_no_further(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, descending: bool
+) -> None:
+    waiting_ms, logged_ms = [await scene.clock.now_ms() - each for each in (3000, 5000)]
+    if not descending:
+        waiting_ms, logged_ms = logged_ms, waiting_ms
+    logged = await write(scene, [(logged_ms + n, 0, Status.FAILED, URLS[0]) for n in range(3)])
+    waiting = sorted(await scene.create_many(6, waiting_ms))
+    read, seen = scene.store.logs._ended.read, []
+
+    async def noted(*arguments: Any) -> Any:
+        seen.append(await read(*arguments))
+        return seen[-1]
+
+    monkeypatch.setattr(scene.store.logs._ended, "read", noted)
+    assert [e.schedule_id for e in await scene.log(limit=4, descending=descending)] == (
+        [*waiting, *logged] if not descending else [*waiting[::-1], *logged[::-1]]
+    )
+    assert [len(each.entries) for each in seen] == [0, 3, 1]
 
 
 async def test_the_page_before_a_page_is_found_from_its_first_entry(scene: Scene) -> None:

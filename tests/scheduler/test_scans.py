@@ -134,11 +134,11 @@ async def test_a_clock_that_was_set_back_leaves_no_debt_of_an_hour(fake_scene: S
 @pytest.mark.parametrize(
     ("name", "least_us", "most_us"),
     [
-        ("waiting, URL", 3000, 3500),
-        ("cancel, URL", 3000, 3500),
-        ("log, URL", 3000, 3500),
-        ("waiting, part of a URL", 1200, 2000),  # most of it the store passes over
-        ("log, part of a URL", 1200, 2000),
+        ("waiting, URL", 1600, 1700),
+        ("cancel, URL", 3400, 3500),  # each is unpacked
+        ("log, URL", 1600, 1700),
+        ("waiting, part of a URL", 1600, 1700),
+        ("log, part of a URL", 1600, 1700),
     ],
 )
 async def test_what_was_looked_through_counts_found_or_not(
@@ -153,10 +153,10 @@ async def test_what_was_looked_through_counts_found_or_not(
 @pytest.mark.parametrize(
     ("name", "least_us", "most_us"),
     [
-        ("dead letters, URL", 3000, 3500),
-        ("replay, URL", 3000, 3500),
-        ("log, answer", 1800, 2500),
-        ("log, part of a URL", 0, 200),
+        ("dead letters, URL", 1600, 1700),
+        ("replay, URL", 1600, 1700),
+        ("log, answer", 250, 400),
+        ("log, part of a URL", 250, 400),
     ],
 )
 async def test_so_does_what_has_ended(

@@ -84,7 +84,7 @@ class Schedules(Creating, Changing):
         neither skipped nor repeated, though thousands share a millisecond and others come and go.
         """
         stretch = span(from_ms, to_ms, cursor, down=descending)
-        part = lowered(url_part)
+        part = lowered(url_part or url or "")
         async with self._scans.of(account_id, searches=bool(url is not None or part)) as scan:
             found = await self._unended.read(
                 account_id,

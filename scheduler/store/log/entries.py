@@ -7,7 +7,7 @@ all of them. An entry's place in the log is that id and its index in the chunk.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -24,6 +24,7 @@ _BUCKETS = [f"{number:02x}" for number in range(256)]
 _log = structlog.get_logger(__name__)
 # Of a longer URL the log has the start: it is kept for a month, and a cancellation costs nothing.
 LOGGED_URL_CHARACTERS = 512
+DIGEST_BYTES = 3
 
 
 class StoredEntry(msgspec.Struct, array_like=True):
@@ -83,11 +84,13 @@ def pack_chunk(entries: list[tuple[Any, ...]]) -> bytes:
     return _encode(entries)
 
 
-def unpack_chunk(packed: bytes) -> list[StoredEntry]:
-    """Raises Unreadable."""
+def unpack_chunk(
+    packed: bytes, wanted: Callable[[StoredEntry], bool] = lambda _: True
+) -> list[tuple[int, StoredEntry]]:
+    """The wanted entries with their places in it. Raises Unreadable."""
     try:
-        entries = _decode(packed)
-        for each in entries:
+        entries = [pair for pair in enumerate(_decode(packed)) if wanted(pair[1])]
+        for _, each in entries:
             STATUSES[each.status]
             schedule_id = ids.schedule_id(each.schedule)
             if not ids.is_schedule_id(schedule_id):
@@ -100,11 +103,16 @@ def unpack_chunk(packed: bytes) -> list[StoredEntry]:
     return entries
 
 
-def readable_chunk(account_id: str, stream_id: bytes, packed: bytes) -> list[StoredEntry]:
+def readable_chunk(
+    account_id: str,
+    stream_id: bytes,
+    packed: bytes,
+    wanted: Callable[[StoredEntry], bool] = lambda _: True,
+) -> list[tuple[int, StoredEntry]]:
     """The same of one among others: none if it is damaged, which is told, here and by `postdate
     check`."""
     try:
-        return unpack_chunk(packed)
+        return unpack_chunk(packed, wanted)
     except Unreadable as error:
         chunk = stream_id.decode()
         _log.error(
@@ -116,13 +124,9 @@ def readable_chunk(account_id: str, stream_id: bytes, packed: bytes) -> list[Sto
         return []
 
 
-def chunks_of(page: Iterable[tuple[bytes, Any]]) -> list[tuple[bytes, bytes]]:
-    """What a stream's entries hold in their one field, with their ids; the fields come as a plain
-    reply, or as the client has prepared them."""
-    return [
-        (stream_id, fields[1] if isinstance(fields, list) else next(iter(fields.values())))
-        for stream_id, fields in page
-    ]
+def chunks_of(page: Iterable[Any]) -> list[tuple[bytes, bytes]]:
+    """What a stream's entries hold in their one field, with their ids."""
+    return [(stream_id, fields[1]) for stream_id, fields in page]
 
 
 def log_entry(stored: StoredEntry, at_ms: int) -> LogEntry:
@@ -166,7 +170,7 @@ def url_place(url: str) -> tuple[str, bytes]:
     """The index stream of a URL (one of 256) and the bytes that tell it from others there. By
     CRC-32: who chooses URLs that collide makes a longer way for nobody but himself."""
     digest = zlib.crc32(url.encode())
-    return _BUCKETS[digest >> 24], (digest & 0xFFFFFF).to_bytes(3, "big")
+    return _BUCKETS[digest >> 24], (digest & 0xFFFFFF).to_bytes(DIGEST_BYTES, "big")
 
 
 def url_places(urls: Iterable[str]) -> dict[str, bytes]:

@@ -109,7 +109,7 @@ class Statistics:
             command = ("XRANGE", log, position, f"({to_ms}-0", "COUNT", _PAGE)
             [page] = await self._server.reads([command])
             for stream_id, packed in chunks_of(page):
-                for entry in readable_chunk(account_id, stream_id, packed):
+                for _, entry in readable_chunk(account_id, stream_id, packed):
                     completed += entry.status == _COMPLETED
                     failed += entry.status == _FAILED
                     if entry.status in (_COMPLETED, _FAILED):  # not an attempt that is retried

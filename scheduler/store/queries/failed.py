@@ -6,14 +6,15 @@ from __future__ import annotations
 from scheduler import ids
 from scheduler.models import Schedule
 from scheduler.store import keys
-from scheduler.store.log.timeline import Found, Place, Span, span
+from scheduler.store.log.timeline import Found, Place, Span, lowered, span
 from scheduler.store.queries.listing import SchedulePage, Selection
 from scheduler.store.queries.members import read_members
-from scheduler.store.queries.reading import of_a_list, read_on, read_rows
+from scheduler.store.queries.reading import may_have, of_a_list, read_on, read_rows
 from scheduler.store.retention import Retention
 from scheduler.store.scans import Scan, Scans
 from scheduler.store.server import Server
 from scheduler.store.server.clock import StoreClock
+from scheduler.store.stored import kept_part
 
 
 class Failed:
@@ -38,8 +39,10 @@ class Failed:
         asked = span(selected.from_ms, selected.to_ms, selected.cursor, down=descending)
         stretch = self._kept(asked)
 
+        part = kept_part(lowered(selected.url or ""))
+
         async def chunk(rest: Span, most: int) -> tuple[Found[Schedule], int]:
-            return await self._chunk(account_id, rest, most, scan)
+            return await self._chunk(account_id, rest, most, scan, part)
 
         async with self._scans.of(account_id, searches=selected.is_search) as scan:
             found = await read_on(chunk, stretch, selected.limit + 1, selected.wants)
@@ -53,7 +56,7 @@ class Failed:
         return stretch._replace(after=max(stretch.after, Place(oldest_ms)))
 
     async def _chunk(
-        self, account_id: str, stretch: Span, most: int, scan: Scan
+        self, account_id: str, stretch: Span, most: int, scan: Scan, part: bytes
     ) -> tuple[Found[Schedule], int]:
         """The next ones, and how many bytes of requests and answers were read."""
         base = keys.account(account_id)
@@ -64,12 +67,14 @@ class Failed:
         )
         reached = members.reached if len(rows) == len(places) else places[len(rows) - 1]
         entries: list[tuple[Place, Schedule]] = []
+        unpacked = 0
         for place, (packed, outcome, said) in zip(places, rows, strict=False):
-            if packed:
+            if packed and may_have(packed, part):
+                unpacked += 1
                 name = ids.schedule_id(place.tie)
                 letter = of_a_list(self._server.secrecy, name, packed, outcome, said=said)
                 if letter is not None:
                     entries.append((place, letter))
         read_bytes = sum(len(row[0] or b"") + len(row[2] or b"") for row in rows)
-        scan.add(len(rows), len(rows), read_bytes)
+        scan.add(len(rows), unpacked, read_bytes)
         return Found(entries, reached), read_bytes

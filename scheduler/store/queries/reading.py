@@ -15,7 +15,7 @@ from scheduler.errors import Damaged, NotFound, Unreadable
 from scheduler.models import Schedule
 from scheduler.store import keys, stored
 from scheduler.store.log.timeline import Found, Place, Span
-from scheduler.store.secrecy import Secrecy
+from scheduler.store.secrecy import SEALED, Secrecy
 from scheduler.store.server import Server
 
 # How many members one page may look at, and how many one round trip brings; and how many bytes of
@@ -117,6 +117,11 @@ async def read_by_id(
         found = [_stored_or_damaged(server.secrecy, name, *row) for name, row in some]
         read += len(found)
         yield found
+
+
+def may_have(packed: bytes, part: bytes) -> bool:
+    """Whether a stored request may have `part`, from `kept_part`; a sealed one may."""
+    return not part or packed.startswith(SEALED) or part in packed.lower()
 
 
 def _stored_or_damaged(

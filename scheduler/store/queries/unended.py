@@ -10,9 +10,8 @@ from scheduler.models import Schedule
 from scheduler.store import keys
 from scheduler.store.log.timeline import Found, Place, Span
 from scheduler.store.queries.members import read_members
-from scheduler.store.queries.reading import of_a_list, read_on, read_rows
+from scheduler.store.queries.reading import may_have, of_a_list, read_on, read_rows
 from scheduler.store.scans import Scan
-from scheduler.store.secrecy import SEALED
 from scheduler.store.server import Server
 from scheduler.store.stored import kept_part
 
@@ -66,7 +65,7 @@ class Unended:
         unpacked = 0
         for place, (packed, outcome, attempt, said) in zip(places, rows, strict=False):
             # It may have ended since, or come to be without the request.
-            if packed and not outcome and _may_have(packed, part):
+            if packed and not outcome and may_have(packed, part):
                 held_now, name = place in executing, ids.schedule_id(place.tie)
                 schedule = of_a_list(
                     self._server.secrecy,
@@ -82,8 +81,3 @@ class Unended:
         read_bytes = sum(len(packed or b"") for packed, *_ in rows)
         scan.add(len(waiting) + len(held), unpacked, read_bytes)
         return Found(entries, stop), read_bytes
-
-
-def _may_have(packed: bytes, part: bytes) -> bool:
-    """What is sealed tells nothing."""
-    return not part or packed.startswith(SEALED) or part in packed.lower()

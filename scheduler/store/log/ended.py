@@ -1,0 +1,152 @@
+"""Entries of the log, in order: along the log itself or one of its indexes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from scheduler.models import LogEntry
+from scheduler.rollups import kept_from
+from scheduler.store import keys
+from scheduler.store.log.entries import (
+    DIGEST_BYTES,
+    StoredEntry,
+    chunks_of,
+    log_entry,
+    readable_chunk,
+)
+from scheduler.store.log.timeline import (
+    ENDED,
+    WAITING,
+    Found,
+    Place,
+    Span,
+    chunk_of,
+    ends_chunk,
+    stream_place,
+)
+from scheduler.store.retention import Retention
+from scheduler.store.scans import Scan
+from scheduler.store.server import Server
+from scheduler.store.server.clock import StoreClock
+
+# How much one page may look at: wanted entries, or chunks without any; bytes. A page of a rare kind
+# is short rather than slow.
+_BUDGET = 2000
+_MOST_BYTES = 1024 * 1024
+# How many chunks the first round trip brings; the most that others bring, in number and about in
+# bytes.
+_FIRST = 2
+_CHUNKS = 64
+_BYTES = 512 * 1024
+
+
+class Wanted(NamedTuple):
+    """Which entries: those that `entry` says yes to. Each of `indexes` has all of their chunks, and
+    the entry there has `digest` if it has any; `part`, in small letters, is in their chunks."""
+
+    entry: Callable[[StoredEntry], bool]
+    indexes: Sequence[str] = ()
+    digest: bytes = b""
+    part: bytes = b""
+
+
+class Ended:
+    """Reads an account's log."""
+
+    def __init__(self, server: Server, clock: StoreClock, retention: Retention) -> None:
+        self._server = server
+        self._clock = clock
+        self._retention_ms = retention.promised_log_ms
+
+    async def read(
+        self, account_id: str, stretch: Span, limit: int, wanted: Wanted, scan: Scan
+    ) -> Found[LogEntry]:
+        """At least `limit` wanted ones, if the budget reaches so far. Read-only. What was looked at
+        is added to the scan."""
+        base = keys.account(account_id)
+        stream = base + await self._shortest(base, wanted.indexes)
+        found: list[tuple[Place, LogEntry]] = []
+        reached: Place | None = stretch.after
+        chunks, looked_at, read_bytes, step = 0, 0, 0, _FIRST
+        while (
+            reached is not None
+            and len(found) < limit
+            and looked_at < _BUDGET
+            and read_bytes < _MOST_BYTES
+        ):
+            rest = stretch._replace(after=reached)
+            page = await self._chunks(base, stream, rest, step, wanted.digest)
+            reached = None
+            for place, (stream_id, packed) in enumerate(page, 1):
+                entries = _entries(account_id, stream_id, packed, rest, wanted)
+                found += entries
+                chunks, read_bytes = chunks + 1, read_bytes + len(packed)
+                looked_at += max(1, len(entries))
+                scan.add(1, len(entries), len(packed))
+                if len(found) >= limit or place == step:
+                    reached = stream_place(stream_id, last=not stretch.down)
+                    break
+            left = limit - len(found)
+            step = math.ceil(left * chunks / len(found)) if found else _CHUNKS
+            step = max(1, min(step, _CHUNKS, _BYTES * chunks // max(1, read_bytes)))
+        return Found(found, reached)
+
+    async def _shortest(self, base: str, indexes: Sequence[str]) -> str:
+        """The stream to go along: the log, or the shorter of the indexes."""
+        if len(indexes) < 2:
+            return indexes[0] if indexes else keys.LOG
+        lengths = await self._server.reads([("XLEN", base + name) for name in indexes])
+        return indexes[lengths.index(min(lengths))]
+
+    async def _chunks(
+        self, base: str, stream: str, stretch: Span, most: int, digest: bytes
+    ) -> list[tuple[bytes, bytes]]:
+        """The next chunks along a stream, with their ids; b"" of one that is not wanted, or was
+        trimmed."""
+        bounds = self._bounds(stretch)
+        if "(0-0" in bounds:
+            return []  # nothing comes before the first id that can be, and servers say so
+        command = "XREVRANGE" if stretch.down else "XRANGE"
+        [page] = await self._server.reads([(command, stream, *bounds, "COUNT", most)])
+        entries = chunks_of(page)
+        if stream == base + keys.LOG:
+            return entries
+        named = [stream_id for stream_id, digests in entries if _has(digests, digest)]
+        commands = [("XRANGE", base + keys.LOG, stream_id, stream_id) for stream_id in named]
+        logged = dict(
+            pair for each in await self._server.reads(commands) for pair in chunks_of(each)
+        )
+        return [(stream_id, logged.get(stream_id, b"")) for stream_id, _ in entries]
+
+    def _bounds(self, stretch: Span) -> tuple[str, str]:
+        """Where to begin and to end, clipped to what is kept. The chunk that the place to go on
+        from lies in is among them, unless nothing in it comes after."""
+        oldest_ms = kept_from(self._clock.now_ms(), self._retention_ms)
+        after, end_ms, down = stretch
+        bound_ms = after.ms + (after.kind == WAITING)
+        start = f"({bound_ms}-0" if down else str(max(bound_ms, oldest_ms))
+        if after.kind == ENDED and (down or after.ms >= oldest_ms):
+            start = ("(" if ends_chunk(after, down=down) else "") + chunk_of(after)
+        return start, str(max(end_ms, oldest_ms)) if down else f"({end_ms}-0"
+
+
+def _has(digests: bytes, digest: bytes) -> bool:
+    """Whether an index entry has the digest; one of a status has none."""
+    places = range(0, len(digests), DIGEST_BYTES)
+    return not (digests and digest) or digest in (digests[n : n + DIGEST_BYTES] for n in places)
+
+
+def _entries(
+    account_id: str, stream_id: bytes, packed: bytes, stretch: Span, wanted: Wanted
+) -> list[tuple[Place, LogEntry]]:
+    """The wanted ones of a chunk that come after a place, in the order of reading."""
+    if not packed or wanted.part not in packed.lower():
+        return []
+    entries = []
+    for index, stored in readable_chunk(account_id, stream_id, packed, wanted.entry):
+        place = stream_place(stream_id, index)
+        if stretch.past(place, stretch.after):
+            entries.append((place, log_entry(stored, place.ms)))
+    return entries[::-1] if stretch.down else entries
