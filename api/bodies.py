@@ -13,7 +13,7 @@ from api.masks import masked_url
 from scheduler.errors import FieldError
 from scheduler.ids import invocation_id
 from scheduler.models import LogEntry, LogStatus, Phases, Schedule, SigningSecret, Status, Usage
-from scheduler.store.lifecycle.cancelling import Cancelled
+from scheduler.store.lifecycle.cancel import Cancelled
 from scheduler.times import format_iso8601
 
 # What is said of them in the OpenAPI document; nothing is judged by it.

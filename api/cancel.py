@@ -14,7 +14,7 @@ from api.selection import parse_selection
 from api.service import HttpRequest
 from scheduler.errors import Conflict, Damaged
 from scheduler.models import Status
-from scheduler.store.lifecycle.cancellations import Cancellation, unknown
+from scheduler.store.lifecycle.cancel import Cancellation, unknown
 
 _PATH = "/schedule/cancel"
 

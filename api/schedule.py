@@ -125,5 +125,5 @@ async def cancel_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> A
     waits for its next attempt is stopped: it has `failed` as the last attempt did, and nothing is
     refunded."""
     call = await call_of(request)
-    cancelled = await call.store.schedules.cancel(call.account_id, schedule_id)
+    cancelled = await call.store.canceller.cancel(call.account_id, schedule_id)
     return Answer(200, CancelledBody.of(schedule_id, cancelled))

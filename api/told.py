@@ -52,7 +52,7 @@ class ApiSource:
         )
         created = opened.schedules.created if opened else 0
         yield counter("postdate_created", "Schedules that were stored.", created)
-        cancelled = opened.schedules.cancelled + opened.canceller.cancelled if opened else 0
+        cancelled = opened.canceller.cancelled if opened else 0
         yield counter("postdate_cancelled", "Schedules that were cancelled.", cancelled)
         seen = self._wide.seen
         yield gauge(

@@ -26,7 +26,7 @@ from benchmarks.payload import new_account, request, schedule_all
 from scheduler.models import Outcome, Phases, Status
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
-from scheduler.store.lifecycle.claims import Ack
+from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.stored import pack_request
 
 URLS = [f"https://example.com/hooks/{n:04}" for n in range(100)]
@@ -61,7 +61,7 @@ async def execute_all(store: Store, shard: int, outcome: Outcome) -> int:
         if not batch.invocations:
             return done
         acks = [Ack(each, outcome, 3) for each in batch.invocations]
-        codes = await store.claims.ack(shard, acks)
+        codes = await store.ends.ack(shard, acks)
         assert codes == [1] * len(codes)
         done += len(codes)
 

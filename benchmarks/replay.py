@@ -22,7 +22,7 @@ from benchmarks.payload import new_account, request, schedule_all
 from scheduler.models import Outcome, Status
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.lifecycle.claims import Ack
+from scheduler.store.lifecycle.end_rows import Ack
 
 _FAILED = Outcome(Status.FAILED, 503, 42, "Service Unavailable")
 _AT_ONCE = 128
@@ -79,7 +79,7 @@ async def _fail(items: int, redis_url: str) -> str:
         batch = await store.claims.claim(shard, lease_ms=15_000, most=_AT_ONCE)
         if not batch.invocations:
             break
-        await store.claims.ack(shard, [Ack(each, _FAILED, 3) for each in batch.invocations])
+        await store.ends.ack(shard, [Ack(each, _FAILED, 3) for each in batch.invocations])
     await store.aclose()
     return key
 

@@ -24,7 +24,7 @@ from benchmarks.payload import new_account, request
 from scheduler.models import Outcome, Request, Status
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
-from scheduler.store.lifecycle.claims import Ack
+from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.log.logs import LogQuery
 
 URLS = [f"https://example.com/hooks/{n:04}" for n in range(100)]
@@ -57,7 +57,7 @@ async def execute(store: Store, account_id: str) -> None:
         batch = await store.claims.claim(shard, lease_ms=15_000, most=128)
         if not batch.invocations:
             return
-        await store.claims.ack(shard, [Ack(each, OUTCOME, 3) for each in batch.invocations])
+        await store.ends.ack(shard, [Ack(each, OUTCOME, 3) for each in batch.invocations])
 
 
 class Costs:
@@ -97,7 +97,7 @@ async def one_round(store: Store, account_id: str, costs: Costs) -> None:
     )
     assert len(batch.invocations) == AT_ONCE
     acks = [Ack(each, OUTCOME, 3) for each in batch.invocations]
-    await costs.of("ack", AT_ONCE, lambda: store.claims.ack(0, acks))
+    await costs.of("ack", AT_ONCE, lambda: store.ends.ack(0, acks))
     page = LogQuery(limit=50)
     await costs.of("page of the log", 1, lambda: store.logs.page(account_id, page))
     await store.client.delete(keys.account(account_id) + keys.SCANS)  # or searches would wait

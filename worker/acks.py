@@ -11,7 +11,8 @@ import structlog
 
 from scheduler.errors import StoreError, StoreRefused
 from scheduler.store import Store
-from scheduler.store.lifecycle.recorded import Ack
+from scheduler.store.lifecycle.end_rows import Ack
+from scheduler.store.verdict import Verdict
 from worker.holdings import Holdings
 from worker.leases import Touch
 from worker.subject import subject
@@ -26,7 +27,6 @@ _MOST_AT_ONCE = 128
 _MOST_BYTES = 128 * 1024
 # An exception that nobody foresaw: so often the batch is repeated as it is, then one by one.
 _STUMBLES = 5
-_RECORDED_ELSEWHERE, _DAMAGED = -1, -2
 _log = structlog.get_logger(__name__)
 
 
@@ -90,7 +90,7 @@ class Acks:
         while True:
             try:
                 async with self._holdings.asking[shard]:
-                    codes = await self._store.claims.ack(shard, batch)
+                    verdicts = await self._store.ends.ack(shard, batch)
             except StoreRefused as error:
                 await self._refused(shard, batch, error)
                 return
@@ -104,7 +104,7 @@ class Acks:
                     await self._refused(shard, batch, error)
                     return
             else:
-                self._settle(batch, codes)
+                self._settle(batch, verdicts)
                 return
             await backoff.pause()
 
@@ -119,15 +119,15 @@ class Acks:
             return
         about = subject(batch[0].invocation)
         _log.error("an outcome cannot be recorded", **about, error=str(error))
-        self._settle(batch, [0])
+        self._settle(batch, [Verdict.ENDED])
 
-    def _settle(self, batch: list[Ack], codes: list[int]) -> None:
+    def _settle(self, batch: list[Ack], verdicts: list[Verdict]) -> None:
         self._holdings.remove([ack.invocation for ack in batch])
-        for ack, code in zip(batch, codes, strict=True):
-            if code == _DAMAGED:
+        for ack, verdict in zip(batch, verdicts, strict=True):
+            if verdict is Verdict.DAMAGED:
                 why = "something of it, or of its account, is damaged"
                 _log.error("an outcome cannot be recorded", **subject(ack.invocation), error=why)
-            if code == _RECORDED_ELSEWHERE:
+            if verdict is Verdict.HELD:
                 _log.warning(
                     "lease was lost; another worker records the outcome",
                     **subject(ack.invocation),

@@ -15,9 +15,10 @@ from scheduler.store.accounts.ledger import Ledger
 from scheduler.store.accounts.sessions import Sessions
 from scheduler.store.accounts.signing import Signing
 from scheduler.store.accounts.users import Users
-from scheduler.store.lifecycle.cancellations import Canceller
+from scheduler.store.lifecycle.cancel import Canceller
 from scheduler.store.lifecycle.claims import Claims
 from scheduler.store.lifecycle.clock_back import ClockBack
+from scheduler.store.lifecycle.end import Ends
 from scheduler.store.lifecycle.schedules import Schedules
 from scheduler.store.log.logs import Logs
 from scheduler.store.log.overview import Overview
@@ -66,8 +67,9 @@ class Store:
         scans = Scans(server)
         self.schedules = Schedules(server, self.clock, kept, scans)
         self.failed = Failed(server, self.clock, kept, scans)
-        self.canceller = Canceller(server, kept, self.schedules, scans)
-        self.claims = Claims(server, self.clock, kept)
+        self.ends = Ends(server, self.clock, kept)
+        self.canceller = Canceller(server, self.ends, scans)
+        self.claims = Claims(server, self.clock)
         self.clock_back = ClockBack(server, self.clock)
         self.logs = Logs(server, self.clock, kept, scans)
         self.stats = Statistics(server, self.clock, kept)
@@ -84,7 +86,7 @@ class Store:
         self.rewrites = Rewrites(server)
         self.sealing_keys = SealingKeys(server)
         self.resealer = Resealer(server, self.shards, self.sealing_keys, (self.workers, self.apis))
-        self.restore = Restore(server, self.clock, self.shards, self.claims)
+        self.restore = Restore(server, self.clock, self.shards, self.claims, self.ends)
         self.system = System(server, self.claims, self.shards)
 
     @classmethod

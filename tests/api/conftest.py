@@ -15,7 +15,7 @@ from litestar import Litestar
 from scheduler.models import Account, Invocation, Outcome, Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.lifecycle.claims import Ack
+from scheduler.store.lifecycle.end_rows import Ack
 from tests.apps import app_of
 from tests.servers import ValkeyProcess
 
@@ -65,7 +65,7 @@ class Api(msgspec.Struct, frozen=True):
         """Ends all that is due, this way."""
         held = await self.claim()
         acks = [Ack(invocation, outcome, 0) for invocation in held]
-        await self.store.claims.ack(held[0].shard, acks)
+        await self.store.ends.ack(held[0].shard, acks)
 
     async def holds(self, *, credits: int, waiting: set[str]) -> None:
         """Asserts the whole state after an act: the ledger, the list, every invariant."""

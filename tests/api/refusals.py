@@ -60,7 +60,7 @@ async def scene(redis_url: str) -> Scene:
         await store.changes.suspend(suspended)
         wanted = Request(store.clock.now_ms() + 3_600_000, "GET", "http://example.com/")
         waiting, cancelled = [await store.schedules.create(first, wanted) for _ in range(2)]
-        await store.schedules.cancel(first, cancelled)
+        await store.canceller.cancel(first, cancelled)
         full, full_key = await account(plan=Plan.PRO)
         damaged = await store.schedules.create(full, wanted)
         await redis_of(store).hset(keys.schedule(full, damaged), "r", b"\xc0 hush")

@@ -7,7 +7,7 @@ from typing import Any
 from scheduler.models import Request
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.lifecycle.claims import Ack
+from scheduler.store.lifecycle.end_rows import Ack
 from tests.api.conftest import CREDITS, URL, Api, client_of, past
 from tests.api.letters import BROKEN, UNKNOWN, fail, failed
 from tests.apps import app_of
@@ -93,7 +93,7 @@ async def test_one_between_two_attempts_is_stopped_and_not_refunded(api: Api) ->
     [held] = await api.claim()
     now_ms = api.store.clock.now_ms()
     again = Ack(held, BROKEN, 0, now_ms + 60_000)
-    assert await api.store.claims.ack(held.shard, [again]) == [1]
+    assert await api.store.ends.ack(held.shard, [again]) == [1]
     answer = await cancel(api, {"ids": [attempted, waiting]})
     assert answer["schedules"] == [
         {"scheduleId": attempted, "status": "failed"},
@@ -118,7 +118,7 @@ async def test_an_unknown_outcome_is_to_be_repeated_without_a_key(
     async with client_of(app_of(settings, store), api.key) as client:
         for each in (UNKNOWN, await api.create_id()):  # then every script is known
             await client.post("/schedule/cancel", json={"ids": [each]})
-        proxy.drop_reply(script("lifecycle/cancel_all"), times=99)
+        proxy.drop_reply(script("lifecycle/end"), times=99)
         answer = await client.post("/schedule/cancel", json={"ids": [made]})
         assert answer.status_code == 503
         assert answer.json() == {"error": "Outcome unknown; repeat the request"}

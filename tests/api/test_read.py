@@ -259,10 +259,10 @@ async def test_a_walk_misses_and_repeats_nothing_while_thousands_share_a_millise
             break
         query["cursor"] = body["nextCursor"]
         stays.discard(page[-1])
-        await api.store.schedules.cancel(api.account_id, page[-1])
+        await api.store.canceller.cancel(api.account_id, page[-1])
         goes = [each for each in goes if each != page[-1]]
         for each in goes[:5]:
-            await api.store.schedules.cancel(api.account_id, each)
+            await api.store.canceller.cancel(api.account_id, each)
         goes = goes[5:]
         await make(2)
         await make(1, due_ms - 1)

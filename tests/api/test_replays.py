@@ -109,9 +109,9 @@ async def test_nothing_of_the_request_is_lost(api: Api, body: dict[str, Any]) ->
     assert answer.status_code == 201, answer.text
     [invocation] = await api.claim()
     before = invocation.request
-    from scheduler.store.lifecycle.claims import Ack
+    from scheduler.store.lifecycle.end_rows import Ack
 
-    await api.store.claims.ack(invocation.shard, [Ack(invocation, BROKEN, 0)])
+    await api.store.ends.ack(invocation.shard, [Ack(invocation, BROKEN, 0)])
     new = (await replay(api, invocation.schedule_id)).json()["scheduleId"]
     [again] = await api.claim()
     assert again.schedule_id == new

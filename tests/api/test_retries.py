@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler.models import Answer, Outcome, Phases, Status
-from scheduler.store.lifecycle.claims import Ack
+from scheduler.store.lifecycle.end_rows import Ack
 from tests.api.conftest import Api, past
 
 UNAVAILABLE = Outcome(
@@ -26,7 +26,7 @@ async def retried(api: Api, wait_ms: int = 60_000, **fields: Any) -> str:
     held = await api.claim()
     due_ms = api.store.clock.now_ms() + wait_ms
     acks = [Ack(each, UNAVAILABLE, 1, due_ms) for each in held]
-    await api.store.claims.ack(held[0].shard, acks)
+    await api.store.ends.ack(held[0].shard, acks)
     return schedule_id
 
 

@@ -12,7 +12,7 @@ from hypothesis.configuration import storage_directory
 
 from scheduler.models import Request
 from scheduler.store import Store
-from scheduler.store.lifecycle.claims import Ack
+from scheduler.store.lifecycle.end_rows import Ack
 from tests.api.conftest import URL
 from tests.api.letters import BROKEN
 from tests.servers import Deployment, ValkeyProcess
@@ -27,7 +27,7 @@ async def _failed(account_id: str, store: Store) -> str:
     shard = int(account_id.split("_")[1])
     claimed = await store.claims.claim(shard, lease_ms=15_000, most=1)
     acks = [Ack(each, BROKEN, 0) for each in claimed.invocations]
-    assert await store.claims.ack(shard, acks) == [1]
+    assert await store.ends.ack(shard, acks) == [1]
     return schedule_id
 
 

@@ -62,16 +62,16 @@ DEFECTS = (
     Defect(
         "a cancellation refunds two credits",
         _LEDGER,
-        LIFECYCLE + "cancel.lua",
-        "{1, -1, #ARGV[11]",
-        "{2, -1, #ARGV[11]",
+        LIFECYCLE + "end.lua",
+        "{count, -count, -group.less}",
+        "{count + 1, -count, -group.less}",
     ),
     Defect(
         "cancelling many refunds nothing",
         _LEDGER,
-        LIFECYCLE + "cancel_all.lua",
-        "{#cancelled, -#cancelled,",
-        "{0, -#cancelled,",
+        LIFECYCLE + "end.lua",
+        "{count, -count, -group.less}",
+        "{count > 1 and 0 or 1, -count, -group.less}",
     ),
     Defect(
         "a replay takes two credits",

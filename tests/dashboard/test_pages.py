@@ -11,7 +11,7 @@ import pytest
 
 from scheduler.models import Account, Answer, Outcome, Phases, Plan, Request, Status
 from scheduler.store import keys
-from scheduler.store.lifecycle.claims import Ack
+from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.lifecycle.schedules import Schedules
 from tests.dashboard.conftest import ORIGIN, Browser, Dashboard
 from tests.plain import redis_of
@@ -55,7 +55,7 @@ async def execute(
     kind = Status.COMPLETED if status == 200 else Status.FAILED
     message = "" if status == 200 else "Service Unavailable"
     outcome = Outcome(kind, status, 12, message, answer=answer, phases=phases)
-    await dashboard.store.claims.ack(shard, [Ack(batch.invocations[0], outcome, 0)])
+    await dashboard.store.ends.ack(shard, [Ack(batch.invocations[0], outcome, 0)])
     return schedule_id
 
 
@@ -70,7 +70,7 @@ async def fail_an_attempt(
     batch = await dashboard.store.claims.claim(shard, lease_ms=15_000, most=10)
     outcome = Outcome(Status.FAILED, 503, 12, "Service Unavailable", "", answer, phases)
     again_ms = dashboard.store.clock.now_ms() + 3_600_000
-    await dashboard.store.claims.ack(shard, [Ack(batch.invocations[0], outcome, 0, again_ms)])
+    await dashboard.store.ends.ack(shard, [Ack(batch.invocations[0], outcome, 0, again_ms)])
 
 
 async def test_every_answer_is_kept_nowhere_and_framed_by_nobody(browser: Browser) -> None:
@@ -425,7 +425,7 @@ async def test_credits_tell_what_moved(
 ) -> None:
     waiting = await schedule(dashboard, ada)
     await schedule(dashboard, ada)
-    await dashboard.store.schedules.cancel(ada.account_id, waiting)
+    await dashboard.store.canceller.cancel(ada.account_id, waiting)
     text = re.sub(r"<[^>]+>", " ", (await browser.get("/credits")).text)
     assert re.search(r"\+100\s+−2\s+\+1\s+\+99", text)  # noqa: RUF001
 
@@ -472,7 +472,7 @@ async def test_what_was_spent_is_told_by_day_week_and_month(
 ) -> None:
     for _ in range(3):
         waiting = await schedule(dashboard, ada)
-    await dashboard.store.schedules.cancel(ada.account_id, waiting)
+    await dashboard.store.canceller.cancel(ada.account_id, waiting)
     text = (await browser.get("/credits")).text
     assert re.findall(r'id="spent-(\w+)">(\d+)<', text) == [
         ("today", "2"),
@@ -600,7 +600,7 @@ async def test_what_was_cancelled_with_a_body_cannot_be_run_again(
     dashboard: Dashboard, ada: Account, browser: Browser
 ) -> None:
     cancelled = await schedule(dashboard, ada)
-    await dashboard.store.schedules.cancel(ada.account_id, cancelled)
+    await dashboard.store.canceller.cancel(ada.account_id, cancelled)
     page = await browser.get(f"/requests/{cancelled}")
     assert "Its body was not kept when it was cancelled." in page.text
     assert "/again" not in page.text

@@ -13,7 +13,7 @@ from api.dashboard.requests import bulk
 from scheduler.errors import TooManyScans
 from scheduler.models import Account, Answer, Outcome, Phases, Request, Status
 from scheduler.store import keys
-from scheduler.store.lifecycle.claims import Ack
+from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.log.logs import LogPage, LogQuery
 from scheduler.store.scans import Scans
 from scheduler.times import parse_iso8601
@@ -152,7 +152,7 @@ async def test_a_request_opens_beside_the_list_and_follows_what_becomes_of_it(
     [address] = re.findall(r'id="facts" hx-get="([^"]+)"', panel.text)
     news = await browser.client.get(html.unescape(address), headers=NEWS)
     assert ("hx-retarget" in news.headers, "<article" in news.text) == (False, False)
-    await dashboard.store.schedules.cancel(ada.account_id, waiting)
+    await dashboard.store.canceller.cancel(ada.account_id, waiting)
     news = await browser.client.get(html.unescape(address), headers=NEWS)
     assert (news.headers["hx-retarget"], "<article" in news.text) == ("#panel", True)
     assert "hx-trigger" not in re.sub(r"<body.*?>", "", news.text), "nothing more will happen"
@@ -411,7 +411,7 @@ async def test_a_request_that_was_never_sent_says_so(
     shard = int(ada.account_id.split("_")[1])
     batch = await dashboard.store.claims.claim(shard, lease_ms=15_000, most=10)
     outcome = Outcome(Status.FAILED, 0, 30_000, "TLS handshake failed")
-    await dashboard.store.claims.ack(shard, [Ack(batch.invocations[0], outcome, None)])
+    await dashboard.store.ends.ack(shard, [Ack(batch.invocations[0], outcome, None)])
     text = (await browser.get(f"/requests/{schedule_id}")).text
     assert "nothing was sent" in text
     [curl] = re.findall(r"<code>(curl .*?)</code>", text, re.DOTALL)
@@ -489,7 +489,7 @@ async def test_what_would_turn_a_page_round_is_shown_as_it_is_written(
     outcome = Outcome(Status.FAILED, 500, 1, "No \u202eway", answer=said)
     shard = int(ada.account_id.split("_")[1])
     [held] = (await store.claims.claim(shard, lease_ms=9000, most=1)).invocations
-    await store.claims.ack(shard, [Ack(held, outcome, 0)])
+    await store.ends.ack(shard, [Ack(held, outcome, 0)])
     await store.api_keys.create(ada.account_id, "a\u202eb")
     for path in ("", "/requests", f"/requests/{failed}", "/keys"):
         text = (await browser.get(path)).text

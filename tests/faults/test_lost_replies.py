@@ -97,7 +97,7 @@ def test_a_cancellation_whose_reply_is_lost_refunds_once(
     customer: Customer, proxy: DroppingProxy
 ) -> None:
     schedule_id = customer.schedule(URL, due_in_s=3600)
-    proxy.drop_reply(script("lifecycle/cancel"), times=2)
+    proxy.drop_reply(script("lifecycle/end"), times=2)
     answer = customer.cancel(schedule_id)
     assert (answer.status_code, answer.json()["creditsRemaining"]) == (200, CREDITS)
     assert customer.credits() == CREDITS
@@ -119,7 +119,7 @@ def test_a_grant_whose_reply_is_lost_is_given_once(
 def test_an_ack_that_gets_lost_is_recorded_once_and_nothing_fires_again(
     customer: Customer, proxy: DroppingProxy, receiver: Receiver, lost: str
 ) -> None:
-    getattr(proxy, lost)(script("lifecycle/ack"), times=2)
+    getattr(proxy, lost)(script("lifecycle/end"), times=2)
     schedule_id = customer.schedule(receiver.url + "/hook")
     assert customer.outcome(schedule_id)["status"] == "completed"
     # It goes on, and what it does next comes after what it still had to record.
@@ -149,7 +149,7 @@ def test_under_load_many_lost_replies_still_do_everything_once(
         for name in (
             "accounts/admit",
             "lifecycle/create",
-            "lifecycle/ack",
+            "lifecycle/end",
             "operators/heartbeat",
         ):
             proxy.drop_reply(script(name), nth=nth)
@@ -177,7 +177,7 @@ def test_an_attempt_whose_records_reply_is_lost_is_recorded_once_and_made_again(
     warm = customer.schedule(target, **retries)
     until(lambda: customer.log(status="retrying"), "the first attempt recorded")
     customer.cancel(warm)
-    proxy.drop_reply(script("lifecycle/retry"), times=2)
+    proxy.drop_reply(script("lifecycle/end"), times=2)
     schedule_id = customer.schedule(target, **retries)
     entry = customer.outcome(schedule_id)
     assert (entry["status"], entry["attempt"]) == ("failed", 3)

@@ -137,7 +137,7 @@ def test_an_attempt_whose_worker_dies_before_recording_it_uses_up_no_retry(
             warm = customer.schedule(target, retries=1, retryDelays=["1d"])
             until(lambda: customer.log(status="retrying"), "the first attempt recorded")
             customer.cancel(warm)
-            proxy.drop_command(script("lifecycle/retry"), times=1000)
+            proxy.drop_command(script("lifecycle/end"), times=1000)
             schedule_id = customer.schedule(target, retries=1, retryDelays=["1s"])
             until(lambda: proxy.dropped, "a record that does not arrive")
             killed.kill()

@@ -239,9 +239,9 @@ MUTANTS = (
     ),
     Mutant(
         "a cancelled body goes on counting",
-        STORE + "lifecycle/cancel.lua",
-        "{1, -1, #ARGV[11] - #stored[1]}",
-        "{1, -1, 0}",
+        STORE + "lifecycle/end.lua",
+        "{count, -count, -group.less}",
+        "{count, -count, 0}",
         ("tests/scheduler/test_quota.py",),
     ),
     Mutant(
@@ -1070,16 +1070,16 @@ MUTANTS = (
     ),
     Mutant(
         "a retry whose reply was lost is another worker's",
-        STORE + "lifecycle/retry.lua",
-        "return type(known) == 'string' and string.sub(known, 13) == packed",
-        "return false",
+        STORE + "lifecycle/end.lua",
+        "return recorded and V.ENDED or V.HELD",
+        "return V.HELD",
         ("tests/scheduler/test_lost_replies.py", "-k", "retr"),
     ),
     Mutant(
         "what was attempted meanwhile is stopped by what it was before",
-        STORE + "lifecycle/stop.lua",
-        "if stored[3] ~= ARGV[3] or stored[1] ~= ARGV[4] then",
-        "if stored[1] ~= ARGV[4] then",
+        STORE + "lifecycle/end.lua",
+        "names(ARGV[row + 1], scores[i]) and",
+        "(group.kind == 's' or names(ARGV[row + 1], scores[i])) and",
         ("tests/scheduler/test_retries.py",),
     ),
     Mutant(
@@ -1099,8 +1099,8 @@ MUTANTS = (
     ),
     Mutant(
         "an ack checks the held schedules after its first write",
-        STORE + "lifecycle/ack.lua",
-        "  redis.call('ZCARD', queue.held)\n",
+        STORE + "lifecycle/end.lua",
+        "  check_queue(queue)\n",
         "",
         ("tests/scheduler/test_half_writes.py", "-k", "valkey-ack"),
     ),
@@ -1120,8 +1120,8 @@ MUTANTS = (
     ),
     Mutant(
         "an account whose outcomes cannot be recorded is fired again with each lease",
-        STORE + "lifecycle/parked.inc.lua",
-        "  redis.pcall('ZADD', prefix .. K.PARKED, now_ms, account)\n",
+        STORE + "lifecycle/end.lua",
+        "    redis.pcall('ZADD', prefix .. K.PARKED, now_ms, group.account)\n",
         "",
         ("tests/scheduler/test_parked.py", "-k", "fakeredis"),
     ),

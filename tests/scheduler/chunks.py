@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scheduler.models import LogEntry
-from scheduler.store.lifecycle.claims import Ack
+from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.log.entries import unpack_chunk, url_place
 from tests.plain import redis_of
 from tests.scheduler.scene import COMPLETED, FAILED, Scene, ids_of
@@ -43,7 +43,7 @@ async def chunk(scene: Scene, count: int, start: int = 0) -> list[str]:
     claimed = await scene.claim(most=count)
     assert [each.request.url for each in claimed] == [url for _, url in kinds]
     acks = [Ack(each, kind[0], 0) for each, kind in zip(claimed, kinds, strict=True)]
-    assert await scene.store.claims.ack(scene.shard, acks) == [1] * count
+    assert await scene.store.ends.ack(scene.shard, acks) == [1] * count
     return ids_of(claimed)
 
 

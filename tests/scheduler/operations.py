@@ -12,8 +12,8 @@ from scheduler.errors import StoreRefused
 from scheduler.models import Idempotency, Invocation, Plan, Request, Schedule
 from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Purpose
-from scheduler.store.lifecycle.claims import Ack
 from scheduler.store.lifecycle.clock_back import _CLOCK_BACK
+from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.operators.restore import _UNLEASE
 from scheduler.store.scans import _SCAN
 from scheduler.store.server.apart import _TOUCH
@@ -106,11 +106,11 @@ def settle(script: str, call: Callable[[Store, list[Invocation]], Awaitable[obje
 def ack(store: Store, held: list[Invocation]) -> Awaitable[object]:
     """Every other one has failed, and its target said something."""
     outcomes = [(COMPLETED, SAID)[n % 2] for n in range(len(held))]
-    return store.claims.ack(0, [Ack(*pair, 3) for pair in zip(held, outcomes, strict=True)])
+    return store.ends.ack(0, [Ack(*pair, 3) for pair in zip(held, outcomes, strict=True)])
 
 
 def retry(store: Store, held: list[Invocation]) -> Awaitable[object]:
-    return store.claims.ack(0, [Ack(each, SAID, 3, FAR_MS) for each in held])
+    return store.ends.ack(0, [Ack(each, SAID, 3, FAR_MS) for each in held])
 
 
 async def claim(hall: Hall, parties: Sequence[Party]) -> list[Any]:
@@ -172,8 +172,8 @@ TOGETHER = [
     ),
     Operation("admit", ["accounts/admit"], each(lambda h, p: h.store.api_keys.admit(p.api_key))),
     Operation("claim", ["lifecycle/claim"], claim),
-    Operation("ack", ["lifecycle/ack"], settle("lifecycle/ack", ack)),
-    Operation("retry", ["lifecycle/retry"], settle("lifecycle/retry", retry)),
+    Operation("ack", ["lifecycle/end"], settle("lifecycle/end", ack)),
+    Operation("retry", ["lifecycle/end"], settle("lifecycle/end", retry)),
     Operation(
         "extend",
         ["lifecycle/lease"],
@@ -215,17 +215,17 @@ OF_SCHEDULES = [
     ),
     Operation(
         "cancel",
-        ["lifecycle/cancel"],
-        each(lambda h, p: h.store.schedules.cancel(p.account_id, p.waiting)),
+        ["lifecycle/end"],
+        each(lambda h, p: h.store.canceller.cancel(p.account_id, p.waiting)),
     ),
     Operation(
         "stop",
-        ["lifecycle/stop"],
-        each(lambda h, p: h.store.schedules.cancel(p.account_id, p.retried)),
+        ["lifecycle/end"],
+        each(lambda h, p: h.store.canceller.cancel(p.account_id, p.retried)),
     ),
     Operation(
         "cancel many",
-        ["lifecycle/cancel_all"],
+        ["lifecycle/end"],
         each(lambda h, p: h.store.canceller.by_id(p.account_id, [p.waiting, p.due, p.dead])),
     ),
     Operation(

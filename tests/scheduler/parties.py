@@ -11,7 +11,7 @@ from scheduler import ids
 from scheduler.models import Answer, Idempotency, Invocation, Outcome, Plan, Request, Status
 from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Opened, Purpose
-from scheduler.store.lifecycle.claims import Ack
+from scheduler.store.lifecycle.end_rows import Ack
 from tests.plain import redis_of
 from tests.scheduler.scene import COMPLETED, URL
 
@@ -77,12 +77,12 @@ async def party(store: Store, name: str) -> Party:
     ]
     claimed = {each.schedule_id: each for each in await _claim(store)}
     ended = [Ack(claimed[completed], COMPLETED, 0), Ack(claimed[older], SAID, 0)]
-    await store.claims.ack(0, [*ended, Ack(claimed[dead], SAID, 0)])
+    await store.ends.ack(0, [*ended, Ack(claimed[dead], SAID, 0)])
     again = Ack(claimed[second], SAID, 0, 1)
-    await store.claims.ack(0, [again, Ack(claimed[retried], SAID, 0, FAR_MS)])
+    await store.ends.ack(0, [again, Ack(claimed[retried], SAID, 0, FAR_MS)])
     [claimed[second]] = await _claim(store)
     waiting = await store.schedules.create(account_id, Request(FAR_MS, "POST", URL))
-    await store.schedules.cancel(
+    await store.canceller.cancel(
         account_id, await store.schedules.create(account_id, Request(FAR_MS, "POST", URL))
     )
     await store.schedules.create_all(account_id, [Request(FAR_MS, "POST", URL)], ONCE)

@@ -4,17 +4,20 @@ hold of an account at any moment."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
+import pytest
 
 from scheduler import ids
 from scheduler.models import Invocation, LogEntry, Outcome, Plan, Request, Status
 from scheduler.store import Store, keys
-from scheduler.store.lifecycle.claims import Ack
+from scheduler.store.lifecycle import cancel
+from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.log.logs import LogQuery
 from scheduler.store.log.overview import Series, Stretch
+from scheduler.store.queries.reading import read_by_id
 from tests.scheduler.clocks import START_MS, Clock
 
 CREDITS = 100
@@ -106,7 +109,7 @@ class Scene:
         late_ms: int | None = 0,
     ) -> list[int]:
         acks = [Ack(each, outcome, late_ms) for each in invocations]
-        return await self.store.claims.ack(self.shard, acks)
+        return await self.store.ends.ack(self.shard, acks)
 
     async def retry(
         self, invocations: Sequence[Invocation], wait_ms: int, outcome: Outcome = FAILED
@@ -114,7 +117,7 @@ class Scene:
         """Their attempts have failed, and the next ones are so much later than now."""
         due_ms = await self.clock.now_ms() + wait_ms
         acks = [Ack(each, outcome, 0, due_ms) for each in invocations]
-        return await self.store.claims.ack(self.shard, acks)
+        return await self.store.ends.ack(self.shard, acks)
 
     async def run(self, outcome: Outcome = COMPLETED, **fields: Any) -> str:
         """A schedule created, claimed and acked; nothing else may be due."""
@@ -201,3 +204,23 @@ async def until_now(store: Store, account_id: str, period: tuple[int, int]) -> S
     step_ms, points = period
     to_ms = store.clock.now_ms() // step_ms * step_ms + step_ms
     return await store.overview.past(account_id, Stretch(to_ms - points * step_ms, step_ms, points))
+
+
+def after_the_first_read(
+    monkeypatch: pytest.MonkeyPatch, act: Callable[[], Awaitable[None]]
+) -> Callable[[], int]:
+    """Carries `act` out between the first read of a cancellation and its write; tells how often it
+    has read."""
+    reads = 0
+
+    async def read(*which: Any) -> AsyncIterator[Any]:
+        nonlocal reads
+        reads += 1
+        first = reads == 1
+        async for chunk in read_by_id(*which):
+            if first:
+                await act()
+            yield chunk
+
+    monkeypatch.setattr(cancel, "read_by_id", read)
+    return lambda: reads

@@ -121,7 +121,7 @@ async def test_the_days_movements_are_the_ledgers(scene: Scene) -> None:
     await scene.store.accounts.grant(scene.account_id, 11)
     await scene.run()
     cancelled = await scene.create()
-    await scene.store.schedules.cancel(scene.account_id, cancelled)
+    await scene.store.canceller.cancel(scene.account_id, cancelled)
     moved: dict[bytes, int] = {}
     async for key in redis_of(scene.store).scan_iter(match=scene.base + "day:*"):
         for name, value in (await redis_of(scene.store).hgetall(key)).items():

@@ -6,8 +6,9 @@ import pytest
 
 from scheduler.models import Outcome, Status
 from scheduler.rollups import CREATED, LATENESS_BOUNDS_MS, response_bucket
-from scheduler.store.lifecycle.claims import Ack
+from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.log.entries import url_place
+from scheduler.store.verdict import Verdict
 from tests.plain import redis_of
 from tests.scheduler.scene import COMPLETED, CREDITS, FAILED, URL, Holdings, Scene
 
@@ -50,7 +51,7 @@ async def test_an_ack_by_a_lost_token_is_refused(scene: Scene) -> None:
     first = await scene.claim_one(lease_ms=5)
     await scene.clock.pass_ms(6)
     second = await scene.claim_one()
-    assert await scene.ack([first]) == [-1]
+    assert await scene.ack([first]) == [Verdict.HELD]
     assert await scene.status(schedule_id) == Status.SCHEDULED
     assert await scene.ack([second], FAILED) == [1]
     assert await scene.ack([first]) == [0]
@@ -72,7 +73,7 @@ async def test_an_ack_of_what_was_given_back_is_refused(scene: Scene) -> None:
     schedule_id = await scene.create()
     invocation = await scene.claim_one()
     await scene.store.claims.release(scene.shard, [invocation])
-    assert await scene.ack([invocation]) == [-1]
+    assert await scene.ack([invocation]) == [Verdict.HELD]
     assert await scene.status(schedule_id) == Status.SCHEDULED
     await scene.assert_sound()
 
@@ -84,7 +85,7 @@ async def test_an_ack_of_what_is_long_gone_changes_nothing(scene: Scene) -> None
     await redis_of(scene.store).delete(f"{scene.base}s:{schedule_id[4:]}")
     invocation.schedule_id = schedule_id
     before = await scene.holdings()
-    assert await scene.ack([invocation]) == [-1]
+    assert await scene.ack([invocation]) == [Verdict.HELD]
     assert await scene.holdings() == before
 
 
@@ -97,7 +98,7 @@ async def test_one_batch_of_acks_serves_several_accounts(scene: Scene) -> None:
     invocations = await scene.claim()
     outcomes = [COMPLETED if n % 2 else FAILED for n in range(len(invocations))]
     acks = [Ack(*pair, 0) for pair in zip(invocations, outcomes, strict=True)]
-    assert await scene.store.claims.ack(scene.shard, acks) == [1] * len(acks)
+    assert await scene.store.ends.ack(scene.shard, acks) == [1] * len(acks)
     now_ms = await scene.clock.now_ms() + 1
     for account_id in [scene.account_id, *local]:
         usage = await scene.store.stats.usage(account_id, 0, now_ms)

@@ -37,7 +37,7 @@ async def test_what_is_held_ahead_can_be_neither_cancelled_nor_changed(
     schedules = scene.store.schedules
     before = await scene.holdings()
     with pytest.raises(Conflict, match="Execution has started"):
-        await schedules.cancel(scene.account_id, schedule_id)
+        await scene.store.canceller.cancel(scene.account_id, schedule_id)
     with pytest.raises(Conflict, match="Execution has started"):
         await schedules.change(scene.account_id, schedule_id, _later)
     assert await scene.holdings() == before
@@ -55,7 +55,7 @@ async def test_a_release_puts_back_what_is_not_due_yet(scene: Scene) -> None:
     assert {await scene.visible_at_ms(each.schedule_id) for each in claimed} == {due_ms}
     await scene.claim_nothing_before(due_ms)
     schedules = scene.store.schedules
-    assert (await schedules.cancel(scene.account_id, cancelled)).credits == CREDITS - 2
+    assert (await scene.store.canceller.cancel(scene.account_id, cancelled)).credits == CREDITS - 2
     await schedules.change(scene.account_id, changed, _later)
     await scene.clock.pass_ms(max(0, due_ms - await scene.clock.now_ms()))
     invocation = await scene.claim_one()

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.models import Answer, Outcome, Plan, Schedule
 from scheduler.settings import Settings
-from scheduler.store.lifecycle.claims import Ack
+from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.queries.listing import Selection
 from scheduler.store.stored import BETWEEN_ATTEMPTS_BYTES
 from tests.plain import redis_of
@@ -98,7 +98,7 @@ async def test_ends_of_one_call_have_each_its_own(scene: Scene) -> None:
     by_id = {each.schedule_id: each for each in await scene.claim()}
     outcomes = [saying(b"one"), COMPLETED, FAILED, saying(b"four" * 500)]
     acks = [Ack(by_id[each], outcome, 0) for each, outcome in zip(made, outcomes, strict=True)]
-    assert await scene.store.claims.ack(scene.shard, acks) == [1] * 4
+    assert await scene.store.ends.ack(scene.shard, acks) == [1] * 4
     assert [await said(scene, each) for each in made] == [b"one", None, None, b"four" * 500]
     letters = (await scene.store.failed.page(scene.account_id, Selection(limit=9))).schedules
     assert {each.schedule_id: each for each in letters} == {
@@ -108,7 +108,7 @@ async def test_ends_of_one_call_have_each_its_own(scene: Scene) -> None:
 
 async def test_what_ends_without_a_further_attempt_ends_as_the_one_before(scene: Scene) -> None:
     stopped = await retried(scene, saying(b"stop"))
-    await scene.store.schedules.cancel(scene.account_id, stopped)
+    await scene.store.canceller.cancel(scene.account_id, stopped)
     assert await said(scene, stopped) == b"stop"
     given_up = await retried(scene, saying(b"gave up"), 0)
     again = await scene.claim_one()

@@ -6,13 +6,21 @@ import asyncio
 
 import pytest
 
-from scheduler import ids
 from scheduler.errors import Conflict, NotFound
 from scheduler.models import Request, Status
-from scheduler.store.lifecycle.cancelling import Cancelled
+from scheduler.store.lifecycle.cancel import Cancelled
 from scheduler.store.stored import pack_request
 from tests.plain import redis_of
-from tests.scheduler.scene import CREDITS, FAILED, URL, Holdings, Scene, new_id, settled
+from tests.scheduler.scene import (
+    CREDITS,
+    FAILED,
+    URL,
+    Holdings,
+    Scene,
+    after_the_first_read,
+    new_id,
+    settled,
+)
 
 RACES = 1000
 RACES_AT_ONCE = 50
@@ -20,7 +28,7 @@ RACES_AT_ONCE = 50
 
 async def test_a_cancellation_gives_the_credit_back(scene: Scene) -> None:
     schedule_id = await scene.create(60_000)
-    assert (await scene.store.schedules.cancel(scene.account_id, schedule_id)).credits == CREDITS
+    assert (await scene.store.canceller.cancel(scene.account_id, schedule_id)).credits == CREDITS
     stored = await scene.store.schedules.get(scene.account_id, schedule_id)
     assert (stored.status, stored.executing, stored.outcome) == (Status.CANCELLED, False, None)
     [entry] = await scene.log()
@@ -33,9 +41,9 @@ async def test_a_cancellation_gives_the_credit_back(scene: Scene) -> None:
 async def test_a_second_cancellation_refunds_nothing(scene: Scene) -> None:
     schedule_id = await scene.create(60_000)
     await scene.create(60_000)
-    await scene.store.schedules.cancel(scene.account_id, schedule_id)
+    await scene.store.canceller.cancel(scene.account_id, schedule_id)
     with pytest.raises(Conflict) as refused:
-        await scene.store.schedules.cancel(scene.account_id, schedule_id)
+        await scene.store.canceller.cancel(scene.account_id, schedule_id)
     assert refused.value.status == Status.CANCELLED
     expected = Holdings(CREDITS - 1, 1, 1, 0, {"cancelled": 1, "scheduled": 1})
     assert await scene.holdings() == expected
@@ -46,26 +54,11 @@ async def test_of_parallel_cancellations_one_wins(scene: Scene) -> None:
     schedule_id = await scene.create(60_000)
     results = await asyncio.gather(
         *(
-            settled(lambda: scene.store.schedules.cancel(scene.account_id, schedule_id))
+            settled(lambda: scene.store.canceller.cancel(scene.account_id, schedule_id))
             for _ in range(50)
         )
     )
     assert sorted(type(each).__name__ for each in results) == ["Cancelled"] + ["Conflict"] * 49
-    assert await scene.holdings() == Holdings(CREDITS, 0, 0, 0, {"cancelled": 1})
-    await scene.assert_sound()
-
-
-async def test_a_cancellation_repeated_with_its_operation_is_done_once(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    schedule_id = await scene.create(60_000)
-    found = []
-    for operation in ("one", "one", "two", "one"):
-        monkeypatch.setattr(ids, "new_operation", lambda: operation)  # noqa: B023
-        cancel = scene.store.schedules.cancel
-        found.append(await settled(lambda: cancel(scene.account_id, schedule_id)))  # noqa: B023
-    assert found[:2] == found[3:] * 2 == [Cancelled(CREDITS)] * 2
-    assert isinstance(found[2], Conflict)
     assert await scene.holdings() == Holdings(CREDITS, 0, 0, 0, {"cancelled": 1})
     await scene.assert_sound()
 
@@ -76,23 +69,16 @@ async def test_what_was_changed_since_it_was_read_is_read_again(
     schedule_id = await scene.create(60_000)
     old = (await scene.store.schedules.get(scene.account_id, schedule_id)).request
     changed = Request(old.trigger_at_ms, "PUT", "https://example.com/changed")
-    schedules = scene.store.schedules
-    read, reads = schedules._stored, 0
 
-    async def slowly(*which: str) -> object:
-        """The first time, another changes it as soon as it has been read."""
-        nonlocal reads
-        found, reads = await read(*which), reads + 1
-        if reads == 1:
-            key = f"{scene.base}s:{schedule_id[4:]}"
-            await redis_of(scene.store).hset(key, "r", pack_request(changed))
-            more = len(pack_request(changed)) - len(pack_request(old))
-            await redis_of(scene.store).hincrby(scene.base + "account", "bytes", more)
-        return found
+    async def another_changes_it() -> None:
+        key = f"{scene.base}s:{schedule_id[4:]}"
+        await redis_of(scene.store).hset(key, "r", pack_request(changed))
+        more = len(pack_request(changed)) - len(pack_request(old))
+        await redis_of(scene.store).hincrby(scene.base + "account", "bytes", more)
 
-    monkeypatch.setattr(schedules, "_stored", slowly)
-    await schedules.cancel(scene.account_id, schedule_id)
-    assert reads == 2
+    reads = after_the_first_read(monkeypatch, another_changes_it)
+    await scene.store.canceller.cancel(scene.account_id, schedule_id)
+    assert reads() == 2
     [entry] = await scene.log()
     assert (entry.method, entry.url) == ("PUT", "https://example.com/changed")
     await scene.assert_sound()
@@ -103,7 +89,7 @@ async def test_what_a_worker_holds_cannot_be_cancelled(scene: Scene) -> None:
     await scene.claim_one()
     before = await scene.holdings()
     with pytest.raises(Conflict, match="Execution has started") as refused:
-        await scene.store.schedules.cancel(scene.account_id, schedule_id)
+        await scene.store.canceller.cancel(scene.account_id, schedule_id)
     assert refused.value.status == Status.SCHEDULED
     assert await scene.holdings() == before
     await scene.assert_sound()
@@ -115,14 +101,14 @@ async def test_what_a_lost_worker_held_cannot_be_cancelled_either(scene: Scene) 
     await scene.claim_one(lease_ms=5)
     await scene.clock.pass_ms(10)
     with pytest.raises(Conflict, match="Execution has started"):
-        await scene.store.schedules.cancel(scene.account_id, schedule_id)
+        await scene.store.canceller.cancel(scene.account_id, schedule_id)
     await scene.assert_sound()
 
 
 async def test_what_was_given_back_can_be_cancelled(scene: Scene) -> None:
     schedule_id = await scene.create()
     await scene.store.claims.release(scene.shard, [await scene.claim_one()])
-    assert (await scene.store.schedules.cancel(scene.account_id, schedule_id)).credits == CREDITS
+    assert (await scene.store.canceller.cancel(scene.account_id, schedule_id)).credits == CREDITS
     assert await scene.claim() == []
     await scene.assert_sound()
 
@@ -134,7 +120,7 @@ async def test_what_has_ended_cannot_be_cancelled(scene: Scene) -> None:
         )
         before = await scene.holdings()
         with pytest.raises(Conflict) as refused:
-            await scene.store.schedules.cancel(scene.account_id, schedule_id)
+            await scene.store.canceller.cancel(scene.account_id, schedule_id)
         assert refused.value.status == await scene.status(schedule_id)
         assert await scene.holdings() == before
     await scene.assert_sound()
@@ -145,7 +131,7 @@ async def test_another_accounts_schedule_cannot_be_cancelled(scene: Scene) -> No
     schedule_id = await scene.create(60_000)
     for account_id, which in ((other, schedule_id), (scene.account_id, new_id())):
         with pytest.raises(NotFound):
-            await scene.store.schedules.cancel(account_id, which)
+            await scene.store.canceller.cancel(account_id, which)
     assert await scene.store.accounts.credits(other) == CREDITS
     await scene.assert_sound()
 
@@ -159,7 +145,7 @@ async def test_a_cancellation_racing_a_claim_has_exactly_one_winner(scene: Scene
 
         async def cancel(schedule_id: str) -> None:
             result = await settled(
-                lambda: scene.store.schedules.cancel(scene.account_id, schedule_id)
+                lambda: scene.store.canceller.cancel(scene.account_id, schedule_id)
             )
             assert isinstance(result, Cancelled | Conflict), result
             if isinstance(result, Cancelled):

@@ -17,11 +17,19 @@ from scheduler.errors import (
 )
 from scheduler.models import Status
 from scheduler.store import keys
-from scheduler.store.lifecycle.cancellations import Cancellations
+from scheduler.store.lifecycle.cancel import Cancellations
 from scheduler.store.queries.listing import Selection
 from tests.plain import redis_of
 from tests.scheduler.letters import fail, replay
-from tests.scheduler.scene import COMPLETED, CREDITS, URL, Holdings, Scene, new_id
+from tests.scheduler.scene import (
+    COMPLETED,
+    CREDITS,
+    URL,
+    Holdings,
+    Scene,
+    after_the_first_read,
+    new_id,
+)
 
 
 def refusals(done: Cancellations) -> list[str]:
@@ -57,7 +65,7 @@ async def test_each_is_answered_on_its_own_and_in_order(scene: Scene) -> None:
     held = await scene.create()
     await scene.claim_one()
     waiting, cancelled, last = [await scene.create(60_000) for _ in range(3)]
-    await scene.store.schedules.cancel(scene.account_id, cancelled)
+    await scene.store.canceller.cancel(scene.account_id, cancelled)
     unknown = new_id()
     ids = [unknown, waiting, failed, completed, held, cancelled, last]
     done = await scene.store.canceller.by_id(scene.account_id, ids)
@@ -95,20 +103,22 @@ async def test_what_was_done_before_the_store_failed_makes_the_outcome_unknown(
     """Or the client would be told that nothing was done."""
     await scene.store.accounts.grant(scene.account_id, 300)
     made = [await scene.create(60_000) for _ in range(300)]
-    canceller = scene.store.canceller
-    calls, step = [], canceller._step
+    canceller, server, writes = scene.store.canceller, scene.store.server, []
+    write, reads = server.write, server.reads
 
-    async def failing(*of: Any) -> Any:
-        calls.append(of)
-        if len(calls) > groups:
+    async def failing_write(*of: Any) -> Any:
+        writes.append(of)
+        if len(writes) > groups:
             raise StoreUnavailable("gone")
-        return await step(*of)
+        return await write(*of)
 
-    async def no_credits(_: str) -> int:
-        raise StoreUnavailable("gone")
+    async def failing_reads(commands: Any, **how: Any) -> Any:
+        if commands[0][0] == "HGET":  # of the credits, at the end
+            raise StoreUnavailable("gone")
+        return await reads(commands, **how)
 
-    monkeypatch.setattr(canceller, "_step", failing)
-    monkeypatch.setattr(canceller, "_credits", no_credits)
+    monkeypatch.setattr(server, "write", failing_write)
+    monkeypatch.setattr(server, "reads", failing_reads)
     with pytest.raises(StoreError) as caught:
         await canceller.by_id(scene.account_id, made)
     assert type(caught.value) is kind
@@ -175,17 +185,14 @@ async def test_one_that_changes_meanwhile_is_cancelled_as_it_then_is(
     import msgspec
 
     made = [await scene.create(60_000) for _ in range(3)]
-    canceller, real = scene.store.canceller, scene.store.canceller._step
 
-    async def after_a_change(account_id, group):  # type: ignore[no-untyped-def]
-        if len(group) == 3:
-            await scene.store.schedules.change(
-                account_id, made[1], lambda old: msgspec.structs.replace(old, url=f"{URL}/new")
-            )
-        return await real(account_id, group)
+    async def one_is_changed() -> None:
+        await scene.store.schedules.change(
+            scene.account_id, made[1], lambda old: msgspec.structs.replace(old, url=f"{URL}/new")
+        )
 
-    monkeypatch.setattr(canceller, "_step", after_a_change)
-    done = await canceller.by_id(scene.account_id, made)
+    after_the_first_read(monkeypatch, one_is_changed)
+    done = await scene.store.canceller.by_id(scene.account_id, made)
     assert refusals(done) == [""] * 3
     assert {each.schedule_id: each.url for each in await scene.log()} == {
         made[0]: URL,

@@ -183,7 +183,7 @@ async def test_a_store_under_way_is_sound(scene: Scene) -> None:
     await scene.ack(second[:5])
     await scene.ack(first)
     await scene.store.claims.release(scene.shard, second[5:8])
-    await scene.store.schedules.cancel(scene.account_id, second[5].schedule_id)
+    await scene.store.canceller.cancel(scene.account_id, second[5].schedule_id)
     await scene.assert_sound()
 
 
@@ -196,7 +196,7 @@ async def test_what_only_looks_broken_while_others_write_is_not_told(scene: Scen
             made = [await scene.create() for _ in range(3)]
             await asyncio.gather(
                 scene.claim(most=2),
-                settled(lambda: scene.store.schedules.cancel(scene.account_id, made[0])),  # noqa: B023
+                settled(lambda: scene.store.canceller.cancel(scene.account_id, made[0])),  # noqa: B023
             )
             await scene.ack(await scene.claim(most=5))
             await asyncio.sleep(0)

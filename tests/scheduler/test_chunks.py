@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.models import Outcome, Status
 from scheduler.rollups import SECOND_MS
-from scheduler.store.lifecycle.claims import Ack
+from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.log.entries import url_place
 from scheduler.store.log.logs import LogQuery
 from tests.plain import redis_of
@@ -70,7 +70,7 @@ async def test_pages_of_any_size_are_the_whole_log(scene: Scene, descending: boo
 async def test_filters_find_in_mixed_chunks_what_a_plain_search_finds(scene: Scene) -> None:
     made = await chunks(scene, [3, 11, 1, 24, 6])
     cancelled = await scene.create(60_000, url=URLS[0])
-    await scene.store.schedules.cancel(scene.account_id, cancelled)
+    await scene.store.canceller.cancel(scene.account_id, cancelled)
     waiting = await scene.create(60_000, url=URLS[1])
     everything = await scene.log(descending=False)
     assert names(everything) == [*made, cancelled, waiting]
@@ -170,7 +170,7 @@ async def test_a_chunks_sums_are_those_of_its_entries(scene: Scene) -> None:
         Ack(each, Outcome(Status.COMPLETED if n % 2 else Status.FAILED, 200, n, ""), late_ms)
         for n, (each, late_ms) in enumerate(zip(claimed, latenesses, strict=True))
     ]
-    assert await scene.store.claims.ack(scene.shard, acks) == [1] * len(acks)
+    assert await scene.store.ends.ack(scene.shard, acks) == [1] * len(acks)
     usage = await scene.store.stats.usage(scene.account_id, 0, await scene.clock.now_ms() + 1)
     assert (usage.completed, usage.failed, usage.total_response_time_ms) == (2, 3, 10)
     lateness: dict[str, int] = {}

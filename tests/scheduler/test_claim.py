@@ -90,7 +90,7 @@ async def test_a_stale_head_costs_one_empty_look_and_is_corrected(scene: Scene) 
     early = await scene.create(-1000)
     later_ms = await scene.clock.now_ms() + 60_000
     await scene.create_at(later_ms)
-    await scene.store.schedules.cancel(scene.account_id, early)
+    await scene.store.canceller.cancel(scene.account_id, early)
     look = (await scene.store.claims.look([scene.shard]))[scene.shard]
     assert (look.next_look_ms or 0) <= await scene.clock.now_ms()
     batch = await scene.store.claims.claim(scene.shard, lease_ms=1, most=10)

@@ -83,7 +83,7 @@ async def test_accounts_on_every_node_run_and_balance(cluster: Store) -> None:
         claimed = await scene.claim(most=10)
         assert await scene.ack(claimed, COMPLETED) == [1] * 10
         waiting = await scene.log(status="scheduled")
-        await cluster.schedules.cancel(scene.account_id, waiting[0].schedule_id)
+        await cluster.canceller.cancel(scene.account_id, waiting[0].schedule_id)
         assert await cluster.accounts.credits(scene.account_id) == 50 - 20
         page = await cluster.logs.page(scene.account_id, LogQuery(url=waiting[0].url, limit=5))
         assert len(page.entries) == 5

@@ -155,7 +155,7 @@ async def test_a_full_store_refuses_to_create_and_deducts_nothing(valkey_scene: 
         with pytest.raises(StoreUnavailable, match="full"):
             await scene.create()
         full = await scene.holdings()
-        await scene.store.schedules.cancel(scene.account_id, cancelled)
+        await scene.store.canceller.cancel(scene.account_id, cancelled)
         # What ends schedules must still work, or the store would stay full.
         [invocation] = await scene.claim()
         assert await scene.store.claims.extend(scene.shard, 1000, [invocation]) == []

@@ -90,7 +90,7 @@ async def a_bit_of_all(scene: Scene) -> str:
     await scene.claim_one()
     waiting = await scene.create(60_000)
     await scene.create(60_000)
-    await store.schedules.cancel(account_id, waiting)
+    await store.canceller.cancel(account_id, waiting)
     once = Idempotency("key", "fingerprint")
     await store.schedules.create_all(account_id, [Request(2**41, "GET", URL)], once)
     await store.api_keys.create(account_id, "a key")

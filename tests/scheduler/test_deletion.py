@@ -12,6 +12,7 @@ from scheduler.models import Idempotency, Plan, Request
 from scheduler.store import Store, keys
 from scheduler.store.accounts.reserved import reserve
 from scheduler.store.accounts.sessions import Purpose
+from scheduler.store.verdict import Verdict
 from tests.plain import redis_of
 from tests.scheduler.scene import URL, Scene, settled
 
@@ -24,7 +25,7 @@ async def furnished(scene: Scene) -> tuple[str, str, str]:
     await scene.run()
     await scene.create(MINUTE_MS)
     await scene.create()
-    await scene.store.schedules.cancel(account_id, await scene.create(MINUTE_MS))
+    await scene.store.canceller.cancel(account_id, await scene.create(MINUTE_MS))
     await scene.claim_one()
     request = Request(await scene.clock.now_ms() + MINUTE_MS, "GET", URL)
     await store.schedules.create_all(account_id, [request], Idempotency("once", "x"))
@@ -98,7 +99,7 @@ async def test_from_the_first_step_on_it_can_do_nothing(scene: Scene) -> None:
         lambda: store.api_keys.create(account_id, "x"),
         lambda: store.accounts.grant(account_id, 1),
         lambda: store.schedules.create(account_id, request),
-        lambda: store.schedules.cancel(account_id, waiting),
+        lambda: store.canceller.cancel(account_id, waiting),
         lambda: store.sessions.open(account_id),
         lambda: store.changes.resume(account_id),
     ):
@@ -129,7 +130,7 @@ async def test_what_is_being_fired_then_is_recorded_nowhere(scene: Scene) -> Non
     await scene.create()
     held = await scene.claim_one()
     await scene.store.deletion.delete("first")
-    assert await scene.ack([held]) == [-1]
+    assert await scene.ack([held]) == [Verdict.HELD]
     await scene.store.claims.release(scene.shard, [held])
     assert await everything(scene.store) == set()
 

@@ -12,7 +12,7 @@ from scheduler.models import Outcome, Plan, Status
 from scheduler.rollups import DAY_MS, HOUR_MS
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.lifecycle.claims import Ack
+from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.queries.listing import Selection
 from tests.plain import redis_of
 from tests.scheduler.clocks import FakeClock
@@ -36,7 +36,7 @@ async def small(fake_clock: FakeClock, settings: Settings) -> AsyncIterator[Scen
 async def test_what_failed_is_a_dead_letter_and_nothing_else(scene: Scene) -> None:
     await scene.run(COMPLETED)
     cancelled = await scene.create(60_000)
-    await scene.store.schedules.cancel(scene.account_id, cancelled)
+    await scene.store.canceller.cancel(scene.account_id, cancelled)
     await scene.create(60_000)
     [failed] = await fail(scene)
     [letter] = await letters(scene)
@@ -55,7 +55,7 @@ async def test_of_those_acked_together_only_the_failed_are_listed(scene: Scene) 
     made = sorted([await scene.create() for _ in range(10)])
     claimed = sorted(await scene.claim(), key=lambda each: each.schedule_id)
     acks = [Ack(each, FAILED if n % 3 else COMPLETED, 0) for n, each in enumerate(claimed)]
-    assert await scene.store.claims.ack(scene.shard, acks) == [1] * 10
+    assert await scene.store.ends.ack(scene.shard, acks) == [1] * 10
     assert await letter_ids(scene) == [each for n, each in enumerate(made) if n % 3]
     await scene.assert_sound()
 

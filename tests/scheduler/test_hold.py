@@ -9,6 +9,7 @@ import pytest
 from scheduler.models import Delivery, Status
 from scheduler.store import keys
 from scheduler.store.operators.restore import NOT_SENT_AGAIN
+from scheduler.store.verdict import Verdict
 from tests.plain import redis_of
 from tests.scheduler.scene import LEASE_MS, Scene, ids_of
 
@@ -23,7 +24,7 @@ async def test_on_hold_nothing_is_claimed_and_all_else_goes_on(scene: Scene) -> 
     batch = await scene.store.claims.claim(scene.shard, lease_ms=LEASE_MS, most=128)
     assert (batch.invocations, batch.on_hold) == ([], True)
     assert await scene.ack([held]) == [1]
-    await scene.store.schedules.cancel(scene.account_id, cancelled)
+    await scene.store.canceller.cancel(scene.account_id, cancelled)
     assert await scene.store.hold.begin() == since_ms, "a repeat begins no other one"
     assert await scene.store.hold.since_ms() == since_ms
     await scene.store.hold.end()
@@ -86,7 +87,7 @@ async def test_what_was_held_when_the_store_was_saved_is_due_as_before(scene: Sc
     await scene.store.hold.begin()
     await scene.store.restore.take_back()
     await scene.assert_sound()
-    assert await scene.ack([held]) == [-1]
+    assert await scene.ack([held]) == [Verdict.HELD]
     await scene.store.hold.end()
     again = await scene.claim_one()
     assert (again.schedule_id, again.attempt) == (held.schedule_id, 2)

@@ -54,7 +54,7 @@ async def mixed(scene: Scene) -> dict[str, int]:
         url, kind = URLS[n % 3], n % 4
         schedule_id = await scene.create(-1000 - n, url=url)
         if kind == 2:
-            await scene.store.schedules.cancel(scene.account_id, schedule_id)
+            await scene.store.canceller.cancel(scene.account_id, schedule_id)
             stored = await scene.store.schedules.get(scene.account_id, schedule_id)
             cancelled_at[schedule_id] = stored.ended_at_ms or 0
         elif kind == 3:
@@ -189,7 +189,7 @@ async def test_what_stays_is_listed_once_whatever_comes_and_goes(
         leaving = [last.schedule_id] if last and last.schedule_id in stays else []
         leaving += chance.sample(sorted(stays), 1)
         for schedule_id in {*leaving}:
-            await scene.store.schedules.cancel(scene.account_id, schedule_id)
+            await scene.store.canceller.cancel(scene.account_id, schedule_id)
             stays.discard(schedule_id)
             goes.add(schedule_id)
         await scene.create_at(base_ms + chance.randrange(20))
@@ -414,7 +414,7 @@ async def test_of_a_long_url_the_log_has_the_start_and_finds_it_by_the_whole(sce
     for url in urls:
         await scene.run(url=url)
     cancelled = await scene.create(60_000, url=alike[0])
-    await scene.store.schedules.cancel(scene.account_id, cancelled)
+    await scene.store.canceller.cancel(scene.account_id, cancelled)
     shown = [url if len(url) <= 512 else url[:511] + "…" for url in urls]
     assert [entry.url for entry in await scene.log(descending=False)] == [*shown, shown[0]]
     for url, is_shown, times in zip(urls, shown, (2, 1, 1, 1), strict=True):

@@ -27,7 +27,7 @@ async def scene(proxy: DroppingProxy) -> AsyncIterator[Scene]:
     account = await store.accounts.create("first", credits=CREDITS - 1, plan=Plan.FREE)
     scene = Scene(store, ServerClock(store), account.account_id)
     await store.accounts.grant(account.account_id, 1)
-    await store.schedules.cancel(account.account_id, await scene.create(60_000))
+    await store.canceller.cancel(account.account_id, await scene.create(60_000))
     yield scene
     await store.aclose()
 
@@ -91,8 +91,8 @@ async def test_a_create_that_never_arrived_changes_nothing(
 @pytest.mark.parametrize("lost", [1, 3])
 async def test_a_cancellation_refunds_once(scene: Scene, proxy: DroppingProxy, lost: int) -> None:
     schedule_id = await scene.create(60_000)
-    proxy.drop_reply(script("lifecycle/cancel"), times=lost)
-    assert (await scene.store.schedules.cancel(scene.account_id, schedule_id)).credits == CREDITS
+    proxy.drop_reply(script("lifecycle/end"), times=lost)
+    assert (await scene.store.canceller.cancel(scene.account_id, schedule_id)).credits == CREDITS
     assert proxy.dropped == lost
     assert await scene.holdings() == Holdings(CREDITS, 0, 0, 0, {"cancelled": 2})
     await scene.assert_sound()
@@ -103,8 +103,8 @@ async def test_a_bulk_cancel_refunds_once(scene: Scene, proxy: DroppingProxy, lo
     canceller = scene.store.canceller
     await canceller.by_id(scene.account_id, [await scene.create(60_000)])
     made = [await scene.create(60_000) for _ in range(5)]
-    await scene.store.schedules.cancel(scene.account_id, made[2])
-    proxy.drop_reply(script("lifecycle/cancel_all"), times=lost)
+    await scene.store.canceller.cancel(scene.account_id, made[2])
+    proxy.drop_reply(script("lifecycle/end"), times=lost)
     done = await canceller.by_id(scene.account_id, made)
     assert proxy.dropped == lost
     refused = [each.schedule_id for each in done.each if each.refusal]
@@ -193,7 +193,7 @@ async def test_an_ack_is_counted_once(
         await scene.create()
     claimed = await scene.claim()
     assert await scene.ack(claimed[:1]) == [1]
-    proxy.drop_reply(script("lifecycle/ack"), nth=nth)
+    proxy.drop_reply(script("lifecycle/end"), nth=nth)
     with pytest.raises(OutcomeUnknown):
         await scene.ack(claimed)
     assert await scene.ack(claimed) == codes
@@ -212,7 +212,7 @@ async def test_an_attempt_that_is_made_again_is_recorded_once(
         await scene.create()
     claimed = await scene.claim()
     assert await scene.retry(claimed[:1], 60_000) == [1]
-    proxy.drop_reply(script("lifecycle/retry"), nth=nth)
+    proxy.drop_reply(script("lifecycle/end"), nth=nth)
     with pytest.raises(OutcomeUnknown):
         await scene.retry(claimed, 60_000)
     assert await scene.retry(claimed, 60_000) == codes
@@ -230,7 +230,7 @@ async def test_a_retry_whose_reply_was_lost_may_be_claimed_before_it_is_repeated
     assert await scene.retry([], 0) == []
     await scene.retry([first], 0)
     second = await scene.claim_one()
-    proxy.drop_reply(script("lifecycle/retry"))
+    proxy.drop_reply(script("lifecycle/end"))
     with pytest.raises(OutcomeUnknown):
         await scene.retry([second], 0)
     third = await scene.claim_one()
@@ -247,11 +247,11 @@ async def test_what_is_stopped_between_attempts_is_counted_once(
 ) -> None:
     other = await scene.create()
     await scene.retry([await scene.claim_one()], 60_000)
-    await scene.store.schedules.cancel(scene.account_id, other)  # so that the script is known
+    await scene.store.canceller.cancel(scene.account_id, other)  # so that the script is known
     schedule_id = await scene.create()
     await scene.retry([await scene.claim_one()], 60_000)
-    proxy.drop_reply(script("lifecycle/stop"), times=lost)
-    stopped = await scene.store.schedules.cancel(scene.account_id, schedule_id)
+    proxy.drop_reply(script("lifecycle/end"), times=lost)
+    stopped = await scene.store.canceller.cancel(scene.account_id, schedule_id)
     assert (proxy.dropped, stopped.credits, stopped.stopped is not None) == (
         lost,
         CREDITS - 2,

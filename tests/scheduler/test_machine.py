@@ -27,6 +27,7 @@ from hypothesis.stateful import (
 from scheduler.errors import Conflict, InsufficientCredits, OutcomeUnknown
 from scheduler.models import Invocation, Outcome, Plan, Request, Status
 from scheduler.settings import Settings
+from scheduler.store.verdict import Verdict
 from tests.plain import redis_of
 from tests.scheduler.clocks import FakeClock, fakeredis_time
 from tests.scheduler.conftest import open_fake
@@ -184,16 +185,16 @@ class StoreMachine(RuleBasedStateMachine):
     def ack(self, batch: list[Invocation], status: Status, ms: int, lost: str) -> None:
         """What is not held by its token is told apart; the others are recorded once."""
         recorded: list[Invocation] = []
-        expected = []
+        expected: list[int] = []
         for each in batch:
             modelled = self.model[each.schedule_id]
             if each in recorded or modelled.status is not Status.SCHEDULED:
-                expected.append(0)
+                expected.append(Verdict.ENDED)
             elif modelled.is_held_by(each):
-                expected.append(1)
+                expected.append(Verdict.DONE)
                 recorded.append(each)
             else:
-                expected.append(-1)
+                expected.append(Verdict.HELD)
         for each in recorded:
             self.model[each.schedule_id].status = status
             self.model[each.schedule_id].held = False
@@ -216,18 +217,18 @@ class StoreMachine(RuleBasedStateMachine):
     def retry(self, batch: list[Invocation], wait_ms: int, ms: int, lost: str) -> None:
         """Those that are held by their tokens wait once more; what was recorded before is known."""
         recorded: list[Invocation] = []
-        expected = []
+        expected: list[int] = []
         for each in batch:
             modelled = self.model[each.schedule_id]
             told = ((each.retry.number if each.retry else 0) + 1, each.attempt, ms)
             known = modelled.recorded[-1:] == [told] and not modelled.is_held_by(each)
             if each in recorded or known or modelled.status is not Status.SCHEDULED:
-                expected.append(0)
+                expected.append(Verdict.ENDED)
             elif modelled.is_held_by(each):
-                expected.append(1)
+                expected.append(Verdict.DONE)
                 recorded.append(each)
             else:
-                expected.append(-1)
+                expected.append(Verdict.HELD)
         for each in recorded:
             modelled = self.model[each.schedule_id]
             modelled.held, modelled.due_at_ms = False, self.clock.ms + wait_ms
@@ -295,7 +296,7 @@ class StoreMachine(RuleBasedStateMachine):
     def cancel(self, schedule_id: str) -> None:
         modelled = self.model[schedule_id]
         account_id = self.scenes[modelled.account].account_id
-        result = self.run(settled(lambda: self.store.schedules.cancel(account_id, schedule_id)))
+        result = self.run(settled(lambda: self.store.canceller.cancel(account_id, schedule_id)))
         if modelled.status is not Status.SCHEDULED or modelled.held:
             assert isinstance(result, Conflict)
             assert result.status == modelled.status

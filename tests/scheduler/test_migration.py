@@ -198,7 +198,7 @@ async def test_what_is_asked_of_a_moving_shard_is_unavailable_and_changes_nothin
     calls: list[Callable[[], Awaitable[Any]]] = [
         lambda: schedules.create(account_id, request),
         lambda: schedules.create_all(account_id, [request] * 3, Idempotency("key", "asked")),
-        lambda: schedules.cancel(account_id, waiting),
+        lambda: store.canceller.cancel(account_id, waiting),
         lambda: schedules.change(account_id, waiting, lambda _: request),
         lambda: claims.claim(scene.shard, lease_ms=1000, most=10),
         lambda: claims.extend(scene.shard, 15_000, [invocation]),

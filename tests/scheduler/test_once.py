@@ -127,7 +127,7 @@ async def test_who_was_told_nothing_is_told_by_the_same_key(scene: Scene) -> Non
 async def test_a_replay_is_told_whatever_became_of_the_schedules(fake_scene: Scene) -> None:
     scene = fake_scene
     made = await create(scene)
-    await scene.store.schedules.cancel(scene.account_id, made.schedule_ids[0])
+    await scene.store.canceller.cancel(scene.account_id, made.schedule_ids[0])
     await scene.clock.pass_ms(60_000)
     await scene.ack(await scene.claim())
     await scene.clock.pass_ms(24 * HOUR_MS - 60_001)

@@ -185,7 +185,7 @@ async def test_the_ledger_tells_what_moved_by_day(fake_scene: Scene) -> None:
     store, account_id = fake_scene.store, fake_scene.account_id
     waiting = await fake_scene.create(3_600_000)
     await fake_scene.create(3_600_000)
-    await store.schedules.cancel(account_id, waiting)
+    await store.canceller.cancel(account_id, waiting)
     await fake_scene.clock.pass_ms(2 * 86_400_000)
     await store.accounts.grant(account_id, 7)
     await store.tick()

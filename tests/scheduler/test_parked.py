@@ -6,6 +6,7 @@ import pytest
 
 from scheduler.models import Invocation, Outcome
 from scheduler.store import keys
+from scheduler.store.verdict import Verdict
 from tests.plain import redis_of
 from tests.scheduler.harm import do_harm
 from tests.scheduler.scene import COMPLETED, FAILED, Scene, ids_of
@@ -62,7 +63,7 @@ async def test_what_cannot_be_recorded_is_fired_once_until_it_can_be(
     before = await client.dump(names[0])
     assert await do_harm(client, names[0], harm)
     for _ in range(3):
-        assert await end(scene, invocation, outcome) == [-2]
+        assert await end(scene, invocation, outcome) == [Verdict.DAMAGED]
         sound = await scene.create(account_id=neighbour)
         await scene.clock.pass_ms(SHORT_MS + 1)
         batch = await scene.store.claims.claim(shard, lease_ms=SHORT_MS, most=128)
@@ -101,7 +102,7 @@ async def test_an_account_that_is_deleted_is_parked_no_more(valkey_scene: Scene)
     await scene.create()
     invocation = await scene.claim_one()
     await do_harm(redis_of(scene.store), scene.base + "logged", "of a wrong type")
-    assert await scene.ack([invocation]) == [-2]
+    assert await scene.ack([invocation]) == [Verdict.DAMAGED]
     parked = keys.shard(scene.shard) + keys.PARKED
     assert await redis_of(scene.store).zcard(parked) == 1
     await scene.store.deletion.delete(scene.account_id)

@@ -39,7 +39,7 @@ async def test_a_stop_between_two_attempts_keeps_them(scene: Scene) -> None:
     await scene.retry(
         [await scene.claim_one()], 60_000, msgspec.structs.replace(FAILED, phases=TOLD)
     )
-    await scene.store.schedules.cancel(scene.account_id, schedule_id)
+    await scene.store.canceller.cancel(scene.account_id, schedule_id)
     outcome = (await scene.store.schedules.get(scene.account_id, schedule_id)).outcome
     assert outcome is not None
     assert outcome.phases == TOLD

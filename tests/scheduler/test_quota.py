@@ -83,7 +83,7 @@ async def test_what_is_stored_is_told_as_a_create_would_judge_it(
     await create(bounded, 1000)
     [ended] = await create(bounded, 4000)
     assert await stored(bounded.account_id) == await counted(bounded)
-    await bounded.store.schedules.cancel(bounded.account_id, ended)
+    await bounded.store.canceller.cancel(bounded.account_id, ended)
     await bounded.clock.pass_ms(settings.schedule_retention_ms + 2 * HOUR_MS)
     had = await counted(bounded)
     assert 1000 < await stored(bounded.account_id) < had
@@ -126,7 +126,7 @@ async def test_quotas_go_by_plan_from_the_next_create_on(bounded: Scene) -> None
 
 async def test_a_cancelled_schedule_keeps_no_body_and_makes_room(bounded: Scene) -> None:
     [schedule_id] = await create(bounded, 9000)
-    await bounded.store.schedules.cancel(bounded.account_id, schedule_id)
+    await bounded.store.canceller.cancel(bounded.account_id, schedule_id)
     cancelled = await bounded.store.schedules.get(bounded.account_id, schedule_id)
     assert (cancelled.request.body, cancelled.body_dropped) == (None, True)
     assert (cancelled.request.url, cancelled.request.method) == (URL, "POST")
@@ -141,7 +141,7 @@ async def test_of_a_cancelled_schedule_it_is_known_whether_it_had_a_body(
 ) -> None:
     kind = BodyKind.JSON if body is None else BodyKind.TEXT
     schedule_id = await scene.create(60_000, body=body, body_kind=kind)
-    await scene.store.schedules.cancel(scene.account_id, schedule_id)
+    await scene.store.canceller.cancel(scene.account_id, schedule_id)
     cancelled = await scene.store.schedules.get(scene.account_id, schedule_id)
     assert cancelled.request.body is None
     assert cancelled.body_dropped is (body is not None)
@@ -155,7 +155,7 @@ async def test_creating_and_cancelling_without_end_comes_to_an_end(bounded: Scen
         if isinstance(created, QuotaExceeded):
             break
         made += 1
-        await bounded.store.schedules.cancel(bounded.account_id, created[0])
+        await bounded.store.canceller.cancel(bounded.account_id, created[0])
     assert 20 < made < 50
     await bounded.assert_sound()
 

@@ -122,7 +122,7 @@ async def test_what_has_not_ended_is_refused(scene: Scene) -> None:
 
 async def test_what_was_cancelled_and_had_a_body_is_refused(scene: Scene) -> None:
     cancelled = await scene.create(60_000, body=b"{}")
-    await scene.store.schedules.cancel(scene.account_id, cancelled)
+    await scene.store.canceller.cancel(scene.account_id, cancelled)
     with pytest.raises(Conflict, match="Its body was not kept when it was cancelled"):
         await replay_one(scene, cancelled)
     assert (await scene.holdings()).credits == CREDITS
@@ -130,7 +130,7 @@ async def test_what_was_cancelled_and_had_a_body_is_refused(scene: Scene) -> Non
 
 async def test_what_was_cancelled_and_had_no_body_can_be_replayed(scene: Scene) -> None:
     cancelled = await scene.create(60_000, headers={"X-A": "1"})
-    await scene.store.schedules.cancel(scene.account_id, cancelled)
+    await scene.store.canceller.cancel(scene.account_id, cancelled)
     await replay_one(scene, cancelled)
     [request] = await complete_all(scene)
     assert (request.headers, request.replay_of) == ({"X-A": "1"}, cancelled)
@@ -176,7 +176,7 @@ async def test_each_is_answered_on_its_own_and_in_order(scene: Scene) -> None:
     failed = await fail(scene, 3)
     completed = await scene.run(COMPLETED)
     waiting, cancelled = await scene.create(60_000), await scene.create(60_000, body=b"{}")
-    await scene.store.schedules.cancel(scene.account_id, cancelled)
+    await scene.store.canceller.cancel(scene.account_id, cancelled)
     await replay_one(scene, failed[1])
     ids = [failed[0], new_id(), failed[1], waiting, completed, cancelled, failed[2]]
     done = await replay(scene, ids)

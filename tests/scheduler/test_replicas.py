@@ -74,7 +74,7 @@ def forget_replicas(server: Server) -> None:
 
 async def test_a_replica_that_is_there_confirms(careful: Scene) -> None:
     cancelled = await careful.create(60_000)
-    assert (await careful.store.schedules.cancel(careful.account_id, cancelled)).credits == CREDITS
+    assert (await careful.store.canceller.cancel(careful.account_id, cancelled)).credits == CREDITS
     schedule_id = await careful.create(delivery=Delivery.AT_MOST_ONCE)
     claimed = await careful.claim()
     assert ids_of(claimed) == [schedule_id]
@@ -94,7 +94,7 @@ async def test_without_a_replica_nothing_is_written(valkey: ValkeyProcess) -> No
     began_s = time.monotonic()
     for call in (
         lambda: alone.create(60_000),
-        lambda: store.schedules.cancel(account.account_id, waiting),
+        lambda: store.canceller.cancel(account.account_id, waiting),
         lambda: store.accounts.grant(account.account_id, 1),
         lambda: store.api_keys.create(account.account_id, "x"),
     ):
@@ -228,7 +228,7 @@ async def test_a_full_store_does_not_make_a_done_write_look_undone(
     replica.pause()
     try:
         with pytest.raises(OutcomeUnknown):
-            await careful.store.schedules.cancel(careful.account_id, waiting)
+            await careful.store.canceller.cancel(careful.account_id, waiting)
         assert await careful.ack([held]) == [1]
     finally:
         replica.resume()

@@ -16,7 +16,7 @@ from scheduler.errors import OutcomeUnknown, PostdateError, StoreMisconfigured
 from scheduler.models import Answer, Outcome, Plan, Status
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
-from scheduler.store.lifecycle.claims import Ack
+from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.operators import reseal as module
 from scheduler.store.operators.reseal import Walked
 from scheduler.store.secrecy import Secrecy
@@ -48,7 +48,7 @@ async def furnished(store: Store) -> str:
         await store.schedules.create(account_id, DUE)
         await ack(store, await claim(store), outcome)
     await store.schedules.create(account_id, REQUEST)
-    await store.schedules.cancel(account_id, await store.schedules.create(account_id, REQUEST))
+    await store.canceller.cancel(account_id, await store.schedules.create(account_id, REQUEST))
     await store.schedules.create(account_id, DUE)
     return account_id
 
@@ -58,7 +58,7 @@ async def claim(store: Store) -> list[Any]:
 
 
 async def ack(store: Store, invocations: list[Any], outcome: Outcome = COMPLETED) -> None:
-    codes = await store.claims.ack(0, [Ack(each, outcome, 0) for each in invocations])
+    codes = await store.ends.ack(0, [Ack(each, outcome, 0) for each in invocations])
     assert codes == [1] * len(invocations)
 
 
@@ -125,7 +125,7 @@ async def test_what_targets_said_is_sealed_anew_too(
         await ack(before, await claim(before), outcome)
     between = await before.schedules.create(account_id, DUE)
     again = [Ack(each, saying[0], 0, 2**42) for each in await claim(before)]
-    assert await before.claims.ack(0, again) == [1]
+    assert await before.ends.ack(0, again) == [1]
     was = [await before.schedules.get(account_id, each) for each in (*made, between)]
     await before.aclose()
     store = await stores.open(NEW, *first)
@@ -188,7 +188,7 @@ async def test_whoever_races_it_loses_nothing(stores: Stores, what: str) -> None
         if what == "change":
             await other.schedules.change(account_id, one, lambda _: changed)
         elif what == "cancel":
-            await other.schedules.cancel(account_id, one)
+            await other.canceller.cancel(account_id, one)
         elif what == "end":
             await ack(other, await claim(other))
         else:

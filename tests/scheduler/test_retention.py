@@ -10,6 +10,7 @@ from scheduler.models import Plan
 from scheduler.rollups import DAY_MS, HOUR_MS
 from scheduler.settings import Settings
 from scheduler.store import Store
+from scheduler.store.verdict import Verdict
 from tests.plain import redis_of
 from tests.scheduler.clocks import FakeClock, ServerClock
 from tests.scheduler.conftest import open_fake
@@ -74,7 +75,7 @@ async def test_an_ended_schedule_is_kept_for_its_time_and_its_log_entry_longer(
     scene = fake_scene
     executed = await scene.run()
     cancelled, waiting = await scene.create(60_000), await scene.create(40 * DAY_MS)
-    await scene.store.schedules.cancel(scene.account_id, cancelled)
+    await scene.store.canceller.cancel(scene.account_id, cancelled)
     await scene.clock.pass_ms(24 * HOUR_MS - 2)
     for schedule_id in (executed, cancelled):
         await scene.store.schedules.get(scene.account_id, schedule_id)
@@ -94,7 +95,7 @@ async def test_what_waits_is_never_forgotten(fake_scene: Scene) -> None:
     await scene.clock.pass_ms(400 * DAY_MS)
     claimed = await scene.claim()
     assert {each.schedule_id for each in claimed} == {schedule_id, held}
-    assert await scene.ack([invocation]) == [-1]
+    assert await scene.ack([invocation]) == [Verdict.HELD]
     assert await scene.ack(claimed) == [1, 1]
     await scene.assert_sound()
 
@@ -104,7 +105,7 @@ async def test_all_that_is_kept_for_a_time_has_an_end(scene: Scene) -> None:
     off its count stays for ever."""
     await scene.run()
     cancelled = await scene.create()
-    await scene.store.schedules.cancel(scene.account_id, cancelled)
+    await scene.store.canceller.cancel(scene.account_id, cancelled)
     await scene.store.accounts.grant(scene.account_id, 1)
     await scene.create(60_000)
     endless = set()

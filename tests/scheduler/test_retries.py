@@ -11,12 +11,21 @@ import pytest
 
 from scheduler.errors import Conflict
 from scheduler.models import LogStatus, Outcome, Request, Schedule, Status
-from scheduler.store.lifecycle.claims import Ack
+from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.stored import pack_request
 from scheduler.store.verdict import Verdict
 from tests.plain import redis_of
 from tests.scheduler.letters import letter_ids, replay, verdicts
-from tests.scheduler.scene import COMPLETED, CREDITS, FAILED, Holdings, Scene, new_id, settled
+from tests.scheduler.scene import (
+    COMPLETED,
+    CREDITS,
+    FAILED,
+    Holdings,
+    Scene,
+    after_the_first_read,
+    new_id,
+    settled,
+)
 
 WAIT_MS = 40
 ENDED = Outcome(Status.FAILED, 500, 7, "Internal Server Error")
@@ -162,7 +171,7 @@ async def test_an_attempt_of_a_worker_that_lost_its_lease_is_not_recorded(scene:
     mine = await scene.claim_one()
     await scene.create()
     neighbour = await scene.claim_one()
-    assert await scene.retry([gone, neighbour], 0) == [-1, 1]
+    assert await scene.retry([gone, neighbour], 0) == [Verdict.HELD, Verdict.DONE]
     [entry] = await scene.log(status=LogStatus.RETRYING)
     assert entry.schedule_id == neighbour.schedule_id
     assert await scene.ack([mine]) == [1]
@@ -178,8 +187,8 @@ async def test_ends_and_retries_of_one_call_are_both_recorded(scene: Scene) -> N
         Ack(each, FAILED, 0, due_ms) if n % 2 else Ack(each, COMPLETED, 0)
         for n, each in enumerate(claimed)
     ]
-    assert await scene.store.claims.ack(scene.shard, acks) == [1] * 4
-    assert await scene.store.claims.ack(scene.shard, acks) == [0] * 4
+    assert await scene.store.ends.ack(scene.shard, acks) == [1] * 4
+    assert await scene.store.ends.ack(scene.shard, acks) == [0] * 4
     statuses = [await scene.status(each.schedule_id) for each in claimed]
     assert statuses == ["completed", "scheduled"] * 2
     assert {each.schedule_id for each in claimed} == set(made)
@@ -190,7 +199,7 @@ async def test_a_cancellation_between_attempts_stops_the_rest_and_refunds_nothin
     scene: Scene,
 ) -> None:
     schedule_id = await retried(scene, times=2)
-    cancelled = await scene.store.schedules.cancel(scene.account_id, schedule_id)
+    cancelled = await scene.store.canceller.cancel(scene.account_id, schedule_id)
     assert cancelled.credits == CREDITS - 1
     assert cancelled.stopped is not None
     assert (cancelled.stopped.attempts, cancelled.stopped.outcome) == (2, FAILED)
@@ -206,7 +215,7 @@ async def test_a_cancellation_between_attempts_stops_the_rest_and_refunds_nothin
     assert (usage.failed, usage.total_response_time_ms) == (1, 30)
     assert await scene.claim() == []
     with pytest.raises(Conflict) as refused:
-        await scene.store.schedules.cancel(scene.account_id, schedule_id)
+        await scene.store.canceller.cancel(scene.account_id, schedule_id)
     assert refused.value.status == Status.FAILED
     await scene.assert_sound()
 
@@ -218,7 +227,7 @@ async def test_while_a_later_attempt_is_made_it_can_neither_be_stopped_nor_chang
     await scene.claim_one()
     schedules = scene.store.schedules
     for call in (
-        lambda: schedules.cancel(scene.account_id, schedule_id),
+        lambda: scene.store.canceller.cancel(scene.account_id, schedule_id),
         lambda: schedules.change(scene.account_id, schedule_id, lambda request: request),
     ):
         refused = await settled(call)
@@ -233,18 +242,12 @@ async def test_a_cancellation_that_read_it_before_an_attempt_tells_that_one_and_
 ) -> None:
     """By the time that it writes, there was one more than it has read of."""
     schedule_id = await retried(scene, 0, before)
-    schedules, read = scene.store.schedules, []
-    stored = schedules._stored
 
-    async def slow(account_id: str, schedule_id: str) -> object:
-        found = await stored(account_id, schedule_id)
-        if not read:
-            read.append(found)
-            assert await scene.retry([await scene.claim_one()], 60_000) == [1]
-        return found
+    async def it_is_attempted() -> None:
+        assert await scene.retry([await scene.claim_one()], 60_000) == [1]
 
-    monkeypatch.setattr(schedules, "_stored", slow)
-    cancelled = await schedules.cancel(scene.account_id, schedule_id)
+    after_the_first_read(monkeypatch, it_is_attempted)
+    cancelled = await scene.store.canceller.cancel(scene.account_id, schedule_id)
     assert cancelled.credits == CREDITS - 1
     assert cancelled.stopped is not None
     assert cancelled.stopped.attempts == before + 1
@@ -269,7 +272,7 @@ async def test_cancellations_that_race_retries_have_one_winner_each(scene: Scene
                 await asyncio.sleep(0)
             while True:
                 result = await settled(
-                    lambda: scene.store.schedules.cancel(scene.account_id, schedule_id)
+                    lambda: scene.store.canceller.cancel(scene.account_id, schedule_id)
                 )
                 if isinstance(result, Conflict):
                     assert result.status == Status.SCHEDULED  # it is being attempted
@@ -371,7 +374,7 @@ async def attempts_of_nobody(scene: Scene, member: str) -> None:
 async def ended_and_retried(scene: Scene, member: str) -> None:
     key = f"{scene.base}s:{member}"
     attempt = await redis_of(scene.store).hget(key, "n")
-    await scene.store.schedules.cancel(scene.account_id, "sch_" + member)
+    await scene.store.canceller.cancel(scene.account_id, "sch_" + member)
     await redis_of(scene.store).hset(key, "n", attempt)
 
 
@@ -421,7 +424,7 @@ async def test_many_cancellations_stop_what_was_attempted_and_refund_the_others(
 
 async def test_what_is_stopped_is_a_dead_letter_and_can_be_replayed(scene: Scene) -> None:
     stopped = await retried(scene)
-    await scene.store.schedules.cancel(scene.account_id, stopped)
+    await scene.store.canceller.cancel(scene.account_id, stopped)
     assert await letter_ids(scene) == [stopped]
     done = await replay(scene, [stopped])
     assert verdicts(done) == [Verdict.DONE]

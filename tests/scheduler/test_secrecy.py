@@ -77,7 +77,7 @@ async def test_whatever_is_done_with_it_stays_sealed(stores: Stores) -> None:
     one, two = [await store.schedules.create(account_id, REQUEST) for _ in range(2)]
     changed = msgspec.structs.replace(REQUEST, body=b'{"iban":"DE13"}', trigger_at_ms=1)
     await store.schedules.change(account_id, one, lambda _: changed)
-    await store.schedules.cancel(account_id, two)
+    await store.canceller.cancel(account_id, two)
     [invocation] = (await store.claims.claim(0, lease_ms=10_000, most=9)).invocations
     assert invocation.request == changed
     assert b"hush" not in await everything(store)

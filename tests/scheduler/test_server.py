@@ -50,7 +50,7 @@ async def round_trip(store: Store) -> None:
     schedule_id = await scene.run()
     await scene.create(60_000)
     cancelled = await scene.create(60_000)
-    assert (await store.schedules.cancel(account.account_id, cancelled)).credits == 8
+    assert (await store.canceller.cancel(account.account_id, cancelled)).credits == 8
     assert schedule_id in [entry.schedule_id for entry in await scene.log()]
     assert set(await store.claims.look(range(store.shards.count))) == set(range(store.shards.count))
     await scene.assert_sound()

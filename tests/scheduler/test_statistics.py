@@ -53,7 +53,7 @@ async def executions_over(
         )
         await scene.ack(batch, outcome)
         if cancelled not in [each.schedule_id for each in batch] and chance.random() < 0.3:
-            await scene.store.schedules.cancel(scene.account_id, cancelled)
+            await scene.store.canceller.cancel(scene.account_id, cancelled)
     await scene.store.tick()
     return [entry for entry in await scene.log() if entry.status != Status.SCHEDULED]
 
@@ -102,7 +102,7 @@ async def test_periods_within_seconds_equal_the_log(scene: Scene) -> None:
 async def test_an_account_without_executions_has_zeros(scene: Scene) -> None:
     await scene.create()
     cancelled = await scene.create()
-    await scene.store.schedules.cancel(scene.account_id, cancelled)
+    await scene.store.canceller.cancel(scene.account_id, cancelled)
     now_ms = await scene.clock.now_ms()
     usage = await scene.store.stats.usage(scene.account_id, 0, now_ms + 1)
     assert usage == Usage(0, 0, 0, 0, now_ms + 1)

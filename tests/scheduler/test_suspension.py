@@ -68,7 +68,7 @@ async def test_its_schedules_can_be_changed_and_cancelled_all_the_same(scene: Sc
     await scene.store.schedules.change(
         scene.account_id, changed, lambda old: msgspec.structs.replace(old, trigger_at_ms=now_ms)
     )
-    await scene.store.schedules.cancel(scene.account_id, cancelled)
+    await scene.store.canceller.cancel(scene.account_id, cancelled)
     assert await scene.claim() == []
     await scene.assert_sound()
 

@@ -9,7 +9,8 @@ import pytest
 
 from scheduler.errors import OutcomeUnknown, StoreUnavailable
 from scheduler.models import Invocation, Status
-from scheduler.store.lifecycle.claims import Ack
+from scheduler.store.lifecycle.end_rows import Ack
+from scheduler.store.verdict import Verdict
 from tests.plain import redis_of
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.losses import COMMAND, REPLY, losing
@@ -91,7 +92,7 @@ async def test_what_was_extended_without_an_answer_can_be_given_back(scene: Scen
     await unanswered(scene, [invocation], REPLY, COMMAND)
     await scene.store.claims.release(scene.shard, [invocation])
     assert await scene.visible_at_ms(schedule_id) == due_ms
-    assert await scene.ack([invocation]) == [-1]
+    assert await scene.ack([invocation]) == [Verdict.HELD]
     assert (await scene.claim_one()).attempt == 1
     await scene.assert_sound()
 
@@ -105,7 +106,7 @@ async def test_none_of_several_tokens_holds_what_was_taken_over(scene: Scene) ->
     await scene.clock.pass_ms(SHORT_MS + 2)
     second = await scene.claim_one()
     assert await extend(scene, [first]) == [schedule_id]
-    assert await scene.ack([first]) == [-1]
+    assert await scene.ack([first]) == [Verdict.HELD]
     await scene.store.claims.release(scene.shard, [first])
     assert await scene.visible_at_ms(schedule_id) == lease_end_ms(second)
     assert await scene.ack([second]) == [1]
@@ -130,8 +131,8 @@ async def test_a_stale_ack_does_not_keep_the_others_from_being_recorded(
     assert sorted(ids_of(batch)) == sorted([stale, *made, beside])
     calls.clear()
     codes = dict(zip(ids_of(batch), await scene.ack(batch), strict=True))
-    assert codes == {stale: -1, **dict.fromkeys(made, 1), beside: 1}
-    assert calls.count("lifecycle/ack") == 2
+    assert codes == {stale: Verdict.HELD, **dict.fromkeys(made, 1), beside: 1}
+    assert calls.count("lifecycle/end") == 2
     assert await scene.status(stale) == Status.SCHEDULED
     assert len(await redis_of(scene.store).xrange(scene.base + "log")) == 1
     assert await scene.holdings() == Holdings(
@@ -153,8 +154,8 @@ async def test_outcomes_of_which_none_is_held_write_nothing(scene: Scene, calls:
     await scene.claim_one()
     before = await scene.holdings()
     calls.clear()
-    assert await scene.ack([ended, lost], FAILED) == [0, -1]
-    assert calls == ["lifecycle/ack"]
+    assert await scene.ack([ended, lost], FAILED) == [Verdict.ENDED, Verdict.HELD]
+    assert calls == ["lifecycle/end"]
     assert await scene.holdings() == before
     await scene.assert_sound()
 
@@ -167,7 +168,7 @@ async def test_who_claimed_the_same_again_acks_both_in_one_call(scene: Scene) ->
     await scene.clock.pass_ms(SHORT_MS + 1)
     second = await scene.claim_one()
     acks = [Ack(first, FAILED, 0), Ack(second, COMPLETED, 0)]
-    assert await scene.store.claims.ack(scene.shard, acks) == [-1, 1]
+    assert await scene.store.ends.ack(scene.shard, acks) == [Verdict.HELD, Verdict.DONE]
     assert (await scene.holdings()).log == {"completed": 1}
     await scene.assert_sound()
 
@@ -215,7 +216,7 @@ async def test_a_lease_never_ends_at_a_wrong_time(
 
 async def test_no_extension_of_nothing_is_sent(scene: Scene, calls: list[str]) -> None:
     assert await scene.store.claims.extend(scene.shard, LEASE_MS, []) == []
-    assert await scene.store.claims.ack(scene.shard, []) == []
+    assert await scene.store.ends.ack(scene.shard, []) == []
     assert calls == []
 
 
@@ -237,7 +238,7 @@ async def test_no_token_names_a_moment_that_a_waiting_schedule_stands_at(
         invocation.schedule_id,
         lambda request: type(request)(int(invocation.token) // 1000, "GET", request.url),
     )
-    assert await scene.ack([invocation]) == [-1]
+    assert await scene.ack([invocation]) == [Verdict.HELD]
     assert await scene.status(invocation.schedule_id) == Status.SCHEDULED
 
 

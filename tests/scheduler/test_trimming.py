@@ -75,8 +75,8 @@ async def test_a_chunk_that_is_larger_than_the_log_may_be_is_kept(small_log: Sce
 async def test_a_log_whose_limit_was_lowered_shrinks_a_piece_at_a_time(fake_scene: Scene) -> None:
     scene = fake_scene
     await chunks(scene, [1] * 400)
-    limits = scene.store.claims._retention._replace(log_entries=KEPT_ENTRIES)
-    scene.store.claims._retention = limits
+    limits = scene.store.ends._retention._replace(log_entries=KEPT_ENTRIES)
+    scene.store.ends._retention = limits
     counts = []
     while sum(await logged(scene)) > KEPT_ENTRIES:
         await chunks(scene, [1])

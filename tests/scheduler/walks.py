@@ -16,7 +16,8 @@ import msgspec
 from scheduler import ids
 from scheduler.rollups import DAY_MS
 from scheduler.store import keys
-from scheduler.store.lifecycle.claims import Ack, Unread
+from scheduler.store.lifecycle.claims import Unread
+from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.log.entries import entry, pack_chunk
 from scheduler.store.log.overview import Stretch
 from tests.plain import redis_of

@@ -14,9 +14,11 @@ from scheduler.elapsed import elapsed_s
 from scheduler.errors import StoreUnavailable
 from scheduler.models import Invocation, Outcome, Request, SigningSecret, Status
 from scheduler.store import Store
-from scheduler.store.lifecycle.claims import Ack, Batch, Look, Unread
+from scheduler.store.lifecycle.claims import Batch, Look, Unread
+from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.operators.heartbeats import Process
 from scheduler.store.server.clock import StoreClock
+from scheduler.store.verdict import Verdict
 from worker.claimer import Claimer
 from worker.holdings import Holdings
 from worker.leases import Touch
@@ -144,11 +146,12 @@ class ScriptedClaims:
         await self._enter("release", shard)
         self.released += invocations
 
-    async def ack(self, shard: int, acks: Sequence[Ack]) -> list[int]:
+    async def ack(self, shard: int, acks: Sequence[Ack]) -> list[Verdict]:
         self.batches.append(list(acks))
         await self._enter("ack", shard)
         self.acked += acks
-        return [-1 if ack.invocation in self.taken else 1 for ack in acks]
+        taken = [ack.invocation in self.taken for ack in acks]
+        return [Verdict.HELD if each else Verdict.DONE for each in taken]
 
     async def _enter(self, name: str, shard: int) -> None:
         await asyncio.sleep(0)
@@ -187,7 +190,7 @@ class ScriptedStore:
     def __init__(self, due: dict[int, int]) -> None:
         self.clock = StoreClock()
         self.clock.observe(1_795_161_600_000_000)
-        self.claims = ScriptedClaims(self.clock, due)
+        self.claims = self.ends = ScriptedClaims(self.clock, due)
         self.signing = ScriptedSigning(self.claims)
         self.server = SimpleNamespace(routed=False)
         self.shards = self

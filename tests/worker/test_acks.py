@@ -12,7 +12,8 @@ from structlog.testing import capture_logs
 
 from scheduler.errors import OutcomeUnknown, StoreError, StoreRefused, StoreUnavailable
 from scheduler.models import Invocation
-from scheduler.store.lifecycle.claims import Ack
+from scheduler.store.lifecycle.end_rows import Ack
+from scheduler.store.verdict import Verdict
 from tests.worker.desk import AWAY, COMPLETED, LEASE_MS, Invocations, ScriptedStore
 from tests.worker.scripted import until
 from worker.acks import Acks
@@ -152,9 +153,9 @@ async def test_an_outcome_of_a_damaged_account_is_given_up_at_once_and_named(
     _, damaged = held = Invocations().many(2)
     record = scene.claims.ack
 
-    async def ack(shard: int, acks: Sequence[Ack]) -> list[int]:
+    async def ack(shard: int, acks: Sequence[Ack]) -> list[Verdict]:
         await record(shard, acks)
-        return [-2 if each.invocation is damaged else 1 for each in acks]
+        return [Verdict.DAMAGED if each.invocation is damaged else Verdict.DONE for each in acks]
 
     monkeypatch.setattr(scene.claims, "ack", ack)
     with capture_logs() as logged:

@@ -27,7 +27,7 @@ async def cancel(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
     """What was cancelled before is cancelled: the answer to the first try may have been lost."""
     viewer, _ = await written(request)
     try:
-        await service_of(request).store.schedules.cancel(viewer.account_id, schedule_id)
+        await service_of(request).store.canceller.cancel(viewer.account_id, schedule_id)
     except Conflict as conflict:
         if conflict.status != Status.CANCELLED:
             return await _refused(request, viewer, schedule_id, 409, conflict)

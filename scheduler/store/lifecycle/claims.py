@@ -17,17 +17,9 @@ from scheduler.errors import StoreError, StoreUnavailable, Unreadable, anew
 from scheduler.models import Delivery, Invocation, Request
 from scheduler.store import keys
 from scheduler.store.lifecycle.lease import Leasing
-from scheduler.store.lifecycle.recorded import (
-    Ack,
-    arguments_of,
-    by_account,
-    retry_arguments_of,
-)
-from scheduler.store.retention import Retention
 from scheduler.store.secrecy import Secrecy
-from scheduler.store.server import Script, Server
+from scheduler.store.server import Script
 from scheduler.store.server.apart import Apart
-from scheduler.store.server.clock import StoreClock
 from scheduler.store.server.line import Argument, Commands
 from scheduler.store.stored import open_request, unpack_attempt
 
@@ -36,18 +28,13 @@ _LOOK_ALONE_S = 0.5
 # What a claim may bring: more than a full one of usual requests, and what the loop of a worker and
 # the server's reply can bear.
 _MOST_BYTES = 4 * 1024 * 1024
-_NOT_THEN = 2
 _ON_HOLD = b"-2"
 # Of what is claimed for the first time: its attempt, and what came before.
 _FIRST = (1, b"")
 _UNKNOWN = Request(0, "", "")
 
 _CLAIM = Script("lifecycle/claim")
-_ACK = Script("lifecycle/ack")
-_RETRY = Script("lifecycle/retry")
 _REALIGN = Script("lifecycle/realign")
-
-__all__ = ["Ack", "Batch", "Claims", "Look", "Unread"]
 
 _log = structlog.get_logger(__name__)
 
@@ -89,10 +76,6 @@ _NOTHING = Look(None, None)
 
 class Claims(Leasing):
     """Claims what is due in a shard, and settles what was claimed."""
-
-    def __init__(self, server: Server, clock: StoreClock, retention: Retention) -> None:
-        super().__init__(server, clock)
-        self._retention = retention
 
     async def look(
         self, shards: Sequence[int], *, backlogs: bool = True
@@ -166,63 +149,6 @@ class Claims(Leasing):
         arguments = (lease_ms, most, _MOST_BYTES, 1, by_ms, 2**53, account)
         reply = await self._server.run(_CLAIM, keys.shard(shard), arguments)
         return self._batch(shard, asked_s, lease_ms, 0, reply)
-
-    async def ack(self, shard: int, acks: Sequence[Ack]) -> list[int]:
-        """Records outcomes, with log and statistics; of those that are to be tried again, the
-        attempt and when the next one is due. Safe to repeat.
-
-        A code for each: 1 recorded, 0 had ended before, -1 another worker holds it now, -2 it is
-        damaged, or something of its account, and nothing of that account was recorded; no claim
-        brings that any more until it can be.
-        """
-        left: dict[Invocation, Ack] = {}
-        for ack in acks:
-            left.setdefault(ack.invocation, ack)
-        found: dict[Invocation, int] = {}
-        while left:
-            found |= await self._ack(shard, list(left.values()))
-            left = {each: ack for each, ack in left.items() if found[each] == _NOT_THEN}
-        codes = []
-        for ack in acks:
-            code = found[ack.invocation]
-            codes.append(code)
-            if code > 0:  # who comes twice was recorded once, and had ended before the second time
-                found[ack.invocation] = 0
-        return codes
-
-    async def _ack(self, shard: int, acks: Sequence[Ack]) -> dict[Invocation, int]:
-        ends = [ack for ack in acks if ack.next_attempt_at_ms is None]
-        found = await self._end(shard, ends) if ends else {}
-        if len(ends) < len(acks):
-            again = [ack for ack in acks if ack.next_attempt_at_ms is not None]
-            found |= await self._retry(shard, again)
-        return found
-
-    async def _end(self, shard: int, acks: Sequence[Ack]) -> dict[Invocation, int]:
-        kept = self._retention
-        # The script trims dead letters by those that are there, not by those that come.
-        groups = by_account(acks, kept.failed_most)
-        arguments: list[Argument] = [kept.schedule_ms, kept.log_ms]
-        arguments += [kept.log_entries, kept.seconds_ms]
-        arguments += [kept.failed_kept_ms, kept.failed_ms, kept.failed_most]
-        for group in groups:
-            arguments += arguments_of(group, self._server.secrecy)
-        return await self._settle(_ACK, shard, groups, arguments)
-
-    async def _retry(self, shard: int, acks: Sequence[Ack]) -> dict[Invocation, int]:
-        groups = by_account(acks)
-        arguments: list[Argument] = [self._retention.log_ms, self._retention.log_entries]
-        for group in groups:
-            arguments += retry_arguments_of(group, self._server.secrecy)
-        return await self._settle(_RETRY, shard, groups, arguments)
-
-    async def _settle(
-        self, script: Script, shard: int, groups: list[list[Ack]], arguments: list[Argument]
-    ) -> dict[Invocation, int]:
-        now_us, codes = await self._server.run(script, keys.shard(shard), arguments)
-        self._clock.observe(now_us)
-        sent = (ack.invocation for group in groups for ack in group)
-        return dict(zip(sent, codes, strict=True))
 
     def _batch(
         self, shard: int, asked_s: float, lease_ms: int, ahead_ms: int, reply: Sequence[Any]

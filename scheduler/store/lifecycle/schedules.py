@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-from scheduler import ids
-from scheduler.errors import (
-    Conflict,
-    NotFound,
-    StoreUnavailable,
-)
-from scheduler.models import Schedule, Status
-from scheduler.store import keys, stored
-from scheduler.store.lifecycle.cancelling import Cancelled, cancelling
+from scheduler.models import Schedule
+from scheduler.store import stored
 from scheduler.store.lifecycle.change import Changing
 from scheduler.store.lifecycle.create import Creating
 from scheduler.store.log.timeline import lowered, span
@@ -23,16 +13,8 @@ from scheduler.store.queries.reading import read_one, whole
 from scheduler.store.queries.unended import Unended
 from scheduler.store.retention import Retention
 from scheduler.store.scans import Scans
-from scheduler.store.server import Argument, Script, Server
+from scheduler.store.server import Server
 from scheduler.store.server.clock import StoreClock
-
-_MOST_CHANGES_MET = 20
-
-_CANCEL = Script("lifecycle/cancel")
-_STOP = Script("lifecycle/stop")
-
-# What the scripts answer; their headers say it at length.
-_DONE, _NO_SUCH, _ENDED, _HELD = 1, 0, -1, -2
 
 
 class Schedules(Creating, Changing):
@@ -44,14 +26,12 @@ class Schedules(Creating, Changing):
         super().__init__(server, clock, retention, Failed(server, clock, retention, scans))
         self._scans = scans
         self._unended = Unended(server)
-        # By this process, since it began.
-        self.cancelled = 0
 
     async def get(self, account_id: str, schedule_id: str) -> Schedule:
         """The schedule as it stands. Raises NotFound for an unknown one or another account's,
         Damaged."""
         with whole(schedule_id):
-            found = await self._stored(account_id, schedule_id)
+            found = await read_one(self._server, account_id, schedule_id)
             return stored.schedule(
                 schedule_id,
                 stored.open_request(found.packed, self._secrecy),
@@ -95,46 +75,3 @@ class Schedules(Creating, Changing):
                 part,
             )
         return SchedulePage.of(found, limit, stretch)
-
-    async def cancel(self, account_id: str, schedule_id: str) -> Cancelled:
-        """Cancels a schedule before its first attempt and gives its credit back; between two
-        attempts it stops the rest, and the schedule has failed as the last one did.
-
-        Raises NotFound, Conflict if it has ended or a worker holds it, or Damaged. Refunds once,
-        however often it is called or a reply is lost.
-        """
-        operation = ids.new_operation()
-        for _ in range(_MOST_CHANGES_MET):
-            with whole(schedule_id):
-                found = await self._stored(account_id, schedule_id)
-                arguments = cancelling(
-                    schedule_id, operation, found, self._retention, self._secrecy
-                )
-            script = _STOP if found.attempt else _CANCEL
-            code, credits, outcome = await self._written(
-                script, keys.account(account_id), arguments
-            )
-            if code == _DONE:
-                done = Cancelled.of(found, int(credits))
-                self.cancelled += done.stopped is None
-                return done
-            with whole(schedule_id):
-                _refuse(code, outcome)
-        raise StoreUnavailable("The schedule keeps changing; try again")
-
-    async def _written(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
-        return await self._server.repeated(lambda: self._server.write(script, key, arguments))
-
-    async def _stored(self, account_id: str, schedule_id: str) -> stored.Fields:
-        return await read_one(self._server, account_id, schedule_id)
-
-
-def _refuse(code: int, outcome: bytes) -> None:
-    """Raises what a change that did not happen means; returns if it may be tried again."""
-    if code == _NO_SUCH:
-        raise NotFound("There is no such schedule")
-    if code == _ENDED:
-        ended = stored.ended_status(outcome)
-        raise Conflict(f"The schedule is {ended} already", ended)
-    if code == _HELD:
-        raise Conflict("Execution has started", Status.SCHEDULED)

@@ -16,11 +16,14 @@ from scheduler import ids
 from scheduler.errors import StoreRefused
 from scheduler.models import Outcome, Status
 from scheduler.store import keys
-from scheduler.store.lifecycle.claims import Ack, Claims, Unread
+from scheduler.store.lifecycle.claims import Claims, Unread
+from scheduler.store.lifecycle.end import Ends
+from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.operators.damage import text, told
 from scheduler.store.operators.shards import Shards
 from scheduler.store.server import Script, Server
 from scheduler.store.server.clock import StoreClock
+from scheduler.store.verdict import Verdict
 
 NOT_SENT_AGAIN = "Not sent after a restore; it may have been sent before"
 _OUTCOME = Outcome(Status.FAILED, 0, 0, NOT_SENT_AGAIN)
@@ -39,11 +42,14 @@ class Restore:
     `damaged` has a sentence for each account that a walk met and could not read, and left as it is.
     """
 
-    def __init__(self, server: Server, clock: StoreClock, shards: Shards, claims: Claims) -> None:
+    def __init__(
+        self, server: Server, clock: StoreClock, shards: Shards, claims: Claims, ends: Ends
+    ) -> None:
         self._server = server
         self._clock = clock
         self._shards = shards
         self._claims = claims
+        self._ends = ends
         self.damaged: list[str] = []
 
     async def last_entry_ms(self, by_ms: int) -> int | None:
@@ -109,8 +115,8 @@ class Restore:
             found = batch.invocations
             if found:
                 acks = [Ack(each, _OUTCOME, None) for each in found]
-                codes = await self._claims.ack(shard, acks)
-                ended(sum(code >= 0 for code in codes))
+                verdicts = await self._ends.ack(shard, acks)
+                ended(sum(each in (Verdict.DONE, Verdict.ENDED) for each in verdicts))
             looking = bool(found or batch.unread)
 
     @contextmanager

@@ -1,0 +1,213 @@
+"""Cancels schedules that wait, and stops those that wait for another attempt."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from itertools import count
+from typing import NamedTuple
+
+from scheduler import ids
+from scheduler.errors import (
+    Conflict,
+    Damaged,
+    NotFound,
+    OutcomeUnknown,
+    PostdateError,
+    StoreError,
+)
+from scheduler.models import Retry, Status
+from scheduler.store import keys
+from scheduler.store.lifecycle.end import Ends
+from scheduler.store.lifecycle.end_rows import Waiting, cancelled_group, stopped_group
+from scheduler.store.log.timeline import span
+from scheduler.store.queries.listing import SchedulePage, Selection
+from scheduler.store.queries.reading import Stored, read_by_id
+from scheduler.store.queries.unended import Unended
+from scheduler.store.scans import Scans
+from scheduler.store.server import Argument, Server
+from scheduler.store.verdict import Verdict
+
+_MOST_CHANGES_MET = 20
+
+
+class Cancellation(NamedTuple):
+    """What came of one of them: it was cancelled, unless there is a refusal, or stopped after an
+    attempt."""
+
+    schedule_id: str
+    refusal: PostdateError | None = None
+    stopped: Retry | None = None
+
+
+class Cancellations(NamedTuple):
+    """What came of each, in order, and the credits then left. `next_cursor`: where the list goes
+    on that they were taken from."""
+
+    each: list[Cancellation]
+    credits: int
+    next_cursor: str | None = None
+
+
+class Cancelled(NamedTuple):
+    """The credits that are left; and, if it was stopped after an attempt, what that came to. Only
+    one that was not attempted had its credit given back."""
+
+    credits: int
+    stopped: Retry | None = None
+
+
+def unknown(schedule_id: str) -> Cancellation:
+    """Of what is no schedule's id."""
+    return Cancellation(schedule_id, NotFound("There is no such schedule"))
+
+
+class Canceller:
+    """Ends schedules on their owner's word. One that was not attempted yet is cancelled, and its
+    credit comes back; between two attempts it is stopped: it has failed as the last one did, that
+    counts as its execution, and no credit moves."""
+
+    def __init__(self, server: Server, ends: Ends, scans: Scans) -> None:
+        self._server = server
+        self._ends = ends
+        self._scans = scans
+        self._unended = Unended(server)
+        # By this process, since it began.
+        self.cancelled = 0
+
+    async def cancel(self, account_id: str, schedule_id: str) -> Cancelled:
+        """Raises NotFound, Conflict if it has ended or a worker holds it, or Damaged. Refunds once,
+        however often it is called or a reply is lost."""
+        if not ids.is_schedule_id(schedule_id):
+            raise NotFound("There is no such schedule")
+        [done], credits, _ = await self.by_id(account_id, [schedule_id])
+        if done.refusal is not None:
+            raise done.refusal
+        return Cancelled(credits, done.stopped)
+
+    async def by_id(self, account_id: str, schedule_ids: Sequence[str]) -> Cancellations:
+        """Ends those that still wait, each once, a bounded group of them in one step, with which
+        the group's credits come back. Safe to repeat: nothing is refunded twice. Raises
+        StoreUnavailable if nothing was changed, OutcomeUnknown if groups before that one were done,
+        or it may have been itself."""
+        done: dict[str, Cancellation] = {}
+        try:
+            await self._end(account_id, list(dict.fromkeys(schedule_ids)), done)
+            account = keys.account(account_id) + keys.ACCOUNT
+            [credits] = await self._server.reads([("HGET", account, "credits")])
+        except StoreError as error:
+            if any(each.refusal is None for each in done.values()):
+                raise OutcomeUnknown("Some were cancelled before the store failed") from error
+            raise
+        finally:
+            self.cancelled += sum(each == Cancellation(each.schedule_id) for each in done.values())
+        each = [done[name] for name in dict.fromkeys(schedule_ids)]
+        return Cancellations(each, int(credits or 0))
+
+    async def waiting(self, account_id: str, selected: Selection) -> Cancellations:
+        """Ends those that wait, by triggerAt; as `by_id`. They leave the list, so that a repeat
+        goes on with others. Raises InvalidRequest for a bad cursor, TooManyScans."""
+        stretch = span(selected.from_ms, selected.to_ms, selected.cursor, down=False)
+        async with self._scans.of(account_id, searches=selected.is_search) as scan:
+            found = await self._unended.read(
+                account_id,
+                stretch,
+                selected.limit + 1,
+                lambda each: not each.executing and selected.wants(each),
+                scan,
+            )
+        page = SchedulePage.of(found, selected.limit, stretch)
+        done = await self.by_id(account_id, [each.schedule_id for each in page.schedules])
+        return done._replace(next_cursor=page.next_cursor)
+
+    async def _end(
+        self, account_id: str, schedule_ids: list[str], done: dict[str, Cancellation]
+    ) -> None:
+        """Notes in `done` what came of each; those that were changed meanwhile are tried again."""
+        left, unsure = schedule_ids, dict[str, Retry | None]()
+        key = keys.account(account_id) + keys.WAITING
+        for _ in range(_MOST_CHANGES_MET if left else 0):
+            read, again = 0, list[str]()
+            # Before the schedules: an attempt that is made between the two reads moves the score.
+            [scores] = await self._server.reads([("ZMSCORE", key, *map(ids.local, left))])
+            async for chunk in read_by_id(self._server, account_id, left):
+                waiting = list[Waiting]()
+                for name, score, found in zip(left[read:], scores[read:], chunk, strict=False):
+                    if isinstance(found, Stored) and found.schedule.status is Status.SCHEDULED:
+                        waiting.append(_waiting(found, score))
+                    else:
+                        done[name] = _ended(name, found, unsure)
+                read += len(chunk)
+                again += await self._end_chunk(account_id, waiting, done, unsure)
+            if not again:
+                return
+            left = again
+        changing = Conflict("The schedule keeps changing; try again", Status.SCHEDULED)
+        done |= {each: Cancellation(each, changing) for each in left}
+
+    async def _end_chunk(
+        self,
+        account_id: str,
+        waiting: Sequence[Waiting],
+        done: dict[str, Cancellation],
+        unsure: dict[str, Retry | None],
+    ) -> list[str]:
+        """Returns those that are to be read again. Those of them that may have been ended here, by
+        a call whose reply was lost, are `unsure`."""
+        fresh = [row for row in waiting if row.retry is None]
+        stopped = [row for row in waiting if row.retry is not None]
+        secrecy, calls = self._server.secrecy, count()
+        groups: list[Argument] = cancelled_group(account_id, fresh, secrecy) if fresh else []
+        for row in stopped:
+            groups += stopped_group(account_id, row, secrecy)
+
+        async def send() -> list[Verdict]:
+            next(calls)
+            return await self._ends.run(keys.parts(account_id).shard, groups, self._server.write)
+
+        verdicts = await self._server.repeated(send) if waiting else []
+        lost = next(calls) > 1
+        again = []
+        for row, verdict in zip(fresh + stopped, verdicts, strict=True):
+            name = row.schedule_id
+            match verdict:
+                case Verdict.DONE:
+                    done[name] = Cancellation(name, stopped=row.retry)
+                case Verdict.HELD:
+                    started = Conflict("Execution has started", Status.SCHEDULED)
+                    done[name] = Cancellation(name, started)
+                case Verdict.UNKNOWN:
+                    done[name] = unknown(name)
+                case Verdict.DAMAGED:
+                    done[name] = Cancellation(name, Damaged(name))
+                case _:
+                    again.append(name)
+                    if verdict is Verdict.ENDED and lost:
+                        unsure[name] = row.retry
+        return again
+
+
+def _waiting(found: Stored, score: bytes | None) -> Waiting:
+    schedule, packed = found
+    sha1 = hashlib.sha1(packed, usedforsecurity=False).hexdigest()
+    score_us = str(round(float(score or 0) * 1000))
+    what = (schedule.schedule_id, score_us, schedule.request, len(packed), sha1)
+    return Waiting(*what, schedule.retry)
+
+
+def _ended(
+    name: str, found: Stored | Damaged | None, unsure: dict[str, Retry | None]
+) -> Cancellation:
+    """Of one that does not wait."""
+    if found is None:
+        return unknown(name)
+    if isinstance(found, Damaged):
+        return Cancellation(name, found)
+    schedule = found.schedule
+    if name in unsure:
+        retry = unsure[name]
+        ours = (Status.CANCELLED, 0) if retry is None else (Status.FAILED, retry.attempts)
+        if (schedule.status, schedule.attempts) == ours:
+            return Cancellation(name, stopped=retry)
+    ended = Conflict(f"The schedule is {schedule.status} already", schedule.status)
+    return Cancellation(name, ended)

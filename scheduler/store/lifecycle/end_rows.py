@@ -1,0 +1,192 @@
+"""Groups of `end.lua`: schedules of one account that end in one way, or are to be tried again, with
+what log, index and statistics gain by them. The script's head has the order of all that. Pure."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from scheduler import ids
+from scheduler.models import (
+    COMPLETED,
+    Answer,
+    Invocation,
+    LogStatus,
+    Outcome,
+    Request,
+    Retry,
+    Status,
+)
+from scheduler.rollups import buckets_of
+from scheduler.store import keys
+from scheduler.store.log.entries import entry, pack_chunk, url_places
+from scheduler.store.secrecy import Secrecy
+from scheduler.store.server import Argument
+from scheduler.store.stored import (
+    BETWEEN_ATTEMPTS_BYTES,
+    pack_attempt,
+    pack_outcome,
+    seal_cancelled,
+    seal_said,
+)
+
+_FIRED, _STOPPED, _CANCELLED, _RETRIED = "f", "s", "c", "r"
+
+
+class Ack(msgspec.Struct, frozen=True):
+    """An invocation's end; or, with `next_attempt_at_ms`, the end of an attempt that failed and is
+    made again. `lateness_ms` is from when it was due to the first byte sent; None if none was: a
+    target that could not be reached says nothing of how late we are."""
+
+    invocation: Invocation
+    outcome: Outcome
+    lateness_ms: int | None
+    next_attempt_at_ms: int | None = None
+
+
+class Waiting(NamedTuple):
+    """A schedule that its owner ends, as it was read: its score in `waiting` (us), its request, the
+    size and SHA-1 of that as stored, and between two attempts the next one."""
+
+    schedule_id: str
+    score: str
+    request: Request
+    size_bytes: int
+    sha1: str
+    retry: Retry | None
+
+
+def groups_of(acks: Sequence[Ack], most: int = sys.maxsize) -> list[list[Ack]]:
+    """Acks by account, and by whether they end it; at most so many together."""
+    groups: dict[tuple[str, bool], list[Ack]] = {}
+    for ack in acks:
+        kind = ack.invocation.account_id, ack.next_attempt_at_ms is None
+        groups.setdefault(kind, []).append(ack)
+    return [
+        group[start : start + most]
+        for group in groups.values()
+        for start in range(0, len(group), most)
+    ]
+
+
+def group_of(acks: Sequence[Ack], secrecy: Secrecy) -> list[Argument]:
+    """Of acks that `groups_of` put together."""
+    if acks[0].next_attempt_at_ms is None:
+        return _executed_group(acks, secrecy)
+    return _retried_group(acks, secrecy)
+
+
+def _executed_group(acks: Sequence[Ack], secrecy: Secrecy, sha1: str = "") -> list[Argument]:
+    """Outcomes; with the SHA-1 of its request, that of the one schedule that its owner stops."""
+    entries = []
+    rows: list[Argument] = []
+    said: list[Argument] = []
+    completed = response_ms = completed_bytes = failed_bytes = 0
+    buckets: list[str] = []
+    for place, ack in enumerate(acks, 1):
+        invocation, outcome, lateness_ms = ack.invocation, ack.outcome, ack.lateness_ms
+        schedule_id, made = invocation.schedule_id, invocation.attempt
+        entries.append(entry(schedule_id, invocation.request, outcome, lateness_ms, made))
+        packed = pack_outcome(outcome, lateness_ms, made)
+        rows += (ids.local(schedule_id), invocation.token, packed)
+        if outcome.status is COMPLETED:
+            completed += 1
+            completed_bytes += invocation.size_bytes
+        else:
+            failed_bytes += invocation.size_bytes
+            said += _said(place, ack, secrecy)
+        response_ms += outcome.response_time_ms
+        buckets += buckets_of(outcome.response_time_ms, lateness_ms)
+    failed, spread = len(acks) - completed, Counter(buckets)
+    ended = ((Status.COMPLETED, completed), (Status.FAILED, failed))
+    statuses = [status for status, count in ended if count]
+    account_id, urls = acks[0].invocation.account_id, _urls(acks)
+    head = _head(_STOPPED if sha1 else _FIRED, account_id, entries, statuses, urls)
+    head += (completed, failed, response_ms, completed_bytes, failed_bytes, 2 * len(spread))
+    head += (part for pair in spread.items() for part in pair)
+    if failed:
+        head += (len(said), *said)
+    return [*head, *rows, *((sha1,) if sha1 else ())]
+
+
+def _retried_group(acks: Sequence[Ack], secrecy: Secrecy) -> list[Argument]:
+    entries = []
+    rows: list[Argument] = []
+    for ack in acks:
+        invocation, outcome, due_at_ms = ack.invocation, ack.outcome, ack.next_attempt_at_ms
+        schedule_id, made = invocation.schedule_id, invocation.attempt
+        number = (invocation.retry.number if invocation.retry else 0) + 1
+        what = entry(schedule_id, invocation.request, outcome, ack.lateness_ms, made, due_at_ms)
+        entries.append(what)
+        packed = pack_attempt(number, made, outcome, ack.lateness_ms)
+        rows += (ids.local(schedule_id), invocation.token, packed, due_at_ms or 0, made)
+        answer = outcome.answer
+        rows.append(b"" if answer is None else seal_said(_beginning(answer), made, secrecy))
+    account_id, urls = acks[0].invocation.account_id, _urls(acks)
+    return _head(_RETRIED, account_id, entries, (LogStatus.RETRYING,), urls) + rows
+
+
+def stopped_group(account_id: str, row: Waiting, secrecy: Secrecy) -> list[Argument]:
+    """A schedule between two attempts, which ends as the last one did."""
+    assert row.retry is not None
+    retry, shard = row.retry, keys.parts(account_id).shard
+    what = (row.schedule_id, row.score, retry.attempts, 0.0, row.request, retry.due_at_ms)
+    invocation = Invocation(shard, account_id, *what, row.size_bytes, retry)
+    return _executed_group([Ack(invocation, retry.outcome, retry.lateness_ms)], secrecy, row.sha1)
+
+
+def cancelled_group(
+    account_id: str, waiting: Sequence[Waiting], secrecy: Secrecy
+) -> list[Argument]:
+    """Schedules that were not attempted yet."""
+    rows: list[Argument] = []
+    kept_bytes = 0
+    for each in waiting:
+        outcome, kept = seal_cancelled(each.request, secrecy)
+        kept_bytes += len(kept)
+        rows += (ids.local(each.schedule_id), each.score, outcome, each.sha1, kept)
+    entries = [entry(each.schedule_id, each.request, None) for each in waiting]
+    urls = {each.request.url for each in waiting}
+    less = sum(each.size_bytes for each in waiting) - kept_bytes
+    head = _head(_CANCELLED, account_id, entries, (Status.CANCELLED,), urls)
+    return [*head, kept_bytes, less, *rows]
+
+
+def _head(
+    kind: str,
+    account_id: str,
+    entries: list[tuple[Any, ...]],
+    statuses: Iterable[LogStatus | Status],
+    urls: Iterable[str],
+) -> list[Argument]:
+    """What each group begins with. The index notes each status and each bucket of URLs once."""
+    places: list[Argument] = []
+    for status in statuses:
+        places += (status.value, b"")
+    for pair in url_places(urls).items():
+        places += pair
+    account = keys.parts(account_id).local
+    return [account, kind, len(entries), pack_chunk(entries), len(places), *places]
+
+
+def _said(place: int, ack: Ack, secrecy: Secrecy) -> tuple[Argument, ...]:
+    """What the target said to one that failed. Where it said nothing, what it said to an attempt
+    before goes; it stays where no further one was made, and the schedule ends as that one did."""
+    outcome, retry = ack.outcome, ack.invocation.retry
+    if retry is not None and outcome is retry.outcome:
+        return ()
+    if outcome.answer is not None:
+        return place, seal_said(outcome.answer, ack.invocation.attempt, secrecy)
+    return () if retry is None else (place, b"")
+
+
+def _beginning(answer: Answer) -> Answer:
+    return Answer(answer.content_type, answer.body[:BETWEEN_ATTEMPTS_BYTES])
+
+
+def _urls(acks: Sequence[Ack]) -> set[str]:
+    return {ack.invocation.request.url for ack in acks}
