@@ -116,15 +116,18 @@ async def test_it_is_made_anew_after_that(ported: Ported, monkeypatch: pytest.Mo
     assert ported.source.looks == 2
 
 
-async def test_who_goes_before_the_answer_takes_it_from_nobody(ported: Ported) -> None:
+async def test_who_is_cut_off_before_the_answer_takes_it_from_nobody(
+    ported: Ported, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(port, "_MOST_AT_ONCE", 1)
     ported.source.going.clear()
-    _, writer = await asyncio.open_connection(HOST, ported.number)
-    writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+    first = asyncio.create_task(ported.get("/metrics"))
     await until_async(lambda: ported.source.looks)
     other = asyncio.create_task(ported.get("/metrics"))
-    writer.close()
+    assert await first == ""
     ported.source.going.set()
     assert "second 2.0" in await other
+    assert ported.source.looks == 1
 
 
 async def test_readiness_is_the_sources_and_says_why(ported: Ported) -> None:
@@ -197,8 +200,10 @@ async def test_who_opens_many_connections_keeps_nobody_out(
     ported: Ported, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(port, "_MOST_AT_ONCE", 3)
+    monkeypatch.setattr(port, "LIMIT_S", 300.0)
     held = [await asyncio.open_connection(HOST, ported.number) for _ in range(4)]
-    await until_async(lambda: len(ported.port._serving) == 3)
+    assert await asyncio.wait_for(held[0][0].read(), 10) == b"", "the oldest"
+    assert len(ported.port._serving) == 3
     assert await ported.status("/healthz") == 200
     for _, writer in held:
         writer.close()
@@ -245,6 +250,7 @@ async def test_at_its_end_nothing_is_left_open(ported: Ported) -> None:
     writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
     await until_async(lambda: ported.source.looks)
     await ported.aclose()
+    assert not ported.port._serving
     assert await reader.read() == b""
     assert not is_listened_on(ported.number)
     writer.close()
