@@ -366,7 +366,7 @@ async def test_an_entry_is_found_among_thousands_of_its_millisecond_and_they_cou
     made = await write(scene, [(at_ms, n, Status.FAILED, URLS[0]) for n in range(500)])
     found = [(await find(scene.account_id, made[n], at_ms)).schedule_id for n in (-1, 470, 270)]
     assert found == [made[n] for n in (-1, 470, 270)]
-    await scene.store.client.set(scene.base + keys.SCANS, 2**52)
+    await scene.store.server.call("SET", scene.base + keys.SCANS, 2**52)
     assert (await find(scene.account_id, made[-1], at_ms)).schedule_id == made[-1]
     with pytest.raises(TooManyScans):
         await find(scene.account_id, made[270], at_ms)
