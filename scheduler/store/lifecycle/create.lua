@@ -16,7 +16,7 @@
 --          what was replayed before is replayed again, else '0', and each has also the ended one
 -- Returns  {now (us), for each group its verdict in a byte and what follows it}: DONE, and a verdict
 --          in a byte for each of its schedules: DONE (now or before), UNPAID, of replays also NO_ROOM,
---          UNKNOWN, NOT_ENDED, REPLAYED, DAMAGED; REPEATED, and what was kept: the verdicts, a 0
+--          UNKNOWN, REPLAYED, DAMAGED; REPEATED, and what was kept: the verdicts, a 0
 --          and the note; UNKNOWN: no such account; KEY_REUSED; NO_ROOM: the new ones would go over
 --          the quota together, and none is stored; DAMAGED: a key of the account is, and nothing of
 --          it is changed
@@ -165,7 +165,7 @@ local function fault(account, key, again, weight)
   if ended.err then
     return V.DAMAGED
   elseif not ended[1] then
-    return redis.call('EXISTS', key) == 1 and V.NOT_ENDED or V.UNKNOWN
+    return V.UNKNOWN -- it was forgotten since the caller read that it had ended
   elseif (ended[2] or account.originals[key]) and not again then
     return V.REPLAYED
   elseif account.left < 1 then
