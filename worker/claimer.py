@@ -12,7 +12,7 @@ import structlog
 from scheduler.elapsed import elapsed_s
 from scheduler.errors import StoreError, StoreUnavailable
 from scheduler.store import Store
-from scheduler.store.lifecycle.claims import Batch, Look
+from scheduler.store.lifecycle.claim import Batch, Look
 from worker.holdings import Holdings
 from worker.leases import Touch
 from worker.presence import Presence

@@ -17,7 +17,7 @@ import structlog
 from scheduler.errors import StoreError
 from scheduler.models import Invocation
 from scheduler.store import Store
-from scheduler.store.lifecycle.claims import Unread
+from scheduler.store.lifecycle.claim import Unread
 from worker.holdings import Holdings
 from worker.leases import Touch
 from worker.presence import Presence

@@ -19,7 +19,7 @@ from scheduler.errors import SettingsError, StoreError, StoreMisconfigured
 from scheduler.models import Invocation, Outcome
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.lifecycle.claims import Batch, Unread
+from scheduler.store.lifecycle.claim import Batch, Unread
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.operators.heartbeats import STORE_ID
 from scheduler.store.operators.sealing_keys import READ_EVERY_S as KEYS_READ_EVERY_S

@@ -16,7 +16,7 @@ from scheduler.store.accounts.sessions import Sessions
 from scheduler.store.accounts.signing import Signing
 from scheduler.store.accounts.users import Users
 from scheduler.store.lifecycle.cancel import Canceller
-from scheduler.store.lifecycle.claims import Claims
+from scheduler.store.lifecycle.claim import Claims
 from scheduler.store.lifecycle.clock_back import ClockBack
 from scheduler.store.lifecycle.end import Ends
 from scheduler.store.lifecycle.schedules import Schedules
@@ -65,8 +65,8 @@ class Store:
         self.changes = Changes(server, self.accounts)
         self.deletion = Deletion(server)
         scans = Scans(server)
-        self.schedules = Schedules(server, self.clock, kept, scans)
         self.failed = Failed(server, self.clock, kept, scans)
+        self.schedules = Schedules(server, self.clock, kept, scans, self.failed)
         self.ends = Ends(server, self.clock, kept)
         self.canceller = Canceller(server, self.ends, scans)
         self.claims = Claims(server, self.clock)

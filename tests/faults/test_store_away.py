@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from scheduler.store import Store, keys
-from scheduler.store.lifecycle.claims import Batch
+from scheduler.store.lifecycle.claim import Batch
 from tests.servers import (
     Customer,
     Deployment,

@@ -145,7 +145,7 @@ _PIECES = (
     (
         "realigned",
         _DROPPED,
-        STORE + "lifecycle/claims.py",
+        STORE + "lifecycle/claim.py",
         "            place += count\n",
         "            place += count + 1\n",
     ),
@@ -629,7 +629,7 @@ MUTANTS = (
     ),
     Mutant(
         "a claim's lease counts from its reply",
-        STORE + "lifecycle/claims.py",
+        STORE + "lifecycle/claim.py",
         "self._clock.readings, asked_s + lease_ms / 1000, str(token)",
         "self._clock.readings, elapsed_s() + lease_ms / 1000, str(token)",
         ("tests/scheduler/test_lease.py", "-k", "question"),

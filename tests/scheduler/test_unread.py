@@ -10,7 +10,7 @@ from scheduler import ids
 from scheduler.errors import Unreadable
 from scheduler.models import Delivery
 from scheduler.store import Store, keys
-from scheduler.store.lifecycle.claims import Batch
+from scheduler.store.lifecycle.claim import Batch
 from scheduler.store.queries.listing import Selection
 from scheduler.store.secrecy import Secrecy
 from tests.plain import redis_of

@@ -16,7 +16,7 @@ import msgspec
 from scheduler import ids
 from scheduler.rollups import DAY_MS
 from scheduler.store import keys
-from scheduler.store.lifecycle.claims import Unread
+from scheduler.store.lifecycle.claim import Unread
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.log.entries import entry, pack_chunk
 from scheduler.store.log.overview import Stretch
@@ -257,7 +257,7 @@ WALKS = (
     Walk(cancelled, ("scheduler.store.queries.reading._CHUNK",)),
     Walk(cancelled, (), counts=(1000, 1001)),
     Walk(claimed, (), counts=(500, 501, 1000)),
-    Walk(realigned, ("scheduler.store.lifecycle.claims._REALIGNED_AT_ONCE",)),
+    Walk(realigned, ("scheduler.store.lifecycle.claim._REALIGNED_AT_ONCE",)),
     Walk(counted, ("scheduler.store.log.statistics._PAGE",)),
     Walk(summed, (_LOG + "statistics._ROLLUPS_AT_ONCE", _LOG + "overview._ROLLUPS_AT_ONCE")),
     Walk(read_log, (_LOG + "ended._CHUNKS",)),

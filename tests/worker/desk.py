@@ -14,7 +14,7 @@ from scheduler.elapsed import elapsed_s
 from scheduler.errors import StoreUnavailable
 from scheduler.models import Invocation, Outcome, Request, SigningSecret, Status
 from scheduler.store import Store
-from scheduler.store.lifecycle.claims import Batch, Look, Unread
+from scheduler.store.lifecycle.claim import Batch, Look, Unread
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.operators.heartbeats import Process
 from scheduler.store.server.clock import StoreClock

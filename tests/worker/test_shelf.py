@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from scheduler.models import Invocation
-from scheduler.store.lifecycle.claims import Unread
+from scheduler.store.lifecycle.claim import Unread
 from tests.worker.desk import AWAY
 from tests.worker.scene import Scene
 from tests.worker.scripted import answer, answering, playing, until

@@ -13,7 +13,7 @@ from scheduler.elapsed import elapsed_s
 from scheduler.models import Invocation
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.lifecycle.claims import Unread
+from scheduler.store.lifecycle.claim import Unread
 from scheduler.store.lifecycle.end_rows import Ack
 from tests.worker.desk import AWAY, COMPLETED, LEASE_MS, ScriptedStore
 from tests.worker.scene import Scene

@@ -1,4 +1,4 @@
-"""Schedules as their owners see them: created, read, listed, changed, cancelled."""
+"""Schedules as their owners see them: created, replayed, read, listed, changed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,17 @@ from scheduler.store.server.clock import StoreClock
 
 
 class Schedules(Creating, Changing):
-    """Creates, reads, lists, changes and cancels schedules."""
+    """Creates, replays, reads, lists and changes schedules."""
 
     def __init__(
-        self, server: Server, clock: StoreClock, retention: Retention, scans: Scans
+        self,
+        server: Server,
+        clock: StoreClock,
+        retention: Retention,
+        scans: Scans,
+        failed: Failed,
     ) -> None:
-        super().__init__(server, clock, retention, Failed(server, clock, retention, scans))
+        super().__init__(server, clock, retention, failed)
         self._scans = scans
         self._unended = Unended(server)
 

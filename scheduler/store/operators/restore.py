@@ -16,7 +16,7 @@ from scheduler import ids
 from scheduler.errors import StoreRefused
 from scheduler.models import Outcome, Status
 from scheduler.store import keys
-from scheduler.store.lifecycle.claims import Claims, Unread
+from scheduler.store.lifecycle.claim import Claims, Unread
 from scheduler.store.lifecycle.end import Ends
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.operators.damage import text, told

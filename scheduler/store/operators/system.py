@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from scheduler.errors import StoreError, anew
 from scheduler.store import keys
-from scheduler.store.lifecycle.claims import Claims
+from scheduler.store.lifecycle.claim import Claims
 from scheduler.store.operators.shards import Shards
 from scheduler.store.server import Server as StoreServer
 

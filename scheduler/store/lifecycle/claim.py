@@ -1,4 +1,4 @@
-"""Claims what is due in a shard, and settles what was claimed."""
+"""Claiming what is due in a shard."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ _NOTHING = Look(None, None)
 
 
 class Claims(Leasing):
-    """Claims what is due in a shard, and settles what was claimed."""
+    """Claims what is due in a shard, prolongs the leases, and gives back what was not started."""
 
     async def look(
         self, shards: Sequence[int], *, backlogs: bool = True
