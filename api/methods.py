@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any, cast
 
 from litestar import Litestar
-from litestar._asgi.routing_trie import traversal
 from litestar.types import (
     ASGIApp,
     LifeSpanReceive,
@@ -122,10 +121,21 @@ class App(Litestar):
 
 
 def _forget_paths(app: Litestar) -> None:
-    """Litestar keeps the last thousand paths of 404s and of one-time links as well as of routes,
-    and has no setting for it."""
-    app.asgi_router.handle_routing = inspect.unwrap(app.asgi_router.handle_routing)
-    traversal.parse_path_params = inspect.unwrap(traversal.parse_path_params)
+    """Litestar keeps the last thousand paths and their parameters, one-time links too, and has no
+    setting for it. So it routes a path of the same form, without a word of the client's."""
+    route: Any = inspect.unwrap(app.asgi_router.handle_routing)
+    words = {word for each in app.routes for word in each.path_components}
+
+    def routed(path: str, method: str) -> tuple[Any, Any, str, dict[str, str], str]:
+        parts = path.split("/")
+        form = "/".join([part if part in words or not part else "-" for part in parts])
+        app, handler, _, parameters, template = route(form, method)
+        if parameters:
+            named = zip(template.split("/"), parts, strict=False)
+            parameters = {name[1:-1]: part for name, part in named if name.startswith("{")}
+        return app, handler, path, parameters, template
+
+    app.asgi_router.handle_routing = cast("Any", routed)
 
 
 def _without_body(send: Send) -> Send:

@@ -1,19 +1,17 @@
 """The resolver: a name's addresses as this machine is set up to find them, without a thread each.
 
-c-ares reads /etc/hosts, and servers, search list and options from /etc/resolv.conf. It keeps no
-answers: its cache has no bound, and anybody's zone has as many names as he likes. The guard
-remembers what it needs.
+c-ares reads /etc/hosts, and servers, search list and options from /etc/resolv.conf. Its cache of
+answers has no bound, and a zone may have any number of names: so a new one takes its place after
+some look-ups.
 """
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
-from typing import Any
 
 import aiodns
 import pycares
-from pycares._cares import lib  # type: ignore[import-not-found]
 
 # A server that does not answer is asked again, after twice as long each time. The first wait is
 # this, or 0.25 s once the server has been quick; then four tries last almost as long as the guard
@@ -27,22 +25,7 @@ _NO_SORT = 1 << 7
 # fit is not asked for by TCP: c-ares takes ten milliseconds for the 4,000 addresses of 64 KiB, and
 # locks out our loop meanwhile.
 _FLAGS = pycares.ARES_FLAG_EDNS | pycares.ARES_FLAG_IGNTC
-_QUERY_CACHE = 1 << 21  # ARES_OPT_QUERY_CACHE: `qcache_max_ttl` says how long answers are kept
-
-
-class _Uncached:
-    """pycares' binding, but that its channels keep no answers: pycares has no option for that."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(lib, name)
-
-    @staticmethod
-    def ares_init_options(channel: Any, options: Any, given: int) -> Any:
-        options.qcache_max_ttl = 0
-        return lib.ares_init_options(channel, options, given | _QUERY_CACHE)
-
-
-pycares._lib = _Uncached()  # type: ignore[attr-defined]
+_LOOK_UPS_EACH = 1000
 
 
 class SystemResolver:
@@ -54,16 +37,21 @@ class SystemResolver:
     def __init__(self, servers: Sequence[str] | None = None) -> None:
         self._servers = servers
         self._resolver: aiodns.DNSResolver | None = None
+        self._look_ups = 0
 
     async def __call__(self, name: str) -> list[str]:
         """The addresses of a name, in the order of preference. Raises OSError if there are none to
         be had."""
-        if self._resolver is None:
+        if self._resolver is None or self._look_ups == _LOOK_UPS_EACH:
+            # The one before ends with the last look-up that waits for it.
+            self._look_ups = 0
             self._resolver = aiodns.DNSResolver(
                 self._servers, flags=_FLAGS, timeout=_AGAIN_AFTER_S, tries=_TRIES
             )
+        self._look_ups += 1
+        resolver = self._resolver
         try:
-            found = await self._resolver.getaddrinfo(name, type=socket.SOCK_STREAM, flags=_NO_SORT)
+            found = await resolver.getaddrinfo(name, type=socket.SOCK_STREAM, flags=_NO_SORT)
         except aiodns.error.DNSError as error:
             raise OSError(f"{name}: {error.args[-1]}") from error
         return _preferred(list(dict.fromkeys(node.addr[0].decode() for node in found.nodes)))

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.servers import until_async
 from worker.resolver import SystemResolver
 
 A, AAAA = 1, 28
@@ -114,13 +115,20 @@ async def test_a_name_that_does_not_exist_and_one_without_addresses_are_errors()
                 await resolver(name)
 
 
-async def test_an_answer_is_not_kept() -> None:
-    """c-ares' own cache has no bound."""
-    async with resolving({"hooks.example": ["8.8.8.8"]}) as (resolver, server):
-        for _ in range(2):
-            asked = len(server.asked)
-            await resolver("hooks.example")
-            assert len(server.asked) > asked
+async def test_answers_are_kept_for_some_look_ups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """c-ares' own cache has no bound. One that a new one takes the place of still answers."""
+    monkeypatch.setattr("worker.resolver._LOOK_UPS_EACH", 2)
+    async with resolving({"hooks.example": ["8.8.8.8"]}, silent="slow.example") as (
+        resolver,
+        server,
+    ):
+        slow = asyncio.ensure_future(resolver("slow.example"))
+        await until_async(lambda: "slow.example" in server.asked, "the question")
+        for _ in range(5):
+            assert await resolver("hooks.example") == ["8.8.8.8"]
+        assert server.asked.count("hooks.example") == 2 * 3  # both families, of each cache
+        assert not slow.done()
+        slow.cancel()
 
 
 async def test_of_an_answer_that_is_too_long_there_is_what_fits_into_a_datagram() -> None:

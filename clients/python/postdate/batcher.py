@@ -130,7 +130,8 @@ class Batcher:
         """Every item gets its result."""
         results: Sequence[Created | Exception]
         try:
-            results = await self._client._create_all([item.content for item in batch], new_key())
+            contents = [item.content for item in batch]
+            results = await self._client._create_all(contents, new_key())  # noqa: SLF001
         except PostdateError as error:
             if _may_be_halved(batch, error):
                 middle = len(batch) // 2
