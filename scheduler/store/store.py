@@ -32,7 +32,6 @@ from scheduler.store.operators.reseal import Resealer
 from scheduler.store.operators.restore import Restore
 from scheduler.store.operators.rewrites import Rewrites
 from scheduler.store.operators.sealing_keys import SealingKeys
-from scheduler.store.operators.shards import Shards
 from scheduler.store.operators.system import System
 from scheduler.store.queries.failed import Failed
 from scheduler.store.retention import Retention
@@ -41,6 +40,7 @@ from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Server, Way, pairs
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.server.connection import connect
+from scheduler.store.shards import Shards
 
 _OLDEST_SERVER = (7, 0)
 _log = structlog.get_logger(__name__)

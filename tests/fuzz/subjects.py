@@ -16,7 +16,7 @@ from api.stats import log_query
 from scheduler.destinations import Destinations
 from scheduler.errors import InvalidRequest
 from scheduler.models import Request
-from scheduler.store.log.timeline import span
+from scheduler.store.queries.timeline import span
 from scheduler.targets import Origin, parse_target
 from tests.worker.test_wire_bytes import DeafTransport, Ends, SteppedLoop
 from worker.outcome import Failure, answered

@@ -382,7 +382,7 @@ MUTANTS = (
     ),
     Mutant(
         "the number of shards is read once",
-        STORE + "operators/shards.py",
+        STORE + "shards.py",
         "            await self.read()\n        return self.count",
         "        return self.count",
         ("tests/scheduler/test_accounts.py", "-k", "more_shards"),

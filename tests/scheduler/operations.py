@@ -370,7 +370,7 @@ OF_OPERATORS = [
         [
             "operators/heartbeat",
             "operators/hold",
-            "operators/raise_shards",
+            "raise_shards",
             "touch",
         ],
         each(

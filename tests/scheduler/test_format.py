@@ -7,7 +7,7 @@ import pytest
 from scheduler.errors import StoreMisconfigured
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
-from scheduler.store.operators.shards import FORMAT
+from scheduler.store.shards import FORMAT
 from tests.plain import redis_of
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.conftest import open_fake

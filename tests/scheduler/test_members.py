@@ -11,8 +11,8 @@ import pytest
 from scheduler.models import LogStatus
 from scheduler.store import keys
 from scheduler.store.log.logs import LogQuery
-from scheduler.store.log.timeline import WAITING, Place, Span
 from scheduler.store.queries.members import Members, read_members
+from scheduler.store.queries.timeline import WAITING, Place, Span
 from tests.plain import redis_of
 from tests.scheduler.scene import Scene
 

@@ -34,7 +34,7 @@ _OF_ONE_KEY = {
     "accounts/attempt",
     "accounts/free",
     "operators/heartbeat",
-    "operators/raise_shards",
+    "raise_shards",
 }
 SCRIPTS = sorted(
     str(path.relative_to(Path(keys.__file__).parent).with_suffix(""))

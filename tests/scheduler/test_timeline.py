@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.errors import InvalidRequest
-from scheduler.store.log.timeline import (
+from scheduler.store.queries.timeline import (
     EDGE,
     ENDED,
     WAITING,

@@ -15,9 +15,9 @@ from scheduler.store import keys
 from scheduler.store.accounts.reserved import reserve
 from scheduler.store.accounts.signing import new_secret
 from scheduler.store.accounts.users import email_is_free, reserve_email
-from scheduler.store.operators.shards import Shards
 from scheduler.store.retention import Retention
 from scheduler.store.server import Argument, Script, Server, pairs
+from scheduler.store.shards import Shards
 
 _CREATE = Script("accounts/create")
 _GRANT = Script("accounts/grant")

@@ -11,9 +11,9 @@ from scheduler.errors import NotFound, StoreError, TooMany, Unreadable
 from scheduler.models import ApiKey, Caller, Plan, Rate
 from scheduler.store import keys
 from scheduler.store.accounts.accounts import Accounts, parts_of
-from scheduler.store.operators.shards import Shards
 from scheduler.store.server import Script, Server, flat, pairs
 from scheduler.store.server.coalescing import Coalescer
+from scheduler.store.shards import Shards
 
 MOST_ACTIVE_KEYS = 100
 _MOST_KEYS = 300

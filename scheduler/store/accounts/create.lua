@@ -6,7 +6,7 @@
 -- Returns  1 made (now or before, by this operation), 0 another account has this id, -1 one that is
 --          being deleted has
 --@include now
---@include accounts/ledger
+--@include ledger
 --@include accounts/signing
 local base = KEYS[1] .. ARGV[1] .. ':'
 local key = base .. K.ACCOUNT

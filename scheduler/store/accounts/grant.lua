@@ -6,7 +6,7 @@
 --          than a number in JSON is sure to tell exactly
 --@include now
 --@include operation
---@include accounts/ledger
+--@include ledger
 local base, credits = KEYS[1], ARGV[2]
 local account = base .. K.ACCOUNT
 if redis.call('EXISTS', account) == 0 then

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from scheduler import ids
 from scheduler.errors import NotFound, StoreError
 from scheduler.store import keys
-from scheduler.store.operators.shards import Shards
 from scheduler.store.server import Script, Server
 from scheduler.store.server.line import Argument
+from scheduler.store.shards import Shards
 
 SESSION_TTL_MS = 7 * 24 * 3_600_000
 LINK_TTL_MS = 3_600_000

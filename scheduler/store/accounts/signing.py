@@ -21,7 +21,7 @@ from scheduler.errors import (
 )
 from scheduler.models import Idempotency, SigningSecret
 from scheduler.store import keys
-from scheduler.store.lifecycle.once import ONCE_KEPT_MS, asked, once_name
+from scheduler.store.once import ONCE_KEPT_MS, asked, once_name
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Script, Server
 from scheduler.store.server.clock import StoreClock

@@ -20,9 +20,9 @@ from scheduler.models import Retry, Status
 from scheduler.store import keys
 from scheduler.store.lifecycle.end import Ends
 from scheduler.store.lifecycle.end_rows import Waiting, cancelled_group, stopped_group
-from scheduler.store.log.timeline import span
 from scheduler.store.queries.listing import SchedulePage, Selection
 from scheduler.store.queries.reading import Stored, read_by_id
+from scheduler.store.queries.timeline import span
 from scheduler.store.queries.unended import Unended
 from scheduler.store.scans import Scans
 from scheduler.store.server import Argument, Server

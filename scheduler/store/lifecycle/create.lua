@@ -22,7 +22,7 @@
 --          it is changed
 --@include now
 --@include lifecycle/place
---@include accounts/ledger
+--@include ledger
 --@include lifecycle/weight
 local prefix, ttl_ms, once_ttl_ms, kept_until_ms = KEYS[1], ARGV[1], ARGV[2], now_ms + ARGV[3]
 local DONE, UNPAID = string.char(V.DONE), string.char(V.UNPAID)

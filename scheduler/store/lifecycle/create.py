@@ -19,7 +19,6 @@ from scheduler.errors import (
 )
 from scheduler.models import Idempotency, Request, Schedule
 from scheduler.store import keys, stored
-from scheduler.store.lifecycle.once import ONCE_KEPT_MS, Made, kept, kept_with, noted, once_key
 from scheduler.store.lifecycle.part import Part
 from scheduler.store.lifecycle.replays import (
     Asked,
@@ -31,6 +30,7 @@ from scheduler.store.lifecycle.replays import (
     replays_of,
     until,
 )
+from scheduler.store.once import ONCE_KEPT_MS, Made, kept, kept_with, noted, once_key
 from scheduler.store.queries.failed import Failed
 from scheduler.store.queries.listing import Selection
 from scheduler.store.queries.reading import Stored, read_by_id

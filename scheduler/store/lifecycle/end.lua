@@ -34,7 +34,7 @@
 --@include moment
 --@include lifecycle/place
 --@include lifecycle/token
---@include accounts/ledger
+--@include ledger
 --@include log/append
 --@include log/count
 --@include lifecycle/failed

@@ -18,7 +18,7 @@ from scheduler.errors import (
     QuotaExceeded,
 )
 from scheduler.models import Request, Schedule, Status
-from scheduler.store.lifecycle.once import Made
+from scheduler.store.once import Made
 from scheduler.store.queries.listing import Selection
 from scheduler.store.verdict import Verdict
 

@@ -6,10 +6,10 @@ from scheduler.models import Schedule
 from scheduler.store import stored
 from scheduler.store.lifecycle.change import Changing
 from scheduler.store.lifecycle.create import Creating
-from scheduler.store.log.timeline import lowered, span
 from scheduler.store.queries.failed import Failed
 from scheduler.store.queries.listing import SchedulePage
 from scheduler.store.queries.reading import read_one, whole
+from scheduler.store.queries.timeline import lowered, span
 from scheduler.store.queries.unended import Unended
 from scheduler.store.retention import Retention
 from scheduler.store.scans import Scans

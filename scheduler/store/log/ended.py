@@ -16,7 +16,7 @@ from scheduler.store.log.entries import (
     log_entry,
     readable_chunk,
 )
-from scheduler.store.log.timeline import (
+from scheduler.store.queries.timeline import (
     ENDED,
     WAITING,
     Found,

@@ -10,7 +10,7 @@ from scheduler.models import LogEntry, LogStatus, Schedule
 from scheduler.store import keys
 from scheduler.store.log.ended import Ended, Wanted
 from scheduler.store.log.entries import StoredEntry, logged_url, unended_entry, url_place
-from scheduler.store.log.timeline import Found, Place, Span, encode_cursor, lowered, merge, span
+from scheduler.store.queries.timeline import Found, Place, Span, encode_cursor, lowered, merge, span
 from scheduler.store.queries.unended import Unended
 from scheduler.store.retention import Retention
 from scheduler.store.scans import Scan, Scans

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from scheduler.errors import StoreError, anew
 from scheduler.store import keys
-from scheduler.store.operators.shards import Shards
 from scheduler.store.server import Script, Server
+from scheduler.store.shards import Shards
 
 WINDOWS = 6
 WINDOW_MS = 30_000

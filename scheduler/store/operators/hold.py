@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from scheduler.store import keys
-from scheduler.store.operators.shards import Shards
 from scheduler.store.server import Script, Server
 from scheduler.store.server.clock import StoreClock
+from scheduler.store.shards import Shards
 
 _HOLD = Script("operators/hold")
 

@@ -14,8 +14,8 @@ from scheduler.store import keys
 from scheduler.store.operators.damage import text, told
 from scheduler.store.operators.heartbeats import KEY_IDS, Heartbeats
 from scheduler.store.operators.sealing_keys import SealingKeys
-from scheduler.store.operators.shards import Shards
 from scheduler.store.server import Script, Server
+from scheduler.store.shards import Shards
 
 _SCAN_COUNT = 500
 _SCHEDULES_AT_ONCE = 200

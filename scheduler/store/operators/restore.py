@@ -20,9 +20,9 @@ from scheduler.store.lifecycle.claim import Claims, Unread
 from scheduler.store.lifecycle.end import Ends
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.operators.damage import text, told
-from scheduler.store.operators.shards import Shards
 from scheduler.store.server import Script, Server
 from scheduler.store.server.clock import StoreClock
+from scheduler.store.shards import Shards
 from scheduler.store.verdict import Verdict
 
 NOT_SENT_AGAIN = "Not sent after a restore; it may have been sent before"

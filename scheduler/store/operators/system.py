@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from scheduler.errors import StoreError, anew
 from scheduler.store import keys
 from scheduler.store.lifecycle.claim import Claims
-from scheduler.store.operators.shards import Shards
 from scheduler.store.server import Server as StoreServer
+from scheduler.store.shards import Shards
 
 _KEYS = re.compile(r"keys=(\d+)")
 # What keeps the data, and where the server tells whether it went well the last time.

@@ -6,10 +6,10 @@ from __future__ import annotations
 from scheduler import ids
 from scheduler.models import Schedule
 from scheduler.store import keys
-from scheduler.store.log.timeline import Found, Place, Span, lowered, span
 from scheduler.store.queries.listing import SchedulePage, Selection
 from scheduler.store.queries.members import read_members
 from scheduler.store.queries.reading import may_have, of_a_list, read_on, read_rows
+from scheduler.store.queries.timeline import Found, Place, Span, lowered, span
 from scheduler.store.retention import Retention
 from scheduler.store.scans import Scan, Scans
 from scheduler.store.server import Server

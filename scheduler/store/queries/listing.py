@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from scheduler.models import Schedule
-from scheduler.store.log.timeline import Found, Span, encode_cursor, merge
+from scheduler.store.queries.timeline import Found, Span, encode_cursor, merge
 
 
 class Selection(NamedTuple):

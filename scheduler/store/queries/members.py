@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from scheduler.store.log.timeline import WAITING, Place, Span
+from scheduler.store.queries.timeline import WAITING, Place, Span
 from scheduler.store.server import Argument, Server
 
 # How often one search looks into a set that changes meanwhile: it halves what is left each time.

@@ -14,7 +14,7 @@ from scheduler import ids
 from scheduler.errors import Damaged, NotFound, Unreadable
 from scheduler.models import Schedule
 from scheduler.store import keys, stored
-from scheduler.store.log.timeline import Found, Place, Span
+from scheduler.store.queries.timeline import Found, Place, Span
 from scheduler.store.secrecy import SEALED, Secrecy
 from scheduler.store.server import Server
 

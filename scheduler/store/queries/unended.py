@@ -8,9 +8,9 @@ from collections.abc import Callable
 from scheduler import ids
 from scheduler.models import Schedule
 from scheduler.store import keys
-from scheduler.store.log.timeline import Found, Place, Span
 from scheduler.store.queries.members import read_members
 from scheduler.store.queries.reading import may_have, of_a_list, read_on, read_rows
+from scheduler.store.queries.timeline import Found, Place, Span
 from scheduler.store.scans import Scan
 from scheduler.store.server import Server
 from scheduler.store.stored import kept_part

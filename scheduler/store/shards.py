@@ -16,7 +16,7 @@ _DEFAULT_COUNT = 16
 # Of what is stored and how. The first one that was written down is 2.
 FORMAT = 4
 
-_RAISE_SHARDS = Script("operators/raise_shards")
+_RAISE_SHARDS = Script("raise_shards")
 _EMPTIED = "The store was emptied since this process opened it"
 _REPLACED = "The store is another one than this process opened"
 _log = structlog.get_logger(__name__)
