@@ -20,7 +20,7 @@ SCANS_US_PER_S = 50_000
 _LONGEST_DEBT_US = 10_000_000
 # On one core, the store's part and ours: to look at a schedule or a chunk of the log; to unpack and
 # compare one that may be wanted; and for each byte that is read.
-_LOOK_US, _UNPACK_US, _BYTE_US = 5.0, 6.0, 0.01
+_LOOK_US, _UNPACK_US, _BYTE_US = 7.0, 6.0, 0.01
 
 _SCAN = Script("scan")
 

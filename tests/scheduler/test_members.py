@@ -116,7 +116,7 @@ async def test_what_ends_while_a_page_is_read_is_not_listed_without_its_body(
     async def ending(commands: Any, **options: Any) -> list[Any]:
         if commands[0][0] == "HMGET":
             monkeypatch.undo()
-            await scene.store.schedules.cancel(scene.account_id, ends)
+            await scene.store.canceller.cancel(scene.account_id, ends)
         return await reads(commands, **options)
 
     monkeypatch.setattr(scene.store.server, "reads", ending)

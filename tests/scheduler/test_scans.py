@@ -134,11 +134,11 @@ async def test_a_clock_that_was_set_back_leaves_no_debt_of_an_hour(fake_scene: S
 @pytest.mark.parametrize(
     ("name", "least_us", "most_us"),
     [
-        ("waiting, URL", 1600, 1700),
-        ("cancel, URL", 3400, 3500),  # each is unpacked
-        ("log, URL", 1600, 1700),
-        ("waiting, part of a URL", 1600, 1700),
-        ("log, part of a URL", 1600, 1700),
+        ("waiting, URL", 2200, 2300),
+        ("cancel, URL", 4000, 4100),  # each is unpacked
+        ("log, URL", 2200, 2300),
+        ("waiting, part of a URL", 2200, 2300),
+        ("log, part of a URL", 2200, 2300),
     ],
 )
 async def test_what_was_looked_through_counts_found_or_not(
@@ -153,8 +153,8 @@ async def test_what_was_looked_through_counts_found_or_not(
 @pytest.mark.parametrize(
     ("name", "least_us", "most_us"),
     [
-        ("dead letters, URL", 1600, 1700),
-        ("replay, URL", 1600, 1700),
+        ("dead letters, URL", 2200, 2300),
+        ("replay, URL", 2200, 2300),
         ("log, answer", 250, 400),
         ("log, part of a URL", 250, 400),
     ],

@@ -30,7 +30,7 @@ OVERDUE_AFTER_MS = 1000
 _OVERDUE = [bound_ms for bound_ms in LATENESS_BOUNDS_MS if bound_ms >= OVERDUE_AFTER_MS]
 
 # Rollups of one round trip: each may have some thousand fields.
-_ROLLUPS_AT_ONCE = 4
+_ROLLUPS_AT_ONCE = 2
 # What a rollup has of a bucket, in the order of a row of numbers; and each of its fields by name,
 # as bucket and place in that row.
 _LATENESSES, _RESPONSES = len(LATENESS_BOUNDS_MS) + 1, len(RESPONSE_BOUNDS_MS) + 1

@@ -26,7 +26,7 @@ from scheduler.store.stored import NUMBERS
 
 _PAGE = 64
 # Rollups of one round trip.
-_ROLLUPS_AT_ONCE = 32
+_ROLLUPS_AT_ONCE = 8
 _COMPLETED, _FAILED = NUMBERS[Status.COMPLETED], NUMBERS[Status.FAILED]
 _SUMMED = (COMPLETED, FAILED, RESPONSE_TIME)
 _FIELDS = [f"{bucket}{what}" for bucket in range(60) for what in _SUMMED]

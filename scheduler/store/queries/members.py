@@ -23,8 +23,8 @@ class Members(NamedTuple):
 async def read_members(
     server: Server, base: str, names: Sequence[str], span: Span, most: int
 ) -> list[Members]:
-    """The next ones of a stretch in some sets of an account, at most so many (two or more) of each,
-    all at one moment. Read-only."""
+    """The next ones of a stretch in some sets of an account, at most so many of each, all at one
+    moment. Read-only."""
     searches = [_Search(base + name, span, most) for name in names]
     for _ in range(_MOST_LOOKS):
         commands = [command for each in searches for command in each.commands()]
@@ -43,7 +43,8 @@ class _Search:
     def __init__(self, key: str, span: Span, most: int) -> None:
         self._key = key
         self._span = span
-        self._most = most
+        # The place's own member may be among them.
+        self._most = most + 1
         self._rank: int | None = None
         self._low = self._high = 0
 
@@ -72,6 +73,7 @@ class _Search:
         full = len(members) == self._most
         reaches_back = not self._rank or len(behind) < len(members)
         if reaches_back and (behind or not full):
+            behind = behind[: self._most - 1]
             found = [each for each in behind if not self._span.past_end(each[0].ms)]
             return Members(found, found[-1][0] if full and len(found) == len(behind) else None)
         if self._rank is None:

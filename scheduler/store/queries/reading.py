@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -57,7 +58,9 @@ async def read_on(
     ):
         chunk_found, chunk_bytes = await chunk(stretch._replace(after=reached), most)
         found += [each for each in chunk_found.entries if wanted(each[1])]
-        looked_at, read_bytes, most = looked_at + most, read_bytes + chunk_bytes, _CHUNK
+        looked_at, read_bytes = looked_at + most, read_bytes + chunk_bytes
+        left = limit - len(found)
+        most = min(_CHUNK, math.ceil(left * looked_at / len(found)) if found else _CHUNK)
         reached = chunk_found.reached
     return Found(found, reached)
 
