@@ -17,7 +17,8 @@ from api.selection import parse_selection
 from api.service import HttpRequest
 from scheduler.ids import invocation_id
 from scheduler.models import Request, Schedule, Status
-from scheduler.store.lifecycle.replays import SENTENCES, Replay, Replays
+from scheduler.store.lifecycle.refusals import SENTENCES
+from scheduler.store.lifecycle.replays import Replay, Replays
 from scheduler.store.verdict import Verdict
 from scheduler.times import format_iso8601
 

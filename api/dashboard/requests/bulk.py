@@ -28,7 +28,7 @@ from scheduler.errors import Conflict, Damaged, FieldError, InvalidRequest, NotF
 from scheduler.ids import is_schedule_id
 from scheduler.models import Idempotency, LogStatus, Request, Schedule, Status
 from scheduler.store import Store
-from scheduler.store.lifecycle.replays import SENTENCES
+from scheduler.store.lifecycle.refusals import SENTENCES
 from scheduler.store.log.logs import LogQuery
 from scheduler.store.verdict import Verdict
 from scheduler.times import format_iso8601

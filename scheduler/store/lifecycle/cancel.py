@@ -8,18 +8,12 @@ from itertools import count
 from typing import NamedTuple
 
 from scheduler import ids
-from scheduler.errors import (
-    Conflict,
-    Damaged,
-    NotFound,
-    OutcomeUnknown,
-    PostdateError,
-    StoreError,
-)
+from scheduler.errors import Damaged, OutcomeUnknown, PostdateError, StoreError
 from scheduler.models import Retry, Status
 from scheduler.store import keys
 from scheduler.store.lifecycle.end import Ends
 from scheduler.store.lifecycle.end_rows import Waiting, cancelled_group, stopped_group
+from scheduler.store.lifecycle.refusals import refusal
 from scheduler.store.queries.listing import SchedulePage, Selection
 from scheduler.store.queries.reading import Stored, read_by_id
 from scheduler.store.queries.timeline import span
@@ -59,7 +53,7 @@ class Cancelled(NamedTuple):
 
 def unknown(schedule_id: str) -> Cancellation:
     """Of what is no schedule's id."""
-    return Cancellation(schedule_id, NotFound("There is no such schedule"))
+    return Cancellation(schedule_id, refusal(schedule_id, Verdict.UNKNOWN))
 
 
 class Canceller:
@@ -79,7 +73,7 @@ class Canceller:
         """Raises NotFound, Conflict if it has ended or a worker holds it, or Damaged. Refunds once,
         however often it is called or a reply is lost."""
         if not ids.is_schedule_id(schedule_id):
-            raise NotFound("There is no such schedule")
+            raise refusal(schedule_id, Verdict.UNKNOWN)
         [done], credits, _ = await self.by_id(account_id, [schedule_id])
         if done.refusal is not None:
             raise done.refusal
@@ -142,8 +136,7 @@ class Canceller:
             if not again:
                 return
             left = again
-        changing = Conflict("The schedule keeps changing; try again", Status.SCHEDULED)
-        done |= {each: Cancellation(each, changing) for each in left}
+        done |= {each: Cancellation(each, refusal(each, Verdict.CHANGED)) for each in left}
 
     async def _end_chunk(
         self,
@@ -173,13 +166,8 @@ class Canceller:
             match verdict:
                 case Verdict.DONE:
                     done[name] = Cancellation(name, stopped=row.retry)
-                case Verdict.HELD:
-                    started = Conflict("Execution has started", Status.SCHEDULED)
-                    done[name] = Cancellation(name, started)
-                case Verdict.UNKNOWN:
-                    done[name] = unknown(name)
-                case Verdict.DAMAGED:
-                    done[name] = Cancellation(name, Damaged(name))
+                case Verdict.HELD | Verdict.UNKNOWN | Verdict.DAMAGED:
+                    done[name] = Cancellation(name, refusal(name, verdict))
                 case _:
                     again.append(name)
                     if verdict is Verdict.ENDED and lost:
@@ -209,5 +197,4 @@ def _ended(
         ours = (Status.CANCELLED, 0) if retry is None else (Status.FAILED, retry.attempts)
         if (schedule.status, schedule.attempts) == ours:
             return Cancellation(name, stopped=retry)
-    ended = Conflict(f"The schedule is {schedule.status} already", schedule.status)
-    return Cancellation(name, ended)
+    return Cancellation(name, refusal(name, Verdict.ENDED, schedule.status))

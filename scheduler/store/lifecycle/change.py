@@ -7,10 +7,11 @@ from collections.abc import Callable
 from functools import partial
 
 from scheduler import ids
-from scheduler.errors import Conflict, NotFound, QuotaExceeded, StoreUnavailable
+from scheduler.errors import StoreUnavailable
 from scheduler.models import Request, Schedule, Status
 from scheduler.store import keys, stored
 from scheduler.store.lifecycle.part import Part
+from scheduler.store.lifecycle.refusals import refusal
 from scheduler.store.queries.reading import read_one, whole
 from scheduler.store.server import Argument, Script
 from scheduler.store.verdict import Verdict
@@ -61,7 +62,8 @@ class Changing(Part):
                 return self._waiting(schedule_id, request, said, found.said)
             if verdict != Verdict.CHANGED:
                 with whole(schedule_id):
-                    raise _refusal(verdict, said)
+                    ended = stored.ended_status(said) if said else Status.SCHEDULED
+                    raise refusal(schedule_id, Verdict(verdict), ended)
         raise StoreUnavailable("The schedule keeps changing; try again")
 
     def _waiting(
@@ -71,16 +73,3 @@ class Changing(Part):
         return stored.schedule(
             schedule_id, request, attempt=attempt, said=said, secrecy=self._secrecy
         )
-
-
-def _refusal(verdict: int, outcome: bytes) -> Exception:
-    """Raises Unreadable."""
-    match verdict:
-        case Verdict.ENDED:
-            ended = stored.ended_status(outcome)
-            return Conflict(f"The schedule is {ended} already", ended)
-        case Verdict.HELD:
-            return Conflict("Execution has started", Status.SCHEDULED)
-        case Verdict.NO_ROOM:
-            return QuotaExceeded()
-    return NotFound("There is no such schedule")

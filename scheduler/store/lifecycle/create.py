@@ -20,13 +20,13 @@ from scheduler.errors import (
 from scheduler.models import Idempotency, Request, Schedule
 from scheduler.store import keys, stored
 from scheduler.store.lifecycle.part import Part
+from scheduler.store.lifecycle.refusals import refusal
 from scheduler.store.lifecycle.replays import (
     Asked,
     Remake,
     Replays,
     asked_for,
     cursor_until,
-    refusal,
     replays_of,
     until,
 )

@@ -8,15 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from scheduler import ids
-from scheduler.errors import (
-    Conflict,
-    Damaged,
-    FieldError,
-    InsufficientCredits,
-    InvalidRequest,
-    NotFound,
-    QuotaExceeded,
-)
+from scheduler.errors import Damaged, FieldError, InvalidRequest
 from scheduler.models import Request, Schedule, Status
 from scheduler.store.once import Made
 from scheduler.store.queries.listing import Selection
@@ -27,16 +19,6 @@ _UNTIL_DIGITS = 12
 
 # Makes the request of a replay from what it is a replay of.
 Remake = Callable[[Schedule], Request]
-
-SENTENCES = {
-    Verdict.UNKNOWN: "There is no such schedule",
-    Verdict.NOT_ENDED: "The schedule has not ended yet",
-    Verdict.REPLAYED: "The schedule was replayed already",
-    Verdict.UNPAID: str(InsufficientCredits()),
-    Verdict.NO_ROOM: str(QuotaExceeded()),
-    Verdict.DAMAGED: "What is stored of the schedule is damaged and cannot be read",
-    Verdict.CANCELLED: "Its body was not kept when it was cancelled",
-}
 
 
 class Replay(NamedTuple):
@@ -136,19 +118,3 @@ def until(selected: Selection) -> tuple[Selection, int | None]:
 def cursor_until(cursor: str | None, until_ms: int) -> str | None:
     """The cursor from which `until` reads that moment."""
     return cursor and f"{cursor}{until_ms:0{_UNTIL_DIGITS}x}"
-
-
-def refusal(schedule_id: str, verdict: Verdict) -> Exception:
-    sentence = SENTENCES[verdict]
-    match verdict:
-        case Verdict.NOT_ENDED:
-            return Conflict(sentence, Status.SCHEDULED)
-        case Verdict.CANCELLED:
-            return Conflict(sentence, Status.CANCELLED)
-        case Verdict.UNPAID:
-            return InsufficientCredits()
-        case Verdict.NO_ROOM:
-            return QuotaExceeded()
-        case Verdict.DAMAGED:
-            return Damaged(schedule_id)
-    return NotFound(sentence)
