@@ -19,7 +19,7 @@ from scheduler.targets import Address, Target
 from worker.lookups import Lookups
 from worker.outcome import Failure
 from worker.own import is_own_address
-from worker.turnstile import Turnstile
+from worker.ration import Ration
 
 FRESH_S = 5.0
 USABLE_S = 30.0
@@ -117,7 +117,7 @@ class Guard:
         self._is_own = is_own
         self._names = _Names()
         self._literals: dict[str, _Answer] = {}
-        self._turnstile = Turnstile(loop, _STEPS_IN_A_ROUND)
+        self._steps = Ration(loop, _STEPS_IN_A_ROUND)
         self._lookups: Lookups[_Answer] = Lookups(loop, self._ask)
 
     def known(self, target: Target) -> tuple[str, ...] | None:
@@ -169,10 +169,10 @@ class Guard:
         if not self._destinations.allows_name(host):
             return _none(Failure.NOT_ALLOWED)
         try:
-            await self._turnstile.turn(account_id)
+            await self._steps.turn(account_id)
             async with asyncio.timeout(LOOKUP_LIMIT_S):
                 texts = await self._resolve(host)
-            await self._turnstile.turn(account_id)
+            await self._steps.turn(account_id)
             return self._judge(texts)
         except (OSError, UnicodeError):  # TimeoutError is one
             return _none(Failure.UNRESOLVED)

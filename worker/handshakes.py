@@ -14,10 +14,9 @@ import sys
 from collections import deque
 from typing import cast
 
-from worker.ration import bound_reading
+from worker.ration import Ration, bound_reading
 from worker.shares import Shares
 from worker.sockets import reset
-from worker.turnstile import Turnstile
 
 _STEPS_IN_A_ROUND = 4
 # OpenSSL would take 100 KiB of certificates, and keep half a megabyte of names for each connection.
@@ -64,7 +63,7 @@ class Handshakes:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._turnstile = Turnstile(loop, _STEPS_IN_A_ROUND)
+        self._steps = Ration(loop, _STEPS_IN_A_ROUND)
         # Says which of the connections that are not read have something to read: the loop watches
         # this one selector for all of them.
         self._unread: selectors.DefaultSelector | None = None
@@ -89,7 +88,7 @@ class Handshakes:
         steps: asyncio.Task[asyncio.BaseTransport] | None = None
         weight = 0
         try:
-            await self._turnstile.turn(account_id)
+            await self._steps.turn(account_id)
             began = self._loop.start_tls(
                 transport,
                 early,
@@ -110,7 +109,7 @@ class Handshakes:
                     if more > 0:
                         await self._weigh(account_id, more)
                         weight += more
-                    await self._turnstile.turn(account_id)
+                    await self._steps.turn(account_id)
                     await self._read(transport)
             secured = cast("asyncio.Transport", await steps)
             if early.was_called or secured.is_closing():

@@ -32,7 +32,6 @@ class _Lookup(Generic[A]):
 
 class _Turn(NamedTuple):
     account_id: str
-    started_s: float
     lookup: _Lookup[Any]
 
 
@@ -92,7 +91,7 @@ class Lookups(Generic[A]):
         if account_id not in lookup.accounts:
             lookup.accounts.add(account_id)
             line = self._known if lookup.is_refresh else self._new
-            line.add(_Turn(account_id, 0.0, lookup))
+            line.add(_Turn(account_id, lookup))
 
     def _start(self) -> None:
         while self._shares.free:

@@ -1,11 +1,11 @@
-"""The ration: what targets' bytes may cost in one round of the loop, so that the store is heard."""
+"""The ration: what costly work may take of one round of the loop, so that the store is heard."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-import time
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from worker.turns import Turns
@@ -16,48 +16,58 @@ ROUND_BYTES = 256 * 1024
 _UNREAD_BYTES = 32 * 1024
 
 
-class _Portion(NamedTuple):
-    """A piece of an answer that has come and was not parsed."""
-
+class _Waiting(NamedTuple):
     account_id: str
-    started_s: float
-    data: bytes
-    parse: Callable[[bytes], None]
+    go_on: Callable[[], None]
 
 
 class Ration:
-    """So many bytes of answers are parsed in one round. What comes beyond it waits for the next
-    ones, its connection unread meanwhile, and accounts take turns.
+    """So much is done in one round: bytes of answers are parsed, or costly steps are taken. What
+    comes beyond it waits for the next ones, and accounts take turns.
 
     Between two rounds the loop reads all its sockets, the store's too: leases, acks and the small
-    answers of others wait for one round, whatever targets send.
+    answers of others wait for one round, whatever targets send. A thousand steps of a millisecond
+    each are not one of a second.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, round_bytes: int = ROUND_BYTES) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, in_a_round: int = ROUND_BYTES) -> None:
         self._loop = loop
-        self._round_bytes = round_bytes
-        self._left = round_bytes
-        self._waiting: Turns[_Portion] = Turns()
+        self._in_a_round = in_a_round
+        self._left = in_a_round
+        self._waiting: Turns[_Waiting] = Turns()
         self._is_serving = False
         self._next_round: asyncio.Handle | None = None
 
     def take(self, size: int) -> bool:
-        """Whether a piece of this size may be parsed now; if not, `wait` is to follow. The last one
-        in a round may be larger than what is left."""
+        """Whether so much may be done now; if not, `wait` is to follow. The last one in a round may
+        be larger than what is left."""
         if (self._waiting and not self._is_serving) or self._left <= 0:
             return False
         self._left -= size
         self._count_round()
         return True
 
-    def wait(self, account_id: str, data: bytes, parse: Callable[[bytes], None]) -> None:
-        """`parse` is called with the piece in the account's turn; it is to `take` then."""
-        self._waiting.add(_Portion(account_id, time.monotonic(), data, parse))
+    def wait(self, account_id: str, go_on: Callable[[], None]) -> None:
+        """`go_on` is called in the account's turn; it is to `take` then."""
+        self._waiting.add(_Waiting(account_id, go_on))
         self._count_round()
+
+    async def turn(self, account_id: str) -> None:
+        """Takes one, and returns once it is the account's turn: at once, if there is no crowd."""
+        if self.take(1):
+            return
+        turn = self._loop.create_future()
+        self.wait(account_id, partial(self._let_in, turn))
+        await turn
 
     def pause(self, delay_s: float, resume: Callable[[], None]) -> None:
         """`resume` is called after a while: for a connection not worth a look at each piece."""
         self._loop.call_later(delay_s, resume)
+
+    def _let_in(self, turn: asyncio.Future[None]) -> None:
+        if not turn.done():  # else it was given up
+            self.take(1)
+            turn.set_result(None)
 
     def _count_round(self) -> None:
         if self._next_round is None:
@@ -65,12 +75,11 @@ class Ration:
 
     def _begin_round(self) -> None:
         self._next_round = None
-        self._left = self._round_bytes
+        self._left = self._in_a_round
         self._is_serving = True
         try:
             while self._waiting and self._left > 0:
-                portion = self._waiting.pop()
-                portion.parse(portion.data)
+                self._waiting.pop().go_on()
         finally:
             self._is_serving = False
             if self._waiting:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import httptools
@@ -245,7 +246,7 @@ class Wire(asyncio.Protocol):
         if len(data) > SMALL_BYTES and not self._ration.take(len(data)):
             self._note_heard()
             self._transport.pause_reading()
-            self._ration.wait(exchange.account_id, data, self._hear_late)
+            self._ration.wait(exchange.account_id, partial(self._hear_late, data))
             return
         try:
             self._parser.feed_data(data)
