@@ -13,10 +13,9 @@ from scheduler.elapsed import elapsed_s
 from scheduler.errors import StoreError, StoreUnavailable
 from scheduler.store import Store
 from scheduler.store.lifecycle.claim import Batch, Look
-from worker.holdings import Holdings
+from worker.holdings import Holdings, Part
 from worker.leases import Touch
 from worker.presence import Presence
-from worker.room import Part, Room
 
 _MOST_ACCOUNTS = 16
 # What is created with an earlier time than all others is found by looking, so that no wake-up
@@ -74,7 +73,6 @@ class Claimer:
         self._rested_ms: dict[int, float] = {}
         self._backlogged: set[int] = set()
         self._claims: dict[int, asyncio.Task[None]] = {}
-        self._room = Room(holdings)
         self._look_ms = self._look_abroad_ms = 0.0
         self._wake = asyncio.Event()
         self._stopping = self._waits_for_room = False
@@ -181,7 +179,7 @@ class Claimer:
             return
         due = sorted((self._due_ms[shard], shard) for shard, in_ms in self._waiting() if in_ms <= 0)
         for place, (_, shard) in enumerate(due):
-            part = self._room.reserve(len(due) - place)
+            part = self._holdings.reserve(len(due) - place)
             if part is None:
                 return
             self._claims[shard] = asyncio.create_task(self._claim(shard, part))
@@ -207,7 +205,7 @@ class Claimer:
         except Exception:
             _log.exception("a claim failed", shard=shard)
         finally:
-            self._room.give_back(part)
+            self._holdings.give_back(part)
             del self._claims[shard]
             if batch is not None:
                 self._go_on(batch, self._now_ms() - asked_ms)
@@ -253,7 +251,7 @@ class Claimer:
 
     def _idle_ms(self) -> float:
         """How long there is nothing to do, if nothing wakes us before."""
-        self._waits_for_room = self._room.is_full
+        self._waits_for_room = self._holdings.is_full
         if self._waits_for_room:
             return _LOOK_EVERY_MS
         looks = (at_ms - _own_ms() for at_ms in (self._look_ms, self._look_abroad_ms))

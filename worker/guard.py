@@ -18,8 +18,8 @@ from scheduler.destinations import Destinations
 from scheduler.targets import Address, Target
 from worker.lookups import Lookups
 from worker.outcome import Failure
-from worker.own import is_own_address
 from worker.ration import Ration
+from worker.sockets import is_own_address
 
 FRESH_S = 5.0
 USABLE_S = 30.0

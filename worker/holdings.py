@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
+from typing import NamedTuple
 
 from scheduler.models import Invocation
 
@@ -15,12 +16,23 @@ from scheduler.models import Invocation
 # (Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998.)
 _SHARE_OF_FREE = 4
 _MOST_CROWDED = 64
+# What one claim may bring: a full one of usual requests, and what the loop can bear at once.
+_MOST_AT_ONCE = 128
+_MOST_BYTES = 4 * 1024 * 1024
 _account_id = attrgetter("account_id")
+
+
+class Part(NamedTuple):
+    """Of what is free, for one claim. A claim brings one schedule whatever it weighs, so that all
+    get their turn: beyond its `size_bytes` by one request at most."""
+
+    slots: int
+    size_bytes: int
 
 
 class Holdings:
     """Invocations in the order of their claims, with a limit on all, and on what their requests
-    weigh together."""
+    weigh together; and the parts of it that claims on their way have."""
 
     def __init__(self, limit: int, limit_bytes: int) -> None:
         self._limit = limit
@@ -28,6 +40,7 @@ class Holdings:
         self._by_account: Counter[str] = Counter()
         self._limit_bytes = self._free_bytes = limit_bytes
         self._bytes_by_account: Counter[str] = Counter()
+        self._reserved = self._reserved_bytes = 0
         self._changed = asyncio.Event()
         self.asking: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
         """Of a shard: held by whoever asks the store for something by tokens. An extension writes
@@ -46,6 +59,27 @@ class Holdings:
     def free_bytes(self) -> int:
         """Below 0 where the last ones that were claimed weighed more than there was room for."""
         return self._free_bytes
+
+    @property
+    def is_full(self) -> bool:
+        """Whether all is held or reserved."""
+        return self.free <= self._reserved or self.free_bytes <= self._reserved_bytes
+
+    def reserve(self, claims: int) -> Part | None:
+        """The part of the next of so many claims, which are to have equal ones; None if all is
+        taken. `give_back` is to follow, once what the claim brought is held."""
+        if self.is_full:
+            return None
+        slots = -(-(self.free - self._reserved) // claims)
+        size_bytes = -(-(self.free_bytes - self._reserved_bytes) // claims)
+        part = Part(min(slots, _MOST_AT_ONCE), min(size_bytes, _MOST_BYTES))
+        self._reserved += part.slots
+        self._reserved_bytes += part.size_bytes
+        return part
+
+    def give_back(self, part: Part) -> None:
+        self._reserved -= part.slots
+        self._reserved_bytes -= part.size_bytes
 
     def add(self, invocations: Sequence[Invocation]) -> None:
         self._held.update(dict.fromkeys(invocations))

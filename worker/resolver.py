@@ -13,6 +13,8 @@ from collections.abc import Sequence
 import aiodns
 import pycares
 
+from worker.sockets import has_way
+
 # A server that does not answer is asked again, after twice as long each time. The first wait is
 # this, or 0.25 s once the server has been quick; then four tries last almost as long as the guard
 # waits, because a name server may have to look around for a second.
@@ -67,14 +69,4 @@ def _preferred(addresses: list[str]) -> list[str]:
     within one the name server's order stays."""
     sixes = [each for each in addresses if ":" in each]
     fours = [each for each in addresses if ":" not in each]
-    return sixes + fours if not fours or (sixes and _has_way(sixes[0])) else fours + sixes
-
-
-def _has_way(address: str) -> bool:
-    """To an IPv6 address. Nothing is sent for that."""
-    try:
-        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
-            probe.connect((address, 9))
-    except OSError:
-        return False
-    return True
+    return sixes + fours if not fours or (sixes and has_way(sixes[0])) else fours + sixes

@@ -18,6 +18,7 @@ _ENOUGH = 65_536
 # Of all sockets, this part is for second attempts, which a fire can do without.
 _SPARE_PART = 8
 _RESET = struct.pack("ii", 1, 0)  # struct linger: on, for no time
+_ANY_PORT = 9
 _OUT_OF_FILES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _log = structlog.get_logger(__name__)
 
@@ -64,15 +65,46 @@ def is_out_of_ports(error: OSError, address: str, port: int) -> bool:
     A host without an address of that family has the same error, but for UDP as well. Nothing is
     sent.
     """
-    if error.errno != errno.EADDRNOTAVAIL:
-        return False
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    return error.errno == errno.EADDRNOTAVAIL and has_way(address, port)
+
+
+def has_way(address: str, port: int = _ANY_PORT) -> bool:
+    """Whether this machine can send to this address. Nothing is sent."""
     try:
-        with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.connect((address, port))
+        return _source_for(address, port) is not None
     except OSError:
         return False
-    return True
+
+
+def is_own_address(address: str) -> bool:
+    """Whether a connection to this address would stay within this machine, asked of the system each
+    time: its addresses come and go.
+
+    What goes to an address of one's own, a public one too, goes over loopback, and so past the
+    firewall that keeps others from what listens there. The system takes such an address as the
+    source of what goes to it, and no other. Nothing is sent; it takes some microseconds.
+
+    Raises OSError if the system has no socket to ask it with.
+    """
+    return _source_for(address, _ANY_PORT) == address
+
+
+def _source_for(address: str, port: int) -> str | None:
+    """The local address of what goes there; None if there is no way, not even within this machine.
+    Raises OSError if the system has no socket to ask it with."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        probe = socket.socket(family, socket.SOCK_DGRAM)
+    except OSError as error:
+        if error.errno == errno.EAFNOSUPPORT:
+            return None
+        raise
+    with probe:
+        try:
+            probe.connect((address, port))
+        except OSError:
+            return None
+        return str(probe.getsockname()[0])
 
 
 def reset(transport: asyncio.WriteTransport) -> None:

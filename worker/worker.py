@@ -27,11 +27,10 @@ from scheduler.store.server.unreachable import Unreachable
 from scheduler.version import version
 from worker.acks import Acks
 from worker.claimer import Claimer
-from worker.clock_steps import WATCH_EVERY_S, ClockSteps
 from worker.fire import NOT_SENT
 from worker.firer import Firer
 from worker.holdings import Holdings
-from worker.leases import Leases, Touch
+from worker.leases import WATCH_EVERY_S, ClockSteps, Leases, Touch
 from worker.outcome import unsent_outcome
 from worker.presence import BEAT_EVERY_S, Lateness, Presence
 from worker.race import OutOfPorts, OutOfSockets

@@ -489,9 +489,9 @@ MUTANTS = (
     ),
     Mutant(
         "claims bring what weighs too much",
-        "worker/room.py",
-        "        return self._slots <= 0 or self._bytes <= 0\n",
-        "        return self._slots <= 0\n",
+        "worker/holdings.py",
+        "self.free <= self._reserved or self.free_bytes <= self._reserved_bytes\n",
+        "self.free <= self._reserved\n",
         ("tests/worker/test_claimer.py",),
     ),
     Mutant(

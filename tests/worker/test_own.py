@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from worker.own import is_own_address
+from worker.sockets import is_own_address
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])

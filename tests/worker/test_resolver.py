@@ -95,9 +95,9 @@ async def test_a_family_that_this_machine_has_no_way_to_comes_last(
 ) -> None:
     records = {"hooks.example": ["8.8.8.8", "::1", "8.8.4.4"]}
     async with resolving(records) as (resolver, _):
-        monkeypatch.setattr("worker.resolver._has_way", lambda address: False)
+        monkeypatch.setattr("worker.resolver.has_way", lambda address: False)
         assert (await resolver("hooks.example"))[2] == "::1"
-        monkeypatch.setattr("worker.resolver._has_way", lambda address: True)
+        monkeypatch.setattr("worker.resolver.has_way", lambda address: True)
         assert (await resolver("hooks.example"))[0] == "::1"
 
 
