@@ -57,7 +57,6 @@ class Field(msgspec.Struct, frozen=True):
     default: Any = None
     sets: Mapping[str, Any] = {}
     required: bool = False
-    changeable: bool = True
 
     def judged(self, text: Part, rules: Rules, now_ms: int) -> Any:
         """The value that the text of a payload's member gives. Raises as `rule` does."""

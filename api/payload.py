@@ -66,7 +66,7 @@ def _fine_at_once(data: bytes, rules: Rules, now_ms: int) -> dict[str, Any] | No
 def _with_every_finding(data: bytes, rules: Rules, now_ms: int) -> dict[str, Any]:
     """The values of a payload that may have any fault. Raises as `parse_request` does."""
     findings = Findings()
-    given = _one_spelling_of_each(_PAYLOAD.members(data, findings), findings)
+    given = _members(data, findings)
     values = _judged(given, rules, now_ms, findings)
     for names in REQUIRED:
         if given.keys().isdisjoint(names):
@@ -83,7 +83,7 @@ def parse_change(data: bytes, rules: Rules, now_ms: int) -> Change:
     """The change that the body of a PATCH asks for. Raises InvalidRequest as above, or if nothing
     is given at all."""
     findings = Findings()
-    given = _changed_members(data, findings)
+    given = _members(data, findings)
     values = _judged(given, rules, now_ms, findings)
     if not given and not findings:
         findings.add("body", "It must give at least one field to change.")
@@ -94,17 +94,9 @@ def parse_change(data: bytes, rules: Rules, now_ms: int) -> Change:
 def parse_replay(data: bytes, rules: Rules, now_ms: int) -> Change:
     """What the body of a replay gives anew; it may be empty. Raises InvalidRequest as above."""
     findings = Findings()
-    values = _judged(_changed_members(data or b"{}", findings), rules, now_ms, findings)
+    values = _judged(_members(data or b"{}", findings), rules, now_ms, findings)
     findings.refuse_if_any()
     return Change(values)
-
-
-def _changed_members(data: bytes, findings: Findings) -> dict[str, Part]:
-    given = _one_spelling_of_each(_PAYLOAD.members(data, findings), findings)
-    for name in given:
-        if not FIELDS[name].changeable:
-            findings.add(name, "It cannot be changed.")
-    return given
 
 
 def trigger_at_of(data: bytes) -> int | None:
@@ -161,9 +153,10 @@ class Change(msgspec.Struct, frozen=True):
         )
 
 
-def _one_spelling_of_each(given: dict[str, Part], findings: Findings) -> dict[str, Part]:
-    """The members without those that are null beside another spelling of the same thing; more
-    spellings than one are found wrong."""
+def _members(data: bytes, findings: Findings) -> dict[str, Part]:
+    """The members of a payload, without those that are null beside another spelling of the same
+    thing; more spellings than one are found wrong."""
+    given = _PAYLOAD.members(data, findings)
     for names in _SEVERAL:
         told = [name for name in names if name in given]
         if len(told) < 2:

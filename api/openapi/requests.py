@@ -20,6 +20,7 @@ EXAMPLE = {
     "targetHeaders": {"X-Order": "ord_8412"},
     "targetBody": {"order": "ord_8412", "action": "remind"},
 }
+_PROPERTIES = {field.name: field.schema for field in FIELDS.values()}
 
 
 def _either(*names: str) -> Schema:
@@ -30,7 +31,7 @@ REQUESTS: dict[str, Schema] = {
     "ScheduleRequest": {
         "type": "object",
         "description": "A request, and when it is to be performed. Null is as good as absent.",
-        "properties": {field.name: field.schema for field in FIELDS.values()},
+        "properties": _PROPERTIES,
         "required": [names[0] for names in REQUIRED if len(names) == 1],
         "additionalProperties": False,
         "examples": [EXAMPLE],
@@ -41,7 +42,7 @@ REQUESTS: dict[str, Schema] = {
         "left out stays as it is. A mask sent back is refused. Only what is given is judged, that "
         "expiresAt is after triggerAt, and that headers which look like secrets are given anew "
         "where targetUrl moves to another origin.",
-        "properties": {field.name: field.schema for field in FIELDS.values() if field.changeable},
+        "properties": _PROPERTIES,
         "minProperties": 1,
         "additionalProperties": False,
         "examples": [{"triggerAt": SOON, "expiresAt": None}],
@@ -50,7 +51,7 @@ REQUESTS: dict[str, Schema] = {
         "type": "object",
         "description": "What is to be another than it was, each field replaced as a whole and "
         "judged as in a change. Without `triggerAt` and `delay` the replay is due now.",
-        "properties": {field.name: field.schema for field in FIELDS.values() if field.changeable},
+        "properties": _PROPERTIES,
         "additionalProperties": False,
         "examples": [{"delay": "10s"}],
     },
