@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 from litestar import post
@@ -14,14 +15,12 @@ from api.bodies import AcceptedBody, BatchBody, RefusedBody
 from api.findings import MOST_LISTED_OF_A_CALL, Findings, details_of, invalid
 from api.json_text import List, Object, Part
 from api.limits import MAX_ITEMS
-from api.once import REPLAYED, idempotency
 from api.payload import parse_request
-from api.reading import read_body
+from api.reading import REPLAYED, idempotency, read_body
 from api.rules import Rules
 from api.service import HttpRequest
 from api.tally import Tally
 from api.traces import traced
-from api.verdicts import pack_verdicts, unpack_verdicts
 from scheduler.errors import FieldError, InsufficientCredits, InvalidRequest
 from scheduler.ids import invocation_id
 from scheduler.models import Idempotency, Request
@@ -30,6 +29,7 @@ from scheduler.store.lifecycle.schedules import Schedules
 
 # So much is judged at a time; then other requests have their turn.
 _AT_ONCE_BYTES = 64 * 1024
+_MOMENT_BYTES = 6
 _BATCH, _ITEMS = Object(["schedules"]), List(MAX_ITEMS)
 _UNPAID = RefusedBody(402, str(InsufficientCredits()), [])
 
@@ -199,3 +199,33 @@ def _answers(
             yield AcceptedBody(schedule_id, invocation_id(schedule_id))
         else:
             yield _UNPAID
+
+
+class Verdicts(NamedTuple):
+    """Which items of a batch were accepted, and when they were judged: kept with its
+    Idempotency-Key. A repeat that judged anew, at another moment and by other settings, could give
+    an item's id to its neighbour.
+
+    `accepted` has an element for each item, in order; `judged_at_ms` is None if it does not
+    matter, because all were accepted."""
+
+    accepted: Sequence[bool]
+    judged_at_ms: int | None
+
+
+def pack_verdicts(accepted: Sequence[bool], judged_at_ms: int) -> bytes:
+    """The moment in 6 bytes and a bit for each item; nothing at all if all were accepted."""
+    if all(accepted):
+        return b""
+    bits = sum(1 << place for place, each in enumerate(accepted) if each)
+    size_bytes = (len(accepted) + 7) // 8
+    return judged_at_ms.to_bytes(_MOMENT_BYTES, "big") + bits.to_bytes(size_bytes, "little")
+
+
+def unpack_verdicts(packed: bytes, count: int) -> Verdicts:
+    """The verdicts on `count` items."""
+    if not packed:
+        return Verdicts([True] * count, None)
+    bits = int.from_bytes(packed[_MOMENT_BYTES:], "little")
+    accepted = [bool(bits >> place & 1) for place in range(count)]
+    return Verdicts(accepted, int.from_bytes(packed[:_MOMENT_BYTES], "big"))

@@ -1,19 +1,26 @@
-"""Reading a request off the wire: its headers, and its body within a limit."""
+"""Reading a request off the wire: its headers, its Idempotency-Key, its body within a limit."""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from typing import Any, cast
 
 from litestar.types import Receive, Scope
 
+from api.findings import invalid
 from api.limits import made_of
-from scheduler.errors import PostdateError
+from scheduler.errors import FieldError, PostdateError
+from scheduler.models import Idempotency
 
 # Where a connection of ours leaves a reference to itself in a request's scope: a weak one, for the
 # connection keeps the scope.
 CONNECTION = "postdate.connection"
 # The budget of its process for what is made of bodies, and what this one has of it.
 BUDGET, _MADE = "postdate.budget", "postdate.made_bytes"
+# The header of an answer that was given before, to the same Idempotency-Key.
+REPLAYED = {"idempotency-replayed": "true"}
+_KEY_NAME, _KEY = b"idempotency-key", re.compile(rb"[!-~]{1,255}")
 
 
 class BodyTooLarge(PostdateError):
@@ -43,6 +50,23 @@ def header(scope: Scope, name: bytes) -> bytes | None:
         if key == name:
             return value
     return None
+
+
+def idempotency(scope: Scope, data: bytes) -> Idempotency | None:
+    """The request's Idempotency-Key and a digest of what it asks for; None if it has no key.
+
+    Raises InvalidRequest for a key that is none, or if there are several.
+    """
+    key = header(scope, _KEY_NAME)
+    if key is None:
+        return None
+    if _KEY.fullmatch(key) is None:
+        message = "It must have 1 to 255 visible ASCII characters."
+        raise invalid([FieldError("Idempotency-Key", message)])
+    if sum(name == _KEY_NAME for name, _ in scope["headers"]) > 1:
+        raise invalid([FieldError("Idempotency-Key", "It may be given only once.")])
+    asked = scope["path"].encode() + b"\0" + data
+    return Idempotency(key.decode("ascii"), hashlib.sha256(asked).hexdigest())
 
 
 async def read_body(scope: Scope, receive: Receive, limit_bytes: int, most_items: int = 1) -> bytes:

@@ -10,9 +10,8 @@ from litestar.params import FromPath
 from api.answer import Answer
 from api.auth import call_of
 from api.bodies import ReplayBody, ReplayedBody, ReplaysBody, UnreplayedBody
-from api.once import REPLAYED, idempotency
 from api.payload import Change, parse_replay
-from api.reading import read_body
+from api.reading import REPLAYED, idempotency, read_body
 from api.selection import parse_selection
 from api.service import HttpRequest
 from scheduler.ids import invocation_id

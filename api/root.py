@@ -11,7 +11,7 @@ from api.service import HttpRequest
 _DASHBOARD, _DOCUMENT = "/dashboard", "/schema"
 
 
-@get("/", include_in_schema=False)
+@get("/")
 async def get_root(request: HttpRequest) -> Answer:
     """A browser is led to the dashboard; others are told where things are."""
     read_query(request.scope["query_string"])

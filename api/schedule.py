@@ -11,10 +11,9 @@ from api.answer import Answer
 from api.auth import authenticate, call_of
 from api.bodies import CancelledBody, CreatedBody, SchedulesBody, schedule_body
 from api.cursors import Walk
-from api.once import REPLAYED, idempotency
 from api.payload import parse_change, parse_request, trigger_at_of
 from api.query import DEFAULT_LIMIT, OF_SCHEDULES, read_query
-from api.reading import read_body
+from api.reading import REPLAYED, idempotency, read_body
 from api.service import HttpRequest, Service, service_of
 from api.traces import traced
 from scheduler.ids import invocation_id

@@ -10,8 +10,7 @@ from api.bodies import SecretBody, SecretsBody
 from api.field import TEXT
 from api.findings import Findings
 from api.json_text import Object, read
-from api.once import REPLAYED, idempotency
-from api.reading import read_body
+from api.reading import REPLAYED, idempotency, read_body
 from api.rules import duration
 from api.service import HttpRequest
 from scheduler.models import SigningSecret

@@ -3,20 +3,64 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from api.protocol import Guard
 from api.service import Service
-from api.store_wide import Seen, StoreWide
-from api.wanted import workers_wanted
 from metrics.common import common
 from metrics.families import Metric, counter, gauge, histogram
 from metrics.pulse import Pulse
 from scheduler.errors import StoreError, StoreReplaced
-from scheduler.store.operators.census import WINDOW_MS, WINDOWS
+from scheduler.store import Store
+from scheduler.store.operators.census import WINDOW_MS, WINDOWS, Figures
+from scheduler.store.operators.heartbeats import Process
 from scheduler.store.operators.system import PERSISTENCE, Server
 
 _PATIENCE_S = 2.0
+_KEPT_S = 5.0
+# The share of what a worker can fire that it is given, and is late with nothing.
+_BUSY = 0.7
+
+
+class Seen(NamedTuple):
+    """The store at one moment."""
+
+    figures: Figures
+    workers: list[Process]
+    servers: list[Server]
+
+
+class StoreWide:
+    """The whole store, read at most every five seconds. `seen` is None while it cannot be read:
+    old figures are not shown."""
+
+    def __init__(self, store: Callable[[], Store]) -> None:
+        self._store = store
+        self._looked_s = float("-inf")
+        self.seen: Seen | None = None
+
+    async def look(self) -> None:
+        """Reads the store unless that was done just now. Not more than one call at a time."""
+        now_s = time.monotonic()
+        if now_s - self._looked_s < _KEPT_S:
+            return
+        self._looked_s, self.seen = now_s, None
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                self.seen = await _seen(self._store())
+        except (StoreError, TimeoutError):
+            return
+
+
+async def _seen(store: Store) -> Seen:
+    figures = await store.census.look()
+    workers = await store.workers.all()
+    now_ms = store.clock.now_ms()
+    alive = [each for each in workers if not each.is_lost(now_ms)]
+    return Seen(figures, alive, await store.system.servers())
 
 
 class ApiSource:
@@ -151,6 +195,17 @@ def _of_workers(seen: Seen, most_per_s: int) -> Iterator[Metric]:
     yield gauge(
         "postdate_worker_fires_per_second", "What a worker can fire, as they say themselves.", per_s
     )
+
+
+def workers_wanted(
+    overdue: float, coming: Sequence[float], window_s: float, fires_per_s: float
+) -> int:
+    """How many workers there should be for what is overdue and what the next windows bring: at
+    least one. `coming` is what is due in each of the next windows, `fires_per_s` what one
+    worker can fire. What is overdue is to be fired within one window, beside what comes in it."""
+    first, *later = coming or (0.0,)
+    most_per_s = max(overdue + first, *later, 0.0) / window_s
+    return max(1, math.ceil(most_per_s / (fires_per_s * _BUSY)))
 
 
 def _of_ledgers(seen: Seen) -> Iterator[Metric]:

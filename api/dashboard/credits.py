@@ -47,7 +47,7 @@ class Storage(NamedTuple):
         return level(self.percent / 100, _STORED_SHARES)
 
 
-@get("/credits", include_in_schema=False)
+@get("/credits")
 async def credits_page(request: HttpRequest) -> Raw:
     viewer = await signed_in(request)
     service = service_of(request)

@@ -1,23 +1,24 @@
-"""The holder's own page: the password, and the browsers that are signed in."""
+"""The holder's own settings: the password, the browsers that are signed in, the time zone."""
 
 from __future__ import annotations
 
 from litestar import get, post
 
 from api.dashboard import passwords
-from api.dashboard.answer import Raw
+from api.dashboard.answer import Raw, redirect
 from api.dashboard.csrf import written
 from api.dashboard.render import page
-from api.dashboard.session import Viewer, session_cookie, signed_in
+from api.dashboard.session import ROOT, Viewer, our_page, session_cookie, signed_in, zone_cookie
+from api.dashboard.zones import UTC, zone_named
 from api.service import HttpRequest, service_of
 
 
-@get("/account", include_in_schema=False)
+@get("/account")
 async def account_page(request: HttpRequest) -> Raw:
     return await _page(request, await signed_in(request))
 
 
-@post("/account/password", include_in_schema=False)
+@post("/account/password")
 async def change_password(request: HttpRequest) -> Raw:
     """Signs out every other browser, and gives this one a new session."""
     viewer, form = await written(request, even_suspended=True)
@@ -61,4 +62,13 @@ async def _page(
     )
 
 
-HANDLERS = [account_page, change_password]
+@post("/zone")
+async def choose_zone(request: HttpRequest) -> Raw:
+    """Keeps the browser's time zone in a cookie, and goes back to where it was made."""
+    _, form = await written(request, even_suspended=True)
+    zone = zone_named(form.get("zone", "")) or UTC
+    back = our_page(form.get("back", "")) or ROOT
+    return redirect(request, back).with_cookie(zone_cookie(request, zone))
+
+
+HANDLERS = [account_page, change_password, choose_zone]

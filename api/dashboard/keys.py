@@ -18,12 +18,12 @@ from scheduler.models import ApiKey
 _LONGEST_NAME = 100
 
 
-@get("/keys", include_in_schema=False)
+@get("/keys")
 async def keys_page(request: HttpRequest) -> Raw:
     return await show_keys(request, await signed_in(request))
 
 
-@post("/keys", include_in_schema=False)
+@post("/keys")
 async def create_key(request: HttpRequest) -> Raw:
     """The answer is the one place where the value is ever shown: no redirect, nothing kept."""
     viewer, form = await written(request)
@@ -38,7 +38,7 @@ async def create_key(request: HttpRequest) -> Raw:
     return await show_keys(request, viewer, made=key, value=value)
 
 
-@get("/keys/{key_id:str}/deactivate", include_in_schema=False)
+@get("/keys/{key_id:str}/deactivate")
 async def ask(request: HttpRequest, key_id: FromPath[str]) -> Raw:
     """Asks whether it is meant; the other answer is to go back."""
     viewer = await signed_in(request)
@@ -46,7 +46,7 @@ async def ask(request: HttpRequest, key_id: FromPath[str]) -> Raw:
     return page(request, viewer, "deactivate_key.html", key=key)
 
 
-@post("/keys/{key_id:str}/deactivate", include_in_schema=False)
+@post("/keys/{key_id:str}/deactivate")
 async def deactivate(request: HttpRequest, key_id: FromPath[str]) -> Raw:
     viewer, _ = await written(request)
     key = await _own_key(request, viewer, key_id)

@@ -52,7 +52,7 @@ def level(value: float, bounds: tuple[float, float]) -> str:
     return "alarm" if value >= alarm else "warning" if value >= warning else ""
 
 
-@get("", include_in_schema=False)
+@get("")
 async def overview_page(request: HttpRequest) -> Raw:
     """The whole page; of itself it asks for what changes only."""
     viewer = await signed_in(request)

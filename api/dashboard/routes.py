@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-from itertools import chain
 from typing import Any, cast
 
 import structlog
@@ -12,25 +11,14 @@ from litestar import Request, Response, Router, get
 from litestar.exceptions import HTTPException
 from litestar.params import FromPath
 
+from api.dashboard import credits, holder, keys, overview, signin, signing, system
 from api.dashboard.answer import Raw, redirect
-from api.dashboard.credits import HANDLERS as CREDITS
 from api.dashboard.csrf import Forbidden
-from api.dashboard.echo import HANDLERS as ECHO
-from api.dashboard.holder import HANDLERS as HOLDER
-from api.dashboard.keys import HANDLERS as KEYS
-from api.dashboard.overview import HANDLERS as OVERVIEW
 from api.dashboard.render import sentence
-from api.dashboard.requests.actions import HANDLERS as ACTIONS
-from api.dashboard.requests.bulk import HANDLERS as BULK
-from api.dashboard.requests.composer import HANDLERS as COMPOSER
-from api.dashboard.requests.entry import HANDLERS as ENTRY
-from api.dashboard.requests.list import HANDLERS as LIST
+from api.dashboard.requests import actions, bulk, composer, entry
+from api.dashboard.requests import list as requests_list
 from api.dashboard.session import SIGN_IN, NotSignedIn, back_cookie, seen, signed_in
-from api.dashboard.signin import HANDLERS as SIGNIN
-from api.dashboard.signing import HANDLERS as SIGNING
 from api.dashboard.static import static_file
-from api.dashboard.system import HANDLERS as SYSTEM
-from api.dashboard.zone import HANDLERS as ZONE
 from api.reading import BodyEncoded, BodyTooLarge, ClientDisconnected
 from api.service import HttpRequest, service_of
 from scheduler.errors import (
@@ -50,6 +38,20 @@ from scheduler.errors import (
 
 _log = structlog.get_logger()
 
+_PAGES = (
+    signin,
+    overview,
+    requests_list,
+    composer,
+    bulk,
+    entry,
+    actions,
+    keys,
+    signing,
+    credits,
+    holder,
+    system,
+)
 # Of each error: the status, and the title of its page.
 _TOLD: tuple[tuple[type[PostdateError], int, str], ...] = (
     (NotFound, 404, "Not found"),
@@ -67,7 +69,7 @@ _TOLD: tuple[tuple[type[PostdateError], int, str], ...] = (
 )
 
 
-@get("/{rest:path}", include_in_schema=False)
+@get("/{rest:path}")
 async def no_such_page(request: HttpRequest, rest: FromPath[str]) -> Raw:
     with contextlib.suppress(NotSignedIn):
         await signed_in(request)
@@ -75,27 +77,11 @@ async def no_such_page(request: HttpRequest, rest: FromPath[str]) -> Raw:
 
 
 def dashboard_router() -> Router:
-    pages = (
-        SIGNIN,
-        OVERVIEW,
-        LIST,
-        COMPOSER,
-        BULK,
-        ENTRY,
-        ACTIONS,
-        KEYS,
-        SIGNING,
-        CREDITS,
-        HOLDER,
-        SYSTEM,
-        ZONE,
-        ECHO,
-    )
+    handlers = [handler for each in _PAGES for handler in each.HANDLERS]
     return Router(
         path="/dashboard",
-        route_handlers=[*chain.from_iterable(pages), static_file, no_such_page],
+        route_handlers=[*handlers, static_file, no_such_page],
         exception_handlers={Exception: _on_exception},
-        include_in_schema=False,
     )
 
 

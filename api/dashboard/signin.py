@@ -33,7 +33,7 @@ _SPENT = (
 )
 
 
-@get("/sign-in", include_in_schema=False)
+@get("/sign-in")
 async def sign_in_page(request: HttpRequest) -> Raw:
     try:
         await signed_in(request)
@@ -42,7 +42,7 @@ async def sign_in_page(request: HttpRequest) -> Raw:
     return _to_where_one_was(request)
 
 
-@post("/sign-in", include_in_schema=False)
+@post("/sign-in")
 async def sign_in(request: HttpRequest) -> Raw:
     """Whether there is such an account is not told, nor by how long it takes."""
     judge_origin(request)
@@ -61,7 +61,7 @@ async def sign_in(request: HttpRequest) -> Raw:
     return await _let_in(request, await store.sessions.open(holder.account_id))
 
 
-@get("/link/{secret:str}", include_in_schema=False)
+@get("/link/{secret:str}")
 async def show_link(request: HttpRequest, secret: FromPath[str]) -> Raw:
     """A page with a button, or with a form where the link sets a password. Changes nothing."""
     store = service_of(request).store
@@ -74,7 +74,7 @@ async def show_link(request: HttpRequest, secret: FromPath[str]) -> Raw:
     return page(request, None, "follow_link.html", secret=secret, account=account)
 
 
-@post("/link/{secret:str}", include_in_schema=False)
+@post("/link/{secret:str}")
 async def redeem_link(request: HttpRequest, secret: FromPath[str]) -> Raw:
     """Signs in, once; and first sets the password that the link may be for."""
     judge_origin(request)
@@ -107,7 +107,7 @@ def _to_where_one_was(request: HttpRequest) -> Raw:
     return answer.with_cookie(no_back_cookie(request)) if has_back(request) else answer
 
 
-@post("/sign-out", include_in_schema=False)
+@post("/sign-out")
 async def sign_out(request: HttpRequest) -> Raw:
     viewer, form = await written(request, even_suspended=True)
     sessions = service_of(request).store.sessions

@@ -19,7 +19,7 @@ from scheduler.models import Idempotency
 from scheduler.store.accounts.signing import LONGEST_KEEP_MS
 
 
-@get("/signing/rotate", include_in_schema=False)
+@get("/signing/rotate")
 async def ask(request: HttpRequest) -> Raw:
     """Asks whether the earlier secrets are to end at once; the other answer is to go back."""
     viewer = await signed_in(request)
@@ -28,7 +28,7 @@ async def ask(request: HttpRequest) -> Raw:
     return page(request, viewer, "rotate_at_once.html", secrets=live, once=once)
 
 
-@post("/signing/rotate", include_in_schema=False)
+@post("/signing/rotate")
 async def rotate(request: HttpRequest) -> Raw:
     """A form that is sent twice makes one secret. Targets refuse every request if the secrets that
     they know end at once, so that needs a confirmation."""

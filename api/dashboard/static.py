@@ -44,7 +44,7 @@ def address(name: str) -> str:
     return f"/dashboard/static/{name}?v={_FILES[name].version}"
 
 
-@get("/static/{name:str}", include_in_schema=False)
+@get("/static/{name:str}")
 async def static_file(request: HttpRequest, name: FromPath[str]) -> Raw:
     file = _FILES.get(name)
     if file is None:

@@ -36,12 +36,12 @@ _MOST_CREDITS = 10**12
 _ONCE = re.compile(r"[\w-]{16}")
 
 
-@get("/system", include_in_schema=False)
+@get("/system")
 async def system_page(request: HttpRequest) -> Raw:
     return await _page(request, await operator(request))
 
 
-@post("/system/grant", include_in_schema=False)
+@post("/system/grant")
 async def grant(request: HttpRequest) -> Raw:
     """Gives an account credits; a form that is sent twice gives them once."""
     viewer, form = await written(request)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from api.batch import Verdicts, pack_verdicts, unpack_verdicts
 from api.limits import MAX_ITEMS
-from api.verdicts import Verdicts, pack_verdicts, unpack_verdicts
 
 NOW_MS = 1_795_161_600_000
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from api.wanted import workers_wanted
+from api.told import workers_wanted
 
 
 @pytest.mark.parametrize(

@@ -41,12 +41,12 @@ _WRITES = (
     ("a sign-out", "signin.py", "viewer, form", "    sessions ="),
     ("a rotation", "signing.py", "viewer, form", "    try:"),
     ("a grant", "system.py", "viewer, form", "    judged_operator"),
-    ("a choice of a zone", "zone.py", "_, form", "    zone ="),
+    ("a choice of a zone", "holder.py", "_, form", "    zone ="),
 )
 
 
 def _from_anywhere(name: str, file: str, names: str, next_line: str) -> Mutant:
-    even = ", even_suspended=True" if file in ("holder.py", "signin.py", "zone.py") else ""
+    even = ", even_suspended=True" if file in ("holder.py", "signin.py") else ""
     return Mutant(
         f"{name} is taken from any page",
         f"api/dashboard/{file}",

@@ -22,7 +22,7 @@ from scheduler.models import Idempotency, Request, Schedule, Status
 from scheduler.times import format_iso8601
 
 
-@post("/requests/{schedule_id:str}/cancel", include_in_schema=False)
+@post("/requests/{schedule_id:str}/cancel")
 async def cancel(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
     """What was cancelled before is cancelled: the answer to the first try may have been lost."""
     viewer, _ = await written(request)
@@ -34,7 +34,7 @@ async def cancel(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
     return await _done(request, viewer, schedule_id, "Cancelled; its credit is yours again.")
 
 
-@post("/requests/{schedule_id:str}/time", include_in_schema=False)
+@post("/requests/{schedule_id:str}/time")
 async def change_time(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
     """The time comes from a field without a zone: it is of the one that the page shows."""
     viewer, form = await written(request)
@@ -51,7 +51,7 @@ async def change_time(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
     return await _done(request, viewer, schedule_id, "Its time is changed; no credit moved.")
 
 
-@post("/requests/{schedule_id:str}/again", include_in_schema=False)
+@post("/requests/{schedule_id:str}/again")
 async def run_again(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
     """A new schedule of the same request, due now, for one credit. A form that is sent twice makes
     one."""

@@ -74,7 +74,7 @@ class Done(NamedTuple):
         return told
 
 
-@post("/requests/bulk", include_in_schema=False)
+@post("/requests/bulk")
 async def bulk(request: HttpRequest) -> Raw:
     """Asks whether it is meant, with what it would be done to; confirmed, does it to just those.
     A form that is sent twice does it once."""

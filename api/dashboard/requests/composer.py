@@ -1,4 +1,5 @@
-"""Scheduling a request from a page: the same fields and the same rules as the API has."""
+"""Scheduling a request from a page, by the fields and rules of the API; and the target that a first
+request can be sent to."""
 
 from __future__ import annotations
 
@@ -7,9 +8,9 @@ import secrets
 from typing import Any
 
 import msgspec
-from litestar import get, post
+from litestar import get, post, route
 
-from api.dashboard.answer import Raw, is_for_panel, redirect
+from api.dashboard.answer import Raw, data, is_for_panel, redirect
 from api.dashboard.csrf import Form, written
 from api.dashboard.render import page
 from api.dashboard.requests.actions import utc_text
@@ -19,12 +20,16 @@ from api.dashboard.requests.list import list_page, read_page
 from api.dashboard.session import ROOT, Viewer, base_url, signed_in
 from api.masks import MASK, masked, masked_url
 from api.payload import parse_request
+from api.reading import read_body
 from api.service import HttpRequest, service_of
 from scheduler.errors import InsufficientCredits, InvalidRequest
 from scheduler.http import METHODS
 from scheduler.models import BodyKind, Idempotency
 
 _DELAYS = ("10s", "1m", "5m", "1h", "1d")
+# More is refused: nothing here keeps what it is sent.
+_MOST_ECHO_BYTES = 256 * 1024
+_ECHOED = ("postdate-schedule-id", "postdate-trigger-at", "postdate-attempt", "content-type")
 # What the form calls the fields of the API.
 _LABELS = {
     "targetUrl": "Where to",
@@ -37,7 +42,7 @@ _LABELS = {
 }
 
 
-@get("/requests/new", include_in_schema=False)
+@get("/requests/new")
 async def compose(request: HttpRequest) -> Raw:
     """Filled in with the echo target; or with what another schedule asks for (`like`)."""
     viewer = await signed_in(request)
@@ -46,7 +51,7 @@ async def compose(request: HttpRequest) -> Raw:
     return await _show(request, viewer, given, {})
 
 
-@post("/requests/new", include_in_schema=False)
+@post("/requests/new")
 async def schedule_it(request: HttpRequest) -> Raw:
     """Opens what it made. A form that is sent twice makes one."""
     viewer, form = await written(request)
@@ -159,4 +164,12 @@ async def _show(
     return list_page(request, viewer, shown, **values, status=status)
 
 
-HANDLERS = [compose, schedule_it]
+@route("/echo", http_method=["GET", "POST", "PUT", "PATCH", "DELETE"])
+async def echo(request: HttpRequest) -> Raw:
+    """200, and what of the request came in; nobody has to sign in for it."""
+    body = await read_body(request.scope, request.receive, _MOST_ECHO_BYTES)
+    headers = {name: request.headers[name] for name in _ECHOED if name in request.headers}
+    return data({"method": request.method, "headers": headers, "bodyBytes": len(body)})
+
+
+HANDLERS = [compose, schedule_it, echo]

@@ -133,7 +133,7 @@ def entry_of_log(logged: LogEntry) -> Entry:
     )
 
 
-@get("/requests/{schedule_id:str}", include_in_schema=False)
+@get("/requests/{schedule_id:str}")
 async def entry_page(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
     """In the side panel of the list; or, for news of it, as it stands now."""
     viewer = await signed_in(request)

@@ -35,7 +35,7 @@ class Shown(NamedTuple):
     counts: dict[str, int]
 
 
-@get("/requests", include_in_schema=False)
+@get("/requests")
 async def requests_page(request: HttpRequest) -> Raw:
     """The list; of itself it asks for what changes only. A search for an id leads to it."""
     viewer = await signed_in(request)
@@ -49,14 +49,14 @@ async def requests_page(request: HttpRequest) -> Raw:
     return list_page(request, viewer, shown)
 
 
-@get("/requests/closed", include_in_schema=False)
+@get("/requests/closed")
 async def closed_panel(request: HttpRequest) -> Raw:
     """What the side panel has when none is open."""
     await signed_in(request)
     return html("")
 
 
-@get("/requests/more", include_in_schema=False)
+@get("/requests/more")
 async def more(request: HttpRequest) -> Raw:
     """A search goes on from where it stopped, towards the past (`side=past`) or the future."""
     viewer = await signed_in(request)
