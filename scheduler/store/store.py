@@ -152,8 +152,7 @@ class Store:
 
     async def tick(self) -> None:
         """Reads the server's clock."""
-        seconds, micros = await self.server.ask("TIME")
-        self.clock.observe(int(seconds) * 1_000_000 + int(micros))
+        self.clock.told(await self.server.ask("TIME"))
 
     async def check(self) -> list[str]:
         """Every broken invariant, as a sentence; and each process that runs on another store than

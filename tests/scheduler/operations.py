@@ -362,7 +362,7 @@ OF_OPERATORS = [
     ),
     Operation(
         "check",
-        ["operators/head", "operators/inspect", "operators/weigh"],
+        ["operators/weigh"],
         each(lambda h, _: h.store.check()),
     ),
     Operation(

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scheduler import ids
-from scheduler.errors import Unreadable
+from scheduler.errors import Unreadable, anew
 from scheduler.store import keys
 from scheduler.store.operators.damage import schedule_or_none, text, told
 from scheduler.store.operators.kinds import of_other_kinds
@@ -25,7 +25,8 @@ from scheduler.store.operators.unreadable import (
 )
 from scheduler.store.operators.weights import Weights
 from scheduler.store.retention import Retention
-from scheduler.store.server import Script, Server
+from scheduler.store.server import Argument, Server
+from scheduler.store.server.clock import time_us
 
 _LOOK_AGAIN_S = 0.3
 _CHUNK = 200
@@ -37,8 +38,6 @@ _PLACES = {
     keys.FAILED: "dead letters",
     keys.TRIED: "attempts",
 }
-_HEAD = Script("operators/head")
-_INSPECT = Script("operators/inspect")
 
 
 class Owner(NamedTuple):
@@ -245,12 +244,17 @@ async def _head(server: Server, account_id: str) -> list[str]:
     """A head may stand at its account's turn among those with a backlog, which is never later
     than the server's time."""
     shard, local = keys.parts(account_id)
-    now_us, look_at_ms, first_due_ms = await server.run(_HEAD, keys.shard(shard), [local])
-    if not first_due_ms:
+    commands = [
+        ("TIME",),
+        ("ZSCORE", keys.shard(shard) + keys.HEADS, local),
+        ("ZRANGE", keys.account(account_id) + keys.WAITING, 0, 0, "WITHSCORES"),
+    ]
+    time, look_at_ms, first = await server.reads(commands, at_once=keys.shard(shard))
+    if not first:
         return []
     if not look_at_ms:
         return [f"{account_id}: schedules wait, but no worker will look for them (no head)"]
-    if float(look_at_ms) > max(float(first_due_ms), now_us / 1000):
+    if float(look_at_ms) > max(float(first[1]), time_us(time) / 1000):
         return [f"{account_id}: the head is later than the first schedule"]
     return []
 
@@ -259,18 +263,46 @@ async def _inspect(
     server: Server, owner: Owner, schedules: list[str], kept: Retention
 ) -> list[str]:
     account_id = owner.account_id
-    now_us, oldest, values = await server.run(_INSPECT, keys.account(account_id), schedules)
-    rows = zip(schedules, *(values[n::9] for n in range(9)), strict=True)
-    letters = Letters(float(oldest) if oldest else None, kept)
+    if not schedules:
+        return []
+    now_ms, oldest, rows = await _stands(server, keys.account(account_id), schedules)
+    letters = Letters(float(oldest[1]) if oldest else None, kept)
     found: list[str] = []
-    for schedule, *row in rows:
-        about = f"{account_id}: {ids.schedule_id(schedule)}"
-        if not (row[-1] or b"0").isdigit():
-            found.append(f"{about} has attempts that are no number: {text(row[-1])!r}")
+    for schedule, row in zip(schedules, rows, strict=True):
+        about, noted = f"{account_id}: {ids.schedule_id(schedule)}", row[-1]
+        if not (noted or b"0").isdigit():
+            found.append(f"{about} has attempts that are no number: {text(noted)!r}")
             continue
         # What is damaged is told where all of it is read.
         with suppress(Unreadable):
-            stand = stand_of(row, now_us / 1000)
+            stand = stand_of(row, now_ms)
             faults = faults_of(stand, letters, suspended=owner.suspended)
             found += [f"{about} {fault}" for fault in faults]
     return found
+
+
+async def _stands(
+    server: Server, base: str, schedules: list[str]
+) -> tuple[float, list[Any], list[list[Any]]]:
+    """The server's time (ms), the oldest dead letter, and a row of each schedule as `stand_of` has
+    it: all at one moment."""
+    commands: list[tuple[Argument, ...]] = [("TIME",)]
+    commands.append(("ZRANGE", base + keys.FAILED, 0, 0, "WITHSCORES"))
+    for each in schedules:
+        commands += (
+            ("ZSCORE", base + name, each) for name in (keys.WAITING, keys.HELD, keys.FAILED)
+        )
+        commands.append(("PEXPIRETIME", base + keys.SCHEDULE + each))
+        commands.append(("HGET", base + keys.TRIED, each))
+    commands += [("HMGET", base + keys.SCHEDULE + each, "r", "o", "a", "n") for each in schedules]
+    replies = await server.reads(commands, at_once=base, damaged=True)
+    time, oldest, *places = replies[: -len(schedules)]
+    for reply in (oldest, *places):
+        if isinstance(reply, Unreadable):
+            raise anew(reply)
+    # What is none of ours and has the name of a schedule is as good as nothing.
+    stored = (
+        [None] * 4 if isinstance(each, Unreadable) else each for each in replies[2 + len(places) :]
+    )
+    rows = zip(stored, *(places[n::5] for n in range(5)), strict=True)
+    return time_us(time) / 1000, oldest, [[*fields, *row] for fields, *row in rows]

@@ -53,13 +53,15 @@ class Letters(NamedTuple):
 
 
 def stand_of(row: list[Any], now_ms: float) -> Stand:
-    there, outcome, visible_at_ms, held, replay, letter_ms, forgotten_ms, attempt, noted = row
+    """`row`: the fields `r`, `o`, `a`, `n`; its scores in `waiting`, `held` and `failed`; when it
+    is forgotten (ms; below 0: never), and the attempts that are noted."""
+    packed, outcome, replay, attempt, visible_at_ms, since, letter_ms, forgotten_ms, noted = row
     retry = unpack_attempt(attempt) if attempt else None
     return Stand(
-        there=bool(there),
-        outcome=outcome,
+        there=packed is not None,
+        outcome=outcome or b"",
         visible_in_ms=float(visible_at_ms) - now_ms if visible_at_ms else None,
-        held=bool(held),
+        held=since is not None,
         replayed=bool(replay),
         letter_ms=float(letter_ms) if letter_ms else None,
         forgotten_ms=forgotten_ms,

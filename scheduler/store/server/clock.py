@@ -16,6 +16,11 @@ _STEP_US = 20_000_000
 _NAP_S = 0.1
 
 
+def time_us(reply: Sequence[bytes]) -> int:
+    """The server's time as it replies to TIME."""
+    return int(reply[0]) * 1_000_000 + int(reply[1])
+
+
 class StoreClock:
     """An estimate of the server's time that is never ahead of it.
 
@@ -53,9 +58,8 @@ class StoreClock:
 
     def told(self, time: Sequence[bytes]) -> int:
         """The server's time (ms) of a reply to TIME that has just arrived, which is taken in."""
-        now_us = int(time[0]) * 1_000_000 + int(time[1])
-        self.observe(now_us)
-        return now_us // 1000
+        self.observe(time_us(time))
+        return time_us(time) // 1000
 
     def note_step_back(self) -> None:
         """The server's clock was set back, as this process sees, or as something shows that others
