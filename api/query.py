@@ -58,7 +58,7 @@ def read_query(query_string: bytes, known: Sequence[Parameter] = ()) -> dict[str
                 values[name] = readers[name](text)
             except ValueError as error:
                 findings.add(name, str(error))
-    _judge_period(values, findings)
+    judge_period(values, findings)
     findings.refuse_if_any()
     return values
 
@@ -68,7 +68,7 @@ def bad_parameter(name: str, message: str) -> InvalidRequest:
     return invalid([FieldError(name, message)])
 
 
-def _judge_period(values: dict[str, Any], findings: Findings) -> None:
+def judge_period(values: dict[str, Any], findings: Findings) -> None:
     """A period that ends where it begins is empty, not wrong."""
     from_ms, to_ms = values.get("from"), values.get("to")
     if from_ms is not None and to_ms is not None and from_ms > to_ms:

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from api.cursors import Walk
-from api.field import Schema
+from api.field import TEXT, Kind, Schema
 from api.findings import Findings, shown
-from api.json_text import Decode, List, Object, Part, read
+from api.json_text import Decode, List, Object, Part, read, whole_or_none
+from api.query import judge_period
 from api.rules import timestamp, url_filter
 from scheduler import ids
 from scheduler.models import Status
@@ -23,10 +24,8 @@ MAX_IDS = 1000
 
 _IDS = List(MAX_IDS)
 _ID: Decode[str] = msgspec.json.Decoder(str).decode
-_TEXT: Decode[str | None] = msgspec.json.Decoder(str | None).decode
-# JSON has one kind of number: 100.0 is whole as well.
-_NUMBER: Decode[float | None] = msgspec.json.Decoder(float | None).decode
-_NO_TEXT, _NO_NUMBER = "It must be a string.", f"It must be a whole number from 1 to {MAX_IDS:,}."
+_NO_COUNT = f"It must be a whole number from 1 to {MAX_IDS:,}."
+_COUNT = Kind("integer", whole_or_none, _NO_COUNT)
 
 
 class Asked(NamedTuple):
@@ -59,66 +58,44 @@ class Asked(NamedTuple):
 class _Member(NamedTuple):
     """One member of a filter; `rule` makes its value, or raises ValueError with a sentence."""
 
-    decode: Decode[Any]
-    fault: str
+    kind: Kind
     rule: Callable[[Any], Any]
     schema: Schema
+    description: str
 
 
 def _url(text: str) -> str:
     return url_filter(text, MAX_URL_CHARACTERS)
 
 
-def _limit(number: float) -> int:
-    if not 1 <= number <= MAX_IDS or number != int(number):
-        raise ValueError(_NO_NUMBER)
-    return int(number)
+def _moment(text: str) -> int:
+    return max(timestamp(text), 0)
 
 
-_MOMENT: Schema = {"type": ["string", "null"], "format": "date-time"}
+def _limit(number: int) -> int:
+    if not 1 <= number <= MAX_IDS:
+        raise ValueError(_NO_COUNT)
+    return number
+
+
+_DATE: Schema = {"format": "date-time"}
 _MEMBERS = {
     "targetUrl": _Member(
-        _TEXT,
-        _NO_TEXT,
-        _url,
-        {
-            "type": ["string", "null"],
-            "maxLength": MAX_URL_CHARACTERS,
-            "description": "Only those of this very URL.",
-        },
+        TEXT, _url, {"maxLength": MAX_URL_CHARACTERS}, "Only those of this very URL."
     ),
-    "from": _Member(
-        _TEXT,
-        _NO_TEXT,
-        lambda text: max(timestamp(text), 0),
-        {**_MOMENT, "description": "Only what is at this moment or later. Not after `to`."},
-    ),
-    "to": _Member(
-        _TEXT,
-        _NO_TEXT,
-        lambda text: max(timestamp(text), 0),
-        {**_MOMENT, "description": "Only what is before this moment."},
-    ),
+    "from": _Member(TEXT, _moment, _DATE, "Only what is at this moment or later. Not after `to`."),
+    "to": _Member(TEXT, _moment, _DATE, "Only what is before this moment."),
     "limit": _Member(
-        _NUMBER,
-        _NO_NUMBER,
+        _COUNT,
         _limit,
-        {
-            "type": ["integer", "null"],
-            "minimum": 1,
-            "maximum": MAX_IDS,
-            "description": f"At most so many; {MAX_IDS:,}, if it is left out.",
-        },
+        {"minimum": 1, "maximum": MAX_IDS},
+        f"At most so many; {MAX_IDS:,}, if it is left out.",
     ),
     "cursor": _Member(
-        _TEXT,
-        _NO_TEXT,
+        TEXT,
         str,
-        {
-            "type": ["string", "null"],
-            "pattern": "^[A-Za-z0-9_-]+$",
-            "description": "`nextCursor` of the answer before, with the same filter.",
-        },
+        {"pattern": "^[A-Za-z0-9_-]+$"},
+        "`nextCursor` of the answer before, with the same filter.",
     ),
 }
 _OBJECT = Object(["ids", "status", *_MEMBERS])
@@ -147,11 +124,16 @@ def filter_schema(status: Status, description: str) -> Schema:
         "description": description,
         "properties": {
             "status": {"type": "string", "enum": [status]},
-            **{name: member.schema for name, member in _MEMBERS.items()},
+            **{name: _schema(member) for name, member in _MEMBERS.items()},
         },
         "required": ["status"],
         "additionalProperties": False,
     }
+
+
+def _schema(member: _Member) -> Schema:
+    type_ = {"type": [member.kind.type, "null"]}
+    return {**type_, **member.schema, "description": member.description}
 
 
 def parse_selection(data: bytes, path: str, status: Status) -> Asked:
@@ -167,7 +149,7 @@ def parse_selection(data: bytes, path: str, status: Status) -> Asked:
         named = _named(bytes(given["ids"]), findings)
         findings.refuse_if_any()
         return Asked(named, Selection(), Walk())
-    if _value(given.get("status", b"null"), _TEXT, _NO_TEXT) != status:
+    if _text(given.get("status", b"null")) != status:
         findings.add("status", f"Give ids, or a filter with the status {status}.")
     return _filter(given, path, findings)
 
@@ -176,18 +158,16 @@ def _filter(given: Mapping[str, Part], path: str, findings: Findings) -> Asked:
     values: dict[str, Any] = dict.fromkeys(_MEMBERS)
     for name, member in _MEMBERS.items():
         try:
-            value = read(given.get(name, b"null"), member.decode, member.fault)
+            value = read(given.get(name, b"null"), member.kind.decode, member.kind.fault)
             values[name] = None if value is None else member.rule(value)
         except ValueError as error:
             findings.add(name, str(error))
-    from_ms, to_ms = values["from"], values["to"]
-    if from_ms is not None and to_ms is not None and from_ms > to_ms:
-        findings.add("from", "It may not be after to.")
+    judge_period(values, findings)
     findings.refuse_if_any()
     url, limit = values["targetUrl"], values["limit"] or MAX_IDS
     walk = Walk(path, url)
     cursor = walk.taken_back(values["cursor"])
-    return Asked(None, Selection(url, from_ms, to_ms, limit, cursor), walk)
+    return Asked(None, Selection(url, values["from"], values["to"], limit, cursor), walk)
 
 
 def _named(text: bytes, findings: Findings) -> list[str]:
@@ -197,15 +177,16 @@ def _named(text: bytes, findings: Findings) -> list[str]:
     named: list[str] = []
     for place, element in enumerate(elements):
         try:
-            named.append(read(element, _ID, _NO_TEXT))
+            named.append(read(element, _ID, TEXT.fault))
         except ValueError as error:
             findings.add(f"ids[{place}]", str(error))
     return named
 
 
-def _value(text: Part, decode: Decode[str | None], fault: str) -> str | None:
+def _text(part: Part) -> str | None:
     """None for whatever is no string."""
     try:
-        return read(text, decode, fault)
+        text: str | None = read(part, TEXT.decode, TEXT.fault)
     except ValueError:
         return None
+    return text
