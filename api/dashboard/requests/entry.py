@@ -5,8 +5,9 @@ from __future__ import annotations
 import secrets
 from base64 import b64encode
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 from litestar import get
 from litestar.params import FromPath
 
@@ -21,35 +22,23 @@ from api.dashboard.session import Viewer, asks_for_news, signed_in, zone_of
 from api.masks import masked, masked_url
 from api.service import HttpRequest, service_of
 from scheduler.errors import NotFound
-from scheduler.ids import created_at_ms, invocation_id, is_schedule_id
+from scheduler.ids import invocation_id, is_schedule_id
 from scheduler.models import BodyKind, LogEntry, LogStatus, Outcome, Request, Schedule
 from scheduler.store import Store
 from scheduler.targets import split_url
 
 
-class Entry(NamedTuple):
+class Entry(LogEntry, frozen=True):
     """A request as far as it is known: its schedule while that is kept, and after that what the log
     has of it."""
 
-    schedule_id: str
-    url: str
-    method: str
-    due_ms: int
-    status: LogStatus
-    executing: bool
-    ended_ms: int | None
-    status_code: int
-    response_time_ms: int
-    error_message: str
-    lateness_ms: int | None
-    attempts: int
-    schedule: Schedule | None
+    schedule: Schedule | None = None
 
     @property
     def state(self) -> str:
         """What a page that shows it can see change."""
         word = "executing" if self.executing else self.status.value
-        return f"{word}-{self.attempts}"
+        return f"{word}-{self.attempt}"
 
     @property
     def waits(self) -> bool:
@@ -66,9 +55,9 @@ class Entry(NamedTuple):
     @property
     def sent_ms(self) -> int | None:
         """Of a later attempt only how late it was is kept."""
-        if self.lateness_ms is None or self.attempts > 1:
+        if self.lateness_ms is None or self.attempt > 1:
             return None
-        return self.due_ms + self.lateness_ms
+        return self.scheduled_at_ms + self.lateness_ms
 
     @property
     def outcome(self) -> Outcome | None:
@@ -88,10 +77,6 @@ class Entry(NamedTuple):
         return split_url(self.url)[0]
 
     @property
-    def created_ms(self) -> int:
-        return created_at_ms(self.schedule_id)
-
-    @property
     def invocation_id(self) -> str:
         return invocation_id(self.schedule_id)
 
@@ -100,36 +85,20 @@ def entry_of(schedule: Schedule) -> Entry:
     outcome, request = schedule.outcome, schedule.request
     return Entry(
         schedule_id=schedule.schedule_id,
+        created_at_ms=schedule.created_at_ms,
+        scheduled_at_ms=schedule.due_at_ms,
+        executed_at_ms=schedule.ended_at_ms if outcome else None,
         url=request.url,
         method=request.method,
-        due_ms=schedule.due_at_ms,
         status=LogStatus(schedule.status.value),
-        executing=schedule.executing,
-        ended_ms=schedule.ended_at_ms,
         status_code=outcome.status_code if outcome else 0,
         response_time_ms=outcome.response_time_ms if outcome else 0,
         error_message=outcome.error_message if outcome else "",
+        at_ms=schedule.due_at_ms if schedule.ended_at_ms is None else schedule.ended_at_ms,
         lateness_ms=schedule.lateness_ms,
-        attempts=schedule.attempts,
+        attempt=schedule.attempts,
+        executing=schedule.executing,
         schedule=schedule,
-    )
-
-
-def entry_of_log(logged: LogEntry) -> Entry:
-    return Entry(
-        schedule_id=logged.schedule_id,
-        url=logged.url,
-        method=logged.method,
-        due_ms=logged.scheduled_at_ms,
-        status=logged.status,
-        executing=False,
-        ended_ms=logged.at_ms,
-        status_code=logged.status_code,
-        response_time_ms=logged.response_time_ms,
-        error_message=logged.error_message,
-        lateness_ms=logged.lateness_ms,
-        attempts=logged.attempt,
-        schedule=None,
     )
 
 
@@ -179,19 +148,11 @@ def _part(
     if news and not same:
         answer.headers += [(b"hx-retarget", b"#panel"), (b"hx-reswap", b"innerHTML")]
     elif not news:
-        address = wanted.address(
-            f"/{entry.schedule_id}", at=_moment(entry), attempt=_attempt(entry)
-        )
+        at = str(entry.at_ms) if entry.has_ended else None
+        attempt = str(entry.attempt) if entry.status is LogStatus.RETRYING else None
+        address = wanted.address(f"/{entry.schedule_id}", at=at, attempt=attempt)
         answer.headers.append((b"hx-push-url", address.encode()))
     return answer
-
-
-def _moment(entry: Entry) -> str | None:
-    return None if entry.ended_ms is None else str(entry.ended_ms)
-
-
-def _attempt(entry: Entry) -> str | None:
-    return str(entry.attempts) if entry.status is LogStatus.RETRYING else None
 
 
 async def _read(store: Store, account_id: str, schedule_id: str, asked: Mapping[str, str]) -> Entry:
@@ -199,7 +160,7 @@ async def _read(store: Store, account_id: str, schedule_id: str, asked: Mapping[
     that attempt, which only the log tells apart from those that came after it."""
     at_ms = _whole(asked.get("at", ""))
     if at_ms is not None and asked.get("attempt"):
-        return entry_of_log(await store.logs.find(account_id, schedule_id, at_ms))
+        return await _logged(store, account_id, schedule_id, at_ms)
     try:
         return entry_of(await store.schedules.get(account_id, schedule_id))
     except NotFound:
@@ -207,7 +168,12 @@ async def _read(store: Store, account_id: str, schedule_id: str, asked: Mapping[
             raise NotFound(
                 "There is no such request, or it ended so long ago that it is not kept."
             ) from None
-    return entry_of_log(await store.logs.find(account_id, schedule_id, at_ms))
+    return await _logged(store, account_id, schedule_id, at_ms)
+
+
+async def _logged(store: Store, account_id: str, schedule_id: str, at_ms: int) -> Entry:
+    logged = await store.logs.find(account_id, schedule_id, at_ms)
+    return Entry(**msgspec.structs.asdict(logged))
 
 
 def _whole(text: str) -> int | None:
