@@ -36,7 +36,7 @@ _WRITES = (
     ("a bulk action", "requests/bulk.py", "viewer, form", "    store ="),
     ("a composed request", "requests/composer.py", "viewer, form", "    service ="),
     ("a cancellation", "requests/actions.py", "viewer, _", "    try:"),
-    ("a new time", "requests/actions.py", "viewer, form", "    service ="),
+    ("a new time", "requests/actions.py", "viewer, form", "    schedules ="),
     ("a repetition", "requests/actions.py", "viewer, form", "    store ="),
     ("a sign-out", "signin.py", "viewer, form", "    sessions ="),
     ("a rotation", "signing.py", "viewer, form", "    try:"),

@@ -38,11 +38,9 @@ async def cancel(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
 async def change_time(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
     """The time comes from a field without a zone: it is of the one that the page shows."""
     viewer, form = await written(request)
-    service = service_of(request)
-    schedules, now_ms = service.store.schedules, service.store.clock.now_ms()
+    schedules = service_of(request).store.schedules
     try:
-        given = msgspec.json.encode({"triggerAt": utc_text(request, form.get("at", ""))})
-        change = parse_change(given, service.rules, now_ms)
+        change = new_time(request, utc_text(request, form.get("at", "")))
         await schedules.change(viewer.account_id, schedule_id, change.of)
     except InvalidRequest as refusal:
         return await _refused(request, viewer, schedule_id, 400, refusal)
@@ -73,6 +71,13 @@ async def run_again(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
 def again(now_ms: int) -> Callable[[Schedule], Request]:
     """Makes the request of a replay as the API does: due now, unchanged."""
     return partial(Change({}).of_replay, now_ms=now_ms)
+
+
+def new_time(request: HttpRequest, text: str) -> Change:
+    """A change of the time alone, judged as the API does. Raises InvalidRequest."""
+    service = service_of(request)
+    given = msgspec.json.encode({"triggerAt": text})
+    return parse_change(given, service.rules, service.store.clock.now_ms())
 
 
 def utc_text(request: HttpRequest, text: str) -> str:

@@ -10,18 +10,16 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import msgspec
 from litestar import post
 
 from api.dashboard.answer import Raw, redirect
 from api.dashboard.csrf import Form, written
 from api.dashboard.render import page
-from api.dashboard.requests.actions import again, utc_text
+from api.dashboard.requests.actions import again, new_time, utc_text
 from api.dashboard.requests.filters import Filter, read_filter
 from api.dashboard.requests.listing import searched
 from api.dashboard.session import Viewer, zone_of
 from api.findings import invalid
-from api.payload import parse_change
 from api.service import HttpRequest, service_of
 from scheduler.durations import parse_duration
 from scheduler.errors import Conflict, Damaged, FieldError, InvalidRequest, NotFound
@@ -260,7 +258,7 @@ async def _move(request: HttpRequest, viewer: Viewer, form: Form, ids: Sequence[
                 refused[str(why)] += 1
 
     if at is not None:
-        _judge(request, at)
+        new_time(request, at)  # a bad one is refused before anything is moved
     await asyncio.gather(*(move(each) for each in ids))
     return Done(moved, refused)
 
@@ -274,21 +272,14 @@ async def _move_one(
     once: str,
 ) -> None:
     """What a form that is sent twice would move by so much later twice, it moves once."""
-    service = service_of(request)
 
     def changed(before: Request) -> Request:
         text = at or format_iso8601(before.trigger_at_ms + (shift_ms or 0))
-        given = msgspec.json.encode({"triggerAt": text})
-        return parse_change(given, service.rules, service.store.clock.now_ms()).of(before)
+        return new_time(request, text).of(before)
 
     operation = f"{once}:{schedule_id}" if _ONCE.fullmatch(once) else None
-    await service.store.schedules.change(viewer.account_id, schedule_id, changed, operation)
-
-
-def _judge(request: HttpRequest, at: str) -> None:
-    service = service_of(request)
-    given = msgspec.json.encode({"triggerAt": at})
-    parse_change(given, service.rules, service.store.clock.now_ms())
+    schedules = service_of(request).store.schedules
+    await schedules.change(viewer.account_id, schedule_id, changed, operation)
 
 
 def _shift_ms(text: str) -> int | None:
