@@ -22,28 +22,11 @@ _LEAST_PIXELS = 2.0
 # What a label needs for itself.
 _LABEL_PIXELS = 15
 _MOST_LABELS = 6
-_LABEL_STEPS_MS = tuple(
-    minutes * MINUTE_MS
-    for minutes in (
-        1,
-        2,
-        5,
-        10,
-        15,
-        30,
-        60,
-        120,
-        180,
-        240,
-        360,
-        720,
-        1440,
-        2880,
-        7200,
-        10_080,
-        14_400,
-    )
+# Round steps from a minute to a day.
+STEPS_MS = tuple(
+    minutes * MINUTE_MS for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360, 720, 1440)
 )
+_LABEL_STEPS_MS = (*STEPS_MS, 2 * DAY_MS, 5 * DAY_MS, 7 * DAY_MS, 10 * DAY_MS)
 _DURATION_TICKS_MS = (1, 10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000)
 
 
@@ -176,11 +159,13 @@ def ranges(
     height: int,
     axis: Axis,
     labels: tuple[str, str],
-    values: Sequence[tuple[float, float] | None],
+    values: Sequence[Sequence[float | None]],
     words: Callable[[float], str],
 ) -> Chart:
-    """From a lower quantile to a higher one, on a scale of powers; None where there was nothing."""
-    highest = max((high for pair in values if pair for high in pair[1:]), default=0.0)
+    """From a lower quantile to a higher one, on a scale of powers; None where there was nothing.
+    `values` may go on where the axis ends."""
+    values = values[: axis.columns]
+    highest = max((high for _, high in values if high is not None), default=0.0)
     top_ms = next((tick for tick in _DURATION_TICKS_MS if tick >= highest), _DURATION_TICKS_MS[-1])
     top_ms = max(top_ms, 10)
 
@@ -189,10 +174,9 @@ def ranges(
         return round(height - _BOTTOM - (height - _BOTTOM - _TOP) * share, 1)
 
     columns = []
-    for index, pair in enumerate(values):
+    for index, (low, high) in enumerate(values):
         parts, told, cells = [], "nothing", ["–", "–"]  # noqa: RUF001
-        if pair is not None:
-            low, high = pair
+        if low is not None and high is not None:
             parts = [
                 Part("spread", y(high), max(_LEAST_PIXELS, round(y(low) - y(high), 1))),
                 Part("high", y(high) - 1, 2),

@@ -4,6 +4,7 @@ it was, and how long answers took."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from api.dashboard.charts import MINUTE_MS, Axis, Chart, Kind, ranges, stacked
@@ -37,8 +38,7 @@ class Picture(NamedTuple):
         """Over what was sent in this stretch; and, if it is now, what should have been."""
         histogram = self.series.lateness
         if self.is_now:
-            overdue = self.pulse.overdue_lateness
-            histogram = [a + b for a, b in zip(histogram, overdue, strict=True)]
+            histogram = self._with_overdue(histogram)
         return lateness_quantile_ms(histogram, share)
 
     def activity(self, zone: Zone, height: int) -> Chart:
@@ -54,34 +54,22 @@ class Picture(NamedTuple):
 
     def lateness(self, zone: Zone, height: int) -> Chart:
         """What is overdue counts at this moment, as late as it is by now."""
-        values: list[tuple[float, float] | None] = []
+        pairs = []
         for point in self.series.points:
             histogram = point.lateness
             if point.at_ms <= self.pulse.now_ms < point.at_ms + self.stretch.step_ms:
-                overdue = self.pulse.overdue_lateness
-                histogram = [a + b for a, b in zip(histogram, overdue, strict=True)]
-            low, high = (lateness_quantile_ms(histogram, share) for share in (0.5, 0.99))
-            values.append(None if low is None or high is None else (low, high))
-        axis = self._past(zone)
-        return ranges(
-            "lateness", "Lateness", height, axis, ("p50", "p99"), values[: axis.columns], lateness
-        )
+                histogram = self._with_overdue(histogram)
+            pairs.append([lateness_quantile_ms(histogram, share) for share in (0.5, 0.99)])
+        axis, labels = self._past(zone), ("p50", "p99")
+        return ranges("lateness", "Lateness", height, axis, labels, pairs, lateness)
 
     def response(self, zone: Zone, height: int) -> Chart:
-        values: list[tuple[float, float] | None] = []
-        for point in self.series.points:
-            low, high = point.response_ms(0.5), point.response_ms(0.95)
-            values.append(None if low is None or high is None else (low, high))
-        axis = self._past(zone)
-        return ranges(
-            "response",
-            "Response time",
-            height,
-            axis,
-            ("p50", "p95"),
-            values[: axis.columns],
-            duration,
-        )
+        pairs = [(each.response_ms(0.5), each.response_ms(0.95)) for each in self.series.points]
+        axis, labels = self._past(zone), ("p50", "p95")
+        return ranges("response", "Response time", height, axis, labels, pairs, duration)
+
+    def _with_overdue(self, histogram: Sequence[int]) -> list[int]:
+        return [a + b for a, b in zip(histogram, self.pulse.overdue_lateness, strict=True)]
 
     def _axis(self, zone: Zone) -> Axis:
         return Axis(*self.stretch, zone)

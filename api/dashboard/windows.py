@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from api.dashboard.charts import DAY_MS, HOUR_MS, MINUTE_MS
+from api.dashboard.charts import DAY_MS, HOUR_MS, MINUTE_MS, STEPS_MS
 from api.dashboard.zones import Zone
 from scheduler.store.log.overview import Stretch
 
 _MOST_COLUMNS = 120
-_STEPS_MS = tuple(
-    minutes * MINUTE_MS for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360, 720, 1440)
-)
 # Long stretches are of whole days, by any number of them.
 _LONGEST_MS = 400 * DAY_MS
 
@@ -57,14 +54,12 @@ def stretch_of(name: str, now_ms: int, zone: Zone) -> Stretch:
 def fitted(from_ms: int, to_ms: int, least_step_ms: int = MINUTE_MS) -> Stretch:
     """Columns that cover a period, as many as a chart has room for."""
     to_ms = min(max(to_ms, from_ms + MINUTE_MS), from_ms + _LONGEST_MS)
-    for step_ms in (step for step in _STEPS_MS if step >= least_step_ms):
-        first_ms = (
-            from_ms // step_ms * step_ms if step_ms < HOUR_MS else from_ms // HOUR_MS * HOUR_MS
-        )
+    steps = [step_ms for step_ms in STEPS_MS if step_ms >= least_step_ms]
+    whole_hours_ms = from_ms // HOUR_MS * HOUR_MS
+    days = -(-(to_ms - whole_hours_ms) // (_MOST_COLUMNS * DAY_MS))
+    for step_ms in (*steps, days * DAY_MS):
+        first_ms = from_ms // step_ms * step_ms if step_ms < HOUR_MS else whole_hours_ms
         points = -(-(to_ms - first_ms) // step_ms)
         if points <= _MOST_COLUMNS:
-            return Stretch(first_ms, step_ms, points)
-    first_ms = from_ms // HOUR_MS * HOUR_MS
-    days = -(-(to_ms - first_ms) // (_MOST_COLUMNS * DAY_MS))
-    step_ms = days * DAY_MS
-    return Stretch(first_ms, step_ms, -(-(to_ms - first_ms) // step_ms))
+            break
+    return Stretch(first_ms, step_ms, points)
