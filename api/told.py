@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from api.protocol import Guard
@@ -140,44 +140,40 @@ class ApiSource:
 
 
 def _of_shards(seen: Seen) -> Iterator[Metric]:
-    due = seen.figures.due
-    yield gauge(
+    def shard_gauge(name: str, told: str, values: Mapping[int, float]) -> Metric:
+        return gauge(name, told, {(str(shard),): n for shard, n in values.items()}, ("shard",))
+
+    due, counted = seen.figures.due, seen.figures.waiting
+    yield shard_gauge(
         "postdate_overdue",
         "Schedules that are due and held by no worker, by shard.",
-        {(str(shard),): each.overdue for shard, each in due.items()},
-        ("shard",),
+        {shard: each.overdue for shard, each in due.items()},
     )
-    yield gauge(
+    yield shard_gauge(
         "postdate_oldest_due_age_seconds",
         "For how long the oldest of those has been due, by shard.",
-        {(str(shard),): each.oldest_ms / 1000 for shard, each in due.items()},
-        ("shard",),
+        {shard: each.oldest_ms / 1000 for shard, each in due.items()},
     )
-    yield gauge(
+    yield shard_gauge(
         "postdate_coming",
         f"Schedules that come due within {WINDOWS * WINDOW_MS // 1000} seconds, by shard.",
-        {(str(shard),): sum(each.coming) for shard, each in due.items()},
-        ("shard",),
+        {shard: sum(each.coming) for shard, each in due.items()},
     )
-    yield gauge(
+    yield shard_gauge(
         "postdate_on_hold_seconds",
         "For how long nothing has been claimed, by shard: `postdate hold`; 0: it is not on hold.",
-        {(str(shard),): each.on_hold_ms / 1000 for shard, each in due.items()},
-        ("shard",),
+        {shard: each.on_hold_ms / 1000 for shard, each in due.items()},
     )
-    for place, (name, told) in enumerate(
-        (
-            ("postdate_waiting", "Schedules that wait, by shard."),
-            ("postdate_leased", "Schedules that workers hold, by shard."),
-        )
-    ):
-        counted = seen.figures.waiting
-        yield gauge(
-            name,
-            told,
-            {(str(shard),): float(each[place]) for shard, each in counted.items()},
-            ("shard",),
-        )
+    yield shard_gauge(
+        "postdate_waiting",
+        "Schedules that wait, by shard.",
+        {shard: each[0] for shard, each in counted.items()},
+    )
+    yield shard_gauge(
+        "postdate_leased",
+        "Schedules that workers hold, by shard.",
+        {shard: each[1] for shard, each in counted.items()},
+    )
 
 
 def _of_workers(seen: Seen, most_per_s: int) -> Iterator[Metric]:

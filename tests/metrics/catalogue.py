@@ -7,8 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 _FILES = ("metrics/common.py", "worker/told.py", "api/told.py")
-_MADE = re.compile(r"\b(counter|gauge|histogram)\(\s*\"(postdate_\w+)\"")
-_LISTED = re.compile(r"^ +\(\"(postdate_\w+)\", ", re.MULTILINE)
+_MADE = re.compile(r"\b(?:shard_)?(counter|gauge|histogram)\(\s*\"(postdate_\w+)\"")
 _SUFFIXES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_sum", "_count")}
 
 
@@ -18,7 +17,6 @@ def families() -> dict[str, str]:
     for file in _FILES:
         source = (ROOT / file).read_text()
         found |= {name: kind for kind, name in _MADE.findall(source)}
-        found |= dict.fromkeys(_LISTED.findall(source), "gauge")
     return found
 
 
