@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import struct
 from pathlib import Path
 
@@ -13,16 +14,17 @@ from tests.servers import until_async
 class ResettingProxy:
     """Stands before a server, on TCP, and resets all connections when it is told to."""
 
-    def __init__(self, server: Path) -> None:
+    def __init__(self, server: Path, tls: ssl.SSLContext | None = None) -> None:
         self._server = str(server)
+        self._tls = tls
         self._clients: set[asyncio.StreamWriter] = set()
         self.accepted = 0
         self.closes_at_once = False
 
     async def __aenter__(self) -> ResettingProxy:
-        self._listener = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._listener = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
         port = self._listener.sockets[0].getsockname()[1]
-        self.url = f"redis://127.0.0.1:{port}/0"
+        self.url = f"redis{'s' if self._tls else ''}://127.0.0.1:{port}/0"
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import trustme
 from structlog.testing import capture_logs
 
 from scheduler.errors import (
@@ -25,6 +27,7 @@ from scheduler.store.server.clock import StoreClock
 from scheduler.store.store import _refuse_unusable
 from tests.plain import redis_of
 from tests.scheduler.clocks import ServerClock
+from tests.scheduler.resetting import ResettingProxy
 from tests.scheduler.scene import Scene, settled
 from tests.servers import DroppingProxy, ValkeyProcess, free_port
 
@@ -205,6 +208,23 @@ async def test_a_full_turn_over_tcp_and_over_a_unix_socket(strict_valkey: Valkey
         store = await Store.open(Settings(redis_url=url, shards=4))
         await round_trip(store)
         await store.aclose()
+
+
+async def test_a_full_turn_over_tls_with_a_password(
+    own_valkey: ValkeyProcess, tmp_path: Path
+) -> None:
+    authority, tls = trustme.CA(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    async with ResettingProxy(own_valkey.socket, tls) as proxy:
+        url = proxy.url.replace("//", "//default:secret@") + f"?ssl_ca_certs={tmp_path}/ca.pem"
+        store = await Store.open(Settings(redis_url=proxy.url + f"?ssl_ca_certs={tmp_path}/ca.pem"))
+        await store.server.ask("CONFIG", "SET", "requirepass", "secret")
+        await store.aclose()
+        store = await Store.open(Settings(redis_url=url))
+        await round_trip(store)
+        await store.aclose()
+        assert type(await refusal(url.partition("?")[0])) is StoreUnavailable  # who is that?
 
 
 async def test_two_databases_of_one_server_are_two_stores(strict_valkey: ValkeyProcess) -> None:
