@@ -29,12 +29,12 @@ class Shards:
     `replaced`: why the store is not the one that was read first, as it was read last; or empty.
     """
 
-    def __init__(self, server: Server, wanted: int | None) -> None:
+    def __init__(self, server: Server, wanted: int | None, *, read_only: bool = False) -> None:
         self._server = server
         self._wanted = wanted
         self._ask_again_at = 0.0
         self._reminder = Reminder()
-        self.read_only = False
+        self._read_only = read_only
         self.count = 0
         self.store_id = ""
         self.replaced = ""
@@ -43,8 +43,8 @@ class Shards:
         """Reads the number, having raised it where that is due, or written it the first time; but
         not if `read_only`. Of a store that was replaced it is the number that was read before. Safe
         to repeat."""
-        wanted = 0 if self.read_only else self._wanted or 0
-        new_id = "" if self.read_only or self.count else uuid.uuid4().hex
+        wanted = 0 if self._read_only else self._wanted or 0
+        new_id = "" if self._read_only or self.count else uuid.uuid4().hex
         arguments = (_DEFAULT_COUNT, wanted, FORMAT, new_id)
         try:
             count, found, store_id = await self._server.run(_RAISE_SHARDS, keys.META, arguments)

@@ -49,7 +49,7 @@ _log = structlog.get_logger(__name__)
 class Store:
     """Everything that Postdate keeps, by noun. One per process and event loop."""
 
-    def __init__(self, way: Way, settings: Settings) -> None:
+    def __init__(self, way: Way, settings: Settings, *, read_only: bool = False) -> None:
         self.clock = StoreClock()
         # Of the server, when it was inspected.
         self.uptime_s = 0
@@ -58,7 +58,7 @@ class Store:
             way, wait_replicas=settings.wait_replicas, secrecy=Secrecy(settings.secret_key)
         )
         self._kept = kept = Retention.of(settings)
-        self.shards = Shards(server, settings.shards)
+        self.shards = Shards(server, settings.shards, read_only=read_only)
         self.accounts = Accounts(server, self.shards, kept)
         rates = settings.rate_limits
         self.api_keys = ApiKeys(server, self.shards, self.accounts, rates)
@@ -101,10 +101,9 @@ class Store:
         """
         if settings.redis_url is None:
             raise StoreMisconfigured("No store was named: give --redis-url or POSTDATE_REDIS_URL.")
-        store = cls(connect(settings.redis_url), settings)
+        store = cls(connect(settings.redis_url), settings, read_only=read_only)
         try:
             await store.inspect()
-            store.shards.read_only = read_only
             await store.start()
             if needs_keys:
                 await store.sealing_keys.require()

@@ -17,6 +17,7 @@ from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.operators.restore import _UNLEASE
 from scheduler.store.scans import _SCAN
 from scheduler.store.server.apart import _TOUCH
+from scheduler.store.server.server import _READ
 from scheduler.store.verdict import Verdict
 from tests.plain import redis_of
 from tests.scheduler.parties import CREDITS, FAR_MS, LEASE_MS, ONCE, SAID, Party
@@ -371,6 +372,7 @@ OF_OPERATORS = [
             "operators/heartbeat",
             "operators/hold",
             "raise_shards",
+            "read",
             "touch",
         ],
         each(
@@ -378,6 +380,7 @@ OF_OPERATORS = [
             lambda h, _: h.store.hold.begin(),
             lambda h, _: h.store.start(),
             lambda h, _: h.store.server.run(_TOUCH, keys.shard(0) + keys.WAITED, ()),
+            lambda h, p: h.store.server.run(_READ, p.base, (2, "HGETALL", p.base + keys.ACCOUNT)),
         ),
     ),
 ]

@@ -202,7 +202,7 @@ class Claims(Leasing):
         heads, since = replies[: len(shards)], replies[len(shards) :] or repeat(None)
         for shard, head, backlog in zip(shards, heads, since, strict=False):
             if head or backlog:
-                next_look = float(_score(head)) if head else None
+                next_look = float(head[1]) if head else None
                 looks[shard] = Look(next_look, float(backlog) if backlog else None)
             else:
                 looks[shard] = _NOTHING
@@ -259,8 +259,3 @@ def _invocations(
         what = (schedule_id, token, attempt, until_s, request, due_ms, len(packed), retry)
         found.append(Invocation(shard, account_id, *what))
     return found
-
-
-def _score(head: list[Any]) -> Any:
-    """Of one member and its score, as a plain reply or as the client has prepared it."""
-    return head[0][1] if len(head) == 1 else head[1]

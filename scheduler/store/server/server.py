@@ -13,7 +13,14 @@ from typing import Any, TypeVar
 import structlog
 from redis import exceptions
 
-from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable, Unreadable, anew
+from scheduler.errors import (
+    OutcomeUnknown,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+    Unreadable,
+    anew,
+)
 from scheduler.store import keys
 from scheduler.store.secrecy import NOTE, Secrecy
 from scheduler.store.server.apart import Apart
@@ -26,6 +33,7 @@ from scheduler.store.server.single import Single
 T = TypeVar("T")
 Way = Single | Routes
 Command = Sequence[Argument]
+_READ = Script("read")
 _log = structlog.get_logger(__name__)
 
 __all__ = ["Argument", "Script", "Server", "flat"]
@@ -145,7 +153,11 @@ class Server:
                 return _sound(await self.way.replies(commands), damaged)
             transaction = [("MULTI",), *commands, ("EXEC",)]
             replies = await self.way.replies(transaction, at_once, whole=True)
-            return _sound(_sound(replies)[-1], damaged)
+            try:
+                return _sound(_sound(replies)[-1], damaged)
+            except StoreFull:
+                words = flat((len(each), *each) for each in commands)
+                return _sound(await self.run(_READ, at_once, words), damaged)
 
         return await self._read(ask) if commands else []
 
