@@ -8,7 +8,7 @@ from itertools import count
 from typing import NamedTuple
 
 from scheduler import ids
-from scheduler.errors import Damaged, OutcomeUnknown, PostdateError, StoreError
+from scheduler.errors import Damaged, OutcomeUnknown, PostdateError, StoreError, anew
 from scheduler.models import Retry, Status
 from scheduler.store import keys
 from scheduler.store.lifecycle.end import Ends
@@ -76,7 +76,7 @@ class Canceller:
             raise refusal(schedule_id, Verdict.UNKNOWN)
         [done], credits, _ = await self.by_id(account_id, [schedule_id])
         if done.refusal is not None:
-            raise done.refusal
+            raise anew(done.refusal)
         return Cancelled(credits, done.stopped)
 
     async def by_id(self, account_id: str, schedule_ids: Sequence[str]) -> Cancellations:
