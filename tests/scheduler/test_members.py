@@ -14,6 +14,7 @@ from scheduler.store.log.logs import LogQuery
 from scheduler.store.queries.members import Members, read_members
 from scheduler.store.queries.timeline import WAITING, Place, Span
 from tests.plain import redis_of
+from tests.scheduler.operator_walks import FAR_MS
 from tests.scheduler.scene import Scene
 
 MS = 5000
@@ -30,7 +31,7 @@ async def crowd(scene: Scene) -> list[Place]:
 
 async def after(scene: Scene, place: Place, most: int, *, down: bool) -> Members:
     span, names = Span(place, 0 if down else 2**53, down), [keys.FAILED]
-    [members] = await read_members(scene.store.server, scene.base, names, span, most)
+    [members], _ = await read_members(scene.store.server, scene.base, names, span, most)
     return members
 
 
@@ -123,3 +124,22 @@ async def test_what_ends_while_a_page_is_read_is_not_listed_without_its_body(
     query = LogQuery(status=LogStatus.SCHEDULED)
     page = await scene.store.logs.page(scene.account_id, query)
     assert [each.schedule_id for each in page.entries] == [stays]
+
+
+@pytest.mark.parametrize("bytes_", [b"", b"none", 5 * 2**20], ids=["none", "damaged", "heavy"])
+async def test_a_page_is_read_by_its_bytes_unless_all_that_an_account_has_is_light(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, bytes_: bytes | int
+) -> None:
+    made = await scene.create_many(40, FAR_MS)
+    await scene.store.server.call("HSET", scene.base + keys.ACCOUNT, "bytes", bytes_)
+    monkeypatch.setattr("scheduler.store.queries.reading.CHUNK_BYTES", 200)
+    reads, rows = scene.store.server.reads, []
+
+    async def counted(commands: Any, **options: Any) -> list[Any]:
+        rows.append(sum(name == "HMGET" for name, *_ in commands))
+        return await reads(commands, **options)
+
+    monkeypatch.setattr(scene.store.server, "reads", counted)
+    page = await scene.store.schedules.page(scene.account_id)
+    assert sorted(each.schedule_id for each in page.schedules) == sorted(made)
+    assert (max(rows) == 40) == (bytes_ == b"")

@@ -60,11 +60,10 @@ class Failed:
     ) -> tuple[Found[Schedule], int]:
         """The next ones, and how many bytes of requests and answers were read."""
         base = keys.account(account_id)
-        [members] = await read_members(self._server, base, (keys.FAILED,), stretch, most)
+        [members], light = await read_members(self._server, base, (keys.FAILED,), stretch, most)
         places = [place for place, _ in members.found]
-        rows = await read_rows(
-            self._server, account_id, [each.tie for each in places], ("r", "o", "s")
-        )
+        names = [each.tie for each in places]
+        rows = await read_rows(self._server, account_id, names, ("r", "o", "s"), light=light)
         reached = members.reached if len(rows) == len(places) else places[len(rows) - 1]
         entries: list[tuple[Place, Schedule]] = []
         unpacked = 0

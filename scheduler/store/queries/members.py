@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from scheduler.store import keys
 from scheduler.store.queries.timeline import WAITING, Place, Span
 from scheduler.store.server import Argument, Server
 
 # How often one search looks into a set that changes meanwhile: it halves what is left each time.
 _MOST_LOOKS = 64
+# Requests that can all be read in one round trip; and what each that has not ended is counted with
+# beside its request, as weight.inc.lua does.
+_LIGHT_BYTES = 4 * 1024 * 1024
+_BESIDE_BYTES = 256
 
 
 class Members(NamedTuple):
@@ -22,18 +27,21 @@ class Members(NamedTuple):
 
 async def read_members(
     server: Server, base: str, names: Sequence[str], span: Span, most: int
-) -> list[Members]:
+) -> tuple[list[Members], bool]:
     """The next ones of a stretch in some sets of an account, at most so many of each, all at one
-    moment. Read-only."""
+    moment; and whether the requests of all its schedules together are light. Read-only."""
     searches = [_Search(base + name, span, most) for name in names]
     for _ in range(_MOST_LOOKS):
         commands = [command for each in searches for command in each.commands()]
-        replies = await server.reads(commands, at_once=base)
+        commands += [("HGET", base + keys.ACCOUNT, "bytes"), ("ZCARD", base + keys.WAITING)]
+        *replies, weight, waiting = await server.reads(commands, at_once=base)
         found = [each.judge(*replies[3 * n : 3 * n + 3]) for n, each in enumerate(searches)]
         sure = [each for each in found if each is not None]
         if len(sure) == len(found):
-            return sure
-    return [Members([], span.after) for _ in searches]
+            weight = weight or b"0"
+            light = weight.isdigit() and int(weight) - _BESIDE_BYTES * waiting < _LIGHT_BYTES
+            return sure, light
+    return [Members([], span.after) for _ in searches], False
 
 
 class _Search:
@@ -72,7 +80,9 @@ class _Search:
         behind = [each for each in members if self._span.past(each[0], after)]
         full = len(members) == self._most
         reaches_back = not self._rank or len(behind) < len(members)
-        if reaches_back and (behind or not full):
+        # By score it may begin far before the place; where its rank is known, that shows more.
+        short = len(behind) < self._most - 1 and self._rank is None and rank is not None
+        if reaches_back and not (full and (short or not behind)):
             behind = behind[: self._most - 1]
             found = [each for each in behind if not self._span.past_end(each[0].ms)]
             return Members(found, found[-1][0] if full and len(found) == len(behind) else None)

@@ -92,17 +92,23 @@ async def read_one(server: Server, account_id: str, schedule_id: str) -> stored.
 
 
 async def read_rows(
-    server: Server, account_id: str, schedules: Sequence[str], fields: tuple[str, ...]
+    server: Server,
+    account_id: str,
+    schedules: Sequence[str],
+    fields: tuple[str, ...],
+    *,
+    light: bool = False,
 ) -> list[list[bytes | None]]:
     """These fields of schedules, of which the first is `r`: of as many as are within the bytes of a
-    chunk, and of the first whatever it weighs. Read-only. Where another type of key lies, `r` is
-    empty."""
+    chunk, and of the first whatever it weighs; of all where they are known to be `light`.
+    Read-only. Where another type of key lies, `r` is empty."""
     base = keys.account(account_id) + keys.SCHEDULE
     names = [base + each for each in schedules]
-    sizes = await server.reads([("HSTRLEN", name, "r") for name in names], damaged=True)
-    weights = accumulate(0 if isinstance(size, Unreadable) else size for size in sizes)
-    count = bisect_left(list(weights), CHUNK_BYTES) + 1
-    rows = await server.reads([("HMGET", name, *fields) for name in names[:count]], damaged=True)
+    if not light:
+        sizes = await server.reads([("HSTRLEN", name, "r") for name in names], damaged=True)
+        weights = accumulate(0 if isinstance(size, Unreadable) else size for size in sizes)
+        names = names[: bisect_left(list(weights), CHUNK_BYTES) + 1]
+    rows = await server.reads([("HMGET", name, *fields) for name in names], damaged=True)
     nothing = [b"", *[None] * (len(fields) - 1)]
     return [nothing if isinstance(row, Unreadable) else row for row in rows]
 

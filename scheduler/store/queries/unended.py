@@ -47,7 +47,8 @@ class Unended:
     ) -> tuple[Found[Schedule], int]:
         """The next ones of both sets, merged up to where both were read; and how many bytes."""
         base = keys.account(account_id)
-        sets = await read_members(self._server, base, (keys.WAITING, keys.HELD), span, most)
+        names = (keys.WAITING, keys.HELD)
+        sets, light = await read_members(self._server, base, names, span, most)
         waiting, held = (each.found for each in sets)
         executing = {place for place, _ in held}
         # In `waiting`, one that a worker holds stands at its lease's end, which is no whole
@@ -56,9 +57,8 @@ class Unended:
         stop = span.nearest(each.reached for each in sets)
         places = [each for each in places if stop is None or not span.past(each, stop)]
         places.sort(reverse=span.down)
-        rows = await read_rows(
-            self._server, account_id, [each.tie for each in places[:most]], ("r", "o", "n", "s")
-        )
+        shown = [each.tie for each in places[:most]]
+        rows = await read_rows(self._server, account_id, shown, ("r", "o", "n", "s"), light=light)
         if len(rows) < len(places):
             stop = places[len(rows) - 1]
         entries: list[tuple[Place, Schedule]] = []
