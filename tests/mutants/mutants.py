@@ -1098,6 +1098,13 @@ MUTANTS = (
         ("tests/scheduler/test_half_writes.py", "-k", "valkey-create]"),
     ),
     Mutant(
+        "a replay meets the dead letters unchecked",
+        STORE + "lifecycle/create.lua",
+        "      redis.call('ZCARD', account.base .. K.FAILED)\n",
+        "",
+        ("tests/scheduler/test_half_writes.py", "-k", "valkey-replay]"),
+    ),
+    Mutant(
         "an ack checks the held schedules after its first write",
         STORE + "lifecycle/end.lua",
         "  check_queue(queue)\n",

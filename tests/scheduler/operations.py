@@ -14,6 +14,7 @@ from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Purpose
 from scheduler.store.lifecycle.clock_back import _CLOCK_BACK
 from scheduler.store.lifecycle.end_rows import Ack
+from scheduler.store.lifecycle.replays import Asked, asked_for
 from scheduler.store.operators.restore import _UNLEASE
 from scheduler.store.scans import _SCAN
 from scheduler.store.server.apart import _TOUCH
@@ -151,6 +152,24 @@ def made(original: Schedule) -> Request:
     return Request(FAR_MS, "POST", URL, replay_of=original.schedule_id)
 
 
+async def replay(hall: Hall, parties: Sequence[Party]) -> list[Any]:
+    """All are read before, so that one script replays for all parties."""
+    schedules, once = hall.store.schedules, Idempotency("a fourth", "of a fourth")
+
+    async def read(party: Party) -> Asked:
+        names = [party.dead, party.older, party.due]
+        return asked_for(names, await schedules._read(party.account_id, names), made)
+
+    async def replayed(party: Party, what: object) -> object:
+        if not isinstance(what, Asked):
+            return what
+        return await schedules._replay(party.account_id, what, once, None)
+
+    asked = [await told(read(party)) for party in parties]
+    pairs = zip(parties, asked, strict=True)
+    return list(await asyncio.gather(*(told(replayed(*pair)) for pair in pairs)))
+
+
 TOGETHER = [
     Operation(
         "create",
@@ -171,6 +190,7 @@ TOGETHER = [
             )
         ),
     ),
+    Operation("replay", ["lifecycle/create"], replay),
     Operation("admit", ["accounts/admit"], each(lambda h, p: h.store.api_keys.admit(p.api_key))),
     Operation("claim", ["lifecycle/claim"], claim),
     Operation("ack", ["lifecycle/end"], settle("lifecycle/end", ack)),
@@ -228,19 +248,6 @@ OF_SCHEDULES = [
         "cancel many",
         ["lifecycle/end"],
         each(lambda h, p: h.store.canceller.by_id(p.account_id, [p.waiting, p.due, p.dead])),
-    ),
-    Operation(
-        "replay",
-        ["lifecycle/create"],
-        each(
-            lambda h, p: h.store.schedules.replay_all(
-                p.account_id,
-                [p.dead, p.older, p.due],
-                made,
-                Idempotency("a fourth", "of a fourth"),
-                most_bytes=2**20,
-            )
-        ),
     ),
     Operation(
         "quota",
