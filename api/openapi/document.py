@@ -13,12 +13,11 @@ from litestar.routes import HTTPRoute
 from api import bodies
 from api.field import Schema
 from api.fields import CHOICES
-from api.openapi.operations import OPERATIONS, Operation
+from api.openapi.operations import OPERATIONS, SCHEDULE_ID, Operation
 from api.openapi.requests import REQUESTS
 from api.query import Parameter
 
 _REF = "#/components/schemas/{name}"
-_PATH_NAMES = {"{schedule_id}": "{scheduleId}"}
 _DESCRIPTION = """\
 An HTTP request with a future date on it: `POST /schedule` now, and the call goes out at
 `triggerAt`. A schedule costs one credit; cancelling it gives the credit back.
@@ -33,6 +32,7 @@ _TAGS = [
     {"name": "Signing", "description": "What tells a target that a request is ours."},
     {"name": "Health", "description": "For load balancers."},
 ]
+_SCHEDULE_ID = f"{{{SCHEDULE_ID['name']}}}"
 _PUBLIC_ERRORS = (400, 414, 431)
 _KEYED_ERRORS = (400, 401, 403, 414, 429, 431, 500, 503)
 _RETRY: Schema = {"Retry-After": {"$ref": "#/components/headers/RetryAfter"}}
@@ -169,7 +169,7 @@ def document(routes: Iterable[object], version: str) -> Schema:
     """OpenAPI 3.1, of every route whose handler has an operation id."""
     paths: dict[str, Schema] = {}
     for path, method, handler in _described(routes):
-        paths.setdefault(path, {})[method] = _operation(handler)
+        paths.setdefault(path, {})[method] = _operation(handler, of_one=_SCHEDULE_ID in path)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -194,30 +194,36 @@ def document(routes: Iterable[object], version: str) -> Schema:
 def _described(routes: Iterable[object]) -> Iterator[tuple[str, str, HTTPRouteHandler]]:
     for route in routes:
         if isinstance(route, HTTPRoute):
-            path = route.path_format
-            for inside, outside in _PATH_NAMES.items():
-                path = path.replace(inside, outside)
+            path = route.path_format.replace("{schedule_id}", _SCHEDULE_ID)
             for method, (handler, _) in route.route_handler_map.items():
                 if handler.operation_id and method != "HEAD":
                     yield path, method.lower(), handler
 
 
-def _operation(handler: HTTPRouteHandler) -> Schema:
+def _operation(handler: HTTPRouteHandler, *, of_one: bool) -> Schema:
     operation = OPERATIONS[str(handler.operation_id)]
+    errors = {*operation.errors, *(_PUBLIC_ERRORS if operation.public else _KEYED_ERRORS)}
+    parameters = list(map(_query_parameter, operation.query))
+    if operation.key is not None:
+        parameters.insert(0, operation.key)
+        errors.add(422)
+    if of_one:
+        parameters.insert(0, SCHEDULE_ID)
+        errors.add(404)
     described: Schema = {
         "operationId": handler.operation_id,
         "summary": handler.summary,
         "description": " ".join((inspect.getdoc(handler.fn) or "").split()),
         "tags": [operation.tag],
-        "parameters": [*operation.parameters, *map(_query_parameter, operation.query)],
-        "responses": {str(operation.status): _success(operation)},
+        "parameters": parameters,
+        "responses": {str(handler.status_code): _success(operation, handler.status_code)},
     }
     if operation.body is not None:
         content = {"application/json": {"schema": _ref(operation.body)}}
         described["requestBody"] = {"required": operation.body_required, "content": content}
+        errors |= {413, 415}
     if operation.public:
         described["security"] = []
-    errors = operation.errors + (_PUBLIC_ERRORS if operation.public else _KEYED_ERRORS)
     for status in sorted(errors):
         described["responses"][str(status)] = {
             "$ref": f"#/components/responses/{_error(handler, status).name}"
@@ -238,12 +244,12 @@ def _query_parameter(parameter: Parameter) -> Schema:
     }
 
 
-def _success(operation: Operation) -> Schema:
+def _success(operation: Operation, status: int) -> Schema:
     headers = {} if operation.public else dict(_RATE_HEADERS)
-    if operation.replays:
+    if operation.key is not None:
         headers["Idempotency-Replayed"] = {"$ref": "#/components/headers/IdempotencyReplayed"}
     return _response(
-        "Done." if operation.status == 200 else "Created.",
+        "Done." if status == 200 else "Created.",
         operation.answer,
         operation.example,
         headers,

@@ -94,7 +94,7 @@ _IDEMPOTENCY_KEY_OF_A_ROTATION: Schema = {
     "`Idempotency-Replayed: true`; with another body it is a 422.",
     "example": "leaked-2026-11",
 }
-_OF_ONE: Schema = {
+SCHEDULE_ID: Schema = {
     "name": "scheduleId",
     "in": "path",
     "required": True,
@@ -105,18 +105,17 @@ _OF_ONE: Schema = {
 
 
 class Operation(msgspec.Struct, frozen=True):
-    """`errors` are those of its own; what every call may meet is added to them."""
+    """`key` describes the Idempotency-Key, where one is taken. `errors` are those of its own: what
+    its path, its body and its key may come to, and what every call may meet, is added to them."""
 
     tag: str
     answer: type
     example: Schema
-    status: int = 200
     errors: tuple[int, ...] = ()
-    parameters: tuple[Schema, ...] = ()
     query: tuple[Parameter, ...] = ()
     body: str | None = None
     body_required: bool = True
-    replays: bool = False
+    key: Schema | None = None
     public: bool = False
 
 
@@ -129,11 +128,9 @@ OPERATIONS = {
             "invocationId": _INVOCATION_ID,
             "message": "Scheduled for 2026-11-20T08:00:00.000Z",
         },
-        status=201,
-        errors=(402, 413, 415, 422),
-        parameters=(_IDEMPOTENCY_KEY,),
+        errors=(402,),
+        key=_IDEMPOTENCY_KEY,
         body="ScheduleRequest",
-        replays=True,
     ),
     "createSchedules": Operation(
         "Schedules",
@@ -148,10 +145,8 @@ OPERATIONS = {
                 },
             ]
         },
-        errors=(413, 415, 422),
-        parameters=(_IDEMPOTENCY_KEY,),
+        key=_IDEMPOTENCY_KEY,
         body="BatchRequest",
-        replays=True,
     ),
     "listSchedules": Operation(
         "Schedules",
@@ -163,15 +158,12 @@ OPERATIONS = {
         "Schedules",
         bodies.ScheduleBody,
         _SCHEDULE,
-        errors=(404,),
-        parameters=(_OF_ONE,),
     ),
     "changeSchedule": Operation(
         "Schedules",
         bodies.ScheduleBody,
         _WAITING,
-        errors=(404, 409, 413, 415),
-        parameters=(_OF_ONE,),
+        errors=(409,),
         body="ChangeRequest",
     ),
     "cancelSchedule": Operation(
@@ -183,8 +175,7 @@ OPERATIONS = {
             "creditsRemaining": 1000,
             "message": "Cancelled before execution; one credit was refunded",
         },
-        errors=(404, 409),
-        parameters=(_OF_ONE,),
+        errors=(409,),
     ),
     "cancelSchedules": Operation(
         "Schedules",
@@ -203,7 +194,6 @@ OPERATIONS = {
             "creditsRemaining": 1000,
             "nextCursor": None,
         },
-        errors=(413, 415),
         body="CancelManyRequest",
     ),
     "replaySchedule": Operation(
@@ -215,12 +205,10 @@ OPERATIONS = {
             "message": "Scheduled for 2026-11-20T08:00:00.000Z",
             "replayOf": _SCHEDULE_ID,
         },
-        status=201,
-        errors=(402, 404, 409, 413, 415, 422),
-        parameters=(_OF_ONE, _IDEMPOTENCY_KEY),
+        errors=(402, 409),
+        key=_IDEMPOTENCY_KEY,
         body="ReplayRequest",
         body_required=False,
-        replays=True,
     ),
     "replaySchedules": Operation(
         "Schedules",
@@ -241,10 +229,8 @@ OPERATIONS = {
             ],
             "nextCursor": None,
         },
-        errors=(413, 415, 422),
-        parameters=(_IDEMPOTENCY_KEY,),
+        key=_IDEMPOTENCY_KEY,
         body="ReplayManyRequest",
-        replays=True,
     ),
     "getUsage": Operation(
         "Statistics",
@@ -270,11 +256,9 @@ OPERATIONS = {
         "Signing",
         bodies.SecretsBody,
         {"secrets": [_SECRET, _ENDING_SECRET]},
-        status=201,
-        errors=(409, 413, 415, 422),
-        parameters=(_IDEMPOTENCY_KEY_OF_A_ROTATION,),
+        errors=(409,),
+        key=_IDEMPOTENCY_KEY_OF_A_ROTATION,
         body="RotationRequest",
-        replays=True,
     ),
     "getHealth": Operation("Health", bodies.HealthBody, {"status": "ok"}, public=True),
     "getReadiness": Operation(
