@@ -54,18 +54,26 @@ class Draining(PostdateError):
         super().__init__("The service is draining")
 
 
-# The errors of which a client is told the sentence and no more: status, further headers.
-_PLAIN: tuple[tuple[type[PostdateError], int, dict[str, str] | None], ...] = (
-    (InsufficientCredits, 402, None),
-    (Suspended, 403, None),
-    (NotFound, 404, None),
-    (BodyTooLarge, 413, None),
-    (QuotaExceeded, 413, None),
-    (BodyEncoded, 415, {"accept-encoding": "identity"}),
-    (TooManySecrets, 409, None),
-    (KeyReused, 422, None),
-    (Damaged, 500, None),
-    (Draining, 503, _RETRY),
+# Of each error, the first that fits: its status, the word that its refusals are counted under ("":
+# nothing that was asked for is refused), and further headers.
+_KINDS: tuple[tuple[type[PostdateError], int, str, dict[str, str]], ...] = (
+    (InvalidRequest, 400, "invalid", {}),
+    (ClientDisconnected, 400, "", {}),
+    (Unauthorized, 401, "key", _CHALLENGE),
+    (InsufficientCredits, 402, "credits", {}),
+    (Suspended, 403, "", {}),
+    (NotFound, 404, "unknown", {}),
+    (Conflict, 409, "conflict", {}),
+    (TooManySecrets, 409, "", {}),
+    (BodyTooLarge, 413, "too_large", {}),
+    (QuotaExceeded, 413, "", {}),
+    (BodyEncoded, 415, "", {"accept-encoding": "identity"}),
+    (KeyReused, 422, "key_reused", {}),
+    (RateLimited, 429, "rate", {}),
+    (TooManyScans, 429, "searches", {}),
+    (Damaged, 500, "damaged", {}),
+    (Draining, 503, "", _RETRY),
+    (StoreError, 503, "store", _RETRY),
 )
 
 
@@ -85,29 +93,29 @@ def answer_to(error: Exception, method: str = "GET", *, keyed: bool = False) -> 
 
 def _answer_to_our_own(error: PostdateError) -> Answer:
     sentence = str(error)
+    body: ErrorBody = ErrorBody(sentence)
+    found = next((each for each in _KINDS if isinstance(error, each[0])), None)
+    if found is None:
+        return Answer(500, ErrorBody("Internal server error"))
+    _, status, _, headers = found
     match error:
         case InvalidRequest():
-            return Answer(400, DetailedErrorBody(sentence, details_of(error)))
+            body = DetailedErrorBody(sentence, details_of(error))
         case Conflict():
-            return Answer(409, ConflictBody(sentence, error.status))
-        case Unauthorized():
-            closing = {"connection": "close"} if error.close else {}
-            return Answer(401, ErrorBody(sentence), _CHALLENGE | closing)
+            body = ConflictBody(sentence, error.status)
+        case Unauthorized(close=True):
+            headers = headers | {"connection": "close"}
         case RateLimited() | TooManyScans():
-            return Answer(429, ErrorBody(sentence), {"retry-after": str(error.wait_s)})
+            headers = {"retry-after": str(error.wait_s)}
         case ClientDisconnected():
-            return Answer(400, DetailedErrorBody(sentence, [FieldError("body", f"{sentence}.")]))
+            body = DetailedErrorBody(sentence, [FieldError("body", f"{sentence}.")])
         case Unreadable(key_id=""):
-            return Answer(500, ErrorBody("What is stored of this is damaged and cannot be read"))
-        case StoreError():
+            status, headers = 500, {}
+            body = ErrorBody("What is stored of this is damaged and cannot be read")
+        case StoreError() if not isinstance(error, StoreReplaced):
             # Its own sentence may name hosts and ports: for the log, not for clients.
-            away = "The service is temporarily unavailable"
-            sentence = sentence if isinstance(error, StoreReplaced) else away
-            return Answer(503, ErrorBody(sentence), _RETRY)
-    for kind, status, headers in _PLAIN:
-        if isinstance(error, kind):
-            return Answer(status, ErrorBody(sentence), headers)
-    return Answer(500, ErrorBody("Internal server error"))
+            body = ErrorBody("The service is temporarily unavailable")
+    return Answer(status, body, headers)
 
 
 def _answer_to_the_frameworks(error: HTTPException) -> Answer:
@@ -124,25 +132,10 @@ def _answer_to_the_frameworks(error: HTTPException) -> Answer:
             return Answer(status, DetailedErrorBody(error.detail, [detail]))
 
 
-# Why something was refused, in a word; what is not named here refuses nothing that was asked for.
-_REASONS: tuple[tuple[type[PostdateError], str], ...] = (
-    (InvalidRequest, "invalid"),
-    (Unauthorized, "key"),
-    (RateLimited, "rate"),
-    (TooManyScans, "searches"),
-    (InsufficientCredits, "credits"),
-    (NotFound, "unknown"),
-    (Conflict, "conflict"),
-    (KeyReused, "key_reused"),
-    (BodyTooLarge, "too_large"),
-    (Damaged, "damaged"),
-    (StoreError, "store"),
-)
-
-
 def reason_of(error: Exception) -> str | None:
     """Why a request was refused, for those who count; None if it was not. Pure."""
-    return next((reason for kind, reason in _REASONS if isinstance(error, kind)), None)
+    word = next((reason for kind, _, reason, _ in _KINDS if isinstance(error, kind)), "")
+    return word or None
 
 
 class _Unrouted(Answer):
