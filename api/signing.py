@@ -46,14 +46,15 @@ def parse_rotation(data: bytes) -> int:
     keep_ms = _KEEP_MS
     for name, text in _ROTATION.members(data, findings).items():
         try:
-            keep_ms = _kept(read(text, TEXT.decode, TEXT.fault))
+            keep_ms = kept(read(text, TEXT.decode, TEXT.fault))
         except ValueError as error:
             findings.add(name, str(error))
     findings.refuse_if_any()
     return keep_ms
 
 
-def _kept(text: str | None) -> int:
+def kept(text: str | None) -> int:
+    """How long, in ms. Raises ValueError with a sentence."""
     keep_ms = _KEEP_MS if text is None else duration(text)
     if keep_ms > LONGEST_KEEP_MS:
         raise ValueError(f"It may be at most {LONGEST_KEEP_MS // DAY_MS} days.")

@@ -12,11 +12,10 @@ from api.dashboard.keys import show_keys
 from api.dashboard.render import page
 from api.dashboard.session import ROOT, signed_in
 from api.findings import invalid
-from api.rules import duration
 from api.service import HttpRequest, service_of
+from api.signing import kept
 from scheduler.errors import FieldError, TooManySecrets
 from scheduler.models import Idempotency
-from scheduler.store.accounts.signing import LONGEST_KEEP_MS
 
 
 @get("/signing/rotate")
@@ -34,11 +33,9 @@ async def rotate(request: HttpRequest) -> Raw:
     they know end at once, so that needs a confirmation."""
     viewer, form = await written(request)
     try:
-        keep_ms = duration(form.get("keep_for", ""))
+        keep_ms = kept(form.get("keep_for", ""))
     except ValueError as error:
         raise invalid([FieldError("keep_for", str(error))]) from None
-    if keep_ms > LONGEST_KEEP_MS:
-        raise invalid([FieldError("keep_for", "It may be at most 7 days.")])
     if not keep_ms and not form.get("confirmed"):
         return redirect(request, f"{ROOT}/signing/rotate")
     once = Idempotency(f"dashboard {form.get('once', '')[:_LONGEST_NAME]}", "rotate")

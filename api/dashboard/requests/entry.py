@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from base64 import b64encode
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from api.dashboard.indent import indented
 from api.dashboard.render import page
 from api.dashboard.requests.curl import curl_of
 from api.dashboard.requests.filters import Filter, read_filter
-from api.dashboard.requests.list import both, list_page
+from api.dashboard.requests.list import list_page, read_page
 from api.dashboard.requests.waterfall import Bar, waterfall
 from api.dashboard.session import Viewer, asks_for_news, signed_in, zone_of
 from api.masks import masked, masked_url
@@ -126,7 +127,7 @@ async def show(
         wanted, _ = read_filter(request.query_params, zone_of(request), now_ms)
         entry = await reading
         return _part(request, viewer, entry, wanted, status, fault)
-    shown, entry = await both(request, viewer, reading)
+    shown, entry = await asyncio.gather(read_page(request, viewer), reading)
     panel = _values(request, entry, fault)
     return list_page(request, viewer, shown, **panel, status=status)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, NamedTuple
 
 from litestar import get
@@ -141,12 +140,6 @@ async def _usage(request: HttpRequest, viewer: Viewer) -> Usage:
     store, account_id = service_of(request).store, viewer.account_id
     read = lambda: store.stats.usage(account_id, 0, store.clock.now_ms())  # noqa: E731
     return await shared_by(request).get((account_id, "usage"), _COUNTS_GOOD_FOR_S, read)
-
-
-async def both(request: HttpRequest, viewer: Viewer, panel: Any) -> tuple[Shown, Any]:
-    """The list and what its panel needs, read side by side."""
-    shown, found = await asyncio.gather(read_page(request, viewer), panel)
-    return shown, found
 
 
 HANDLERS = [requests_page, closed_panel, more]
