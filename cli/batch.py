@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
 import sys
 import uuid
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -41,7 +41,7 @@ class Line(NamedTuple):
 class Report:
     """Says what became of each line, and counts."""
 
-    def __init__(self, remote: Remote, bar: _Quiet) -> None:
+    def __init__(self, remote: Remote, bar: Any) -> None:
         self._remote = remote
         self._bar = bar
         self.stored = 0
@@ -67,9 +67,9 @@ class Report:
             told = {"line": line.number, **error_json(sentence, error)}
             click.echo(visible(json.dumps(told, ensure_ascii=False)))
         elif not self.credits_ended and self.refused <= _SHOWN_REFUSALS:
-            self._bar.say(f"Line {line.number:,}: {sentence.rstrip('.')}.")
+            self._say(f"Line {line.number:,}: {sentence.rstrip('.')}.")
             if self.refused == _SHOWN_REFUSALS:
-                self._bar.say("Further ones are only counted; --json tells all of them.")
+                self._say("Further ones are only counted; --json tells all of them.")
         if isinstance(error, InsufficientCredits) and not self.credits_ended:
             self.credits_ended = True
             self._say("The credits have ended: what follows is not sent.")
@@ -82,7 +82,9 @@ class Report:
 
     def _say(self, sentence: str) -> None:
         if not self._remote.as_json:
-            self._bar.say(sentence)
+            over_the_bar = "" if self._bar.hidden else "\r\x1b[K"
+            click.echo(f"{over_the_bar}{visible(sentence)}", err=True)
+            self._bar.render_progress()
 
 
 @click.command(name="batch")
@@ -182,45 +184,12 @@ def _sent(client: Postdate, lines: list[Line], key: str) -> list[Created | Postd
     return _sent(client, lines[:half], f"{key}.{half}") + _sent(client, lines[half:], key)
 
 
-class _Quiet(AbstractContextManager["_Quiet"]):
-    """Where nobody looks, or nobody knows how long the file is."""
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing is open."""
-
-    def update(self, read_bytes: int) -> None:
-        """Nothing to show."""
-
-    def say(self, sentence: str) -> None:
-        click.echo(visible(sentence), err=True)
-
-
-class _Bar(_Quiet):
-    """How much of the file has been stored."""
-
-    def __init__(self, size_bytes: int) -> None:
-        self._bar: Any = click.progressbar(length=size_bytes, label="Scheduling", file=sys.stderr)
-
-    def __enter__(self) -> _Bar:
-        self._bar.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._bar.__exit__(*error)
-
-    def update(self, read_bytes: int) -> None:
-        self._bar.update(read_bytes)
-
-    def say(self, sentence: str) -> None:
-        click.echo(f"\r\x1b[K{visible(sentence)}", err=True)
-        self._bar.render_progress()
-
-
-def _progress(file: IO[bytes], *, shown: bool) -> _Quiet:
-    try:
+def _progress(file: IO[bytes], *, shown: bool) -> Any:
+    """A bar of how much of the file has been stored; hidden where nobody looks, or nobody knows how
+    long the file is."""
+    size_bytes = 0
+    with contextlib.suppress(OSError, ValueError):
         found = os.fstat(file.fileno())
-    except (OSError, ValueError):
-        return _Quiet()
-    if not shown or not sys.stderr.isatty() or not stat.S_ISREG(found.st_mode):
-        return _Quiet()
-    return _Bar(found.st_size)
+        size_bytes = found.st_size if stat.S_ISREG(found.st_mode) else 0
+    hidden = not (shown and size_bytes and sys.stderr.isatty())
+    return click.progressbar(length=size_bytes, label="Scheduling", file=sys.stderr, hidden=hidden)
