@@ -5,12 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import NamedTuple
 
-from cli.options import open_store
 from scheduler.errors import NameTaken, NotFound
 from scheduler.models import Account, Plan
-from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.accounts.sessions import Purpose
 
 FIRST_ACCOUNT = "default"
 FIRST_CREDITS = 1_000_000
@@ -19,37 +16,20 @@ FIRST_CREDITS = 1_000_000
 class First(NamedTuple):
     """The first account as it is now, and a key of it if it had none until now."""
 
-    name: str
-    credits: int
+    account: Account
     key: str | None
 
 
-async def first_account(settings: Settings) -> First | None:
+async def first_account(store: Store) -> First | None:
     """Makes it and its key at the first start, or what of that the first start was cut off before.
     None if it was deleted since: it is not made again."""
-    store = await open_store(settings)
-    try:
-        account = await _first_account(store)
-        if account is None:
-            return None
-        if await store.api_keys.of_account(account.account_id):
-            return First(account.name, account.credits, None)
-        _, value = await store.api_keys.create(account.account_id, "first key")
-        return First(account.name, account.credits, value)
-    finally:
-        await store.aclose()
-
-
-async def sign_in_link(settings: Settings) -> str:
-    """The secret of one, for the first account. Raises NotFound."""
-    store = await open_store(settings)
-    try:
-        account = await _first_account(store)
-        if account is None:
-            raise NotFound("The first account was deleted.")
-        return await store.sessions.make_link(account.account_id, Purpose.SIGN_IN)
-    finally:
-        await store.aclose()
+    account = await _first_account(store)
+    if account is None:
+        return None
+    if await store.api_keys.of_account(account.account_id):
+        return First(account, None)
+    _, value = await store.api_keys.create(account.account_id, "first key")
+    return First(account, value)
 
 
 async def _first_account(store: Store) -> Account | None:

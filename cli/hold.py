@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.options import Context, command, open_store, with_store
-from scheduler.settings import Settings
+from cli.options import Context, command, with_store
 from scheduler.times import format_iso8601
 
 if TYPE_CHECKING:
@@ -55,15 +54,6 @@ def _tell_status(context: Context, held: Held) -> None:
         )
     answer = {"onHoldSince": since, "shardsOnHold": held.on_hold, "shards": held.shards}
     context.show(answer, text)
-
-
-async def hold_since(settings: Settings, *, begin: bool) -> int | None:
-    """Since when the store is on hold (ms), having begun it if that is wanted; None: it is not."""
-    store = await open_store(settings)
-    try:
-        return await store.hold.begin() if begin else await store.hold.since_ms()
-    finally:
-        await store.aclose()
 
 
 def tell_hold(context: Context, since_ms: int) -> None:

@@ -9,6 +9,7 @@ import asyncio
 import functools
 import os
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -161,10 +162,8 @@ def with_store(
 
     async def run() -> T:
         located = locate_store(settings)
-        store = await open_store(located, read_only=read_only, needs_keys=needs_keys)
-        try:
+        opened = await open_store(located, read_only=read_only, needs_keys=needs_keys)
+        async with aclosing(opened) as store:
             return await use(store)
-        finally:
-            await store.aclose()
 
     return asyncio.run(run())

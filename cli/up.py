@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING
 
 import click
@@ -19,10 +19,10 @@ import structlog
 from cli.children import Children
 from cli.data_dir import DataDir, take_lock
 from cli.embedded import EmbeddedValkey
-from cli.hold import hold_since, tell_hold
+from cli.hold import tell_hold
 from cli.links import link_url
 from cli.metrics_ports import with_metrics_port
-from cli.options import Context, command
+from cli.options import Context, command, open_store
 from cli.port import Port, is_loopback, reserve
 from cli.ready import until_served
 from cli.supervise import ORPHAN_PATIENCE_S, supervise
@@ -83,7 +83,8 @@ class Up:
 
     async def start(self) -> None:
         """Returns once requests are served and that was said. Raises PostdateError."""
-        from cli.first_account import first_account, sign_in_link  # and with it the store's client
+        from cli.first_account import first_account  # and with it the store's client
+        from scheduler.store.accounts.sessions import Purpose
 
         settings = self._settings
         if settings.redis_url is not None:
@@ -97,11 +98,16 @@ class Up:
             port = await self._reserve_port(_ABANDONED_PATIENCE_S if lock.abandoned else 0.0)
             await self._start_valkey(data_dir)
             settings = msgspec.structs.replace(settings, redis_url=data_dir.url)
-        on_hold_since = await hold_since(settings, begin=self._hold)
-        first = await first_account(settings)
-        await self._start_children(settings, port)
-        secret = "" if first is None else await sign_in_link(settings)
-        self._announce(port, first, link_url(settings, secret, base_url=port.local_url))
+        async with aclosing(await open_store(settings)) as store:
+            on_hold_since = await (store.hold.begin() if self._hold else store.hold.since_ms())
+            first = await first_account(store)
+            await self._start_children(settings, port)
+            if first is None:
+                secret = ""
+            else:
+                account_id = first.account.account_id
+                secret = await store.sessions.make_link(account_id, Purpose.SIGN_IN)
+        self._announce(first, link_url(settings, secret, base_url=port.local_url))
         if on_hold_since is not None:
             tell_hold(self._context, on_hold_since)
         self._context.show({"ready": port.url}, f"Postdate is ready: {port.url}")
@@ -148,13 +154,13 @@ class Up:
         arguments = ["--quiet-store"] + ["--json"] * self._context.as_json
         return TiedChild(name, role, settings, arguments=arguments, port=port)
 
-    def _announce(self, port: Port, first: First | None, link: str) -> None:
+    def _announce(self, first: First | None, link: str) -> None:
         """All that comes before the ready line, so that whoever waits for that has it."""
         show, settings = self._context.show, self._settings
         if first is not None and first.key is not None:
             show(
-                {"account": first.name, "apiKey": first.key},
-                f'Account "{first.name}" has {first.credits:,} credits.'
+                {"account": first.account.name, "apiKey": first.key},
+                f'Account "{first.account.name}" has {first.account.credits:,} credits.'
                 f" Its API key, shown only this once:\n\n    {first.key}\n",
             )
         if settings.allow_targets == LOOPBACK:
@@ -165,8 +171,8 @@ class Up:
             )
         if first is not None:
             show(
-                {"account": first.name, "signIn": link},
-                f'The dashboard of "{first.name}"; this link signs in once, within an hour:'
+                {"account": first.account.name, "signIn": link},
+                f'The dashboard of "{first.account.name}"; this link signs in once, within an hour:'
                 f"\n\n    {link}\n",
             )
 
