@@ -35,7 +35,7 @@ _CLEARED = {
     multiple=True,
     help="What it shall no longer say; as often as needed.",
 )
-@remote_command
+@remote_command()
 def change_command(
     remote: Remote,
     schedule_id: str,

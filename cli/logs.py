@@ -29,7 +29,7 @@ _END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 @to_option()
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
 @click.option("--order", type=click.Choice(["asc", "desc"]), help="[default: desc, newest first]")
-@remote_command
+@remote_command()
 def logs_command(
     remote: Remote,
     follow: bool,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import re
 import sys
@@ -99,6 +100,13 @@ class Header(click.ParamType[tuple[str, str]]):
         if not colon:
             self.fail(f"{value!r} is no header such as 'X-Source: nightly'.", param, ctx)
         return name.strip(), content.strip()
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 _OTHER_BODIES = "--text sends any text, --data any bytes; --header gives the content type."

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import ipaddress
 import os
 import socket
 import sys
@@ -82,13 +81,6 @@ async def reserve(host: str, number: int, *, patience_s: float) -> Port:
 
 def url_of(host: str, number: int) -> str:
     return f"http://{_in_url(host)}:{number}"
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _reserve(host: str, number: int) -> Port:

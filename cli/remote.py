@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime
-from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 import click
 
 from cli.output import fail, show
+from cli.parameters import is_loopback
 from cli.reasons import reason_of
 
 if TYPE_CHECKING:
@@ -44,62 +44,75 @@ class Remote(NamedTuple):
         """Prints a result of the client: for machines as the API has it, for people as text."""
         show(as_api(answer), text, as_json=self.as_json)
 
+    def show_many(
+        self, done: Sequence[Any], text_of: Callable[[Any], str], *, id_name: str, was: str
+    ) -> None:
+        """A line for each of many, results and errors; the exit status is 1 if there is an error.
+        `was` is what became of the others: cancelled, replayed."""
+        from postdate import PostdateError
 
-@overload
-def remote_command(function: Callable[..., None]) -> Callable[..., None]: ...
+        answers: list[object] = []
+        lines, failed = [], 0
+        for each in done:
+            if isinstance(each, PostdateError):
+                failed += 1
+                code, text = each.status_code, str(each)
+                answers.append({id_name: each.schedule_id, "code": code, "error": text})
+            else:
+                answers.append(each)
+                text = text_of(each)
+            lines.append(f"{each.schedule_id}  {text}")
+        self.show(answers, "\n".join(lines) or "Nothing failed.")
+        if failed:
+            fail(f"{failed:,} of {len(done):,} could not be {was}", as_json=self.as_json)
 
 
-@overload
 def remote_command(
-    *, retry_for_s: float
-) -> Callable[[Callable[..., None]], Callable[..., None]]: ...
-
-
-def remote_command(
-    function: Callable[..., None] | None = None, *, retry_for_s: float = _RETRY_FOR_S
-) -> Callable[..., Any]:
+    *, retry_for_s: float = _RETRY_FOR_S
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Makes a function a command with the common options; it is called with a `Remote` first.
     What may pass by itself is waited for so long."""
-    if function is None:
-        return functools.partial(remote_command, retry_for_s=retry_for_s)
 
-    @click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")
-    @click.option(
-        "--url",
-        "base_url",
-        metavar="URL",
-        envvar="POSTDATE_URL",
-        default="http://127.0.0.1:8000",
-        help="Where Postdate is. [env: POSTDATE_URL; default: http://127.0.0.1:8000]",
-    )
-    @click.option(
-        "--api-key",
-        metavar="KEY",
-        envvar="POSTDATE_API_KEY",
-        help="Whose schedules. [env: POSTDATE_API_KEY]",
-    )
-    @functools.wraps(function)
-    def wrapped(
-        *args: object, as_json: bool, base_url: str, api_key: str | None, **options: Any
-    ) -> None:
-        _leave_out_its_command_line()
-        # The client's imports take a tenth of a second, which no other command has to spend.
-        from postdate import Postdate, PostdateError
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        @click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")
+        @click.option(
+            "--url",
+            "base_url",
+            metavar="URL",
+            envvar="POSTDATE_URL",
+            default="http://127.0.0.1:8000",
+            help="Where Postdate is. [env: POSTDATE_URL; default: http://127.0.0.1:8000]",
+        )
+        @click.option(
+            "--api-key",
+            metavar="KEY",
+            envvar="POSTDATE_API_KEY",
+            help="Whose schedules. [env: POSTDATE_API_KEY]",
+        )
+        @functools.wraps(function)
+        def wrapped(
+            *args: object, as_json: bool, base_url: str, api_key: str | None, **options: Any
+        ) -> None:
+            _leave_out_its_command_line()
+            # The client's imports take a tenth of a second, which no other command has to spend.
+            from postdate import Postdate, PostdateError
 
-        if not api_key:
-            fail(_NO_KEY, as_json=as_json)
-        try:
-            with Postdate(base_url, api_key.strip(), retry_for=retry_for_s) as client:
-                function(Remote(client, as_json, base_url), *args, **options)
-        except PostdateError as error:
-            told = with_hint(sentence_of(error), base_url)
-            stranger = _as_a_stranger(error, base_url)
-            status, details = error.status_code, _details(error)
-            fail(stranger or told, as_json=as_json, status=status, details=details)
-        except ValueError as error:  # an argument that the client refuses by itself
-            fail(str(error), as_json=as_json)
+            if not api_key:
+                fail(_NO_KEY, as_json=as_json)
+            try:
+                with Postdate(base_url, api_key.strip(), retry_for=retry_for_s) as client:
+                    function(Remote(client, as_json, base_url), *args, **options)
+            except PostdateError as error:
+                told = with_hint(sentence_of(error), base_url)
+                stranger = _as_a_stranger(error, base_url)
+                status, details = error.status_code, _details(error)
+                fail(stranger or told, as_json=as_json, status=status, details=details)
+            except ValueError as error:  # an argument that the client refuses by itself
+                fail(str(error), as_json=as_json)
 
-    return wrapped
+        return wrapped
+
+    return decorate
 
 
 def _leave_out_its_command_line() -> None:
@@ -135,19 +148,12 @@ def _details(error: PostdateError | None) -> list[dict[str, str]]:
 def with_hint(sentence: str, base_url: str) -> str:
     """Whoever asks the Postdate of this machine can most likely change what it allows."""
     host = urlsplit(base_url).hostname or ""
-    if _NOT_ALLOWED not in sentence or not (host == "localhost" or _is_loopback(host)):
+    if _NOT_ALLOWED not in sentence or not is_loopback(host):
         return sentence
     return (
         f"{sentence.rstrip('.')}; POSTDATE_ALLOW_TARGETS, where this Postdate is started, names"
         " what it may reach besides public addresses"
     )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _as_a_stranger(error: PostdateError, base_url: str) -> str | None:

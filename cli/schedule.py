@@ -14,7 +14,7 @@ from cli.request import request_arguments, request_options, says_when
 @click.argument("target", metavar="URL")
 @request_options
 @click.option("--idempotency-key", metavar="KEY", help="Repeating with it stores nothing twice.")
-@remote_command
+@remote_command()
 def schedule_command(
     remote: Remote, target: str, idempotency_key: str | None, **options: Any
 ) -> None:

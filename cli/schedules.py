@@ -21,7 +21,7 @@ _COUNTS = ("retries", "attempts")
 
 @click.command(name="get")
 @click.argument("schedule_id", metavar="ID")
-@remote_command
+@remote_command()
 def get_command(remote: Remote, schedule_id: str) -> None:
     """Show the schedule ID, and what became of it.
 
@@ -36,7 +36,7 @@ def get_command(remote: Remote, schedule_id: str) -> None:
 @to_option()
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
 @click.option("--order", type=click.Choice(["asc", "desc"]), help="[default: asc, the next first]")
-@remote_command
+@remote_command()
 def list_command(
     remote: Remote,
     from_: str | None,

@@ -21,7 +21,7 @@ def signing_group() -> None:
 
 
 @signing_group.command(name="show")
-@remote_command
+@remote_command()
 def show_command(remote: Remote) -> None:
     """Show the secrets that requests are signed with, the newest first."""
     secrets = remote.client.signing()
@@ -35,7 +35,7 @@ def show_command(remote: Remote) -> None:
     metavar="DURATION",
     help="How long the secrets before stay good: 0s to 7d. [default: 1d]",
 )
-@remote_command
+@remote_command()
 def rotate_command(remote: Remote, keep_for: timedelta | None) -> None:
     """Make a new secret; those before stay good for a while, so that targets can follow."""
     secrets = remote.client.rotate_signing(keep_for=keep_for)

@@ -11,7 +11,7 @@ from cli.remote import Remote, as_api, remote_command, when
 @click.command(name="stats")
 @from_option(" [default: 30 days before the end]")
 @to_option(" [default: now]")
-@remote_command
+@remote_command()
 def stats_command(remote: Remote, from_: str | None, to: str | None) -> None:
     """Count executions, and tell the credits that are left."""
     found = remote.client.stats(from_=from_, to=to)

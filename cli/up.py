@@ -23,7 +23,8 @@ from cli.hold import tell_hold
 from cli.links import link_url
 from cli.metrics_ports import with_metrics_port
 from cli.options import Context, command, open_store
-from cli.port import Port, is_loopback, reserve
+from cli.parameters import is_loopback
+from cli.port import Port, reserve
 from cli.ready import until_served
 from cli.supervise import ORPHAN_PATIENCE_S, supervise
 from cli.tied import TiedChild

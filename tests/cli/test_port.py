@@ -7,7 +7,8 @@ import socket
 
 import pytest
 
-from cli.port import PortError, is_loopback, reserve
+from cli.parameters import is_loopback
+from cli.port import PortError, reserve
 
 
 def listen(address: tuple[str, int]) -> socket.socket:
