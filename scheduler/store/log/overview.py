@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -16,7 +15,6 @@ from scheduler.rollups import (
     RESPONSE,
     RESPONSE_BOUNDS_MS,
     RESPONSE_TIME,
-    counted,
     lateness_quantile_ms,
     ranges_of,
     response_quantile_ms,
@@ -42,6 +40,7 @@ _FIELDS = {
     for bucket in range(60)
     for place, what in enumerate(_ROW)
 }
+_NO_FIELD = (-1, 0)
 
 
 class Stretch(NamedTuple):
@@ -177,10 +176,10 @@ class Overview:
             some = ranges[start : start + _ROLLUPS_AT_ONCE]
             replies = await self._server.reads([("HGETALL", base + each.rollup) for each in some])
             for (_, first, last), fields in zip(some, replies, strict=True):
-                for bucket, place, value in _values(fields):
-                    if first <= bucket <= last:
-                        rows[(begin + bucket - first) // width][place] += value
-                begin += last - first + 1
+                buckets = range(first, last + 1)
+                points = {bucket: rows[(begin + n) // width] for n, bucket in enumerate(buckets)}
+                _add(points, fields)
+                begin += len(buckets)
         return Series(
             [_point(stretch.from_ms + n * stretch.step_ms, row) for n, row in enumerate(rows)]
         )
@@ -211,11 +210,12 @@ class Overview:
         return [0] * (stretch.points - len(left)) + due
 
 
-def _values(fields: list[bytes]) -> Iterator[tuple[int, int, int]]:
-    """Of a rollup: bucket, place in its row, and what is counted there."""
+def _add(points: dict[int, list[int]], fields: list[bytes]) -> None:
+    """Adds what a rollup counts to the row of each bucket's point."""
     for name, value in zip(fields[::2], fields[1::2], strict=True):
-        if name in _FIELDS:
-            yield *_FIELDS[name], counted(value)
+        bucket, place = _FIELDS.get(name, _NO_FIELD)
+        if bucket in points and value.isdigit():
+            points[bucket][place] += int(value)
 
 
 def _point(at_ms: int, row: list[int]) -> Point:
