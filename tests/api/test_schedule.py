@@ -160,7 +160,7 @@ async def test_what_is_being_executed_cannot_be_cancelled(
     async def held(*_: object) -> int:
         raise Conflict("Execution has started", Status.SCHEDULED)
 
-    monkeypatch.setattr(api.store.schedules, "cancel", held)
+    monkeypatch.setattr(api.store.canceller, "cancel", held)
     answer = await api.client.delete(f"/schedule/{new_schedule_ids(1, 0)[0]}")
     assert answer.status_code == 409
     assert answer.json() == {"error": "Execution has started", "status": "scheduled"}
