@@ -250,8 +250,8 @@ def _success(operation: Operation, status: int) -> Schema:
         headers["Idempotency-Replayed"] = {"$ref": "#/components/headers/IdempotencyReplayed"}
     return _response(
         "Done." if status == 200 else "Created.",
-        operation.answer,
-        operation.example,
+        type(operation.example),
+        msgspec.json.decode(msgspec.json.encode(operation.example)),
         headers,
     )
 
@@ -271,7 +271,7 @@ def _ref(name: str) -> Schema:
 
 
 def _schemas() -> Schema:
-    answers = {operation.answer for operation in OPERATIONS.values()}
+    answers = {type(operation.example) for operation in OPERATIONS.values()}
     errors = {error.body for error in _ALL_ERRORS}
     items = {item for each in _ITEMS.values() for item in each}
     described = sorted(answers | errors | items, key=lambda body: body.__name__)

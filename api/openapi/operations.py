@@ -8,74 +8,59 @@ from api import bodies
 from api.field import Schema
 from api.openapi.requests import EXAMPLE
 from api.query import OF_LOGS, OF_SCHEDULES, PERIOD, Parameter
+from scheduler.errors import FieldError
+from scheduler.models import LogStatus, Outcome, Phases, Request, Schedule, Status
+from scheduler.store.lifecycle.cancel import Cancelled
+from scheduler.times import parse_iso8601
 
 _SCHEDULE_ID = "sch_01m7td70g0fw3s9s2m2v2v2v2v"
 _INVOCATION_ID = "inv_01m7td70g0fw3s9s2m2v2v2v2v"
-_SCHEDULE = {
-    "scheduleId": _SCHEDULE_ID,
-    "invocationId": _INVOCATION_ID,
-    "status": "completed",
-    "createdAt": "2026-11-19T17:21:04.512Z",
-    **EXAMPLE,
-    "targetBodyText": None,
-    "targetBodyBase64": None,
-    "triggerAt": "2026-11-20T08:00:00.000Z",
-    "delivery": "at-least-once",
-    "expiresAt": None,
-    "executedAt": "2026-11-20T08:00:00.043Z",
-    "statusCode": 200,
-    "responseTimeMs": 41,
-    "errorMessage": "",
-    "responseBody": None,
-    "responseContentType": None,
-    "phases": {
-        "connectionReused": False,
-        "resolveMs": 3,
-        "connectMs": 6,
-        "tlsMs": 14,
-        "firstByteMs": 17,
-        "lastByteMs": 1,
-    },
-    "replayOf": None,
-    "replayedAs": None,
-}
-_WAITING = {
-    **_SCHEDULE,
-    "status": "scheduled",
-    **dict.fromkeys(("executedAt", "statusCode", "responseTimeMs", "errorMessage", "phases")),
-    "attempts": 0,
-    "nextAttemptAt": None,
-}
-_LOG_ENTRY = {
-    "invocationId": _INVOCATION_ID,
-    "scheduleId": _SCHEDULE_ID,
-    "createdAt": "2026-11-19T17:21:04.512Z",
-    "scheduledAt": "2026-11-20T08:00:00.000Z",
-    "executedAt": "2026-11-20T08:00:00.043Z",
-    "targetUrl": "https://example.com/webhooks/orders",
-    "targetMethod": "POST",
-    "status": "failed",
-    "statusCode": 503,
-    "responseTimeMs": 41,
-    "errorMessage": "Service Unavailable",
-    "attempt": 1,
-    "nextAttemptAt": None,
-}
 _REPLAY_ID = "sch_01m7td70g0fw3s9s2m2v2v2v2w"
 _REPLAY_INVOCATION_ID = "inv_01m7td70g0fw3s9s2m2v2v2v2w"
-_SECRET = {
-    "secretId": "sec_q7m2x0v9k4tz",
-    "secret": "whsec_rjpTzW3AB3nWzoMb7QZ1Jn2aPyTWaYgLO1mYJ0wX4tE=",
-    "createdAt": "2026-11-19T17:21:04.512Z",
-    "expiresAt": None,
-}
-_ENDING_SECRET = {
-    "secretId": "sec_1c8h5e3d0n6w",
-    "secret": "whsec_0hX0V4XHzbQYVbR3PxvUPCbVtnUwqkkVKIbHMUo1UIs=",
-    "createdAt": "2026-10-01T08:00:00.000Z",
-    "expiresAt": "2026-11-20T17:21:04.512Z",
-}
-_URL_ERROR = {"field": "targetUrl", "message": "It must be an absolute http or https URL."}
+_CREATED_AT, _DUE_AT = "2026-11-19T17:21:04.512Z", "2026-11-20T08:00:00.000Z"
+_EXECUTED_AT = "2026-11-20T08:00:00.043Z"
+_SCHEDULED_FOR = f"Scheduled for {_DUE_AT}"
+_REQUEST = Request(
+    parse_iso8601(_DUE_AT),
+    EXAMPLE["targetMethod"],
+    EXAMPLE["targetUrl"],
+    EXAMPLE["targetHeaders"],
+    msgspec.json.encode(EXAMPLE["targetBody"]),
+)
+_WAITING = Schedule(_SCHEDULE_ID, parse_iso8601(_CREATED_AT), _REQUEST, Status.SCHEDULED)
+_COMPLETED = msgspec.structs.replace(
+    _WAITING,
+    status=Status.COMPLETED,
+    outcome=Outcome(Status.COMPLETED, 200, 41, "", phases=Phases(3, 6, 14, 17, 1)),
+    ended_at_ms=parse_iso8601(_EXECUTED_AT),
+    attempts=1,
+)
+_LOG_ENTRY = bodies.LogEntryBody(
+    _INVOCATION_ID,
+    _SCHEDULE_ID,
+    created_at=_CREATED_AT,
+    scheduled_at=_DUE_AT,
+    executed_at=_EXECUTED_AT,
+    target_url=_REQUEST.url,
+    target_method=_REQUEST.method,
+    status=LogStatus.FAILED,
+    status_code=503,
+    response_time_ms=41,
+    error_message="Service Unavailable",
+    attempt=1,
+    next_attempt_at=None,
+)
+_SECRET = bodies.SecretBody(
+    "sec_q7m2x0v9k4tz", "whsec_rjpTzW3AB3nWzoMb7QZ1Jn2aPyTWaYgLO1mYJ0wX4tE=", _CREATED_AT, None
+)
+_ENDING_SECRET = bodies.SecretBody(
+    "sec_1c8h5e3d0n6w",
+    "whsec_0hX0V4XHzbQYVbR3PxvUPCbVtnUwqkkVKIbHMUo1UIs=",
+    "2026-10-01T08:00:00.000Z",
+    "2026-11-20T17:21:04.512Z",
+)
+_PERIOD = bodies.TimeRangeBody("2026-10-21T08:01:00.000Z", "2026-11-20T08:00:13.000Z")
+_URL_ERROR = FieldError("targetUrl", "It must be an absolute http or https URL.")
 
 
 _IDEMPOTENCY_KEY: Schema = {
@@ -105,12 +90,12 @@ SCHEDULE_ID: Schema = {
 
 
 class Operation(msgspec.Struct, frozen=True):
-    """`key` describes the Idempotency-Key, where one is taken. `errors` are those of its own: what
-    its path, its body and its key may come to, and what every call may meet, is added to them."""
+    """`example` is an answer. `key` describes the Idempotency-Key, where one is taken. `errors` are
+    those of its own: what its path, its body and its key may come to, and what every call may meet,
+    is added to them."""
 
     tag: str
-    answer: type
-    example: Schema
+    example: msgspec.Struct
     errors: tuple[int, ...] = ()
     query: tuple[Parameter, ...] = ()
     body: str | None = None
@@ -122,89 +107,53 @@ class Operation(msgspec.Struct, frozen=True):
 OPERATIONS = {
     "createSchedule": Operation(
         "Schedules",
-        bodies.CreatedBody,
-        {
-            "scheduleId": _SCHEDULE_ID,
-            "invocationId": _INVOCATION_ID,
-            "message": "Scheduled for 2026-11-20T08:00:00.000Z",
-        },
+        bodies.CreatedBody(_SCHEDULE_ID, _INVOCATION_ID, _SCHEDULED_FOR),
         errors=(402,),
         key=_IDEMPOTENCY_KEY,
         body="ScheduleRequest",
     ),
     "createSchedules": Operation(
         "Schedules",
-        bodies.BatchBody,
-        {
-            "schedules": [
-                {"scheduleId": _SCHEDULE_ID, "invocationId": _INVOCATION_ID},
-                {
-                    "code": 400,
-                    "error": f"targetUrl: {_URL_ERROR['message']}",
-                    "details": [_URL_ERROR],
-                },
+        bodies.BatchBody(
+            [
+                bodies.AcceptedBody(_SCHEDULE_ID, _INVOCATION_ID),
+                bodies.RefusedBody(400, f"targetUrl: {_URL_ERROR.message}", [_URL_ERROR]),
             ]
-        },
+        ),
         key=_IDEMPOTENCY_KEY,
         body="BatchRequest",
     ),
     "listSchedules": Operation(
         "Schedules",
-        bodies.SchedulesBody,
-        {"schedules": [_WAITING], "nextCursor": None},
+        bodies.SchedulesBody([bodies.schedule_body(_WAITING)], None),
         query=OF_SCHEDULES,
     ),
-    "getSchedule": Operation(
-        "Schedules",
-        bodies.ScheduleBody,
-        _SCHEDULE,
-    ),
+    "getSchedule": Operation("Schedules", bodies.schedule_body(_COMPLETED)),
     "changeSchedule": Operation(
-        "Schedules",
-        bodies.ScheduleBody,
-        _WAITING,
-        errors=(409,),
-        body="ChangeRequest",
+        "Schedules", bodies.schedule_body(_WAITING), errors=(409,), body="ChangeRequest"
     ),
     "cancelSchedule": Operation(
         "Schedules",
-        bodies.CancelledBody,
-        {
-            "scheduleId": _SCHEDULE_ID,
-            "status": "cancelled",
-            "creditsRemaining": 1000,
-            "message": "Cancelled before execution; one credit was refunded",
-        },
+        bodies.CancelledBody.of(_SCHEDULE_ID, Cancelled(1000, None)),
         errors=(409,),
     ),
     "cancelSchedules": Operation(
         "Schedules",
-        bodies.CancelledManyBody,
-        {
-            "schedules": [
-                {"scheduleId": _SCHEDULE_ID, "status": "cancelled"},
-                {
-                    "code": 409,
-                    "error": "Execution has started",
-                    "details": [],
-                    "scheduleId": _REPLAY_ID,
-                    "status": "scheduled",
-                },
+        bodies.CancelledManyBody(
+            [
+                bodies.CancelledItemBody(_SCHEDULE_ID, Status.CANCELLED),
+                bodies.UncancelledBody(
+                    409, "Execution has started", [], _REPLAY_ID, Status.SCHEDULED
+                ),
             ],
-            "creditsRemaining": 1000,
-            "nextCursor": None,
-        },
+            1000,
+            None,
+        ),
         body="CancelManyRequest",
     ),
     "replaySchedule": Operation(
         "Schedules",
-        bodies.ReplayBody,
-        {
-            "scheduleId": _REPLAY_ID,
-            "invocationId": _REPLAY_INVOCATION_ID,
-            "message": "Scheduled for 2026-11-20T08:00:00.000Z",
-            "replayOf": _SCHEDULE_ID,
-        },
+        bodies.ReplayBody(_REPLAY_ID, _REPLAY_INVOCATION_ID, _SCHEDULED_FOR, _SCHEDULE_ID),
         errors=(402, 409),
         key=_IDEMPOTENCY_KEY,
         body="ReplayRequest",
@@ -212,56 +161,37 @@ OPERATIONS = {
     ),
     "replaySchedules": Operation(
         "Schedules",
-        bodies.ReplaysBody,
-        {
-            "schedules": [
-                {
-                    "scheduleId": _REPLAY_ID,
-                    "invocationId": _REPLAY_INVOCATION_ID,
-                    "replayOf": _SCHEDULE_ID,
-                },
-                {
-                    "code": 409,
-                    "error": "The schedule was replayed already",
-                    "details": [],
-                    "replayOf": _REPLAY_ID,
-                },
+        bodies.ReplaysBody(
+            [
+                bodies.ReplayedBody(_REPLAY_ID, _REPLAY_INVOCATION_ID, _SCHEDULE_ID),
+                bodies.UnreplayedBody(409, "The schedule was replayed already", [], _REPLAY_ID),
             ],
-            "nextCursor": None,
-        },
+            None,
+        ),
         key=_IDEMPOTENCY_KEY,
         body="ReplayManyRequest",
     ),
     "getUsage": Operation(
         "Statistics",
-        bodies.UsageBody,
-        {
-            "totalInvocations": 3,
-            "successfulInvocations": 2,
-            "failedInvocations": 1,
-            "averageResponseTime": 41.5,
-            "timeRange": {"from": "2026-10-21T08:01:00.000Z", "to": "2026-11-20T08:00:13.000Z"},
-        },
+        bodies.UsageBody(
+            3,
+            2,
+            1,
+            41.5,
+            _PERIOD,
+        ),
         query=PERIOD,
     ),
-    "listLogs": Operation(
-        "Statistics",
-        bodies.LogsBody,
-        {"logs": [_LOG_ENTRY], "nextCursor": None},
-        query=OF_LOGS,
-    ),
-    "getCredits": Operation("Statistics", bodies.CreditsBody, {"creditsRemaining": 999}),
-    "getSigningSecrets": Operation("Signing", bodies.SecretsBody, {"secrets": [_SECRET]}),
+    "listLogs": Operation("Statistics", bodies.LogsBody([_LOG_ENTRY], None), query=OF_LOGS),
+    "getCredits": Operation("Statistics", bodies.CreditsBody(999)),
+    "getSigningSecrets": Operation("Signing", bodies.SecretsBody([_SECRET])),
     "rotateSigningSecret": Operation(
         "Signing",
-        bodies.SecretsBody,
-        {"secrets": [_SECRET, _ENDING_SECRET]},
+        bodies.SecretsBody([_SECRET, _ENDING_SECRET]),
         errors=(409,),
         key=_IDEMPOTENCY_KEY_OF_A_ROTATION,
         body="RotationRequest",
     ),
-    "getHealth": Operation("Health", bodies.HealthBody, {"status": "ok"}, public=True),
-    "getReadiness": Operation(
-        "Health", bodies.HealthBody, {"status": "ready"}, errors=(503,), public=True
-    ),
+    "getHealth": Operation("Health", bodies.HealthBody("ok"), public=True),
+    "getReadiness": Operation("Health", bodies.HealthBody("ready"), errors=(503,), public=True),
 }

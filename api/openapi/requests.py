@@ -13,7 +13,7 @@ from api.selection import IDS_SCHEMA, filter_schema
 from scheduler import durations
 from scheduler.models import Status
 
-EXAMPLE = {
+EXAMPLE: Schema = {
     "targetUrl": "https://example.com/webhooks/orders",
     "triggerAt": SOON,
     "targetMethod": "POST",
