@@ -28,13 +28,10 @@ class Hosts:
         self._addresses = not settings.allowed_hosts
         self._allowed = any_of(names)
 
-    def matters(self, path: str) -> bool:
-        """Whether it is looked at under which name this path is asked for."""
-        return self._allowed is not None and path.startswith(self._prefix) and path not in _HEALTH
-
     def allows(self, host: str, path: str) -> bool:
-        """`host` as the request has it, with or without a port."""
-        if self._allowed is None or not self.matters(path):
+        """Whether this path is answered under this name. `host` as the request has it, with or
+        without a port."""
+        if self._allowed is None or not path.startswith(self._prefix) or path in _HEALTH:
             return True
         name = _without_port(host.lower())
         return self._allowed.fullmatch(name) is not None or (self._addresses and _is_address(name))

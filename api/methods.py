@@ -113,11 +113,8 @@ class App(Litestar):
             self._tally.note(asked.get("path_template", "none"), method, status, took_s)
 
     def _is_misdirected(self, scope: Scope) -> bool:
-        path = scope["path"]
-        if not self._hosts.matters(path):
-            return False
         host = header(scope, b"host") or b""
-        return not self._hosts.allows(host.decode("latin-1"), path)
+        return not self._hosts.allows(host.decode("latin-1"), scope["path"])
 
 
 def _forget_paths(app: Litestar) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from operator import attrgetter
 
 from litestar import post
@@ -15,7 +16,7 @@ from api.reading import REPLAYED, idempotency, read_body
 from api.selection import parse_selection
 from api.service import HttpRequest
 from scheduler.ids import invocation_id
-from scheduler.models import Request, Schedule, Status
+from scheduler.models import Status
 from scheduler.store.lifecycle.refusals import SENTENCES
 from scheduler.store.lifecycle.replays import Replay, Replays
 from scheduler.store.verdict import Verdict
@@ -52,10 +53,7 @@ async def replay_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> A
         return _created(before)
     now_ms = call.store.clock.now_ms()
     change = parse_replay(data, service.rules, now_ms)
-
-    def remade(original: Schedule) -> Request:
-        return change.of_replay(original, now_ms)
-
+    remade = partial(change.of_replay, now_ms=now_ms)
     return _created(await schedules.replay(call.account_id, schedule_id, remade, once, now_ms))
 
 
@@ -74,10 +72,7 @@ async def replay_schedules(request: HttpRequest) -> Answer:
     done = await schedules.replayed_before(call.account_id, once) if once else None
     if done is None:
         now_ms = call.store.clock.now_ms()
-
-        def remade(original: Schedule) -> Request:
-            return _AS_IT_WAS.of_replay(original, now_ms)
-
+        remade = partial(_AS_IT_WAS.of_replay, now_ms=now_ms)
         schedule_ids = asked.schedule_ids
         if schedule_ids is None:
             done = await schedules.replay_failed(
