@@ -222,11 +222,8 @@ def _stack(kinds: Sequence[Kind], values: Sequence[int], height: int, ceiling: i
 
 def _counts(highest: int, height: int) -> tuple[int, list[Line]]:
     """The top of a scale of whole numbers, and its gridlines; each has its label."""
-    step = 1
-    for factor in _steps():
-        step = factor
-        if highest <= 3 * factor:
-            break
+    steps = [factor * 10**power for power in range(9) for factor in (1, 2, 5)]
+    step = next((each for each in steps if highest <= 3 * each), steps[-1])
     ceiling = max(step * -(-highest // step), 1)
     room = height - _BOTTOM - _TOP
     lines = [
@@ -234,10 +231,6 @@ def _counts(highest: int, height: int) -> tuple[int, list[Line]]:
         for value in range(step, ceiling + 1, step)
     ]
     return ceiling, lines
-
-
-def _steps() -> list[int]:
-    return [factor * 10**power for power in range(9) for factor in (1, 2, 5)]
 
 
 def _short(value: int) -> str:

@@ -95,32 +95,30 @@ def _on_exception(asked: Request[Any, Any, Any], error: Exception) -> Response[A
 def _answer(request: HttpRequest, error: Exception) -> Raw:
     if isinstance(error, NotSignedIn):
         return redirect(request, SIGN_IN, as_a_whole=True).with_cookie(back_cookie(request))
+    status, title, text = _told(request, error)
+    return sentence(request, seen(request), status, title, text)
+
+
+def _told(request: HttpRequest, error: Exception) -> tuple[int, str, str]:
+    """The status, the title and the text of its page."""
     if isinstance(error, HTTPException) and error.status_code < 500:
-        return sentence(
-            request, seen(request), error.status_code, "Not possible", f"{error.detail}."
-        )
+        return error.status_code, "Not possible", f"{error.detail}."
     for kind, status, title in _TOLD:
         if isinstance(error, kind):
-            return sentence(request, seen(request), status, title, f"{str(error).rstrip('.')}.")
+            return status, title, f"{str(error).rstrip('.')}."
     if isinstance(error, OutcomeUnknown) and request.method == "POST":
-        text = "The store's answer was lost: it may or may not have been done. Look before you"
-        return sentence(request, seen(request), 503, "Unknown", f"{text} try again.")
+        text = "The store's answer was lost: it may or may not have been done."
+        return 503, "Unknown", f"{text} Look before you try again."
     if isinstance(error, StoreFull):
-        text = (
-            "The store is full: nothing new can be stored until there is room. What was scheduled"
-        )
-        return sentence(
-            request, seen(request), 503, "No room left", f"{text} is kept and is fired."
-        )
+        text = "The store is full: nothing new can be stored until there is room."
+        return 503, "No room left", f"{text} What was scheduled is kept and is fired."
     if isinstance(error, StoreError):
         text = "The store does not answer right now. What was scheduled is kept; try again soon."
-        return sentence(request, seen(request), 503, "A moment, please", text)
+        return 503, "A moment, please", text
     # As text: a log that shows the variables of every frame would show cookies.
     trace = "".join(traceback.format_exception(error))
     _log.error("page failed", path=_without_secret(request.scope["path"]), exception=trace)
-    return sentence(
-        request, seen(request), 500, "Something went wrong", "It has been written to the log."
-    )
+    return 500, "Something went wrong", "It has been written to the log."
 
 
 def _without_secret(path: str) -> str:
