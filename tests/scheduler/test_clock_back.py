@@ -26,6 +26,10 @@ async def test_what_a_dead_worker_held_is_taken_over(
     assert len(await fake_scene.claim()) == 3
     fake_clock.ms -= HOUR_MS
     assert await mended(fake_scene) == 3
+    page = await fake_scene.store.schedules.page(fake_scene.account_id)
+    assert [(each.schedule_id, each.executing) for each in page.schedules] == [
+        (each, True) for each in sorted(held)
+    ]
     again = await fake_scene.claim()
     assert sorted(ids_of(again)) == sorted(held)
     assert {(each.attempt, each.taken_over) for each in again} == {(2, True)}

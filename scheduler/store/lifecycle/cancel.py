@@ -16,7 +16,7 @@ from scheduler.store.lifecycle.end_rows import Waiting, cancelled_group, stopped
 from scheduler.store.lifecycle.refusals import refusal
 from scheduler.store.queries.listing import SchedulePage, Selection
 from scheduler.store.queries.reading import Stored, read_by_id
-from scheduler.store.queries.timeline import span
+from scheduler.store.queries.timeline import lowered, span
 from scheduler.store.queries.unended import Unended
 from scheduler.store.scans import Scans
 from scheduler.store.server import Argument, Server
@@ -109,6 +109,7 @@ class Canceller:
                 selected.limit + 1,
                 lambda each: not each.executing and selected.wants(each),
                 scan,
+                lowered(selected.url or ""),
             )
         page = SchedulePage.of(found, selected.limit, stretch)
         done = await self.by_id(account_id, [each.schedule_id for each in page.schedules])

@@ -18,7 +18,8 @@ for i = 3, #ARGV, 4 do
   local score = tonumber(redis.call('ZSCORE', queue.waiting, schedule) or '')
   local held = redis.call('ZSCORE', queue.held, schedule)
   if held and score and score > latest then
-    rows[#rows + 1], rows[#rows + 2], rows[#rows + 3] = schedule, now_ms, ''
+    -- No whole millisecond, as no lease ends at one.
+    rows[#rows + 1], rows[#rows + 2], rows[#rows + 3] = schedule, now_ms - 0.5, ''
   elseif not held and score and attempt ~= '' and
     redis.call('HGET', base .. K.SCHEDULE .. schedule, 'n') == attempt then
     rows[#rows + 1], rows[#rows + 2], rows[#rows + 3] = schedule, ARGV[i + 3], ARGV[i + 2]
