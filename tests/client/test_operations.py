@@ -242,6 +242,15 @@ def test_change_sends_what_is_given_and_null_clears(client: Client, server: Serv
     ]
 
 
+@pytest.mark.parametrize("name", ["schedule", "change", "replay"])
+def test_an_argument_that_does_not_exist_is_refused(
+    client: Client, server: Server, name: str
+) -> None:
+    with pytest.raises(TypeError, match="att"):
+        getattr(client, name)("sch_1", att=MORNING)
+    assert server.asked == []
+
+
 def test_cancel(client: Client, server: Server) -> None:
     body = {"scheduleId": "sch_1", "status": "cancelled", "creditsRemaining": 7, "message": "Done"}
     server.plays(answer(200, body))

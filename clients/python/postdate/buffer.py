@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Self
+from typing import Self, Unpack
 
 from postdate.batcher import BATCH_ITEMS, Batcher
 from postdate.client import AsyncPostdate
-from postdate.new import NewSchedule
+from postdate.new import NewSchedule, ScheduleOptions
 from postdate.per_process import PerProcess
-from postdate.results import Created, Delivery
+from postdate.results import Created
 
 LINGER_S = 0.005
 IN_FLIGHT = 4
@@ -50,45 +48,14 @@ class Buffer:
         make = partial(Batcher, client, linger, batch_size, in_flight, waiting)
         self._batchers = PerProcess(make, "The buffer has been closed.")
 
-    async def schedule(
-        self,
-        url: str,
-        *,
-        at: datetime | str | None = None,
-        in_: timedelta | float | None = None,
-        delay: timedelta | float | str | None = None,
-        json: Mapping[str, Any] | None = None,
-        text: str | None = None,
-        data: bytes | None = None,
-        method: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        delivery: Delivery | None = None,
-        expires_at: datetime | str | None = None,
-        retries: int | None = None,
-        retry_delays: Sequence[timedelta | float | str] | None = None,
-    ) -> Created:
+    async def schedule(self, url: str, **options: Unpack[ScheduleOptions]) -> Created:
         """As `AsyncPostdate.schedule`, but for `idempotency_key` (and `message`, which is empty).
 
         Raises PostdateError: for this schedule alone, or what became of its whole batch. If
         `maybe_done` is true then, a repeat may store it twice. Who is cancelled has not scheduled
         anything if it had not been sent yet; once it is on its way, it may be stored.
         """
-        new = NewSchedule(
-            url,
-            at=at,
-            in_=in_,
-            delay=delay,
-            json=json,
-            text=text,
-            data=data,
-            method=method,
-            headers=headers,
-            delivery=delivery,
-            expires_at=expires_at,
-            retries=retries,
-            retry_delays=retry_delays,
-        )
-        payload = new.payload()
+        payload = NewSchedule(url, **options).payload()
         return await self._batchers.get().create(payload)
 
     async def aclose(self) -> None:

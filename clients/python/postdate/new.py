@@ -7,19 +7,54 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from postdate.moments import durations, moment_text, when
 from postdate.results import Delivery
 
 
 class Keep(Enum):
-    """The default of every argument of `change`: what is not given stays as it is."""
+    """As an argument of `change`: it stays as it is."""
 
     KEEP = "keep"
 
 
 KEEP: Final = Keep.KEEP
+
+
+class ScheduleOptions(TypedDict, total=False):
+    """What `schedule` takes besides the URL."""
+
+    at: datetime | str | None
+    in_: timedelta | float | None
+    delay: timedelta | float | str | None
+    json: Mapping[str, Any] | None
+    text: str | None
+    data: bytes | None
+    method: str | None
+    headers: Mapping[str, str] | None
+    delivery: Delivery | None
+    expires_at: datetime | str | None
+    retries: int | None
+    retry_delays: Sequence[timedelta | float | str] | None
+
+
+class ChangeOptions(TypedDict, total=False):
+    """What `change` and `replay` take. What is not given, or KEEP, stays as it is."""
+
+    url: str | Keep
+    at: datetime | str | None
+    in_: timedelta | float | None
+    delay: timedelta | float | str | None
+    json: Mapping[str, Any] | Keep | None
+    text: str | Keep | None
+    data: bytes | Keep | None
+    method: str | Keep | None
+    headers: Mapping[str, str] | Keep | None
+    delivery: Delivery | Keep | None
+    expires_at: datetime | str | Keep | None
+    retries: int | Keep | None
+    retry_delays: Sequence[timedelta | float | str] | Keep | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,54 +78,45 @@ class NewSchedule:
 
     def payload(self) -> dict[str, Any]:
         """As the server wants it. Raises ValueError if it does not say when."""
-        fields = {
-            "targetUrl": self.url,
-            **when(self.at, self.in_, self.delay),
-            **changes(
-                json=self.json,
-                text=self.text,
-                data=self.data,
-                method=self.method,
-                headers=self.headers,
-                delivery=self.delivery,
-                expires_at=self.expires_at,
-                retries=self.retries,
-                retry_delays=self.retry_delays,
-            ),
-        }
-        return {name: value for name, value in fields.items() if value is not None}
+        given = {name: value for name in _FIELDS if (value := getattr(self, name)) is not None}
+        return when(self.at, self.in_, self.delay) | _fields(given)
 
 
-def changes(
-    *,
-    url: str | Keep = KEEP,
-    at: datetime | str | None = None,
-    in_: timedelta | float | None = None,
-    delay: timedelta | float | str | None = None,
-    json: Mapping[str, Any] | Keep | None,
-    text: str | Keep | None,
-    data: bytes | Keep | None,
-    method: str | Keep | None,
-    headers: Mapping[str, str] | Keep | None,
-    delivery: Delivery | Keep | None,
-    expires_at: datetime | str | Keep | None,
-    retries: int | Keep | None,
-    retry_delays: Sequence[timedelta | float | str] | Keep | None,
-) -> dict[str, Any]:
-    """What is given, by the server's names; the rest is to stay."""
-    fields = {
-        "targetUrl": url,
-        "targetMethod": method,
-        "targetHeaders": dict(headers) if isinstance(headers, Mapping) else headers,
-        "targetBody": json,
-        "targetBodyText": text,
-        "targetBodyBase64": b64encode(data).decode() if isinstance(data, bytes) else data,
-        "delivery": delivery,
-        "expiresAt": moment_text("expires_at", expires_at)
-        if isinstance(expires_at, datetime)
-        else expires_at,
-        "retries": retries,
-        "retryDelays": KEEP if retry_delays is KEEP else durations(retry_delays),
-    }
-    given = {name: value for name, value in fields.items() if value is not KEEP}
-    return given if (at, in_, delay) == (None, None, None) else given | when(at, in_, delay)
+_FIELDS = {
+    "url": "targetUrl",
+    "method": "targetMethod",
+    "headers": "targetHeaders",
+    "json": "targetBody",
+    "text": "targetBodyText",
+    "data": "targetBodyBase64",
+    "delivery": "delivery",
+    "expires_at": "expiresAt",
+    "retries": "retries",
+    "retry_delays": "retryDelays",
+}
+
+
+def changes(options: ChangeOptions) -> dict[str, Any]:
+    """What is given, by the server's names; the rest is to stay. Raises TypeError for an option
+    that does not exist."""
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not KEEP}
+    at, in_, delay = (given.pop(name, None) for name in ("at", "in_", "delay"))
+    if unknown := given.keys() - _FIELDS:
+        raise TypeError(f"There is no argument {', '.join(sorted(unknown))}")
+    found = _fields(given)
+    return found if (at, in_, delay) == (None, None, None) else found | when(at, in_, delay)
+
+
+def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {_FIELDS[name]: _written(name, value) for name, value in given.items()}
+
+
+def _written(name: str, value: Any) -> Any:
+    """A value as JSON has it."""
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
+    if isinstance(value, datetime):
+        return moment_text(name, value)
+    if name == "retry_delays":
+        return durations(value)
+    return dict(value) if isinstance(value, Mapping) else value

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 from urllib.parse import quote
 
 from postdate.calls import as_json, checked_key
@@ -14,11 +14,10 @@ from postdate.chosen import Chosen
 from postdate.errors import Conflict, PostdateError, error_of
 from postdate.modes import listing, operation
 from postdate.moments import duration_text, moment_text
-from postdate.new import KEEP, Keep, NewSchedule, changes
+from postdate.new import ChangeOptions, NewSchedule, ScheduleOptions, changes
 from postdate.results import (
     Cancelled,
     Created,
-    Delivery,
     LogEntry,
     LogStatus,
     Replayed,
@@ -41,19 +40,8 @@ class Operations(Walks):
         self,
         url: str,
         *,
-        at: datetime | str | None = None,
-        in_: timedelta | float | None = None,
-        delay: timedelta | float | str | None = None,
-        json: Mapping[str, Any] | None = None,
-        text: str | None = None,
-        data: bytes | None = None,
-        method: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        delivery: Delivery | None = None,
-        expires_at: datetime | str | None = None,
-        retries: int | None = None,
-        retry_delays: Sequence[timedelta | float | str] | None = None,
         idempotency_key: str | None = None,
+        **options: Unpack[ScheduleOptions],
     ) -> Created:
         """Has `url` called at a chosen time; takes one credit.
 
@@ -62,26 +50,11 @@ class Operations(Walks):
         the server's, whatever this one says ("10s", "1h30m", a timedelta, or seconds). The body is
         `json` (an object), `text` or `data` (bytes), or there is none; the method is POST with one,
         else GET. After an attempt that failed for now it is sent again, up to `retries` times (if
-        that is left out, not at all), after `retry_delays`.
+        that is left out, not at all), after `retry_delays`. All options are in `ScheduleOptions`.
         Repeating the call with the same `idempotency_key` within 24 hours stores nothing twice.
         """
-        new = NewSchedule(
-            url,
-            at=at,
-            in_=in_,
-            delay=delay,
-            json=json,
-            text=text,
-            data=data,
-            method=method,
-            headers=headers,
-            delivery=delivery,
-            expires_at=expires_at,
-            retries=retries,
-            retry_delays=retry_delays,
-        )
         key = _key_of(idempotency_key)
-        body = as_json(new.payload())
+        body = as_json(NewSchedule(url, **options).payload())
         answer = await self._call("POST", "/schedule", body=body, idempotency_key=key)
         return answer.read_as(lambda body: read(Created, {**body, "replayed": answer.replayed}))
 
@@ -128,42 +101,15 @@ class Operations(Walks):
     async def change(
         self,
         schedule_id: str,
-        *,
-        url: str | Keep = KEEP,
-        at: datetime | str | None = None,
-        in_: timedelta | float | None = None,
-        delay: timedelta | float | str | None = None,
-        json: Mapping[str, Any] | Keep | None = KEEP,
-        text: str | Keep | None = KEEP,
-        data: bytes | Keep | None = KEEP,
-        method: str | Keep | None = KEEP,
-        headers: Mapping[str, str] | Keep | None = KEEP,
-        delivery: Delivery | Keep | None = KEEP,
-        expires_at: datetime | str | Keep | None = KEEP,
-        retries: int | Keep | None = KEEP,
-        retry_delays: Sequence[timedelta | float | str] | Keep | None = KEEP,
+        **options: Unpack[ChangeOptions],
     ) -> Schedule:
-        """Changes what is given, each as a whole; None clears it. The id stays.
+        """Changes what is given, each as a whole; None clears it. The id stays. `ChangeOptions` has
+        all that can be given.
 
         Raises Conflict if it no longer waits. If that follows a lost answer (`maybe_done`), the
         change may have been made in time.
         """
-        body = changes(
-            url=url,
-            at=at,
-            in_=in_,
-            delay=delay,
-            json=json,
-            text=text,
-            data=data,
-            method=method,
-            headers=headers,
-            delivery=delivery,
-            expires_at=expires_at,
-            retries=retries,
-            retry_delays=retry_delays,
-        )
-        answer = await self._call("PATCH", _path(schedule_id), body=as_json(body))
+        answer = await self._call("PATCH", _path(schedule_id), body=as_json(changes(options)))
         return answer.read_as(read_schedule)
 
     @operation
@@ -204,20 +150,8 @@ class Operations(Walks):
         self,
         schedule_id: str,
         *,
-        url: str | Keep = KEEP,
-        at: datetime | str | None = None,
-        in_: timedelta | float | None = None,
-        delay: timedelta | float | str | None = None,
-        json: Mapping[str, Any] | Keep | None = KEEP,
-        text: str | Keep | None = KEEP,
-        data: bytes | Keep | None = KEEP,
-        method: str | Keep | None = KEEP,
-        headers: Mapping[str, str] | Keep | None = KEEP,
-        delivery: Delivery | Keep | None = KEEP,
-        expires_at: datetime | str | Keep | None = KEEP,
-        retries: int | Keep | None = KEEP,
-        retry_delays: Sequence[timedelta | float | str] | Keep | None = KEEP,
         idempotency_key: str | None = None,
+        **options: Unpack[ChangeOptions],
     ) -> Replayed:
         """Makes a new schedule of one that has ended, due now; takes one credit. What is given is
         another than it was, as in `change`.
@@ -225,25 +159,10 @@ class Operations(Walks):
         Repeating the call with the same `idempotency_key` within 24 hours replays nothing twice.
         Raises Conflict if it has not ended, or its body was not kept when it was cancelled.
         """
-        body = changes(
-            url=url,
-            at=at,
-            in_=in_,
-            delay=delay,
-            json=json,
-            text=text,
-            data=data,
-            method=method,
-            headers=headers,
-            delivery=delivery,
-            expires_at=expires_at,
-            retries=retries,
-            retry_delays=retry_delays,
-        )
         answer = await self._call(
             "POST",
             _path(schedule_id) + "/replay",
-            body=as_json(body),
+            body=as_json(changes(options)),
             idempotency_key=_key_of(idempotency_key),
         )
         return answer.read_as(lambda body: read(Replayed, {**body, "replayed": answer.replayed}))
