@@ -65,24 +65,20 @@ class Conflict(PostdateError):
         self.status = status
 
 
-class RateLimited(PostdateError):
+class _Passing(PostdateError):
+    def __init__(
+        self, message: str, *, status_code: int | None = None, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message, status_code=status_code)
+        self.retry_after = retry_after
+
+
+class RateLimited(_Passing):
     """More requests than the plan allows, for longer than was to be waited."""
 
-    def __init__(
-        self, message: str, *, status_code: int | None = None, retry_after: float | None = None
-    ) -> None:
-        super().__init__(message, status_code=status_code)
-        self.retry_after = retry_after
 
-
-class Unavailable(PostdateError):
+class Unavailable(_Passing):
     """The service cannot serve at the moment, for longer than was to be waited."""
-
-    def __init__(
-        self, message: str, *, status_code: int | None = None, retry_after: float | None = None
-    ) -> None:
-        super().__init__(message, status_code=status_code)
-        self.retry_after = retry_after
 
 
 class ConnectionFailed(PostdateError):
