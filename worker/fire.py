@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,6 +16,9 @@ from worker.phases import SLOW_MS, Marks, phases_of, reused
 from worker.request import AT_MOST_ONCE
 from worker.wire import Wire
 
+if TYPE_CHECKING:
+    from worker.firer import Firer
+
 Done = Callable[[Invocation, Outcome, float], None]
 """Called once per fire with its outcome, and when its first byte was written: by the monotonic
 clock, in seconds, `NOT_SENT` if none was."""
@@ -23,35 +26,10 @@ clock, in seconds, `NOT_SENT` if none was."""
 NOT_SENT = -1.0
 
 
-class Owner(Protocol):
-    """Whoever makes fires, as a fire knows it."""
-
-    limit_ms: int
-    limit_s: float
-
-    def free(self, wire: Wire) -> None:
-        """A connection is ready for another exchange."""
-
-    def retire(self, wire: Wire) -> None:
-        """A connection has had its last exchange."""
-
-    def connect(self, fire: Fire) -> None:
-        """The fire needs a connection that nothing went over yet, or is to wait for one."""
-
-    def end(self, fire: Fire, outcome: Outcome) -> None:
-        """It has its outcome, the first of which counts."""
-
-    def fail_internally(self, fire: Fire) -> None:
-        """It ends with the exception that is being handled right now."""
-
-    def note_resent(self, invocation: Invocation) -> None:
-        """An attempt was used up here that the store has not heard of."""
-
-
 class Fire(msgspec.Struct, eq=False):
     """One invocation in flight: what its connection answers to, and what its deadline ends."""
 
-    firer: Owner
+    firer: Firer
     invocation: Invocation
     target: Target
     done: Done | None
