@@ -97,7 +97,7 @@ def create(
 
     account, link = with_store(context.settings, make)
     if link is None:
-        _show(context, account)
+        context.show(_json(account), _line(account))
     else:
         text = f"{_line(account)}\nTo set the password, once and within an hour:\n\n    {link}\n"
         context.show({**_json(account), "link": link}, text)
@@ -267,10 +267,6 @@ def _email(text: str) -> str:
         return normal_email(text) if text else ""
     except ValueError as error:
         raise click.BadParameter(f"{error}.") from None
-
-
-def _show(context: Context, account: Account) -> None:
-    context.show(_json(account), _line(account))
 
 
 def _json(account: Account) -> AccountJson:

@@ -6,14 +6,16 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import structlog
 
 from cli.tied import TiedChild
-from scheduler.errors import PostdateError
+from scheduler.errors import PostdateError, SettingsError
 from scheduler.settings import Settings
 
 _log = structlog.get_logger()
 
+_LAST_PORT = 65_535
 _API_GRACE_S = 20.0
 _WORKER_GRACE_S = 10.0  # beyond the time limit of a fire
 
@@ -86,3 +88,17 @@ class Children:
             if not child.running:
                 return f"The {child.name} process {child.ended} before it was ready."
         return f"Postdate was not ready after {patience_s or 0:.0f} s."
+
+
+def with_metrics_port(settings: Settings, place: int) -> Settings:
+    """The settings of the child at this place, counted from 0: each has a port of its own for its
+    metrics, one after the other. Raises SettingsError if there are no ports left for it."""
+    if not settings.metrics_port:
+        return settings
+    port = settings.metrics_port + place
+    if port > _LAST_PORT:
+        raise SettingsError(
+            f"POSTDATE_METRICS_PORT cannot be {settings.metrics_port}: each process takes the next"
+            f" port, and {port} is none."
+        )
+    return msgspec.structs.replace(settings, metrics_port=port)

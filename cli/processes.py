@@ -9,8 +9,7 @@ import asyncio
 
 import msgspec
 
-from cli.children import Children
-from cli.metrics_ports import with_metrics_port
+from cli.children import Children, with_metrics_port
 from cli.options import Context, locate_store, open_store
 from cli.port import Port, reserve
 from cli.supervise import ORPHAN_PATIENCE_S, supervise

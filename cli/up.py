@@ -16,12 +16,11 @@ import click
 import msgspec
 import structlog
 
-from cli.children import Children
+from cli.children import Children, with_metrics_port
 from cli.data_dir import DataDir, take_lock
 from cli.embedded import EmbeddedValkey
 from cli.hold import tell_hold
 from cli.links import link_url
-from cli.metrics_ports import with_metrics_port
 from cli.options import Context, command, open_store
 from cli.parameters import is_loopback
 from cli.port import Port, reserve

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cli.metrics_ports import with_metrics_port
+from cli.children import with_metrics_port
 from scheduler.errors import SettingsError
 from scheduler.settings import Settings, from_environment
 
