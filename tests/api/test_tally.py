@@ -60,7 +60,7 @@ async def test_a_change_too_late_is_a_conflict(api: Api) -> None:
     for _ in range(2):
         await api.client.delete(f"/schedule/{schedule_id}")
     assert tally_of(api).refused == {"conflict": 1}
-    assert (api.store.schedules.created, api.store.schedules.cancelled) == (1, 1)
+    assert (api.store.schedules.created, api.store.canceller.cancelled) == (1, 1)
 
 
 async def test_items_of_a_batch_count_each_by_itself_and_a_replay_not_again(api: Api) -> None:
