@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 import time
 from collections.abc import Iterator
@@ -160,18 +159,6 @@ async def test_the_embedded_server_gives_no_reason_to_warn(valkey: ValkeyProcess
     await store.ping()
     assert store.uptime_s >= 0
     await store.aclose()
-
-
-# More than there are connections; not so many that a busy machine makes the last wait too long.
-CALLERS = 300
-
-
-async def test_more_callers_than_connections_wait_for_their_turn(valkey_scene: Scene) -> None:
-    accounts = valkey_scene.store.accounts
-    results = await asyncio.gather(
-        *(settled(lambda: accounts.credits(valkey_scene.account_id)) for _ in range(CALLERS))
-    )
-    assert results == [100] * CALLERS
 
 
 async def test_a_server_that_went_away_is_unavailable_and_comes_back(
