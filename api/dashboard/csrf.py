@@ -8,6 +8,8 @@ import hmac
 import secrets
 from urllib.parse import parse_qsl
 
+from litestar.datastructures import MultiDict
+
 from api.dashboard.session import Viewer, base_url, signed_in
 from api.findings import invalid
 from api.reading import read_body
@@ -18,16 +20,7 @@ from scheduler.targets import split_url
 _MAX_FORM_BYTES = 64 * 1024
 _MOST_FIELDS = 1100
 
-
-class Form(dict[str, str]):
-    """The fields of a form, the last one of each name; `all` has every one."""
-
-    def __init__(self, pairs: list[tuple[str, str]]) -> None:
-        super().__init__(pairs)
-        self._pairs = pairs
-
-    def all(self, name: str) -> list[str]:
-        return [value for each, value in self._pairs if each == name]
+Form = MultiDict[str]
 
 
 class Forbidden(PostdateError):

@@ -128,7 +128,7 @@ def _count(form: Form, name: str) -> int:
 
 
 def _named(form: Form) -> list[str]:
-    return [each for each in dict.fromkeys(form.all("id")) if is_schedule_id(each)][:MOST]
+    return [each for each in dict.fromkeys(form.getall("id", [])) if is_schedule_id(each)][:MOST]
 
 
 async def _selected(
