@@ -18,9 +18,8 @@ from api.health import healthz, readyz
 from api.hosts import Hosts
 from api.methods import App, tell_methods
 from api.openapi import document
-from api.reference import browse_schema, get_asset, get_schema
+from api.reference import browse_schema, get_asset, get_root, get_schema
 from api.replay import replay_schedule, replay_schedules
-from api.root import get_root
 from api.schedule import (
     cancel_schedule,
     change_schedule,

@@ -1,8 +1,10 @@
-"""The connections of one process: so many in all, and so many of each address."""
+"""What the clients of one process may hold: so many connections in all and of each address, and so
+many bytes."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import asyncio
+from collections import OrderedDict, deque
 from typing import Protocol as Shape
 
 from api.limits import FOR_HEALTH, Limits
@@ -93,3 +95,41 @@ class Connections:
             oldest.recent = False
             line.move_to_end(oldest)
         return False
+
+
+class Budget:
+    """So many bytes, of which some are taken; what was taken has to be given back."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self.left_bytes = size_bytes
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    def take(self, wanted_bytes: int) -> bool:
+        """All of them, or none and False."""
+        if wanted_bytes > self.left_bytes:
+            return False
+        self.left_bytes -= wanted_bytes
+        return True
+
+    async def wait_for(self, wanted_bytes: int) -> None:
+        """Takes them when it is the caller's turn and they are there, which more than the whole
+        budget never is."""
+        if not self._waiting and self.take(wanted_bytes):
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append((wanted_bytes, turn))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            self.give_back(0 if turn.cancelled() else wanted_bytes)
+            raise
+
+    def give_back(self, taken_bytes: int) -> None:
+        self.left_bytes += taken_bytes
+        while self._waiting:
+            wanted_bytes, turn = self._waiting[0]
+            if not turn.cancelled():
+                if not self.take(wanted_bytes):
+                    return
+                turn.set_result(None)
+            self._waiting.popleft()

@@ -9,8 +9,7 @@ from typing import Any
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from api.budget import Budget
-from api.connections import Connections
+from api.connections import Budget, Connections
 from api.http11 import Http11, Part
 from api.limits import (
     MAX_HEAD_LINES,

@@ -1,4 +1,4 @@
-"""GET /schema, GET /schema/openapi.json: this API described, for people and programs; no key."""
+"""GET /, /schema, /schema/openapi.json: this API described, for people and programs; no key."""
 
 from __future__ import annotations
 
@@ -49,6 +49,18 @@ class File:
         headers = [*self._headers, (b"content-length", b"%d" % len(content))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": content, "more_body": False})
+
+
+@get("/")
+async def get_root(request: HttpRequest) -> Answer:
+    """For somebody who knows the host only: a browser is led to the dashboard, others read where
+    things are."""
+    read_query(request.scope["query_string"])
+    where = {"service": "postdate", "dashboard": "/dashboard", "documentation": "/schema"}
+    headers = {"vary": "accept"}
+    if "text/html" in request.headers.get("accept", ""):
+        return Answer(303, where, headers | {"location": "/dashboard"})
+    return Answer(200, where, headers)
 
 
 @get("/schema")

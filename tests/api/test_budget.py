@@ -12,7 +12,7 @@ from unittest.mock import create_autospec
 import pytest
 from uvicorn.server import ServerState
 
-from api.budget import Budget
+from api.connections import Budget
 from api.limits import MAX_ITEMS, UNCOUNTED_BYTES, Limits, made_of
 from api.protocol import Guard, Protocol
 from api.reading import end, read_body
