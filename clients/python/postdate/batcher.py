@@ -11,7 +11,6 @@ from typing import Any
 from postdate.calls import as_json
 from postdate.client import AsyncPostdate
 from postdate.errors import PostdateError, strange_answer
-from postdate.operations import new_key
 from postdate.results import Created
 from postdate.waiting import Item, Waiting
 
@@ -131,7 +130,7 @@ class Batcher:
         results: Sequence[Created | Exception]
         try:
             contents = [item.content for item in batch]
-            results = await self._client._create_all(contents, new_key())  # noqa: SLF001
+            results = await self._client.schedule_batch(contents)
         except PostdateError as error:
             if _may_be_halved(batch, error):
                 middle = len(batch) // 2

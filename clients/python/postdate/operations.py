@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Literal, Unpack
+from typing import Literal, Unpack
 from urllib.parse import quote
 
 from postdate.calls import as_json, checked_key
 from postdate.chosen import Chosen
-from postdate.errors import Conflict, PostdateError, error_of
+from postdate.errors import Conflict, PostdateError
 from postdate.modes import listing, operation
 from postdate.moments import duration_text, moment_text
 from postdate.new import ChangeOptions, NewSchedule, ScheduleOptions, changes
@@ -29,7 +29,7 @@ from postdate.results import (
     read_secrets,
     read_stats,
 )
-from postdate.walks import Walks
+from postdate.walks import Walks, read_one
 
 
 class Operations(Walks):
@@ -71,7 +71,14 @@ class Operations(Walks):
         """
         key = _key_of(idempotency_key)
         items = [each if isinstance(each, bytes) else as_json(each.payload()) for each in new]
-        return await self._create_all(items, key)
+        content = b'{"schedules": [' + b", ".join(items) + b"]}"
+        answer = await self._call("POST", "/schedule/batch", body=content, idempotency_key=key)
+        return answer.read_as(
+            lambda body: tuple(
+                read_one(Created, {**item, "replayed": answer.replayed})
+                for item in body["schedules"]
+            )
+        )
 
     @operation
     async def get(self, schedule_id: str) -> Schedule:
@@ -143,7 +150,10 @@ class Operations(Walks):
         Cancels nothing twice, however often it is called."""
         chosen = Chosen("scheduled", url, _bound("from_", from_), _bound("to", to), limit)
         bodies = chosen.bodies(schedule_ids)
-        return bodies.results([each async for each in self._cancelled(bodies)])
+        told = self._each(
+            Cancelled, "scheduleId", "/schedule/cancel", bodies, of_all=["creditsRemaining"]
+        )
+        return bodies.results([each async for each in told])
 
     @operation
     async def replay(
@@ -187,7 +197,8 @@ class Operations(Walks):
         """
         chosen = Chosen("failed", url, _bound("from_", from_), _bound("to", to), limit)
         bodies, key = chosen.bodies(schedule_ids), _key_of(idempotency_key)
-        return bodies.results([each async for each in self._replayed(bodies, key)])
+        told = self._each(Replayed, "replayOf", "/schedule/replay", bodies, key=key)
+        return bodies.results([each async for each in told])
 
     @listing
     def logs(
@@ -250,30 +261,14 @@ class Operations(Walks):
         )
         return answer.read_as(read_secrets)
 
-    async def _create_all(
-        self, items: Sequence[bytes], idempotency_key: str
-    ) -> tuple[Created | PostdateError, ...]:
-        """A batch of what is JSON already."""
-        body = b'{"schedules": [' + b", ".join(items) + b"]}"
-        answer = await self._call(
-            "POST", "/schedule/batch", body=body, idempotency_key=idempotency_key
-        )
-        return answer.read_as(
-            lambda body: tuple(_batch_result(item, answer.replayed) for item in body["schedules"])
-        )
-
     async def _credits(self) -> int:
         answer = await self._call("GET", "/stats/remaining-credits")
         return answer.read_as(lambda body: int(body["creditsRemaining"]))
 
 
-def new_key() -> str:
-    """An idempotency key that nobody else has."""
-    return uuid.uuid4().hex
-
-
 def _key_of(given: str | None) -> str:
-    return new_key() if given is None else checked_key(given)
+    """The key, or one that nobody else has."""
+    return uuid.uuid4().hex if given is None else checked_key(given)
 
 
 def _path(schedule_id: str) -> str:
@@ -282,9 +277,3 @@ def _path(schedule_id: str) -> str:
 
 def _bound(name: str, moment: datetime | str | None) -> str | None:
     return None if moment is None else moment_text(name, moment)
-
-
-def _batch_result(item: Mapping[str, Any], replayed: bool) -> Created | PostdateError:
-    if "code" in item:
-        return error_of(item["code"], item)
-    return read(Created, {**item, "replayed": replayed})

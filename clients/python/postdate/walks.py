@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from postdate.calls import Calls, as_json, checked_key
 from postdate.chosen import Bodies
 from postdate.errors import PostdateError, error_of
-from postdate.results import Cancelled, Replayed, read
+from postdate.results import read
 
 T = TypeVar("T")
 
@@ -18,35 +18,28 @@ _LONGEST_PAGE = 100
 class Walks(Calls):
     """Each goes on until the server has no more to tell, or as much was told as was asked for."""
 
-    async def _cancelled(self, bodies: Bodies) -> AsyncGenerator[Cancelled | PostdateError, None]:
+    async def _each(
+        self,
+        kind: type[T],
+        id_name: str,
+        path: str,
+        bodies: Bodies,
+        *,
+        of_all: Sequence[str] = (),
+        key: str | None = None,
+    ) -> AsyncGenerator[T | PostdateError, None]:
+        """What became of each that was asked for, or its error. The fields `of_all` stand once in
+        an answer. Each call has a key of its own, which is the first one's with a number."""
         while (body := bodies.next()) is not None:
-            answer = await self._call("POST", "/schedule/cancel", body=as_json(body))
-            items, left, cursor = answer.read_as(
-                lambda body: (body["schedules"], body["creditsRemaining"], body["nextCursor"])
-            )
-            bodies.answered(len(items), cursor)
-            for item in items:
-                if "code" in item:
-                    yield error_of(item["code"], item, schedule_id=item["scheduleId"])
-                else:
-                    yield read(Cancelled, {**item, "creditsRemaining": left})
-
-    async def _replayed(
-        self, bodies: Bodies, key: str
-    ) -> AsyncGenerator[Replayed | PostdateError, None]:
-        """Each call has a key of its own, which is the first one's with a number."""
-        while (body := bodies.next()) is not None:
-            of_this = key if bodies.calls == 1 else checked_key(f"{key}-{bodies.calls}")
+            of_this = key if key is None or bodies.calls == 1 else f"{key}-{bodies.calls}"
             answer = await self._call(
-                "POST", "/schedule/replay", body=as_json(body), idempotency_key=of_this
+                "POST", path, body=as_json(body), idempotency_key=of_this and checked_key(of_this)
             )
             items, cursor = answer.read_as(lambda body: (body["schedules"], body["nextCursor"]))
+            shared = answer.read_as(lambda body: {name: body[name] for name in of_all})
             bodies.answered(len(items), cursor)
             for item in items:
-                if "code" in item:
-                    yield error_of(item["code"], item, schedule_id=item["replayOf"])
-                else:
-                    yield read(Replayed, {**item, "replayed": answer.replayed})
+                yield read_one(kind, {**item, **shared, "replayed": answer.replayed}, id_name)
 
     async def _pages(
         self,
@@ -70,3 +63,12 @@ class Walks(Calls):
             if cursor is None:
                 return
             left = None if left is None else left - len(items)
+
+
+def read_one(
+    kind: type[T], item: Mapping[str, Any], id_name: str | None = None
+) -> T | PostdateError:
+    """One of many: a result, or the error that it came to."""
+    if "code" in item:
+        return error_of(item["code"], item, schedule_id=id_name and item[id_name])
+    return read(kind, item)
