@@ -1,4 +1,4 @@
-"""GET /healthz, GET /readyz: for load balancers and for `up`; no key."""
+"""GET /healthz, GET /readyz: for load balancers; no key."""
 
 from __future__ import annotations
 

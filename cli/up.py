@@ -24,7 +24,6 @@ from cli.links import link_url
 from cli.options import Context, command, open_store
 from cli.parameters import is_loopback
 from cli.port import Port, reserve
-from cli.ready import until_served
 from cli.supervise import ORPHAN_PATIENCE_S, supervise
 from cli.tied import TiedChild
 from scheduler.settings import LOOPBACK, Settings, cidrs
@@ -143,7 +142,6 @@ class Up:
         self._children = Children(settings, apis=[api], workers=workers)
         self._stops.push_async_callback(self._stop_children)
         await self._children.start(_PATIENCE_S)
-        await until_served(port, _PATIENCE_S)
 
     async def _stop_children(self) -> None:
         self._faults = await self._children.stop() if self._children else []

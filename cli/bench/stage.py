@@ -15,7 +15,6 @@ from cli.child import Child
 from cli.children import Children
 from cli.options import open_store
 from cli.port import Port, reserve
-from cli.ready import until_served
 from cli.tied import TiedChild
 from scheduler.models import Plan
 from scheduler.settings import LOOPBACK, Settings
@@ -108,7 +107,6 @@ async def staged(measured: Measured) -> AsyncIterator[Stage]:
         children = Children(settings, apis=[api], workers=[worker])
         stops.push_async_callback(children.stop)
         await children.start(_PATIENCE_S)
-        await until_served(port, _PATIENCE_S)
         stops.callback(stage.target.close)
         await stage.target.listen()
         yield stage
