@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from metrics.common import common
 from metrics.families import Metric, counter, gauge, histogram
 from metrics.pulse import Pulse
+from worker.race import OutOfPorts, OutOfSockets
 from worker.tally import NO_ANSWER
 
 if TYPE_CHECKING:
@@ -74,29 +75,31 @@ def _fires(worker: Worker) -> Iterator[Metric]:
 
 
 def _claims(worker: Worker) -> Iterator[Metric]:
-    claimer, now = worker.claimer, worker.gauges()
-    yield gauge("postdate_in_flight", "Fires that are under way.", now.in_flight)
+    claimer, holdings = worker.claimer, worker.holdings
+    connector, idle = worker.firer.connector, worker.firer.pool.idle_count
+    shortages = connector.shortages
+    yield gauge("postdate_in_flight", "Fires that are under way.", worker.firer.in_flight)
     yield gauge(
-        "postdate_held", "Schedules that were claimed and have not been recorded.", now.held
+        "postdate_held", "Schedules that were claimed and have not been recorded.", len(holdings)
     )
-    yield gauge("postdate_slots", "Schedules that this worker may hold at a time.", now.slots)
+    yield gauge("postdate_slots", "Schedules that this worker may hold at a time.", worker.slots)
     yield gauge(
         "postdate_connections",
         "Connections to targets.",
-        {("busy",): now.connections - now.idle, ("idle",): now.idle},
+        {("busy",): connector.sockets - idle, ("idle",): idle},
         ("state",),
     )
     yield counter(
         "postdate_no_socket",
         "Connections to targets that the system had no socket for: for want of an open file or of a"
         " local port. What they were for waits.",
-        {("files",): now.out_of_files, ("ports",): now.out_of_ports},
+        {("files",): shortages[OutOfSockets], ("ports",): shortages[OutOfPorts]},
         ("cause",),
     )
     yield gauge(
         "postdate_shards_away",
         "Shards of the store that this worker is out of touch with.",
-        now.shards_away,
+        len(worker.touch.lost),
     )
     yield counter("postdate_claims", "Claims that were answered.", claimer.claims)
     yield counter("postdate_claimed", "Schedules that claims brought.", claimer.claimed)

@@ -9,7 +9,7 @@ import random
 import secrets
 import socket
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -33,7 +33,6 @@ from worker.holdings import Holdings
 from worker.leases import WATCH_EVERY_S, ClockSteps, Leases, Touch
 from worker.outcome import unsent_outcome
 from worker.presence import BEAT_EVERY_S, Lateness, Presence
-from worker.race import OutOfPorts, OutOfSockets
 from worker.retries import next_attempt_at_ms
 from worker.shelf import Shelf
 from worker.signatures import READ_EVERY_S, Signatures
@@ -108,34 +107,21 @@ async def _reached(settings: Settings, stopping: asyncio.Event) -> Store | None:
     return None
 
 
-class Gauges(NamedTuple):
-    """How a worker stands right now."""
-
-    in_flight: int
-    held: int
-    slots: int
-    connections: int
-    idle: int
-    out_of_files: int
-    out_of_ports: int
-    shards_away: int
-
-
 class Worker:
     """Ties the loops together; each has a file of its own."""
 
     def __init__(
         self, store: Store, settings: Settings, touch: Touch, traces: Traces | None = None
     ) -> None:
-        self.store = self._store = store
+        self.store = store
         self._settings = settings
-        self._touch = touch
+        self.touch = touch
         self._worker_id = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-        self._concurrency = fires_at_once(settings.concurrency)
-        self._holdings = Holdings(self._concurrency, settings.held_bytes)
-        self._signatures = Signatures(store, self._holdings, touch)
+        self.slots = fires_at_once(settings.concurrency)
+        self.holdings = Holdings(self.slots, settings.held_bytes)
+        self._signatures = Signatures(store, self.holdings, touch)
         self._traces, sign = traces, self._signatures.header_lines
-        self._firer = Firer(
+        self.firer = Firer(
             settings,
             sign=traces.traced(sign) if traces else sign,
             still_wanted=self._unsent,
@@ -146,11 +132,11 @@ class Worker:
         self._wheel = Wheel(store.clock, one_clock=not store.server.routed, fire=self._volley.fire)
         self._presence = Presence(store, self._worker_id, self._says)
         self._clock_steps = ClockSteps(store, settings.lease_ms)
-        self.shelf = Shelf(store, self._holdings, touch, self._presence)
-        self._leases = Leases(store, self._holdings, touch, settings.lease_ms)
-        self.claimer = self._claimer = Claimer(
+        self.shelf = Shelf(store, self.holdings, touch, self._presence)
+        self._leases = Leases(store, self.holdings, touch, settings.lease_ms)
+        self.claimer = Claimer(
             store,
-            self._holdings,
+            self.holdings,
             self._presence,
             touch,
             lease_ms=settings.lease_ms,
@@ -158,7 +144,7 @@ class Worker:
             claimed=self._claimed,
             looked=self._wheel.refresh,
         )
-        self._acks = Acks(store, self._holdings, touch, self._claimer.note_free)
+        self._acks = Acks(store, self.holdings, touch, self.claimer.note_free)
         self._fired = 0
         self.tally = Tally()
         self._lateness = Lateness()
@@ -173,11 +159,11 @@ class Worker:
         loops = [
             asyncio.create_task(keep_up(name, every_s, step), name=name)
             for name, every_s, step in (
-                ("claim", 0.0, self._claimer.step),
+                ("claim", 0.0, self.claimer.step),
                 ("extend", rhythm_s, self._leases.extend_all),
                 ("sign", READ_EVERY_S, self._signatures.read_all),
                 ("heartbeat", BEAT_EVERY_S, self._presence.beat),
-                ("keys", KEYS_READ_EVERY_S, self._store.sealing_keys.watch),
+                ("keys", KEYS_READ_EVERY_S, self.store.sealing_keys.watch),
                 ("clock", WATCH_EVERY_S, self._clock_steps.watch),
                 ("recover", _RECOVER_EVERY_S, self._recover),
             )
@@ -190,29 +176,16 @@ class Worker:
         finally:
             await ended(loops)
             self._wheel.close()
-            await self._firer.aclose()
+            await self.firer.aclose()
 
     @property
     def unready(self) -> str | None:
         """Why this worker fires nothing, as a sentence; None if it does. Asks nobody."""
         if self._draining:
             return "This worker is about to end."
-        if len(self._touch.lost) == self._store.shards.count:
+        if len(self.touch.lost) == self.store.shards.count:
             return "The store cannot be reached."
-        return f"{replaced}." if (replaced := self._store.shards.replaced) else None
-
-    def gauges(self) -> Gauges:
-        pool, connector = self._firer.pool, self._firer.connector
-        return Gauges(
-            in_flight=self._firer.in_flight,
-            held=len(self._holdings),
-            slots=self._concurrency,
-            connections=connector.sockets,
-            idle=pool.idle_count,
-            out_of_files=connector.shortages[OutOfSockets],
-            out_of_ports=connector.shortages[OutOfPorts],
-            shards_away=len(self._touch.lost),
-        )
+        return f"{replaced}." if (replaced := self.store.shards.replaced) else None
 
     def _claimed(self, batch: Batch) -> None:
         """Fires what is due and keeps the rest for its moment; a drain that began meanwhile gives
@@ -255,14 +228,14 @@ class Worker:
     def _fire(self, invocation: Invocation) -> None:
         unsent = self._unsent(invocation)
         if unsent is None:
-            self._firer.fire(invocation, self._ended)
+            self.firer.fire(invocation, self._ended)
         else:
             self._ended(invocation, unsent, NOT_SENT)
 
     def _unsent(self, invocation: Invocation) -> Outcome | None:
         if invocation.attempt == 1 and invocation.request.expires_at_ms is None:
             return None
-        unsent = unsent_outcome(invocation, self._store.clock.now_ms())
+        unsent = unsent_outcome(invocation, self.store.clock.now_ms())
         if unsent is not None:
             invocation.attempt -= 1  # the one that is not made
         return unsent
@@ -271,7 +244,7 @@ class Worker:
         self._fired += 1
         late_ms = None
         if sent_at_s != NOT_SENT:
-            late_us = self._store.clock.at_us(sent_at_s) - invocation.due_at_ms * 1000
+            late_us = self.store.clock.at_us(sent_at_s) - invocation.due_at_ms * 1000
             late_ms = max(0, late_us // 1000)
             self._lateness.note(late_ms)
         self.tally.note(invocation, outcome, late_ms)
@@ -287,7 +260,7 @@ class Worker:
             invocation,
             outcome,
             sent=sent_at_s != NOT_SENT,
-            now_ms=self._store.clock.now_ms(),
+            now_ms=self.store.clock.now_ms(),
             chance=random.random(),  # noqa: S311  # nobody is to guess it, nor harmed who does
         )
 
@@ -298,9 +271,9 @@ class Worker:
         self._to_confirm.setdefault(invocation.shard, []).append(invocation)
 
     async def _recover(self) -> None:
-        await asyncio.gather(*(self._regain(shard) for shard in self._touch.lost))
+        await asyncio.gather(*(self._regain(shard) for shard in self.touch.lost))
         await self.shelf.settle()
-        for shard in self._to_confirm.keys() - self._touch.lost:
+        for shard in self._to_confirm.keys() - self.touch.lost:
             await self._confirm(shard)
 
     async def _confirm(self, shard: int) -> None:
@@ -312,9 +285,9 @@ class Worker:
             self._to_confirm.setdefault(shard, []).extend(unsure)
             if not isinstance(error, StoreError):
                 raise
-            self._touch.lose([shard], error)
+            self.touch.lose([shard], error)
             return
-        self._holdings.remove(lost)
+        self.holdings.remove(lost)
         gone = set(lost)
         ours = [each for each in unsure if each not in gone]
         if ours and not self._draining:
@@ -326,33 +299,33 @@ class Worker:
 
     async def _regain(self, shard: int) -> None:
         """After a shard was away: first prolong and ack what is held of it, then claim again."""
-        look = (await self._store.claims.look([shard]))[shard]
+        look = (await self.store.claims.look([shard]))[shard]
         if isinstance(look, StoreError):
-            self._touch.remind(look)
+            self.touch.remind(look)
             return
         try:
             # A script: a shard that moves to another node can be read all the time.
-            await self._store.claims.realign(shard)
+            await self.store.claims.realign(shard)
             await self._leases.extend(shard)
         except StoreError as error:  # it reads and does not write: not yet
-            self._touch.remind(error)
+            self.touch.remind(error)
             return
         await self._acks.settle(shard, _ACKS_FIRST_S)
-        self._touch.regain(shard)
-        self._claimer.wake()
+        self.touch.regain(shard)
+        self.claimer.wake()
 
     def _resent(self, invocation: Invocation) -> None:
         self._in_background(self._leases.note_attempt(invocation))
 
     async def _drain(self) -> None:
         """Claims no more, gives back what was not started, and finishes what was."""
-        _log.info("draining", held=len(self._holdings))
+        _log.info("draining", held=len(self.holdings))
         self._draining = True
         limit_s = self._settings.fire_timeout_ms / 1000 + _DRAIN_EXTRA_S
         try:
             async with asyncio.timeout(limit_s):
-                await self._claimer.stop()
-                unbegun = self._volley.clear() + self._firer.give_up_unbegun()
+                await self.claimer.stop()
+                unbegun = self._volley.clear() + self.firer.give_up_unbegun()
                 # Where it is another's by now, that one keeps it.
                 unsure = [each for some in self._to_confirm.values() for each in some]
                 self._to_confirm.clear()
@@ -360,10 +333,10 @@ class Worker:
                 await self._give_back(self._wheel.clear() + unbegun + unsure + unread)
                 if self._background:
                     await asyncio.wait(self._background)
-                await self._holdings.emptied()
+                await self.holdings.emptied()
                 await self._presence.leave()
         except TimeoutError:
-            _log.warning("drain took too long; leases will end", held=len(self._holdings))
+            _log.warning("drain took too long; leases will end", held=len(self.holdings))
         except StoreError as error:
             _log.warning("left without a good-bye", error=str(error))
 
@@ -372,12 +345,12 @@ class Worker:
             for shard in {each.shard for each in invocations}:
                 theirs = [each for each in invocations if each.shard == shard]
                 try:
-                    async with self._holdings.asking[shard]:
-                        await self._store.claims.release(shard, theirs)
+                    async with self.holdings.asking[shard]:
+                        await self.store.claims.release(shard, theirs)
                 except StoreError as error:
                     _log.warning("not given back; the leases will end", error=str(error))
         finally:
-            self._holdings.remove(invocations)
+            self.holdings.remove(invocations)
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -386,15 +359,15 @@ class Worker:
 
     def _fires_per_s(self) -> int:
         most_per_s = self._settings.fires_per_worker
-        return round(fires_per_s(most_per_s, self._concurrency, self.tally.recent_mean_s()))
+        return round(fires_per_s(most_per_s, self.slots, self.tally.recent_mean_s()))
 
     def _says(self) -> dict[str, Any]:
         return {
             "host": socket.gethostname(),
             "pid": os.getpid(),
-            STORE_ID: self._store.shards.store_id,
-            "inFlight": len(self._holdings),
-            "concurrency": self._concurrency,
+            STORE_ID: self.store.shards.store_id,
+            "inFlight": len(self.holdings),
+            "concurrency": self.slots,
             "fired": self._fired,
             "firesPerS": self._fires_per_s(),
             "worstLatenessMs": self._lateness.worst_ms(),

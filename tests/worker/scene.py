@@ -39,7 +39,7 @@ class Scene:
 
     @property
     def held(self) -> int:
-        return len(self.worker._holdings)
+        return len(self.worker.holdings)
 
     @property
     def recorded(self) -> list[Invocation]:

@@ -139,7 +139,7 @@ async def test_after_the_store_was_away_it_prolongs_and_records_before_it_claims
         for each in held:  # old enough to be prolonged
             each.lease_until_s = elapsed_s() + 5
         scene.claims.away.add(0)
-        await until(lambda: 0 in scene.worker._touch.lost)
+        await until(lambda: 0 in scene.worker.touch.lost)
         answered.set()
         # By then an ack waits for longer than a claim would take.
         await until(lambda: calls.count(("ack", 0)) >= 5)
@@ -192,7 +192,7 @@ async def test_after_the_stores_start_no_ended_lease_is_taken_over_for_a_while(
 
 async def _record(worker: Worker, held: Invocation) -> None:
     worker._acks.add(Ack(held, COMPLETED, 0, None))
-    await worker._holdings.emptied()
+    await worker.holdings.emptied()
 
 
 async def _give_back(worker: Worker, held: Invocation) -> None:
@@ -221,7 +221,7 @@ async def test_a_lease_is_not_prolonged_while_it_is_settled_by_its_token(
 
     monkeypatch.setattr(scene.claims, "_enter", entered)
     held = scene.claims.make.one(lease_until_s=0.0)
-    scene.worker._holdings.add([held])
+    scene.worker.holdings.add([held])
     settling = asyncio.create_task(settle(scene.worker, held))
     await asked.wait()
     prolonging = asyncio.create_task(scene.worker._leases.extend(0))
