@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, NotRequired, TypedDict
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -21,16 +21,6 @@ if TYPE_CHECKING:
 # In one step. What many steps add up to stays a number that JSON's readers have exactly.
 MOST_CREDITS = 10**12
 _READ_AT_ONCE = 100
-
-
-class AccountJson(TypedDict):
-    accountId: str
-    name: str
-    credits: int
-    plan: str
-    suspended: NotRequired[bool]
-    storedBytes: NotRequired[int | None]
-    quotaBytes: NotRequired[int | None]
 
 
 class Told(NamedTuple):
@@ -269,8 +259,8 @@ def _email(text: str) -> str:
         raise click.BadParameter(f"{error}.") from None
 
 
-def _json(account: Account) -> AccountJson:
-    told: AccountJson = {
+def _json(account: Account) -> dict[str, object]:
+    told: dict[str, object] = {
         "accountId": account.account_id,
         "name": account.name,
         "credits": account.credits,
@@ -285,7 +275,7 @@ def _line(account: Account) -> str:
     return "  ".join([_head(account), *_extras(account)])
 
 
-def _json_with_storage(told: Told) -> AccountJson:
+def _json_with_storage(told: Told) -> dict[str, object]:
     return {
         **_json(told.account),
         "storedBytes": told.stored_bytes,

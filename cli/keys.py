@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,15 +13,6 @@ from scheduler.times import format_iso8601
 
 if TYPE_CHECKING:
     from scheduler.store import Store
-
-
-class KeyJson(TypedDict):
-    keyId: str
-    name: str
-    prefix: str
-    active: bool
-    createdAt: str
-    lastUsedAt: str | None
 
 
 @click.group(name="key")
@@ -75,7 +66,7 @@ def deactivate(context: Context, key_id: str) -> None:
     context.show(_json(key), _line(key))
 
 
-def _json(key: ApiKey) -> KeyJson:
+def _json(key: ApiKey) -> dict[str, object]:
     return {
         "keyId": key.key_id,
         "name": key.name,
