@@ -26,7 +26,7 @@ COMMANDS = {
     "get": Entry("cli.schedules:get_command", "Show the schedule ID, and what became of it."),
     "list": Entry("cli.schedules:list_command", "List what waits, by its time."),
     "change": Entry(
-        "cli.change:change_command", "Change what the waiting schedule ID asks for, or when."
+        "cli.schedule:change_command", "Change what the waiting schedule ID asks for, or when."
     ),
     "cancel": Entry(
         "cli.cancel:cancel_command", "Cancel waiting schedules, and have their credits back."

@@ -1,18 +1,116 @@
-"""`postdate schedule`: a request with a future date on it."""
+"""`postdate schedule` and `postdate change`: what a request says, and when it is sent."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
 
+from cli.parameters import (
+    Base64,
+    Bytes,
+    Duration,
+    Durations,
+    Header,
+    JsonObject,
+    Moment,
+    local_zone,
+)
 from cli.remote import Remote, remote_command
-from cli.request import request_arguments, request_options, says_when
+from cli.schedules import details_of
+
+_WHEN = ("in_", "delay", "at")
+_BODIES = ("body", "text", "data", "base64")
+
+_OPTIONS = (
+    click.option(
+        "--in",
+        "in_",
+        type=Duration(),
+        metavar="DURATION",
+        help="10s, 5m, 2h, 1h30m, 1d; a plain number is seconds.",
+    ),
+    click.option(
+        "--delay",
+        type=Duration(),
+        metavar="DURATION",
+        help="As --in, but by the clock of Postdate and not by this machine's.",
+    ),
+    click.option(
+        "--at",
+        type=Moment(),
+        metavar="TIME",
+        help="'2026-12-24 18:00', 2026-12-24T18:00Z; without a zone it is this machine's"
+        f" ({local_zone()}).",
+    ),
+    click.option("--method", help="[default: POST with a body, GET without]"),
+    click.option(
+        "--header",
+        "headers",
+        type=Header(),
+        multiple=True,
+        metavar="K:V",
+        help="As often as needed.",
+    ),
+    click.option(
+        "--body",
+        type=JsonObject(),
+        metavar="JSON",
+        help="A JSON object; @FILE reads one, @- stdin.",
+    ),
+    click.option("--text", metavar="TEXT", help="Text to send instead, as UTF-8."),
+    click.option(
+        "--data",
+        type=Bytes(),
+        metavar="DATA",
+        help="Any bytes to send instead: @FILE reads a file, @- stdin.",
+    ),
+    click.option("--base64", type=Base64(), metavar="BASE64", help="Such bytes in base64."),
+    click.option("--delivery", type=click.Choice(["at-least-once", "at-most-once"])),
+    click.option(
+        "--expires-at",
+        type=Moment(),
+        metavar="TIME",
+        help="The last moment at which it may be fired; as --at.",
+    ),
+    click.option(
+        "--retries",
+        type=click.IntRange(0, 20),
+        metavar="N",
+        help="How often it is sent again after an attempt that failed for now.  [default: 0]",
+    ),
+    click.option(
+        "--retry-delays",
+        type=Durations(),
+        metavar="DURATIONS",
+        help="After which times, the last for all others.  [default: 10s,1m,10m,1h,6h]",
+    ),
+)
+# What may be given up, by the names of the client's arguments.
+_CLEARED = {
+    "body": "json",
+    "text": "text",
+    "data": "data",
+    "method": "method",
+    "headers": "headers",
+    "delivery": "delivery",
+    "expires-at": "expires_at",
+    "retries": "retries",
+    "retry-delays": "retry_delays",
+}
+
+
+def _request_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the options; it is called with all of them, those not given None."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
 
 
 @click.command(name="schedule")
 @click.argument("target", metavar="URL")
-@request_options
+@_request_options
 @click.option("--idempotency-key", metavar="KEY", help="Repeating with it stores nothing twice.")
 @remote_command()
 def schedule_command(
@@ -23,9 +121,64 @@ def schedule_command(
     \b
     postdate schedule https://example.com/hook --in 10m --body '{"hello": "future"}'
     """
-    if not says_when(options):
+    if all(options[name] is None for name in _WHEN):
         raise click.UsageError("Say when, with one of --in, --delay and --at.")
     created = remote.client.schedule(
-        target, idempotency_key=idempotency_key, **request_arguments(options)
+        target, idempotency_key=idempotency_key, **_request_arguments(options)
     )
     remote.show(created, f"{created.schedule_id}  {created.message}")
+
+
+@click.command(name="change")
+@click.argument("schedule_id", metavar="ID")
+@click.option("--target", metavar="URL", help="Where to send it instead.")
+@_request_options
+@click.option(
+    "--clear",
+    "cleared",
+    type=click.Choice(list(_CLEARED)),
+    multiple=True,
+    help="What it shall no longer say; as often as needed.",
+)
+@remote_command()
+def change_command(
+    remote: Remote,
+    schedule_id: str,
+    target: str | None,
+    cleared: tuple[str, ...],
+    **options: Any,
+) -> None:
+    """Change what the waiting schedule ID asks for, or when. What is not given stays.
+
+    Each is replaced as a whole, all headers by those that are given. No credit moves.
+
+    \b
+    postdate change sch_01m7zb65jxey8a0h1qyts1g7mv --in 2h
+    """
+    given = _request_arguments(options)
+    nothing: dict[str, Any] = {_CLEARED[name]: None for name in cleared}
+    both = sorted(given.keys() & nothing.keys())
+    if both:
+        raise click.UsageError(f"It cannot be given and cleared: {', '.join(both)}.")
+    if target is not None:
+        given["url"] = target
+    if not given and not nothing:
+        raise click.UsageError("Say what to change: postdate change --help lists it.")
+    changed = remote.client.change(schedule_id, **given, **nothing)
+    remote.show(changed, details_of(changed))
+
+
+def _request_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that were given, as arguments of the client. Raises UsageError where two of them say
+    the same thing."""
+    if sum(options[name] is not None for name in _WHEN) > 1:
+        raise click.UsageError("Say when, with one of --in, --delay and --at.")
+    if sum(options[name] is not None for name in _BODIES) > 1:
+        raise click.UsageError("Give one body, with --body, --text, --data or --base64.")
+    given = {name: value for name, value in options.items() if value is not None}
+    if "body" in given:
+        given["json"] = given.pop("body")
+    if "base64" in given:
+        given["data"] = given.pop("base64")
+    headers = given.pop("headers")
+    return {**given, "headers": dict(headers)} if headers else given
