@@ -5,18 +5,22 @@ from __future__ import annotations
 import threading
 from functools import partial
 from typing import Any, Self
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
 from postdate.modes import Awaiting, Blocking
 from postdate.operations import Operations
 from postdate.per_process import Given, PerProcess
-from postdate.proxies import LOOPBACK, is_proxied
 
 RETRY_FOR_S = 30.0
 TIMEOUT_S = 10.0
 _CONNECTIONS = 100  # httpx's own limit
 _CLOSED = "The client has been closed."
+_LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
+# This machine is reached directly, whatever proxy the environment names: as httpx spells it.
+_LOOPBACK = ("all://localhost", "all://127.0.0.1", "all://[::1]")
 
 
 class Postdate(Blocking, Operations):
@@ -106,7 +110,7 @@ class _Pool:
 
 def _senders(base_url: str, timeout: float) -> PerProcess[Any]:
     """Of `Sender`s."""
-    if is_proxied(base_url):  # httpx knows all kinds of them
+    if _is_proxied(base_url):  # httpx knows all kinds of them
         return PerProcess(partial(httpx.AsyncClient, **_settings(base_url, timeout)), _CLOSED)
     # aiohttp takes as long to import as all the rest, and the blocking client needs none of it.
     from postdate.transport import Transport
@@ -119,8 +123,19 @@ def _settings(base_url: str, timeout: float) -> dict[str, Any]:
     """For an httpx client of our own. Waiting for one of its connections is no failure."""
     return {
         "timeout": httpx.Timeout(timeout, pool=None),
-        "mounts": dict.fromkeys(LOOPBACK),
+        "mounts": dict.fromkeys(_LOOPBACK),
         # To read whom the system trusts takes 20 ms, and plain HTTP, which is led nowhere else,
         # has no use for it. A proxy's own certificate is verified in any case.
         "verify": not base_url.lower().startswith("http:"),
     }
+
+
+def _is_proxied(base_url: str) -> bool:
+    """True if HTTP_PROXY, HTTPS_PROXY or ALL_PROXY hold for it, and NO_PROXY does not."""
+    parts = urlsplit(base_url)
+    if parts.hostname is None or parts.hostname in _LOOPBACK_HOSTS:
+        return False
+    proxies = getproxies()
+    return bool(proxies.get(parts.scheme) or proxies.get("all")) and not proxy_bypass(
+        parts.hostname
+    )
