@@ -36,7 +36,7 @@ COMMANDS = {
         "cli.logs:logs_command", "Show the log: what was executed or cancelled, and what waits."
     ),
     "stats": Entry(
-        "cli.stats:stats_command", "Count executions, and tell the credits that are left."
+        "cli.logs:stats_command", "Count executions, and tell the credits that are left."
     ),
     "signing": Entry(
         "cli.signing:signing_group", "Show what requests are signed with, and rotate it."
