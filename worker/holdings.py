@@ -17,7 +17,7 @@ from scheduler.models import Invocation
 _SHARE_OF_FREE = 4
 _MOST_CROWDED = 64
 # What one claim may bring: a full one of usual requests, and what the loop can bear at once.
-_MOST_AT_ONCE = 128
+_MOST_A_CLAIM = 128
 _MOST_BYTES = 4 * 1024 * 1024
 _account_id = attrgetter("account_id")
 
@@ -72,7 +72,7 @@ class Holdings:
             return None
         slots = -(-(self.free - self._reserved) // claims)
         size_bytes = -(-(self.free_bytes - self._reserved_bytes) // claims)
-        part = Part(min(slots, _MOST_AT_ONCE), min(size_bytes, _MOST_BYTES))
+        part = Part(min(slots, _MOST_A_CLAIM), min(size_bytes, _MOST_BYTES))
         self._reserved += part.slots
         self._reserved_bytes += part.size_bytes
         return part

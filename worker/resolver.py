@@ -40,28 +40,43 @@ class SystemResolver:
         self._servers = servers
         self._resolver: aiodns.DNSResolver | None = None
         self._look_ups = 0
+        # How many look-ups wait for each that is open.
+        self._waiting: dict[aiodns.DNSResolver, int] = {}
 
     async def __call__(self, name: str) -> list[str]:
         """The addresses of a name, in the order of preference. Raises OSError if there are none to
         be had."""
         if self._resolver is None or self._look_ups == _LOOK_UPS_EACH:
-            # The one before ends with the last look-up that waits for it.
             self._look_ups = 0
             self._resolver = aiodns.DNSResolver(
                 self._servers, flags=_FLAGS, timeout=_AGAIN_AFTER_S, tries=_TRIES
             )
+            self._waiting[self._resolver] = 0
         self._look_ups += 1
         resolver = self._resolver
+        self._waiting[resolver] += 1
         try:
             found = await resolver.getaddrinfo(name, type=socket.SOCK_STREAM, flags=_NO_SORT)
         except aiodns.error.DNSError as error:
             raise OSError(f"{name}: {error.args[-1]}") from error
+        finally:
+            await self._done_with(resolver)
         return _preferred(list(dict.fromkeys(node.addr[0].decode() for node in found.nodes)))
 
     async def aclose(self) -> None:
-        if self._resolver is not None:
-            await self._resolver.close()
-            self._resolver = None
+        for resolver in self._waiting:
+            await resolver.close()
+        self._waiting.clear()
+        self._resolver = None
+
+    async def _done_with(self, resolver: aiodns.DNSResolver) -> None:
+        """A resolver that was replaced is closed by its last look-up. Without that, c-ares would
+        report look-ups that were given up later, to a loop that may be closed by then."""
+        if resolver in self._waiting:
+            self._waiting[resolver] -= 1
+            if resolver is not self._resolver and not self._waiting[resolver]:
+                del self._waiting[resolver]
+                await resolver.close()
 
 
 def _preferred(addresses: list[str]) -> list[str]:

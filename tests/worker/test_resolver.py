@@ -9,6 +9,7 @@ import struct
 from collections.abc import AsyncIterator
 from typing import Any
 
+import aiodns
 import pytest
 
 from tests.servers import until_async
@@ -129,6 +130,31 @@ async def test_answers_are_kept_for_some_look_ups(monkeypatch: pytest.MonkeyPatc
         assert server.asked.count("hooks.example") == 2 * 3  # both families, of each cache
         assert not slow.done()
         slow.cancel()
+
+
+async def test_each_resolver_is_closed_while_the_loop_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that were replaced too, by their last look-up, or by the end of all."""
+    monkeypatch.setattr("worker.resolver._LOOK_UPS_EACH", 1)
+    closed: list[aiodns.DNSResolver] = []
+    close = aiodns.DNSResolver.close
+
+    async def noted(resolver: aiodns.DNSResolver) -> None:
+        closed.append(resolver)
+        await close(resolver)
+
+    monkeypatch.setattr(aiodns.DNSResolver, "close", noted)
+    async with resolving({"hooks.example": ["8.8.8.8"]}, silent="slow.example") as (
+        resolver,
+        server,
+    ):
+        slow = [asyncio.ensure_future(resolver("slow.example")) for _ in range(2)]
+        await until_async(lambda: server.asked.count("slow.example") >= 4, "the questions")
+        await resolver("hooks.example")
+        assert closed == []
+        slow[0].cancel()
+        await until_async(lambda: len(closed) == 1, "the end of the first one")
+    assert len(set(closed)) == len(closed) == 3
+    slow[1].cancel()
 
 
 async def test_of_an_answer_that_is_too_long_there_is_what_fits_into_a_datagram() -> None:
