@@ -90,7 +90,7 @@ async def test_what_moves_while_a_page_is_read_is_listed_once(
     monkeypatch: pytest.MonkeyPatch,
     move: Callable[[Scene, list[Any]], Awaitable[None]],
 ) -> None:
-    made, held = [await scene.create() for _ in range(5)], list[Any]()
+    made, held = [await scene.create(n - 5) for n in range(5)], list[Any]()
     if move is release:
         await claim(scene, held)
     reads = scene.store.server.reads
