@@ -8,7 +8,7 @@ on disk before it answers; one worker process each, set as its documentation say
 the systems in turn, medians. What the receiver takes of a core in each burst proves that it is not
 what is measured. Peers are installed, pinned, below `.peers`; the first run needs a
 package index for that. Results go to benchmarks/results/peers.json, docs/benchmarks/peers.svg and
-the marked passages of README.md and benchmarks/README.md. See benchmarks/README.md for the method.
+the marked passage of benchmarks/README.md. See benchmarks/README.md for the method.
 """
 
 from __future__ import annotations

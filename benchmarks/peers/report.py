@@ -12,7 +12,7 @@ from benchmarks.peers import chart
 _ROOT = Path(__file__).parents[2]
 _JSON = _ROOT / "benchmarks/results/peers.json"
 _SVG = _ROOT / "docs/benchmarks/peers.svg"
-_PASSAGES = (_ROOT / "README.md", _ROOT / "benchmarks/README.md")
+_PASSAGE = _ROOT / "benchmarks/README.md"
 _TIMES = 2
 
 
@@ -69,25 +69,17 @@ def save(results: dict[str, Any]) -> None:
 
 
 def write(results: dict[str, Any]) -> None:
-    """The picture, and the passages between `<!-- peers NAME -->` and `<!-- /peers -->`."""
+    """The picture, and the passage between `<!-- peers figures -->` and `<!-- /peers -->`."""
     _SVG.parent.mkdir(parents=True, exist_ok=True)
     _SVG.write_text(chart.draw(results))
-    passages = {"summary": summary(results), "figures": figures(results)}
-    for path in _PASSAGES:
-        text = path.read_text()
-        for name, passage in passages.items():
-            marked = re.compile(rf"(<!-- peers {name} .*?-->\n).*?(<!-- /peers -->)", re.S)
-            text = marked.sub(lambda m, p=passage: f"{m[1]}{p}\n{m[2]}", text)  # type: ignore[misc]
-        path.write_text(text)
-
-
-def summary(results: dict[str, Any]) -> str:
-    """The README's passage: the table, and what it is of."""
-    return f"{table(results)}\n\n{_of(results)} {proof(results)}"
+    marked = re.compile(r"(<!-- peers figures .*?-->\n).*?(<!-- /peers -->)", re.S)
+    passage = figures(results)
+    text = marked.sub(lambda match: f"{match[1]}{passage}\n{match[2]}", _PASSAGE.read_text())
+    _PASSAGE.write_text(text)
 
 
 def figures(results: dict[str, Any]) -> str:
-    """The passage of benchmarks/README.md: what each was, and what it took."""
+    """Tables for benchmarks/README.md: figures, versions and settings of each system."""
     rows = ["| | versions | settings | worker CPU each | cores in use | store CPU each |"]
     rows.append("|---|---|---|--:|--:|--:|")
     for system in results["systems"]:
