@@ -21,7 +21,7 @@ from postdate.errors import (
     Unauthorized,
     Unavailable,
 )
-from postdate.new import KEEP, NewSchedule
+from postdate.new import NewSchedule
 from postdate.results import (
     Cancelled,
     Created,
@@ -39,7 +39,6 @@ from postdate.results import (
 from postdate.webhooks import VerificationFailed, verify
 
 __all__ = [
-    "KEEP",
     "AsyncPostdate",
     "Buffer",
     "Cancelled",

@@ -34,11 +34,7 @@ class PostdateError(Exception):
 class InvalidRequest(PostdateError):
     """The server refuses what was sent; `details` has the bad fields. Nothing was stored."""
 
-    def __init__(
-        self, message: str, *, status_code: int | None = None, details: tuple[FieldError, ...] = ()
-    ) -> None:
-        super().__init__(message, status_code=status_code)
-        self.details = details
+    details: tuple[FieldError, ...] = ()
 
 
 class Unauthorized(PostdateError):
@@ -60,25 +56,21 @@ class NotFound(PostdateError):
 class Conflict(PostdateError):
     """It has ended, or a worker has it, from a moment before its time on: `status` says which."""
 
-    def __init__(self, message: str, *, status_code: int | None = None, status: str = "") -> None:
-        super().__init__(message, status_code=status_code)
-        self.status = status
+    status = ""
 
 
-class _Passing(PostdateError):
-    def __init__(
-        self, message: str, *, status_code: int | None = None, retry_after: float | None = None
-    ) -> None:
-        super().__init__(message, status_code=status_code)
-        self.retry_after = retry_after
+class RateLimited(PostdateError):
+    """More requests than the plan allows, for longer than was to be waited. `retry_after` is in
+    seconds; None if the server did not say."""
+
+    retry_after: float | None = None
 
 
-class RateLimited(_Passing):
-    """More requests than the plan allows, for longer than was to be waited."""
+class Unavailable(PostdateError):
+    """The service cannot serve at the moment, for longer than was to be waited. `retry_after` is
+    as in RateLimited."""
 
-
-class Unavailable(_Passing):
-    """The service cannot serve at the moment, for longer than was to be waited."""
+    retry_after: float | None = None
 
 
 class ConnectionFailed(PostdateError):
@@ -92,49 +84,43 @@ def strange_answer(count: int) -> PostdateError:
     return error
 
 
-def error_of(
-    status_code: int,
-    body: Any,
-    *,
-    reason: str = "",
-    retry_after: float | None = None,
-    schedule_id: str | None = None,
-) -> PostdateError:
-    """The error that an answer stands for. `body` is its JSON, or None if it has none. One of many
-    that were asked for knows which it is of."""
-    error = _error_of(status_code, body, reason, retry_after)
-    error.schedule_id = schedule_id
-    return error
-
-
-def _error_of(status_code: int, body: Any, reason: str, retry_after: float | None) -> PostdateError:
-    told = body if isinstance(body, Mapping) else {}
-    message = str(told.get("error") or f"The server answered {status_code} {reason}".rstrip())
-    match status_code:
-        case 400 | 413 | 415 | 422:
-            details = _details(told.get("details"))
-            return InvalidRequest(message, status_code=status_code, details=details)
-        case 409:
-            status = str(told.get("status", ""))
-            return Conflict(message, status_code=status_code, status=status)
-        case 429:
-            return RateLimited(message, status_code=status_code, retry_after=retry_after)
-        case 502 | 503 | 504:  # 502 and 504 are how a proxy says that a connection was lost
-            return Unavailable(message, status_code=status_code, retry_after=retry_after)
-    return _PLAIN.get(status_code, PostdateError)(message, status_code=status_code)
-
-
+_KINDS: Mapping[int, type[PostdateError]] = {
+    400: InvalidRequest,
+    401: Unauthorized,
+    402: InsufficientCredits,
+    403: Suspended,
+    404: NotFound,
+    409: Conflict,
+    413: InvalidRequest,
+    415: InvalidRequest,
+    422: InvalidRequest,
+    429: RateLimited,
+    502: Unavailable,  # 502 and 504 are how a proxy says that a connection was lost
+    503: Unavailable,
+    504: Unavailable,
+}
 _NOTHING_DONE = (
     "The service is temporarily unavailable",
     "Too many bodies",
     "Too many connections",
 )
-_PLAIN: Mapping[int, type[PostdateError]] = {
-    401: Unauthorized,
-    402: InsufficientCredits,
-    403: Suspended,
-    404: NotFound,
-}
+
+
+def error_of(
+    status_code: int, body: Any, *, reason: str = "", retry_after: float | None = None
+) -> PostdateError:
+    """The error that an answer stands for. `body` is its JSON, or None if it has none."""
+    told = body if isinstance(body, Mapping) else {}
+    message = str(told.get("error") or f"The server answered {status_code} {reason}".rstrip())
+    error = _KINDS.get(status_code, PostdateError)(message, status_code=status_code)
+    match error:
+        case InvalidRequest():
+            error.details = _details(told.get("details"))
+        case Conflict():
+            error.status = str(told.get("status", ""))
+        case RateLimited() | Unavailable():
+            error.retry_after = retry_after
+    return error
 
 
 def nothing_was_done(sentence: str) -> bool:

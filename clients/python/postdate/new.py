@@ -6,20 +6,10 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
-from enum import Enum
-from typing import Any, Final, TypedDict
+from typing import Any, TypedDict
 
 from postdate.moments import durations, moment_text, when
 from postdate.results import Delivery
-
-
-class Keep(Enum):
-    """As an argument of `change`: it stays as it is."""
-
-    KEEP = "keep"
-
-
-KEEP: Final = Keep.KEEP
 
 
 class ScheduleOptions(TypedDict, total=False):
@@ -39,22 +29,10 @@ class ScheduleOptions(TypedDict, total=False):
     retry_delays: Sequence[timedelta | float | str] | None
 
 
-class ChangeOptions(TypedDict, total=False):
-    """What `change` and `replay` take. What is not given, or KEEP, stays as it is."""
+class ChangeOptions(ScheduleOptions, total=False):
+    """What `change` and `replay` take. What is not given stays as it is; None clears it."""
 
-    url: str | Keep
-    at: datetime | str | None
-    in_: timedelta | float | None
-    delay: timedelta | float | str | None
-    json: Mapping[str, Any] | Keep | None
-    text: str | Keep | None
-    data: bytes | Keep | None
-    method: str | Keep | None
-    headers: Mapping[str, str] | Keep | None
-    delivery: Delivery | Keep | None
-    expires_at: datetime | str | Keep | None
-    retries: int | Keep | None
-    retry_delays: Sequence[timedelta | float | str] | Keep | None
+    url: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +77,7 @@ _FIELDS = {
 def changes(options: ChangeOptions) -> dict[str, Any]:
     """What is given, by the server's names; the rest is to stay. Raises TypeError for an option
     that does not exist."""
-    given: dict[str, Any] = {name: value for name, value in options.items() if value is not KEEP}
+    given: dict[str, Any] = {**options}
     at, in_, delay = (given.pop(name, None) for name in ("at", "in_", "delay"))
     if unknown := given.keys() - _FIELDS:
         raise TypeError(f"There is no argument {', '.join(sorted(unknown))}")

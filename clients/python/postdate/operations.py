@@ -10,7 +10,6 @@ from typing import Literal, Unpack
 from urllib.parse import quote
 
 from postdate.calls import as_json, checked_key
-from postdate.chosen import Chosen
 from postdate.errors import Conflict, PostdateError
 from postdate.modes import listing, operation
 from postdate.moments import duration_text, moment_text
@@ -29,7 +28,10 @@ from postdate.results import (
     read_secrets,
     read_stats,
 )
-from postdate.walks import Walks, read_one
+from postdate.walks import Many, Walks, read_one
+
+_CANCEL = Many(Cancelled, "/schedule/cancel", "scheduleId", "scheduled", ("creditsRemaining",))
+_REPLAY = Many(Replayed, "/schedule/replay", "replayOf", "failed")
 
 
 class Operations(Walks):
@@ -100,8 +102,7 @@ class Operations(Walks):
         """Those that wait, by trigger time; or, with the status "failed", those that failed and
         were not replayed, by their end, newest first unless `order` is "asc". Read page by page;
         at most `limit` in all."""
-        query = {"status": status, "targetUrl": url, "order": order}
-        query |= {"from": _bound("from_", from_), "to": _bound("to", to)}
+        query = {"status": status, "order": order, **_filters(url, from_, to)}
         return self._pages("/schedule", query, "schedules", read_schedule, limit)
 
     @operation
@@ -148,12 +149,7 @@ class Operations(Walks):
         Returns one result for each id, in order, one that is given twice included: what `cancel`
         would have returned, or the error that it would have raised, which knows its `schedule_id`.
         Cancels nothing twice, however often it is called."""
-        chosen = Chosen("scheduled", url, _bound("from_", from_), _bound("to", to), limit)
-        bodies = chosen.bodies(schedule_ids)
-        told = self._each(
-            Cancelled, "scheduleId", "/schedule/cancel", bodies, of_all=["creditsRemaining"]
-        )
-        return bodies.results([each async for each in told])
+        return await self._each(_CANCEL, schedule_ids, _filters(url, from_, to), limit)
 
     @operation
     async def replay(
@@ -195,10 +191,8 @@ class Operations(Walks):
         the error that it came to, which knows its `schedule_id`. A call with the same
         `idempotency_key` within 24 hours is told the same.
         """
-        chosen = Chosen("failed", url, _bound("from_", from_), _bound("to", to), limit)
-        bodies, key = chosen.bodies(schedule_ids), _key_of(idempotency_key)
-        told = self._each(Replayed, "replayOf", "/schedule/replay", bodies, key=key)
-        return bodies.results([each async for each in told])
+        key = _key_of(idempotency_key)
+        return await self._each(_REPLAY, schedule_ids, _filters(url, from_, to), limit, key)
 
     @listing
     def logs(
@@ -213,13 +207,7 @@ class Operations(Walks):
     ) -> AsyncGenerator[LogEntry, None]:
         """The log, newest first unless `order` is "asc", read page by page; at most `limit`
         entries in all."""
-        query = {
-            "status": status,
-            "targetUrl": url,
-            "from": _bound("from_", from_),
-            "to": _bound("to", to),
-            "order": order,
-        }
+        query = {"status": status, "order": order, **_filters(url, from_, to)}
         return self._pages("/stats/logs", query, "logs", partial(read, LogEntry), limit)
 
     @operation
@@ -227,8 +215,7 @@ class Operations(Walks):
         self, *, from_: datetime | str | None = None, to: datetime | str | None = None
     ) -> Stats:
         """Executions counted; of the last 30 days unless told otherwise."""
-        query = {"from": _bound("from_", from_), "to": _bound("to", to)}
-        answer = await self._call("GET", "/stats", query=query)
+        answer = await self._call("GET", "/stats", query=_filters(None, from_, to))
         return answer.read_as(read_stats)
 
     @operation
@@ -275,5 +262,11 @@ def _path(schedule_id: str) -> str:
     return "/schedule/" + quote(schedule_id, safe="")
 
 
-def _bound(name: str, moment: datetime | str | None) -> str | None:
-    return None if moment is None else moment_text(name, moment)
+def _filters(
+    url: str | None, from_: datetime | str | None, to: datetime | str | None
+) -> dict[str, str | None]:
+    return {
+        "targetUrl": url,
+        "from": None if from_ is None else moment_text("from_", from_),
+        "to": None if to is None else moment_text("to", to),
+    }

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from postdate.calls import Calls, as_json, checked_key
-from postdate.chosen import Bodies
-from postdate.errors import PostdateError, error_of
+from postdate.errors import PostdateError, error_of, strange_answer
 from postdate.results import read
 
 T = TypeVar("T")
 
 _LONGEST_PAGE = 100
+_AT_ONCE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Many(Generic[T]):
+    """A call for many: what it makes of each, the name of the id that was asked for, the status of
+    those that are meant without ids, and the fields that stand once in an answer."""
+
+    kind: type[T]
+    path: str
+    id_name: str
+    status: str
+    of_all: tuple[str, ...] = ()
 
 
 class Walks(Calls):
@@ -20,26 +33,68 @@ class Walks(Calls):
 
     async def _each(
         self,
-        kind: type[T],
-        id_name: str,
-        path: str,
-        bodies: Bodies,
-        *,
-        of_all: Sequence[str] = (),
+        many: Many[T],
+        schedule_ids: Iterable[str] | None,
+        matching: Mapping[str, str | None],
+        limit: int | None,
         key: str | None = None,
-    ) -> AsyncGenerator[T | PostdateError, None]:
-        """What became of each that was asked for, or its error. The fields `of_all` stand once in
-        an answer. Each call has a key of its own, which is the first one's with a number."""
-        while (body := bodies.next()) is not None:
-            of_this = key if key is None or bodies.calls == 1 else f"{key}-{bodies.calls}"
-            answer = await self._call(
-                "POST", path, body=as_json(body), idempotency_key=of_this and checked_key(of_this)
-            )
-            items, cursor = answer.read_as(lambda body: (body["schedules"], body["nextCursor"]))
-            shared = answer.read_as(lambda body: {name: body[name] for name in of_all})
-            bodies.answered(len(items), cursor)
-            for item in items:
-                yield read_one(kind, {**item, **shared, "replayed": answer.replayed}, id_name)
+    ) -> tuple[T | PostdateError, ...]:
+        """One result for each id, in order, or else for each that matches. Raises ValueError for
+        ids beside a filter, and for none."""
+        filters = {name: value for name, value in matching.items() if value is not None}
+        if schedule_ids is None:
+            return await self._each_matching(many, filters, limit, key)
+        if filters or limit is not None:
+            raise ValueError("Give either ids or what to choose by, not both.")
+        ids = [schedule_ids] if isinstance(schedule_ids, str) else list(schedule_ids)
+        if not ids:
+            raise ValueError("Give at least one id; without any argument all that match are meant.")
+        return await self._each_named(many, ids, key)
+
+    async def _each_named(
+        self, many: Many[T], ids: Sequence[str], key: str | None
+    ) -> tuple[T | PostdateError, ...]:
+        """An id that is given twice is asked for once, and has one result twice."""
+        asked = list(dict.fromkeys(ids))
+        found: dict[str, T | PostdateError] = {}
+        for number, start in enumerate(range(0, len(asked), _AT_ONCE), 1):
+            some = asked[start : start + _AT_ONCE]
+            results, _ = await self._some(many, {"ids": some}, key, number)
+            if len(results) != len(some):
+                raise strange_answer(len(results))
+            found |= zip(some, results, strict=True)
+        return tuple(found[each] for each in ids)
+
+    async def _each_matching(
+        self, many: Many[T], filters: Mapping[str, str], limit: int | None, key: str | None
+    ) -> tuple[T | PostdateError, ...]:
+        body: dict[str, Any] = {**filters, "status": many.status}
+        found: list[T | PostdateError] = []
+        number = 0
+        while limit is None or len(found) < limit:
+            number += 1
+            body["limit"] = _AT_ONCE if limit is None else min(limit - len(found), _AT_ONCE)
+            results, body["cursor"] = await self._some(many, body, key, number)
+            found += results
+            if body["cursor"] is None:
+                break
+        return tuple(found)
+
+    async def _some(
+        self, many: Many[T], body: Mapping[str, Any], key: str | None, number: int
+    ) -> tuple[list[T | PostdateError], str | None]:
+        """What became of those of one call, and the cursor of the next. Each call has a key of its
+        own, which is the first one's with a number."""
+        if key is not None and number > 1:
+            key = checked_key(f"{key}-{number}")
+        answer = await self._call("POST", many.path, body=as_json(body), idempotency_key=key)
+
+        def reader(body: Any) -> tuple[list[T | PostdateError], str | None]:
+            shared = {name: body[name] for name in many.of_all} | {"replayed": answer.replayed}
+            items = [{**item, **shared} for item in body["schedules"]]
+            return [read_one(many.kind, each, many.id_name) for each in items], body["nextCursor"]
+
+        return answer.read_as(reader)
 
     async def _pages(
         self,
@@ -69,6 +124,8 @@ def read_one(
     kind: type[T], item: Mapping[str, Any], id_name: str | None = None
 ) -> T | PostdateError:
     """One of many: a result, or the error that it came to."""
-    if "code" in item:
-        return error_of(item["code"], item, schedule_id=id_name and item[id_name])
-    return read(kind, item)
+    if "code" not in item:
+        return read(kind, item)
+    error = error_of(item["code"], item)
+    error.schedule_id = id_name and item[id_name]
+    return error
