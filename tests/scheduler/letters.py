@@ -22,6 +22,15 @@ async def fail(scene: Scene, count: int = 1, **fields: object) -> list[str]:
     return sorted(made)
 
 
+async def stop(scene: Scene, count: int = 1) -> list[str]:
+    """So many that were stopped together between two attempts; nothing else may be due."""
+    made = [await scene.create() for _ in range(count)]
+    assert await scene.retry(await scene.claim(most=count), 60_000) == [1] * count
+    done = await scene.store.canceller.by_id(scene.account_id, made)
+    assert all(each.stopped for each in done.each)
+    return sorted(made)
+
+
 async def complete_all(scene: Scene) -> list[Request]:
     """Fires all that is due; what was asked for."""
     claimed = await scene.claim(most=1000)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import msgspec
 import pytest
@@ -17,7 +17,7 @@ from scheduler.store.queries.listing import Selection
 from tests.plain import redis_of
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.conftest import open_fake
-from tests.scheduler.letters import fail, letter_ids, letters
+from tests.scheduler.letters import fail, letter_ids, letters, stop
 from tests.scheduler.scene import COMPLETED, FAILED, URL, Scene
 
 KEPT_MS = 168 * HOUR_MS
@@ -179,8 +179,11 @@ async def test_over_the_number_the_oldest_go_first(small: Scene) -> None:
     await scene.assert_sound()
 
 
-async def test_more_than_the_number_at_once_keeps_the_number(small: Scene) -> None:
-    made = await fail(small, 3 * MOST)
+@pytest.mark.parametrize("end", [fail, stop])
+async def test_more_than_the_number_at_once_keeps_the_number(
+    small: Scene, end: Callable[[Scene, int], Awaitable[list[str]]]
+) -> None:
+    made = await end(small, 3 * MOST)
     assert len(await letter_ids(small)) == MOST
     assert set(await letter_ids(small)) <= set(made)
     await small.assert_sound()

@@ -15,6 +15,7 @@ from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.stored import pack_request
 from scheduler.store.verdict import Verdict
 from tests.plain import redis_of
+from tests.scheduler.chunks import logged
 from tests.scheduler.letters import letter_ids, replay, verdicts
 from tests.scheduler.scene import (
     COMPLETED,
@@ -419,6 +420,24 @@ async def test_many_cancellations_stop_what_was_attempted_and_refund_the_others(
     ]
     log = {"retrying": 1, "failed": 1, "cancelled": 1}
     assert await scene.holdings() == Holdings(CREDITS - 1, 1, 0, 0, log)
+    await scene.assert_sound()
+
+
+async def test_those_that_are_stopped_together_are_one_chunk_of_the_log(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if one of them was attempted once more since they were read: it is stopped after."""
+    others = [await retried(scene) for _ in range(20)]
+    first = await retried(scene, 0)
+
+    async def it_is_attempted() -> None:
+        assert await scene.retry([await scene.claim_one()], 60_000) == [1]
+
+    assert await logged(scene) == [1] * 21
+    after_the_first_read(monkeypatch, it_is_attempted)
+    done = await scene.store.canceller.by_id(scene.account_id, [*others, first])
+    assert [each.stopped and each.stopped.attempts for each in done.each] == [1] * 20 + [2]
+    assert await logged(scene) == [1] * 22 + [21]
     await scene.assert_sound()
 
 

@@ -12,7 +12,7 @@ from scheduler.errors import Damaged, OutcomeUnknown, PostdateError, StoreError,
 from scheduler.models import Retry, Status
 from scheduler.store import keys
 from scheduler.store.lifecycle.end import Ends
-from scheduler.store.lifecycle.end_rows import Waiting, cancelled_group, stopped_group
+from scheduler.store.lifecycle.end_rows import Waiting, cancelled_group, parts_of, stopped_group
 from scheduler.store.lifecycle.refusals import refusal
 from scheduler.store.queries.listing import SchedulePage, Selection
 from scheduler.store.queries.reading import Stored, read_by_id
@@ -149,11 +149,11 @@ class Canceller:
         """Returns those that are to be read again. Those of them that may have been ended here, by
         a call whose reply was lost, are `unsure`."""
         fresh = [row for row in waiting if row.retry is None]
-        stopped = [row for row in waiting if row.retry is not None]
+        stopped = [(row, row.retry) for row in waiting if row.retry is not None]
         secrecy, calls = self._server.secrecy, count()
         groups: list[Argument] = cancelled_group(account_id, fresh, secrecy) if fresh else []
-        for row in stopped:
-            groups += stopped_group(account_id, row, secrecy)
+        for some in parts_of(stopped, self._ends.most):
+            groups += stopped_group(account_id, some, secrecy)
 
         async def send() -> list[Verdict]:
             next(calls)
@@ -162,7 +162,8 @@ class Canceller:
         verdicts = await self._server.repeated(send) if waiting else []
         lost = next(calls) > 1
         again = []
-        for row, verdict in zip(fresh + stopped, verdicts, strict=True):
+        rows = [*fresh, *(row for row, _ in stopped)]
+        for row, verdict in zip(rows, verdicts, strict=True):
             name = row.schedule_id
             match verdict:
                 case Verdict.DONE:

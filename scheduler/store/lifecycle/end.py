@@ -23,6 +23,8 @@ class Ends:
         self._server = server
         self._clock = clock
         self._retention = retention
+        # Of a group. The script trims dead letters by those that are there, not by those that come.
+        self.most = retention.failed_most
 
     async def ack(self, shard: int, acks: Sequence[Ack]) -> list[Verdict]:
         """Records outcomes, with log and statistics; of those that are to be tried again, the
@@ -48,8 +50,7 @@ class Ends:
         return verdicts
 
     async def _ack(self, shard: int, acks: Sequence[Ack]) -> dict[Invocation, Verdict]:
-        # The script trims dead letters by those that are there, not by those that come.
-        groups = groups_of(acks, self._retention.failed_most)
+        groups = groups_of(acks, self.most)
         arguments: list[Argument] = []
         for group in groups:
             arguments += group_of(group, self._server.secrecy)

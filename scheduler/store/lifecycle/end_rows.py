@@ -3,10 +3,9 @@ what log, index and statistics gain by them. The script's head has the order of 
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -34,6 +33,8 @@ from scheduler.store.stored import (
     seal_said,
 )
 
+T = TypeVar("T")
+
 _FIRED, _STOPPED, _CANCELLED, _RETRIED = "f", "s", "c", "r"
 
 
@@ -60,17 +61,18 @@ class Waiting(NamedTuple):
     retry: Retry | None
 
 
-def groups_of(acks: Sequence[Ack], most: int = sys.maxsize) -> list[list[Ack]]:
+def groups_of(acks: Sequence[Ack], most: int) -> list[Sequence[Ack]]:
     """Acks by account, and by whether they end it; at most so many together."""
     groups: dict[tuple[str, bool], list[Ack]] = {}
     for ack in acks:
         kind = ack.invocation.account_id, ack.next_attempt_at_ms is None
         groups.setdefault(kind, []).append(ack)
-    return [
-        group[start : start + most]
-        for group in groups.values()
-        for start in range(0, len(group), most)
-    ]
+    return [part for group in groups.values() for part in parts_of(group, most)]
+
+
+def parts_of(rows: Sequence[T], most: int) -> list[Sequence[T]]:
+    """Rows in their order, at most so many together."""
+    return [rows[start : start + most] for start in range(0, len(rows), most)]
 
 
 def group_of(acks: Sequence[Ack], secrecy: Secrecy) -> list[Argument]:
@@ -80,8 +82,10 @@ def group_of(acks: Sequence[Ack], secrecy: Secrecy) -> list[Argument]:
     return _retried_group(acks, secrecy)
 
 
-def _executed_group(acks: Sequence[Ack], secrecy: Secrecy, sha1: str = "") -> list[Argument]:
-    """Outcomes; with the SHA-1 of its request, that of the one schedule that its owner stops."""
+def _executed_group(
+    acks: Sequence[Ack], secrecy: Secrecy, sha1s: Sequence[str] = ()
+) -> list[Argument]:
+    """Outcomes; with the SHA-1s of their requests, those of schedules that their owner stops."""
     entries = []
     rows: list[Argument] = []
     said: list[Argument] = []
@@ -93,6 +97,8 @@ def _executed_group(acks: Sequence[Ack], secrecy: Secrecy, sha1: str = "") -> li
         entries.append(entry(schedule_id, invocation.request, outcome, lateness_ms, made))
         packed = pack_outcome(outcome, lateness_ms, made)
         rows += (ids.local(schedule_id), invocation.token, packed)
+        if sha1s:
+            rows.append(sha1s[place - 1])
         if outcome.status is COMPLETED:
             completed += 1
             completed_bytes += invocation.size_bytes
@@ -105,12 +111,12 @@ def _executed_group(acks: Sequence[Ack], secrecy: Secrecy, sha1: str = "") -> li
     ended = ((Status.COMPLETED, completed), (Status.FAILED, failed))
     statuses = [status for status, count in ended if count]
     account_id, urls = acks[0].invocation.account_id, _urls(acks)
-    head = _head(_STOPPED if sha1 else _FIRED, account_id, entries, statuses, urls)
+    head = _head(_STOPPED if sha1s else _FIRED, account_id, entries, statuses, urls)
     head += (completed, failed, response_ms, completed_bytes, failed_bytes, 2 * len(spread))
     head += (part for pair in spread.items() for part in pair)
     if failed:
         head += (len(said), *said)
-    return [*head, *rows, *((sha1,) if sha1 else ())]
+    return [*head, *rows]
 
 
 def _retried_group(acks: Sequence[Ack], secrecy: Secrecy) -> list[Argument]:
@@ -130,13 +136,16 @@ def _retried_group(acks: Sequence[Ack], secrecy: Secrecy) -> list[Argument]:
     return _head(_RETRIED, account_id, entries, (LogStatus.RETRYING,), urls) + rows
 
 
-def stopped_group(account_id: str, row: Waiting, secrecy: Secrecy) -> list[Argument]:
-    """A schedule between two attempts, which ends as the last one did."""
-    assert row.retry is not None
-    retry, shard = row.retry, keys.parts(account_id).shard
-    what = (row.schedule_id, row.score, retry.attempts, 0.0, row.request, retry.due_at_ms)
-    invocation = Invocation(shard, account_id, *what, row.size_bytes, retry)
-    return _executed_group([Ack(invocation, retry.outcome, retry.lateness_ms)], secrecy, row.sha1)
+def stopped_group(
+    account_id: str, waiting: Sequence[tuple[Waiting, Retry]], secrecy: Secrecy
+) -> list[Argument]:
+    """Schedules between two attempts, which end as the last one of each did."""
+    shard, acks = keys.parts(account_id).shard, []
+    for row, retry in waiting:
+        what = (row.schedule_id, row.score, retry.attempts, 0.0, row.request, retry.due_at_ms)
+        invocation = Invocation(shard, account_id, *what, row.size_bytes, retry)
+        acks.append(Ack(invocation, retry.outcome, retry.lateness_ms))
+    return _executed_group(acks, secrecy, [row.sha1 for row, _ in waiting])
 
 
 def cancelled_group(
