@@ -1071,15 +1071,15 @@ MUTANTS = (
     Mutant(
         "a retry whose reply was lost is another worker's",
         STORE + "lifecycle/end.lua",
-        "return recorded and V.ENDED or V.HELD",
-        "return V.HELD",
+        "recorded and V.ENDED or V.HELD",
+        "V.HELD",
         ("tests/scheduler/test_lost_replies.py", "-k", "retr"),
     ),
     Mutant(
         "what was attempted meanwhile is stopped by what it was before",
         STORE + "lifecycle/end.lua",
-        "names(ARGV[row + 1], scores[i]) and",
-        "(group.kind == 's' or names(ARGV[row + 1], scores[i])) and",
+        "names(ARGV[row + 1], score),",
+        "names(ARGV[row + 1], score) or group.kind == 's',",
         ("tests/scheduler/test_retries.py",),
     ),
     Mutant(
@@ -1107,7 +1107,7 @@ MUTANTS = (
     Mutant(
         "an ack checks the held schedules after its first write",
         STORE + "lifecycle/end.lua",
-        "  check_queue(queue)\n",
+        "  check_queue(group.queue)\n",
         "",
         ("tests/scheduler/test_half_writes.py", "-k", "valkey-ack"),
     ),

@@ -111,8 +111,8 @@ local function asked_before(group)
   return string.char(V.REPEATED) .. string.sub(known, 17)
 end
 
--- Whether a group of new ones would take its account over the quota. Only where it may is it looked at which of
--- it are there already, or cannot be paid for.
+-- Whether a group of new ones would take its account over the quota. Those that are stored already or
+-- cannot be paid for are left out only if the whole group may be too much.
 local function is_too_much(account, group)
   local stored = account.bytes + account.weight
   local bytes, left, last = stored, account.left, group.count - 1
