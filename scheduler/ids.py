@@ -120,8 +120,7 @@ def parse_sharded(text: str, prefix: str) -> Sharded | None:
 
 
 def new_api_key(shard: int) -> str:
-    """A fresh key, 256 random bits; only its hash is ever stored."""
-    return f"pd_{shard:02d}_{secrets.token_urlsafe(32)}"
+    return "pd_" + new_secret(shard)
 
 
 def api_key_shard(key: str) -> int | None:
@@ -130,25 +129,20 @@ def api_key_shard(key: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def hash_api_key(key: str) -> str:
-    """SHA-256 in hex. Keys are random, so a slow hash would protect nothing."""
-    return hashlib.sha256(key.encode()).hexdigest()
-
-
 def new_secret(shard: int) -> str:
-    """What a session's cookie or a one-time link carries: 256 random bits, stored by hash only."""
+    """256 random bits for a session's cookie or a one-time link; only its hash is ever stored."""
     return f"{shard:02d}_{secrets.token_urlsafe(32)}"
 
 
 def secret_shard(secret: str) -> int | None:
-    """The shard that such a secret names; None if the text cannot be one at all."""
+    """The same of such a secret."""
     match = _SECRET.fullmatch(secret)
     return int(match[1]) if match else None
 
 
 def hash_secret(secret: str) -> str:
-    """SHA-256 in hex, as of an API key and for the same reason."""
-    return hash_api_key(secret)
+    """SHA-256 in hex, of an API key too. They are random: a slow hash would protect nothing."""
+    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def api_key_prefix(key: str) -> str:

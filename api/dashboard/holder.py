@@ -36,7 +36,7 @@ async def change_password(request: HttpRequest) -> Raw:
     if fault:
         return await _page(request, viewer, 400, fault=fault)
     hashed = await passwords.hashed(form["password"])
-    opened = await service_of(request).store.sessions.renewed(viewer.account_id, hashed)
+    opened = await service_of(request).store.sessions.open(viewer.account_id, password=hashed)
     done = "The password is set; other browsers are signed out."
     changed = await _page(request, viewer._replace(session=opened.session), done=done)
     return changed.with_cookie(session_cookie(request, opened.secret))

@@ -65,7 +65,7 @@ async def sign_in(request: HttpRequest) -> Raw:
 async def show_link(request: HttpRequest, secret: FromPath[str]) -> Raw:
     """A page with a button, or with a form where the link sets a password. Changes nothing."""
     store = service_of(request).store
-    if await store.sessions.is_good(secret, Purpose.SET_PASSWORD):
+    if await store.sessions.leads_to(secret, Purpose.SET_PASSWORD):
         return page(request, None, "set_password.html", secret=secret, fault=None)
     account_id = await store.sessions.leads_to(secret, Purpose.SIGN_IN)
     if account_id is None:

@@ -92,6 +92,10 @@ class Shards:
             _log.info("the store is the one that was opened again")
         return bool(self.replaced)
 
+    async def has(self, shard: int) -> bool:
+        """Whether the store has this shard: its number may have been raised since the start."""
+        return shard < self.count or shard < await self.newest()
+
     async def newest(self) -> int:
         """The number as the store has it now, asked at most once a second."""
         now = time.monotonic()

@@ -63,7 +63,7 @@ class Store:
         rates = settings.rate_limits
         self.api_keys = ApiKeys(server, self.shards, self.accounts, rates)
         self.changes = Changes(server, self.accounts)
-        self.deletion = Deletion(server)
+        self.deletion = Deletion(server, self.accounts)
         scans = Scans(server)
         self.failed = Failed(server, self.clock, kept, scans)
         self.schedules = Schedules(server, self.clock, kept, scans, self.failed)

@@ -19,7 +19,7 @@ PAGES = ("", "/requests", "/keys", "/credits", "/account")
 
 async def with_password(dashboard: Dashboard, account: Account) -> None:
     hashed = await passwords.hashed(PASSWORD)
-    await dashboard.store.sessions.renewed(account.account_id, hashed)
+    await dashboard.store.sessions.open(account.account_id, password=hashed)
 
 
 async def test_without_a_session_every_page_leads_to_the_sign_in(dashboard: Dashboard) -> None:

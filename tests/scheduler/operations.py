@@ -276,7 +276,7 @@ OF_ACCOUNTS = [
     ),
     Operation(
         "rename",
-        ["accounts/set", "accounts/rename", "accounts/settle", "accounts/free"],
+        ["accounts/set", "accounts/rename", "accounts/unset", "accounts/free"],
         each(lambda h, p: h.store.changes.rename(p.account_id, "another name")),
     ),
     Operation(
@@ -286,7 +286,7 @@ OF_ACCOUNTS = [
     ),
     Operation(
         "resume",
-        ["accounts/resume"],
+        ["accounts/suspend"],
         each(lambda h, p: h.store.changes.resume(p.account_id)),
         prepare=each(lambda h, p: h.store.changes.suspend(p.account_id)),
     ),
@@ -320,7 +320,7 @@ OF_HOLDERS = [
     ),
     Operation(
         "sessions",
-        ["accounts/session_say", "accounts/session_hear", "accounts/session_close"],
+        ["accounts/set", "accounts/unset", "accounts/session_close"],
         each(
             lambda h, p: h.store.sessions.say(p.session.session, "words"),
             lambda h, p: h.store.sessions.hear(p.session.session._replace(said="words")),
@@ -338,8 +338,8 @@ OF_HOLDERS = [
     ),
     Operation(
         "password",
-        ["accounts/password_set"],
-        each(lambda h, p: h.store.sessions.renewed(p.account_id, "a password's hash")),
+        ["accounts/session_open"],
+        each(lambda h, p: h.store.sessions.open(p.account_id, password="a password's hash")),
     ),
 ]
 

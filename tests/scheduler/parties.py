@@ -56,7 +56,7 @@ class Party(NamedTuple):
         """Whether a key is this account's: below its prefix, or one that leads to it."""
         shard = keys.shard(0)
         return name.startswith(self.base) or name in {
-            shard + keys.API_KEY + ids.hash_api_key(self.api_key),
+            shard + keys.API_KEY + ids.hash_secret(self.api_key),
             shard + keys.KEY_ID + self.key_id[7:],
             shard + keys.SESSION + self.session.session.sha256,
             shard + keys.LINK + ids.hash_secret(self.link),
@@ -68,7 +68,7 @@ async def party(store: Store, name: str) -> Party:
     email = f"{name}@example.com"
     account = await store.accounts.create(name, credits=CREDITS, plan=Plan.FREE, email=email)
     account_id = account.account_id
-    await store.sessions.renewed(account_id, "the hash of a password")
+    await store.sessions.open(account_id, password="the hash of a password")
     api_key, value = await store.api_keys.create(account_id, "a key")
     await store.api_keys.admit(value)
     await store.signing.rotate(account_id, 60_000)

@@ -94,7 +94,7 @@ async def a_bit_of_all(scene: Scene) -> str:
     once = Idempotency("key", "fingerprint")
     await store.schedules.create_all(account_id, [Request(2**41, "GET", URL)], once)
     await store.api_keys.create(account_id, "a key")
-    await store.sessions.renewed(neighbour, "a password of some length")
+    await store.sessions.open(neighbour, password="a password of some length")
     await store.users.attempt("n@example.com", "127.0.0.1")
     await store.sessions.open(neighbour)
     await store.sessions.make_link(neighbour, Purpose.SET_PASSWORD)

@@ -30,7 +30,7 @@ async def furnished(scene: Scene) -> tuple[str, str, str]:
     request = Request(await scene.clock.now_ms() + MINUTE_MS, "GET", URL)
     await store.schedules.create_all(account_id, [request], Idempotency("once", "x"))
     _, key = await store.api_keys.create(account_id, "key")
-    await store.sessions.renewed(account_id, "hash")
+    await store.sessions.open(account_id, password="hash")
     opened = await store.sessions.open(account_id)
     await store.api_keys.admit(key)
     return key, opened.secret, await store.sessions.make_link(account_id, Purpose.SET_PASSWORD)
@@ -51,7 +51,7 @@ async def test_nothing_of_it_is_left(scene: Scene) -> None:
     assert (gone.account_id, gone.name, gone.unended) == (scene.account_id, "first", 3)
     assert await scene.store.api_keys.admit(key) is None
     assert await scene.store.sessions.find(session) is None
-    assert not await scene.store.sessions.is_good(link, Purpose.SET_PASSWORD)
+    assert not await scene.store.sessions.leads_to(link, Purpose.SET_PASSWORD)
     assert await scene.store.sessions.redeem(link, Purpose.SET_PASSWORD, "hash") is None
     assert await scene.claim() == []
     assert await everything(scene.store) == set()
@@ -92,7 +92,7 @@ async def test_from_the_first_step_on_it_can_do_nothing(scene: Scene) -> None:
     store, account_id = scene.store, scene.account_id
     assert await store.api_keys.admit(key) is None
     assert await store.sessions.find(session) is None
-    assert not await store.sessions.is_good(link, Purpose.SET_PASSWORD)
+    assert not await store.sessions.leads_to(link, Purpose.SET_PASSWORD)
     request = Request(0, "GET", URL)
     for refused in (
         lambda: store.accounts.find("first"),

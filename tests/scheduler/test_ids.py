@@ -130,7 +130,7 @@ def test_any_text_has_a_shard_only_if_it_is_shaped_like_a_key(text: str) -> None
 
 def test_a_key_is_stored_as_its_sha256() -> None:
     known = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
-    assert ids.hash_api_key("hello") == known
+    assert ids.hash_secret("hello") == known
 
 
 def test_operations_do_not_repeat() -> None:

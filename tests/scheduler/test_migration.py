@@ -33,6 +33,8 @@ _OF_ONE_KEY = {
     "touch",
     "accounts/attempt",
     "accounts/free",
+    "accounts/set",
+    "accounts/unset",
     "operators/heartbeat",
     "raise_shards",
 }

@@ -43,7 +43,7 @@ async def test_neither_secret_nor_link_is_in_the_store(scene: Scene) -> None:
 async def test_what_is_no_secret_finds_nothing(scene: Scene, secret: str) -> None:
     assert await scene.store.sessions.find(secret) is None
     assert await scene.store.sessions.redeem(secret, Purpose.SIGN_IN) is None
-    assert not await scene.store.sessions.is_good(secret, Purpose.SIGN_IN)
+    assert not await scene.store.sessions.leads_to(secret, Purpose.SIGN_IN)
 
 
 async def test_signing_out_everywhere_closes_all_and_voids_links(scene: Scene) -> None:
@@ -53,7 +53,7 @@ async def test_signing_out_everywhere_closes_all_and_voids_links(scene: Scene) -
     neighbour = await sessions.open(await scene.account("neighbour"))
     await sessions.close_all(scene.account_id)
     assert [await sessions.find(each.secret) for each in opened] == [None] * 3
-    assert not await sessions.is_good(link, Purpose.SIGN_IN)
+    assert not await sessions.leads_to(link, Purpose.SIGN_IN)
     assert await sessions.redeem(link, Purpose.SIGN_IN) is None
     assert await sessions.find(neighbour.secret) == neighbour.session
 
@@ -91,7 +91,7 @@ async def test_a_link_is_good_for_its_own_purpose_only(scene: Scene) -> None:
     sessions = scene.store.sessions
     link = await sessions.make_link(scene.account_id, Purpose.SET_PASSWORD)
     assert await sessions.redeem(link, Purpose.SIGN_IN) is None
-    assert await sessions.is_good(link, Purpose.SET_PASSWORD)
+    assert await sessions.leads_to(link, Purpose.SET_PASSWORD)
     opened = await sessions.redeem(link, Purpose.SET_PASSWORD, "hash")
     assert opened is not None
     assert (await scene.store.users.of(scene.account_id)).password == "hash"

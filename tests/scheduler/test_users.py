@@ -77,12 +77,12 @@ async def test_check_sees_an_address_that_leads_elsewhere(store: Store) -> None:
 async def test_a_password_is_stored_as_it_comes_and_closes_all_sessions(store: Store) -> None:
     account_id = await make(store, "ada", "ada@example.com")
     before = [await store.sessions.open(account_id) for _ in range(2)]
-    opened = await store.sessions.renewed(account_id, "$argon2id$…")
+    opened = await store.sessions.open(account_id, password="$argon2id$…")
     assert (await store.users.of(account_id)).password == "$argon2id$…"
     assert [await store.sessions.find(each.secret) for each in before] == [None, None]
     assert await store.sessions.find(opened.secret) == opened.session
     with pytest.raises(NotFound):
-        await store.sessions.renewed("acc_00_00000000", "hash")
+        await store.sessions.open("acc_00_00000000", password="hash")
 
 
 async def test_a_strangers_attempts_do_not_lock_the_holder_out(store: Store) -> None:

@@ -64,9 +64,7 @@ class Accounts:
         shard, local = parts_of(account_id, "acc")
         arguments: list[Argument] = [local, ids.new_operation(), name, plan, credits, address]
         arguments += (int(operator), self._retention.log_ms, *new_secret(self._server.secrecy))
-        made = await self._server.repeated(
-            lambda: self._server.write(_CREATE, keys.shard(shard), arguments)
-        )
+        made = await self._server.write_until_answered(_CREATE, keys.shard(shard), arguments)
         if made == _LEAVING:
             raise NameTaken(
                 f"The account called {name!r} is being deleted: postdate account delete once more"
@@ -79,12 +77,17 @@ class Accounts:
 
     async def find(self, name_or_id: str) -> Account:
         """The account of a name or an id. Raises NotFound."""
+        return await self.get(await self.id_of(name_or_id))
+
+    async def id_of(self, name_or_id: str) -> str:
+        """The id that a name leads to, also while its account is being deleted; of an id, itself.
+        Raises NotFound for a name that leads nowhere."""
         if ids.parse_sharded(name_or_id, "acc") is not None:
-            return await self.get(name_or_id)
+            return name_or_id
         account_id = await self._server.read("GET", keys.account_name(name_or_id))
         if account_id is None:
             raise NotFound(f"There is no account called {name_or_id!r}.")
-        return await self.get(account_id.decode())
+        return str(account_id.decode())
 
     async def get(self, account_id: str) -> Account:
         """Raises NotFound."""
@@ -108,18 +111,12 @@ class Accounts:
 
     async def list_accounts(self) -> list[Account]:
         """All accounts, by shard and then by age; a damaged one is logged and left out."""
-        found = []
-        for shard in range(self._shards.count):
-            key = keys.shard(shard) + keys.ACCOUNTS
-            locals_ = await self._server.read("ZRANGE", key, 0, -1)
-            for local in locals_:
-                account = await self._read_sound(ids.account_id(shard, local.decode()))
-                if account is not None:
-                    found.append(account)
-        return found
+        sizes = await self._sizes()
+        return (await self.some(sum(sizes)))[0]
 
     async def some(self, most: int) -> tuple[list[Account], int]:
-        """The first of all accounts, as `list_accounts` has them, and how many there are."""
+        """The first `most` of all accounts, by shard and then by age, without damaged ones, which
+        are logged; and how many accounts there are."""
         found: list[str] = []
         for shard in range(self._shards.count):
             if left := most - len(found):
@@ -147,9 +144,8 @@ class Accounts:
         With the name of an `operation`, once for all calls of that name within a day.
         """
         arguments = (operation or ids.new_operation(), credits, self._retention.log_ms)
-        granted = await self._server.repeated(
-            lambda: self._server.write(_GRANT, keys.account(account_id), arguments)
-        )
+        base = keys.account(account_id)
+        granted = await self._server.write_until_answered(_GRANT, base, arguments)
         if not granted:
             raise NotFound(f"There is no account {account_id}.")
         if granted == _TOO_MANY:

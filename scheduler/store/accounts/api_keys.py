@@ -48,13 +48,13 @@ class ApiKeys:
         Raises Unreadable if something of it is damaged.
         """
         shard = ids.api_key_shard(api_key)
-        if shard is None or not await self._exists(shard):
+        if shard is None or not await self._shards.has(shard):
             return None
         coalescer = self._admitting.get(shard)
         if coalescer is None:
             coalescer = Coalescer(lambda hashes: self._admit(shard, hashes), _MOST_KEYS_AT_ONCE)
             self._admitting[shard] = coalescer
-        found = await coalescer.submit(ids.hash_api_key(api_key))
+        found = await coalescer.submit(ids.hash_secret(api_key))
         if not found:
             return None
         if len(found) == 1:
@@ -70,13 +70,11 @@ class ApiKeys:
         """
         shard, account = parts_of(account_id, "acc")
         key_id, value = ids.new_key_id(shard), ids.new_api_key(shard)
-        local = parts_of(key_id, "key")[1]
-        sha256 = ids.hash_api_key(value)
+        local = parts_of(key_id, "key").local
+        sha256 = ids.hash_secret(value)
         begins = ids.api_key_prefix(value)
         arguments = (account, local, sha256, name, begins, MOST_ACTIVE_KEYS, _MOST_KEYS)
-        made = await self._server.repeated(
-            lambda: self._server.write(_KEY_CREATE, keys.shard(shard), arguments)
-        )
+        made = await self._server.write_until_answered(_KEY_CREATE, keys.shard(shard), arguments)
         if not made:
             raise NotFound(f"There is no account {account_id}.")
         if made == _TOO_MANY:
@@ -98,15 +96,13 @@ class ApiKeys:
     async def deactivate(self, key_id: str) -> ApiKey:
         """From the next request on the key is refused. Raises NotFound; safe to repeat."""
         parts = ids.parse_sharded(key_id, "key")
-        sha256 = b""
-        if parts is not None and await self._exists(parts.shard):
-            prefix, local = keys.shard(parts.shard), parts.local
-            sha256 = await self._server.repeated(
-                lambda: self._server.write(_KEY_DEACTIVATE, prefix, [local])
+        if parts is not None and await self._shards.has(parts.shard):
+            sha256 = await self._server.write_until_answered(
+                _KEY_DEACTIVATE, keys.shard(parts.shard), [parts.local]
             )
-        if parts is None or not sha256:
-            raise NotFound(f"There is no API key {key_id}.")
-        return await self._read_key(parts.shard, sha256.decode())
+            if sha256:
+                return await self._read_key(parts.shard, sha256.decode())
+        raise NotFound(f"There is no API key {key_id}.")
 
     async def _admit(self, shard: int, hashes: list[str]) -> list[list[Any]]:
         arguments = [*self._rates, *hashes]
@@ -114,10 +110,6 @@ class ApiKeys:
             lambda: self._server.run(_ADMIT, keys.shard(shard), arguments)
         )
         return callers
-
-    async def _exists(self, shard: int) -> bool:
-        """Whether the store has this shard; there may have come to be more since the start."""
-        return shard < self._shards.count or shard < await self._shards.newest()
 
     async def _read_key(self, shard: int, sha256: str) -> ApiKey:
         stored = await self._server.read("HGETALL", keys.shard(shard) + keys.API_KEY + sha256)

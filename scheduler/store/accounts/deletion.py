@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from scheduler import ids
 from scheduler.errors import NotFound
 from scheduler.store import keys
+from scheduler.store.accounts.accounts import Accounts
 from scheduler.store.accounts.reserved import free
 from scheduler.store.server import Script, Server
 
@@ -29,8 +29,9 @@ class Deleted(NamedTuple):
 class Deletion:
     """Deletes accounts."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, accounts: Accounts) -> None:
         self._server = server
+        self._accounts = accounts
 
     async def delete(self, name_or_id: str) -> Deleted:
         """Removes an account and all that it has; what waits is not fired. Raises NotFound.
@@ -40,10 +41,10 @@ class Deletion:
         names of all keys in the store, some hundreds at a time, and so takes a second for a
         few hundred thousand of them.
         """
-        account_id = await self._find(name_or_id)
+        account_id = await self._accounts.id_of(name_or_id)
         shard, account = keys.parts(account_id)
         prefix = keys.shard(shard)
-        found = await self._server.repeated(lambda: self._server.write(_LEAVE, prefix, [account]))
+        found = await self._server.write_until_answered(_LEAVE, prefix, [account])
         if not found:
             raise NotFound(f"There is no account {account_id}.")
         unended, (name, also, email) = found[0], (text.decode() for text in found[1:])
@@ -56,17 +57,8 @@ class Deletion:
             await free(self._server, keys.email(email), account_id)
         for each in (also, name):
             await free(self._server, keys.account_name(each), account_id)
-        await self._server.repeated(lambda: self._server.write(_LEFT, prefix, [account]))
+        await self._server.write_until_answered(_LEFT, prefix, [account])
         return Deleted(account_id, name, unended)
-
-    async def _find(self, name_or_id: str) -> str:
-        """As `Accounts.find`, but one that is being deleted as well."""
-        if ids.parse_sharded(name_or_id, "acc") is not None:
-            return name_or_id
-        account_id = await self._server.read("GET", keys.account_name(name_or_id))
-        if account_id is None:
-            raise NotFound(f"There is no account called {name_or_id!r}.")
-        return str(account_id.decode())
 
     async def _remove_data(self, account_id: str) -> None:
         """All below the account's prefix but the mark that it is being deleted."""

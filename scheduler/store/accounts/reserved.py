@@ -19,4 +19,4 @@ async def reserve(server: Server, key: str, account_id: str) -> str:
 
 async def free(server: Server, key: str, account_id: str) -> None:
     """Gives the key up, if it leads to this account. Safe to repeat."""
-    await server.repeated(lambda: server.write(_FREE, key, [account_id]))
+    await server.write_until_answered(_FREE, key, [account_id])

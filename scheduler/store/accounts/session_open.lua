@@ -1,17 +1,25 @@
 #!lua flags=allow-oom
--- Opens a session of an account. Safe to repeat with the same session.
+-- Opens a session of an account; with a password, also sets that and closes all other sessions. Safe
+-- to repeat with the same session.
 -- KEYS[1]  the shard's prefix
--- ARGV     account, SHA-256 of the session's secret, its CSRF token, how long it is open (ms),
---          most sessions of an account
+-- ARGV     account, SHA-256 of the session's secret, its CSRF token, how long it is open (ms), most
+--          sessions of an account, argon2id of the new password ('': none is set)
 -- Returns  1 open (now or before), 0 no such account
 --@include now
 --@include accounts/session
-local prefix, account = KEYS[1], ARGV[1]
-if redis.call('EXISTS', prefix .. account .. ':' .. K.ACCOUNT) == 0 then
+local prefix, account, session, password = KEYS[1], ARGV[1], ARGV[2], ARGV[6]
+local base = prefix .. account .. ':'
+if redis.call('EXISTS', base .. K.ACCOUNT) == 0 then
   return 0
 end
-redis.call('ZCARD', prefix .. account .. ':' .. K.SESSIONS)
-if redis.call('EXISTS', prefix .. K.SESSION .. ARGV[2]) == 0 then
-  open_session(prefix, account, ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]))
+redis.call('ZCARD', base .. K.SESSIONS)
+local others = password ~= '' and read_sessions(prefix, account, session)
+
+if others then
+  redis.call('HSET', base .. K.HOLDER, 'password', password)
+  close_sessions(prefix, account, others)
+end
+if redis.call('EXISTS', prefix .. K.SESSION .. session) == 0 then
+  open_session(prefix, account, session, ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]))
 end
 return 1

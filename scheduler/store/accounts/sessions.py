@@ -22,10 +22,9 @@ LINK_TTL_MS = 3_600_000
 _MOST_SESSIONS = 50
 
 _OPEN = Script("accounts/session_open")
-_SAY = Script("accounts/session_say")
-_HEAR = Script("accounts/session_hear")
 _CLOSE = Script("accounts/session_close")
-_PASSWORD_SET = Script("accounts/password_set")
+_SET = Script("accounts/set")
+_UNSET = Script("accounts/unset")
 _LINK_MAKE = Script("accounts/link_make")
 _LINK_REDEEM = Script("accounts/link_redeem")
 
@@ -61,22 +60,15 @@ class Sessions:
         self._server = server
         self._shards = shards
 
-    async def open(self, account_id: str) -> Opened:
-        """A new session of an account, for a week. Raises NotFound."""
-        opened = _new(account_id)
-        what = (opened.session.sha256, opened.session.csrf, SESSION_TTL_MS, _MOST_SESSIONS)
+    async def open(self, account_id: str, *, password: str = "") -> Opened:
+        """A new session of an account, for a week. With the hash of a new `password`, also sets
+        that, closes all other sessions of the account and voids its links. Raises NotFound."""
+        secret, csrf = ids.new_secret(keys.parts(account_id).shard), secrets.token_urlsafe(32)
+        sha256 = ids.hash_secret(secret)
+        what = (sha256, csrf, SESSION_TTL_MS, _MOST_SESSIONS, password)
         if not await self._written(_OPEN, account_id, *what):
             raise NotFound(f"There is no account {account_id}.")
-        return opened
-
-    async def renewed(self, account_id: str, password: str) -> Opened:
-        """Stores the hash of a new password, closes every session of the account, and opens one for
-        who changed it; links that were not used are void. Raises NotFound."""
-        opened = _new(account_id)
-        what = (opened.session.sha256, opened.session.csrf, SESSION_TTL_MS, _MOST_SESSIONS)
-        if not await self._written(_PASSWORD_SET, account_id, password, *what):
-            raise NotFound(f"There is no account {account_id}.")
-        return opened
+        return Opened(Session(account_id, sha256, csrf), secret)
 
     async def find(self, secret: str) -> Session | None:
         """The open session with this secret."""
@@ -93,19 +85,15 @@ class Sessions:
         return Session(ids.account_id(shard, account), sha256, csrf, said)
 
     async def say(self, session: Session, words: str) -> None:
-        """Leaves words for this browser's next page. Safe to repeat; a closed session hears
-        nothing."""
-        await self._written(_SAY, session.account_id, session.sha256, words)
+        """Leaves words for this browser's next page. Safe to repeat; a closed session gets none."""
+        await self._server.write_until_answered(_SET, _key(session), ("said", words))
 
     async def hear(self, session: Session) -> str:
-        """What was said to this browser, to one of those who ask; rather twice than never."""
+        """Takes the words left for this browser: one caller gets them, two if a reply is lost."""
         if not session.said:
             return ""
-        shard, _ = keys.parts(session.account_id)
         try:
-            heard = await self._server.write(
-                _HEAR, keys.shard(shard), (session.sha256, session.said)
-            )
+            heard = await self._server.write(_UNSET, _key(session), ("said", session.said))
         except StoreError:
             return session.said
         return session.said if heard else ""
@@ -129,10 +117,6 @@ class Sessions:
         if not await self._written(_LINK_MAKE, account_id, sha256, purpose, LINK_TTL_MS):
             raise NotFound(f"There is no account {account_id}.")
         return secret
-
-    async def is_good(self, link: str, purpose: Purpose) -> bool:
-        """Whether a link could be redeemed now. Read-only."""
-        return await self.leads_to(link, purpose) is not None
 
     async def leads_to(self, link: str, purpose: Purpose) -> str | None:
         """The account of a link that could be redeemed now; None if it could not. Read-only."""
@@ -159,10 +143,9 @@ class Sessions:
             return None
         secret, csrf = ids.new_secret(shard), secrets.token_urlsafe(32)
         sha256 = ids.hash_secret(secret)
-        arguments = (ids.hash_secret(link), purpose, password, sha256, csrf)
-        limits = (SESSION_TTL_MS, _MOST_SESSIONS)
-        local = await self._server.repeated(
-            lambda: self._server.write(_LINK_REDEEM, keys.shard(shard), (*arguments, *limits))
+        what = (ids.hash_secret(link), purpose, password, sha256, csrf)
+        local = await self._server.write_until_answered(
+            _LINK_REDEEM, keys.shard(shard), (*what, SESSION_TTL_MS, _MOST_SESSIONS)
         )
         if not local:
             return None
@@ -170,19 +153,14 @@ class Sessions:
 
     async def _written(self, script: Script, account_id: str, *arguments: Argument) -> Any:
         shard, account = keys.parts(account_id)
-        return await self._server.repeated(
-            lambda: self._server.write(script, keys.shard(shard), (account, *arguments))
+        return await self._server.write_until_answered(
+            script, keys.shard(shard), (account, *arguments)
         )
 
     async def _shard(self, secret: str) -> int | None:
         shard = ids.secret_shard(secret)
-        if shard is None:
-            return None
-        if shard >= self._shards.count and shard >= await self._shards.newest():
-            return None
-        return shard
+        return shard if shard is not None and await self._shards.has(shard) else None
 
 
-def _new(account_id: str) -> Opened:
-    secret = ids.new_secret(keys.parts(account_id).shard)
-    return Opened(Session(account_id, ids.hash_secret(secret), secrets.token_urlsafe(32)), secret)
+def _key(session: Session) -> str:
+    return keys.shard(keys.parts(session.account_id).shard) + keys.SESSION + session.sha256

@@ -1,11 +1,10 @@
 #!lua flags=allow-oom
--- Sets a field of an account. Safe to repeat.
--- KEYS[1]  the account's prefix
+-- Sets a field of a hash that is there: an account, a session. Safe to repeat.
+-- KEYS[1]  the hash
 -- ARGV     field, value
--- Returns  1 set, 0 no such account
-local account = KEYS[1] .. K.ACCOUNT
-if redis.call('EXISTS', account) == 0 then
+-- Returns  1 set, 0 there is no such hash
+if redis.call('EXISTS', KEYS[1]) == 0 then
   return 0
 end
-redis.call('HSET', account, ARGV[1], ARGV[2])
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 return 1

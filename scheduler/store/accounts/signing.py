@@ -12,13 +12,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from scheduler import ids
-from scheduler.errors import (
-    KeyReused,
-    NotFound,
-    TooManySecrets,
-    Unreadable,
-    anew,
-)
+from scheduler.errors import KeyReused, NotFound, TooManySecrets, Unreadable, anew
 from scheduler.models import Idempotency, SigningSecret
 from scheduler.store import keys
 from scheduler.store.once import ONCE_KEPT_MS, asked, once_name
@@ -92,17 +86,10 @@ class Signing:
         """
         if once is None:
             once = Idempotency(ids.new_operation(), "")
-        arguments = (
-            once_name(once),
-            asked(once),
-            ONCE_KEPT_MS,
-            *new_secret(self._secrecy),
-            keep_ms,
-            MOST_LIVE,
-        )
-        code, stored = await self._server.repeated(
-            lambda: self._server.write(_ROTATE, keys.account(account_id), arguments)
-        )
+        of_once = (once_name(once), asked(once), ONCE_KEPT_MS)
+        arguments = (*of_once, *new_secret(self._secrecy), keep_ms, MOST_LIVE)
+        base = keys.account(account_id)
+        code, stored = await self._server.write_until_answered(_ROTATE, base, arguments)
         if code == _NO_ACCOUNT:
             raise NotFound(f"There is no account {account_id}.")
         if code == _KEY_REUSED:

@@ -1,17 +1,26 @@
 #!lua flags=allow-oom
--- Suspends an account: none of its calls is carried out, and no worker looks at it. Its head stands
--- before every moment, where no claim looks, and what comes in moves a head to earlier ones only:
--- what waits goes on waiting. What is held already is fired. Safe to repeat.
+-- Suspends an account, or ends its suspension. Suspended, none of its calls is carried out and no
+-- worker looks at it: its head stands before every moment, where no claim looks, and what comes in
+-- moves a head to earlier moments only. Workers still fire what they hold. Once it is resumed, what
+-- came due meanwhile is due now. Safe to repeat.
 -- KEYS[1]  the shard's prefix
--- ARGV[1]  account
--- Returns  1 suspended (now or before), 0 no such account
+-- ARGV     account, 1: suspend, 0: resume
+-- Returns  1 done (now or before), 0 no such account
 --@include now
 --@include lifecycle/place
-local account = KEYS[1] .. ARGV[1] .. ':' .. K.ACCOUNT
+local base = KEYS[1] .. ARGV[1] .. ':'
+local account = base .. K.ACCOUNT
 if redis.call('EXISTS', account) == 0 then
   return 0
 end
 check_heads(KEYS[1])
-redis.call('HSETNX', account, 'suspended', now_ms)
-look_again(KEYS[1], ARGV[1], '-inf')
+local resumes = ARGV[2] == '0'
+local first = resumes and redis.call('ZRANGE', base .. K.WAITING, 0, 0, 'WITHSCORES')
+
+if not resumes then
+  redis.call('HSETNX', account, 'suspended', now_ms)
+  look_again(KEYS[1], ARGV[1], '-inf')
+elseif redis.call('HDEL', account, 'suspended') == 1 then
+  look_again(KEYS[1], ARGV[1], first[2] and math.max(tonumber(first[2]), now_ms))
+end
 return 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from functools import partial
 
 from scheduler import ids
 from scheduler.errors import StoreUnavailable
@@ -55,9 +54,7 @@ class Changing(Part):
             arguments.append(stored.seal_request(request, secrecy))
             arguments.append(request.trigger_at_ms if moved else "")
             arguments += self._retention.quotas
-            verdict, said = await server.repeated(
-                partial(server.write, _CHANGE, keys.shard(shard), arguments)
-            )
+            verdict, said = await server.write_until_answered(_CHANGE, keys.shard(shard), arguments)
             if verdict == Verdict.DONE:
                 return self._waiting(schedule_id, request, said, found.said)
             if verdict != Verdict.CHANGED:

@@ -115,6 +115,12 @@ class Server:
             await apart.replicated()
             return reply
 
+    async def write_until_answered(
+        self, script: Script, key: str, arguments: Sequence[Argument]
+    ) -> Any:
+        """`write`, `repeated`: for a script that is safe to repeat."""
+        return await self.repeated(lambda: self.write(script, key, arguments))
+
     @asynccontextmanager
     async def apart(self, key: str) -> AsyncIterator[Apart]:
         """A connection of the caller's own to the server that has the key."""
