@@ -29,6 +29,7 @@ from worker.acks import Acks
 from worker.claimer import Claimer
 from worker.fire import NOT_SENT
 from worker.firer import Firer
+from worker.handshakes import map_large_blocks
 from worker.holdings import Holdings
 from worker.leases import WATCH_EVERY_S, ClockSteps, Leases, Touch
 from worker.outcome import unsent_outcome
@@ -62,7 +63,7 @@ async def run_worker(
     A store that cannot be reached is waited for, at the start as later.
     """
     worker: Worker | None = None
-
+    map_large_blocks()
     traces = _traces(settings)
     async with serving_metrics(settings, lambda pulse: WorkerSource(pulse, lambda: worker)):
         store = await _reached(settings, stopping)

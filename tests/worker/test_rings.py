@@ -37,6 +37,7 @@ _MOST_MB = 40
 _LEAD_MS = 500
 _EVERY_MS = 3
 _RINGS = re.compile(r"^rings (.*)$", re.MULTILINE)
+_MAPPED = re.compile(r"^mapped (.*)$", re.MULTILINE)
 
 
 class Watched:
@@ -73,6 +74,12 @@ class Watched:
         page = await self._store.logs.page(account_id, LogQuery(limit=1000))
         ended = Counter(each.status_code or each.error_message for each in page.entries)
         assert sum(map(ended.__getitem__, kind.ends)) > ended.total() / 10, (kind.name, ended)
+
+    @property
+    def maps_large_blocks(self) -> bool:
+        """Whether malloc returns them when they are freed, at the time of the last `rings`."""
+        mapped = json.loads(_MAPPED.findall(self._worker.stderr)[-1])
+        return mapped is None or mapped > 50
 
     async def rings(self) -> Counter[str]:
         """What the collector would have freed since the last time, by type."""
@@ -119,6 +126,7 @@ async def test_no_outcome_leaves_anything_to_the_garbage_collector(
     await asyncio.gather(*(watched.fire(kind, _FEW) for kind in every))
     rings = await watched.rings()
     assert {name: count for name, count in rings.items() if count >= _FEW} == {}
+    assert watched.maps_large_blocks  # though buffers of TLS connections have been freed
     for kind in every if EACH > _FEW else ():
         await watched.fire(kind, EACH // 10)  # what is in flight at a time has its memory by then
         before_mb = watched.memory_mb
