@@ -34,13 +34,16 @@ class Line:
         return head + body
 
     async def say(self, data: bytes) -> None:
+        if self.writer.is_closing():  # a write would raise a RuntimeError with uvloop
+            raise ConnectionResetError("The client hung up")
         self.writer.write(data)
         await self.writer.drain()
 
     def reset(self) -> None:
-        """End with an RST instead of a FIN."""
+        """End with an RST instead of a FIN, unless the client's end came first."""
         plug = self.writer.get_extra_info("socket")
-        plug.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        if plug is not None:
+            plug.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()
 
     async def until_closed(self) -> None:
