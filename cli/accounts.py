@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from cli.links import known_link
+from cli import parameters
 from cli.options import Context, command, with_store
-from cli.parameters import Name
 from scheduler.emails import normal_email
 from scheduler.errors import NotFound, StoreError, StoreRefused
 from scheduler.models import Account, Plan
@@ -33,6 +32,14 @@ class Told(NamedTuple):
     quota_bytes: int | None
 
 
+def _email(text: str) -> str:
+    """The address in its stored spelling. Raises click.BadParameter."""
+    try:
+        return normal_email(text) if text else ""
+    except ValueError as error:
+        raise click.BadParameter(f"{error}.") from None
+
+
 @click.group(name="account")
 def account_group() -> None:
     """Make accounts, list them, change them, give them credits.
@@ -42,7 +49,7 @@ def account_group() -> None:
 
 
 @account_group.command(name="create")
-@click.argument("name", type=Name())
+@click.argument("name", type=parameters.name)
 @click.option(
     "--credits",
     "granted",
@@ -61,7 +68,8 @@ def account_group() -> None:
 @click.option(
     "--email",
     default="",
-    callback=lambda _context, _option, text: _email(text),
+    type=_email,
+    metavar="TEXT",
     help="With what its holder signs in to the dashboard; a link to set the password is printed.",
 )
 @click.option("--operator", is_flag=True, help="Its holder looks after this Postdate.")
@@ -80,10 +88,7 @@ def create(
         )
         if not account.email:
             return account, None
-        from scheduler.store.accounts.sessions import Purpose
-
-        secret = await store.sessions.make_link(account.account_id, Purpose.SET_PASSWORD)
-        return account, await known_link(context.settings, store, secret)
+        return account, await _link(context, store, account, "set-password")
 
     account, link = with_store(context.settings, make)
     if link is None:
@@ -152,7 +157,7 @@ def resume(context: Context, account: str) -> None:
 
 @account_group.command(name="rename")
 @click.argument("account")
-@click.argument("name", type=Name())
+@click.argument("name", type=parameters.name)
 @command()
 def rename(context: Context, account: str, name: str) -> None:
     """Call ACCOUNT by another NAME. Its id, keys and schedules stay."""
@@ -188,17 +193,29 @@ def link(context: Context, account: str, password: bool) -> None:
     It is good once, and for an hour. Where the dashboard is: POSTDATE_PUBLIC_URL, or where a
     running API says that it is, or else POSTDATE_HOST and POSTDATE_PORT.
     """
-    from scheduler.store.accounts.sessions import Purpose
-
-    purpose = Purpose.SET_PASSWORD if password else Purpose.SIGN_IN
+    purpose = "set-password" if password else "sign-in"
 
     async def make(store: Store) -> tuple[Account, str]:
         found = await store.accounts.find(account)
-        secret = await store.sessions.make_link(found.account_id, purpose)
-        return found, await known_link(context.settings, store, secret)
+        return found, await _link(context, store, found, purpose)
 
     found, url = with_store(context.settings, make)
-    context.show({"accountId": found.account_id, "link": url, "purpose": purpose.value}, url)
+    context.show({"accountId": found.account_id, "link": url, "purpose": purpose}, url)
+
+
+async def _link(context: Context, store: Store, account: Account, purpose: str) -> str:
+    """A new one: under our own public URL, or where a running API says that it is, or else where
+    these settings would listen."""
+    from scheduler.store.accounts.sessions import Purpose
+
+    secret = await store.sessions.make_link(account.account_id, Purpose(purpose))
+    known = None if context.settings.public_url else await store.address.known()
+    return link_url(known or context.settings.url, secret)
+
+
+def link_url(base_url: str, secret: str) -> str:
+    """A one-time link to the dashboard, as an address to follow."""
+    return f"{base_url}/dashboard/link/{secret}"
 
 
 def _change(
@@ -249,14 +266,6 @@ def _warning(context: Context, account: str) -> str:
         )
 
     return with_store(context.settings, read)
-
-
-def _email(text: str) -> str:
-    """The address in its stored spelling. Raises click.BadParameter."""
-    try:
-        return normal_email(text) if text else ""
-    except ValueError as error:
-        raise click.BadParameter(f"{error}.") from None
 
 
 def _json(account: Account) -> dict[str, object]:

@@ -58,25 +58,26 @@ def preloading(allocator: Allocator, environ: Mapping[str, str]) -> dict[str, st
 
 
 def _built_with_libc(server: Path) -> bool:
-    done = _version_of(server)
+    done = version_of(server)
     match = _BUILT_WITH.search(done.stdout) if done else None
     return match is not None and match[1] == "libc"
 
 
 def _loadable(server: Path) -> list[Allocator]:
     """Which of them the server's own loader maps; it says so, and does not run the server then."""
-    done = _version_of(server, LD_PRELOAD=" ".join(_NAMES), LD_TRACE_LOADED_OBJECTS="1")
+    done = version_of(server, LD_PRELOAD=" ".join(_NAMES), LD_TRACE_LOADED_OBJECTS="1")
     loaded = dict(_LOADED.findall(done.stdout)) if done else {}
     return [Allocator(name, loaded[name] or name) for name in _NAMES if name in loaded]
 
 
 def _runs_with(server: Path, allocator: Allocator) -> bool:
     """Once for real: its symbols are all there, and it gets along with this machine's memory."""
-    done = _version_of(server, **preloading(allocator, os.environ))
+    done = version_of(server, **preloading(allocator, os.environ))
     return done is not None and done.returncode == 0 and "LD_PRELOAD" not in done.stderr
 
 
-def _version_of(server: Path, **environ: str) -> subprocess.CompletedProcess[str] | None:
+def version_of(server: Path, **environ: str) -> subprocess.CompletedProcess[str] | None:
+    """What `--version` prints, with this in its environment; None if it cannot be run here."""
     try:
         return subprocess.run(  # noqa: S603 - the binary is ours or the operator's
             [server, "--version"],

@@ -96,10 +96,11 @@ class Report:
 )
 @remote_command(retry_for_s=_RETRY_FOR_S)
 def batch_command(remote: Remote, file: IO[bytes], idempotency_key: str | None) -> None:
-    """Store every line of FILE, a schedule in JSON as the API takes it; - reads standard input.
+    """Store every line of FILE, a schedule in JSON.
 
-    It sends a thousand at a time and waits where the API asks it to. One that is refused keeps back
-    none of the others; the exit status is 1 then. With --json it prints an object a line.
+    Each is as the API takes it; - reads standard input. It sends a thousand at a time and waits
+    where the API asks it to. One that is refused keeps back none of the others; the exit status is
+    1 then. With --json it prints an object a line.
 
     \b
     {"targetUrl": "https://example.com/hook", "triggerAt": "2026-12-24T18:00:00Z"}

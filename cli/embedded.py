@@ -14,13 +14,12 @@ import platform
 import re
 import shutil
 import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import structlog
 
-from cli.allocator import Allocator, find_allocator, preloading
+from cli.allocator import Allocator, find_allocator, preloading, version_of
 from cli.child import Child
 from cli.data_dir import DataDir, DataDirError, Lock
 from scheduler.errors import PostdateError
@@ -75,13 +74,8 @@ def _platform() -> str:
 
 def _version(binary: Path) -> tuple[int, int]:
     """Major and minor; (0, 0) for what cannot be run here."""
-    try:
-        done = subprocess.run(  # noqa: S603 - the binary is ours or the operator's
-            [binary, "--version"], capture_output=True, text=True, timeout=10, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return (0, 0)
-    match = _VERSION.search(done.stdout)
+    done = version_of(binary)
+    match = _VERSION.search(done.stdout) if done else None
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 

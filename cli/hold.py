@@ -36,7 +36,7 @@ def hold_command(context: Context, status: bool) -> None:
 @click.command(name="resume")
 @command()
 def resume_command(context: Context) -> None:
-    """Have workers claim again what is due; the end of `postdate hold`."""
+    """Have workers claim again what is due: ends `postdate hold`."""
     with_store(context.settings, lambda store: store.hold.end(), needs_keys=False)
     context.show({"onHoldSince": None}, "Resumed: what is due is claimed again.")
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cli import parameters
 from cli.options import Context, command, with_store
-from cli.parameters import Name
 from scheduler.models import ApiKey
 from scheduler.times import format_iso8601
 
@@ -25,7 +25,9 @@ def key_group() -> None:
 
 @key_group.command(name="create")
 @click.argument("account")
-@click.option("--name", type=Name(), required=True, metavar="TEXT", help="What the key is for.")
+@click.option(
+    "--name", type=parameters.name, required=True, metavar="TEXT", help="What the key is for."
+)
 @command()
 def create(context: Context, account: str, name: str) -> None:
     """Make a key for ACCOUNT and print it.

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import signal
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 import click
 import msgspec
 
 from cli.output import fail, show
+from cli.port import reserve
 from scheduler.errors import PostdateError
 from scheduler.times import format_iso8601, parse_iso8601
 
-if TYPE_CHECKING:
-    from cli.port import Port
-
+# Of a body, at most.
+_KEPT_BYTES = 1 << 20
 _SHOWN_BODY = 60
 _SHOWN_PATH = 200
 
@@ -44,30 +46,73 @@ class Arrival(msgspec.Struct, frozen=True, rename="camel"):
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 def listen_command(host: str, port: int, status: int, as_json: bool) -> None:
-    """Receive requests and print each, with its lateness in milliseconds.
+    """Receive requests and print each, with its lateness.
 
-    A target to try things out with. Lateness is this machine's time of arrival less the
-    Postdate-Trigger-At that the request carries. Ctrl-C ends it.
+    A target to try things out with. Lateness, in milliseconds, is this machine's time of arrival
+    less the Postdate-Trigger-At that the request carries. Ctrl-C ends it.
 
     \b
     postdate listen --port 9000
     postdate schedule http://127.0.0.1:9000/hello --in 10s
     """
-    from cli.receiver import receive  # imports that no other command needs
-
-    def on_ready(at: Port) -> None:
-        show({"listening": at.url}, f"Listening on {at.url}", as_json=as_json)
-
-    def on_request(scope: Mapping[str, Any], body: bytes, arrived_ns: int) -> None:
-        arrival = arrival_of(scope, body, arrived_ns)
-        show(msgspec.to_builtins(arrival), line_of(arrival), as_json=as_json)
-
     try:
-        asyncio.run(receive(host, port, status, on_ready, on_request))
+        asyncio.run(_listen(host, port, status, as_json))
     except PostdateError as error:
         fail(str(error), as_json=as_json)
     except OSError as error:  # a host that is none
         fail(f"Cannot listen on {host}:{port}: {error.strerror}", as_json=as_json)
+
+
+async def _listen(host: str, number: int, status: int, as_json: bool) -> None:
+    """Serves until SIGINT or SIGTERM. Raises PortError, or OSError for a host that is none."""
+    import uvicorn  # which the other commands need not import
+
+    async def app(scope: Mapping[str, Any], receive: Any, send: Any) -> None:
+        arrived_ns = time.time_ns()
+        body = await _read(receive)
+        headers = [] if status == 204 else [(b"content-length", b"0")]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body"})
+        arrival = arrival_of(scope, body, arrived_ns)
+        show(msgspec.to_builtins(arrival), line_of(arrival), as_json=as_json)
+
+    def end() -> None:
+        server.should_exit = True
+
+    config = uvicorn.Config(
+        app,
+        loop="none",  # asyncio.run has chosen it
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=1,
+    )
+    server = uvicorn.Server(config)
+    # Uvicorn raises a signal again after its end: here it is handled, and the end no failure.
+    for each in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(each, end)
+    port = await reserve(host, number, patience_s=0.0)
+    try:
+        listeners = port.listen()
+        show({"listening": port.url}, f"Listening on {port.url}", as_json=as_json)
+        await server.serve(listeners)
+    finally:
+        port.free()
+
+
+async def _read(receive: Callable[[], Awaitable[Mapping[str, Any]]]) -> bytes:
+    """The body; of a long one the beginning is kept."""
+    kept, more = b"", True
+    while more:
+        event = await receive()
+        if len(kept) < _KEPT_BYTES:
+            kept += event.get("body", b"")
+        more = event.get("more_body", False)
+    return kept
 
 
 def arrival_of(scope: Mapping[str, Any], body: bytes, arrived_ns: int) -> Arrival:

@@ -17,7 +17,6 @@ import click
 import msgspec
 
 from cli.output import fail, log_line, show
-from cli.reasons import reason_of
 from scheduler.errors import OutcomeUnknown, PostdateError, StoreError
 from scheduler.settings import (
     Settings,
@@ -147,8 +146,9 @@ def _why_closed(error: StoreError) -> str:
         sentence = "The store cannot be reached"
     if not sentence.endswith("cannot be reached"):
         return sentence
-    reason = reason_of(error) or str(error.__cause__ or "it does not say why")
-    return f"{sentence}: {reason.rstrip('.')}"
+    from postdate.reasons import reason_of
+
+    return f"{sentence}: {reason_of(error.__cause__ or error).rstrip('.')}"
 
 
 def with_store(

@@ -21,49 +21,34 @@ _SECONDS = re.compile(r"[0-9.]+")
 _LONGEST_NAME = 200
 
 
-class Duration(click.ParamType[timedelta]):
+def duration(text: str) -> timedelta:
     """`10s`, `5m`, `1h30m`; a plain number is seconds."""
-
-    name = "duration"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> timedelta:
-        text = value + "s" if _SECONDS.fullmatch(value) else value
-        try:
-            return timedelta(milliseconds=parse_duration(text))
-        except ValueError:
-            self.fail(f"{value!r} is no duration such as 10s, 5m, 2h, 1h30m or 1d.", param, ctx)
-        except OverflowError:
-            self.fail(f"{value!r} is too long.", param, ctx)
+    spelt = text + "s" if _SECONDS.fullmatch(text) else text
+    try:
+        return timedelta(milliseconds=parse_duration(spelt))
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is no duration such as 10s, 5m, 2h, 1h30m or 1d."
+        ) from None
+    except OverflowError:
+        raise click.BadParameter(f"{text!r} is too long.") from None
 
 
-class Durations(click.ParamType[list[timedelta]]):
+def durations(text: str) -> list[timedelta]:
     """`10s,1m,1h`."""
-
-    name = "durations"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> list[timedelta]:
-        one = Duration()
-        return [one.convert(each.strip(), param, ctx) for each in value.split(",")]
+    return [duration(each.strip()) for each in text.split(",")]
 
 
-class Moment(click.ParamType[str]):
+def moment(text: str) -> str:
     """`2026-12-24 18:00`, `2026-12-24` (its beginning) or ISO 8601, as the API reads it.
 
     Without a zone it is this machine's. What is no moment is passed on: the API says why.
     """
-
-    name = "moment"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        try:
-            moment = datetime.fromisoformat(value.strip())
-            return value if moment.tzinfo else moment.astimezone().isoformat()
-        except (ValueError, OverflowError):
-            return str(value)
+    try:
+        found = datetime.fromisoformat(text.strip())
+        return text if found.tzinfo else found.astimezone().isoformat()
+    except (ValueError, OverflowError):
+        return text
 
 
 def local_zone() -> str:
@@ -79,27 +64,21 @@ _WRITTEN = (
 
 def from_option(more: str = "") -> Callable[[F], F]:
     """--from, the beginning of a stretch of time; `more` for the help."""
-    return click.option("--from", "from_", type=Moment(), metavar="TIME", help=_WRITTEN + more)
+    return click.option("--from", "from_", type=moment, metavar="TIME", help=_WRITTEN + more)
 
 
 def to_option(more: str = "") -> Callable[[F], F]:
     """--to, its end."""
     says = "As --from; no longer in it." + more
-    return click.option("--to", type=Moment(), metavar="TIME", help=says)
+    return click.option("--to", type=moment, metavar="TIME", help=says)
 
 
-class Header(click.ParamType[tuple[str, str]]):
+def header(text: str) -> tuple[str, str]:
     """`Name: value`, as curl has it."""
-
-    name = "header"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        name, colon, content = value.partition(":")
-        if not colon:
-            self.fail(f"{value!r} is no header such as 'X-Source: nightly'.", param, ctx)
-        return name.strip(), content.strip()
+    name, colon, value = text.partition(":")
+    if not colon:
+        raise click.BadParameter(f"{text!r} is no header such as 'X-Source: nightly'.")
+    return name.strip(), value.strip()
 
 
 def is_loopback(host: str) -> bool:
@@ -112,74 +91,44 @@ def is_loopback(host: str) -> bool:
 _OTHER_BODIES = "--text sends any text, --data any bytes; --header gives the content type."
 
 
-class JsonObject(click.ParamType[dict[str, Any]]):
-    """JSON text; `@FILE` reads it from a file, `@-` from standard input."""
-
-    name = "json"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> dict[str, Any]:
-        try:
-            found = json.loads(_text(value))
-        except OSError as error:
-            self.fail(f"{value[1:]} cannot be read: {error.strerror}.", param, ctx)
-        except ValueError as error:
-            self.fail(f"it is not JSON: {error}. {_OTHER_BODIES}", param, ctx)
-        if not isinstance(found, dict):
-            self.fail(f"it is not a JSON object. {_OTHER_BODIES}", param, ctx)
-        return found
+def json_object(text: str) -> dict[str, Any]:
+    """JSON text; `@FILE` and `@-` as in `content`."""
+    try:
+        found = json.loads(content(text))
+    except ValueError as error:
+        raise click.BadParameter(f"it is not JSON: {error}. {_OTHER_BODIES}") from None
+    if not isinstance(found, dict):
+        raise click.BadParameter(f"it is not a JSON object. {_OTHER_BODIES}")
+    return found
 
 
-class Bytes(click.ParamType[bytes]):
+def content(text: str) -> bytes:
     """Any bytes: `@FILE` reads them from a file, `@-` from standard input."""
-
-    name = "data"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> bytes:
-        if value == "@-":
-            return sys.stdin.buffer.read()
-        if not value.startswith("@"):
-            return str(value).encode()
-        try:
-            return Path(value[1:]).read_bytes()
-        except OSError as error:
-            self.fail(f"{value[1:]} cannot be read: {error.strerror}.", param, ctx)
+    if text == "@-":
+        return sys.stdin.buffer.read()
+    if not text.startswith("@"):
+        return text.encode()
+    try:
+        return Path(text[1:]).read_bytes()
+    except OSError as error:
+        raise click.BadParameter(f"{text[1:]} cannot be read: {error.strerror}.") from None
 
 
-class Base64(click.ParamType[bytes]):
+def base64(text: str) -> bytes:
     """Any bytes, in base64."""
-
-    name = "base64"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> bytes:
-        try:
-            return b64decode(value, validate=True)
-        except ValueError:
-            self.fail(f"{value!r} is not base64.", param, ctx)
+    try:
+        return b64decode(text, validate=True)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not base64.") from None
 
 
-class Name(click.ParamType[str]):
+def name(text: str) -> str:
     """What somebody calls a thing: one line that can be seen and typed again."""
-
-    name = "name"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        text = str(value).strip()
-        if not text:
-            self.fail("it is empty.", param, ctx)
-        if not text.isprintable() or len(text) > _LONGEST_NAME:
-            self.fail(
-                f"it must be one line of at most {_LONGEST_NAME} printable characters.", param, ctx
-            )
-        return text
-
-
-def _text(value: str) -> str:
-    if value == "@-":
-        return sys.stdin.read()
-    return Path(value[1:]).read_text() if value.startswith("@") else value
+    text = text.strip()
+    if not text:
+        raise click.BadParameter("it is empty.")
+    if not text.isprintable() or len(text) > _LONGEST_NAME:
+        raise click.BadParameter(
+            f"it must be one line of at most {_LONGEST_NAME} printable characters."
+        )
+    return text

@@ -18,7 +18,6 @@ _BACKLOG = 2048
 # Elsewhere sockets may share a port as well, but one of them gets all the connections.
 _SPREADS = sys.platform == "linux"
 _Address = tuple[Any, ...]
-_HERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 
 class PortError(PostdateError):
@@ -42,16 +41,6 @@ class Port:
     @property
     def url(self) -> str:
         return url_of(self.host, self.number)
-
-    @property
-    def local_address(self) -> str:
-        """Where this machine itself reaches the API."""
-        return _HERE.get(self.address, self.address)
-
-    @property
-    def local_url(self) -> str:
-        """What to open on this machine: no browser goes to 0.0.0.0."""
-        return url_of(_HERE.get(self.host, self.host), self.number)
 
     def listen(self) -> list[socket.socket]:
         """Sockets for one process that is to serve here, for the caller to pass on and to close."""

@@ -14,7 +14,6 @@ import click
 
 from cli.output import fail, show
 from cli.parameters import is_loopback
-from cli.reasons import reason_of
 
 if TYPE_CHECKING:
     from postdate import Postdate, PostdateError
@@ -126,9 +125,7 @@ def sentence_of(error: PostdateError) -> str:
     from postdate import ConnectionFailed, InvalidRequest
 
     if isinstance(error, ConnectionFailed):
-        what, _, why = str(error).partition(": ")
-        why = reason_of(error) or why
-        return f"{what}: {why}; start `postdate up`, or say where Postdate is with --url"
+        return f"{error}; start `postdate up`, or say where Postdate is with --url"
     if isinstance(error, InvalidRequest) and len(error.details) > 1:
         return "; ".join(f"{each.field}: {each.message.rstrip('.')}" for each in error.details)
     return str(error)

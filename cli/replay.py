@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from cli.parameters import Duration
+from cli.parameters import duration
 from cli.remote import Remote, remote_command
 
 _COUNTED = 1000
@@ -16,9 +16,7 @@ _COUNTED = 1000
 @click.command(name="replay")
 @click.argument("schedule_ids", metavar="[ID...]", nargs=-1)
 @click.option("--failed", is_flag=True, help="All that failed and were not replayed yet.")
-@click.option(
-    "--since", type=Duration(), metavar="DURATION", help="Of these, what failed so long ago: 1h."
-)
+@click.option("--since", type=duration, help="Of these, what failed so long ago: 1h.")
 @click.option("--target", metavar="URL", help="Of these, what was sent there.")
 @click.option("--limit", type=click.IntRange(min=1), help="Of these, the oldest so many.")
 @click.option("--yes", is_flag=True, help="Do not ask before --failed.")
@@ -34,7 +32,9 @@ def replay_command(
     yes: bool,
     idempotency_key: str | None,
 ) -> None:
-    """Replay schedules that have ended: each a new one of the same request, due now, for a credit.
+    """Replay schedules that have ended.
+
+    Each becomes a new one of the same request, due now, for a credit.
 
     \b
     postdate replay sch_01m7td70g0fw3s9s2m2v2v2v2v

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("--yes", is_flag=True, help="With --forget: do not ask.")
 @command()
 def reseal_command(context: Context, lost_keys: tuple[str, ...], yes: bool) -> None:
-    """Seal all that is stored with the newest key, and forget the keys before it.
+    """Seal all that is stored with the newest key, forget the others.
 
     The newest is the first in POSTDATE_SECRET_KEY, and has to be the first in all running
     processes. What another key sealed, or what lies in clear, is sealed anew, beside running APIs

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.options import Context, command, with_store
-from cli.parameters import Moment
+from cli.parameters import moment
 from scheduler.errors import PostdateError
 from scheduler.times import format_iso8601, parse_iso8601
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 @click.command(name="restore")
 @click.option(
     "--fired-since",
-    type=Moment(),
+    type=moment,
     required=True,
     help="When the backup was made: what was due from then on may have been fired.",
 )
 @click.option(
     "--fired-until",
-    type=Moment(),
+    type=moment,
     help="When workers stopped: what was due after that was not fired. [default: now]",
 )
 @click.option("--expire", "how", flag_value="expire", help="End what may have been fired, unsent.")

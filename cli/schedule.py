@@ -7,16 +7,7 @@ from typing import Any
 
 import click
 
-from cli.parameters import (
-    Base64,
-    Bytes,
-    Duration,
-    Durations,
-    Header,
-    JsonObject,
-    Moment,
-    local_zone,
-)
+from cli import parameters
 from cli.remote import Remote, remote_command
 from cli.schedules import details_of
 
@@ -27,50 +18,48 @@ _OPTIONS = (
     click.option(
         "--in",
         "in_",
-        type=Duration(),
-        metavar="DURATION",
+        type=parameters.duration,
         help="10s, 5m, 2h, 1h30m, 1d; a plain number is seconds.",
     ),
     click.option(
         "--delay",
-        type=Duration(),
-        metavar="DURATION",
+        type=parameters.duration,
         help="As --in, but by the clock of Postdate and not by this machine's.",
     ),
     click.option(
         "--at",
-        type=Moment(),
+        type=parameters.moment,
         metavar="TIME",
         help="'2026-12-24 18:00', 2026-12-24T18:00Z; without a zone it is this machine's"
-        f" ({local_zone()}).",
+        f" ({parameters.local_zone()}).",
     ),
     click.option("--method", help="[default: POST with a body, GET without]"),
     click.option(
         "--header",
         "headers",
-        type=Header(),
+        type=parameters.header,
         multiple=True,
         metavar="K:V",
         help="As often as needed.",
     ),
     click.option(
         "--body",
-        type=JsonObject(),
+        type=parameters.json_object,
         metavar="JSON",
         help="A JSON object; @FILE reads one, @- stdin.",
     ),
     click.option("--text", metavar="TEXT", help="Text to send instead, as UTF-8."),
     click.option(
         "--data",
-        type=Bytes(),
+        type=parameters.content,
         metavar="DATA",
         help="Any bytes to send instead: @FILE reads a file, @- stdin.",
     ),
-    click.option("--base64", type=Base64(), metavar="BASE64", help="Such bytes in base64."),
+    click.option("--base64", type=parameters.base64, help="Such bytes in base64."),
     click.option("--delivery", type=click.Choice(["at-least-once", "at-most-once"])),
     click.option(
         "--expires-at",
-        type=Moment(),
+        type=parameters.moment,
         metavar="TIME",
         help="The last moment at which it may be fired; as --at.",
     ),
@@ -82,8 +71,7 @@ _OPTIONS = (
     ),
     click.option(
         "--retry-delays",
-        type=Durations(),
-        metavar="DURATIONS",
+        type=parameters.durations,
         help="After which times, the last for all others.  [default: 10s,1m,10m,1h,6h]",
     ),
 )

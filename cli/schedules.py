@@ -1,4 +1,4 @@
-"""`postdate get` and `postdate list`: schedules as they stand."""
+"""`postdate get`, `list` and `cancel`: schedules as they stand, and their early end."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from cli.parameters import from_option, to_option
 from cli.remote import Remote, as_api, remote_command, when
 
 if TYPE_CHECKING:
-    from postdate import Phases, Schedule
-
+    from postdate import Cancelled, Phases, Schedule
 
 # Of these, nought says nothing.
 _COUNTS = ("retries", "attempts")
@@ -52,6 +51,23 @@ def list_command(
     if len(found) > limit:
         lines.append(f"There are more: --limit {limit * 5} shows them.")
     remote.show(shown, "\n".join(lines) or "Nothing waits.")
+
+
+@click.command(name="cancel")
+@click.argument("schedule_ids", metavar="ID...", nargs=-1, required=True)
+@remote_command()
+def cancel_command(remote: Remote, schedule_ids: tuple[str, ...]) -> None:
+    """Cancel waiting schedules, and have their credits back.
+
+    One that was attempted already is stopped: it ends as failed, and no credit comes back.
+    """
+    if len(schedule_ids) > 1:
+        done = remote.client.cancel_many(schedule_ids)
+        remote.show_many(done, _cancelled, id_name="scheduleId", was="cancelled")
+        return
+    cancelled = remote.client.cancel(schedule_ids[0])
+    text = f"{cancelled.schedule_id}  {cancelled.message}"
+    remote.show(cancelled, f"{text}  {cancelled.credits_remaining:,} credits")
 
 
 def details_of(schedule: Schedule) -> str:
@@ -95,3 +111,8 @@ def _line(schedule: Schedule) -> str:
     if schedule.next_attempt_at is not None:
         told.append(f"attempt {schedule.attempts + 1}, after {schedule.error_message}")
     return "  ".join(told)
+
+
+def _cancelled(each: Cancelled) -> str:
+    how = "Cancelled" if each.status == "cancelled" else "Stopped after an attempt"
+    return f"{how}  {each.credits_remaining:,} credits"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.parameters import Duration
+from cli.parameters import duration
 from cli.remote import Remote, remote_command, when
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ def show_command(remote: Remote) -> None:
 @signing_group.command(name="rotate")
 @click.option(
     "--keep-for",
-    type=Duration(),
-    metavar="DURATION",
+    type=duration,
     help="How long the secrets before stay good: 0s to 7d. [default: 1d]",
 )
 @remote_command()

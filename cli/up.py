@@ -16,11 +16,11 @@ import click
 import msgspec
 import structlog
 
+from cli.accounts import link_url
 from cli.children import Children, with_metrics_port
 from cli.data_dir import DataDir, take_lock
 from cli.embedded import EmbeddedValkey
 from cli.hold import tell_hold
-from cli.links import link_url
 from cli.options import Context, command, open_store
 from cli.parameters import is_loopback
 from cli.port import Port, reserve
@@ -97,6 +97,7 @@ class Up:
             port = await self._reserve_port(_ABANDONED_PATIENCE_S if lock.abandoned else 0.0)
             await self._start_valkey(data_dir)
             settings = msgspec.structs.replace(settings, redis_url=data_dir.url)
+        settings = msgspec.structs.replace(settings, port=port.number)
         async with aclosing(await open_store(settings)) as store:
             on_hold_since = await (store.hold.begin() if self._hold else store.hold.since_ms())
             first = await first_account(store)
@@ -106,7 +107,7 @@ class Up:
             else:
                 account_id = first.account.account_id
                 secret = await store.sessions.make_link(account_id, Purpose.SIGN_IN)
-        self._announce(first, link_url(settings, secret, base_url=port.local_url))
+        self._announce(first, link_url(settings.url, secret))
         if on_hold_since is not None:
             tell_hold(self._context, on_hold_since)
         self._context.show({"ready": port.url}, f"Postdate is ready: {port.url}")

@@ -56,7 +56,7 @@ async def load(port: Port, requests: Sequence[bytes], seconds: float) -> Loaded:
     made: list[_Connection] = []
     for request in islice(cycle(requests), CONNECTIONS):
         _, connection = await loop.create_connection(
-            partial(_Connection, request), port.local_address, port.number
+            partial(_Connection, request), port.address, port.number
         )
         made.append(connection)
     began_s = time.monotonic()

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from cli.main import main
-from cli.parameters import Duration, Moment
+from cli.parameters import duration, moment
 from tests.cli.running import Running
 from tests.servers import (
     PostdateProcess,
@@ -246,7 +246,7 @@ def test_a_wrong_key_and_a_wrong_address_are_one_sentence(postdate_up: PostdateP
     done = postdate("stats", url=url, api_key="pd_00_x")
     assert done.returncode == 1
     assert done.stderr == (
-        f"{url} cannot be reached: connection refused;"
+        f"{url} cannot be reached: Connection refused;"
         " start `postdate up`, or say where Postdate is with --url.\n"
     )
     done = postdate("stats", url="localhost", api_key="pd_00_x")
@@ -295,7 +295,7 @@ def test_a_body_that_is_no_json_object_names_the_other_options(body: str) -> Non
     ],
 )
 def test_durations(text: str, span: timedelta) -> None:
-    assert Duration().convert(text, None, None) == span
+    assert duration(text) == span
 
 
 @pytest.mark.parametrize(
@@ -303,11 +303,11 @@ def test_durations(text: str, span: timedelta) -> None:
 )
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(click.BadParameter):
-        Duration().convert(text, None, None)
+        duration(text)
 
 
 @pytest.mark.parametrize(
-    ("text", "moment"),
+    ("text", "as_sent"),
     [
         ("2026-12-24 18:00", "2026-12-24T18:00:00+01:00"),
         ("2026-12-24T18:00:01.5", "2026-12-24T18:00:01.500000+01:00"),
@@ -319,12 +319,12 @@ def test_what_is_no_duration(text: str) -> None:
     ],
 )
 def test_a_moment_without_a_zone_is_this_machines(
-    monkeypatch: pytest.MonkeyPatch, text: str, moment: str
+    monkeypatch: pytest.MonkeyPatch, text: str, as_sent: str
 ) -> None:
     monkeypatch.setenv("TZ", "Europe/Berlin")
     time.tzset()
     try:
-        assert Moment().convert(text, None, None) == moment
+        assert moment(text) == as_sent
     finally:
         monkeypatch.undo()
         time.tzset()

@@ -215,7 +215,7 @@ def test_a_store_that_cannot_be_reached_is_one_sentence_and_nothing_falls_back(
     done = postdate_process("up", "--port", "0", "--redis-url", url, data_dir=tmp_path / "d")
     assert done.returncode == 1
     shown = url.replace(":secret", "…")
-    assert done.stderr == f"The store cannot be reached: connection refused ({shown}).\n"
+    assert done.stderr == f"The store cannot be reached: Connection refused ({shown}).\n"
     assert done.stdout == ""
     assert not (tmp_path / "d").exists()
 

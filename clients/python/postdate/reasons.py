@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 import httpx
 
 
-def reason_of(error: httpx.RequestError) -> str:
+def reason_of(error: BaseException) -> str:
     """For the end of a sentence: refused, not resolved, TLS, or what the error itself says."""
     if isinstance(error, httpx.TimeoutException):
         return "timeout"
@@ -20,9 +21,14 @@ def reason_of(error: httpx.RequestError) -> str:
             case ssl.SSLCertVerificationError():
                 return f"TLS certificate is not valid ({cause.verify_message})"
             case ssl.SSLError():
-                return f"TLS failed ({_readable(cause.reason or str(cause))})"
+                reason = getattr(cause, "reason", None) or str(cause)  # WRONG_VERSION_NUMBER
+                return f"TLS failed ({reason.replace('_', ' ').lower()})"
             case ConnectionRefusedError():
                 return "Connection refused"
+            case TimeoutError():
+                return "timeout"
+            case OSError() if cause.errno:
+                return os.strerror(cause.errno)
     text = str(error) or type(error).__name__
     return text.partition("] ")[2] if text.startswith("[Errno") else text
 
@@ -36,8 +42,3 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
             for each in error.exceptions:
                 yield from _causes(each)
         error = error.__cause__ or error.__context__
-
-
-def _readable(reason: str) -> str:
-    """OpenSSL's WRONG_VERSION_NUMBER."""
-    return reason.replace("_", " ").lower()
