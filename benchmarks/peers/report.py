@@ -48,9 +48,9 @@ def proof(results: dict[str, Any]) -> str:
     fastest = max(results["systems"], key=lambda system: system["burst_per_second"])
     cores = fastest["burst_receiver_cores"]
     verdict = (
-        f"less than a part in {_TIMES}: it is not what was measured"
+        f"less than 1/{_TIMES}, so it did not limit the rate"
         if cores * _TIMES <= 1
-        else f"more than a part in {_TIMES}: it may have held back the fastest"
+        else f"more than 1/{_TIMES}, so it may have limited the rate"
     )
     return (
         f"The receiver was busy for {cores:.0%} of a core while {fastest['title']}, the fastest, "
@@ -112,7 +112,7 @@ def _of(results: dict[str, Any]) -> str:
 
 
 def _busy(machine: dict[str, Any]) -> str:
-    """Others' work on the machine spoils the figures; whoever reads them shall know."""
+    """Warns readers of other work on the machine, which spoils the figures."""
     load, cores = machine["load"], machine["cores"]
     if load <= cores / 2:
         return ""
@@ -123,7 +123,7 @@ def _busy(machine: dict[str, Any]) -> str:
 
 
 def _note(system: dict[str, Any]) -> str:
-    """What a figure alone would hide."""
+    """Caveats that a figure alone would hide."""
     title, rounds, said = system["title"], system["each_round"], []
     if min(each["late_least_ms"] for each in rounds) < -0.5:
         early = -min(each["late_least_ms"] for each in rounds)
