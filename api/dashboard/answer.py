@@ -69,14 +69,16 @@ class Raw:
         """What litestar calls on whatever an exception handler returns."""
         return self
 
+    def with_header(self, name: bytes, value: str) -> Raw:
+        self.headers.append((name, value.encode()))
+        return self
+
     def with_cookie(self, cookie: str) -> Raw:
-        return self._with(b"set-cookie", cookie)
+        return self.with_header(b"set-cookie", cookie)
 
     def with_retry_after(self, wait_ms: int) -> Raw:
-        return self._with(b"retry-after", str(-(-wait_ms // 1000)))
-
-    def _with(self, name: bytes, value: str) -> Raw:
-        return Raw(self.status, self.body, [*self.headers, (name, value.encode())])
+        """Unchanged, if there is nothing to wait for."""
+        return self.with_header(b"retry-after", str(-(-wait_ms // 1000))) if wait_ms else self
 
 
 def _takes_gzip(scope: Scope) -> bool:
@@ -95,16 +97,18 @@ def data(content: Any) -> Raw:
     return Raw(200, body, [(b"content-type", b"application/json"), *_NOT_KEPT])
 
 
+def is_htmx(request: HttpRequest) -> bool:
+    return request.headers.get("hx-request") == "true"
+
+
 def is_for_panel(request: HttpRequest) -> bool:
     """Whether what is answered is shown in the side panel of a page."""
     return request.headers.get("hx-target") == PANEL
 
 
 def redirect(request: HttpRequest, path: str, *, as_a_whole: bool = False) -> Raw:
-    """To another page, after a write or for want of a session. htmx would follow a plain redirect
-    and put that page into this one, without its scripts: it is told to go there as a whole; unless
-    it is the side panel that moves on, which a page without one cannot be put into."""
-    moves_on = is_for_panel(request) and not as_a_whole
-    if request.headers.get("hx-request") == "true" and not moves_on:
+    """To another page. htmx would follow a plain redirect and put that page into this one, without
+    its scripts: it is told to load it, unless only the side panel moves on."""
+    if is_htmx(request) and (as_a_whole or not is_for_panel(request)):
         return Raw(200, b"", [(b"hx-redirect", path.encode()), *_NOT_KEPT])
     return Raw(303, b"", [(b"location", path.encode()), *_NOT_KEPT])

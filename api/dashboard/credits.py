@@ -32,21 +32,6 @@ class Spending(NamedTuple):
     month: int
 
 
-class Storage(NamedTuple):
-    """Bytes; an account without a quota has none."""
-
-    used: int
-    most: int | None
-
-    @property
-    def percent(self) -> float:
-        return round(min(100 * self.used / self.most, 100), 1) if self.most else 0.0
-
-    @property
-    def level(self) -> str:
-        return level(self.percent / 100, _STORED_SHARES)
-
-
 @get("/credits")
 async def credits_page(request: HttpRequest) -> Raw:
     viewer = await signed_in(request)
@@ -56,13 +41,17 @@ async def credits_page(request: HttpRequest) -> Raw:
         service.store.accounts.stored_bytes(viewer.account_id),
     )
     now_ms = service.store.clock.now_ms()
+    most = service.settings.stored_bytes.get(viewer.account.plan)
+    percent = min(100 * used / most, 100) if most else 0
     return page(
         request,
-        viewer,
         "credits.html",
         account=viewer.account,
         days=days,
-        storage=Storage(used, service.settings.stored_bytes.get(viewer.account.plan)),
+        stored_bytes=used,
+        most_bytes=most,
+        percent=round(percent, 1),
+        stored_level=level(percent / 100, _STORED_SHARES),
         spending=spending(days, now_ms),
         drawn=drawn(days, now_ms),
         kept_days=service.settings.log_retention_days,

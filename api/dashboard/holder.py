@@ -8,7 +8,15 @@ from api.dashboard import passwords
 from api.dashboard.answer import Raw, redirect
 from api.dashboard.csrf import written
 from api.dashboard.render import page
-from api.dashboard.session import ROOT, Viewer, our_page, session_cookie, signed_in, zone_cookie
+from api.dashboard.session import (
+    ROOT,
+    Viewer,
+    our_page,
+    session_cookie,
+    show_to,
+    signed_in,
+    zone_cookie,
+)
 from api.dashboard.zones import UTC, zone_named
 from api.service import HttpRequest, service_of
 
@@ -38,7 +46,8 @@ async def change_password(request: HttpRequest) -> Raw:
     hashed = await passwords.hashed(form["password"])
     opened = await service_of(request).store.sessions.open(viewer.account_id, password=hashed)
     done = "The password is set; other browsers are signed out."
-    changed = await _page(request, viewer._replace(session=opened.session), done=done)
+    show_to(request, viewer._replace(session=opened.session))
+    changed = await _page(request, viewer, done=done)
     return changed.with_cookie(session_cookie(request, opened.secret))
 
 
@@ -52,7 +61,6 @@ async def _page(
     store = service_of(request).store
     return page(
         request,
-        viewer,
         "account.html",
         status=status,
         fault=fault,

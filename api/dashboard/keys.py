@@ -1,8 +1,10 @@
-"""API keys: made here, their value shown once; deactivated here, and listed for good."""
+"""API keys: made here, their value shown once; deactivated here, and listed for good. Signing
+secrets stand under them, and are rotated here."""
 
 from __future__ import annotations
 
 import secrets
+from typing import Any
 
 from litestar import get, post
 from litestar.params import FromPath
@@ -10,17 +12,20 @@ from litestar.params import FromPath
 from api.dashboard.answer import Raw, redirect
 from api.dashboard.csrf import written
 from api.dashboard.render import page
-from api.dashboard.session import ROOT, Viewer, signed_in
+from api.dashboard.session import ROOT, Viewer, redirect_saying, signed_in
+from api.findings import invalid
 from api.service import HttpRequest, service_of
-from scheduler.errors import NotFound, TooMany
-from scheduler.models import ApiKey
+from api.signing import kept
+from scheduler.errors import FieldError, NotFound, TooMany, TooManySecrets
+from scheduler.models import ApiKey, Idempotency
 
 _LONGEST_NAME = 100
+_LONGEST_ONCE = 64
 
 
 @get("/keys")
 async def keys_page(request: HttpRequest) -> Raw:
-    return await show_keys(request, await signed_in(request))
+    return await _show(request, await signed_in(request))
 
 
 @post("/keys")
@@ -30,20 +35,19 @@ async def create_key(request: HttpRequest) -> Raw:
     name = " ".join(form.get("name", "").split())
     if not 1 <= len(name) <= _LONGEST_NAME:
         fault = f"Give it a name of 1 to {_LONGEST_NAME} characters that says what it is for."
-        return await show_keys(request, viewer, 400, name=name, fault=fault)
+        return await _show(request, viewer, 400, name=name, fault=fault)
     try:
         key, value = await service_of(request).store.api_keys.create(viewer.account_id, name)
     except TooMany as refusal:
-        return await show_keys(request, viewer, 409, name=name, fault=str(refusal))
-    return await show_keys(request, viewer, made=key, value=value)
+        return await _show(request, viewer, 409, name=name, fault=str(refusal))
+    return await _show(request, viewer, made=key, value=value)
 
 
 @get("/keys/{key_id:str}/deactivate")
 async def ask(request: HttpRequest, key_id: FromPath[str]) -> Raw:
     """Asks whether it is meant; the other answer is to go back."""
-    viewer = await signed_in(request)
-    key = await _own_key(request, viewer, key_id)
-    return page(request, viewer, "deactivate_key.html", key=key)
+    key = await _own_key(request, await signed_in(request), key_id)
+    return page(request, "deactivate_key.html", key=key)
 
 
 @post("/keys/{key_id:str}/deactivate")
@@ -54,6 +58,37 @@ async def deactivate(request: HttpRequest, key_id: FromPath[str]) -> Raw:
     return redirect(request, f"{ROOT}/keys")
 
 
+@get("/signing/rotate")
+async def ask_to_rotate(request: HttpRequest) -> Raw:
+    """Asks whether the earlier secrets are to end at once; the other answer is to go back."""
+    viewer = await signed_in(request)
+    live = await service_of(request).store.signing.secrets(viewer.account_id)
+    return page(request, "rotate_at_once.html", secrets=live, once=secrets.token_urlsafe(12))
+
+
+@post("/signing/rotate")
+async def rotate(request: HttpRequest) -> Raw:
+    """A form that is sent twice makes one secret. Targets refuse every request if the secrets that
+    they know end at once, so that needs a confirmation."""
+    viewer, form = await written(request)
+    try:
+        keep_ms = kept(form.get("keep_for", ""))
+    except ValueError as error:
+        raise invalid([FieldError("keep_for", str(error))]) from None
+    if not keep_ms and not form.get("confirmed"):
+        return redirect(request, f"{ROOT}/signing/rotate")
+    once = Idempotency(f"dashboard {form.get('once', '')[:_LONGEST_ONCE]}", "rotate")
+    try:
+        await service_of(request).store.signing.rotate(viewer.account_id, keep_ms, once)
+    except TooManySecrets as refusal:
+        fault = f"{str(refusal).rstrip('.')}."
+        return await _show(request, viewer, 409, not_rotated=fault)
+    until = f"good for {form['keep_for']} more" if keep_ms else "no longer good"
+    words = f"A new signing secret is there, and signs from now on; the earlier ones are {until}."
+    # Not to a place on it: a browser that is on that page already would not load it anew.
+    return await redirect_saying(request, viewer, words, f"{ROOT}/keys")
+
+
 async def _own_key(request: HttpRequest, viewer: Viewer, key_id: str) -> ApiKey:
     """Raises NotFound, for an unknown key as for another account's."""
     for key in await service_of(request).store.api_keys.of_account(viewer.account_id):
@@ -62,35 +97,20 @@ async def _own_key(request: HttpRequest, viewer: Viewer, key_id: str) -> ApiKey:
     raise NotFound("There is no such API key.")
 
 
-async def show_keys(
-    request: HttpRequest,
-    viewer: Viewer,
-    status: int = 200,
-    *,
-    name: str = "",
-    fault: str | None = None,
-    made: ApiKey | None = None,
-    value: str | None = None,
-    not_rotated: str | None = None,
-) -> Raw:
-    """The keys and, under them, the signing secrets."""
+async def _show(request: HttpRequest, viewer: Viewer, status: int = 200, **shown: Any) -> Raw:
+    """The page, with what came of a form."""
     store = service_of(request).store
     keys = await store.api_keys.of_account(viewer.account_id)
+    nothing = {"name": "", "fault": None, "made": None, "value": None, "not_rotated": None}
     return page(
         request,
-        viewer,
         "keys.html",
         status=status,
         keys=sorted(keys, key=lambda key: (not key.active, -key.created_at_ms)),
-        name=name,
-        fault=fault,
-        made=made,
-        value=value,
-        not_rotated=not_rotated,
         secrets=await store.signing.secrets(viewer.account_id),
         rotation=secrets.token_urlsafe(12),
-        now_ms=store.clock.now_ms(),
+        **(nothing | shown),
     )
 
 
-HANDLERS = [keys_page, create_key, ask, deactivate]
+HANDLERS = [keys_page, create_key, ask, deactivate, ask_to_rotate, rotate]

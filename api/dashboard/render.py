@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from api.dashboard import formats, static
-from api.dashboard.answer import Raw, html, is_for_panel
+from api.dashboard.answer import Raw, html, is_for_panel, is_htmx
 from api.dashboard.csrf import masked_token
-from api.dashboard.session import Viewer, base_url, is_htmx, zone_of
+from api.dashboard.session import base_url, here, seen, zone_of
 from api.service import HttpRequest
 from scheduler.times import format_iso8601
 
@@ -28,10 +27,9 @@ _templates.filters.update(formats.FILTERS)
 _templates.globals.update(asset=static.address, iso=format_iso8601)
 
 
-def page(
-    request: HttpRequest, viewer: Viewer | None, name: str, /, *, status: int = 200, **values: Any
-) -> Raw:
-    """A whole page, or a part of one: what the template is. Without a viewer there is no menu."""
+def page(request: HttpRequest, name: str, /, *, status: int = 200, **values: Any) -> Raw:
+    """A whole page, or a part of one, as the template is. Without a viewer there is no menu."""
+    viewer = seen(request)
     text = _templates.get_template(name).render(
         viewer=viewer,
         base_url=base_url(request),
@@ -45,19 +43,10 @@ def page(
     return html(text, status)
 
 
-def here(request: HttpRequest) -> str:
-    """The address of this page, below its host."""
-    query = request.scope["query_string"].decode("latin-1")
-    return str(quote(request.scope["path"])) + (f"?{query}" if query else "")
-
-
-def sentence(
-    request: HttpRequest, viewer: Viewer | None, status: int, title: str, text: str
-) -> Raw:
-    """A page that says one thing; to htmx, which asked for a part of a page, just the words; in
-    the side panel, what can be closed."""
+def sentence(request: HttpRequest, status: int, title: str, text: str) -> Raw:
+    """A page of one sentence. htmx gets its words alone, the side panel an article to close."""
     boosted = request.headers.get("hx-boosted") == "true"
     name = "sentence_part.html" if is_htmx(request) and not boosted else "sentence.html"
     name = "requests/sentence.html" if is_for_panel(request) else name
     may_repeat = status >= 500 and request.method == "GET"
-    return page(request, viewer, name, status=status, title=title, text=text, may_repeat=may_repeat)
+    return page(request, name, status=status, title=title, text=text, may_repeat=may_repeat)

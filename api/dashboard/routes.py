@@ -11,13 +11,12 @@ from litestar import Request, Response, Router, get
 from litestar.exceptions import HTTPException
 from litestar.params import FromPath
 
-from api.dashboard import credits, holder, keys, overview, signin, signing, system
+from api.dashboard import credits, holder, keys, overview, signin, system
 from api.dashboard.answer import Raw, redirect
 from api.dashboard.csrf import Forbidden
 from api.dashboard.render import sentence
-from api.dashboard.requests import actions, bulk, composer, entry
-from api.dashboard.requests import list as requests_list
-from api.dashboard.session import SIGN_IN, NotSignedIn, back_cookie, seen, signed_in
+from api.dashboard.requests import actions, bulk, composer, entry, listing
+from api.dashboard.session import SIGN_IN, NotSignedIn, back_cookie, signed_in
 from api.dashboard.static import static_file
 from api.reading import BodyEncoded, BodyTooLarge, ClientDisconnected
 from api.service import HttpRequest, service_of
@@ -33,7 +32,6 @@ from scheduler.errors import (
     StoreError,
     StoreFull,
     Suspended,
-    TooManySecrets,
 )
 
 _log = structlog.get_logger()
@@ -41,13 +39,12 @@ _log = structlog.get_logger()
 _PAGES = (
     signin,
     overview,
-    requests_list,
+    listing,
     composer,
     bulk,
     entry,
     actions,
     keys,
-    signing,
     credits,
     holder,
     system,
@@ -58,7 +55,6 @@ _TOLD: tuple[tuple[type[PostdateError], int, str], ...] = (
     (InsufficientCredits, 402, "No credits left"),
     (InvalidRequest, 400, "That is not valid"),
     (Conflict, 409, "Too late"),
-    (TooManySecrets, 409, "Not now"),
     (Forbidden, 403, "Refused"),
     (Suspended, 403, "Suspended"),
     (BodyTooLarge, 413, "Too large"),
@@ -96,7 +92,7 @@ def _answer(request: HttpRequest, error: Exception) -> Raw:
     if isinstance(error, NotSignedIn):
         return redirect(request, SIGN_IN, as_a_whole=True).with_cookie(back_cookie(request))
     status, title, text = _told(request, error)
-    return sentence(request, seen(request), status, title, text)
+    return sentence(request, status, title, text)
 
 
 def _told(request: HttpRequest, error: Exception) -> tuple[int, str, str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from typing import Any, NamedTuple, cast
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from api import proxies
-from api.dashboard.answer import is_for_panel
+from api.dashboard.answer import Raw, is_for_panel, is_htmx, redirect
 from api.dashboard.zones import UTC, Zone, zone_named
 from api.limits import address_of
 from api.service import HttpRequest, service_of
@@ -30,9 +30,6 @@ _LONGEST_PAGE = 2000
 class NotSignedIn(PostdateError):
     """There is no session, or it has ended."""
 
-    def __init__(self) -> None:
-        super().__init__("Please sign in")
-
 
 class Viewer(NamedTuple):
     """A signed-in account holder. `heard` is what the page is to say, this once."""
@@ -48,38 +45,43 @@ class Viewer(NamedTuple):
 
 async def signed_in(request: HttpRequest) -> Viewer:
     """Who makes this request. Raises NotSignedIn."""
-    store = service_of(request).store
-    secret = request.cookies.get(_cookie_name(request))
-    session = await store.sessions.find(secret) if secret else None
+    store, session = service_of(request).store, await _session(request)
     if session is None:
         raise NotSignedIn
     try:
         viewer = Viewer(session, await store.accounts.get(session.account_id))
     except NotFound:
         raise NotSignedIn from None
-    if session.said and _is_shown(request):
+    # A page or a panel shows what was said; an answer with news does not.
+    if session.said and request.method == "GET" and not asks_for_news(request):
         viewer = viewer._replace(heard=await store.sessions.hear(session))
+    return show_to(request, viewer)
+
+
+def show_to(request: HttpRequest, viewer: Viewer) -> Viewer:
+    """Whose menu and forms the pages of this request have from here on."""
     cast("dict[str, Any]", request.scope)[_SCOPE_KEY] = viewer
     return viewer
 
 
-def _is_shown(request: HttpRequest) -> bool:
-    """Whether a page comes of this, or a panel: what only asks for news says nothing."""
-    return request.method == "GET" and not asks_for_news(request)
-
-
 def seen(request: HttpRequest) -> Viewer | None:
-    """Who was found to make this request, if anybody was: an error page has a menu too."""
+    """The viewer that was found for this request, if any: an error page has a menu too."""
     return cast("dict[str, Any]", request.scope).get(_SCOPE_KEY)
 
 
-async def operator(request: HttpRequest) -> Viewer:
-    """The same for what only operators see; for others it is not there. Raises NotFound."""
-    return judged_operator(await signed_in(request))
+async def redirect_saying(request: HttpRequest, viewer: Viewer, words: str, path: str) -> Raw:
+    """To another page, which shows these words, once."""
+    await service_of(request).store.sessions.say(viewer.session, words)
+    return redirect(request, path)
+
+
+async def _session(request: HttpRequest) -> Session | None:
+    secret = request.cookies.get(_cookie_name(request))
+    return await service_of(request).store.sessions.find(secret) if secret else None
 
 
 def judged_operator(viewer: Viewer) -> Viewer:
-    """Raises NotFound for who is none."""
+    """Raises NotFound for others: a page for operators does not exist for them."""
     if not viewer.account.operator:
         raise NotFound("There is no such page.")
     return viewer
@@ -109,25 +111,23 @@ def no_back_cookie(request: HttpRequest) -> str:
     return _cookie(request, "postdate_back", "", 0)
 
 
-def has_back(request: HttpRequest) -> bool:
-    return "postdate_back" in request.cookies
+def back(request: HttpRequest) -> str | None:
+    """The page that the browser had asked for before it had to sign in."""
+    kept = request.cookies.get("postdate_back")
+    return kept and (our_page(kept) or ROOT)
 
 
-def back(request: HttpRequest) -> str:
-    """Where somebody who signs in was before."""
-    return our_page(request.cookies.get("postdate_back", "")) or ROOT
+def here(request: HttpRequest) -> str:
+    """The address of this page, below its host."""
+    query = request.scope["query_string"].decode("latin-1")
+    return str(quote(request.scope["path"])) + (f"?{query}" if query else "")
 
 
 def _asked_for(request: HttpRequest) -> str:
-    """The page that was looked at: of news and of forms, the one that they belong to."""
-    path, query = request.scope["path"], request.scope["query_string"].decode("latin-1")
+    """The page that the browser shows or asks for: htmx names the one that it runs on."""
     if is_htmx(request):
-        _, current = split_url(request.headers.get("hx-current-url", ""))
-        path, _, query = current.partition("?")
-        path = unquote(path)
-    elif request.method != "GET":
-        return ROOT
-    return our_page(quote(path) + (f"?{query}" if query else "")) or ROOT
+        return our_page(split_url(request.headers.get("hx-current-url", ""))[1]) or ROOT
+    return our_page(here(request)) or ROOT if request.method == "GET" else ROOT
 
 
 def session_cookie(request: HttpRequest, secret: str) -> str:
@@ -143,21 +143,16 @@ def no_cookie(request: HttpRequest) -> str:
 
 async def end_session(request: HttpRequest) -> None:
     """Closes the session that this browser had, before it is given another one."""
-    sessions = service_of(request).store.sessions
-    secret = request.cookies.get(_cookie_name(request))
-    session = await sessions.find(secret) if secret else None
+    session = await _session(request)
     if session is not None:
-        await sessions.close(session)
+        await service_of(request).store.sessions.close(session)
 
 
 def _cookie(request: HttpRequest, name: str, value: str, max_age_s: int) -> str:
-    secure = is_https(request)
     # Browsers take a cookie of such a name only from the host itself, over TLS, for all its paths:
     # no other host of the domain can put one in its place.
-    path = "/" if secure else ROOT
-    cookie = f"{name}={value}; Path={path}; Max-Age={max_age_s}"
-    cookie += "; HttpOnly; SameSite=Lax"
-    return cookie + "; Secure" if secure else cookie
+    path, secure = ("/", "; Secure") if is_https(request) else (ROOT, "")
+    return f"{name}={value}; Path={path}; Max-Age={max_age_s}; HttpOnly; SameSite=Lax{secure}"
 
 
 def _cookie_name(request: HttpRequest) -> str:
@@ -192,7 +187,3 @@ def asks_for_news(request: HttpRequest) -> bool:
     """Whether a page asks what has changed on it, and not for another page."""
     boosted = request.headers.get("hx-boosted") == "true"
     return is_htmx(request) and not boosted and not is_for_panel(request)
-
-
-def is_htmx(request: HttpRequest) -> bool:
-    return request.headers.get("hx-request") == "true"

@@ -13,12 +13,12 @@ from api.dashboard.answer import Raw, redirect
 from api.dashboard.csrf import judge_origin, read_form, written
 from api.dashboard.render import page, sentence
 from api.dashboard.session import (
+    ROOT,
     SIGN_IN,
     NotSignedIn,
     back,
     client_address,
     end_session,
-    has_back,
     no_back_cookie,
     no_cookie,
     session_cookie,
@@ -38,7 +38,7 @@ async def sign_in_page(request: HttpRequest) -> Raw:
     try:
         await signed_in(request)
     except NotSignedIn:
-        return page(request, None, "sign_in.html", email="", fault=None)
+        return page(request, "sign_in.html", email="", fault=None)
     return _to_where_one_was(request)
 
 
@@ -52,11 +52,11 @@ async def sign_in(request: HttpRequest) -> Raw:
     wait_s = await store.users.attempt(email, address)
     if wait_s:
         fault = f"Too many attempts. Try again in {-(-wait_s // 60)} minutes."
-        return page(request, None, "sign_in.html", status=429, email=email, fault=fault)
+        return page(request, "sign_in.html", status=429, email=email, fault=fault)
     holder = await store.users.find(email)
     if not await passwords.matches(password, holder and holder.password) or holder is None:
         fault = "E-mail and password do not match."
-        return page(request, None, "sign_in.html", status=401, email=email, fault=fault)
+        return page(request, "sign_in.html", status=401, email=email, fault=fault)
     await store.users.forgive(email, address)
     return await _let_in(request, await store.sessions.open(holder.account_id))
 
@@ -66,12 +66,12 @@ async def show_link(request: HttpRequest, secret: FromPath[str]) -> Raw:
     """A page with a button, or with a form where the link sets a password. Changes nothing."""
     store = service_of(request).store
     if await store.sessions.leads_to(secret, Purpose.SET_PASSWORD):
-        return page(request, None, "set_password.html", secret=secret, fault=None)
+        return page(request, "set_password.html", secret=secret, fault=None)
     account_id = await store.sessions.leads_to(secret, Purpose.SIGN_IN)
     if account_id is None:
-        return sentence(request, None, 410, "This link is no longer good", _SPENT)
+        return sentence(request, 410, "This link is no longer good", _SPENT)
     account = await store.accounts.get(account_id)
-    return page(request, None, "follow_link.html", secret=secret, account=account)
+    return page(request, "follow_link.html", secret=secret, account=account)
 
 
 @post("/link/{secret:str}")
@@ -88,11 +88,11 @@ async def redeem_link(request: HttpRequest, secret: FromPath[str]) -> Raw:
         own = (account.email, account.name)
         fault = await passwords.fault(password, form.get("again", ""), own)
         if fault:
-            return page(request, None, "set_password.html", status=400, secret=secret, fault=fault)
+            return page(request, "set_password.html", status=400, secret=secret, fault=fault)
         hashed = await passwords.hashed(password)
         opened = await store.sessions.redeem(secret, Purpose.SET_PASSWORD, hashed)
     if opened is None:
-        return sentence(request, None, 410, "This link is no longer good", _SPENT)
+        return sentence(request, 410, "This link is no longer good", _SPENT)
     return await _let_in(request, opened)
 
 
@@ -103,8 +103,9 @@ async def _let_in(request: HttpRequest, opened: Opened) -> Raw:
 
 
 def _to_where_one_was(request: HttpRequest) -> Raw:
-    answer = redirect(request, back(request))
-    return answer.with_cookie(no_back_cookie(request)) if has_back(request) else answer
+    before = back(request)
+    answer = redirect(request, before or ROOT)
+    return answer.with_cookie(no_back_cookie(request)) if before else answer
 
 
 @post("/sign-out")

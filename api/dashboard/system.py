@@ -10,10 +10,16 @@ from typing import Any
 
 from litestar import get, post
 
-from api.dashboard.answer import Raw, redirect
+from api.dashboard.answer import Raw
 from api.dashboard.csrf import written
 from api.dashboard.render import page
-from api.dashboard.session import ROOT, Viewer, asks_for_news, judged_operator, operator
+from api.dashboard.session import (
+    ROOT,
+    asks_for_news,
+    judged_operator,
+    redirect_saying,
+    signed_in,
+)
 from api.dashboard.shared import shared_by
 from api.service import HttpRequest, service_of
 from scheduler.errors import NotFound
@@ -38,7 +44,8 @@ _ONCE = re.compile(r"[\w-]{16}")
 
 @get("/system")
 async def system_page(request: HttpRequest) -> Raw:
-    return await _page(request, await operator(request))
+    judged_operator(await signed_in(request))
+    return await _page(request)
 
 
 @post("/system/grant")
@@ -50,29 +57,23 @@ async def grant(request: HttpRequest) -> Raw:
     known = parse_sharded(account_id, "acc") is not None and _ONCE.fullmatch(once)
     whole = credits.isascii() and credits.isdigit() and len(credits) <= 13
     if not known or not whole or not 1 <= int(credits) <= _MOST_CREDITS:
-        fault = "Credits are granted in whole numbers from 1 on."
-        return await _page(request, viewer, 400, fault)
-    store = service_of(request).store
-    account = await store.accounts.grant(account_id, int(credits), once)
+        return await _page(request, 400, "Credits are granted in whole numbers from 1 on.")
+    account = await service_of(request).store.accounts.grant(account_id, int(credits), once)
     words = f"{int(credits):,} credits granted to {account.name}: {account.credits:,} are left."
-    await store.sessions.say(viewer.session, words)
-    return redirect(request, f"{ROOT}/system")
+    return await redirect_saying(request, viewer, words, f"{ROOT}/system")
 
 
-async def _page(
-    request: HttpRequest, viewer: Viewer, status: int = 200, fault: str | None = None
-) -> Raw:
+async def _page(request: HttpRequest, status: int = 200, fault: str | None = None) -> Raw:
     store = service_of(request).store
     live = await _live(request)
     if asks_for_news(request):
-        return page(request, viewer, "system_live.html", **live)
+        return page(request, "system_live.html", **live)
     wanted = request.query_params.get("q", "").strip()
     accounts, count = await _accounts(request, wanted)
     now_ms = store.clock.now_ms()
     ids = [each.account_id for each in accounts]
     return page(
         request,
-        viewer,
         "system.html",
         status=status,
         fault=fault,

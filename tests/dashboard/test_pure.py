@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from api.dashboard import formats
-from api.dashboard.indent import MOST_BYTES, indented
-from api.dashboard.requests.curl import curl_of
-from api.dashboard.requests.waterfall import Bar, waterfall
+from api.dashboard.requests.entry import Bar, waterfall
+from api.dashboard.requests.text import MOST_BYTES, curl_of, indented
 from api.dashboard.shared import Shared
 from scheduler.models import BodyKind, Outcome, Phases, Request, Status
 from scheduler.store.operators.system import server_warnings

@@ -39,7 +39,7 @@ _WRITES = (
     ("a new time", "requests/actions.py", "viewer, form", "    schedules ="),
     ("a repetition", "requests/actions.py", "viewer, form", "    store ="),
     ("a sign-out", "signin.py", "viewer, form", "    sessions ="),
-    ("a rotation", "signing.py", "viewer, form", "    try:"),
+    ("a rotation", "keys.py", "viewer, form", "    try:"),
     ("a grant", "system.py", "viewer, form", "    judged_operator"),
     ("a choice of a zone", "holder.py", "_, form", "    zone ="),
 )
@@ -1288,7 +1288,7 @@ MUTANTS = (
     ),
     Mutant(
         "signing secrets end at once without a question",
-        "api/dashboard/signing.py",
+        "api/dashboard/keys.py",
         '    if not keep_ms and not form.get("confirmed"):\n',
         "    if False:\n",
         ("tests/dashboard/test_pages.py", "-k", "at_once"),

@@ -10,11 +10,11 @@ import msgspec
 from litestar import post
 from litestar.params import FromPath
 
-from api.dashboard.answer import Raw, redirect
+from api.dashboard.answer import Raw
 from api.dashboard.csrf import written
 from api.dashboard.requests.entry import show
 from api.dashboard.requests.filters import read_filter
-from api.dashboard.session import Viewer, zone_of
+from api.dashboard.session import Viewer, redirect_saying, zone_of
 from api.payload import Change, parse_change
 from api.service import HttpRequest, service_of
 from scheduler.errors import Conflict, InvalidRequest
@@ -89,10 +89,9 @@ def utc_text(request: HttpRequest, text: str) -> str:
 
 
 async def _done(request: HttpRequest, viewer: Viewer, schedule_id: str, words: str) -> Raw:
-    store = service_of(request).store
-    await store.sessions.say(viewer.session, words)
-    wanted, _ = read_filter(request.query_params, zone_of(request), store.clock.now_ms())
-    return redirect(request, wanted.address(f"/{schedule_id}"))
+    now_ms = service_of(request).store.clock.now_ms()
+    wanted, _ = read_filter(request.query_params, zone_of(request), now_ms)
+    return await redirect_saying(request, viewer, words, wanted.address(f"/{schedule_id}"))
 
 
 async def _refused(

@@ -185,7 +185,6 @@ async def _ask(
     some = await asyncio.gather(*(_read(store, viewer.account_id, each) for each in ids[:_SHOWN]))
     return page(
         request,
-        viewer,
         "requests/bulk.html",
         status=400 if fault else 200,
         wanted=wanted,

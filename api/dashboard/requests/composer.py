@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 from litestar import get, post, route
 
-from api.dashboard.answer import Raw, data, is_for_panel, redirect
+from api.dashboard.answer import Raw, data, is_for_panel
 from api.dashboard.csrf import Form, written
 from api.dashboard.render import page
 from api.dashboard.requests.actions import utc_text
-from api.dashboard.requests.entry import readable
 from api.dashboard.requests.filters import ADDRESS, Filter
-from api.dashboard.requests.list import list_page, read_page
-from api.dashboard.session import ROOT, Viewer, base_url, signed_in
+from api.dashboard.requests.listing import list_page, read_page
+from api.dashboard.requests.text import readable
+from api.dashboard.session import ROOT, Viewer, base_url, redirect_saying, show_to, signed_in
 from api.masks import MASK, masked, masked_url
 from api.payload import parse_request
 from api.reading import read_body
@@ -68,10 +68,11 @@ async def schedule_it(request: HttpRequest) -> Raw:
     try:
         created = await service.store.schedules.create_all(viewer.account_id, [asked], once)
     except InsufficientCredits as refusal:
-        viewer = viewer._replace(account=msgspec.structs.replace(viewer.account, credits=0))
+        account = msgspec.structs.replace(viewer.account, credits=0)
+        show_to(request, viewer._replace(account=account))
         return await _show(request, viewer, dict(form), {"Credits": f"{refusal}."}, status=402)
-    await service.store.sessions.say(viewer.session, "Scheduled, for one credit.")
-    return redirect(request, f"{ADDRESS}/{created.schedule_ids[0]}")
+    address = f"{ADDRESS}/{created.schedule_ids[0]}"
+    return await redirect_saying(request, viewer, "Scheduled, for one credit.", address)
 
 
 def _label(field: str) -> str:
@@ -156,17 +157,13 @@ async def _show(
     }
     status = status if faults else 200
     if is_for_panel(request):
-        wanted = Filter()
-        return page(
-            request, viewer, "requests/composer.html", status=status, wanted=wanted, **values
-        )
-    shown = await read_page(request, viewer)
-    return list_page(request, viewer, shown, **values, status=status)
+        return page(request, "requests/composer.html", status=status, wanted=Filter(), **values)
+    return list_page(request, await read_page(request, viewer) | values, status=status)
 
 
 @route("/echo", http_method=["GET", "POST", "PUT", "PATCH", "DELETE"])
 async def echo(request: HttpRequest) -> Raw:
-    """200, and what of the request came in; nobody has to sign in for it."""
+    """Answers 200 with what came in of the request. It needs no session."""
     body = await read_body(request.scope, request.receive, _MOST_ECHO_BYTES)
     headers = {name: request.headers[name] for name in _ECHOED if name in request.headers}
     return data({"method": request.method, "headers": headers, "bodyBytes": len(body)})

@@ -4,34 +4,72 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from base64 import b64encode
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from litestar import get
 from litestar.params import FromPath
 
 from api.dashboard.answer import Raw, is_for_panel
-from api.dashboard.indent import indented
 from api.dashboard.render import page
-from api.dashboard.requests.curl import curl_of
-from api.dashboard.requests.filters import Filter, read_filter
-from api.dashboard.requests.list import list_page, read_page
-from api.dashboard.requests.waterfall import Bar, waterfall
+from api.dashboard.requests.filters import read_filter
+from api.dashboard.requests.listing import list_page, read_page
+from api.dashboard.requests.text import curl_of, readable
 from api.dashboard.session import Viewer, asks_for_news, signed_in, zone_of
 from api.masks import masked, masked_url
 from api.service import HttpRequest, service_of
 from scheduler.errors import NotFound
 from scheduler.ids import invocation_id, is_schedule_id
-from scheduler.models import BodyKind, LogEntry, LogStatus, Outcome, Request, Schedule
+from scheduler.models import LogEntry, LogStatus, Outcome, Schedule
 from scheduler.store import Store
 from scheduler.targets import split_url
 
+# The phases of an exchange by field, and what each is to a reader: the way there, the wait, the
+# answer.
+_PHASES = (
+    ("resolve_ms", "Resolve", "way"),
+    ("connect_ms", "Connect", "way"),
+    ("tls_ms", "TLS", "way"),
+    ("first_byte_ms", "First byte", "wait"),
+    ("last_byte_ms", "Last byte", "read"),
+)
+# In percent: something is seen of whatever there is.
+_LEAST_WIDTH = 1.0
+
+
+class Bar(NamedTuple):
+    """A phase, where it began and as wide as it took: `x` and `width` in percent of the whole.
+    `kind` is how it looks, `broke` where no answer came of it."""
+
+    name: str
+    kind: str
+    x: float
+    width: float
+    ms: int
+
+
+def waterfall(outcome: Outcome | None) -> list[Bar]:
+    """A bar for each phase that is known."""
+    if outcome is None or outcome.phases is None:
+        return []
+    found = ((name, kind, getattr(outcome.phases, field)) for field, name, kind in _PHASES)
+    parts = [(name, kind, ms) for name, kind, ms in found if ms is not None]
+    whole_ms = max(1, sum(ms for _, _, ms in parts))
+    bars, begun_ms = [], 0
+    for name, kind, ms in parts:
+        width = max(_LEAST_WIDTH, 100 * ms / whole_ms)
+        x = min(100 * begun_ms / whole_ms, 100 - width)
+        bars.append(Bar(name, kind, round(x, 2), round(width, 2), ms))
+        begun_ms += ms
+    if outcome.status_code == 0:
+        bars[-1] = bars[-1]._replace(kind="broke")
+    return bars
+
 
 class Entry(LogEntry, frozen=True):
-    """A request as far as it is known: its schedule while that is kept, and after that what the log
-    has of it."""
+    """A request as far as it is known: its schedule while that is kept, and after that its entry in
+    the log."""
 
     schedule: Schedule | None = None
 
@@ -121,91 +159,62 @@ async def show(
     fault: str | None = None,
 ) -> Raw:
     """A request as it stands. Raises NotFound where nothing is kept of it any more."""
-    store, now_ms = service_of(request).store, service_of(request).store.clock.now_ms()
+    store = service_of(request).store
     reading = _read(store, viewer.account_id, schedule_id, request.query_params)
     if is_for_panel(request) or asks_for_news(request):
-        wanted, _ = read_filter(request.query_params, zone_of(request), now_ms)
-        entry = await reading
-        return _part(request, viewer, entry, wanted, status, fault)
+        return _part(request, await reading, status, fault)
     shown, entry = await asyncio.gather(read_page(request, viewer), reading)
-    panel = _values(request, entry, fault)
-    return list_page(request, viewer, shown, **panel, status=status)
+    return list_page(request, shown | _values(request, entry, fault), status=status)
 
 
-def _part(
-    request: HttpRequest,
-    viewer: Viewer,
-    entry: Entry,
-    wanted: Filter,
-    status: int,
-    fault: str | None,
-) -> Raw:
+def _part(request: HttpRequest, entry: Entry, status: int, fault: str | None) -> Raw:
     """The panel as a whole, where another one was shown; just its facts, where they changed."""
+    now_ms = service_of(request).store.clock.now_ms()
+    wanted, _ = read_filter(request.query_params, zone_of(request), now_ms)
     news = asks_for_news(request)
     same = news and request.query_params.get("was") == entry.state
-    values = _values(request, entry, fault)
     name = "requests/facts.html" if same else "requests/panel.html"
-    answer = page(request, viewer, name, status=status, wanted=wanted, **values)
-    if news and not same:
-        answer.headers += [(b"hx-retarget", b"#panel"), (b"hx-reswap", b"innerHTML")]
-    elif not news:
+    answer = page(request, name, status=status, wanted=wanted, **_values(request, entry, fault))
+    if not news:
         at = str(entry.at_ms) if entry.has_ended else None
         attempt = str(entry.attempt) if entry.status is LogStatus.RETRYING else None
         address = wanted.address(f"/{entry.schedule_id}", at=at, attempt=attempt)
-        answer.headers.append((b"hx-push-url", address.encode()))
-    return answer
+        return answer.with_header(b"hx-push-url", address)
+    if same:
+        return answer
+    return answer.with_header(b"hx-retarget", "#panel").with_header(b"hx-reswap", "innerHTML")
 
 
 async def _read(store: Store, account_id: str, schedule_id: str, asked: Mapping[str, str]) -> Entry:
-    """The schedule as it stands, or what the log has of it once it is not kept; with `attempt`, of
-    that attempt, which only the log tells apart from those that came after it."""
-    at_ms = _whole(asked.get("at", ""))
-    if at_ms is not None and asked.get("attempt"):
-        return await _logged(store, account_id, schedule_id, at_ms)
-    try:
-        return entry_of(await store.schedules.get(account_id, schedule_id))
-    except NotFound:
-        if at_ms is None:
-            raise NotFound(
-                "There is no such request, or it ended so long ago that it is not kept."
-            ) from None
-    return await _logged(store, account_id, schedule_id, at_ms)
-
-
-async def _logged(store: Store, account_id: str, schedule_id: str, at_ms: int) -> Entry:
+    """The schedule as it stands, or its entry in the log once it is not kept; with `attempt`, that
+    attempt, which only the log tells apart from those that came after it."""
+    at = asked.get("at", "")
+    at_ms = int(at) if at.isascii() and at.isdigit() and len(at) <= 15 else None
+    if at_ms is None or not asked.get("attempt"):
+        try:
+            return entry_of(await store.schedules.get(account_id, schedule_id))
+        except NotFound:
+            if at_ms is None:
+                raise NotFound(
+                    "There is no such request, or it ended so long ago that it is not kept."
+                ) from None
     logged = await store.logs.find(account_id, schedule_id, at_ms)
     return Entry(**msgspec.structs.asdict(logged))
 
 
-def _whole(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 15 else None
-
-
 def _values(request: HttpRequest, entry: Entry, fault: str | None) -> dict[str, Any]:
-    schedule = entry.schedule
+    asked = entry.schedule.request if entry.schedule else None
     return {
         "entry": entry,
-        "asked": schedule.request if schedule else None,
+        "asked": asked,
         "url": masked_url(entry.url),
-        "headers": masked(schedule.request.headers) if schedule else {},
-        "body": readable(schedule.request) if schedule else None,
-        "curl": curl_of(schedule.request) if schedule else None,
+        "headers": masked(asked.headers) if asked else {},
+        "body": readable(asked) if asked else None,
+        "curl": curl_of(asked) if asked else None,
         "once": secrets.token_urlsafe(12),
         "fault": fault,
         "now_ms": service_of(request).store.clock.now_ms(),
     }
-
-
-def readable(request: Request) -> str | None:
-    """The body, JSON on many lines; its numbers and spellings stay as they came. Bytes that need
-    not be text are shown in base64."""
-    if request.body is None:
-        return None
-    if request.body_kind is BodyKind.BINARY:
-        return b64encode(request.body).decode()
-    if request.body_kind is BodyKind.TEXT:
-        return request.body.decode()
-    return indented(request.body)
 
 
 HANDLERS = [entry_page]

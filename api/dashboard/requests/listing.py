@@ -1,16 +1,29 @@
-"""A page of requests, read from the store: around this moment, or on from a place."""
+"""The Requests page: the timeline, the filters, and a list that is read on from any place."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from api.dashboard.requests.filters import PER_PAGE, Filter
-from scheduler.errors import TooManyScans
-from scheduler.models import LogEntry
+from litestar import get
+
+from api.dashboard.answer import Raw, html, redirect
+from api.dashboard.render import page
+from api.dashboard.requests.filters import ADDRESS, PER_PAGE, Filter, read_filter
+from api.dashboard.session import Viewer, asks_for_news, signed_in, zone_of
+from api.dashboard.shared import shared_by
+from api.dashboard.timeline import Picture, picture_of
+from api.dashboard.windows import WINDOWS
+from api.service import HttpRequest, service_of
+from scheduler.errors import InvalidRequest, TooManyScans
+from scheduler.ids import is_schedule_id
+from scheduler.models import LogEntry, LogStatus
 from scheduler.store import Store
 from scheduler.store.log.logs import LogPage, LogQuery
 
+_HEIGHT = 120
+_COUNTS_GOOD_FOR_S = 4.0
+_PERIODS = ("15m", "1h", "today", "yesterday", "7d", "tomorrow")
 # Of what is next, a list around this moment shows so many.
 _COMING = 8
 # How long one step of a search may take. It is made of reads that are bounded each.
@@ -45,37 +58,142 @@ class Listing(NamedTuple):
     coming: Rows | None = None
 
     @property
+    def _sides(self) -> list[Rows]:
+        return [self.rows] if self.coming is None else [self.rows, self.coming]
+
+    @property
     def is_empty(self) -> bool:
-        return not self.rows.entries and not (self.coming and self.coming.entries)
+        return not any(each.entries for each in self._sides)
 
     @property
     def is_unfinished(self) -> bool:
-        return self.rows.unfinished or bool(self.coming and self.coming.unfinished)
+        return any(each.unfinished for each in self._sides)
 
     @property
     def refused_ms(self) -> int:
         """How long to wait, if neither side was looked through."""
-        sides = [self.rows] if self.coming is None else [self.rows, self.coming]
-        return max(each.refused_ms for each in sides) if all(s.refused_ms for s in sides) else 0
+        waits_ms = [each.refused_ms for each in self._sides]
+        return max(waits_ms) if all(waits_ms) else 0
 
 
-async def listing(store: Store, account_id: str, wanted: Filter, now_ms: int) -> Listing:
+@get("/requests")
+async def requests_page(request: HttpRequest) -> Raw:
+    """The list, or for news what changes of it. A search for an id leads to it."""
+    viewer = await signed_in(request)
+    wanted_id = request.query_params.get("q", "").strip().replace("inv_", "sch_", 1)
+    if is_schedule_id(wanted_id):
+        return redirect(request, f"{ADDRESS}/{wanted_id}")
+    shown = await read_page(request, viewer)
+    refused_ms = shown["listing"].refused_ms
+    status = 429 if refused_ms else 400 if shown["faults"] else 200
+    return list_page(request, shown, status=status).with_retry_after(refused_ms)
+
+
+@get("/requests/closed")
+async def closed_panel(request: HttpRequest) -> Raw:
+    """What the side panel has when none is open."""
+    await signed_in(request)
+    return html("")
+
+
+@get("/requests/more")
+async def more(request: HttpRequest) -> Raw:
+    """A search goes on from where it stopped, towards the past (`side=past`) or the future."""
+    viewer = await signed_in(request)
+    store = service_of(request).store
+    now_ms = store.clock.now_ms()
+    wanted, _ = read_filter(request.query_params, zone_of(request), now_ms)
+    side = request.query_params.get("side", "past")
+    paused = bool(request.query_params.get("paused"))
+    if paused:
+        rows = Rows([], next=wanted.cursor, unfinished=True)
+    elif side == "coming":
+        rows = await _coming_rows(store, viewer.account_id, wanted, now_ms, wanted.cursor)
+    else:
+        rows = await searched(store, viewer.account_id, wanted.query(now_ms))
+    return page(
+        request,
+        "requests/more.html",
+        status=429 if rows.refused_ms else 200,
+        wanted=wanted,
+        rows=rows,
+        side=side,
+        paused=paused,
+        now_ms=store.clock.now_ms(),
+    ).with_retry_after(rows.refused_ms)
+
+
+async def read_page(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
+    """What the list's template shows of what the address asks for. A bad cursor is a fault among
+    others."""
+    store, zone = service_of(request).store, zone_of(request)
+    now_ms = store.clock.now_ms()
+    wanted, faults = read_filter(request.query_params, zone, now_ms)
+    picture = await picture_of(request, viewer, wanted.stretch(now_ms, zone))
+    found = Listing(Rows([]))
+    try:
+        if not faults:
+            found = await _listing(store, viewer.account_id, wanted, now_ms)
+    except InvalidRequest:
+        faults["cursor"] = "There is no such page of the list; begin at the first one."
+    return {
+        "wanted": wanted,
+        "faults": faults,
+        "listing": found,
+        "picture": picture,
+        "pulse": picture.pulse,
+        "activity": picture.activity(zone, _HEIGHT),
+        "counts": await _counts(request, viewer, wanted, picture),
+        "statuses": list(LogStatus),
+        "periods": _PERIODS,
+        "windows": WINDOWS,
+        "entry": None,
+        "now_ms": store.clock.now_ms(),
+    }
+
+
+def list_page(request: HttpRequest, shown: dict[str, Any], *, status: int = 200) -> Raw:
+    """The whole page, with what is in its side panel; or, for news, what changes of it."""
+    name = "requests/live.html" if asks_for_news(request) else "requests/list.html"
+    return page(request, name, status=status, **shown)
+
+
+async def _counts(
+    request: HttpRequest, viewer: Viewer, wanted: Filter, picture: Picture
+) -> dict[str, int]:
+    """How many there are of each status, where that costs little: nowhere in a search, and of those
+    that were cancelled never."""
+    if wanted.is_search:
+        return {}
+    if wanted.when or wanted.has_times:
+        series, waiting = picture.series, sum(picture.due)
+        return {"scheduled": waiting, "completed": series.completed, "failed": series.failed}
+    store, account_id = service_of(request).store, viewer.account_id
+    usage = await shared_by(request).get(
+        (account_id, "usage"),
+        _COUNTS_GOOD_FOR_S,
+        lambda: store.stats.usage(account_id, 0, store.clock.now_ms()),
+    )
+    waiting = picture.pulse.waiting
+    return {"scheduled": waiting, "completed": usage.completed, "failed": usage.failed}
+
+
+async def _listing(store: Store, account_id: str, wanted: Filter, now_ms: int) -> Listing:
     """The page that a filter asks for. Raises InvalidRequest for a bad cursor."""
     if wanted.is_around_now(now_ms):
         edge_ms = now_ms + _CLOCK_TOLERANCE_MS
         past = wanted.query(now_ms)._replace(to_ms=edge_ms, limit=PER_PAGE - _COMING)
         # What ends while we read moves from the future to the past: it is looked for there last.
-        coming = await coming_rows(store, account_id, wanted, edge_ms)
+        coming = await _coming_rows(store, account_id, wanted, edge_ms)
         found = await searched(store, account_id, past)
         return Listing(found._replace(before=None), coming)
     found = await searched(store, account_id, wanted.query(now_ms))
     if wanted.back:
-        turned = Rows(found.entries[::-1], next=found.before, before=found.next)
-        return Listing(turned)
+        return Listing(Rows(found.entries[::-1], next=found.before, before=found.next))
     return Listing(found if wanted.cursor else found._replace(before=None))
 
 
-async def coming_rows(
+async def _coming_rows(
     store: Store, account_id: str, wanted: Filter, from_ms: int, cursor: str | None = None
 ) -> Rows:
     """What is next, the soonest last."""
@@ -92,25 +210,28 @@ async def coming_rows(
 
 
 async def searched(store: Store, account_id: str, query: LogQuery) -> Rows:
-    """A full page, or what was found in the time of one step, and within what the account's
-    searches may."""
+    """A full page, or fewer rows where the time of one step or the account's limit on searches
+    ends before it is full."""
     loop = asyncio.get_running_loop()
     until_s = loop.time() + _STEP_S
     found = Rows([], query.cursor)
     while True:
         left = query.limit - len(found.entries)
         try:
-            page = await store.logs.page(account_id, query._replace(cursor=found.next, limit=left))
+            part = await store.logs.page(account_id, query._replace(cursor=found.next, limit=left))
         except TooManyScans as refusal:
             here = found.next or query.beginning
             return found._replace(next=here, unfinished=True, wait_ms=refusal.wait_ms)
-        found = _with(found, page, query.limit)
+        found = _with(found, part, query.limit)
         if not found.unfinished or loop.time() >= until_s:
             return found
 
 
-def _with(found: Rows, page: LogPage, limit: int) -> Rows:
-    entries = found.entries + page.entries
-    unfinished = len(entries) < limit and page.next_cursor is not None
-    before = found.before or page.first_cursor
-    return Rows(entries, page.next_cursor, before, unfinished, page.reached_ms)
+def _with(found: Rows, part: LogPage, limit: int) -> Rows:
+    entries = found.entries + part.entries
+    unfinished = len(entries) < limit and part.next_cursor is not None
+    before = found.before or part.first_cursor
+    return Rows(entries, part.next_cursor, before, unfinished, part.reached_ms)
+
+
+HANDLERS = [requests_page, closed_panel, more]
