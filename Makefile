@@ -68,7 +68,7 @@ dist: $(VENV)/installed-dev ## Build wheels and sdists into dist, and prove that
 	@$(PIP) --constraint constraints.txt --editable clients/python --editable '.[release]'
 	@PIP_CONSTRAINT="$(CURDIR)/constraints.txt" $(BIN)/python -m ops.release
 
-clean: ## Remove what was made here, except the data dir .postdate
+clean: ## Remove generated files, except the data dir .postdate
 	rm -rf $(VENV) dist build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis \
 		.import_linter_cache .peers
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -5,9 +5,9 @@
 Fills an account's log, indexes and sums with `--entries` executions spread over 30 days, as acks at
 those moments would have left them, and stores `--waiting` schedules for the next three hours. Then
 it starts one API process, signs in by a link, and asks for every page `--rounds` times over HTTP on
-one connection, the pages in turn. Told is the median and the 95th percentile of each page, from the
-request until its last byte. A read that viewers share for a second is paid for by whoever comes
-first, so the overview is asked for after a pause too ("cold").
+one connection, the pages in turn. It prints the median and the 95th percentile of each page, from
+the request until its last byte. The first viewer pays for a read that viewers share for a second,
+so the overview is asked for after a pause too ("cold").
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 Stores `--count` schedules of one account (about 190 bytes of request each) in a Valkey set up as
 `postdate up` sets it up, through the store as the API does, and compares the server's used_memory
 before and after. Then it claims and acks all of them through the store as a worker does, and
-compares again: what is left is the ended schedule (kept for 24 h by default), its log entry, its
+compares again: the rest is the ended schedule (kept for 24 h by default), its log entry, its
 places in two index streams and its part of the rollups (30 days). Executed ones end at some speed;
 rollups are shared by all of the same second, so slower traffic pays more of them. With `--failed`
 all fail, and are dead letters (kept for a week by default). With `--new-connections` each had one

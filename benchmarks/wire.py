@@ -4,7 +4,7 @@
     python -m benchmarks.wire --profile        # cProfile of our own
 
 The target is nginx if it is installed, else `benchmarks.target`. Clients are interleaved, round
-by round, since a machine's speed drifts by more than what is to be told apart: compare
+by round, because a machine's speed drifts by more than they differ: compare
 the medians' ratios of one run, not the figures of two. `firer` is everything that the worker does
 for a fire: parse, judge, render, pool, deadline, wire, outcome. A client that is not installed
 is left out, with a note. CPU is that of this process, user and system.

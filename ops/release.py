@@ -1,8 +1,8 @@
-"""Builds what is released, and proves it: wheel and sdist of server and client, into dist/.
+"""Builds the release and proves it: wheel and sdist of server and client, into dist/.
 
     make dist
 
-Wheels are built of the sdists, as whoever packages them does. Then: nothing tracked is missing in
+Wheels are built of the sdists, as packagers do. Then: nothing tracked is missing in
 a wheel and nothing else is in it, `twine` takes the metadata, the CHANGELOG speaks of the version,
 and in a fresh environment that has the two wheels `postdate` runs, without the checkout. Pip
 fetches dependencies and hatchling, and nothing else needs a network.

@@ -1,12 +1,12 @@
 """How does Postdate do beside its peers: BullMQ, SAQ, arq and Celery?
 
-    python -m benchmarks.peers              # a quarter of an hour at most; rewrites what is told
+    python -m benchmarks.peers              # a quarter of an hour at most; rewrites the report
     python -m benchmarks.peers --quick      # a few minutes, prints only
 
 The same HTTP POST to the same receiver; for each measurement a fresh Valkey that has every write
 on disk before it answers; one worker process each, set as its documentation says. Three rounds,
-the systems in turn, medians. What the receiver takes of a core in each burst proves that it is not
-what is measured. Peers are installed, pinned, below `.peers`; the first run needs a
+the systems in turn, medians. The receiver's CPU in each burst shows that it does not limit
+the rate. Peers are installed, pinned, below `.peers`; the first run needs a
 package index for that. Results go to benchmarks/results/peers.json, docs/benchmarks/peers.svg and
 the marked passage of benchmarks/README.md. See benchmarks/README.md for the method.
 """

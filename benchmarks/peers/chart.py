@@ -116,7 +116,7 @@ def _scale(panel: Panel, systems: list[dict[str, Any]]) -> Callable[[float], flo
     most = max(max(s[panel.front], s.get(panel.back, 0)) for s in systems)
     if not panel.logarithmic:
         return lambda value: value / most * room
-    least = 0.1  # ms: what is less has the shortest bar there is
+    least = 0.1  # ms: smaller values get the shortest bar
     decades = math.log10(most / least)
     return lambda value: max(2.0, math.log10(max(value, least) / least) / decades * room)
 

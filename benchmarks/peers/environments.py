@@ -52,7 +52,7 @@ def node_modules(peer: str) -> Path:
 
 
 def versions(peer: str, names: tuple[str, ...]) -> dict[str, str]:
-    """What is pinned of the named packages, in their order."""
+    """The pinned versions of the named packages, in their order."""
     pins = PINS / f"{peer}.txt"
     if pins.exists():
         pinned = dict(re.findall(r"^(\S+)==(\S+)$", pins.read_text(), re.M))

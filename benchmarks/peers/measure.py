@@ -146,7 +146,7 @@ def _wait(received: Receiver, expected: int) -> None:
         if count != seen:
             seen, since_s = count, time.monotonic()
         elif time.monotonic() - since_s > _PATIENCE_S:
-            return  # what is missing is told by `_account`
+            return  # `_account` reports missing requests
         time.sleep(_POLL_S)
 
 

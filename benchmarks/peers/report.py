@@ -1,4 +1,4 @@
-"""What a run found, told: as lines, as a table, as JSON, as a picture, in the marked passages."""
+"""Reports a run as lines, a table, JSON, a picture, and in the marked passage of the README."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class System:
 
 
 class Postdate(System):
-    """Ours: an API process takes what is stored, and `postdate worker` fires it."""
+    """Ours: an API process stores schedules, and `postdate worker` fires them."""
 
     def prepare(self) -> None:
         self._command = [sys.executable, str(_PROGRAMS / "postdate_program.py")]

@@ -1,4 +1,4 @@
-"""arq: `work` fires what is due, `add` stores what shall be fired."""
+"""arq: `work` fires due jobs, `add` stores them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from arq import create_pool
 from arq.connections import RedisSettings
 from arq.worker import Worker, func
 
-# By default it polls twice a second and takes ten at a time: at most twenty a second. What was
-# fastest here, and least late, of those tried.
+# By default it polls twice a second and takes ten at a time: at most twenty a second. These values
+# were the fastest and least late of those tried.
 CONCURRENCY = int(os.environ.get("CONCURRENCY", "1000"))
 POLL_DELAY_S = 0.001
 

@@ -1,5 +1,5 @@
 "use strict";
-// BullMQ: `work` fires what is due, `add` stores what shall be fired. See plan.py for the plan.
+// BullMQ: `work` fires due jobs, `add` stores them. See plan.py for the plan.
 
 const { Queue, Worker } = require("bullmq");
 const { Pool } = require("undici");

@@ -1,4 +1,4 @@
-"""Celery: `work` fires what is due, `add` stores what shall be fired."""
+"""Celery: `work` fires due jobs, `add` stores them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Postdate: `add` stores what shall be fired, over the HTTP API. Its worker is `postdate worker`.
 
 Singles go out on as many kept connections as the peers have lanes; batches of 1,000 one after the
-other, as BullMQ's bulk adds. The client is a small one of ours: it shall not be what is measured.
+other, as BullMQ's bulk adds. The client is a small one of ours: it must not limit the measurement.
 """
 
 from __future__ import annotations

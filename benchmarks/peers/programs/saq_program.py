@@ -1,4 +1,4 @@
-"""SAQ: `work` fires what is due, `add` stores what shall be fired."""
+"""SAQ: `work` fires due jobs, `add` stores them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def stop(ctx: dict[str, Any]) -> None:
 
 
 async def work(plan: plans.Plan) -> None:
-    # It looks for what is due once a second; its lock cannot be shorter.
+    # It looks for due jobs once a second; its lock cannot be shorter.
     worker: Worker[Any] = Worker(
         queue_of(plan), [send], concurrency=CONCURRENCY, startup=start, shutdown=stop
     )
