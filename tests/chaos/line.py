@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import struct
 import threading
 from collections import deque
@@ -18,18 +19,23 @@ from tests.waiting import DEADLINE_S
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
-class Line:
+class TcpProxy:
     """Listens on a port of 127.0.0.1 and passes bytes on to `server`, a Unix socket or an address.
 
     `cut()` resets all connections and refuses new ones, `silence()` keeps everything back as a
     network that drops packets does, `slow(delay_s)` has every byte come later; `heal()` ends all of
     these, and what was kept back arrives. `reset()` sends an RST on all connections that there are
-    at this moment, idle ones too.
+    at this moment, idle ones too. `accepted` counts connections; with `resets_at_once` none lasts.
     """
 
-    def __init__(self, server: Path | tuple[str, int]) -> None:
+    def __init__(
+        self, server: Path | tuple[str, int], *, tls: ssl.SSLContext | None = None
+    ) -> None:
         self.server = server
         self.port = 0
+        self.accepted = 0
+        self.resets_at_once = False
+        self._tls = tls
         self.delay_s = 0.0
         self.silent = False
         self._refuses = False
@@ -97,7 +103,7 @@ class Line:
     async def _listen(self) -> None:
         # Written down, so that it is the same port after a cut.
         self._listener = await self.loop.create_server(
-            lambda: _Link(self), "127.0.0.1", self.port, reuse_address=True
+            lambda: _Link(self), "127.0.0.1", self.port, reuse_address=True, ssl=self._tls
         )
         self.port = self._listener.sockets[0].getsockname()[1]
 
@@ -124,7 +130,7 @@ class Line:
 class _Way:
     """Bytes on their way in one direction, in their order, whatever the delay was meanwhile."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: TcpProxy) -> None:
         self._line = line
         self._waiting: deque[tuple[float, bytes]] = deque()
         self._timer: asyncio.TimerHandle | None = None
@@ -152,7 +158,7 @@ class _Way:
 class _Link(asyncio.Protocol):
     """One connection of the process, and ours to the store for it."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: TcpProxy) -> None:
         self._line = line
         self.there, self.back = _Way(line), _Way(line)
         self._transports: list[asyncio.Transport] = []
@@ -162,6 +168,10 @@ class _Link(asyncio.Protocol):
         self._transports.append(transport)
         self.back.to = transport
         self._line.links.add(self)
+        self._line.accepted += 1
+        if self._line.resets_at_once:
+            self.reset()
+            return
         self._connecting = self._line.loop.create_task(self._connect())
 
     async def _connect(self) -> None:

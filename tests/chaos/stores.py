@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self
 from redis import Redis
 from redis.exceptions import RedisError
 
-from tests.chaos.line import Line
+from tests.chaos.line import TcpProxy
 from tests.proxy import DroppingProxy
 from tests.valkey import ValkeyProcess
 from tests.waiting import free_port, until
@@ -25,7 +25,7 @@ class Server(Protocol):
     def resume(self) -> None: ...
 
 
-class LossyLine(Line):
+class LossyLine(TcpProxy):
     """A line to a Valkey that loses replies as well."""
 
     def __init__(self, valkey: ValkeyProcess) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,9 +18,9 @@ from scheduler.store.server import line
 from scheduler.store.server.connection import connect
 from scheduler.store.server.line import Line, Lines
 from scheduler.store.server.single import Single
+from tests.chaos.line import TcpProxy
 from tests.plain import redis_of
 from tests.scheduler.clocks import ServerClock
-from tests.scheduler.resetting import ResettingProxy
 from tests.scheduler.scene import CREDITS, Scene, settled
 from tests.servers import DroppingProxy, ValkeyProcess, script, until_async
 
@@ -29,15 +29,15 @@ RESETS = 30
 
 
 @pytest.fixture
-async def resetting(valkey: ValkeyProcess) -> AsyncIterator[ResettingProxy]:
-    async with ResettingProxy(valkey.socket) as proxy:
-        yield proxy
+def resetting(valkey: ValkeyProcess) -> Iterator[TcpProxy]:
+    with TcpProxy(valkey.socket) as between:
+        yield between
 
 
 @pytest.fixture
-async def far(resetting: ResettingProxy) -> AsyncIterator[Scene]:
+async def far(resetting: TcpProxy) -> AsyncIterator[Scene]:
     """An account in a store behind the proxy that resets."""
-    async for scene in _scene(resetting.url):
+    async for scene in _scene(f"redis://127.0.0.1:{resetting.port}/0"):
         yield scene
 
 
@@ -131,7 +131,7 @@ async def test_who_gives_up_before_there_is_a_line_does_not_disturb_those_behind
 
 
 async def test_an_idle_line_that_is_reset_costs_nobody_anything(
-    far: Scene, resetting: ResettingProxy
+    far: Scene, resetting: Line
 ) -> None:
     for _ in range(3):
         before = line_of(far)
@@ -142,9 +142,7 @@ async def test_an_idle_line_that_is_reset_costs_nobody_anything(
     assert await far.claim() == []
 
 
-async def test_resets_at_any_moment_change_nothing_twice(
-    far: Scene, resetting: ResettingProxy
-) -> None:
+async def test_resets_at_any_moment_change_nothing_twice(far: Scene, resetting: TcpProxy) -> None:
     """While idle, while a call is being written, while its reply is on its way; while the next
     connection is being made, and then it is certain that nothing was done."""
     due_ms, made = await far.clock.now_ms() + 60_000, 0
@@ -264,17 +262,17 @@ async def test_what_is_no_reply_ends_the_line_and_is_unknown(tmp_path: Path) -> 
 
 
 async def test_connections_that_end_as_they_begin_are_no_endless_loop(
-    far: Scene, resetting: ResettingProxy
+    far: Scene, resetting: Line
 ) -> None:
     due_ms = await far.clock.now_ms() + 60_000
-    resetting.closes_at_once = True
+    resetting.resets_at_once = True
     resetting.reset()
     await until_async(lambda: not line_of(far).is_open, "the reset to arrive")
     before = resetting.accepted
     result = await settled(lambda: far.create_at(due_ms))
     assert type(result) is StoreUnavailable
     assert resetting.accepted - before < 10
-    resetting.closes_at_once = False
+    resetting.resets_at_once = False
     await far.create_at(due_ms)
     assert (await far.holdings()).waiting == 1
 

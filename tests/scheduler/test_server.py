@@ -24,9 +24,9 @@ from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.store import _refuse_unusable
+from tests.chaos.line import TcpProxy
 from tests.plain import redis_of
 from tests.scheduler.clocks import ServerClock
-from tests.scheduler.resetting import ResettingProxy
 from tests.scheduler.scene import Scene, settled
 from tests.servers import DroppingProxy, ValkeyProcess, free_port
 
@@ -203,9 +203,10 @@ async def test_a_full_turn_over_tls_with_a_password(
     authority, tls = trustme.CA(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("127.0.0.1").configure_cert(tls)
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
-    async with ResettingProxy(own_valkey.socket, tls) as proxy:
-        url = proxy.url.replace("//", "//default:secret@") + f"?ssl_ca_certs={tmp_path}/ca.pem"
-        store = await Store.open(Settings(redis_url=proxy.url + f"?ssl_ca_certs={tmp_path}/ca.pem"))
+    with TcpProxy(own_valkey.socket, tls=tls) as line:
+        plain = f"rediss://127.0.0.1:{line.port}/0?ssl_ca_certs={tmp_path}/ca.pem"
+        url = plain.replace("//", "//default:secret@", 1)
+        store = await Store.open(Settings(redis_url=plain))
         await store.server.ask("CONFIG", "SET", "requirepass", "secret")
         await store.aclose()
         store = await Store.open(Settings(redis_url=url))
