@@ -82,10 +82,8 @@ async def list_schedules(request: HttpRequest) -> Answer:
         walk.taken_back(query["cursor"]),
     )
     down, store = order == "desc", call.store
-    if failed:
-        page = await store.failed.page(account_id, selected, descending=down)
-    else:
-        page = await store.schedules.page(account_id, **selected._asdict(), descending=down)
+    source = store.failed if failed else store.unended
+    page = await source.page(account_id, selected, descending=down)
     next_cursor = walk.given_out(page.next_cursor)
     return Answer(200, SchedulesBody(list(map(schedule_body, page.schedules)), next_cursor))
 

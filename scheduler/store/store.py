@@ -34,6 +34,7 @@ from scheduler.store.operators.rewrites import Rewrites
 from scheduler.store.operators.sealing_keys import SealingKeys
 from scheduler.store.operators.system import System
 from scheduler.store.queries.failed import Failed
+from scheduler.store.queries.unended import Unended
 from scheduler.store.retention import Retention
 from scheduler.store.scans import Scans
 from scheduler.store.secrecy import Secrecy
@@ -66,9 +67,10 @@ class Store:
         self.deletion = Deletion(server, self.accounts)
         scans = Scans(server)
         self.failed = Failed(server, self.clock, kept, scans)
-        self.schedules = Schedules(server, self.clock, kept, scans, self.failed)
+        self.unended = Unended(server, scans)
+        self.schedules = Schedules(server, self.clock, kept, self.failed)
         self.ends = Ends(server, self.clock, kept)
-        self.canceller = Canceller(server, self.ends, scans)
+        self.canceller = Canceller(server, self.ends, self.unended)
         self.claims = Claims(server, self.clock)
         self.clock_back = ClockBack(server, self.clock)
         self.logs = Logs(server, self.clock, kept, scans)

@@ -12,6 +12,7 @@ stored: its id tells it.
 
 from __future__ import annotations
 
+import hashlib
 from typing import NamedTuple
 
 import msgspec
@@ -75,14 +76,18 @@ BETWEEN_ATTEMPTS_BYTES = 256
 
 
 class Fields(NamedTuple):
-    """A schedule's fields, and whether a worker holds it."""
+    """A schedule as it is stored: `FIELDS`, None for what is not there; and whether a worker holds
+    it."""
 
-    packed: bytes
-    outcome: bytes | None
-    replay: bytes | None
-    attempt: bytes | None
-    said: bytes | None
-    held: bool
+    packed: bytes | None
+    outcome: bytes | None = None
+    replay: bytes | None = None
+    attempt: bytes | None = None
+    said: bytes | None = None
+    held: bool = False
+
+
+FIELDS = ("r", "o", "a", "n", "s")
 
 
 class _StoredOutcome(msgspec.Struct, array_like=True):
@@ -116,6 +121,11 @@ _DAMAGED = (msgspec.MsgspecError, ValueError, LookupError)
 def seal_request(request: Request, secrecy: Secrecy) -> bytes:
     """What is stored of a request."""
     return secrecy.seal(pack_request(request))
+
+
+def sha1_of(packed: bytes | None) -> str:
+    """By which a change or an end names the packed request that it has read."""
+    return hashlib.sha1(packed or b"", usedforsecurity=False).hexdigest()
 
 
 def open_request(sealed: bytes, secrecy: Secrecy) -> Request:
@@ -211,18 +221,19 @@ def _open_said(said: bytes | None, attempts: int, secrecy: Secrecy) -> Answer | 
     return Answer(content_type, body) if of_attempts == attempts else None
 
 
-def unpack_attempt(packed: bytes) -> Retry:
-    """What an `n` field says of the attempt that comes next. Raises Unreadable."""
+def unpack_attempt(packed: bytes, said: bytes | None = None, secrecy: Secrecy = _IN_CLEAR) -> Retry:
+    """What an `n` field says of the attempt that comes next, with the `s` field beside it. Raises
+    Unreadable."""
     try:
         told = _decode_attempt(packed[2 * _MOMENT_BYTES :])
+        outcome = _outcome(Status.FAILED, told, said, secrecy)
     except _DAMAGED as error:
         raise Unreadable(str(error)) from error
-    code, response_ms, message = told.status_code, told.response_time_ms, told.error_message
     return Retry(
         number=told.retry,
         due_at_ms=_moment(packed[_MOMENT_BYTES:]),
         attempts=told.attempts,
-        outcome=Outcome(Status.FAILED, code, response_ms, message, phases=told.phases),
+        outcome=outcome,
         failed_at_ms=_moment(packed),
         lateness_ms=told.lateness_ms,
     )
@@ -252,61 +263,38 @@ def ended_status(outcome: bytes) -> Status:
         raise Unreadable(str(error)) from error
 
 
-def schedule(
-    schedule_id: str,
-    request: Request,
-    outcome: bytes | None = None,
-    replay: bytes | None = None,
-    *,
-    attempt: bytes | None = None,
-    said: bytes | None = None,
-    executing: bool = False,
-    secrecy: Secrecy = _IN_CLEAR,
-) -> Schedule:
-    """What the fields of a stored schedule mean; `replay` is its `a`, `attempt` its `n`, `said` its
-    `s`. Raises Unreadable."""
+def schedule(schedule_id: str, fields: Fields, secrecy: Secrecy) -> Schedule:
+    """The schedule that is stored so. Raises Unreadable."""
+    request = open_request(fields.packed or b"", secrecy)
     try:
-        if outcome is not None:
-            found = _ended(schedule_id, request, outcome, replay)
+        if fields.outcome is None:
+            found = _unended(schedule_id, request, fields, secrecy)
         else:
-            found = _unended(schedule_id, request, attempt, executing=executing)
+            found = _ended(schedule_id, request, fields, fields.outcome, secrecy)
         due_ms = found.retry.due_at_ms if found.retry else None
         if not are_moments(request.trigger_at_ms, request.expires_at_ms, found.ended_at_ms, due_ms):
             raise ValueError("it has what is no moment")
-        return _with_said(found, said, secrecy)
+        return found
     except _DAMAGED as error:
         raise Unreadable(str(error)) from error
 
 
-def _unended(
-    schedule_id: str, request: Request, attempt: bytes | None, *, executing: bool
-) -> Schedule:
-    retry = unpack_attempt(attempt) if attempt else None
+def _unended(schedule_id: str, request: Request, fields: Fields, secrecy: Secrecy) -> Schedule:
+    retry = unpack_attempt(fields.attempt, fields.said, secrecy) if fields.attempt else None
     return Schedule(
         schedule_id=schedule_id,
         created_at_ms=ids.created_at_ms(schedule_id),
         request=request,
         status=Status.SCHEDULED,
-        executing=executing,
+        executing=fields.held,
         attempts=retry.attempts if retry else 0,
         retry=retry,
     )
 
 
-def _with_said(schedule: Schedule, said: bytes | None, secrecy: Secrecy) -> Schedule:
-    answer = _open_said(said, schedule.attempts, secrecy)
-    if answer is None:
-        return schedule
-    replace = msgspec.structs.replace
-    if schedule.retry is not None:
-        outcome = replace(schedule.retry.outcome, answer=answer)
-        return replace(schedule, retry=replace(schedule.retry, outcome=outcome))
-    if schedule.outcome is not None:
-        return replace(schedule, outcome=replace(schedule.outcome, answer=answer))
-    return schedule
-
-
-def _ended(schedule_id: str, request: Request, outcome: bytes, replay: bytes | None) -> Schedule:
+def _ended(
+    schedule_id: str, request: Request, fields: Fields, outcome: bytes, secrecy: Secrecy
+) -> Schedule:
     end = _decode_outcome(outcome[_MOMENT_BYTES:])
     status = _status(end)
     cancelled = status is Status.CANCELLED
@@ -315,12 +303,12 @@ def _ended(schedule_id: str, request: Request, outcome: bytes, replay: bytes | N
         created_at_ms=ids.created_at_ms(schedule_id),
         request=request,
         status=status,
-        outcome=None if cancelled else _outcome(status, end),
+        outcome=None if cancelled else _outcome(status, end, fields.said, secrecy),
         ended_at_ms=_moment(outcome),
         lateness_ms=end.lateness_ms,
         attempts=0 if cancelled else end.attempts,
-        replayed_as=None if replay is None else ids.schedule_id(replay.decode()),
-        body_dropped=status is Status.CANCELLED and end.status_code == 1,
+        replayed_as=None if fields.replay is None else ids.schedule_id(fields.replay.decode()),
+        body_dropped=cancelled and end.status_code == 1,
     )
 
 
@@ -328,9 +316,12 @@ def _status(end: _StoredOutcome) -> Status:
     return Status(STATUSES[end.status])
 
 
-def _outcome(status: Status, end: _StoredOutcome) -> Outcome:
+def _outcome(
+    status: Status, end: _StoredOutcome | _StoredAttempt, said: bytes | None, secrecy: Secrecy
+) -> Outcome:
+    answer = _open_said(said, end.attempts, secrecy)
     told = (status, end.status_code, end.response_time_ms, end.error_message)
-    return Outcome(*told, phases=end.phases)
+    return Outcome(*told, phases=end.phases, answer=answer)
 
 
 def _moment(packed: bytes) -> int:

@@ -1338,8 +1338,8 @@ MUTANTS = (
     ),
     Mutant(
         "what the store passes over in a search costs nothing",
-        STORE + "queries/unended.py",
-        "scan.add(len(waiting) + len(held), unpacked, read_bytes)",
+        STORE + "queries/reading.py",
+        "scan.add(len(names), unpacked, read_bytes)",
         "scan.add(unpacked, unpacked, 0)",
         ("tests/scheduler/test_scans.py",),
     ),

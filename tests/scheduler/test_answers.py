@@ -44,7 +44,7 @@ async def said(scene: Scene, schedule_id: str) -> bytes | None:
     found = await shown(scene, schedule_id)
     outcome = found.retry.outcome if found.retry else found.outcome
     if found.retry is not None:
-        listed = (await scene.store.schedules.page(scene.account_id)).schedules
+        listed = (await scene.store.unended.page(scene.account_id, Selection())).schedules
         assert found in listed
     await scene.assert_sound()
     return outcome.answer.body if outcome and outcome.answer else None

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+from typing import Any
 
 import pytest
 
 from scheduler.errors import Conflict, NotFound
 from scheduler.models import Request, Status
+from scheduler.store import lifecycle
 from scheduler.store.lifecycle.cancel import Cancelled
+from scheduler.store.lifecycle.refusals import MOST_CHANGES_MET
+from scheduler.store.queries.reading import read_by_id, read_one
 from scheduler.store.stored import pack_request
 from tests.plain import redis_of
 from tests.scheduler.scene import (
@@ -82,6 +87,43 @@ async def test_what_was_changed_since_it_was_read_is_read_again(
     [entry] = await scene.log()
     assert (entry.method, entry.url) == ("PUT", "https://example.com/changed")
     await scene.assert_sound()
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["cancel", "change"])
+async def test_what_others_keep_changing_is_refused_and_left_alone(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, ends: bool
+) -> None:
+    schedule_id = await scene.create(60_000)
+    turns = itertools.count()
+
+    async def another_changes_it() -> None:
+        request = Request(2**41, "POST", f"{URL}?{next(turns)}")
+        key = f"{scene.base}s:{schedule_id[4:]}"
+        await redis_of(scene.store).hset(key, "r", pack_request(request))
+
+    async def read_schedule(*which: Any) -> Any:
+        found = await read_one(*which)
+        await another_changes_it()
+        return found
+
+    async def read_schedules(*which: Any) -> Any:
+        async for chunk in read_by_id(*which):
+            await another_changes_it()
+            yield chunk
+
+    monkeypatch.setattr(lifecycle.schedules, "read_one", read_schedule)
+    monkeypatch.setattr(lifecycle.cancel, "read_by_id", read_schedules)
+    store, which = scene.store, (scene.account_id, schedule_id)
+    with pytest.raises(Conflict, match="The schedule keeps changing; try again") as refused:
+        await (
+            store.canceller.cancel(*which)
+            if ends
+            else store.schedules.change(*which, lambda _: Request(2**41, "PUT", URL))
+        )
+    assert refused.value.status == Status.SCHEDULED
+    assert next(turns) == MOST_CHANGES_MET
+    monkeypatch.undo()
+    assert (await store.schedules.get(*which)).request.method == "POST"
 
 
 async def test_what_a_worker_holds_cannot_be_cancelled(scene: Scene) -> None:

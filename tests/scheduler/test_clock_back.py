@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from scheduler.store import keys
+from scheduler.store.queries.listing import Selection
 from tests.plain import redis_of
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.scene import LEASE_MS, Scene, ids_of
@@ -26,7 +27,7 @@ async def test_what_a_dead_worker_held_is_taken_over(
     assert len(await fake_scene.claim()) == 3
     fake_clock.ms -= HOUR_MS
     assert await mended(fake_scene) == 3
-    page = await fake_scene.store.schedules.page(fake_scene.account_id)
+    page = await fake_scene.store.unended.page(fake_scene.account_id, Selection())
     assert [(each.schedule_id, each.executing) for each in page.schedules] == [
         (each, True) for each in sorted(held)
     ]

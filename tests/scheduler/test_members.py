@@ -11,6 +11,7 @@ import pytest
 from scheduler.models import LogStatus
 from scheduler.store import keys
 from scheduler.store.log.logs import LogQuery
+from scheduler.store.queries.listing import Selection
 from scheduler.store.queries.members import Members, read_members
 from scheduler.store.queries.timeline import WAITING, Place, Span
 from tests.plain import redis_of
@@ -104,7 +105,7 @@ async def test_what_moves_while_a_page_is_read_is_listed_once(
         return found
 
     monkeypatch.setattr(scene.store.server, "reads", moving)
-    page = await scene.store.schedules.page(scene.account_id)
+    page = await scene.store.unended.page(scene.account_id, Selection())
     assert [each.schedule_id for each in page.schedules] == made
 
 
@@ -140,6 +141,6 @@ async def test_a_page_is_read_by_its_bytes_unless_all_that_an_account_has_is_lig
         return await reads(commands, **options)
 
     monkeypatch.setattr(scene.store.server, "reads", counted)
-    page = await scene.store.schedules.page(scene.account_id)
+    page = await scene.store.unended.page(scene.account_id, Selection())
     assert sorted(each.schedule_id for each in page.schedules) == sorted(made)
     assert (max(rows) == 40) == (bytes_ == b"")

@@ -13,6 +13,7 @@ from scheduler.rollups import (
     response_quantile_ms,
 )
 from scheduler.settings import Settings
+from scheduler.store.log.logs import LogQuery
 from scheduler.store.log.overview import Stretch
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.conftest import open_fake
@@ -201,12 +202,10 @@ async def test_a_search_finds_a_part_of_the_url(scene: Scene) -> None:
     whole = "https://example.com/invoices/7"
     parts = {whole[i:] for i in range(len(whole) - 5)} | {whole[:i] for i in range(21, len(whole))}
     for part in ("EXAMPLE.com/Inv", "HTTPS://example.com/i", *parts):
-        page = await scene.store.schedules.page(scene.account_id, url_part=part)
-        assert [each.schedule_id for each in page.schedules] == [wanted], part
+        assert [each.schedule_id for each in await scene.log(url_part=part)] == [wanted], part
     for part in ("http", "https", "https://", "s:/", "://", "//", "/", "https://example.com/"):
-        page = await scene.store.schedules.page(scene.account_id, url_part=part)
-        assert len(page.schedules) == 2, part
-    assert (await scene.store.schedules.page(scene.account_id, url_part="http://")).schedules == []
+        assert len(await scene.log(url_part=part)) == 2, part
+    assert await scene.log(url_part="http://") == []
 
 
 async def test_a_search_finds_a_part_of_a_sealed_url(
@@ -216,8 +215,8 @@ async def test_a_search_finds_a_part_of_a_sealed_url(
     account = await store.accounts.create("first", credits=2, plan=Plan.FREE)
     made = [Request(2**41, "GET", f"https://example.com/{each}") for each in ("invoices", "other")]
     created = await store.schedules.create_all(account.account_id, made)
-    page = await store.schedules.page(account.account_id, url_part="//example.com/inv")
-    assert [each.schedule_id for each in page.schedules] == created.schedule_ids[:1]
+    page = await store.logs.page(account.account_id, LogQuery(url_part="//example.com/inv"))
+    assert [each.schedule_id for each in page.entries] == created.schedule_ids[:1]
     await store.aclose()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from scheduler.models import Answer, Outcome, Phases, Status
+from scheduler.store.queries.listing import Selection
 from scheduler.store.stored import (
     _StoredAttempt,
     _StoredOutcome,
@@ -23,7 +24,7 @@ async def test_they_are_those_of_the_last_attempt(scene: Scene) -> None:
     waiting = await scene.store.schedules.get(scene.account_id, schedule_id)
     assert waiting.retry is not None
     assert waiting.retry.outcome.phases == first.phases
-    listed = await scene.store.schedules.page(scene.account_id)
+    listed = await scene.store.unended.page(scene.account_id, Selection())
     assert listed.schedules == [waiting]
     again = await scene.claim_one()
     await scene.ack([again], msgspec.structs.replace(COMPLETED, phases=TOLD))

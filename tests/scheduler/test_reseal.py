@@ -19,6 +19,7 @@ from scheduler.store import Store, keys
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.operators import reseal as module
 from scheduler.store.operators.reseal import Walked
+from scheduler.store.queries.listing import Selection
 from scheduler.store.secrecy import Secrecy
 from tests.cluster import ValkeyCluster
 from tests.plain import redis_of
@@ -99,9 +100,9 @@ async def test_an_old_key_can_be_dropped(stores: Stores) -> None:
     after = await stores.open(NEW)
     assert await after.signing.secrets(account_id) == secrets
     await ack(after, held)
-    assert [each.request for each in (await after.schedules.page(account_id)).schedules] == [
-        REQUEST
-    ]
+    assert [
+        each.request for each in (await after.unended.page(account_id, Selection())).schedules
+    ] == [REQUEST]
     assert await after.check() == []
     again = await after.resealer.reseal()
     assert (again.requests, again.secrets, again.forgotten, again.kept) == (0, 0, [], {})

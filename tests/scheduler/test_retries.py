@@ -12,6 +12,7 @@ import pytest
 from scheduler.errors import Conflict
 from scheduler.models import LogStatus, Outcome, Request, Schedule, Status
 from scheduler.store.lifecycle.end_rows import Ack
+from scheduler.store.queries.listing import Selection
 from scheduler.store.stored import pack_request
 from scheduler.store.verdict import Verdict
 from tests.plain import redis_of
@@ -127,7 +128,7 @@ async def test_between_attempts_the_log_lists_it_at_its_next_one(scene: Scene) -
 async def test_lists_are_in_the_order_of_when_each_goes_out_next(scene: Scene) -> None:
     late = await retried(scene, 50_000)
     soon, later = await scene.create(30_000), await scene.create(70_000)
-    page = await scene.store.schedules.page(scene.account_id)
+    page = await scene.store.unended.page(scene.account_id, Selection())
     assert [each.schedule_id for each in page.schedules] == [soon, late, later]
     assert page.schedules[1] == await shown(scene, late)
     assert [each.attempts for each in page.schedules] == [0, 1, 0]

@@ -14,8 +14,9 @@ from scheduler.errors import SettingsError, StoreMisconfigured, Unreadable
 from scheduler.models import Answer, Outcome, Plan, Status
 from scheduler.settings import from_environment
 from scheduler.store import keys
+from scheduler.store.queries.listing import Selection
 from scheduler.store.secrecy import Secrecy
-from scheduler.store.stored import pack_outcome, schedule, seal_said
+from scheduler.store.stored import Fields, pack_outcome, pack_request, schedule, seal_said
 from tests.plain import redis_of
 from tests.scheduler.keyed import NEW, OLD, OTHER, REQUEST, Stores, account_of, everything
 
@@ -67,7 +68,7 @@ async def test_nothing_secret_lies_in_the_store_in_clear(stores: Stores) -> None
     assert b"whsec_" not in held
     assert (await store.schedules.get(account_id, schedule_id)).request == REQUEST
     assert await store.signing.secrets(account_id) == rotated.secrets
-    [listed] = (await store.schedules.page(account_id)).schedules
+    [listed] = (await store.unended.page(account_id, Selection())).schedules
     assert listed.request == REQUEST
 
 
@@ -173,7 +174,6 @@ def test_what_a_target_said_lies_encrypted() -> None:
     outcome = Outcome(Status.FAILED, 500, 1, "Oh", answer=said)
     packed, sealed = bytes(6) + pack_outcome(outcome, 0, 1), seal_said(said, 1, secrecy)
     assert b"hush" not in packed + sealed
-    found = schedule(
-        "sch_01jd3m0000e0080000000000a0", REQUEST, packed, said=sealed, secrecy=secrecy
-    )
+    fields = Fields(pack_request(REQUEST), packed, said=sealed)
+    found = schedule("sch_01jd3m0000e0080000000000a0", fields, secrecy)
     assert found.outcome == outcome

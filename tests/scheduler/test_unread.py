@@ -115,7 +115,7 @@ async def test_a_list_shows_the_others(scene: Scene, ended: bool, other_kind: bo
     if ended:
         page = await scene.store.failed.page(scene.account_id, Selection())
     else:
-        page = await scene.store.schedules.page(scene.account_id)
+        page = await scene.store.unended.page(scene.account_id, Selection())
     assert {each.schedule_id for each in page.schedules} == {made[0], made[2]}
 
 
@@ -125,7 +125,7 @@ async def test_a_list_does_not_leave_out_what_another_process_can_read(stores: S
     account_id = await account_of(ahead)
     await ahead.schedules.create(account_id, REQUEST)
     with pytest.raises(Unreadable):
-        await behind.schedules.page(account_id)
+        await behind.unended.page(account_id, Selection())
 
 
 async def test_a_restore_ends_what_it_can_read_behind_what_it_cannot(scene: Scene) -> None:

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from scheduler.models import Request
+from scheduler.store.queries.listing import Selection
 from scheduler.store.stored import pack_request
 from tests.plain import redis_of
 from tests.scheduler.scene import URL, Scene, ids_of
@@ -93,8 +94,8 @@ async def test_pages_of_heavy_ones_are_short_and_whole_together(
         claimed += len(await scene.claim(most=held - claimed))
     found, cursor, pages = [], None, 0
     while pages == 0 or cursor is not None:
-        page = await scene.store.schedules.page(
-            scene.account_id, limit=50, descending=descending, cursor=cursor
+        page = await scene.store.unended.page(
+            scene.account_id, Selection(limit=50, cursor=cursor), descending=descending
         )
         assert sum(len(each.request.body or b"") for each in page.schedules) < 7 * 1024 * 1024
         assert page.schedules or page.next_cursor is None

@@ -20,6 +20,7 @@ from scheduler.store.lifecycle.claim import Unread
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.log.entries import entry, pack_chunk
 from scheduler.store.log.overview import Stretch
+from scheduler.store.queries.listing import Selection
 from tests.plain import redis_of
 from tests.scheduler import operator_walks as operators
 from tests.scheduler.keyed import REQUEST
@@ -90,7 +91,9 @@ async def listed(scene: Scene, limit: int) -> list[str]:
     found: list[str] = []
     cursor = None
     while True:
-        page = await scene.store.schedules.page(scene.account_id, limit=limit, cursor=cursor)
+        page = await scene.store.unended.page(
+            scene.account_id, Selection(limit=limit, cursor=cursor)
+        )
         found += [each.schedule_id for each in page.schedules]
         cursor = page.next_cursor
         if cursor is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from itertools import count
 from typing import NamedTuple
@@ -13,16 +12,13 @@ from scheduler.models import Retry, Status
 from scheduler.store import keys
 from scheduler.store.lifecycle.end import Ends
 from scheduler.store.lifecycle.end_rows import Waiting, cancelled_group, parts_of, stopped_group
-from scheduler.store.lifecycle.refusals import refusal
-from scheduler.store.queries.listing import SchedulePage, Selection
+from scheduler.store.lifecycle.refusals import MOST_CHANGES_MET, refusal
+from scheduler.store.queries.listing import Selection
 from scheduler.store.queries.reading import Stored, read_by_id
-from scheduler.store.queries.timeline import lowered, span
 from scheduler.store.queries.unended import Unended
-from scheduler.store.scans import Scans
 from scheduler.store.server import Argument, Server
+from scheduler.store.stored import sha1_of
 from scheduler.store.verdict import Verdict
-
-_MOST_CHANGES_MET = 20
 
 
 class Cancellation(NamedTuple):
@@ -61,11 +57,10 @@ class Canceller:
     credit comes back; between two attempts it is stopped: it has failed as the last one did, that
     counts as its execution, and no credit moves."""
 
-    def __init__(self, server: Server, ends: Ends, scans: Scans) -> None:
+    def __init__(self, server: Server, ends: Ends, unended: Unended) -> None:
         self._server = server
         self._ends = ends
-        self._scans = scans
-        self._unended = Unended(server)
+        self._unended = unended
         # By this process, since it began.
         self.cancelled = 0
 
@@ -101,17 +96,7 @@ class Canceller:
     async def waiting(self, account_id: str, selected: Selection) -> Cancellations:
         """Ends those that wait, by triggerAt; as `by_id`. They leave the list, so that a repeat
         goes on with others. Raises InvalidRequest for a bad cursor, TooManyScans."""
-        stretch = span(selected.from_ms, selected.to_ms, selected.cursor, down=False)
-        async with self._scans.of(account_id, searches=selected.is_search) as scan:
-            found = await self._unended.read(
-                account_id,
-                stretch,
-                selected.limit + 1,
-                lambda each: not each.executing and selected.wants(each),
-                scan,
-                lowered(selected.url or ""),
-            )
-        page = SchedulePage.of(found, selected.limit, stretch)
+        page = await self._unended.page(account_id, selected, with_held=False)
         done = await self.by_id(account_id, [each.schedule_id for each in page.schedules])
         return done._replace(next_cursor=page.next_cursor)
 
@@ -121,7 +106,7 @@ class Canceller:
         """Notes in `done` what came of each; those that were changed meanwhile are tried again."""
         left, unsure = schedule_ids, dict[str, Retry | None]()
         key = keys.account(account_id) + keys.WAITING
-        for _ in range(_MOST_CHANGES_MET if left else 0):
+        for _ in range(MOST_CHANGES_MET if left else 0):
             read, again = 0, list[str]()
             # Before the schedules: an attempt that is made between the two reads moves the score.
             [scores] = await self._server.reads([("ZMSCORE", key, *map(ids.local, left))])
@@ -179,9 +164,8 @@ class Canceller:
 
 def _waiting(found: Stored, score: bytes | None) -> Waiting:
     schedule, packed = found
-    sha1 = hashlib.sha1(packed, usedforsecurity=False).hexdigest()
     score_us = str(round(float(score or 0) * 1000))
-    what = (schedule.schedule_id, score_us, schedule.request, len(packed), sha1)
+    what = (schedule.schedule_id, score_us, schedule.request, len(packed), sha1_of(packed))
     return Waiting(*what, schedule.retry)
 
 

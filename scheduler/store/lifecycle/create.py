@@ -19,7 +19,6 @@ from scheduler.errors import (
 )
 from scheduler.models import Idempotency, Request, Schedule
 from scheduler.store import keys, stored
-from scheduler.store.lifecycle.part import Part
 from scheduler.store.lifecycle.refusals import refusal
 from scheduler.store.lifecycle.replays import (
     Asked,
@@ -70,7 +69,7 @@ class _Group(NamedTuple):
     weight: int
 
 
-class Creating(Part):
+class Creating:
     """Stores schedules and takes a credit for each.
 
     All raise NotFound (the account), StoreUnavailable (nothing was changed), Unreadable (the
@@ -83,7 +82,10 @@ class Creating(Part):
     def __init__(
         self, server: Server, clock: StoreClock, retention: Retention, failed: Failed
     ) -> None:
-        super().__init__(server, clock, retention)
+        self._server = server
+        self._secrecy = server.secrecy
+        self._clock = clock
+        self._retention = retention
         self._failed = failed
         self._creating: dict[int, Coalescer[_Group, bytes]] = {}
         # By this process, since it began.

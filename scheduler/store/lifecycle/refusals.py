@@ -13,6 +13,9 @@ from scheduler.errors import (
 from scheduler.models import Status
 from scheduler.store.verdict import Verdict
 
+# How often a call reads anew what others have changed since it was read.
+MOST_CHANGES_MET = 20
+
 SENTENCES = {
     Verdict.UNKNOWN: "There is no such schedule",
     Verdict.HELD: "Execution has started",

@@ -1,82 +1,65 @@
-"""Schedules as their owners see them: created, replayed, read, listed, changed."""
+"""Schedules as their owners see them: created, replayed, read, changed."""
 
 from __future__ import annotations
 
-from scheduler.models import Schedule
-from scheduler.store import stored
-from scheduler.store.lifecycle.change import Changing
+from collections.abc import Callable
+
+from scheduler import ids
+from scheduler.models import Request, Schedule, Status
+from scheduler.store import keys, stored
 from scheduler.store.lifecycle.create import Creating
-from scheduler.store.queries.failed import Failed
-from scheduler.store.queries.listing import SchedulePage
+from scheduler.store.lifecycle.refusals import MOST_CHANGES_MET, refusal
 from scheduler.store.queries.reading import read_one, whole
-from scheduler.store.queries.timeline import lowered, span
-from scheduler.store.queries.unended import Unended
-from scheduler.store.retention import Retention
-from scheduler.store.scans import Scans
-from scheduler.store.server import Server
-from scheduler.store.server.clock import StoreClock
+from scheduler.store.server import Argument, Script
+from scheduler.store.verdict import Verdict
+
+_CHANGE = Script("lifecycle/change")
 
 
-class Schedules(Creating, Changing):
-    """Creates, replays, reads, lists and changes schedules."""
-
-    def __init__(
-        self,
-        server: Server,
-        clock: StoreClock,
-        retention: Retention,
-        scans: Scans,
-        failed: Failed,
-    ) -> None:
-        super().__init__(server, clock, retention, failed)
-        self._scans = scans
-        self._unended = Unended(server)
+class Schedules(Creating):
+    """Creates, replays, reads and changes schedules."""
 
     async def get(self, account_id: str, schedule_id: str) -> Schedule:
         """The schedule as it stands. Raises NotFound for an unknown one or another account's,
         Damaged."""
         with whole(schedule_id):
             found = await read_one(self._server, account_id, schedule_id)
-            return stored.schedule(
-                schedule_id,
-                stored.open_request(found.packed, self._secrecy),
-                found.outcome,
-                found.replay,
-                attempt=found.attempt,
-                said=found.said,
-                executing=found.held,
-                secrecy=self._secrecy,
-            )
+            return stored.schedule(schedule_id, found, self._secrecy)
 
-    async def page(
+    async def change(
         self,
         account_id: str,
-        *,
-        from_ms: int | None = None,
-        to_ms: int | None = None,
-        limit: int = 50,
-        descending: bool = False,
-        cursor: str | None = None,
-        url: str | None = None,
-        url_part: str = "",
-    ) -> SchedulePage:
-        """Those that have not ended, by triggerAt and id, a page at a time. Read-only.
+        schedule_id: str,
+        changed: Callable[[Request], Request],
+        operation: str | None = None,
+    ) -> Schedule:
+        """Replaces what a waiting schedule asks for; `changed` makes the new request of the old.
+        Between two attempts a new triggerAt moves the next one.
 
-        With `url`, only those of this very one, with `url_part`, those that have it in theirs, in
-        small letters or large; a page may then be short before the end.
-
-        Raises InvalidRequest for a bad cursor, TooManyScans. What stays as it is meanwhile is
-        neither skipped nor repeated, though thousands share a millisecond and others come and go.
+        Raises NotFound, Conflict if it has ended, a worker holds it or others keep changing it,
+        QuotaExceeded, Damaged, and whatever `changed` raises; then nothing was changed. Two changes
+        are applied one after the other. Safe to repeat after a lost reply. With the name of an
+        `operation`, once for all calls of that name within an hour.
         """
-        stretch = span(from_ms, to_ms, cursor, down=descending)
-        part = lowered(url_part or url or "")
-        async with self._scans.of(account_id, searches=bool(url is not None or part)) as scan:
-            found = await self._unended.read(
-                account_id,
-                stretch,
-                limit + 1,
-                lambda each: part in lowered(each.request.url) and url in (None, each.request.url),
-                scan,
-                part,
-            )
-        return SchedulePage.of(found, limit, stretch)
+        operation = operation or ids.new_operation()
+        server, secrecy = self._server, self._secrecy
+        shard, account = keys.parts(account_id)
+        for _ in range(MOST_CHANGES_MET):
+            with whole(schedule_id):
+                found = await read_one(server, account_id, schedule_id)
+                # The answer has to be readable before anything is changed.
+                before = stored.schedule(schedule_id, found, secrecy).request
+            request = changed(before)
+            packed, due_ms = stored.seal_request(request, secrecy), request.trigger_at_ms
+            moved_to = due_ms if due_ms != before.trigger_at_ms else ""
+            arguments: list[Argument] = [account, ids.local(schedule_id), operation]
+            arguments += (stored.sha1_of(found.packed), packed, moved_to, *self._retention.quotas)
+            verdict, said = await server.write_until_answered(_CHANGE, keys.shard(shard), arguments)
+            if verdict != Verdict.CHANGED:
+                break
+        with whole(schedule_id):
+            if verdict != Verdict.DONE:
+                ended = stored.ended_status(said) if said else Status.SCHEDULED
+                raise refusal(schedule_id, Verdict(verdict), ended)
+            now = found._replace(packed=packed, outcome=None, attempt=said or None, held=False)
+            return stored.schedule(schedule_id, now, secrecy)

@@ -92,7 +92,7 @@ class Logs:
         self, server: Server, clock: StoreClock, retention: Retention, scans: Scans
     ) -> None:
         self._scans = scans
-        self._unended = Unended(server)
+        self._unended = Unended(server, scans)
         self._ended = Ended(server, clock, retention)
 
     async def page(self, account_id: str, query: LogQuery) -> LogPage:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 
 from scheduler import ids
 from scheduler.errors import Unreadable
 from scheduler.store import keys
 from scheduler.store.accounts.signing import secret_of
 from scheduler.store.log.entries import chunks_of, unpack_chunk
-from scheduler.store.queries.reading import FIELDS, read_rows, stored_of
-from scheduler.store.secrecy import Secrecy
+from scheduler.store.queries.reading import read_rows
 from scheduler.store.server import Server
+from scheduler.store.stored import schedule
 
 _CHUNKS = 50
 
@@ -24,12 +24,14 @@ async def unreadable_requests(
     read = 0
     while read < len(schedules):
         left = schedules[read:]
-        rows = await read_rows(server, account_id, left, FIELDS)
+        rows = await read_rows(server, account_id, left)
         read += len(rows)
-        for schedule, fields in zip(left, rows, strict=False):
-            what = ids.schedule_id(schedule)
-            why = _why_not(server.secrecy, what, *fields)
-            found += [f"{account_id}: {what} cannot be read: {each}" for each in why]
+        for name, fields in zip(left, rows, strict=False):
+            try:
+                if fields.packed is not None:
+                    schedule(ids.schedule_id(name), fields, server.secrecy)
+            except Unreadable as error:
+                found.append(f"{account_id}: {ids.schedule_id(name)} cannot be read: {error}")
     return found
 
 
@@ -57,10 +59,3 @@ async def unreadable_secrets(server: Server, account_id: str) -> list[str]:
         except Unreadable as error:
             told.append(f"{account_id}: its signing secret cannot be read: {error}")
     return told
-
-
-def _why_not(secrecy: Secrecy, schedule_id: str, *fields: bytes | None) -> Iterator[str]:
-    try:
-        stored_of(secrecy, schedule_id, *fields)
-    except Unreadable as error:
-        yield str(error)

@@ -3,12 +3,11 @@ are kept and until they are replayed."""
 
 from __future__ import annotations
 
-from scheduler import ids
 from scheduler.models import Schedule
 from scheduler.store import keys
 from scheduler.store.queries.listing import SchedulePage, Selection
 from scheduler.store.queries.members import read_members
-from scheduler.store.queries.reading import may_have, of_a_list, read_on, read_rows
+from scheduler.store.queries.reading import read_list, read_on
 from scheduler.store.queries.timeline import Found, Place, Span, lowered, span
 from scheduler.store.retention import Retention
 from scheduler.store.scans import Scan, Scans
@@ -61,19 +60,5 @@ class Failed:
         """The next ones, and how many bytes of requests and answers were read."""
         base = keys.account(account_id)
         [members], light = await read_members(self._server, base, (keys.FAILED,), stretch, most)
-        places = [place for place, _ in members.found]
-        names = [each.tie for each in places]
-        rows = await read_rows(self._server, account_id, names, ("r", "o", "s"), light=light)
-        reached = members.reached if len(rows) == len(places) else places[len(rows) - 1]
-        entries: list[tuple[Place, Schedule]] = []
-        unpacked = 0
-        for place, (packed, outcome, said) in zip(places, rows, strict=False):
-            if packed and may_have(packed, part):
-                unpacked += 1
-                name = ids.schedule_id(place.tie)
-                letter = of_a_list(self._server.secrecy, name, packed, outcome, said=said)
-                if letter is not None:
-                    entries.append((place, letter))
-        read_bytes = sum(len(row[0] or b"") + len(row[2] or b"") for row in rows)
-        scan.add(len(rows), unpacked, read_bytes)
-        return Found(entries, reached), read_bytes
+        letters = Found([(place, False) for place, _ in members.found], members.reached)
+        return await read_list(self._server, account_id, letters, part, scan, light=light)

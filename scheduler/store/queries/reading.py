@@ -16,8 +16,10 @@ from scheduler.errors import Damaged, NotFound, Unreadable
 from scheduler.models import Schedule
 from scheduler.store import keys, stored
 from scheduler.store.queries.timeline import Found, Place, Span
+from scheduler.store.scans import Scan
 from scheduler.store.secrecy import SEALED, Secrecy
 from scheduler.store.server import Server
+from scheduler.store.stored import FIELDS, Fields
 
 # How many members one page may look at, and how many one round trip brings; and how many bytes of
 # requests. A page that is over one of these is short.
@@ -25,9 +27,6 @@ CHUNK_BYTES = 1024 * 1024
 _BUDGET = 2000
 _CHUNK = 200
 _MOST_BYTES = 4 * 1024 * 1024
-# What `stored_of` makes a schedule of.
-FIELDS = ("r", "o", "a", "n", "s")
-
 _UNKNOWN = "There is no such schedule"
 
 _log = structlog.get_logger(__name__)
@@ -78,39 +77,33 @@ def whole(schedule_id: str) -> Iterator[None]:
         raise Damaged(schedule_id) from error
 
 
-async def read_one(server: Server, account_id: str, schedule_id: str) -> stored.Fields:
-    """Raises NotFound; Unreadable if it is no schedule that lies there. Read-only."""
+async def read_one(server: Server, account_id: str, schedule_id: str) -> Fields:
+    """Raises NotFound; Unreadable if something else lies there. Read-only."""
     if not ids.is_schedule_id(schedule_id):
         raise NotFound(_UNKNOWN)
     key, held = keys.schedule(account_id, schedule_id), keys.account(account_id) + keys.HELD
-    (packed, outcome, replay, attempt, said), since = await server.reads(
-        [("HMGET", key, "r", "o", "a", "n", "s"), ("ZSCORE", held, ids.local(schedule_id))]
+    row, since = await server.reads(
+        [("HMGET", key, *FIELDS), ("ZSCORE", held, ids.local(schedule_id))]
     )
-    if packed is None:
+    if row[0] is None:
         raise NotFound(_UNKNOWN)
-    return stored.Fields(packed, outcome, replay, attempt, said, since is not None)
+    return Fields(*row)._replace(held=since is not None)
 
 
 async def read_rows(
-    server: Server,
-    account_id: str,
-    schedules: Sequence[str],
-    fields: tuple[str, ...],
-    *,
-    light: bool = False,
-) -> list[list[bytes | None]]:
-    """These fields of schedules, of which the first is `r`: of as many as are within the bytes of a
-    chunk, and of the first whatever it weighs; of all where they are known to be `light`.
-    Read-only. Where another type of key lies, `r` is empty."""
+    server: Server, account_id: str, schedules: Sequence[str], *, light: bool = False
+) -> list[Fields]:
+    """Fields of schedules: of as many as are within the bytes of a chunk, and of the first whatever
+    it weighs; of all where they are known to be `light`. Where another type of key lies, the
+    request is empty. Read-only."""
     base = keys.account(account_id) + keys.SCHEDULE
     names = [base + each for each in schedules]
     if not light:
         sizes = await server.reads([("HSTRLEN", name, "r") for name in names], damaged=True)
         weights = accumulate(0 if isinstance(size, Unreadable) else size for size in sizes)
         names = names[: bisect_left(list(weights), CHUNK_BYTES) + 1]
-    rows = await server.reads([("HMGET", name, *fields) for name in names], damaged=True)
-    nothing = [b"", *[None] * (len(fields) - 1)]
-    return [nothing if isinstance(row, Unreadable) else row for row in rows]
+    rows = await server.reads([("HMGET", name, *FIELDS) for name in names], damaged=True)
+    return [Fields(b"") if isinstance(row, Unreadable) else Fields(*row) for row in rows]
 
 
 async def read_by_id(
@@ -121,72 +114,54 @@ async def read_by_id(
     read = 0
     while read < len(schedule_ids):
         wanted = schedule_ids[read : read + _CHUNK]
-        rows = await read_rows(server, account_id, list(map(ids.local, wanted)), FIELDS)
+        rows = await read_rows(server, account_id, list(map(ids.local, wanted)))
         some = zip(wanted, rows, strict=False)
-        found = [_stored_or_damaged(server.secrecy, name, *row) for name, row in some]
+        found = [_stored_or_damaged(name, fields, server.secrecy) for name, fields in some]
         read += len(found)
         yield found
 
 
-def may_have(packed: bytes, part: bytes) -> bool:
-    """Whether a stored request may have `part`, from `kept_part`; a sealed one may."""
+async def read_list(
+    server: Server,
+    account_id: str,
+    members: Found[bool],
+    part: bytes,
+    scan: Scan,
+    *,
+    light: bool,
+) -> tuple[Found[Schedule], int]:
+    """The schedules that stand at some places, each with whether a worker holds it; and how many
+    bytes were read. Left out are those that are damaged, and those that cannot have `part` (from
+    `kept_part`) in their URL. Read-only."""
+    names = [place.tie for place, _ in members.entries]
+    rows = await read_rows(server, account_id, names, light=light)
+    found: list[tuple[Place, Schedule]] = []
+    unpacked = 0
+    for (place, held), fields in zip(members.entries, rows, strict=False):
+        if fields.packed and _may_have(fields.packed, part):
+            unpacked += 1
+            name = ids.schedule_id(place.tie)
+            each = _stored_or_damaged(name, fields._replace(held=held), server.secrecy)
+            if isinstance(each, Stored):
+                found.append((place, each.schedule))
+    read_bytes = sum(len(each.packed or b"") + len(each.said or b"") for each in rows)
+    scan.add(len(names), unpacked, read_bytes)
+    reached = members.reached if len(rows) == len(names) else members.entries[len(rows) - 1][0]
+    return Found(found, reached), read_bytes
+
+
+def _may_have(packed: bytes, part: bytes) -> bool:
     return not part or packed.startswith(SEALED) or part in packed.lower()
 
 
 def _stored_or_damaged(
-    secrecy: Secrecy, schedule_id: str, *fields: bytes | None
+    schedule_id: str, fields: Fields, secrecy: Secrecy
 ) -> Stored | Damaged | None:
+    """Raises Unreadable where a key is missing, which others have."""
+    if fields.packed is None:
+        return None
     try:
         with whole(schedule_id):
-            return stored_of(secrecy, schedule_id, *fields)
+            return Stored(stored.schedule(schedule_id, fields, secrecy), fields.packed)
     except Damaged as damaged:
         return damaged
-
-
-def of_a_list(
-    secrecy: Secrecy,
-    schedule_id: str,
-    packed: bytes,
-    outcome: bytes | None = None,
-    *,
-    attempt: bytes | None = None,
-    said: bytes | None = None,
-    executing: bool = False,
-) -> Schedule | None:
-    """One of many; None if it is damaged, so that the others can be seen: it is told, and
-    `postdate check` tells it. Raises Unreadable where a key is missing, which others have."""
-    try:
-        request = stored.open_request(packed, secrecy)
-        return stored.schedule(
-            schedule_id,
-            request,
-            outcome,
-            attempt=attempt,
-            said=said,
-            executing=executing,
-            secrecy=secrecy,
-        )
-    except Unreadable as error:
-        if error.key_id:
-            raise
-        _log.error("left out of a list: it cannot be read", schedule=schedule_id, error=str(error))
-        return None
-
-
-def stored_of(
-    secrecy: Secrecy,
-    schedule_id: str,
-    packed: bytes | None,
-    outcome: bytes | None,
-    replay: bytes | None,
-    attempt: bytes | None,
-    said: bytes | None,
-) -> Stored | None:
-    """A row of `FIELDS`; None if there is no such schedule. Raises Unreadable."""
-    if packed is None:
-        return None
-    request = stored.open_request(packed, secrecy)
-    found = stored.schedule(
-        schedule_id, request, outcome, replay, attempt=attempt, said=said, secrecy=secrecy
-    )
-    return Stored(found, packed)
