@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from cli.bench.sizing import FULL, MILLION, Carried, Figure, Findings, alone
+import msgspec
+
+from cli.bench.sizing import FULL, Carried, Figure, Findings, alone
 from cli.bench.stores import Measured
 from scheduler.settings import without_password
 
@@ -31,8 +33,8 @@ def _store(measured: Measured) -> str:
 
 
 def _figures(found: Findings) -> str:
-    late, each = found.p99_ms, found.bytes_each
-    million_mib = each.median * MILLION / 2**20
+    late, each = found.lateness.p99_ms, found.waiting_bytes_each
+    million_mib = found.million_waiting_bytes / 2**20
     return f"""\
 accepted   {_rate(found.accept.per_second)}
            {_costs(found.accept, "client", "api", "store")}
@@ -40,8 +42,8 @@ accepted   {_rate(found.accept.per_second)}
 fired      {_rate(found.fire.per_second)}
            {_costs(found.fire, "worker", "store", "client")}
            {_saturated(found.fire, found.cores)}
-late       p50 {found.p50_ms.median:.1f} ms, p99 {late.median:.1f} ms \
-({late.least:.1f} to {late.most:.1f}), at {found.lateness_rate:.0f} a second
+late       p50 {found.lateness.p50_ms.median:.1f} ms, p99 {late.median:.1f} ms \
+({late.least:.1f} to {late.most:.1f}), at {found.lateness.per_second:.0f} a second
 memory     {each.median:,.0f} bytes for each that waits: {million_mib:,.0f} MiB a million
 """
 
@@ -53,43 +55,13 @@ def _meaning(found: Findings) -> str:
     return f"""\
 With a core each an API process accepts {alone(found.accept, "api"):,.0f} a second, and a worker \
 fires {alone(found.fire, "worker"):,.0f}.
-For {need.rate:,.0f} a second, accepted and fired, at {100 * FULL:.0f} % of each core: \
-{_count(need.apis, "API process", "API processes")}, {_count(need.workers, "worker")}, \
+For {need.per_second:,.0f} a second, accepted and fired, at {100 * FULL:.0f} % of each core: \
+{_count(need.api_processes, "API process", "API processes")}, {_count(need.workers, "worker")}, \
 {need.store_cores:.2f} cores of the store.{cluster}"""
 
 
 def as_json(found: Findings, measured: Measured) -> dict[str, Any]:
-    return {
-        "store": measured.as_json(),
-        "rounds": found.rounds,
-        "cores": found.cores,
-        "noise": found.noise,
-        "accept": _carried(found.accept),
-        "fire": _carried(found.fire),
-        "lateness": {
-            "perSecond": found.lateness_rate,
-            "p50Ms": found.p50_ms._asdict(),
-            "p99Ms": found.p99_ms._asdict(),
-        },
-        "waitingBytesEach": found.bytes_each._asdict(),
-        "millionWaitingBytes": found.bytes_each.median * MILLION,
-        "needed": {
-            "perSecond": found.needed.rate,
-            "apiProcesses": found.needed.apis,
-            "workers": found.needed.workers,
-            "storeCores": found.needed.store_cores,
-        },
-    }
-
-
-def _carried(carried: Carried) -> dict[str, Any]:
-    return {
-        "perSecond": carried.per_second._asdict(),
-        "cpuUsEach": carried.each_us,
-        "coreShare": carried.busy,
-        "othersCores": carried.others,
-        "saturated": carried.saturated,
-    }
+    return {"store": measured.as_json(), **msgspec.to_builtins(found)}
 
 
 def _rate(figure: Figure) -> str:
@@ -97,13 +69,13 @@ def _rate(figure: Figure) -> str:
 
 
 def _costs(carried: Carried, *names: str) -> str:
-    told = [f"{_NAMES[n]} {carried.each_us[n]:.0f} us" for n in names if carried.each_us[n]]
+    told = [f"{_NAMES[n]} {carried.cpu_us_each[n]:.0f} us" for n in names if carried.cpu_us_each[n]]
     return "CPU each: " + ", ".join(told)
 
 
 def _saturated(carried: Carried, cores: int) -> str:
-    busiest = max(carried.busy, key=lambda name: carried.busy[name])
-    share = f"{_NAMES[busiest]} had {100 * carried.busy[busiest]:.0f} % of a core"
+    busiest = max(carried.core_share, key=lambda name: carried.core_share[name])
+    share = f"{_NAMES[busiest]} had {100 * carried.core_share[busiest]:.0f} % of a core"
     what = {
         "machine": f"the machine, whose {cores} cores were all in use",
         "waiting": "none, all waited for one another or the disk",

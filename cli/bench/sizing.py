@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from cli.bench.rounds import PROCESSES, Round, Stretch
 
@@ -13,10 +14,9 @@ from cli.bench.rounds import PROCESSES, Round, Stretch
 FULL = 0.7
 # Of all cores, or of one: from here on it is that which held up all else.
 _SATURATED = 0.85
-MILLION = 1_000_000
 
 
-class Figure(NamedTuple):
+class Figure(msgspec.Struct, frozen=True):
     """A median, and between what the rounds lay."""
 
     median: float
@@ -33,67 +33,82 @@ class Figure(NamedTuple):
         return cls(statistics.median(found), found[0], found[-1])
 
 
-class Carried(NamedTuple):
-    """What was done a second, the CPU time each took by process (0: not known here), and what held
-    it up: a process, "machine" where all cores were in use, or "waiting"."""
+class Carried(msgspec.Struct, frozen=True, rename="camel"):
+    """What was done a second, the CPU time each took by process (0: not known here), the part of a
+    core that each had, the cores that others had, and what held it up: a process, "machine" where
+    all cores were in use, or "waiting"."""
 
     per_second: Figure
-    each_us: dict[str, float]
-    busy: dict[str, float]
-    others: float
+    cpu_us_each: dict[str, float]
+    core_share: dict[str, float]
+    others_cores: float
     saturated: str
 
 
-class Needed(NamedTuple):
+class Punctual(msgspec.Struct, frozen=True, rename="camel"):
+    """How late requests were at a rate that is easy."""
+
+    per_second: float
+    p50_ms: Figure
+    p99_ms: Figure
+
+
+class Needed(msgspec.Struct, frozen=True, rename="camel"):
     """For a rate, each process on a core of its own that is at most `FULL`."""
 
-    rate: float
-    apis: int
+    per_second: float
+    api_processes: int
     workers: int
     store_cores: float
 
 
-class Findings(NamedTuple):
+class Findings(msgspec.Struct, frozen=True, rename="camel"):
+    """As `--json` prints them. `noise` is to be said before anybody believes them."""
+
     rounds: int
     cores: int
+    noise: list[str]
     accept: Carried
     fire: Carried
-    lateness_rate: float
-    p50_ms: Figure
-    p99_ms: Figure
-    bytes_each: Figure
+    lateness: Punctual
+    waiting_bytes_each: Figure
+    million_waiting_bytes: float
     needed: Needed
-
-    @property
-    def noise(self) -> list[str]:
-        """What is to be said before anybody believes them."""
-        told = []
-        others = max(self.accept.others, self.fire.others)
-        if others > 0.1 * self.cores:
-            told.append(
-                f"Other programs, or other guests of this machine, used {others:.1f} of its"
-                f" {self.cores} cores meanwhile: an idle one does better."
-            )
-        spread = max(self.accept.per_second.spread, self.fire.per_second.spread)
-        if spread > 0.3:
-            told.append(f"The rounds differ by {100 * spread:.0f} %: compare ratios, not rates.")
-        return told
 
 
 def findings(done: Sequence[Round], cores: int, rate: float) -> Findings:
     accept = _carried([each.accept for each in done], cores)
     fire = _carried([each.fire for each in done], cores)
+    bytes_each = Figure.of(each.bytes_each for each in done)
     return Findings(
         len(done),
         cores,
+        _noise(accept, fire, cores),
         accept,
         fire,
-        done[0].lateness.per_second,
-        Figure.of(each.lateness.p50_ms for each in done),
-        Figure.of(each.lateness.p99_ms for each in done),
-        Figure.of(each.bytes_each for each in done),
+        Punctual(
+            done[0].lateness.per_second,
+            Figure.of(each.lateness.p50_ms for each in done),
+            Figure.of(each.lateness.p99_ms for each in done),
+        ),
+        bytes_each,
+        bytes_each.median * 1_000_000,
         needed(accept, fire, rate),
     )
+
+
+def _noise(accept: Carried, fire: Carried, cores: int) -> list[str]:
+    told = []
+    others = max(accept.others_cores, fire.others_cores)
+    if others > 0.1 * cores:
+        told.append(
+            f"Other programs, or other guests of this machine, used {others:.1f} of its"
+            f" {cores} cores meanwhile: an idle one does better."
+        )
+    spread = max(accept.per_second.spread, fire.per_second.spread)
+    if spread > 0.3:
+        told.append(f"The rounds differ by {100 * spread:.0f} %: compare ratios, not rates.")
+    return told
 
 
 def needed(accept: Carried, fire: Carried, rate: float) -> Needed:
@@ -103,13 +118,13 @@ def needed(accept: Carried, fire: Carried, rate: float) -> Needed:
         rate,
         math.ceil(rate / FULL / alone(accept, "api")),
         math.ceil(rate / FULL / alone(fire, "worker")),
-        rate * (accept.each_us["store"] + fire.each_us["store"]) / 1e6 / FULL,
+        rate * (accept.cpu_us_each["store"] + fire.cpu_us_each["store"]) / 1e6 / FULL,
     )
 
 
 def alone(carried: Carried, process: str) -> float:
     """How many a second such a process would do with a core of its own."""
-    each_us = carried.each_us[process]
+    each_us = carried.cpu_us_each[process]
     return 1e6 / each_us if each_us else carried.per_second.median
 
 

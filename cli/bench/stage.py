@@ -104,9 +104,9 @@ async def staged(measured: Measured) -> AsyncIterator[Stage]:
             [(await store.api_keys.create(each, "bench"))[1] for each in waiting],
             await _accounts(store, "firing", count, made),
         )
-        children = Children(settings, apis=[api], workers=[worker])
+        children = Children()
         stops.push_async_callback(children.stop)
-        await children.start(_PATIENCE_S)
+        await children.start([api, worker], _PATIENCE_S)
         stops.callback(stage.target.close)
         await stage.target.listen()
         yield stage

@@ -16,7 +16,7 @@ from redis import Redis
 from cli.bench.load import load
 from cli.bench.report import as_text
 from cli.bench.rounds import PROCESSES, Lateness, Round, Stretch
-from cli.bench.sizing import Findings, alone, findings
+from cli.bench.sizing import Figure, Findings, alone, findings
 from cli.bench.stores import Measured
 from cli.bench.target import Target
 from cli.port import reserve
@@ -152,7 +152,7 @@ def found_of(*done: Round, rate: float = 1000.0) -> Findings:
 
 def test_processes_are_counted_by_what_one_core_does_at_70_per_cent() -> None:
     needed = found_of(measured(), rate=16_667).needed
-    assert needed.apis == 5  # 200 us each: 3,500 a second
+    assert needed.api_processes == 5  # 200 us each: 3,500 a second
     assert needed.workers == 2  # 50 us: 14,000
     assert needed.store_cores == pytest.approx(16_667 * 50e-6 / 0.7)
     assert "a cluster of 2 nodes" in as_text(found_of(measured(), rate=16_667), OWN)
@@ -173,7 +173,7 @@ def test_what_saturated_first_is_a_process_or_the_machine_or_none() -> None:
 
 def test_medians_are_told_with_what_they_lay_between() -> None:
     found = found_of(*(measured(accept=rate) for rate in (1000.0, 2000.0, 9000.0)))
-    assert found.accept.per_second == (2000.0, 1000.0, 9000.0)
+    assert found.accept.per_second == Figure(2000.0, 1000.0, 9000.0)
     assert "The rounds differ by 400 %" in as_text(found, OWN)
 
 
