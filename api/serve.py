@@ -10,7 +10,7 @@ import os
 import resource
 import signal
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import structlog
@@ -23,7 +23,7 @@ from api.service import Service
 from api.told import ApiSource
 from metrics.port import serving_metrics
 from scheduler.collector import spare_the_collector
-from scheduler.errors import SettingsError, StoreMisconfigured
+from scheduler.errors import StoreMisconfigured
 from scheduler.settings import Settings
 
 _log = structlog.get_logger()
@@ -35,9 +35,9 @@ _DRAIN_S = 10
 
 def serve(
     settings: Settings,
+    listeners: list[socket.socket],
     *,
     parent_fd: int | None = None,
-    listeners: Sequence[socket.socket] = (),
     on_ready: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Serve the API until SIGTERM, SIGINT or EOF on `parent_fd`, then drain and return.
@@ -45,14 +45,11 @@ def serve(
     Draining: /readyz answers 503, no new connection is accepted, requests in flight finish,
     for ten seconds at most. A second signal ends it at once. `parent_fd` is the read end of a
     pipe whose other end the parent holds: it breaks when the parent dies, however it dies.
-    `listeners` are sockets that a parent has bound for several processes; without any it listens
-    where the settings say. `on_ready` is called with the port, once requests are accepted and the
-    store is open; until then they are answered 503.
+    `listeners` are sockets that listen; they are closed at the end. `on_ready` is called with the
+    port, once requests are accepted and the store is open; until then they are answered 503.
 
-    Raises SettingsError if the address cannot be listened on, StoreMisconfigured if the store
-    answers but cannot be used.
+    Raises StoreMisconfigured if the store answers but cannot be used.
     """
-    listeners = list(listeners) or _listen(settings.host, settings.port)
     app = create_app(settings)
     guard = Guard(Limits.of(settings))
     ready = functools.partial(on_ready, listeners[0].getsockname()[1])
@@ -88,28 +85,6 @@ def uvicorn_config(app: object, guard: Guard | None = None) -> uvicorn.Config:
         timeout_keep_alive=math.ceil(guard.limits.idle_s),
         timeout_graceful_shutdown=_DRAIN_S,
     )
-
-
-def _listen(host: str, port: int) -> list[socket.socket]:
-    """Sockets on every address of `host`, before anything is started: a taken port is one
-    sentence."""
-    listeners: list[socket.socket] = []
-    try:
-        for family, kind, protocol, _, address in socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        ):
-            listeners.append(socket.socket(family, kind, protocol))
-            # Also what lets us bind a port that `up` holds for us without listening on it.
-            listeners[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                listeners[-1].setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            listeners[-1].bind(address)
-            listeners[-1].listen(_BACKLOG)
-    except OSError as error:
-        for listener in listeners:
-            listener.close()
-        raise SettingsError(f"Cannot listen on {host}:{port}: {error.strerror}.") from None
-    return listeners
 
 
 def _fit_open_files(guard: Guard) -> None:

@@ -282,7 +282,7 @@ def _serve_empty(port: int) -> None:
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["--serve", port, url]:
-            serve(Settings(redis_url=url, port=int(port)))
+            serve(Settings(redis_url=url), [socket.create_server(("127.0.0.1", int(port)))])
         case ["--serve-empty", port]:
             _serve_empty(int(port))
         case _:

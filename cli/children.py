@@ -1,9 +1,12 @@
-"""The children of one parent, API and workers: they start together and end in order."""
+"""The children of one parent, API and workers: they start together and end in order, whatever
+signal the parent is sent."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import signal
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack
 from typing import Any
 
 import msgspec
@@ -15,9 +18,9 @@ from scheduler.settings import Settings
 
 _log = structlog.get_logger()
 
+# How long a port may stay taken by the API of a parent that was killed: it is about to go.
+ORPHAN_PATIENCE_S = 3.0
 _LAST_PORT = 65_535
-_API_GRACE_S = 20.0
-_WORKER_GRACE_S = 10.0  # beyond the time limit of a fire
 
 
 class NotReadyError(PostdateError):
@@ -28,21 +31,15 @@ class Children:
     """From `start` on each is started again when it ends; `stop` ends the APIs first, then the
     workers, so that what an API has accepted meanwhile can still be fired."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        *,
-        apis: Sequence[TiedChild] = (),
-        workers: Sequence[TiedChild] = (),
-    ) -> None:
-        worker_grace_s = settings.fire_timeout_ms / 1000 + _WORKER_GRACE_S
-        self._groups = ((apis, _API_GRACE_S), (workers, worker_grace_s))
-        self._all = [*apis, *workers]
+    def __init__(self) -> None:
+        self._all: Sequence[TiedChild] = ()
+        self.faults: list[str] = []
 
-    async def start(self, patience_s: float | None = None) -> None:
+    async def start(self, children: Sequence[TiedChild], patience_s: float | None = None) -> None:
         """Returns once all are ready. Raises NotReadyError if one of them has refused to start,
-        or if it takes longer than `patience_s`; whoever was killed is started again."""
-        for child in self._all:
+        or if it takes longer than `patience_s`; one that was killed is started again."""
+        self._all = children
+        for child in children:
             try:
                 await child.start()
             except OSError as error:
@@ -67,27 +64,62 @@ class Children:
         for child in self._all:
             child.hasten()
 
-    async def stop(self) -> list[str]:
-        """Returns once all are gone: a sentence about each that did not end as it should."""
+    async def stop(self) -> None:
+        """Returns once all are gone; `faults` has a sentence about each that did not end as it
+        should."""
         if any(child.running for child in self._all):
             _log.info("stopping")
         for child in self._all:
             child.let_end()
-        faults = []
-        for group, grace_s in self._groups:
-            as_asked = await asyncio.gather(*(child.stop(grace_s) for child in group))
-            faults += [
+        for role in ("api", "worker"):
+            group = [child for child in self._all if child.role == role]
+            as_asked = await asyncio.gather(*(child.stop(child.grace_s) for child in group))
+            self.faults += [
                 f"The {child.name} process {child.ended} when it was to stop."
                 for child, well in zip(group, as_asked, strict=True)
                 if not well
             ]
-        return faults
 
     def _why_not(self, patience_s: float | None) -> str:
         for child in self._all:
             if not child.running:
                 return f"The {child.name} process {child.ended} before it was ready."
         return f"Postdate was not ready after {patience_s or 0:.0f} s."
+
+
+async def supervise(
+    children: Children, start: Callable[[AsyncExitStack], Coroutine[Any, Any, None]]
+) -> None:
+    """Calls `start`, which starts the children, and at SIGINT, SIGTERM or SIGHUP what that has put
+    on the stack, to stop them. A second signal hastens them.
+
+    Raises PostdateError if it cannot start, or if a child did not end as it should.
+    """
+    asked_to_stop = asyncio.Event()
+
+    def on_signal() -> None:
+        if asked_to_stop.is_set():
+            children.hasten()
+        asked_to_stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+            continue  # as nohup has it
+        asyncio.get_running_loop().add_signal_handler(number, on_signal)
+    async with AsyncExitStack() as stops:
+        starting = asyncio.create_task(start(stops))
+        stopping = asyncio.create_task(asked_to_stop.wait())
+        try:
+            await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if starting.done():
+                starting.result()
+            await stopping
+        finally:
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+            stopping.cancel()
+    if children.faults:
+        raise PostdateError(" ".join(children.faults))
 
 
 def with_metrics_port(settings: Settings, place: int) -> Settings:

@@ -13,15 +13,21 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
+from functools import partial
 
 import click
+import msgspec
 
+from cli.children import ORPHAN_PATIENCE_S, Children, supervise, with_metrics_port
 from cli.log_setup import findings_were_told
 from cli.open_files import raise_limit
-from cli.options import Context, command, locate_store, store_fault
-from cli.port import url_of
-from scheduler.errors import StoreMisconfigured
+from cli.options import Context, command, locate_store, open_store, store_fault
+from cli.port import reserve, url_of
+from cli.tied import TiedChild
+from scheduler.errors import PostdateError, StoreMisconfigured
 from scheduler.settings import Settings
+from scheduler.version import version
 
 _READY_BYTE = b"r"
 
@@ -67,20 +73,16 @@ def api_command(
     from api.serve import serve  # half a second of imports that no other command needs
 
     def say_ready(port: int) -> None:
-        if parent_fd is None:
-            url = url_of(context.settings.host, port)
-            context.show({"ready": url}, f"Postdate API is ready: {url}")
-        else:
-            _tell_parent(parent_fd)
+        _say_ready(context, parent_fd, url_of(context.settings.host, port))
 
     settings = _settings(context, quiet_store)
+    listeners = [socket.socket(fileno=fd) for fd in listen_fds]
+    if not listeners:
+        port = asyncio.run(reserve(settings.host, settings.port, patience_s=0.0))
+        listeners = port.listen()
+        port.free()
     with _named(settings):
-        serve(
-            settings,
-            parent_fd=parent_fd,
-            listeners=[socket.socket(fileno=fd) for fd in listen_fds],
-            on_ready=say_ready,
-        )
+        serve(settings, listeners, parent_fd=parent_fd, on_ready=say_ready)
 
 
 @click.command(name="worker")
@@ -101,25 +103,64 @@ def worker_command(context: Context, parent_fd: int | None, quiet_store: bool) -
     if context.settings.processes > 1:
         _run_processes("worker", context)
         return
-
-    def say_ready() -> None:
-        if parent_fd is None:
-            context.show({"ready": "worker"}, "Postdate worker is ready")
-        else:
-            _tell_parent(parent_fd)
-
     raise_limit()
     import uvloop
 
     settings = _settings(context, quiet_store)
+    say_ready = partial(_say_ready, context, parent_fd)
     with _named(settings):
         uvloop.run(_work(settings, parent_fd, say_ready))
 
 
 def _run_processes(role: str, context: Context) -> None:
-    from cli.processes import run_processes
+    """Runs as many processes of the role as the settings say, until a signal ends them. We are
+    their parent, and do none of the work.
 
-    run_processes(role, context)
+    Raises PostdateError if they cannot start, or if one did not end as it should.
+    """
+    context = msgspec.structs.replace(context, settings=locate_store(context.settings))
+    children = Children()
+    asyncio.run(supervise(children, partial(_start, role, context, children)))
+
+
+async def _start(role: str, context: Context, children: Children, stops: AsyncExitStack) -> None:
+    """Returns once all are ready and that was said. Raises PostdateError."""
+    settings, port = context.settings, None
+    stops.push_async_callback(children.stop)
+    if role == "api":
+        port = await reserve(settings.host, settings.port, patience_s=ORPHAN_PATIENCE_S)
+        stops.callback(port.free)  # before they drain: others may have it then
+        settings = msgspec.structs.replace(settings, port=port.number)
+    findings_told = await _tell_findings(settings, role)
+    name = {"api": "API"}.get(role, role)
+    as_json, quiet = ["--json"] * context.as_json, ["--quiet-store"]
+    await children.start(
+        [
+            TiedChild(
+                f"{name} {place + 1}",
+                role,
+                with_metrics_port(settings, place),
+                arguments=as_json + quiet * (findings_told or place > 0),
+                port=port,
+            )
+            for place in range(settings.processes)
+        ]
+    )
+    _say_ready(context, None, port.url if port else None, settings.processes)
+
+
+async def _tell_findings(settings: Settings, role: str) -> bool:
+    """Looks at the store once for all of them; False if it cannot be reached right now, which is
+    theirs to wait for. Raises PostdateError if it cannot be used at all."""
+    try:
+        store = await open_store(settings)
+    except PostdateError as error:
+        if isinstance(error.__cause__, StoreMisconfigured):
+            raise
+        return False
+    store.log_opened(settings, role=role, version=version())
+    await store.aclose()
+    return True
 
 
 @contextlib.contextmanager
@@ -137,11 +178,21 @@ def _settings(context: Context, quiet_store: bool) -> Settings:
     return locate_store(context.settings)
 
 
-def _tell_parent(fd: int) -> None:
-    os.set_blocking(fd, False)
-    # Nobody reads what those say who are started later: it may be full, and the parent be gone.
-    with contextlib.suppress(OSError):
-        os.write(fd, _READY_BYTE)
+def _say_ready(
+    context: Context, parent_fd: int | None, url: str | None = None, processes: int = 1
+) -> None:
+    """To the parent if there is one, or else to people; `url` is an API's."""
+    if parent_fd is not None:
+        os.set_blocking(parent_fd, False)
+        # A child that is started later is not read: it may be full, and the parent be gone.
+        with contextlib.suppress(OSError):
+            os.write(parent_fd, _READY_BYTE)
+        return
+    answer: dict[str, object] = {"ready": url or "worker"}
+    text = f"Postdate API is ready: {url}" if url else "Postdate worker is ready"
+    if processes > 1:
+        answer, text = {**answer, "processes": processes}, f"{text} ({processes} processes)"
+    context.show(answer, text)
 
 
 async def _work(settings: Settings, parent_fd: int | None, say_ready: Callable[[], None]) -> None:

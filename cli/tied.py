@@ -17,6 +17,10 @@ from cli.child import Child
 from cli.port import Port
 from scheduler.settings import Settings, cidrs
 
+# How long a child may take to end; a worker beyond the time limit of a fire.
+_API_GRACE_S = 20.0
+_WORKER_GRACE_S = 10.0
+
 
 class TiedChild(Child):
     """One `postdate api` or `postdate worker` with these settings, and the way it is spoken to.
@@ -42,6 +46,9 @@ class TiedChild(Child):
         argv = [sys.executable, "-P", "-m", "cli.main", role, "--parent-fd", str(fd), *arguments]
         environ = {**os.environ, **_environment(settings)}
         super().__init__(name, argv, environ=environ, pass_fds=(fd,))
+        self.role = role
+        fire_s = settings.fire_timeout_ms / 1000
+        self.grace_s = _API_GRACE_S if role == "api" else fire_s + _WORKER_GRACE_S
         self._is_ready = False
         self._refused = asyncio.Event()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import AsyncExitStack, aclosing
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -17,14 +18,13 @@ import msgspec
 import structlog
 
 from cli.accounts import link_url
-from cli.children import Children, with_metrics_port
+from cli.children import ORPHAN_PATIENCE_S, Children, supervise, with_metrics_port
 from cli.data_dir import DataDir, take_lock
 from cli.embedded import EmbeddedValkey
 from cli.hold import tell_hold
 from cli.options import Context, command, open_store
 from cli.parameters import is_loopback
 from cli.port import Port, reserve
-from cli.supervise import ORPHAN_PATIENCE_S, supervise
 from cli.tied import TiedChild
 from scheduler.settings import LOOPBACK, Settings, cidrs
 
@@ -66,114 +66,78 @@ def up_command(context: Context, hold: bool) -> None:
     """
     os.umask(0o077)  # the append-only file holds headers and bodies, secrets among them
     context = msgspec.structs.replace(context, settings=_for_this_machine(context.settings))
-    asyncio.run(supervise(Up(context, hold=hold)))
+    children = Children()
+    asyncio.run(supervise(children, partial(_start, context, hold, children)))
 
 
-class Up:
-    """The processes of one `up`, in the order of their start; `stop` goes the other way."""
+async def _start(context: Context, hold: bool, children: Children, stops: AsyncExitStack) -> None:
+    """Returns once requests are served and that was said. Raises PostdateError."""
+    from cli.first_account import first_account  # and with it the store's client
+    from scheduler.store.accounts.sessions import Purpose
 
-    def __init__(self, context: Context, *, hold: bool = False) -> None:
-        self._context = context
-        self._hold = hold
-        self._settings = context.settings
-        self._children: Children | None = None
-        self._faults: list[str] = []
-        self._stops = AsyncExitStack()
-
-    async def start(self) -> None:
-        """Returns once requests are served and that was said. Raises PostdateError."""
-        from cli.first_account import first_account  # and with it the store's client
-        from scheduler.store.accounts.sessions import Purpose
-
-        settings = self._settings
-        if settings.redis_url is not None:
-            port = await self._reserve_port(ORPHAN_PATIENCE_S)
-        else:
-            data_dir = DataDir(settings.data_dir)
-            lock = take_lock(data_dir)
-            self._stops.callback(lock.free)
-            if data_dir.open_to_others:
-                _log.warning(data_dir.open_to_others)
-            port = await self._reserve_port(_ABANDONED_PATIENCE_S if lock.abandoned else 0.0)
-            await self._start_valkey(data_dir)
-            settings = msgspec.structs.replace(settings, redis_url=data_dir.url)
-        settings = msgspec.structs.replace(settings, port=port.number)
-        async with aclosing(await open_store(settings)) as store:
-            on_hold_since = await (store.hold.begin() if self._hold else store.hold.since_ms())
-            first = await first_account(store)
-            await self._start_children(settings, port)
-            if first is None:
-                secret = ""
-            else:
-                account_id = first.account.account_id
-                secret = await store.sessions.make_link(account_id, Purpose.SIGN_IN)
-        self._announce(first, link_url(settings.url, secret))
-        if on_hold_since is not None:
-            tell_hold(self._context, on_hold_since)
-        self._context.show({"ready": port.url}, f"Postdate is ready: {port.url}")
-
-    async def stop(self) -> list[str]:
-        """API, workers (drained), Valkey (saved); returns once all are gone."""
-        await self._stops.aclose()
-        return self._faults
-
-    def hasten(self) -> None:
-        """Waits for no request in flight; what was being fired becomes due again."""
-        if self._children is not None:
-            self._children.hasten()
-
-    async def _reserve_port(self, patience_s: float) -> Port:
-        port = await reserve(self._settings.host, self._settings.port, patience_s=patience_s)
-        self._stops.callback(port.free)
-        return port
-
-    async def _start_valkey(self, data_dir: DataDir) -> None:
-        settings = self._settings
+    settings, data_dir = context.settings, DataDir(context.settings.data_dir)
+    patience_s = ORPHAN_PATIENCE_S
+    if settings.redis_url is None:
+        lock = take_lock(data_dir)
+        stops.callback(lock.free)
+        if data_dir.open_to_others:
+            _log.warning(data_dir.open_to_others)
+        patience_s = _ABANDONED_PATIENCE_S if lock.abandoned else 0.0
+    port = await reserve(settings.host, settings.port, patience_s=patience_s)
+    stops.callback(port.free)
+    if settings.redis_url is None:
         valkey = EmbeddedValkey(data_dir, settings.max_memory_bytes, malloc=settings.store_malloc)
-        self._stops.push_async_callback(valkey.stop)
+        stops.push_async_callback(valkey.stop)
         await valkey.start()
-
-    async def _start_children(self, settings: Settings, port: Port) -> None:
-        settings = msgspec.structs.replace(settings, host=port.address, port=port.number)
-        workers = [
-            self._child(f"worker {number}", "worker", with_metrics_port(settings, number))
-            for number in range(1, settings.workers + 1)
-        ]
-        api = self._child("API", "api", settings, port)
-        self._children = Children(settings, apis=[api], workers=workers)
-        self._stops.push_async_callback(self._stop_children)
-        await self._children.start(_PATIENCE_S)
-
-    async def _stop_children(self) -> None:
-        self._faults = await self._children.stop() if self._children else []
-
-    def _child(
-        self, name: str, role: str, settings: Settings, port: Port | None = None
-    ) -> TiedChild:
-        arguments = ["--quiet-store"] + ["--json"] * self._context.as_json
-        return TiedChild(name, role, settings, arguments=arguments, port=port)
-
-    def _announce(self, first: First | None, link: str) -> None:
-        """All that comes before the ready line, so that whoever waits for that has it."""
-        show, settings = self._context.show, self._settings
-        if first is not None and first.key is not None:
-            show(
-                {"account": first.account.name, "apiKey": first.key},
-                f'Account "{first.account.name}" has {first.account.credits:,} credits.'
-                f" Its API key, shown only this once:\n\n    {first.key}\n",
-            )
-        if settings.allow_targets == LOOPBACK:
-            show(
-                {"allowTargets": cidrs(settings.allow_targets)},
-                f"Requests may be sent to this machine itself ({cidrs(settings.allow_targets)});"
-                " POSTDATE_ALLOW_TARGETS=none forbids it.",
-            )
+        settings = msgspec.structs.replace(settings, redis_url=data_dir.url)
+    settings = msgspec.structs.replace(settings, port=port.number)
+    async with aclosing(await open_store(settings)) as store:
+        on_hold_since = await (store.hold.begin() if hold else store.hold.since_ms())
+        first = await first_account(store)
+        stops.push_async_callback(children.stop)
+        await children.start(_children(context, settings, port), _PATIENCE_S)
+        secret = ""
         if first is not None:
-            show(
-                {"account": first.account.name, "signIn": link},
-                f'The dashboard of "{first.account.name}"; this link signs in once, within an hour:'
-                f"\n\n    {link}\n",
-            )
+            account_id = first.account.account_id
+            secret = await store.sessions.make_link(account_id, Purpose.SIGN_IN)
+    _announce(context, first, link_url(settings.url, secret))
+    if on_hold_since is not None:
+        tell_hold(context, on_hold_since)
+    context.show({"ready": port.url}, f"Postdate is ready: {port.url}")
+
+
+def _children(context: Context, settings: Settings, port: Port) -> list[TiedChild]:
+    settings = msgspec.structs.replace(settings, host=port.address)
+    arguments = ["--quiet-store"] + ["--json"] * context.as_json
+    api = TiedChild("API", "api", settings, arguments=arguments, port=port)
+    workers = [
+        TiedChild(f"worker {n}", "worker", with_metrics_port(settings, n), arguments=arguments)
+        for n in range(1, settings.workers + 1)
+    ]
+    return [api, *workers]
+
+
+def _announce(context: Context, first: First | None, link: str) -> None:
+    """All that comes before the ready line, so that whoever waits for that has it."""
+    if first is not None and first.key is not None:
+        context.show(
+            {"account": first.account.name, "apiKey": first.key},
+            f'Account "{first.account.name}" has {first.account.credits:,} credits.'
+            f" Its API key, shown only this once:\n\n    {first.key}\n",
+        )
+    if context.settings.allow_targets == LOOPBACK:
+        allowed = cidrs(LOOPBACK)
+        context.show(
+            {"allowTargets": allowed},
+            f"Requests may be sent to this machine itself ({allowed});"
+            " POSTDATE_ALLOW_TARGETS=none forbids it.",
+        )
+    if first is not None:
+        context.show(
+            {"account": first.account.name, "signIn": link},
+            f'The dashboard of "{first.account.name}"; this link signs in once, within an hour:'
+            f"\n\n    {link}\n",
+        )
 
 
 def _for_this_machine(settings: Settings) -> Settings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import resource
 import sys
 import warnings
@@ -9,6 +10,7 @@ import warnings
 import msgspec
 
 from api.serve import serve
+from cli.port import reserve
 from scheduler.errors import PostdateError
 from scheduler.settings import Settings
 from tests.api import inside
@@ -21,6 +23,9 @@ if __name__ == "__main__":
         resource.setrlimit(resource.RLIMIT_NOFILE, (int(most_files),) * 2)
     settings = Settings(redis_url=url, port=int(port), **msgspec.json.decode(more))
     try:
-        serve(settings, parent_fd=int(parent_fd) if parent_fd else None)
+        reserved = asyncio.run(reserve(settings.host, settings.port, patience_s=0.0))
+        listeners = reserved.listen()
+        reserved.free()
+        serve(settings, listeners, parent_fd=int(parent_fd) if parent_fd else None)
     except PostdateError as error:
         sys.exit(f"{type(error).__name__}: {error}")
