@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_origin, get_type_hints
 
 import msgspec
 
@@ -49,57 +49,58 @@ _STORED_BYTES = {Plan.FREE: 64 * 2**20, Plan.PRO: 2**30, Plan.SCALE: 16 * 2**30}
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """One process's settings. docs/settings.md has the table; `from_environment` reads them."""
+    """One process's settings, each with the reader of its variable's text. docs/settings.md has the
+    table; `from_environment` reads them."""
 
-    redis_url: str | None = None
-    data_dir: Path = Path(".postdate")
-    host: str = "127.0.0.1"
-    port: int = 8000
-    metrics_host: str = "127.0.0.1"
-    metrics_port: int = 9464
-    fires_per_worker: int = 2000
-    workers: int = 1
-    processes: int = 1
-    public_url: str | None = None
-    trusted_proxies: tuple[Network, ...] = ()
-    shards: int | None = None
-    allowed_hosts: tuple[str, ...] = ()
-    allow_targets: tuple[Network, ...] = ()
-    deny_targets: Denied = Denied()
-    allow_ports: Ports = WEB_PORTS
-    destination_errors: str = "same"
-    concurrency: int = 4096
-    max_connections_per_origin: int = 256
-    held_bytes: int = 64 * 1024 * 1024
-    fire_timeout_ms: int = 30_000
-    lease_ms: int = 15_000
-    claim_ahead_ms: int = 25
-    max_response_bytes: int = 64 * 1024
-    keep_answer_bytes: int = 1024
-    max_body_bytes: int = 256 * 1024
-    max_batch_bytes: int = 16 * 1024 * 1024
-    bodies_bytes: int = 256 * 1024 * 1024
-    body_grace_ms: int = 10_000
-    body_bytes_per_s: int = 10 * 1024
-    max_head_bytes: int = 16 * 1024
-    head_timeout_ms: int = 10_000
-    idle_timeout_ms: int = 75_000
-    max_connections: int = 4096
-    max_connections_per_address: int = 1024
-    max_horizon_days: int = 5 * 366
-    schedule_retention_hours: int = 24
-    failed_retention_hours: int = 168
-    failed_max: int = 100_000
-    log_retention_days: int = 30
-    log_max_entries: int = 1_000_000
-    wait_replicas: int = 0
-    max_memory_bytes: int | None = None
-    store_malloc: str = "auto"
+    redis_url: Annotated[str | None, read_redis_url] = None
+    data_dir: Annotated[Path, Path] = Path(".postdate")
+    host: Annotated[str, str] = "127.0.0.1"
+    port: Annotated[int, whole(0, 65535)] = 8000
+    metrics_host: Annotated[str, read_address] = "127.0.0.1"
+    metrics_port: Annotated[int, whole(0, 65535)] = 9464
+    fires_per_worker: Annotated[int, whole(1, 1_000_000)] = 2000
+    workers: Annotated[int, whole(1, 256)] = 1
+    processes: Annotated[int, whole(1, 256)] = 1
+    public_url: Annotated[str | None, read_http_url] = None
+    trusted_proxies: Annotated[tuple[Network, ...], read_networks] = ()
+    shards: Annotated[int | None, whole(1, 256)] = None
+    allowed_hosts: Annotated[tuple[str, ...], read_names] = ()
+    allow_targets: Annotated[tuple[Network, ...], read_networks] = ()
+    deny_targets: Annotated[Denied, read_denied] = Denied()
+    allow_ports: Annotated[Ports, read_ports] = WEB_PORTS
+    destination_errors: Annotated[str, one_of("same", "exact")] = "same"
+    concurrency: Annotated[int, whole(1, 65_536)] = 4096
+    max_connections_per_origin: Annotated[int, whole(1, 65_536)] = 256
+    held_bytes: Annotated[int, whole(1)] = 64 * 1024 * 1024
+    fire_timeout_ms: Annotated[int, whole(1, 3_600_000)] = 30_000
+    lease_ms: Annotated[int, whole(300, 3_600_000)] = 15_000
+    claim_ahead_ms: Annotated[int, whole(0, 1000)] = 25
+    max_response_bytes: Annotated[int, whole(0)] = 64 * 1024
+    keep_answer_bytes: Annotated[int, whole(0, 16 * 1024)] = 1024
+    max_body_bytes: Annotated[int, whole(1)] = 256 * 1024
+    max_batch_bytes: Annotated[int, whole(1)] = 16 * 1024 * 1024
+    bodies_bytes: Annotated[int, whole(1)] = 256 * 1024 * 1024
+    body_grace_ms: Annotated[int, whole(10, 3_600_000)] = 10_000
+    body_bytes_per_s: Annotated[int, whole(1)] = 10 * 1024
+    max_head_bytes: Annotated[int, whole(256, 16 * 1024 * 1024)] = 16 * 1024
+    head_timeout_ms: Annotated[int, whole(10, 3_600_000)] = 10_000
+    idle_timeout_ms: Annotated[int, whole(10, 3_600_000)] = 75_000
+    max_connections: Annotated[int, whole(1, 1_000_000)] = 4096
+    max_connections_per_address: Annotated[int, whole(0, 1_000_000)] = 1024
+    max_horizon_days: Annotated[int, whole(1, 36_500)] = 5 * 366
+    schedule_retention_hours: Annotated[int, whole(0, 87_600)] = 24
+    failed_retention_hours: Annotated[int, whole(1, 87_600)] = 168
+    failed_max: Annotated[int, whole(1, 10_000_000)] = 100_000
+    log_retention_days: Annotated[int, whole(1, 3_650)] = 30
+    log_max_entries: Annotated[int, whole(100)] = 1_000_000
+    wait_replicas: Annotated[int, whole(0, 64)] = 0
+    max_memory_bytes: Annotated[int | None, whole(16 * 1024 * 1024)] = None
+    store_malloc: Annotated[str, one_of("auto", "libc")] = "auto"
     rate_limits: dict[Plan, int] = msgspec.field(default_factory=lambda: dict(_RATES))
     stored_bytes: dict[Plan, int] = msgspec.field(default_factory=lambda: dict(_STORED_BYTES))
-    log_level: str = "info"
-    trace_ratio: float | None = None
-    secret_key: tuple[bytes, ...] = ()
+    log_level: Annotated[str, one_of("debug", "info", "warning", "error")] = "info"
+    trace_ratio: Annotated[float | None, read_ratio] = None
+    secret_key: Annotated[tuple[bytes, ...], read_secret_keys] = ()
 
     @property
     def destinations(self) -> Destinations:
@@ -186,59 +187,9 @@ def _value(name: str, text: str, read: Callable[[str], object]) -> object:
         raise SettingsError(f"{name} cannot be {shown!r}: {error}.") from None
 
 
-_READERS: dict[str, Callable[[str], object]] = {
-    "redis_url": read_redis_url,
-    "data_dir": Path,
-    "host": str,
-    "port": whole(0, 65535),
-    "metrics_host": read_address,
-    "metrics_port": whole(0, 65535),
-    "fires_per_worker": whole(1, 1_000_000),
-    "workers": whole(1, 256),
-    "processes": whole(1, 256),
-    "public_url": read_http_url,
-    "trusted_proxies": read_networks,
-    "shards": whole(1, 256),
-    "allowed_hosts": read_names,
-    "allow_targets": read_networks,
-    "deny_targets": read_denied,
-    "allow_ports": read_ports,
-    "destination_errors": one_of("same", "exact"),
-    "concurrency": whole(1, 65_536),
-    "max_connections_per_origin": whole(1, 65_536),
-    "held_bytes": whole(1),
-    "fire_timeout_ms": whole(1, 3_600_000),
-    "lease_ms": whole(300, 3_600_000),
-    "claim_ahead_ms": whole(0, 1000),
-    "max_response_bytes": whole(0),
-    "keep_answer_bytes": whole(0, 16 * 1024),
-    "max_body_bytes": whole(1),
-    "max_batch_bytes": whole(1),
-    "bodies_bytes": whole(1),
-    "body_grace_ms": whole(10, 3_600_000),
-    "body_bytes_per_s": whole(1),
-    "max_head_bytes": whole(256, 16 * 1024 * 1024),
-    "head_timeout_ms": whole(10, 3_600_000),
-    "idle_timeout_ms": whole(10, 3_600_000),
-    "max_connections": whole(1, 1_000_000),
-    "max_connections_per_address": whole(0, 1_000_000),
-    "max_horizon_days": whole(1, 36_500),
-    "schedule_retention_hours": whole(0, 87_600),
-    "failed_retention_hours": whole(1, 87_600),
-    "failed_max": whole(1, 10_000_000),
-    "log_retention_days": whole(1, 3_650),
-    "log_max_entries": whole(100),
-    "wait_replicas": whole(0, 64),
-    "max_memory_bytes": whole(16 * 1024 * 1024),
-    "store_malloc": one_of("auto", "libc"),
-    "rate_free": whole(1),
-    "rate_pro": whole(1),
-    "rate_scale": whole(1),
-    "stored_bytes_free": whole(1),
-    "stored_bytes_pro": whole(1),
-    "stored_bytes_scale": whole(1),
-    "trace_ratio": read_ratio,
-    "secret_key": read_secret_keys,
-    "log_level": one_of("debug", "info", "warning", "error"),
+_BY_PLAN = {f"{name}_{plan}": whole(1) for name in ("rate", "stored_bytes") for plan in _RATES}
+_READERS: dict[str, Callable[[str], object]] = _BY_PLAN | {
+    field: hint.__metadata__[0]
+    for field, hint in get_type_hints(Settings, include_extras=True).items()
+    if get_origin(hint) is Annotated
 }
-_BY_PLAN = {f"{name}_{plan}" for name in ("rate", "stored_bytes") for plan in _RATES}
