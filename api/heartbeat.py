@@ -11,7 +11,7 @@ from contextlib import suppress
 from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.operators.heartbeats import STORE_ID
+from scheduler.store.operators.heartbeats import LOCAL_URL, PUBLIC_URL, STORE_ID
 from scheduler.store.server.unreachable import Unreachable
 
 _EVERY_S = 5.0
@@ -34,13 +34,13 @@ class Heartbeat:
 
     async def _beat(self) -> None:
         try:
+            url = PUBLIC_URL if self._settings.public_url else LOCAL_URL
             says = {"pid": os.getpid(), STORE_ID: self._store.shards.store_id}
-            await self._store.apis.beat(self._process_id, says)
+            await self._store.apis.beat(self._process_id, says | {url: self._settings.url})
         except (StoreUnavailable, OutcomeUnknown) as error:
             self._unreachable.note(error)
             return
         self._unreachable.end()
-        await self._store.address.tell(self._settings)
         await self._store.sealing_keys.watch()
         await self._store.shards.newest()
 

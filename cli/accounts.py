@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # In one step. What many steps add up to stays a number that JSON's readers have exactly.
 MOST_CREDITS = 10**12
 _READ_AT_ONCE = 100
+_HEARD_WITHIN_MS = 60_000
 
 
 class Told(NamedTuple):
@@ -209,8 +210,17 @@ async def _link(context: Context, store: Store, account: Account, purpose: str) 
     from scheduler.store.accounts.sessions import Purpose
 
     secret = await store.sessions.make_link(account.account_id, Purpose(purpose))
-    known = None if context.settings.public_url else await store.address.known()
+    known = None if context.settings.public_url else await _known_url(store)
     return link_url(known or context.settings.url, secret)
+
+
+async def _known_url(store: Store) -> str | None:
+    """A public URL is preferred to where a process listens."""
+    from scheduler.store.operators.heartbeats import LOCAL_URL, PUBLIC_URL
+
+    apis = [each.says for each in await store.apis.running(_HEARD_WITHIN_MS)]
+    urls = (says[url] for url in (PUBLIC_URL, LOCAL_URL) for says in apis if url in says)
+    return next(urls, None)
 
 
 def link_url(base_url: str, secret: str) -> str:

@@ -44,7 +44,7 @@ def backup_command(context: Context, directory: Path) -> None:
         raise PostdateError(f"{directory} cannot be made: {error.strerror}.") from None
 
     async def copied(store: Store) -> int:
-        async with store.rewrites.held_back():
+        async with store.system.rewrites_held_back():
             await asyncio.to_thread(_copy, data_dir, directory)
             await store.tick()
             return store.clock.now_ms()

@@ -72,7 +72,7 @@ async def _restore(
     until_ms = now_ms if until_ms is None else until_ms
     if not since_ms <= until_ms <= now_ms:
         raise PostdateError("--fired-since must come before --fired-until, and both before now.")
-    held_since_ms = await store.hold.since_ms()
+    held_since_ms = (await store.hold.look()).since_ms
     if held_since_ms is None:
         raise PostdateError("Workers may be firing: call `postdate hold` first.")
     newest_ms = await store.restore.last_entry_ms(held_since_ms)

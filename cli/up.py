@@ -92,7 +92,9 @@ async def _start(context: Context, hold: bool, children: Children, stops: AsyncE
         settings = msgspec.structs.replace(settings, redis_url=data_dir.url)
     settings = msgspec.structs.replace(settings, port=port.number)
     async with aclosing(await open_store(settings)) as store:
-        on_hold_since = await (store.hold.begin() if hold else store.hold.since_ms())
+        if hold:
+            await store.hold.begin()
+        on_hold_since = (await store.hold.look()).since_ms
         first = await first_account(store)
         stops.push_async_callback(children.stop)
         await children.start(_children(context, settings, port), _PATIENCE_S)

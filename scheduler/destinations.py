@@ -1,8 +1,4 @@
-"""Destinations: which targets may be reached. Pure, no look-ups.
-
-Public addresses, and those that the operator opens; never what he closes; and ports on which web
-servers listen, so that nobody makes us speak to a mail server or a printer.
-"""
+"""Destinations: which targets may be reached. Pure, no look-ups."""
 
 from __future__ import annotations
 
@@ -68,12 +64,9 @@ _NOTHING = Denied()
 
 
 class Destinations:
-    """Which targets may be reached: public addresses and those of the `allowed` networks, without
-    those that are `denied`, on these ports.
-
-    The lists are our own: `is_global` of Python 3.11 calls NAT64, 6to4, `::127.0.0.1`,
-    `fec0::/10`, `192.0.0.8` and multicast global.
-    """
+    """Allows public addresses and `allowed` networks, without those that are `denied`, on these
+    ports. The lists are our own: `is_global` of Python 3.11 calls NAT64, 6to4, `::127.0.0.1`,
+    `fec0::/10`, `192.0.0.8` and multicast global."""
 
     def __init__(
         self,
@@ -110,8 +103,7 @@ class Destinations:
 
     def opens(self, address: Address) -> bool:
         """Whether the operator has opened this very address, whatever it is."""
-        mapped = getattr(address, "ipv4_mapped", None)
-        return self._is_listed(address) or (mapped is not None and self._is_listed(mapped))
+        return _lies_in(address, self._allowed)
 
     def allows(self, address: Address) -> bool:
         """Whether a connection to this address may be opened."""
@@ -119,18 +111,11 @@ class Destinations:
 
     def _is_allowed(self, address: Address) -> bool:
         if isinstance(address, ipaddress.IPv4Address):
-            return self._is_listed(address) or not any(address in net for net in _DENIED_IPV4)
+            return self.opens(address) or not any(address in net for net in _DENIED_IPV4)
         if address.scope_id is not None:
             return False
-        if self._is_listed(address):
-            return True
-        if address.ipv4_mapped is not None:
-            # The kernel connects to the IPv4 address in it, so that may be allowed as well.
-            return self._is_listed(address.ipv4_mapped)
-        return address in _PUBLIC_IPV6 and not any(address in net for net in _DENIED_IPV6)
-
-    def _is_listed(self, address: Address) -> bool:
-        return any(address in net for net in self._allowed)
+        is_public = address in _PUBLIC_IPV6 and not any(address in net for net in _DENIED_IPV6)
+        return is_public or self.opens(address)
 
 
 def read_networks(text: str) -> tuple[Network, ...]:
@@ -195,7 +180,5 @@ def any_of(names: Iterable[str]) -> re.Pattern[str] | None:
 
 def _lies_in(address: Address, networks: tuple[Network, ...]) -> bool:
     """The kernel connects to the IPv4 address that lies in an IPv6 one, so that counts too."""
-    if not networks:
-        return False
     mapped = getattr(address, "ipv4_mapped", None)
     return any(address in net or (mapped is not None and mapped in net) for net in networks)

@@ -1,9 +1,8 @@
 """Arithmetic of the statistics: which rollups a period needs, and what lateness counts as.
 
-Executions are summed in three levels: a day holds its hours, an hour its minutes, a minute its
-seconds. A period is covered by the fewest of them, and what is left of a second at either end is
-read from the log. Single seconds are kept for `SECONDS_KEPT_MS` only; before that the remainder is
-of a minute.
+A day's rollup has its hours, an hour's its minutes, a minute's its seconds. A period is covered by
+the fewest of them; parts of a second at either end are read from the log. Seconds are kept for
+`SECONDS_KEPT_MS`: before that, parts of a minute are.
 """
 
 from __future__ import annotations
@@ -99,53 +98,55 @@ def ranges_of(name: str, from_ms: int, to_ms: int) -> list[Range]:
     """The buckets of one level, `day` or `hour`, that `[from_ms, to_ms)` consists of; both must
     lie on the edge of one."""
     [(width, span)] = [(width, span) for level, width, span in _LEVELS if level == name]
-    return list(_ranges(name, width, span, from_ms, to_ms))
+    return _ranges(name, width, span, from_ms, to_ms)
 
 
 def lateness_quantile_ms(histogram: Sequence[int], share: float) -> int | None:
-    """The upper bound of the bucket that the quantile lies in; None of nothing.
-
-    What is later than the last bound counts as that bound: "an hour or more".
-    """
-    left = share * sum(histogram)
-    if left <= 0:
-        return None
-    for bound_ms, fires in zip(LATENESS_BOUNDS_MS, histogram, strict=False):
-        left -= fires
-        if left <= 0:
-            return bound_ms
-    return LATENESS_BOUNDS_MS[-1]
+    """The upper bound of the quantile's bucket, or the last bound for what is beyond; None of
+    nothing."""
+    found = _bucket_of_quantile(histogram, share, LATENESS_BOUNDS_MS)
+    return None if found is None else found[1]
 
 
 def around(from_ms: int, to_ms: int, first_ms: int, now_ms: int) -> tuple[Cover, Cover]:
-    """What to add and what to take away for a stretch that begins before the log's first entry.
-
-    Its buckets as a whole, less what the log has of them after its end. Where the log has nothing
-    left of that either, the end rounds down to a bucket as the beginning does, so that adjacent
-    periods still share nothing and leave out nothing.
-    """
+    """What to add and what to take away for a stretch that begins before the log's first entry:
+    whole buckets, less what the log has after its end. Where the log has nothing left of that
+    either, the end rounds down to a bucket as the beginning does: adjacent periods share nothing
+    and leave out nothing."""
     gone = from_ms < now_ms - SECONDS_KEPT_MS
     name, width, span = _LEVELS[1] if gone else _LEVELS[2]
     begin, end = from_ms // width * width, to_ms // width * width
     if to_ms < first_ms or end == to_ms:
-        return Cover(list(_ranges(name, width, span, begin, end)), []), Cover([], [])
+        return Cover(_ranges(name, width, span, begin, end), []), Cover([], [])
     whole = end + width
-    return Cover(list(_ranges(name, width, span, begin, whole)), []), Cover([], [(to_ms, whole)])
+    return Cover(_ranges(name, width, span, begin, whole), []), Cover([], [(to_ms, whole)])
 
 
 def response_quantile_ms(histogram: Sequence[int], share: float) -> float | None:
     """The quantile of response times, as if each bucket's were spread evenly in it; None of
     nothing. What is longer than the last bound counts as that bound."""
+    found = _bucket_of_quantile(histogram, share, RESPONSE_BOUNDS_MS)
+    if found is None:
+        return None
+    below_ms, bound_ms, part = found
+    return below_ms + (bound_ms - below_ms) * part
+
+
+def _bucket_of_quantile(
+    histogram: Sequence[int], share: float, bounds_ms: Sequence[int]
+) -> tuple[int, int, float] | None:
+    """Both bounds of the bucket that the quantile lies in, and behind what part of its counts;
+    beyond the last bound, that bound. None of nothing."""
     left = share * sum(histogram)
     if left <= 0:
         return None
     below_ms = 0
-    for bound_ms, count in zip(RESPONSE_BOUNDS_MS, histogram, strict=False):
-        if count and left <= count:
-            return below_ms + (bound_ms - below_ms) * left / count
+    for bound_ms, count in zip(bounds_ms, histogram, strict=False):
+        if left <= count:
+            return below_ms, bound_ms, left / count
         left -= count
         below_ms = bound_ms
-    return RESPONSE_BOUNDS_MS[-1]
+    return below_ms, below_ms, 0.0
 
 
 def counted(stored: bytes | None) -> int:
@@ -153,22 +154,12 @@ def counted(stored: bytes | None) -> int:
     return int(stored) if stored and stored.isdigit() else 0
 
 
-def lateness_bucket(lateness_ms: int) -> int:
-    """Which bucket of the histogram a fire that was this late counts in."""
-    return bisect_left(LATENESS_BOUNDS_MS, lateness_ms)
-
-
-def response_bucket(response_ms: int) -> int:
-    """Which bucket of the histogram an answer that took so long counts in."""
-    return bisect_left(RESPONSE_BOUNDS_MS, response_ms)
-
-
 def buckets_of(response_ms: int, lateness_ms: int | None) -> list[str]:
     """What an execution counts in of both histograms, by the names in a rollup."""
-    response = _RESPONSES[response_bucket(response_ms)]
+    response = _RESPONSES[bisect_left(RESPONSE_BOUNDS_MS, response_ms)]
     if lateness_ms is None:
         return [response]
-    return [response, _LATENESSES[lateness_bucket(lateness_ms)]]
+    return [response, _LATENESSES[bisect_left(LATENESS_BOUNDS_MS, lateness_ms)]]
 
 
 def kept_from(now_ms: int, retention_ms: int) -> int:

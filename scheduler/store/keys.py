@@ -12,7 +12,6 @@ Beside the shards, each in a slot of its own:
     pd:workers, pd:apis       HASH    process -> when it was heard of, and what it said of itself
     pd:name:<name>            STRING  an account's name, reserved -> the account's id
     pd:email:<email>          STRING  an e-mail address, reserved -> the account's id
-    pd:address:<kind>         STRING  where the API is found, as its processes say every minute
     pd:attempts:<whose>       STRING  sign-in attempts counted of late, by e-mail, address or both
 """
 
@@ -82,11 +81,6 @@ def account_name(name: str) -> str:
 def email(address: str) -> str:
     """The index key that reserves an e-mail address; its value is the account's id."""
     return f"{ROOT}email:{address}"
-
-
-def address(kind: str) -> str:
-    """Where the API is found: its public address, or where a process of it listens."""
-    return f"{ROOT}address:{kind}"
 
 
 def attempts(whose: str) -> str:

@@ -23,14 +23,12 @@ from scheduler.store.lifecycle.schedules import Schedules
 from scheduler.store.log.logs import Logs
 from scheduler.store.log.overview import Overview
 from scheduler.store.log.statistics import Statistics
-from scheduler.store.operators.address import Address
 from scheduler.store.operators.census import Census
 from scheduler.store.operators.check import broken_invariants
 from scheduler.store.operators.heartbeats import LOST_AFTER_MS, STORE_ID, Heartbeats
 from scheduler.store.operators.hold import Hold
 from scheduler.store.operators.reseal import Resealer
 from scheduler.store.operators.restore import Restore
-from scheduler.store.operators.rewrites import Rewrites
 from scheduler.store.operators.sealing_keys import SealingKeys
 from scheduler.store.operators.system import System
 from scheduler.store.queries.failed import Failed
@@ -79,13 +77,11 @@ class Store:
         self.apis = Heartbeats(keys.APIS, server, self.clock)
         self.users = Users(server)
         self.sessions = Sessions(server, self.shards)
-        self.address = Address(server)
         self.overview = Overview(server, self.clock)
         self.signing = Signing(server, self.clock)
         self.ledger = Ledger(server, self.clock, kept)
         self.census = Census(server, self.shards)
         self.hold = Hold(server, self.clock, self.shards)
-        self.rewrites = Rewrites(server)
         self.sealing_keys = SealingKeys(server)
         self.resealer = Resealer(server, self.shards, self.sealing_keys, (self.workers, self.apis))
         self.restore = Restore(server, self.clock, self.shards, self.claims, self.ends)

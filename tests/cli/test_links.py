@@ -10,6 +10,8 @@ import pytest
 from redis import Redis
 
 from scheduler.settings import Settings
+from scheduler.store import keys
+from scheduler.store.operators.heartbeats import LOCAL_URL, PUBLIC_URL
 from tests.servers import PostdateProcess, ValkeyProcess, postdate, postdate_json
 
 LINK = re.compile(r"http://[^/\s]+/dashboard/link/\d\d_[\w-]{43}")
@@ -97,8 +99,9 @@ def test_links_lead_to_where_the_running_api_is(url: str) -> None:
         assert _status(postdate_json("account", "link", "default", redis_url=url)["link"]) == 200
         up.kill()
     with Redis.from_url(url) as redis:
-        assert 0 < redis.pttl("pd:address:local") <= 60_000
-        redis.delete("pd:address:local")
+        for process, said in redis.hgetall(keys.APIS).items():
+            heard_at_ms, _, says = said.partition(b" ")
+            redis.hset(keys.APIS, process, b"%d %b" % (int(heard_at_ms) - 60_000, says))
     assert postdate_json("account", "link", "ada", redis_url=url, port=8080)["link"].startswith(
         "http://127.0.0.1:8080/"
     )
@@ -107,8 +110,9 @@ def test_links_lead_to_where_the_running_api_is(url: str) -> None:
 def test_a_public_address_is_preferred_whoever_tells_it(url: str) -> None:
     postdate_json("account", "create", "ada", redis_url=url)
     with Redis.from_url(url) as redis:
-        redis.set("pd:address:local", "http://127.0.0.1:1")
-        redis.set("pd:address:public", "https://postdate.example")
+        now_ms = redis.time()[0] * 1000
+        redis.hset(keys.APIS, "a", f'{now_ms} {{"{LOCAL_URL}":"http://127.0.0.1:1"}}')
+        redis.hset(keys.APIS, "b", f'{now_ms} {{"{PUBLIC_URL}":"https://postdate.example"}}')
     link = postdate_json("account", "link", "ada", redis_url=url)["link"]
     assert link.startswith("https://postdate.example/dashboard/link/")
     own = postdate_json("account", "link", "ada", redis_url=url, public_url="https://own.example")

@@ -364,7 +364,7 @@ OF_OPERATORS = [
     ),
     Operation(
         "reseal",
-        ["operators/unsealed", "operators/reseal", "operators/reseal_secrets"],
+        ["operators/reseal", "operators/reseal_secrets"],
         shard_wide(reseal),
         walk=True,
     ),

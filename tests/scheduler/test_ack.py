@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 import pytest
 
 from scheduler.models import Outcome, Status
-from scheduler.rollups import CREATED, LATENESS_BOUNDS_MS, response_bucket
+from scheduler.rollups import CREATED, LATENESS_BOUNDS_MS, RESPONSE_BOUNDS_MS
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.log.entries import url_place
 from scheduler.store.verdict import Verdict
@@ -138,7 +140,7 @@ async def test_the_log_entrys_id_is_its_moment_everywhere(scene: Scene) -> None:
             for name, value in (await client.hgetall(scene.base + name)).items()
             if name[:1].isdigit() and not name.endswith(CREATED.encode())
         }
-        bucket = response_bucket(FAILED.response_time_ms)
+        bucket = bisect_left(RESPONSE_BOUNDS_MS, FAILED.response_time_ms)
         spread = {f"{field}b0": 1, f"{field}r{bucket}": 1} if with_spread else {}
         assert rollup == {f"{field}f": 1, f"{field}t": FAILED.response_time_ms} | spread
 

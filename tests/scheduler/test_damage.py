@@ -17,7 +17,7 @@ from tests.scheduler.scene import FAILED, URL, Scene
 GARBAGE = b"\xff\xfe garbage \x00"
 # What a check does not read, beyond whether it is of its kind.
 _NOT_READ = {
-    "meta", "workers", "attempts:", "address:", keys.HEADS,
+    "meta", "workers", "attempts:", keys.HEADS,
     keys.API_KEY, keys.KEY_ID, keys.SESSION, keys.LINK, keys.WAITED,
     keys.KEYS, keys.HOLDER, keys.SESSIONS, keys.RATE, keys.OPERATION, keys.ONCE,
     keys.LOGGED, keys.INDEX, keys.MINUTE, keys.HOUR, keys.DAY,

@@ -26,9 +26,9 @@ async def test_on_hold_nothing_is_claimed_and_all_else_goes_on(scene: Scene) -> 
     assert await scene.ack([held]) == [1]
     await scene.store.canceller.cancel(scene.account_id, cancelled)
     assert await scene.store.hold.begin() == since_ms, "a repeat begins no other one"
-    assert await scene.store.hold.since_ms() == since_ms
+    assert (await scene.store.hold.look()).since_ms == since_ms
     await scene.store.hold.end()
-    assert await scene.store.hold.since_ms() is None
+    assert (await scene.store.hold.look()).since_ms is None
     assert ids_of(await scene.claim()) == [due]
     await scene.assert_sound()
 
@@ -36,7 +36,7 @@ async def test_on_hold_nothing_is_claimed_and_all_else_goes_on(scene: Scene) -> 
 async def test_a_hold_that_is_not_on_all_shards_is_none(scene: Scene) -> None:
     await scene.store.hold.begin()
     await redis_of(scene.store).delete(keys.shard(0) + keys.HOLD)
-    assert await scene.store.hold.since_ms() is None
+    assert (await scene.store.hold.look()).since_ms is None
     count = scene.store.shards.count
     assert await scene.store.hold.look() == (None, count - 1, count)
 

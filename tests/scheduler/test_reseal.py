@@ -224,7 +224,7 @@ async def test_it_goes_on_where_it_was_interrupted(stores: Stores) -> None:
         return await write(*arguments)
 
     with (
-        patch.object(module, "_BYTES_AT_ONCE", 1),
+        patch("scheduler.store.queries.reading.CHUNK_BYTES", 1),
         patch.object(dying.server, "repeated", lambda call: call()),
         patch.object(dying.server, "write", breaking),
         pytest.raises(OutcomeUnknown),
@@ -239,7 +239,7 @@ async def test_it_goes_on_where_it_was_interrupted(stores: Stores) -> None:
     assert await store.check() == []
 
 
-@pytest.mark.parametrize("name", ["reseal", "reseal_secrets", "unsealed"])
+@pytest.mark.parametrize("name", ["reseal", "reseal_secrets"])
 async def test_a_reply_may_get_lost(stores: Stores, proxy: DroppingProxy, name: str) -> None:
     # The scripts are known from here on.
     await furnished(await stores.open(OLD))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from scheduler.store import Store
-from scheduler.store.operators.rewrites import Rewrites
+from scheduler.store.operators.system import System
 from tests.plain import redis_of
 
 _SETTING = "auto-aof-rewrite-percentage"
@@ -23,11 +24,11 @@ async def test_rewrites_are_held_back_and_then_as_they_were(store: Store) -> Non
     before = await percentage(store)
     await client.config_set(_SETTING, 70)
     try:
-        async with store.rewrites.held_back():
+        async with store.system.rewrites_held_back():
             assert await percentage(store) == 0
         assert await percentage(store) == 70
         with pytest.raises(OSError, match="no room"):
-            async with store.rewrites.held_back():
+            async with store.system.rewrites_held_back():
                 raise OSError("no room")
         assert await percentage(store) == 70
     finally:
@@ -50,8 +51,8 @@ async def test_one_that_is_under_way_is_waited_for(monkeypatch: pytest.MonkeyPat
             self.calls.append("look")
             return {"aof_rewrite_in_progress": str(int(self.calls.count("look") < 3))}
 
-    monkeypatch.setattr("scheduler.store.operators.rewrites._LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr("scheduler.store.operators.system._LOOK_EVERY_S", 0.0)
     busy: Any = Busy()
-    async with Rewrites(busy).held_back():
+    async with System(busy, Mock(), Mock()).rewrites_held_back():
         busy.calls.append("copy")
     assert busy.calls == ["set 0", "look", "look", "look", "copy", "set b'100'"]

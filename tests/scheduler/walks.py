@@ -227,7 +227,8 @@ async def put_off(scene: Scene, count: int) -> Found:
     return ids_of(store.claims.released), ids_of(held)
 
 
-_CHECK, _RESEAL = "scheduler.store.operators.check.", "scheduler.store.operators.reseal."
+_CHECK = "scheduler.store.operators.check."
+_ACCOUNTS = "scheduler.store.operators.damage._SCAN_COUNT"
 _RESTORE = "scheduler.store.operators.restore."
 _LOG = "scheduler.store.log."
 _CLOCK_BACK = "scheduler.store.lifecycle.clock_back."
@@ -235,21 +236,21 @@ _CLOCK_BACK = "scheduler.store.lifecycle.clock_back."
 WALKS = (
     Walk(operators.given_back, (_RESTORE + "_MOST_AT_ONCE",)),
     Walk(operators.expired, (_RESTORE + "_MOST_AT_ONCE",)),
-    Walk(operators.due_after_a_restore, (_RESTORE + "_SCAN_COUNT",)),
+    Walk(operators.due_after_a_restore, (_ACCOUNTS,)),
     Walk(operators.long_leases, (_CLOCK_BACK + "_SCHEDULES_AT_ONCE",)),
     Walk(operators.long_leases_of_accounts, (_CLOCK_BACK + "_ACCOUNTS_AT_ONCE",)),
     Walk(operators.without_a_request, (_CHECK + "_CHUNK",)),
     Walk(operators.not_among_the_waiting, (_CHECK + "_CHUNK",)),
     Walk(operators.letters_without_a_request, (_CHECK + "_CHUNK",)),
     Walk(operators.damaged_requests, ("scheduler.store.queries.reading.CHUNK_BYTES",), 100),
-    Walk(operators.damaged_log, ("scheduler.store.operators.unreadable._CHUNKS",)),
+    Walk(operators.damaged_log, (_CHECK + "_CHUNKS",)),
     Walk(operators.of_another_kind, ("scheduler.store.operators.kinds._SCAN_COUNT",)),
     Walk(
         operators.names_that_lead_nowhere, ("scheduler.store.operators.reservations._SCAN_COUNT",)
     ),
-    Walk(operators.resealed, (_RESEAL + "_SCHEDULES_AT_ONCE", _RESEAL + "_SCAN_COUNT")),
-    Walk(operators.resealed, (_RESEAL + "_BYTES_AT_ONCE",), 400),
-    Walk(operators.resealed_secrets, (_RESEAL + "_SCAN_COUNT",)),
+    Walk(operators.resealed, ("scheduler.store.operators.reseal._SCHEDULES_AT_ONCE",)),
+    Walk(operators.resealed, ("scheduler.store.queries.reading.CHUNK_BYTES",), 400),
+    Walk(operators.resealed_secrets, (_ACCOUNTS,)),
     Walk(deleted_keys, ("scheduler.store.accounts.deletion._KEYS_AT_ONCE",)),
     Walk(deleted_data, ("scheduler.store.accounts.deletion._SCAN_COUNT",)),
     Walk(listed_accounts, ("scheduler.store.accounts.accounts._READ_AT_ONCE",)),

@@ -1,8 +1,6 @@
 """How the log looks in the store: chunks, each a msgpack array of entries, opaque to the scripts.
-
-All entries of a chunk were recorded in one step, and the chunk's id in the stream is the moment of
-all of them. An entry's place in the log is that id and its index in the chunk.
-"""
+One step recorded all entries of a chunk, and its id in the stream is their moment. An entry's place
+in the log is that id and its index in the chunk."""
 
 from __future__ import annotations
 
@@ -66,11 +64,6 @@ def entry(
     if not retrying and attempt == 1:
         return what + told
     return (*what, *told, attempt, next_attempt_at_ms)
-
-
-def pack_entry(entry: tuple[Any, ...]) -> bytes:
-    """One entry, for a script that makes a chunk of those that it records."""
-    return _encode(entry)
 
 
 def logged_url(url: str) -> str:

@@ -24,11 +24,8 @@ _MOST_PAGES_OF_A_MOMENT = 10
 
 
 class LogQuery(NamedTuple):
-    """What to list: `from_ms` inclusive, `to_ms` exclusive, both on the log's timeline.
-
-    `url_part` is looked for in small letters and large. `answer` is how an execution ended: a
-    status code, or the whole of an error message.
-    """
+    """What to list: `from_ms` inclusive, `to_ms` exclusive, both on the log's timeline. `url_part`
+    ignores letter case. `answer` is a status code, or a whole error message."""
 
     status: LogStatus | None = None
     url: str | None = None
@@ -75,9 +72,8 @@ class LogQuery(NamedTuple):
 
 
 class LogPage(NamedTuple):
-    """`next_cursor` is None at the end; before it, a page may be shorter than asked for: it was
-    read up to `reached_ms`. `first_cursor` is the place of its first entry: a page in the other
-    direction from there is the one before."""
+    """`next_cursor` is None at the end; before it a page may be short: it was read up to
+    `reached_ms`. From `first_cursor`, the other direction leads to the page before."""
 
     entries: list[LogEntry]
     next_cursor: str | None

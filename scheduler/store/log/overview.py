@@ -57,9 +57,9 @@ class Stretch(NamedTuple):
 
 
 class Pulse(NamedTuple):
-    """An account at one moment. `overdue_lateness` counts what is overdue by
-    `rollups.LATENESS_BOUNDS_MS`, as if it were sent now; `overdue_since_ms` is the triggerAt of
-    the oldest one."""
+    """An account at one moment. `overdue_lateness` counts overdue ones by
+    `rollups.LATENESS_BOUNDS_MS`, as if they were sent now; the oldest was due at
+    `overdue_since_ms`."""
 
     now_ms: int
     credits: int
@@ -100,16 +100,12 @@ class Series(NamedTuple):
     @property
     def lateness(self) -> list[int]:
         """All of them by `rollups.LATENESS_BOUNDS_MS`."""
-        return [
-            sum(counts) for counts in zip(*(each.lateness for each in self.points), strict=True)
-        ]
+        return _summed([each.lateness for each in self.points])
 
     @property
     def response(self) -> list[int]:
         """All of them by `rollups.RESPONSE_BOUNDS_MS`."""
-        return [
-            sum(counts) for counts in zip(*(each.response for each in self.points), strict=True)
-        ]
+        return _summed([each.response for each in self.points])
 
     @property
     def executed(self) -> int:
@@ -208,6 +204,10 @@ class Overview:
             unseen -= hidden
             due[place] -= hidden
         return [0] * (stretch.points - len(left)) + due
+
+
+def _summed(histograms: list[list[int]]) -> list[int]:
+    return [sum(counts) for counts in zip(*histograms, strict=True)]
 
 
 def _add(points: dict[int, list[int]], fields: list[bytes]) -> None:

@@ -37,11 +37,8 @@ class _Sums(NamedTuple):
     failed: int
     response_time_ms: int
 
-    def plus(self, other: _Sums) -> _Sums:
-        return _Sums(*(mine + its for mine, its in zip(self, other, strict=True)))
-
-    def minus(self, other: _Sums) -> _Sums:
-        return _Sums(*(mine - its for mine, its in zip(self, other, strict=True)))
+    def plus(self, other: _Sums, times: int = 1) -> _Sums:
+        return _Sums(*(mine + times * its for mine, its in zip(self, other, strict=True)))
 
 
 class Statistics:
@@ -53,11 +50,9 @@ class Statistics:
         self._retention_ms = retention.promised_log_ms
 
     async def usage(self, account_id: str, from_ms: int, to_ms: int) -> Usage:
-        """Executions recorded in `[from_ms, to_ms)`, clipped to what is kept.
-
-        Exact to the millisecond while the log has the entries. Where it was trimmed by their
-        number, `from_ms` rounds down to the second, and to the minute when older than two days.
-        """
+        """Executions recorded in `[from_ms, to_ms)`, clipped to what is kept; exact to the
+        millisecond while the log has the entries. Where it was trimmed by their number, `from_ms`
+        rounds down to the second, and to the minute when older than two days."""
         now_ms = self._clock.now_ms()
         oldest_ms = kept_from(now_ms, self._retention_ms)
         # Nothing can have been recorded later than a moment from now.
@@ -70,7 +65,7 @@ class Statistics:
             if stretch[0] < first_ms:
                 add, take = around(*stretch, first_ms, now_ms)
                 more, less = await self._sum(account_id, add), await self._sum(account_id, take)
-                total = total.plus(more).minus(less)
+                total = total.plus(more).plus(less, -1)
         return Usage(*total, from_ms, to_ms)
 
     async def _sum(self, account_id: str, wanted: Cover) -> _Sums:

@@ -1,9 +1,6 @@
-"""How much there is in the store, for operators: what waits, what is due, what comes; the ledgers.
-
-Each look costs the store little, however many accounts there are. What is due is told of those
-accounts that come first; what waits, and how the ledgers stand, is counted on a walk that goes on a
-step with each look, and is told when the walk has come round.
-"""
+"""How much there is in the store, for operators. Each look costs little, however many accounts
+there are: it reads what is due of the accounts that come first, and goes a step further on a walk
+that counts what waits and how the ledgers stand."""
 
 from __future__ import annotations
 
@@ -28,10 +25,9 @@ _LEDGERS = Script("operators/ledgers")
 
 
 class Due(NamedTuple):
-    """Of one shard. `overdue` is due and held by nobody, the oldest for `oldest_ms`; `coming` is
-    due in each of the next `WINDOWS`, of `WINDOW_MS`. Where more accounts are due than a look may
-    cost, the numbers are what those that were looked at let expect. `on_hold_ms` is for how long
-    nothing of it has been claimed because it is on hold; 0: it is not."""
+    """Of one shard. `overdue` is due and not held, the oldest for `oldest_ms`; `coming` is due in
+    each of the next `WINDOWS`, of `WINDOW_MS`: estimates if more accounts are due than a look may
+    cost. `on_hold_ms`: for how long the shard is on hold; 0: it is not."""
 
     overdue: float
     oldest_ms: float
@@ -40,12 +36,9 @@ class Due(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """By shard; one that cannot be read is missing. `waiting` and `ledgers` are of the last whole
-    walk, and missing before the first one is over.
-
-    `waiting`: waiting, held by workers. `ledgers`: accounts, ledgers that do not balance, credits
-    remaining, credits spent.
-    """
+    """By shard, without those that cannot be read. `waiting` (waiting, held by workers) and
+    `ledgers` (accounts, unbalanced ledgers, credits remaining, credits spent) are of the last whole
+    walk, and missing before the first one is over."""
 
     due: dict[int, Due]
     waiting: dict[int, Sequence[int]]
@@ -95,13 +88,9 @@ class Census:
     async def _step(
         self, walks: dict[int, _Walk], script: Script, shards: Collection[int], most: int
     ) -> dict[int, Sequence[int]]:
-        taken = [walks.setdefault(number, _Walk()) for number in shards]
-        await asyncio.gather(
-            *(
-                walk.step(self._server, script, number, most)
-                for number, walk in zip(shards, taken, strict=True)
-            )
-        )
+        for number in shards:
+            walks.setdefault(number, _Walk())
+        await asyncio.gather(*(walks[n].step(self._server, script, n, most) for n in shards))
         return {n: walks[n].found for n in shards if walks[n].found}
 
 

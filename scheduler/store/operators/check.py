@@ -1,38 +1,34 @@
-"""What must hold in the store at every moment, looked for by reading all of it.
-
-Reads are not atomic with what others write meanwhile, so what looks broken is looked at once more
-before it is told. What is damaged is told as well, and ends no look at anything else.
-"""
+"""What must hold in the store at every moment, looked for by reading all of it. Reads are not
+atomic with concurrent writes, so a fault counts only if a second look finds it too."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
-from contextlib import suppress
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, suppress
 from typing import Any, NamedTuple
 
 from scheduler import ids
 from scheduler.errors import Unreadable, anew
-from scheduler.store import keys
+from scheduler.store import keys, stored
+from scheduler.store.accounts.signing import secret_of
+from scheduler.store.log.entries import chunks_of, unpack_chunk
 from scheduler.store.operators.damage import schedule_or_none, text, told
 from scheduler.store.operators.kinds import of_other_kinds
 from scheduler.store.operators.reservations import is_leaving, misled
 from scheduler.store.operators.standing import Letters, faults_of, stand_of
-from scheduler.store.operators.unreadable import (
-    damaged_chunks,
-    unreadable_requests,
-    unreadable_secrets,
-)
 from scheduler.store.operators.weights import Weights
+from scheduler.store.queries.reading import read_rows
 from scheduler.store.retention import Retention
 from scheduler.store.server import Argument, Server
 from scheduler.store.server.clock import time_us
 
 _LOOK_AGAIN_S = 0.3
 _CHUNK = 200
+# Of the log.
+_CHUNKS = 50
 
-# What they are called.
-_PLACES = {
+_CALLED = {
     keys.WAITING: "waiting schedules",
     keys.HELD: "held schedules",
     keys.FAILED: "dead letters",
@@ -47,238 +43,236 @@ class Owner(NamedTuple):
     leaving: bool
     suspended: bool
 
-
-class _Owners:
-    """By the prefix of their keys; and the shards of which nobody knows what accounts they have."""
-
-    def __init__(self) -> None:
-        self.known: dict[str, Owner] = {}
-        self.unknown: set[str] = set()
-
-    def hides(self, name: str) -> bool:
-        return name.startswith(tuple(self.unknown))
+    @property
+    def base(self) -> str:
+        return keys.account(self.account_id)
 
 
 async def broken_invariants(server: Server, shards: int, kept: Retention) -> list[str]:
     """A sentence for each broken invariant, and for all that is damaged. Read-only; walks the whole
     store."""
-    first = await _all(server, shards, kept)
+    first = await _Look(server, kept).all(shards)
     if not first:
         return []
     await asyncio.sleep(_LOOK_AGAIN_S)
-    second = set(await _all(server, shards, kept))
+    second = set(await _Look(server, kept).all(shards))
     return [sentence for sentence in first if sentence in second]
 
 
-async def _all(server: Server, shards: int, kept: Retention) -> list[str]:
-    """Each broken invariant once, though several ways lead to it."""
-    found = await of_other_kinds(server) + await misled(server)
-    owners, weights = _Owners(), Weights(server)
-    for shard in range(shards):
-        for account_id in await _accounts(server, shard, owners, found):
-            owner = await _owner(server, account_id, found)
-            owners.known[keys.account(account_id)] = owner
-            if owner.leaving:
-                found.append(
-                    f"{account_id} is being deleted: postdate account delete {account_id}"
-                    " goes on with it"
-                )
-                continue
-            with told(found, f"{account_id}: something of what it weighs"):
-                await weights.begin(account_id)
-            await _account(server, owner, kept, found)
-    await _schedules(server, owners, kept, weights, found)
-    for account_id in weights.begun:
-        with told(found, f"{account_id}: something of what it weighs"):
-            found += await weights.faults(account_id)
-    return list(dict.fromkeys(found))
+class _Look:
+    """One look at the whole store."""
 
+    def __init__(self, server: Server, kept: Retention) -> None:
+        self._server = server
+        self._kept = kept
+        self._weights = Weights(server)
+        self._found: list[str] = []
+        # By the prefix of their keys; and the prefixes of shards whose accounts cannot be listed.
+        self._owners: dict[str, Owner] = {}
+        self._unlisted: set[str] = set()
 
-async def _accounts(server: Server, shard: int, owners: _Owners, found: list[str]) -> list[str]:
-    """The ids of a shard's accounts."""
-    accounts: list[str] = []
-    prefix = keys.shard(shard)
-    owners.unknown.add(prefix)
-    with told(found, f"The list of accounts of shard {shard}"):
-        for local in map(text, await server.read("ZRANGE", prefix + keys.ACCOUNTS, 0, -1)):
-            account_id = ids.account_id(shard, local)
-            if ids.parse_sharded(account_id, "acc") is None:
-                found.append(f"Shard {shard} lists {local!r}, which can be no account")
-            else:
-                accounts.append(account_id)
-        owners.unknown.remove(prefix)
-    return accounts
+    async def all(self, shards: int) -> list[str]:
+        """Each broken invariant once, though several ways lead to it."""
+        self._found += await of_other_kinds(self._server) + await misled(self._server)
+        for shard in range(shards):
+            for account_id in await self._accounts(shard):
+                await self._account(await self._owner(account_id))
+        async for chunk in self._server.keys(keys.schedule_pattern(), _CHUNK):
+            await self._stored(chunk)
+        for account_id in self._weights.begun:
+            with self._told(account_id, "what it weighs"):
+                self._found += await self._weights.faults(account_id)
+        return list(dict.fromkeys(self._found))
 
+    def _told(self, account_id: str, what: str) -> AbstractContextManager[None]:
+        return told(self._found, f"{account_id}: something of {what}")
 
-async def _owner(server: Server, account_id: str, found: list[str]) -> Owner:
-    suspended = False
-    with told(found, f"{account_id}: something of what it is"):
+    async def _accounts(self, shard: int) -> list[str]:
+        """The ids of a shard's accounts."""
+        accounts: list[str] = []
+        prefix = keys.shard(shard)
+        self._unlisted.add(prefix)
+        with told(self._found, f"The list of accounts of shard {shard}"):
+            listed = await self._server.read("ZRANGE", prefix + keys.ACCOUNTS, 0, -1)
+            for local in map(text, listed):
+                account_id = ids.account_id(shard, local)
+                if ids.parse_sharded(account_id, "acc") is None:
+                    self._found.append(f"Shard {shard} lists {local!r}, which can be no account")
+                else:
+                    accounts.append(account_id)
+            self._unlisted.remove(prefix)
+        return accounts
+
+    async def _owner(self, account_id: str) -> Owner:
+        base, suspended = keys.account(account_id), False
+        with self._told(account_id, "what it is"):
+            suspended = await self._server.read("HEXISTS", base + keys.ACCOUNT, "suspended")
+        owner = Owner(account_id, await is_leaving(self._server, account_id), bool(suspended))
+        self._owners[base] = owner
+        return owner
+
+    async def _account(self, owner: Owner) -> None:
+        account_id = owner.account_id
+        if owner.leaving:
+            self._found.append(
+                f"{account_id} is being deleted: postdate account delete {account_id} goes on with"
+                " it"
+            )
+            return
+        with self._told(account_id, "what it weighs"):
+            await self._weights.begin(account_id)
+        with self._told(account_id, "what it is"):
+            await self._names(account_id)
+        with self._told(account_id, "its ledger"):
+            await self._ledger(account_id)
+        with self._told(account_id, "when it is looked at"):
+            await self._head(account_id)
+        for place, called in _CALLED.items():
+            with self._told(account_id, f"its {called}"):
+                scan = "HSCAN" if place == keys.TRIED else "ZSCAN"
+                async for chunk in self._server.members(scan, owner.base + place, _CHUNK):
+                    can_be = self._schedules_among(chunk, f"{account_id}: among its {called}")
+                    await self._inspect(owner, can_be)
+        with self._told(account_id, "its dead letters"):
+            await self._letters(account_id)
+        with self._told(account_id, "its log"):
+            await self._log(account_id)
+        with self._told(account_id, "its signing secrets"):
+            await self._secrets(account_id)
+
+    async def _names(self, account_id: str) -> None:
+        """Whether its name and e-mail address lead to it."""
+        account = keys.account(account_id) + keys.ACCOUNT
+        about = await self._server.read("HMGET", account, "email", "name")
+        email, name = ((each or b"").decode() for each in about)
+        leading = {keys.account_name(name): f"name {name!r}"}
+        if email:
+            leading[keys.email(email)] = f"e-mail address {email!r}"
+        for key, called in leading.items():
+            if text(await self._server.read("GET", key) or b"") != account_id:
+                self._found.append(f"{account_id}: its {called} does not lead to it")
+
+    async def _ledger(self, account_id: str) -> None:
+        account = keys.account(account_id) + keys.ACCOUNT
+        about = await self._server.read("HMGET", account, "granted", "credits", "spent")
+        granted, credits, spent = (int(value or 0) for value in about)
+        if granted != credits + spent or credits < 0:
+            self._found.append(
+                f"{account_id}: the ledger does not balance: "
+                f"granted {granted}, credits {credits}, spent {spent}"
+            )
+
+    async def _head(self, account_id: str) -> None:
+        """A head may stand at its account's turn among those with a backlog, which is never later
+        than the server's time."""
+        shard, local = keys.parts(account_id)
+        commands = [
+            ("TIME",),
+            ("ZSCORE", keys.shard(shard) + keys.HEADS, local),
+            ("ZRANGE", keys.account(account_id) + keys.WAITING, 0, 0, "WITHSCORES"),
+        ]
+        time, look_at_ms, first = await self._server.reads(commands, at_once=keys.shard(shard))
+        if first and not look_at_ms:
+            self._found.append(
+                f"{account_id}: schedules wait, but no worker will look for them (no head)"
+            )
+        elif first and float(look_at_ms) > max(float(first[1]), time_us(time) / 1000):
+            self._found.append(f"{account_id}: the head is later than the first schedule")
+
+    async def _letters(self, account_id: str) -> None:
+        """Dead letters that are gone although older ones are there: those are forgotten first."""
         base = keys.account(account_id)
-        suspended = await server.read("HEXISTS", base + keys.ACCOUNT, "suspended")
-    return Owner(account_id, await is_leaving(server, account_id), bool(suspended))
+        found, place, older_are_there = [b""], 0, False
+        while found:
+            found = await self._server.read("ZRANGE", base + keys.FAILED, place, place + _CHUNK - 1)
+            schedules = [each for each in map(schedule_or_none, found) if each is not None]
+            there = await self._server.reads(
+                [("EXISTS", f"{base}{keys.SCHEDULE}{each}") for each in schedules]
+            )
+            for schedule, is_there in zip(schedules, there, strict=True):
+                if older_are_there and not is_there:
+                    self._found.append(
+                        f"{account_id}: {ids.schedule_id(schedule)} is a dead letter, but its"
+                        " request is gone"
+                    )
+                older_are_there = older_are_there or bool(is_there)
+            place += len(found)
 
+    async def _log(self, account_id: str) -> None:
+        log, after, page = keys.account(account_id) + keys.LOG, "-", [(b"", b"")]
+        while page:
+            page = chunks_of(await self._server.read("XRANGE", log, after, "+", "COUNT", _CHUNKS))
+            for stream_id, packed in page:
+                after = f"({stream_id.decode()}"
+                with told(self._found, f"{account_id}: {stream_id.decode()} of its log"):
+                    unpack_chunk(packed)
 
-async def _account(server: Server, owner: Owner, kept: Retention, found: list[str]) -> None:
-    account_id, base = owner.account_id, keys.account(owner.account_id)
-    something = f"{account_id}: something of"
-    with told(found, f"{something} what it is"):
-        found += await _names(server, account_id)
-    with told(found, f"{something} its ledger"):
-        found += await _ledger(server, account_id)
-    with told(found, f"{something} when it is looked at"):
-        found += await _head(server, account_id)
-    for place, called in _PLACES.items():
-        with told(found, f"{something} its {called}"):
-            scan = "HSCAN" if place == keys.TRIED else "ZSCAN"
-            async for chunk in server.members(scan, base + place, _CHUNK):
-                can_be = _schedules_among(chunk, f"{account_id}: among its {called}", found)
-                found += await _inspect(server, owner, can_be, kept)
-    with told(found, f"{something} its dead letters"):
-        found += [each async for each in _letters(server, account_id)]
-    with told(found, f"{something} its log"):
-        found += [each async for each in damaged_chunks(server, account_id)]
-    with told(found, f"{something} its signing secrets"):
-        found += await unreadable_secrets(server, account_id)
+    async def _secrets(self, account_id: str) -> None:
+        signing = keys.account(account_id) + keys.SIGNING
+        for entry in await self._server.read("LRANGE", signing, 0, -1) or [b""]:
+            with told(self._found, f"{account_id}: its signing secret"):
+                secret_of(entry, self._server.secrecy)
 
-
-async def _names(server: Server, account_id: str) -> list[str]:
-    """What is wrong with how it is found."""
-    about = await server.read("HMGET", keys.account(account_id) + keys.ACCOUNT, "email", "name")
-    email, name = ((each or b"").decode() for each in about)
-    found = []
-    if email and text(await server.read("GET", keys.email(email)) or b"") != account_id:
-        found.append(f"{account_id}: its e-mail address {email!r} does not lead to it")
-    if text(await server.read("GET", keys.account_name(name)) or b"") != account_id:
-        found.append(f"{account_id}: its name {name!r} does not lead to it")
-    return found
-
-
-async def _ledger(server: Server, account_id: str) -> list[str]:
-    fields = ("granted", "credits", "spent")
-    about = await server.read("HMGET", keys.account(account_id) + keys.ACCOUNT, *fields)
-    granted, credits, spent = (int(value or 0) for value in about)
-    if granted == credits + spent and credits >= 0:
-        return []
-    return [
-        (
-            f"{account_id}: the ledger does not balance: "
-            f"granted {granted}, credits {credits}, spent {spent}"
-        )
-    ]
-
-
-def _schedules_among(members: Iterable[bytes], where: str, found: list[str]) -> list[str]:
-    """Those that can be schedules, as the store spells them; the others are told."""
-    schedules = []
-    for member in members:
-        schedule = schedule_or_none(member)
-        if schedule is None:
-            found.append(f"{where} is {text(member)!r}, which can be no schedule")
-        else:
-            schedules.append(schedule)
-    return schedules
-
-
-async def _letters(server: Server, account_id: str) -> AsyncIterator[str]:
-    """Dead letters that are gone although older ones are there: those are forgotten first."""
-    base = keys.account(account_id)
-    found, place, older_are_there = [b""], 0, False
-    while found:
-        found = await server.read("ZRANGE", base + keys.FAILED, place, place + _CHUNK - 1)
-        schedules = [each for each in map(schedule_or_none, found) if each is not None]
-        there = await server.reads(
-            [("EXISTS", f"{base}{keys.SCHEDULE}{each}") for each in schedules]
-        )
-        for schedule, is_there in zip(schedules, there, strict=True):
-            if older_are_there and not is_there:
-                yield (
-                    f"{account_id}: {ids.schedule_id(schedule)} is a dead letter, but its"
-                    " request is gone"
-                )
-            older_are_there = older_are_there or bool(is_there)
-        place += len(found)
-
-
-async def _schedules(
-    server: Server,
-    owners: _Owners,
-    kept: Retention,
-    weights: Weights,
-    found: list[str],
-) -> None:
-    """Every schedule that is stored, by one walk through the whole store."""
-    async for chunk in server.keys(keys.schedule_pattern(), _CHUNK):
+    async def _stored(self, names: Iterable[bytes]) -> None:
+        """Some of all schedules that are stored, by the names of their keys."""
         by_account: dict[Owner, list[bytes]] = {}
-        for name in chunk:
+        for name in names:
             base, _, schedule = name.rpartition(keys.SCHEDULE.encode())
-            owner = owners.known.get(text(base))
+            owner = self._owners.get(text(base))
             if owner is not None:
                 by_account.setdefault(owner, []).append(schedule)
-            elif not owners.hides(text(name)):
-                found.append(f"sch_{text(schedule)} belongs to no account ({text(name)})")
-        for owner, stored in by_account.items():
+            elif not text(name).startswith(tuple(self._unlisted)):
+                self._found.append(f"sch_{text(schedule)} belongs to no account ({text(name)})")
+        for owner, some in by_account.items():
             if not owner.leaving:
-                await _stored(server, owner, stored, kept, weights, found)
+                await self._stored_of(owner, some)
 
+    async def _stored_of(self, owner: Owner, names: Iterable[bytes]) -> None:
+        account_id = owner.account_id
+        schedules = self._schedules_among(names, f"{account_id}: among its schedules")
+        with self._told(account_id, "what it weighs"):
+            await self._weights.add(account_id, schedules)
+        with self._told(account_id, "where its schedules stand"):
+            await self._inspect(owner, schedules)
+        with self._told(account_id, "its schedules"):
+            await self._requests(owner, schedules)
 
-async def _stored(
-    server: Server,
-    owner: Owner,
-    stored: list[bytes],
-    kept: Retention,
-    weights: Weights,
-    found: list[str],
-) -> None:
-    account_id = owner.account_id
-    something = f"{account_id}: something of"
-    schedules = _schedules_among(stored, f"{account_id}: among its schedules", found)
-    with told(found, f"{something} what it weighs"):
-        await weights.add(account_id, schedules)
-    with told(found, f"{something} where its schedules stand"):
-        found += await _inspect(server, owner, schedules, kept)
-    with told(found, f"{something} its schedules"):
-        found += await unreadable_requests(server, account_id, schedules)
+    async def _requests(self, owner: Owner, schedules: list[str]) -> None:
+        """Whether all of it can be read."""
+        while schedules:
+            rows = await read_rows(self._server, owner.base, schedules)
+            for schedule, fields in zip(schedules, rows, strict=False):
+                what = ids.schedule_id(schedule)
+                with told(self._found, f"{owner.account_id}: {what}"):
+                    if fields.packed is not None:
+                        stored.schedule(what, fields, self._server.secrecy)
+            schedules = schedules[len(rows) :]
 
+    def _schedules_among(self, members: Iterable[bytes], where: str) -> list[str]:
+        """Those that can be schedules, as the store spells them; the others are faults."""
+        schedules = []
+        for member in members:
+            schedule = schedule_or_none(member)
+            if schedule is None:
+                self._found.append(f"{where} is {text(member)!r}, which can be no schedule")
+            else:
+                schedules.append(schedule)
+        return schedules
 
-async def _head(server: Server, account_id: str) -> list[str]:
-    """A head may stand at its account's turn among those with a backlog, which is never later
-    than the server's time."""
-    shard, local = keys.parts(account_id)
-    commands = [
-        ("TIME",),
-        ("ZSCORE", keys.shard(shard) + keys.HEADS, local),
-        ("ZRANGE", keys.account(account_id) + keys.WAITING, 0, 0, "WITHSCORES"),
-    ]
-    time, look_at_ms, first = await server.reads(commands, at_once=keys.shard(shard))
-    if not first:
-        return []
-    if not look_at_ms:
-        return [f"{account_id}: schedules wait, but no worker will look for them (no head)"]
-    if float(look_at_ms) > max(float(first[1]), time_us(time) / 1000):
-        return [f"{account_id}: the head is later than the first schedule"]
-    return []
-
-
-async def _inspect(
-    server: Server, owner: Owner, schedules: list[str], kept: Retention
-) -> list[str]:
-    account_id = owner.account_id
-    if not schedules:
-        return []
-    now_ms, oldest, rows = await _stands(server, keys.account(account_id), schedules)
-    letters = Letters(float(oldest[1]) if oldest else None, kept)
-    found: list[str] = []
-    for schedule, row in zip(schedules, rows, strict=True):
-        about, noted = f"{account_id}: {ids.schedule_id(schedule)}", row[-1]
-        if not (noted or b"0").isdigit():
-            found.append(f"{about} has attempts that are no number: {text(noted)!r}")
-            continue
-        # What is damaged is told where all of it is read.
-        with suppress(Unreadable):
-            stand = stand_of(row, now_ms)
-            faults = faults_of(stand, letters, suspended=owner.suspended)
-            found += [f"{about} {fault}" for fault in faults]
-    return found
+    async def _inspect(self, owner: Owner, schedules: list[str]) -> None:
+        """How schedules stand in all places."""
+        if not schedules:
+            return
+        now_ms, oldest, rows = await _stands(self._server, owner.base, schedules)
+        letters = Letters(float(oldest[1]) if oldest else None, self._kept)
+        for schedule, row in zip(schedules, rows, strict=True):
+            about, noted = f"{owner.account_id}: {ids.schedule_id(schedule)}", row[-1]
+            if not (noted or b"0").isdigit():
+                self._found.append(f"{about} has attempts that are no number: {text(noted)!r}")
+                continue
+            with suppress(Unreadable):  # `_requests` reports what is damaged
+                faults = faults_of(stand_of(row, now_ms), letters, suspended=owner.suspended)
+                self._found += [f"{about} {fault}" for fault in faults]
 
 
 async def _stands(

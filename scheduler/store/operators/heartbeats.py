@@ -19,6 +19,8 @@ _MOST_LOST = 50
 KEY_IDS = "keyIds"
 # The id of the store that it has opened.
 STORE_ID = "storeId"
+# Where an API is found: its public URL, or else where it listens.
+PUBLIC_URL, LOCAL_URL = "publicUrl", "localUrl"
 
 
 class Process(NamedTuple):

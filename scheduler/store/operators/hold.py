@@ -40,13 +40,10 @@ class Hold:
         await self._each("0")
 
     async def look(self) -> Held:
+        """Whether it is on hold. Read-only."""
         since = await self._each("")
         on_hold = sum(each >= 0 for each in since)
         return Held(max(since) if on_hold == len(since) else None, on_hold, len(since))
-
-    async def since_ms(self) -> int | None:
-        """Since when not one shard is claimed from; None if some or all are."""
-        return (await self.look()).since_ms
 
     async def _each(self, what: str) -> list[int]:
         found = []

@@ -14,7 +14,6 @@ _BESIDE = {
     "apis": "hash",
     "name:": "string",
     "email:": "string",
-    "address:": "string",
     "attempts:": "string",
 }
 _OF_A_SHARD = {

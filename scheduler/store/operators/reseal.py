@@ -4,38 +4,35 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from scheduler import ids
 from scheduler.errors import PostdateError, Unreadable
 from scheduler.store import keys
-from scheduler.store.operators.damage import text, told
+from scheduler.store.operators.damage import accounts_of, text, told
 from scheduler.store.operators.heartbeats import KEY_IDS, Heartbeats
 from scheduler.store.operators.sealing_keys import SealingKeys
+from scheduler.store.queries.reading import read_rows
 from scheduler.store.server import Script, Server
 from scheduler.store.shards import Shards
 
-_SCAN_COUNT = 500
 _SCHEDULES_AT_ONCE = 200
-_BYTES_AT_ONCE = 1_000_000
 _MOST_WALKS = 10
 _PAUSE_S = 1.0
 _HELD, _DAMAGED = -1, -2
 # A process that was silent for longer is gone, and not frozen or cut off for a while.
 _GONE_AFTER_MS = 180_000
 
-_UNSEALED = Script("operators/unsealed")
 _RESEAL = Script("operators/reseal")
 _RESEAL_SECRETS = Script("operators/reseal_secrets")
 
 
 class Walked(msgspec.Struct):
-    """What one walk through the store came to. `found`: how much was not sealed with the newest
-    key, by the key that it was sealed with (empty: it lay in clear). `unreadable`: a sentence for
-    each thing that could not be read, and stays as it is. `whole`: no server was restarted or
-    changed over meanwhile."""
+    """What one walk through the store came to. `found`: what was not sealed with the newest key, by
+    the key that sealed it (empty: in clear). `unreadable`: a sentence for each such thing, `left`
+    as it is. `whole`: no server was restarted or changed over meanwhile."""
 
     found: Counter[str] = msgspec.field(default_factory=Counter)
     requests: int = 0
@@ -53,9 +50,8 @@ class Walked(msgspec.Struct):
 
 
 class Resealed(msgspec.Struct):
-    """What all walks came to: how many requests, targets' answers and signing secrets were sealed
-    anew, how much of what is left lies in clear and is held by workers, and what cannot be read;
-    the keys that are forgotten, and for each that is not, why."""
+    """What all walks came to: what was sealed anew; how much still lies in clear because workers
+    hold it, and what cannot be read; the keys that are forgotten, and why others are not."""
 
     requests: int
     answers: int
@@ -88,14 +84,10 @@ class Resealer:
         *,
         lost_keys: Sequence[str] = (),
     ) -> Resealed:
-        """Seals anew what another key than the newest sealed, or what lies in clear, and forgets
-        the keys that nothing is left of; those of `lost_keys` though something is left that nobody
-        can read. `walking` is called before each further walk with what the one before came to.
-        Safe to repeat, whenever it was interrupted.
-
-        Raises PostdateError if there is no key, or if a running process does not seal with the
-        newest one.
-        """
+        """Seals anew what the newest key did not seal, and forgets keys that nothing is left of;
+        those of `lost_keys` even if unreadable things are left. `walking` is called before each
+        further walk with the one before. Safe to repeat. Raises PostdateError if there is no key,
+        or if a running process does not seal with the newest one."""
         if not self._secrecy.has_key:
             raise PostdateError("There is no POSTDATE_SECRET_KEY to seal with.")
         await self._refuse_while_others_seal()
@@ -148,64 +140,64 @@ class Resealer:
 
     async def _walk(self) -> Walked:
         before, walked = await self._servers(), Walked()
-        async for base, schedules in self._schedules():
-            await self._requests(walked, base, schedules)
-        for shard in range(await self._shards.newest()):
-            with told(walked.unreadable, f"the list of accounts of shard {shard}"):
-                async for account_id in self._accounts(shard):
-                    await self._secrets(walked, account_id)
+        async for names in self._server.keys(keys.schedule_pattern(), _SCHEDULES_AT_ONCE):
+            by_account: dict[str, list[str]] = {}
+            for name in names:
+                base, _, schedule = text(name).rpartition(keys.SCHEDULE)
+                by_account.setdefault(base, []).append(schedule)
+            for base, schedules in by_account.items():
+                await self._requests(walked, base, schedules)
+        async for account_id in accounts_of(self._server, self._shards, walked.unreadable):
+            await self._secrets(walked, account_id)
         walked.whole = await self._servers() == before
         return walked
 
     async def _requests(self, walked: Walked, base: str, schedules: Sequence[str]) -> None:
         """Of an account, a megabyte at a time."""
-        place = 0
-        while place < len(schedules):
-            arguments = (self._secrecy.head, _BYTES_AT_ONCE, *schedules[place:])
-            looked, found, damaged = await self._server.repeated(
-                lambda arguments=arguments: self._server.run(_UNSEALED, base, arguments)  # type: ignore[misc]
-            )
-            place += looked
-            walked.unreadable += [f"{_schedule(each)}: its key is damaged" for each in damaged]
+        while schedules:
+            read = await read_rows(self._server, base, schedules)
             rows: list[bytes | str] = []
-            for schedule, field, stored in zip(*[iter(found)] * 3, strict=True):
-                if sealed := self._sealed(walked, _schedule(schedule), stored):
-                    rows += (schedule, field, stored, sealed)
+            for schedule, fields in zip(schedules, read, strict=False):
+                what = ids.schedule_id(schedule)
+                if fields.packed == b"":
+                    walked.unreadable.append(f"{what}: its key is damaged")
+                for field, stored in (("r", fields.packed), ("s", fields.said)):
+                    if stored and (sealed := self._sealed(walked, what, stored)):
+                        rows += (schedule, field, stored, sealed)
             if rows:
                 await self._replace(walked, base, rows)
+            schedules = schedules[len(read) :]
 
     async def _replace(self, walked: Walked, base: str, rows: list[bytes | str]) -> None:
         """`rows`: schedule, field, what it holds, the same sealed anew, …"""
-        codes = await self._server.repeated(lambda: self._server.write(_RESEAL, base, rows))
+        codes = await self._server.write_until_answered(_RESEAL, base, rows)
         done = Counter(zip(rows[1::4], codes, strict=True))
-        walked.requests += done[b"r", 1]
-        walked.answers += done[b"s", 1]
+        walked.requests += done["r", 1]
+        walked.answers += done["s", 1]
         walked.held += codes.count(_HELD)
         for schedule, code in zip(rows[::4], codes, strict=True):
             if code == _DAMAGED:
                 walked.left += 1
-                walked.unreadable.append(
-                    f"{_schedule(schedule)}: what its account weighs is damaged"
-                )
+                walked.unreadable.append(f"sch_{schedule!s}: what its account weighs is damaged")
 
     async def _secrets(self, walked: Walked, account_id: str) -> None:
         with told(walked.unreadable, f"what signs for {account_id}"):
             base = keys.account(account_id)
-            [entries] = await self._server.reads([("LRANGE", base + keys.SIGNING, 0, -1)])
             rows: list[bytes] = []
-            for entry in entries:
+            for entry in await self._server.read("LRANGE", base + keys.SIGNING, 0, -1):
                 *parts, stored = entry.split(b" ", 3)
-                if not stored.startswith(self._secrecy.head):
-                    what = f"the signing secret {text(parts[0])} of {account_id}"
-                    if sealed := self._sealed(walked, what, stored):
-                        rows += (entry, b" ".join((*parts, sealed)))
+                what = f"the signing secret {text(parts[0])} of {account_id}"
+                if sealed := self._sealed(walked, what, stored):
+                    rows += (entry, b" ".join((*parts, sealed)))
             if rows:
-                walked.secrets += await self._server.repeated(
-                    lambda: self._server.write(_RESEAL_SECRETS, base, rows)
+                walked.secrets += await self._server.write_until_answered(
+                    _RESEAL_SECRETS, base, rows
                 )
 
     def _sealed(self, walked: Walked, what: str, stored: bytes) -> bytes | None:
-        """The same, sealed with the newest key; None if it cannot be read."""
+        """The same, sealed with the newest key; None if it is already, or cannot be read."""
+        if stored.startswith(self._secrecy.head):
+            return None
         walked.found[self._secrecy.key_id_of(stored)] += 1
         try:
             return self._secrecy.seal(self._secrecy.open(stored))
@@ -213,22 +205,6 @@ class Resealer:
             walked.left += 1
             walked.unreadable.append(f"{what}: {error}")
             return None
-
-    async def _schedules(self) -> AsyncIterator[tuple[str, list[str]]]:
-        """All that are stored, some of one account at a time, with the prefix of its keys."""
-        async for names in self._server.keys(keys.schedule_pattern(), _SCHEDULES_AT_ONCE):
-            by_account: dict[str, list[str]] = {}
-            for name in names:
-                base, _, schedule = text(name).rpartition(keys.SCHEDULE)
-                by_account.setdefault(base, []).append(schedule)
-            for each in by_account.items():
-                yield each
-
-    async def _accounts(self, shard: int) -> AsyncIterator[str]:
-        accounts = keys.shard(shard) + keys.ACCOUNTS
-        async for some in self._server.members("ZSCAN", accounts, _SCAN_COUNT):
-            for local in some:
-                yield ids.account_id(shard, text(local))
 
     async def _servers(self) -> object:
         """Who has what. A walk through a server that another one takes over from has gaps."""
@@ -238,10 +214,6 @@ class Resealer:
             return runs
         slots = await self._server.ask("CLUSTER", "SLOTS")
         return runs, sorted((first, last, primary) for first, last, primary, *_ in slots)
-
-
-def _schedule(local: bytes | str) -> str:
-    return ids.schedule_id(local if isinstance(local, str) else text(local))
 
 
 def _named(processes: Sequence[str]) -> str:

@@ -1,8 +1,5 @@
-"""After a restore: the store knows what was due when it was saved, and not what was fired since.
-
-What goes out then may have gone out before. An operator who would rather have it not go out at all
-ends it here, while the store is on hold.
-"""
+"""After a restore the store knows what was due when it was saved, and not what was fired since:
+that would go out again. An operator can end it here instead, while the store is on hold."""
 
 from __future__ import annotations
 
@@ -12,14 +9,13 @@ from contextlib import contextmanager
 
 import structlog
 
-from scheduler import ids
 from scheduler.errors import StoreRefused
 from scheduler.models import Outcome, Status
 from scheduler.store import keys
 from scheduler.store.lifecycle.claim import Claims, Unread
 from scheduler.store.lifecycle.end import Ends
 from scheduler.store.lifecycle.end_rows import Ack
-from scheduler.store.operators.damage import text, told
+from scheduler.store.operators.damage import accounts_of, told
 from scheduler.store.server import Script, Server
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.shards import Shards
@@ -29,7 +25,6 @@ NOT_SENT_AGAIN = "Not sent after a restore; it may have been sent before"
 _OUTCOME = Outcome(Status.FAILED, 0, 0, NOT_SENT_AGAIN)
 _LEASE_MS = 60_000
 _MOST_AT_ONCE = 128
-_SCAN_COUNT = 1000
 _LOOK_AGAIN_S = 1.0
 
 _UNLEASE = Script("operators/unlease")
@@ -37,10 +32,8 @@ _log = structlog.get_logger(__name__)
 
 
 class Restore:
-    """Reads the store, and ends what an operator does not want fired again. To be used on hold.
-
-    `damaged` has a sentence for each account that a walk met and could not read, and left as it is.
-    """
+    """Use it on hold. `damaged` has a sentence for each account that a walk could not read and left
+    as it is."""
 
     def __init__(
         self, server: Server, clock: StoreClock, shards: Shards, claims: Claims, ends: Ends
@@ -55,9 +48,9 @@ class Restore:
     async def last_entry_ms(self, by_ms: int) -> int | None:
         """The moment of the newest entry in any account's log up to then; None if there is none."""
         newest = None
-        async for shard, account in self._accounts():
-            with self._sound(shard, account):
-                log = f"{keys.shard(shard)}{account}:{keys.LOG}"
+        async for account_id in self._accounts():
+            with self._sound(account_id):
+                log = keys.account(account_id) + keys.LOG
                 last = ("XREVRANGE", log, by_ms, "-", "COUNT", 1)
                 for stream_id, _ in await self._server.read(*last):
                     newest = max(newest or 0, int(stream_id.split(b"-")[0]))
@@ -67,18 +60,18 @@ class Restore:
         """How many wait that were due by then, those of suspended accounts among them. What a
         worker holds is not counted: `take_back` first."""
         count = 0
-        async for shard, account in self._accounts():
-            with self._sound(shard, account):
-                waiting = f"{keys.shard(shard)}{account}:{keys.WAITING}"
+        async for account_id in self._accounts():
+            with self._sound(account_id):
+                waiting = keys.account(account_id) + keys.WAITING
                 count += await self._server.read("ZCOUNT", waiting, "-inf", by_ms)
         return count
 
     async def take_back(self) -> None:
         """What workers held as the store was saved is due as it was before. Returns once their
         leases have ended, in case one of them is alive. Safe to repeat."""
-        async for shard, account in self._accounts():
-            with self._sound(shard, account):
-                await self._take_back_from(shard, account)
+        async for account_id in self._accounts():
+            with self._sound(account_id):
+                await self._take_back_from(*keys.parts(account_id))
 
     async def _take_back_from(self, shard: int, account: str) -> None:
         left = True
@@ -92,19 +85,15 @@ class Restore:
                 await asyncio.sleep(_LOOK_AGAIN_S)
 
     async def expire(self, by_ms: int, ended: Callable[[int], None]) -> None:
-        """Ends all that was due by then as failed, unsent, and logs it; no credit moves. `ended` is
-        told after each step how many that were.
+        """Ends all that was due by then as failed, unsent, and logs it; no credit moves. Calls
+        `ended` after each step with how many it ended. Safe to repeat; after a crash what was
+        claimed is held for a minute."""
+        async for account_id in self._accounts():
+            with self._sound(account_id):
+                await self._expire_of(account_id, by_ms, ended)
 
-        Safe to repeat; what it had claimed as it died is held for a minute.
-        """
-        async for shard, account in self._accounts():
-            with self._sound(shard, account):
-                await self._expire_of(shard, ids.account_id(shard, account), by_ms, ended)
-
-    async def _expire_of(
-        self, shard: int, account_id: str, by_ms: int, ended: Callable[[int], None]
-    ) -> None:
-        looking = True
+    async def _expire_of(self, account_id: str, by_ms: int, ended: Callable[[int], None]) -> None:
+        shard, looking = keys.parts(account_id).shard, True
         while looking:
             batch = await self._claims.claim_of(
                 account_id, by_ms=by_ms, lease_ms=_LEASE_MS, most=_MOST_AT_ONCE
@@ -120,10 +109,10 @@ class Restore:
             looking = bool(found or batch.unread)
 
     @contextmanager
-    def _sound(self, shard: int, account: str) -> Iterator[None]:
+    def _sound(self, account_id: str) -> Iterator[None]:
         """Around a look at one account: damage is noted once, and the walk goes on."""
         found: list[str] = []
-        with told(found, ids.account_id(shard, account)):
+        with told(found, account_id):
             yield
         self.damaged += [each for each in found if each not in self.damaged]
 
@@ -136,11 +125,5 @@ class Restore:
         if unread:
             await self._claims.release(shard, [each.invocation for each in unread])
 
-    async def _accounts(self) -> AsyncIterator[tuple[int, str]]:
-        """All, by shard and local name."""
-        for shard in range(await self._shards.newest()):
-            key = keys.shard(shard) + keys.ACCOUNTS
-            with told(self.damaged, f"the list of accounts of shard {shard}"):
-                async for some in self._server.members("ZSCAN", key, _SCAN_COUNT):
-                    for account in some:
-                        yield shard, text(account)
+    def _accounts(self) -> AsyncIterator[str]:
+        return accounts_of(self._server, self._shards, self.damaged)

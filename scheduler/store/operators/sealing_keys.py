@@ -1,23 +1,19 @@
-"""The keys that sealed something in the store, and which of them this process lacks.
-
-Each has a field in `pd:meta` with a trial text: `Server` notes a key before the first write of
-what it sealed, and `postdate reseal` drops the note once nothing is left. No process starts without
-a noted key; one that was running before reports what it lacks.
-"""
+"""The keys that sealed something in the store, and which of them this process lacks. Each has a
+field in `pd:meta` with a trial text: `Server` notes a key before the first write that it sealed,
+`postdate reseal` drops it. A process that lacks a noted key does not start; a running one reports
+it."""
 
 from __future__ import annotations
-
-import time
 
 import structlog
 
 from scheduler.errors import StoreMisconfigured
+from scheduler.reminder import Reminder
 from scheduler.store import keys
 from scheduler.store.secrecy import NOTE
 from scheduler.store.server import Server, pairs
 
 READ_EVERY_S = 10.0
-_LOGGED_EVERY_S = 60.0
 _log = structlog.get_logger(__name__)
 
 
@@ -28,7 +24,7 @@ class SealingKeys:
         self._server = server
         self._secrecy = server.secrecy
         self.missing: frozenset[str] = frozenset()
-        self._logged_s = float("-inf")
+        self._reminder = Reminder()
 
     async def read(self) -> frozenset[str]:
         """The ids of all that are noted. A process that has sealed something notes its own again: a
@@ -49,9 +45,7 @@ class SealingKeys:
     async def watch(self) -> None:
         """Reads them, and logs once a minute which are missing. Safe to repeat."""
         await self.read()
-        now_s = time.monotonic()
-        if self.missing and now_s - self._logged_s >= _LOGGED_EVERY_S:
-            self._logged_s = now_s
+        if self.missing and self._reminder.is_due():
             _log.error("a key is missing in this process", reason=self._advice())
 
     async def require(self) -> None:

@@ -16,12 +16,10 @@ _SLACK_MS = 1000
 
 
 class Stand(NamedTuple):
-    """How a schedule stands: is it there, its outcome ("": none), how far in the future it is
-    visible again among the waiting (ms; None: it is not there), whether it is held, and whether it
-    was replayed; since when it is a dead letter (None: it is none), and when it will be forgotten;
-    of one that is retried, how far its next attempt is in the future, and how many attempts there
-    were before (None: it is not retried); how many are noted beside it.
-    """
+    """How a schedule stands: whether it is there; its outcome (empty: none); when it is visible
+    again among the waiting, from now (ms; None: it is not there); whether it is held, was replayed;
+    when it became a dead letter (None: it is none), when it is forgotten; its next attempt, from
+    now, and the attempts before (None: it is not retried); the attempts noted beside it."""
 
     there: bool
     outcome: bytes

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 from scheduler.errors import StoreError, anew
@@ -13,11 +15,17 @@ from scheduler.store.server import Server as StoreServer
 from scheduler.store.shards import Shards
 
 _KEYS = re.compile(r"keys=(\d+)")
+_REWRITE_SETTING = "auto-aof-rewrite-percentage"
+_PATIENCE_S = 600.0
+_LOOK_EVERY_S = 0.2
 # What keeps the data, and where the server tells whether it went well the last time.
 PERSISTENCE = {
-    "aof_write": "aof_last_write_status",
-    "aof_rewrite": "aof_last_bgrewrite_status",
-    "snapshot": "rdb_last_bgsave_status",
+    "aof_write": ("aof_last_write_status", "The last write to its append-only file failed."),
+    "aof_rewrite": (
+        "aof_last_bgrewrite_status",
+        "The last rewrite of its append-only file failed.",
+    ),
+    "snapshot": ("rdb_last_bgsave_status", "Its last snapshot failed."),
 }
 
 
@@ -96,6 +104,26 @@ class System:
             sum(float(each["used_cpu_sys"]) + float(each["used_cpu_user"]) for each in nodes),
         )
 
+    @asynccontextmanager
+    async def rewrites_held_back(self) -> AsyncIterator[None]:
+        """On a server of our own, holds back rewrites of the append-only files, so that they can be
+        copied: a copy's torn end is cut off as after a crash. Raises StoreError; TimeoutError if a
+        running rewrite does not end. If this process is killed, it lasts until the server
+        restarts."""
+        _, before = await self._server.ask("CONFIG", "GET", _REWRITE_SETTING)
+        await self._server.ask("CONFIG", "SET", _REWRITE_SETTING, 0)
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await self._rewritten()
+            yield
+        finally:
+            await self._server.ask("CONFIG", "SET", _REWRITE_SETTING, before)
+
+    async def _rewritten(self) -> None:
+        # The server has no event for it.
+        while (await self._server.info("persistence"))["aof_rewrite_in_progress"] != "0":  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK_EVERY_S)
+
 
 def _server(name: str, info: Mapping[str, Any]) -> Server:
     version = info.get("valkey_version") or info.get("redis_version", "?")
@@ -111,7 +139,7 @@ def _server(name: str, info: Mapping[str, Any]) -> Server:
         keys=sum(int(found[1]) for found in databases if found),
         clients=int(info.get("connected_clients", 0)),
         saved_at_s=int(info.get("rdb_last_save_time", 0)),
-        failed=[name for name, field in PERSISTENCE.items() if info.get(field, "ok") != "ok"],
+        failed=[what for what, (field, _) in PERSISTENCE.items() if info.get(field, "ok") != "ok"],
         warnings=server_warnings(info),
     )
 
@@ -128,12 +156,8 @@ def server_warnings(info: Mapping[str, Any]) -> list[str]:
         found.append(f"It evicts keys ({info['maxmemory_policy']}), so it may forget schedules.")
     if str(info.get("aof_enabled", "1")) != "1":
         found.append("It keeps no append-only file: a crash of it loses schedules.")
-    if info.get("aof_last_write_status", "ok") != "ok":
-        found.append("The last write to its append-only file failed.")
-    if info.get("aof_last_bgrewrite_status", "ok") != "ok":
-        found.append("The last rewrite of its append-only file failed.")
-    if info.get("rdb_last_bgsave_status", "ok") != "ok":
-        found.append("Its last snapshot failed.")
+    failed = [why for field, why in PERSISTENCE.values() if info.get(field, "ok") != "ok"]
+    found += failed
     if info.get("master_link_status", "up") != "up":
         found.append("It is a replica and has lost its primary.")
     return found

@@ -22,11 +22,8 @@ class _Counted(NamedTuple):
 
 
 class Weights:
-    """Adds up what a walk through the whole store finds, and compares.
-
-    That takes a while, and nothing stands still for it: of an account in which anything was
-    created, changed or ended meanwhile, nothing is said.
-    """
+    """Adds up what a walk through the whole store finds, and compares. Accounts that changed
+    meanwhile are not judged."""
 
     def __init__(self, server: Server) -> None:
         self._server = server

@@ -91,13 +91,12 @@ async def read_one(server: Server, account_id: str, schedule_id: str) -> Fields:
 
 
 async def read_rows(
-    server: Server, account_id: str, schedules: Sequence[str], *, light: bool = False
+    server: Server, base: str, schedules: Sequence[str], *, light: bool = False
 ) -> list[Fields]:
-    """Fields of schedules: of as many as are within the bytes of a chunk, and of the first whatever
-    it weighs; of all where they are known to be `light`. Where another type of key lies, the
-    request is empty. Read-only."""
-    base = keys.account(account_id) + keys.SCHEDULE
-    names = [base + each for each in schedules]
+    """Fields of schedules below an account's prefix: of as many as are within the bytes of a chunk,
+    and of the first whatever it weighs; of all where they are known to be `light`. Where another
+    type of key lies, the request is empty. Read-only."""
+    names = [base + keys.SCHEDULE + each for each in schedules]
     if not light:
         sizes = await server.reads([("HSTRLEN", name, "r") for name in names], damaged=True)
         weights = accumulate(0 if isinstance(size, Unreadable) else size for size in sizes)
@@ -111,10 +110,10 @@ async def read_by_id(
 ) -> AsyncIterator[list[Stored | Damaged | None]]:
     """Schedules in the order of their ids, None for unknown ones, Damaged for those that nobody can
     read; as many at a time as are within the bytes of a chunk. Read-only."""
-    read = 0
+    base, read = keys.account(account_id), 0
     while read < len(schedule_ids):
         wanted = schedule_ids[read : read + _CHUNK]
-        rows = await read_rows(server, account_id, list(map(ids.local, wanted)))
+        rows = await read_rows(server, base, list(map(ids.local, wanted)))
         some = zip(wanted, rows, strict=False)
         found = [_stored_or_damaged(name, fields, server.secrecy) for name, fields in some]
         read += len(found)
@@ -134,7 +133,7 @@ async def read_list(
     bytes were read. Left out are those that are damaged, and those that cannot have `part` (from
     `kept_part`) in their URL. Read-only."""
     names = [place.tie for place, _ in members.entries]
-    rows = await read_rows(server, account_id, names, light=light)
+    rows = await read_rows(server, keys.account(account_id), names, light=light)
     found: list[tuple[Place, Schedule]] = []
     unpacked = 0
     for (place, held), fields in zip(members.entries, rows, strict=False):
