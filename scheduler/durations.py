@@ -14,11 +14,8 @@ _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def parse_duration(text: str) -> int:
-    """Milliseconds of `250ms`, `10s`, `5m`, `2h`, `1d`, `1.5h` or several of these in a row.
-
-    Finer than a millisecond rounds up, so that nothing that waits for it is early. Raises
-    ValueError if it is no duration; how long one may be is its caller's to say.
-    """
+    """Milliseconds of `250ms`, `10s`, `5m`, `2h`, `1d`, `1.5h` or several of these in a row. Finer
+    than a millisecond rounds up, so that nothing is early. Raises ValueError."""
     if _DURATION.fullmatch(text) is None:
         raise ValueError("not a duration such as 10s, 5m, 2h, 1h30m or 1d")
     # Thousand millions of a millisecond, so that the sum of parts is rounded and not each part.

@@ -1,14 +1,9 @@
-"""How much time has passed, that in which the machine slept included.
+"""Elapsed time that includes the time a machine sleeps, for whatever others count meanwhile:
+leases, idle connections, cached values, the store's clock between two replies.
 
-What others count as well, while this machine stands still, is measured so: leases, connections that
-are kept, how long what was read or said is good for, and the store's clock between two replies. The
-loop's clock and `time.monotonic` stop while a machine is suspended, on Linux. So nothing that waits
-for a moment of theirs comes too early for it, but later by the sleep: timers, time limits, and what
-the wheel holds. That is due within moments; and before it goes its lease is looked at, which did
-not stop.
-
-Of a virtual machine that was stopped from outside, no clock in it may tell. What it holds may then
-be sent a second time, beside the worker that took it over.
+On Linux the loop's clock and `time.monotonic` stop while a machine is suspended, so timers fire
+late by that time and never early. If a hypervisor stops a machine, none of its clocks can show it:
+two workers may then send the same invocation.
 """
 
 from __future__ import annotations

@@ -10,10 +10,7 @@ _LONGEST = 254
 
 
 def normal_email(text: str) -> str:
-    """The address in the one spelling that is stored: letter case never tells two people apart.
-
-    Raises ValueError if it is none.
-    """
+    """The address in the one spelling that is stored, without letter case. Raises ValueError."""
     address = text.strip().casefold()
     if len(address) > _LONGEST or _ADDRESS.fullmatch(address) is None:
         raise ValueError(f"{text[:_LONGEST]!r} is not an e-mail address")

@@ -163,12 +163,9 @@ class StoreMisconfigured(StoreError):
 
 
 def anew(error: E) -> E:
-    """The same error as if nobody had raised it: type, arguments, attributes and cause.
-
-    A raised error refers to every frame that it went through. Where one is kept in a variable of
-    such a frame, or raised for several callers, they are a ring that stays until the garbage
-    collector finds it, with all that those frames have. So raise, or keep, another one.
-    """
+    """The same error without its traceback: type, arguments, attributes and cause. A raised error
+    refers to every frame that it went through; kept in one of these, or raised for several callers,
+    it makes a reference cycle. Raise or keep a copy instead."""
     kind = type(error)
     another = kind.__new__(kind, *error.args)
     another.__dict__.update(error.__dict__)

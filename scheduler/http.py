@@ -1,8 +1,5 @@
-"""The grammar of HTTP that both ends share: what may be asked to be sent, and what is sent. Pure.
-
-The API refuses by it, so that a client hears of a fault at once; the worker renders by it, so
-that nothing which got into the store some other way can break a request apart.
-"""
+"""The grammar of HTTP that both ends share: the API refuses requests by it, and the worker renders
+them by it, so that no stored request can break a connection's framing. Pure."""
 
 from __future__ import annotations
 

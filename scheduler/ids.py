@@ -1,8 +1,7 @@
 """Identifiers: `sch_` and `inv_` as TypeIDs, shard-carrying ones for accounts and API keys.
 
-TypeID (https://github.com/jetify-com/typeid): a prefix, `_`, and a UUIDv7 in Crockford's base32,
-26 lower-case characters that sort by creation time. A schedule has exactly one invocation, so
-both share the 26 characters and neither has to be stored beside the other.
+TypeID (https://github.com/jetify-com/typeid): a prefix, `_`, and a UUIDv7 in Crockford's base32, 26
+lower-case characters that sort by creation time. A schedule and its only invocation share these.
 """
 
 from __future__ import annotations

@@ -61,15 +61,11 @@ _CONTENT_TYPES = {
 
 
 class Request(msgspec.Struct, array_like=True, frozen=True):
-    """The accepted request and its time.
-
-    Stored as one msgpack array: the order of the fields is the stored format, so new ones go to the
-    end, with a default. Method and scheme are shortened (`stored.py`). `body` is what is sent, of
-    JSON the text exactly as it came in. A method that was not given is the default of the body, and
-    follows it when that changes. `replay_of` is the schedule that this is a replay of. Of the
-    delays between attempts the last one repeats; None stands for the usual ones. `trace` is trace
-    id and span id of the create, 24 bytes, if it was sampled.
-    """
+    """The accepted request and its time. Stored as one msgpack array in the order of the fields:
+    new ones go to the end, with a default. `body` is sent as it is, JSON as the text that came in.
+    Without `method_given` the method follows the body. `replay_of` is the original's id. The last
+    of `retry_delays_ms` repeats; None: the default ones. `trace`: trace id and span id of the
+    create, 24 bytes, if it was sampled."""
 
     trigger_at_ms: int
     method: str
@@ -87,14 +83,11 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Schedule(msgspec.Struct, frozen=True):
-    """A schedule as it stands in the store.
-
-    `executing` is true while a worker holds it; `outcome` and `ended_at_ms` are None until
-    it has ended (a cancelled one has no outcome). `retry` is what it waits for, or is at, after an
-    attempt that failed. `attempts` have been made, those of lost workers included. `lateness_ms` is
-    from when it was due to the first byte sent; None if none was. `replayed_as` is the last replay
-    made of it. `body_dropped`: it had a body, which was not kept when it was cancelled.
-    """
+    """A schedule as it stands in the store. `executing`: a worker holds it. `outcome` and
+    `ended_at_ms` are None until it has ended; a cancelled one has no outcome. `retry` is the
+    attempt that it waits for or is at. `attempts` counts those of lost workers too. `lateness_ms`
+    is from due to the first byte sent; None if none was. `replayed_as` is its last replay.
+    `body_dropped`: its body was not kept when it was cancelled."""
 
     schedule_id: str
     created_at_ms: int
@@ -129,12 +122,10 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Phases(msgspec.Struct, array_like=True, frozen=True):
-    """How long each part of an exchange took (ms); None: there was no such part, or it was not come
-    to. They follow on one another, and the last that there is is the one in which it ended.
-
-    Stored as one msgpack array. `first_byte_ms` is from where the request began to go out,
-    `last_byte_ms` from the answer's first byte on.
-    """
+    """How long each part of an exchange took (ms), one after the other; None: it was not needed, or
+    not reached. The last one that is set is where it ended. Stored as one msgpack array.
+    `first_byte_ms` counts from the request's first byte, `last_byte_ms` from the answer's first
+    byte."""
 
     resolve_ms: int | None = None
     connect_ms: int | None = None
@@ -149,13 +140,10 @@ class Phases(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How an execution ended. `status_code` is 0 and `error_message` says why if no answer came.
-
-    `retry_after` is when the target wants to be asked again, in its own words; it is not stored.
-    `answer` is what it said, if it failed with a body; of an attempt that is made again a beginning
-    is stored, which is not read where the next one is claimed.
-    `phases` are those of what failed, was slow, or went over a new connection.
-    """
+    """How an execution ended. Without an answer `status_code` is 0 and `error_message` says why.
+    `retry_after` is the target's header, not stored. `answer` is the body of a failure; between two
+    attempts only a beginning of it is stored, and claims do not read it. `phases` are kept of
+    failures, slow ones and new connections."""
 
     status: Status
     status_code: int
@@ -167,9 +155,9 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """An attempt after one that failed: which retry it is, from 1, and when it is due; how many
-    attempts there were before, what the last of them came to, recorded at `failed_at_ms`, and how
-    late its first byte was."""
+    """The attempt after one that failed: its number as a retry, from 1, and when it is due; how
+    many attempts were made before, the outcome and lateness of the last, and when that was
+    recorded."""
 
     number: int
     due_at_ms: int
@@ -180,15 +168,11 @@ class Retry(msgspec.Struct, frozen=True):
 
 
 class Invocation(msgspec.Struct, eq=False):
-    """One firing of one schedule, as the worker that claimed it holds it.
-
-    `attempt` counts every sending, from 1; 2 or more means that it is a `retry`, that a worker
-    which held it was lost, or that this one had to send it again on a fresh connection. It is due
-    at triggerAt, or when the retry is.
-    `token` names the lease: when it ends (us, the store's clock), or several such moments with a
-    colon between if the reply to an extension was lost. `lease_until_s` is the moment until
-    which it surely is ours (`elapsed_s`). `size_bytes`: of the request as stored.
-    """
+    """One firing of one schedule, as the worker that claimed it holds it. `attempt` counts every
+    sending, from 1: retries, takeovers from lost workers, and repeats on a fresh connection.
+    `token` names the lease: when it ends (us, the store's clock); several such moments with colons
+    between if replies to extensions were lost. The lease surely lasts until `lease_until_s`
+    (`elapsed_s`). `size_bytes`: of the request as stored."""
 
     shard: int
     account_id: str
@@ -209,12 +193,9 @@ class Invocation(msgspec.Struct, eq=False):
 
 class LogEntry(msgspec.Struct, frozen=True):
     """One line of the execution log; `executed_at_ms` is None while waiting and if cancelled.
-
     `at_ms` is its moment on the log's timeline: when it was recorded, or is due while it waits.
-    `lateness_ms` is from when it was due to the first byte sent; None if none was. `attempt` says
-    which one it was, 0 if there was none; `next_attempt_at_ms` is when another is made.
-    `executing`: a worker holds it.
-    """
+    `lateness_ms` is from due to the first byte sent; None if none was. `attempt` counts from 1; 0:
+    there was none. `next_attempt_at_ms` is when the next is due. `executing`: a worker holds it."""
 
     schedule_id: str
     created_at_ms: int
@@ -302,9 +283,7 @@ class SigningSecret(msgspec.Struct, frozen=True):
 
 class Rate(msgspec.Struct, frozen=True):
     """Where an account stands with its plan's rate: `limit` requests a second, as a burst too.
-
-    `wait_s` is 0 if this request is within it, else how long until one would be.
-    """
+    `wait_s` is how long until a request would be within it; 0: this one is."""
 
     limit: int
     remaining: int
@@ -313,10 +292,8 @@ class Rate(msgspec.Struct, frozen=True):
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who makes an API request: the account behind an active key; `rate` if its plan has one.
-
-    Of a suspended account no call is carried out.
-    """
+    """Who makes an API request: the account behind an active key; `rate` if its plan has one. Calls
+    of a suspended account are refused."""
 
     account_id: str
     key_id: str
@@ -326,10 +303,8 @@ class Caller(msgspec.Struct, frozen=True):
 
 
 class Idempotency(msgspec.Struct, frozen=True):
-    """The client's name for one create, and a digest of what it asked for under that name.
-
-    `note` is kept with the key and told to those who ask again.
-    """
+    """The client's name for one create, and a digest of what it asked for under that name. `note`
+    is kept with the key, for those who repeat it."""
 
     key: str
     fingerprint: str

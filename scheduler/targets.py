@@ -1,8 +1,6 @@
-"""Targets: what a targetUrl names. Pure, no look-ups.
-
-The URL is taken apart here and nowhere else, so that what was judged is what is connected to.
-`urlsplit` will not do: it drops CR, LF and tabs in silence, and lets backslashes pass.
-"""
+"""Targets: a targetUrl, taken apart here and nowhere else, so that the connection goes to what was
+judged. `urlsplit` drops CR, LF and tabs in silence, and lets backslashes pass. Pure, no
+look-ups."""
 
 from __future__ import annotations
 
@@ -56,12 +54,9 @@ class Origin(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class Target(msgspec.Struct, frozen=True, cache_hash=True):
-    """A targetUrl taken apart.
-
-    `host` is ASCII, lower case, without brackets or trailing dot: as in SNI. `path` is the
-    request target, query included, ready for the wire. `host_header` names the port unless it
-    is the scheme's own. `literal` is the address if the host is one, else None.
-    """
+    """A targetUrl taken apart. `host` is ASCII, lower case, without brackets or trailing dot: as in
+    SNI. `path` is the request target with its query, ready for the wire. `host_header` names the
+    port unless it is the scheme's own. `literal` is the address if the host is one."""
 
     scheme: str
     host: str
@@ -73,13 +68,10 @@ class Target(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 def parse_target(url: str) -> Target:
-    """Take a targetUrl apart. Raises ValueError with a sentence that says which rule it breaks,
-    DestinationNotAllowed if its host is an odd spelling of an address.
-
-    Whether it may be reached is for `Destinations.judge` to say; the addresses of a name are
-    judged when it is connected to. Cached, as schedules are many and targets few; but not the
-    long ones, of which a cache would hold hundreds of MB.
-    """
+    """Takes a targetUrl apart. Raises ValueError with the rule that it breaks,
+    DestinationNotAllowed for an odd spelling of an address. `Destinations.judge` says whether it
+    may be reached; a name's addresses are judged by each connection. Cached, but for long ones: a
+    cache would hold hundreds of MB."""
     return _remembered(url) if len(url) <= _MAX_REMEMBERED_CHARACTERS else _taken_apart(url)
 
 

@@ -16,11 +16,8 @@ _ISO_8601 = re.compile(
 
 
 def parse_iso8601(text: str) -> int:
-    """Milliseconds since the epoch of an ISO 8601 timestamp; no zone means UTC.
-
-    Finer than a millisecond rounds up, so that nothing fires early.
-    Raises ValueError if it is not a timestamp, or no moment of the calendar.
-    """
+    """Milliseconds since the epoch of an ISO 8601 timestamp; no zone means UTC. Finer than a
+    millisecond rounds up, so that nothing fires early. Raises ValueError."""
     match = _ISO_8601.fullmatch(text)
     if match is None:
         raise ValueError("not an ISO 8601 timestamp such as 2026-11-20T08:00:00.000Z")

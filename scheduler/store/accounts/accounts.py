@@ -47,11 +47,10 @@ class Accounts:
     async def create(
         self, name: str, *, credits: int, plan: Plan, email: str = "", operator: bool = False
     ) -> Account:
-        """Makes an account. Raises NameTaken, EmailTaken, or ValueError for what is no e-mail
-        address.
+        """Makes an account. Raises NameTaken, EmailTaken; ValueError for a bad e-mail address.
 
-        Name and e-mail address are reserved first; what a crash between the steps leaves is a
-        name whose account does not exist, and the next attempt at the name fills it.
+        Name and e-mail address are reserved first. A crash in between leaves a name without an
+        account, which creating it again fills.
         """
         address = normal_email(email) if email else ""
         if address and not await email_is_free(self._server, address, name):
@@ -138,11 +137,9 @@ class Accounts:
         return int(credits)
 
     async def grant(self, account_id: str, credits: int, operation: str | None = None) -> Account:
-        """Adds credits, exactly once even if a reply is lost. Raises NotFound; TooMany if all that
-        was ever granted came to more than 2**53.
-
-        With the name of an `operation`, once for all calls of that name within a day.
-        """
+        """Adds credits, exactly once even if a reply is lost; with the name of an `operation`, once
+        for all calls of that name within a day. Raises NotFound; TooMany if all that was ever
+        granted came to more than 2**53."""
         arguments = (operation or ids.new_operation(), credits, self._retention.log_ms)
         base = keys.account(account_id)
         granted = await self._server.write_until_answered(_GRANT, base, arguments)

@@ -42,11 +42,9 @@ class ApiKeys:
         self._admitting: dict[int, Coalescer[str, list[Any]]] = {}
 
     async def admit(self, api_key: str) -> Caller | None:
-        """Who holds this key, as the store knows it now; None if it is invalid or inactive.
-
-        Counts as one request against the account's rate, unless its rate is used up already.
-        Raises Unreadable if something of it is damaged.
-        """
+        """Who holds this key at this moment; None if it is invalid or inactive. Counts as a request
+        against the account's rate, unless that is used up. Raises Unreadable if something of it is
+        damaged."""
         shard = ids.api_key_shard(api_key)
         if shard is None or not await self._shards.has(shard):
             return None
@@ -64,10 +62,8 @@ class ApiKeys:
         return Caller(*_holder(shard, *found[:3]), rate, found[3] == b"1")
 
     async def create(self, account_id: str, name: str) -> tuple[ApiKey, str]:
-        """A new API key and its value, which is not stored and cannot be shown again.
-
-        Raises NotFound, TooMany. Beyond 300 keys, the oldest inactive one is forgotten.
-        """
+        """A new API key and its value, which is not stored. Beyond 300 keys, the oldest inactive
+        one is forgotten. Raises NotFound, TooMany."""
         shard, account = parts_of(account_id, "acc")
         key_id, value = ids.new_key_id(shard), ids.new_api_key(shard)
         local = parts_of(key_id, "key").local

@@ -38,10 +38,10 @@ class Changes:
         return await self._suspend(account_id, 0)
 
     async def rename(self, account_id: str, name: str) -> Account:
-        """Calls it by another name, and frees the one that it had. Raises NameTaken.
+        """Gives it another name, and frees the old one. Raises NameTaken.
 
-        The new name is noted with the account before it is reserved, and the old one until it is
-        free: whatever a crash leaves, the account knows of, and the next rename clears up.
+        The account notes the new name before it is reserved, and the old one until it is free: the
+        next rename clears up after a crash.
         """
         account = await self._accounts.get(account_id)
         await self._settle(account_id)

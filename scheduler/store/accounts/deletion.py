@@ -34,12 +34,12 @@ class Deletion:
         self._accounts = accounts
 
     async def delete(self, name_or_id: str) -> Deleted:
-        """Removes an account and all that it has; what waits is not fired. Raises NotFound.
+        """Removes an account and all that it has; its waiting schedules are not fired. Raises
+        NotFound.
 
-        The first step ends all that it could do. Should one of the others fail, the same call
-        again goes on with it; until then name and e-mail address stay reserved. It reads the
-        names of all keys in the store, some hundreds at a time, and so takes a second for a
-        few hundred thousand of them.
+        The first step ends all that it could do. After a failure the same call goes on; until it is
+        through, name and e-mail address stay reserved. It scans the names of all keys in the store:
+        a second for some hundred thousand.
         """
         account_id = await self._accounts.id_of(name_or_id)
         shard, account = keys.parts(account_id)

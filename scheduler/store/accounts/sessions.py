@@ -1,7 +1,5 @@
-"""Signed-in browsers, and the one-time links that sign in or set a password.
-
-Both are secrets of 256 random bits that name their shard, as API keys do, and are stored by hash.
-"""
+"""Signed-in browsers, and the one-time links that sign in or set a password. Both are secrets of
+256 random bits that name their shard, as API keys do, and are stored by hash."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""Signing secrets: what an account's requests are signed with, so that targets know them for ours.
-
-An account has one from its creation, and for a while after a rotation several: those before are
-good until then.
-"""
+"""Signing secrets: what an account's requests are signed with. It has one from its creation on, and
+for a while after a rotation several."""
 
 from __future__ import annotations
 
@@ -57,9 +54,8 @@ class Signing:
     async def secrets_of(
         self, account_ids: Collection[str]
     ) -> dict[str, list[SigningSecret] | Unreadable]:
-        """All secrets of these accounts, the newest first, in one round trip; what has ended may be
-        among them. Accounts that are not there have none and are left out; one whose secrets cannot
-        be read is no matter of the others."""
+        """All secrets of these accounts, the newest first, expired ones too, in one round trip;
+        Unreadable for an account where one cannot be read. Unknown accounts are left out."""
         try:
             stored = await self._stored(account_ids)
         except Unreadable:  # for the sake of one that is damaged: which, each tells for itself
@@ -78,12 +74,9 @@ class Signing:
     async def rotate(
         self, account_id: str, keep_ms: int, once: Idempotency | None = None
     ) -> Rotated:
-        """Makes a new secret; those before are good for `keep_ms` more, and no longer than they
-        were. With `once`, safe to repeat for 24 hours; without, each call makes another.
-
-        Raises NotFound, KeyReused, or TooManySecrets if more than `MOST_LIVE` would be good at a
-        time.
-        """
+        """Makes a new secret; those before are good for `keep_ms` more, but no longer than they
+        were. With `once`, safe to repeat for 24 hours; without, each call makes another. Raises
+        NotFound, KeyReused; TooManySecrets if more than `MOST_LIVE` would be good at a time."""
         if once is None:
             once = Idempotency(ids.new_operation(), "")
         of_once = (once_name(once), asked(once), ONCE_KEPT_MS)

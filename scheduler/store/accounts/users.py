@@ -1,7 +1,5 @@
-"""Who signs in: the holder of an account, found by e-mail address, known by a password.
-
-Hashing is not done here: a password comes in and goes out as the text of its argon2id hash.
-"""
+"""Who signs in: the holder of an account, found by e-mail address, known by a password, of which
+only the text of its argon2id hash comes here."""
 
 from __future__ import annotations
 
