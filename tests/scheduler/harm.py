@@ -46,16 +46,20 @@ local entry = kind == 'stream' and (redis.call('XRANGE', key, '-', '+', 'COUNT',
 if kind == 'string' or (kind == 'list' and not copy) then
   return 0
 end
-for i = 1, many do
-  if kind == 'hash' then
-    redis.call('HSET', key, i, 1)
-  elseif kind == 'zset' then
-    redis.call('ZADD', key, last, 'member' .. i)
-  elseif kind == 'list' then
-    redis.call('RPUSH', key, copy)
-  elseif kind == 'stream' then
+if kind == 'stream' then
+  for _ = 1, many do
     redis.call('XADD', key, '*', unpack(entry or {'e', ''}))
   end
+  return 1
+end
+local command = ({hash = 'HSET', zset = 'ZADD', list = 'RPUSH'})[kind]
+for first = 1, many, 1000 do
+  local words = {}
+  for i = first, first + 999 do
+    local member = ({hash = {i, 1}, zset = {last, 'member' .. i}, list = {copy}})[kind]
+    words[#words + 1], words[#words + 2] = unpack(member)
+  end
+  redis.call(command, key, unpack(words))
 end
 return 1
 """
@@ -94,8 +98,8 @@ class Backup:
         dumps = {name: (await client.dump(name), await client.pexpiretime(name)) for name in looks}
         return cls(store, looks, dumps)
 
-    async def restore(self) -> None:
-        now = await look(self._store)
+    async def restore(self, now: dict[str, Look]) -> None:
+        """`now` is how the store looks."""
         async with redis_of(self._store).pipeline(transaction=False) as pipe:
             pipe.delete("none", *(now.keys() - self._looks.keys()))
             for name, (dump, until_ms) in self._dumps.items():

@@ -23,7 +23,7 @@ from scheduler.store import Store, keys
 from scheduler.store.operators.kinds import kind_of
 from scheduler.store.server import Server
 from scheduler.store.server.scripts import Script
-from tests.plain import redis_of
+from tests.plain import keeping, redis_of
 from tests.scheduler.harm import HARMS, Backup, Look, differing, do_harm, look, size_of, touched
 from tests.scheduler.operations import DAMAGED, NEW_ACCOUNT, OPERATIONS, Hall, Operation
 from tests.scheduler.parties import Party, parties
@@ -44,12 +44,13 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 async def hall(valkey: ValkeyProcess) -> AsyncIterator[Hall]:
     store = await Store.open(Settings(redis_url=valkey.url, shards=1))
-    await redis_of(store).config_set("appendonly", "no")  # harm is a million lines of it
-    a, b = await parties(store, ["a", "b"])
-    keyed = await Store.open(Settings(redis_url=valkey.url, secret_key=(b"k" * 32,)))
-    yield Hall(store, keyed, a, b, {})
-    await keyed.aclose()
-    await redis_of(store).config_set("appendonly", "yes")
+    async with keeping(store):
+        await redis_of(store).config_set("appendonly", "no")  # harm is a million lines of it
+        a, b = await parties(store, ["a", "b"])
+        keyed = await Store.open(Settings(redis_url=valkey.url, secret_key=(b"k" * 32,)))
+        yield Hall(store, keyed, a, b, {})
+        await keyed.aclose()
+        await redis_of(store).config_set("appendonly", "yes")
     await store.aclose()
 
 
@@ -173,7 +174,8 @@ class Trial:
         assert not operation.together or {made[path] for path in operation.scripts} == {1}, made
         assert DAMAGED not in self._told
         self._watch.looks = True
-        self._theirs = self._told[-1], shape(self._hall.b, await look(store))
+        self._last = await look(store)
+        self._theirs = self._told[-1], shape(self._hall.b, self._last)
         return names
 
     async def faults(self, name: str, harm: str) -> list[str]:
@@ -182,15 +184,18 @@ class Trial:
         store, b = self._hall.store, self._hall.b
         if b.owns(name) or kind_of(name) is None or not (self._owns(name) or harm == HARMS[1]):
             return []
-        await self._backup.restore()
-        if not await do_harm(redis_of(store), name, harm):
+        await self._backup.restore(self._last)
+        harmed = await do_harm(redis_of(store), name, harm)
+        self._last = await look(store)
+        if not harmed:
             return []
-        looks = [await look(store)]
+        looks = [self._last]
         for _ in range(2):
             await self._act()
             looks.append(await look(store))
             if len(looks) == 2:
                 told = list(self._told)
+        self._last = looks[-1]
         found, self._watch.found = self._watch.found, []
         if self._owns(name):
             found += self._faults_of_b(told, *looks[:2])
