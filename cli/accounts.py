@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
@@ -22,15 +22,8 @@ MOST_CREDITS = 10**12
 _READ_AT_ONCE = 100
 _HEARD_WITHIN_MS = 60_000
 
-
-class Told(NamedTuple):
-    """An account, what its schedules weigh (None: that could not be read), and what they may (None:
-    its plan has no limit). The settings are those of the command, which should have what the API
-    has."""
-
-    account: Account
-    stored_bytes: int | None
-    quota_bytes: int | None
+# An account for machines, and for people.
+Shown: TypeAlias = tuple[dict[str, object], str]
 
 
 def _email(text: str) -> str:
@@ -104,14 +97,13 @@ def create(
 def list_accounts(context: Context) -> None:
     """List every account with its credits, and what it has stored of what its plan allows."""
 
-    async def read(store: Store) -> list[Told]:
+    async def read(store: Store) -> list[Shown]:
         accounts = await store.accounts.list_accounts()
-        return await _told(context, store, accounts, StoreRefused)
+        return await _shown(context, store, accounts, StoreRefused)
 
-    accounts = with_store(context.settings, read, read_only=True, needs_keys=False)
-    lines = map(_line_with_storage, accounts)
-    answer = list(map(_json_with_storage, accounts))
-    context.show(answer, "\n".join(lines) or "No accounts.")
+    shown = with_store(context.settings, read, read_only=True, needs_keys=False)
+    lines = [line for _, line in shown]
+    context.show([answer for answer, _ in shown], "\n".join(lines) or "No accounts.")
 
 
 @account_group.command(name="grant")
@@ -231,34 +223,38 @@ def link_url(base_url: str, secret: str) -> str:
 def _change(
     context: Context, account: str, change: Callable[[Store, str], Awaitable[Account]]
 ) -> None:
-    async def run(store: Store) -> Told:
+    async def run(store: Store) -> Shown:
         found = await store.accounts.find(account)
         changed = await change(store, found.account_id)
-        # Whatever comes now, it was done: who is told of an error does it again.
-        [told] = await _told(context, store, [changed], StoreError)
-        return told
+        # It was done: an error from here on would make somebody do it again.
+        [shown] = await _shown(context, store, [changed], StoreError)
+        return shown
 
-    told = with_store(context.settings, run)
-    context.show(_json_with_storage(told), _line_with_storage(told))
+    context.show(*with_store(context.settings, run))
 
 
-async def _told(
+async def _shown(
     context: Context, store: Store, accounts: Sequence[Account], but: type[StoreError]
-) -> list[Told]:
-    async def read(account: Account) -> int | None:
-        try:
-            return await store.accounts.stored_bytes(account.account_id)
-        except but:
-            return None
+) -> list[Shown]:
+    """With what each has stored (None: it could not be read, as `but` says), and what its plan
+    allows by the settings of this command, which should be those of the API (None: no limit)."""
+    from api.dashboard.formats import size
 
-    stored: list[int | None] = []
+    async def show(account: Account) -> Shown:
+        quota = context.settings.stored_bytes.get(account.plan)
+        try:
+            stored = await store.accounts.stored_bytes(account.account_id)
+        except but:
+            stored = None
+        text = "unknown size" if stored is None else size(stored)
+        limit = "" if quota is None else f" of {size(quota)}"
+        answer = {**_json(account), "storedBytes": stored, "quotaBytes": quota}
+        return answer, _line(account, f"{text}{limit} stored")
+
+    shown: list[Shown] = []
     for i in range(0, len(accounts), _READ_AT_ONCE):
-        stored += await asyncio.gather(*map(read, accounts[i : i + _READ_AT_ONCE]))
-    quotas = context.settings.stored_bytes
-    return [
-        Told(account, bytes_, quotas.get(account.plan))
-        for account, bytes_ in zip(accounts, stored, strict=True)
-    ]
+        shown += await asyncio.gather(*map(show, accounts[i : i + _READ_AT_ONCE]))
+    return shown
 
 
 def _warning(context: Context, account: str) -> str:
@@ -290,33 +286,15 @@ def _json(account: Account) -> dict[str, object]:
     return told
 
 
-def _line(account: Account) -> str:
-    return "  ".join([_head(account), *_extras(account)])
-
-
-def _json_with_storage(told: Told) -> dict[str, object]:
-    return {
-        **_json(told.account),
-        "storedBytes": told.stored_bytes,
-        "quotaBytes": told.quota_bytes,
-    }
-
-
-def _line_with_storage(told: Told) -> str:
-    from api.dashboard.formats import size
-
-    stored = "unknown size" if told.stored_bytes is None else size(told.stored_bytes)
-    if told.quota_bytes is not None:
-        stored += f" of {size(told.quota_bytes)}"
-    stored += " stored"
-    return "  ".join([_head(told.account), stored, *_extras(told.account)])
-
-
-def _head(account: Account) -> str:
-    return f"{account.account_id}  {account.name}  {account.credits:,} credits  {account.plan}"
-
-
-def _extras(account: Account) -> list[str]:
-    extras = [account.email] * bool(account.email) + ["operator"] * account.operator
-    extras += ["suspended"] * account.suspended
-    return extras
+def _line(account: Account, stored: str = "") -> str:
+    parts = [
+        account.account_id,
+        account.name,
+        f"{account.credits:,} credits",
+        account.plan,
+        stored,
+        account.email,
+        "operator" * account.operator,
+        "suspended" * account.suspended,
+    ]
+    return "  ".join(filter(None, parts))

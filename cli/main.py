@@ -28,7 +28,7 @@ COMMANDS = {
     "hold": "cli.hold:hold_command",
     "resume": "cli.hold:resume_command",
     "backup": "cli.backup:backup_command",
-    "restore": "cli.restore:restore_command",
+    "restore": "cli.backup:restore_command",
     "reseal": "cli.reseal:reseal_command",
     "bench": "cli.bench.command:bench_command",
     "check": "cli.check:check_command",

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import os
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from scheduler.errors import PostdateError
@@ -78,9 +77,12 @@ def _reserve(host: str, number: int) -> Port:
     try:
         for family, _, _, _, address in dict.fromkeys(found):
             port = made[0].getsockname()[1] if made else number
-            # A name may stand for an address that this machine does not have, ::1 for instance.
-            with _passing(errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+            try:
                 made.append(_reserved(family, (address[0], port, *address[2:])))
+            except OSError as error:
+                # A name may stand for an address that this machine lacks, ::1 for instance.
+                if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                    raise
     except OSError:
         for each in made:
             each.close()
@@ -90,45 +92,18 @@ def _reserve(host: str, number: int) -> Port:
     return Port(host, made)
 
 
-@contextlib.contextmanager
-def _passing(*passed: int) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in passed:
-            raise
-
-
 def _reserved(family: int, address: _Address) -> socket.socket:
     """A socket that keeps the port. What listens there already, and be it one of those that share
     the port among them, is found out by listening without sharing, for a moment."""
-    alone = _bound(family, address, share=False)
-    try:
-        alone.listen(_BACKLOG)
-        if not _SPREADS:
-            return alone
-        address = alone.getsockname()
-    except OSError:
-        alone.close()
-        raise
-    alone.close()
-    return _bound(family, address, share=True)
-
-
-def _listening(reservation: socket.socket) -> socket.socket:
+    alone = socket.create_server(address, family=family, backlog=_BACKLOG)
     if not _SPREADS:
-        return reservation.dup()
-    made = _bound(reservation.family, reservation.getsockname(), share=True)
-    made.listen(_BACKLOG)
-    return made
-
-
-def _bound(family: int, address: _Address, *, share: bool) -> socket.socket:
+        return alone
+    with alone:
+        address = alone.getsockname()
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if share:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         if family == socket.AF_INET6:
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         made.bind(address)
@@ -138,10 +113,19 @@ def _bound(family: int, address: _Address, *, share: bool) -> socket.socket:
     return made
 
 
+def _listening(reservation: socket.socket) -> socket.socket:
+    if not _SPREADS:
+        return reservation.dup()
+    return socket.create_server(
+        reservation.getsockname(), family=reservation.family, backlog=_BACKLOG, reuse_port=True
+    )
+
+
 def _sentence(host: str, number: int, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
         return f"Port {number} on {host} is taken by another program; choose another with --port."
-    return f"The API cannot listen on {_in_url(host)}:{number}: {error.strerror}."
+    why = str(error.strerror).partition(" (")[0]  # (while attempting to bind on address …)
+    return f"The API cannot listen on {_in_url(host)}:{number}: {why}."
 
 
 def _in_url(host: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import resource
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -21,7 +22,6 @@ import msgspec
 
 from cli.children import ORPHAN_PATIENCE_S, Children, supervise, with_metrics_port
 from cli.log_setup import findings_were_told
-from cli.open_files import raise_limit
 from cli.options import Context, command, locate_store, open_store, store_fault
 from cli.port import reserve, url_of
 from cli.tied import TiedChild
@@ -30,6 +30,8 @@ from scheduler.settings import Settings
 from scheduler.version import version
 
 _READY_BYTE = b"r"
+# Of open files; where the hard limit says "no limit", some systems do not grant that.
+_ENOUGH_FILES = 65_536
 
 _processes = click.option(
     "--processes",
@@ -210,3 +212,14 @@ def _on_parent_gone(loop: asyncio.AbstractEventLoop, fd: int, stopping: asyncio.
     """A parent never writes to its children: if the descriptor can be read, it is at its end."""
     loop.remove_reader(fd)
     stopping.set()
+
+
+def raise_limit() -> None:
+    """Raises the soft limit of open files to the hard one, or to what is enough. The usual soft
+    limit, 1,024, is below the 4,096 fires that a worker may have in flight. What cannot be raised
+    stays."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _ENOUGH_FILES if hard == resource.RLIM_INFINITY else hard
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

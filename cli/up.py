@@ -8,10 +8,11 @@ themselves (see `tied.py`); the next `up` takes over from the Valkey.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from contextlib import AsyncExitStack, aclosing
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 import msgspec
@@ -26,16 +27,27 @@ from cli.options import Context, command, open_store
 from cli.parameters import is_loopback
 from cli.port import Port, reserve
 from cli.tied import TiedChild
+from scheduler.errors import NameTaken, NotFound
+from scheduler.models import Account, Plan
 from scheduler.settings import LOOPBACK, Settings, cidrs
 
 if TYPE_CHECKING:
-    from cli.first_account import First
+    from scheduler.store import Store
 
 _log = structlog.get_logger()
 
 _PATIENCE_S = 60.0
+_FIRST_ACCOUNT = "default"
+_FIRST_CREDITS = 1_000_000
 # Where the data dir tells that the `up` before was killed, its API has this long to go.
 _ABANDONED_PATIENCE_S = 15.0
+
+
+class First(NamedTuple):
+    """The first account as it is now, and a key of it if it had none until now."""
+
+    account: Account
+    key: str | None
 
 
 @click.command(name="up")
@@ -72,8 +84,7 @@ def up_command(context: Context, hold: bool) -> None:
 
 async def _start(context: Context, hold: bool, children: Children, stops: AsyncExitStack) -> None:
     """Returns once requests are served and that was said. Raises PostdateError."""
-    from cli.first_account import first_account  # and with it the store's client
-    from scheduler.store.accounts.sessions import Purpose
+    from scheduler.store.accounts.sessions import Purpose  # and with it the store's client
 
     settings, data_dir = context.settings, DataDir(context.settings.data_dir)
     patience_s = ORPHAN_PATIENCE_S
@@ -95,17 +106,48 @@ async def _start(context: Context, hold: bool, children: Children, stops: AsyncE
         if hold:
             await store.hold.begin()
         on_hold_since = (await store.hold.look()).since_ms
-        first = await first_account(store)
+        first = await _first_account(store)
         stops.push_async_callback(children.stop)
         await children.start(_children(context, settings, port), _PATIENCE_S)
-        secret = ""
+        link = ""
         if first is not None:
             account_id = first.account.account_id
             secret = await store.sessions.make_link(account_id, Purpose.SIGN_IN)
-    _announce(context, first, link_url(settings.url, secret))
+            link = link_url(settings.url, secret)
+    _announce(context, first, link)
     if on_hold_since is not None:
         tell_hold(context, on_hold_since)
     context.show({"ready": port.url}, f"Postdate is ready: {port.url}")
+
+
+async def _first_account(store: Store) -> First | None:
+    """Makes it and its key at the first start, or what of that the first start was cut off before.
+    None if it was deleted since: it is not made again."""
+    account = await _the_first(store)
+    if account is None:
+        return None
+    if await store.api_keys.of_account(account.account_id):
+        return First(account, None)
+    _, value = await store.api_keys.create(account.account_id, "first key")
+    return First(account, value)
+
+
+async def _the_first(store: Store) -> Account | None:
+    """It is noted by its id: it may be called otherwise by now."""
+    noted = await store.accounts.first()
+    if noted is not None:
+        try:
+            return await store.accounts.get(noted)
+        except NotFound:
+            return None
+    # It may have been made before it was noted, or by another `up` on the same store just now.
+    with contextlib.suppress(NameTaken):
+        await store.accounts.create(
+            _FIRST_ACCOUNT, credits=_FIRST_CREDITS, plan=Plan.UNLIMITED, operator=True
+        )
+    account = await store.accounts.find(_FIRST_ACCOUNT)
+    await store.accounts.note_first(account.account_id)
+    return account
 
 
 def _children(context: Context, settings: Settings, port: Port) -> list[TiedChild]:

@@ -25,7 +25,7 @@ from tests.forks import MOST_BYTES, MOST_FDS, Popen, Stem, die_with_parent
 
 # What processes of Postdate import; not `cli.main`, which is run.
 _MODULES = """
-    cli.up cli.roles cli.first_account api.serve api.told worker.worker
+    cli.up cli.roles api.serve api.told worker.worker
     worker.told metrics.port uvloop uvicorn.protocols.http.httptools_impl
     uvicorn.lifespan.on uvicorn.loops.uvloop anyio._backends._asyncio encodings.idna
 """

@@ -63,7 +63,7 @@ def bench_command(
     POSTDATE_WAIT_REPLICAS counts as it does for an API.
     """
     from cli.log_setup import set_up_logging
-    from cli.open_files import raise_limit
+    from cli.roles import raise_limit
 
     set_up_logging("warning", as_json=as_json)
     raise_limit()

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cli.open_files import raise_limit
+from cli.roles import raise_limit
 from tests.attack import batches, searches, theft, trailers
 from tests.attack.floods import FLOODS
 from tests.attack.neighbour import KINDS

@@ -21,7 +21,7 @@ from typing import Any, cast
 
 import uvloop
 
-from cli.open_files import raise_limit
+from cli.roles import raise_limit
 
 DRIP_EVERY_S = 0.25
 LATE_S = 4.0

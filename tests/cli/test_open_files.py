@@ -6,7 +6,7 @@ import resource
 
 import pytest
 
-from cli import open_files
+from cli.roles import raise_limit
 
 INFINITE = resource.RLIM_INFINITY
 
@@ -26,7 +26,7 @@ def test_the_soft_limit_is_raised_as_far_as_it_goes(
     wanted: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
     monkeypatch.setattr(resource, "setrlimit", lambda _, pair: wanted.append(pair))
-    open_files.raise_limit()
+    raise_limit()
     assert wanted == asked
 
 
@@ -36,4 +36,4 @@ def test_a_system_that_refuses_does_not_stop_the_start(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
     monkeypatch.setattr(resource, "setrlimit", refuse)
-    open_files.raise_limit()
+    raise_limit()

@@ -1177,14 +1177,14 @@ MUTANTS = (
     ),
     Mutant(
         "what is not due yet is ended after a restore",
-        "cli/restore.py",
+        "cli/backup.py",
         "if not since_ms <= until_ms <= now_ms:",
         "if not since_ms <= until_ms:",
         ("tests/cli/test_backup.py",),
     ),
     Mutant(
         "a restore takes a span that ends before it begins",
-        "cli/restore.py",
+        "cli/backup.py",
         "if not since_ms <= until_ms <= now_ms:",
         "if not until_ms <= now_ms:",
         ("tests/cli/test_backup.py",),
