@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -12,14 +13,12 @@ from api.findings import MOST_LISTED, MOST_LISTED_OF_A_CALL, MOST_UNKNOWN
 from api.masks import masked_url
 from scheduler.errors import FieldError
 from scheduler.ids import invocation_id
-from scheduler.models import LogEntry, LogStatus, Phases, Schedule, SigningSecret, Status, Usage
+from scheduler.models import LogEntry, LogStatus, Schedule, Status
 from scheduler.store.lifecycle.cancel import Cancelled
-from scheduler.times import format_iso8601
 
-# What is said of them in the OpenAPI document; nothing is judged by it.
+# Only the OpenAPI document uses these annotations.
 _SUFFIX = "[0-7][0-9a-hjkmnp-tv-z]{25}$"
 ScheduleId = Annotated[str, msgspec.Meta(pattern=f"^sch_{_SUFFIX}")]
-# One of many, as the request had it, schedule id or not; of a long one the beginning.
 GivenId = Annotated[str, msgspec.Meta(description="As it was given, or how that begins.")]
 InvocationId = Annotated[str, msgspec.Meta(pattern=f"^inv_{_SUFFIX}")]
 Details = Annotated[
@@ -75,89 +74,94 @@ class BatchBody(Body, frozen=True):
     schedules: list[Any]  # AcceptedBody or RefusedBody: a union that msgspec could not decode
 
 
-class PhasesBody(Body, frozen=True):
-    """How long each part of the last attempt took, in milliseconds; null where there was no such
-    part, or it was not come to. In this order they follow on one another, and the last that is not
-    null is the one in which the attempt ended. resolveMs is null where the host is an address, or
-    was known from a moment ago; it and the next two are null where connectionReused is true.
-    firstByteMs is from the request on, lastByteMs from the first byte of the answer."""
+class Shape:
+    """A body that is made of a value: each member by its type, and the path of attributes, or the
+    function, that it comes from. Behind a None all is null."""
 
-    connection_reused: bool
-    resolve_ms: int | None
-    connect_ms: int | None
-    tls_ms: int | None
-    first_byte_ms: int | None
-    last_byte_ms: int | None
+    def __init__(
+        self, name: str, members: dict[str, tuple[Any, str | Callable[[Any], Any]]], doc: str = ""
+    ) -> None:
+        typed = [(member, type_) for member, (type_, _) in members.items()]
+        self.type = msgspec.defstruct(name, typed, namespace={"__doc__": doc}, frozen=True)
+        self._reads = [_reader(*member) for member in members.values()]
 
-    @classmethod
-    def of(cls, phases: Phases) -> PhasesBody:
-        return cls(phases.reused, *msgspec.structs.astuple(phases))
+    def of(self, value: Any) -> Any:
+        return None if value is None else self.type(*[read(value) for read in self._reads])
 
 
-ScheduleBody = msgspec.defstruct(
-    "ScheduleBody",
-    [
-        ("scheduleId", ScheduleId),
-        ("invocationId", InvocationId),
-        ("status", Status),
-        ("createdAt", Moment),
-        *(
-            (field.name, Annotated[Any, msgspec.Meta(extra_json_schema=field.shown)])
-            for field in SHOWN
-        ),
-        ("executedAt", Moment | None),
-        ("statusCode", int | None),
-        ("responseTimeMs", int | None),
-        ("errorMessage", str | None),
-        ("responseBody", str | None),
-        ("responseContentType", str | None),
-        ("phases", PhasesBody | None),
-        ("attempts", int),
-        ("nextAttemptAt", Moment | None),
-        ("replayOf", ScheduleId | None),
-        ("replayedAs", ScheduleId | None),
-    ],
-    frozen=True,
+def _reader(type_: Any, source: str | Callable[[Any], Any]) -> Callable[[Any], Any]:
+    if not isinstance(source, str):
+        return source
+    path = source.split(".")
+
+    def read(value: Any) -> Any:
+        for name in path:
+            value = None if value is None else getattr(value, name)
+        return value
+
+    return (lambda value: moment(read(value))) if type_ in (Moment, Moment | None) else read
+
+
+def _invocation_id(value: Schedule | LogEntry) -> str:
+    return invocation_id(value.schedule_id)
+
+
+PHASES = Shape(
+    "PhasesBody",
+    {
+        "connectionReused": (bool, "reused"),
+        "resolveMs": (int | None, "resolve_ms"),
+        "connectMs": (int | None, "connect_ms"),
+        "tlsMs": (int | None, "tls_ms"),
+        "firstByteMs": (int | None, "first_byte_ms"),
+        "lastByteMs": (int | None, "last_byte_ms"),
+    },
+    "How long each part of the last attempt took, in milliseconds; null where there was no such "
+    "part, or it was not come to. In this order they follow on one another, and the last that is "
+    "not null is the one in which the attempt ended. resolveMs is null where the host is an "
+    "address, or was known from a moment ago; it and the next two are null where connectionReused "
+    "is true. firstByteMs is from the request on, lastByteMs from the first byte of the answer.",
 )
-ScheduleBody.__doc__ = (
+SCHEDULE = Shape(
+    "ScheduleBody",
+    {
+        "scheduleId": (ScheduleId, "schedule_id"),
+        "invocationId": (InvocationId, _invocation_id),
+        "status": (Status, "status"),
+        "createdAt": (Moment, "created_at_ms"),
+        **{
+            field.name: (
+                Annotated[Any, msgspec.Meta(extra_json_schema=field.shown)],
+                field.shown_of,
+            )
+            for field in SHOWN
+        },
+        "executedAt": (Moment | None, "executed_at_ms"),
+        "statusCode": (int | None, "last_outcome.status_code"),
+        "responseTimeMs": (int | None, "last_outcome.response_time_ms"),
+        "errorMessage": (str | None, "last_outcome.error_message"),
+        "responseBody": (str | None, "last_outcome.answer.text"),
+        "responseContentType": (str | None, "last_outcome.answer.content_type"),
+        "phases": (
+            PHASES.type | None,
+            lambda schedule: PHASES.of(schedule.last_outcome and schedule.last_outcome.phases),
+        ),
+        "attempts": (int, "attempts"),
+        "nextAttemptAt": (Moment | None, "retry.due_at_ms"),
+        "replayOf": (ScheduleId | None, "request.replay_of"),
+        "replayedAs": (ScheduleId | None, "replayed_as"),
+    },
     "A schedule as it was asked for, and how it stands. What is known of its outcome is null until "
     "it has been executed, or an attempt has failed that is made again: then it is that attempt's, "
     "and nextAttemptAt says when the next one is. replayOf is what it is a replay of, replayedAs "
     "its own last replay. responseBody is how the target's answer began, if it failed with a body: "
     "what is not UTF-8 is replaced. phases is null for what completed within a second over a "
-    "connection that was there."
+    "connection that was there.",
 )
 
 
-def schedule_body(schedule: Schedule) -> msgspec.Struct:
-    """Of a cancelled one there is no outcome; a mask stands for what is secret."""
-    request, retry = schedule.request, schedule.retry
-    outcome, at_ms = schedule.outcome, schedule.ended_at_ms
-    if retry is not None:
-        outcome, at_ms = retry.outcome, retry.failed_at_ms
-    answer = outcome.answer if outcome else None
-    return ScheduleBody(
-        scheduleId=schedule.schedule_id,
-        invocationId=invocation_id(schedule.schedule_id),
-        status=schedule.status,
-        createdAt=format_iso8601(schedule.created_at_ms),
-        **{field.name: field.shown_of(request) for field in SHOWN},
-        executedAt=moment(at_ms) if outcome else None,
-        statusCode=outcome.status_code if outcome else None,
-        responseTimeMs=outcome.response_time_ms if outcome else None,
-        errorMessage=outcome.error_message if outcome else None,
-        responseBody=answer.text if answer else None,
-        responseContentType=answer.content_type if answer else None,
-        phases=PhasesBody.of(outcome.phases) if outcome and outcome.phases else None,
-        attempts=schedule.attempts,
-        nextAttemptAt=moment(retry.due_at_ms) if retry else None,
-        replayOf=request.replay_of,
-        replayedAs=schedule.replayed_as,
-    )
-
-
 class SchedulesBody(Body, frozen=True):
-    schedules: list[ScheduleBody]  # type: ignore[valid-type]
+    schedules: list[SCHEDULE.type]  # type: ignore[name-defined]
     next_cursor: str | None
 
 
@@ -246,91 +250,61 @@ class CreditsBody(Body, frozen=True):
     credits_remaining: int
 
 
-class SecretBody(Body, frozen=True):
-    """A signing secret; `expires_at` is null while nothing has been put in its place."""
-
-    secret_id: str
-    secret: str
-    created_at: Moment
-    expires_at: Moment | None
-
-    @classmethod
-    def of(cls, secret: SigningSecret) -> SecretBody:
-        return cls(
-            secret_id=secret.secret_id,
-            secret=secret.secret,
-            created_at=format_iso8601(secret.created_at_ms),
-            expires_at=moment(secret.expires_at_ms),
-        )
+SECRET = Shape(
+    "SecretBody",
+    {
+        "secretId": (str, "secret_id"),
+        "secret": (str, "secret"),
+        "createdAt": (Moment, "created_at_ms"),
+        "expiresAt": (Moment | None, "expires_at_ms"),
+    },
+    "A signing secret; `expires_at` is null while nothing has been put in its place.",
+)
 
 
 class SecretsBody(Body, frozen=True):
-    secrets: list[SecretBody]
+    secrets: list[SECRET.type]  # type: ignore[name-defined]
 
 
 class HealthBody(Body, frozen=True):
     status: str
 
 
-class TimeRangeBody(msgspec.Struct, frozen=True):
-    """`from` is inclusive, `to` exclusive."""
-
-    from_: Moment = msgspec.field(name="from")
-    to: Moment
-
-
-class UsageBody(Body, frozen=True):
-    total_invocations: int
-    successful_invocations: int
-    failed_invocations: int
-    average_response_time: float
-    time_range: TimeRangeBody
-
-    @classmethod
-    def of(cls, usage: Usage) -> UsageBody:
-        return cls(
-            total_invocations=usage.executed,
-            successful_invocations=usage.completed,
-            failed_invocations=usage.failed,
-            average_response_time=usage.average_response_time_ms,
-            time_range=TimeRangeBody(format_iso8601(usage.from_ms), format_iso8601(usage.to_ms)),
-        )
-
-
-class LogEntryBody(Body, frozen=True):
-    invocation_id: InvocationId
-    schedule_id: ScheduleId
-    created_at: Moment
-    scheduled_at: Moment
-    executed_at: Moment | None
-    target_url: str
-    target_method: str
-    status: LogStatus
-    status_code: int
-    response_time_ms: int
-    error_message: str
-    attempt: int
-    next_attempt_at: Moment | None
-
-    @classmethod
-    def of(cls, entry: LogEntry) -> LogEntryBody:
-        return cls(
-            invocation_id=invocation_id(entry.schedule_id),
-            schedule_id=entry.schedule_id,
-            created_at=format_iso8601(entry.created_at_ms),
-            scheduled_at=format_iso8601(entry.scheduled_at_ms),
-            executed_at=moment(entry.executed_at_ms),
-            target_url=masked_url(entry.url),
-            target_method=entry.method,
-            status=entry.status,
-            status_code=entry.status_code,
-            response_time_ms=entry.response_time_ms,
-            error_message=entry.error_message,
-            attempt=entry.attempt,
-            next_attempt_at=moment(entry.next_attempt_at_ms),
-        )
+TIME_RANGE = Shape(
+    "TimeRangeBody",
+    {"from": (Moment, "from_ms"), "to": (Moment, "to_ms")},
+    "`from` is inclusive, `to` exclusive.",
+)
+USAGE = Shape(
+    "UsageBody",
+    {
+        "totalInvocations": (int, "executed"),
+        "successfulInvocations": (int, "completed"),
+        "failedInvocations": (int, "failed"),
+        "averageResponseTime": (float, "average_response_time_ms"),
+        "timeRange": (TIME_RANGE.type, TIME_RANGE.of),
+    },
+)
+LOG_ENTRY = Shape(
+    "LogEntryBody",
+    {
+        "invocationId": (InvocationId, _invocation_id),
+        "scheduleId": (ScheduleId, "schedule_id"),
+        "createdAt": (Moment, "created_at_ms"),
+        "scheduledAt": (Moment, "scheduled_at_ms"),
+        "executedAt": (Moment | None, "executed_at_ms"),
+        "targetUrl": (str, lambda entry: masked_url(entry.url)),
+        "targetMethod": (str, "method"),
+        "status": (LogStatus, "status"),
+        "statusCode": (int, "status_code"),
+        "responseTimeMs": (int, "response_time_ms"),
+        "errorMessage": (str, "error_message"),
+        "attempt": (int, "attempt"),
+        "nextAttemptAt": (Moment | None, "next_attempt_at_ms"),
+    },
+)
 
 
 class LogsBody(Body, frozen=True):
-    logs: list[LogEntryBody]
+    logs: list[LOG_ENTRY.type]  # type: ignore[name-defined]
     next_cursor: str | None

@@ -9,7 +9,7 @@ import msgspec
 
 from api.json_text import Decode, Part, read, text_or_none, whole_or_none
 from api.rules import Rules
-from scheduler.models import Request
+from scheduler.models import Schedule
 
 Schema = dict[str, Any]
 
@@ -67,9 +67,10 @@ class Field(msgspec.Struct, frozen=True):
             raise ValueError(self.kind.fault)
         return self.default
 
-    def shown_of(self, request: Request) -> Any:
+    def shown_of(self, schedule: Schedule) -> Any:
         """What clients see of it: null, if it was spelled as another field."""
         assert self.show is not None
+        request = schedule.request
         for name, value in self.sets.items():
             if getattr(request, name) != value:
                 return None

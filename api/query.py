@@ -1,8 +1,10 @@
 """Query strings to typed values, by a table of parameters that the OpenAPI document is written by
-too. Pure."""
+too; and cursors. Pure."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
@@ -36,36 +38,27 @@ def read_query(query_string: bytes, known: Sequence[Parameter] = ()) -> dict[str
     Raises InvalidRequest naming every bad one.
     """
     readers = {each.name: each.read for each in known}
-    if not query_string:
-        return dict.fromkeys(readers)
-    findings = Findings()
-    texts: dict[str, str] = {}
-    repeated: set[str] = set()
-    for name, text in _pairs(query_string):
-        if name in texts:
-            repeated.add(name)
-        texts[name] = text
     values: dict[str, Any] = dict.fromkeys(readers)
+    if not query_string:
+        return values
+    findings = Findings()
+    texts: dict[str, list[str]] = {}
+    for name, text in _pairs(query_string):
+        texts.setdefault(name, []).append(text)
     unknown = [name for name in texts if name not in readers]
     findings.add_unknown(unknown, len(unknown), "parameter")
-    for name, text in texts.items():
-        if name not in readers:
-            continue
-        if name in repeated:
+    for name in filter(readers.__contains__, texts):
+        text, *others = texts[name]
+        if others:
             findings.add(name, "It is given more than once.")
-        else:
-            try:
-                values[name] = readers[name](text)
-            except ValueError as error:
-                findings.add(name, str(error))
+            continue
+        try:
+            values[name] = readers[name](text)
+        except ValueError as error:
+            findings.add(name, str(error))
     judge_period(values, findings)
     findings.refuse_if_any()
     return values
-
-
-def bad_parameter(name: str, message: str) -> InvalidRequest:
-    """The refusal of what only a handler can tell to be wrong."""
-    return invalid([FieldError(name, message)])
 
 
 def judge_period(values: dict[str, Any], findings: Findings) -> None:
@@ -101,86 +94,100 @@ def whole_number(low: int, high: int) -> Callable[[str], int]:
 
     def read(text: str) -> int:
         if not (text.isascii() and text.isdigit() and len(text) < 10 and low <= int(text) <= high):
-            raise ValueError(f"It must be a whole number from {low} to {high}.")
+            raise ValueError(f"It must be a whole number from {low} to {high:,}.")
         return int(text)
 
     return read
 
 
-def one_of(*choices: str) -> Callable[[str], str]:
-    """A reader of one of a few words."""
+def one_of(name: str, choices: Sequence[str], schema: Schema, description: str) -> Parameter:
+    """A parameter that is one of a few words."""
 
     def read(text: str) -> str:
         if text not in choices:
             raise ValueError(f"It must be one of {', '.join(choices)}.")
         return text
 
-    return read
+    return Parameter(name, read, {"type": "string", "enum": [*choices], **schema}, description)
 
 
-def _url(text: str) -> str:
-    return url_filter(text, _MAX_URL_CHARACTERS)
+def url_of(most_characters: int, description: str) -> Parameter:
+    """A parameter that is a whole URL."""
+    schema = {"type": "string", "maxLength": most_characters}
+    return Parameter("targetUrl", lambda url: url_filter(url, most_characters), schema, description)
 
 
-def _order(schema: Schema, description: str) -> Parameter:
-    schema = {"type": "string", "enum": ["asc", "desc"], **schema}
-    return Parameter("order", one_of("asc", "desc"), schema, description)
+def limit_of(most: int, schema: Schema, description: str) -> Parameter:
+    schema = {"type": "integer", "minimum": 1, "maximum": most, **schema}
+    return Parameter("limit", whole_number(1, most), schema, description)
+
+
+class Walk:
+    """Going through a list page by page: the same endpoint, order and filters all the way, since a
+    place in one list means nothing in another. The period may change on the way.
+
+    A client's cursor is the store's own, with a tag of the walk behind it.
+    """
+
+    def __init__(self, *way: str | None) -> None:
+        digest = hashlib.blake2b(repr(way).encode(), digest_size=6).digest()
+        self._tag = base64.urlsafe_b64encode(digest).decode()
+
+    def given_out(self, cursor: str | None) -> str | None:
+        """The store's cursor as clients get it."""
+        return None if cursor is None else cursor + self._tag
+
+    def taken_back(self, cursor: str | None) -> str | None:
+        """The store's cursor. Raises InvalidRequest if it is of another walk, or none at all."""
+        if cursor is None:
+            return None
+        if not cursor.endswith(self._tag):
+            message = "It is no nextCursor of this endpoint, order and filters."
+            raise invalid([FieldError("cursor", message)])
+        return cursor.removesuffix(self._tag)
 
 
 _MOMENT = {"type": "string", "format": "date-time"}
+_ORDERS = ("asc", "desc")
 PERIOD = (
-    Parameter(
-        "from", moment, _MOMENT, "ISO 8601: what is at this moment or later. Not after `to`."
-    ),
-    Parameter("to", moment, _MOMENT, "ISO 8601: what is before this moment."),
+    Parameter("from", moment, _MOMENT, "Only what is at this moment or later. Not after `to`."),
+    Parameter("to", moment, _MOMENT, "Only what is before this moment."),
 )
-_PAGE = (
-    Parameter(
-        "limit",
-        whole_number(1, MAX_LIMIT),
-        {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
-        "The most that one page may have.",
-    ),
-    Parameter(
-        "cursor",
-        str,
-        {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"},
-        "`nextCursor` of the page before; order and filters stay the same.",
-    ),
+CURSOR = Parameter(
+    "cursor",
+    str,
+    {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"},
+    "`nextCursor` of the answer before; order and filters stay the same.",
 )
-# Of what status there is a list.
-LISTED = (Status.SCHEDULED, Status.FAILED)
+_LIMIT = limit_of(MAX_LIMIT, {"default": DEFAULT_LIMIT}, "The most that one page may have.")
 OF_SCHEDULES = (
-    Parameter(
+    one_of(
         "status",
-        one_of(*LISTED),
-        {"type": "string", "enum": [*LISTED], "default": Status.SCHEDULED},
+        (Status.SCHEDULED, Status.FAILED),
+        {"default": Status.SCHEDULED},
         "What waits, or what has failed and was not replayed.",
     ),
-    Parameter(
-        "targetUrl",
-        _url,
-        {"type": "string", "maxLength": _MAX_URL_CHARACTERS},
-        "Only those of this very URL.",
-    ),
+    url_of(_MAX_URL_CHARACTERS, "Only those of this very URL."),
     *PERIOD,
-    _order({}, "`asc` for oldest first, as what waits is listed, or `desc`, as what has failed."),
-    *_PAGE,
+    one_of(
+        "order",
+        _ORDERS,
+        {},
+        "`asc` for oldest first, as what waits is listed, or `desc`, as what has failed.",
+    ),
+    _LIMIT,
+    CURSOR,
 )
 OF_LOGS = (
-    Parameter(
+    one_of(
         "status",
-        one_of(*LogStatus),
-        {"type": "string", "enum": [*LogStatus]},
+        list(LogStatus),
+        {},
         "Only what stands so; `retrying` are attempts that failed and are made again.",
     ),
-    Parameter(
-        "targetUrl",
-        _url,
-        {"type": "string", "maxLength": _MAX_URL_CHARACTERS},
-        "Only what went to, or waits for, this very URL.",
-    ),
+    url_of(_MAX_URL_CHARACTERS, "Only what went to, or waits for, this very URL."),
     *PERIOD,
-    _order({"default": "desc"}, "Oldest first, or newest first."),
-    *_PAGE,
+    one_of("order", _ORDERS, {"default": "desc"}, "Oldest first, or newest first."),
+    _LIMIT,
+    CURSOR,
 )

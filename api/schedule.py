@@ -9,10 +9,9 @@ from litestar.types import Receive, Scope
 
 from api.answer import Answer
 from api.auth import authenticate, call_of
-from api.bodies import CancelledBody, CreatedBody, SchedulesBody, schedule_body
-from api.cursors import Walk
+from api.bodies import SCHEDULE, CancelledBody, CreatedBody, SchedulesBody
 from api.payload import parse_change, parse_request, trigger_at_of
-from api.query import DEFAULT_LIMIT, OF_SCHEDULES, read_query
+from api.query import DEFAULT_LIMIT, OF_SCHEDULES, Walk, read_query
 from api.reading import REPLAYED, idempotency, read_body
 from api.service import HttpRequest, Service, service_of
 from api.traces import traced
@@ -85,7 +84,7 @@ async def list_schedules(request: HttpRequest) -> Answer:
     source = store.failed if failed else store.unended
     page = await source.page(account_id, selected, descending=down)
     next_cursor = walk.given_out(page.next_cursor)
-    return Answer(200, SchedulesBody(list(map(schedule_body, page.schedules)), next_cursor))
+    return Answer(200, SchedulesBody(list(map(SCHEDULE.of, page.schedules)), next_cursor))
 
 
 @get("/schedule/{schedule_id:str}", operation_id="getSchedule", summary="Read a schedule")
@@ -95,7 +94,7 @@ async def get_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> Answ
     secret in its headers, or in the query of its URL, is masked."""
     call = await call_of(request)
     schedule = await call.store.schedules.get(call.account_id, schedule_id)
-    return Answer(200, schedule_body(schedule))
+    return Answer(200, SCHEDULE.of(schedule))
 
 
 @patch("/schedule/{schedule_id:str}", operation_id="changeSchedule", summary="Change what waits")
@@ -108,7 +107,7 @@ async def change_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> A
     data = await read_body(request.scope, request.receive, service.settings.max_body_bytes)
     change = parse_change(data, service.rules, call.store.clock.now_ms())
     changed = await schedules.change(call.account_id, schedule_id, change.of)
-    return Answer(200, schedule_body(changed))
+    return Answer(200, SCHEDULE.of(changed))
 
 
 @delete(

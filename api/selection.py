@@ -7,12 +7,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from api.cursors import Walk
-from api.field import TEXT, Kind, Schema
+from api.field import TEXT, WHOLE, Schema
 from api.findings import Findings, shown
-from api.json_text import Decode, List, Object, Part, read, whole_or_none
-from api.query import judge_period
-from api.rules import timestamp, url_filter
+from api.json_text import Decode, List, Object, Part, read
+from api.limits import MAX_ITEMS
+from api.query import CURSOR, PERIOD, Walk, judge_period, limit_of, url_of
 from scheduler import ids
 from scheduler.models import Status
 from scheduler.store.queries.listing import Selection
@@ -20,12 +19,15 @@ from scheduler.targets import MAX_URL_CHARACTERS
 
 A = TypeVar("A")
 
-MAX_IDS = 1000
-
-_IDS = List(MAX_IDS)
+_IDS = List(MAX_ITEMS)
 _ID: Decode[str] = msgspec.json.Decoder(str).decode
-_NO_COUNT = f"It must be a whole number from 1 to {MAX_IDS:,}."
-_COUNT = Kind("integer", whole_or_none, _NO_COUNT)
+_FILTERS = (
+    url_of(MAX_URL_CHARACTERS, "Only those of this very URL."),
+    *PERIOD,
+    limit_of(MAX_ITEMS, {}, f"At most so many; {MAX_ITEMS:,}, if it is left out."),
+    CURSOR,
+)
+_OBJECT = Object(["ids", "status", *(each.name for each in _FILTERS)])
 
 
 class Asked(NamedTuple):
@@ -55,51 +57,6 @@ class Asked(NamedTuple):
         return [found.get(each) or unknown(shown(each)) for each in self.named]
 
 
-class _Member(NamedTuple):
-    """One member of a filter; `rule` makes its value, or raises ValueError with a sentence."""
-
-    kind: Kind
-    rule: Callable[[Any], Any]
-    schema: Schema
-    description: str
-
-
-def _url(text: str) -> str:
-    return url_filter(text, MAX_URL_CHARACTERS)
-
-
-def _moment(text: str) -> int:
-    return max(timestamp(text), 0)
-
-
-def _limit(number: int) -> int:
-    if not 1 <= number <= MAX_IDS:
-        raise ValueError(_NO_COUNT)
-    return number
-
-
-_DATE: Schema = {"format": "date-time"}
-_MEMBERS = {
-    "targetUrl": _Member(
-        TEXT, _url, {"maxLength": MAX_URL_CHARACTERS}, "Only those of this very URL."
-    ),
-    "from": _Member(TEXT, _moment, _DATE, "Only what is at this moment or later. Not after `to`."),
-    "to": _Member(TEXT, _moment, _DATE, "Only what is before this moment."),
-    "limit": _Member(
-        _COUNT,
-        _limit,
-        {"minimum": 1, "maximum": MAX_IDS},
-        f"At most so many; {MAX_IDS:,}, if it is left out.",
-    ),
-    "cursor": _Member(
-        TEXT,
-        str,
-        {"pattern": "^[A-Za-z0-9_-]+$"},
-        "`nextCursor` of the answer before, with the same filter.",
-    ),
-}
-_OBJECT = Object(["ids", "status", *_MEMBERS])
-
 IDS_SCHEMA: Schema = {
     "type": "object",
     "description": "Those that are meant, by their ids. One that is no schedule id is answered"
@@ -109,7 +66,7 @@ IDS_SCHEMA: Schema = {
             "type": "array",
             "items": {"type": "string"},
             "minItems": 1,
-            "maxItems": MAX_IDS,
+            "maxItems": MAX_ITEMS,
         }
     },
     "required": ["ids"],
@@ -124,16 +81,18 @@ def filter_schema(status: Status, description: str) -> Schema:
         "description": description,
         "properties": {
             "status": {"type": "string", "enum": [status]},
-            **{name: _schema(member) for name, member in _MEMBERS.items()},
+            **{
+                each.name: {
+                    **each.schema,
+                    "type": [each.schema["type"], "null"],
+                    "description": each.description,
+                }
+                for each in _FILTERS
+            },
         },
         "required": ["status"],
         "additionalProperties": False,
     }
-
-
-def _schema(member: _Member) -> Schema:
-    type_ = {"type": [member.kind.type, "null"]}
-    return {**type_, **member.schema, "description": member.description}
 
 
 def parse_selection(data: bytes, path: str, status: Status) -> Asked:
@@ -155,16 +114,17 @@ def parse_selection(data: bytes, path: str, status: Status) -> Asked:
 
 
 def _filter(given: Mapping[str, Part], path: str, findings: Findings) -> Asked:
-    values: dict[str, Any] = dict.fromkeys(_MEMBERS)
-    for name, member in _MEMBERS.items():
+    values: dict[str, Any] = {}
+    for each in _FILTERS:
+        kind = WHOLE if each.schema["type"] == WHOLE.type else TEXT
         try:
-            value = read(given.get(name, b"null"), member.kind.decode, member.kind.fault)
-            values[name] = None if value is None else member.rule(value)
+            value = read(given.get(each.name, b"null"), kind.decode, kind.fault)
+            values[each.name] = None if value is None else each.read(str(value))
         except ValueError as error:
-            findings.add(name, str(error))
+            findings.add(each.name, str(error))
     judge_period(values, findings)
     findings.refuse_if_any()
-    url, limit = values["targetUrl"], values["limit"] or MAX_IDS
+    url, limit = values["targetUrl"], values["limit"] or MAX_ITEMS
     walk = Walk(path, url)
     cursor = walk.taken_back(values["cursor"])
     return Asked(None, Selection(url, values["from"], values["to"], limit, cursor), walk)
@@ -173,7 +133,7 @@ def _filter(given: Mapping[str, Part], path: str, findings: Findings) -> Asked:
 def _named(text: bytes, findings: Findings) -> list[str]:
     elements = _IDS.elements(text)
     if not elements:
-        findings.add("ids", f"It must be a list of 1 to {MAX_IDS:,} schedule ids.")
+        findings.add("ids", f"It must be a list of 1 to {MAX_ITEMS:,} schedule ids.")
     named: list[str] = []
     for place, element in enumerate(elements):
         try:

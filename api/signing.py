@@ -6,7 +6,7 @@ from litestar import get, post
 
 from api.answer import Answer
 from api.auth import call_of
-from api.bodies import SecretBody, SecretsBody
+from api.bodies import SECRET, SecretsBody
 from api.field import TEXT
 from api.findings import Findings
 from api.json_text import Object, read
@@ -62,4 +62,4 @@ def kept(text: str | None) -> int:
 
 
 def _body(secrets: list[SigningSecret]) -> SecretsBody:
-    return SecretsBody([SecretBody.of(each) for each in secrets])
+    return SecretsBody(list(map(SECRET.of, secrets)))

@@ -9,10 +9,11 @@ from litestar import get
 
 from api.answer import Answer
 from api.auth import call_of
-from api.bodies import CreditsBody, LogEntryBody, LogsBody, UsageBody
-from api.cursors import Walk
-from api.query import DEFAULT_LIMIT, OF_LOGS, PERIOD, bad_parameter
+from api.bodies import LOG_ENTRY, USAGE, CreditsBody, LogsBody
+from api.findings import invalid
+from api.query import DEFAULT_LIMIT, OF_LOGS, PERIOD, Walk
 from api.service import HttpRequest
+from scheduler.errors import FieldError
 from scheduler.models import LogStatus
 from scheduler.settings import DAY_MS
 from scheduler.store.log.logs import LogQuery
@@ -28,7 +29,7 @@ async def get_usage(request: HttpRequest) -> Answer:
     """Executions of a period, counted; the last 30 days unless `from` and `to` say otherwise."""
     call = await call_of(request, PERIOD)
     from_ms, to_ms = period(call.query, call.store.clock.now_ms())
-    return Answer(200, UsageBody.of(await call.store.stats.usage(call.account_id, from_ms, to_ms)))
+    return Answer(200, USAGE.of(await call.store.stats.usage(call.account_id, from_ms, to_ms)))
 
 
 @get("/stats/logs", operation_id="listLogs", summary="The execution log")
@@ -40,7 +41,7 @@ async def list_logs(request: HttpRequest) -> Answer:
     walk = Walk("/stats/logs", order, query["status"], query["targetUrl"])
     cursor = walk.taken_back(query["cursor"])
     page = await call.store.logs.page(call.account_id, log_query({**query, "cursor": cursor}))
-    entries = [LogEntryBody.of(entry) for entry in page.entries]
+    entries = [LOG_ENTRY.of(entry) for entry in page.entries]
     return Answer(200, LogsBody(entries, walk.given_out(page.next_cursor)))
 
 
@@ -62,7 +63,8 @@ def period(query: Mapping[str, int | None], now_ms: int) -> tuple[int, int]:
     if to_ms is None:
         to_ms = (now_ms + _CLOCK_TOLERANCE_MS) // 1000 * 1000 + 1000
         if from_ms is not None and from_ms > to_ms:
-            raise bad_parameter("from", "It may not be in the future unless to is given.")
+            message = "It may not be in the future unless to is given."
+            raise invalid([FieldError("from", message)])
     if from_ms is None:
         from_ms = -((DEFAULT_PERIOD_MS - to_ms) // _MINUTE_MS) * _MINUTE_MS
     return from_ms, to_ms

@@ -107,6 +107,18 @@ class Schedule(msgspec.Struct, frozen=True):
         """When it goes out next: at triggerAt, or at the next attempt."""
         return self.retry.due_at_ms if self.retry else self.request.trigger_at_ms
 
+    @property
+    def last_outcome(self) -> Outcome | None:
+        """Of the last attempt, also where another follows."""
+        return self.retry.outcome if self.retry else self.outcome
+
+    @property
+    def executed_at_ms(self) -> int | None:
+        """When that outcome was recorded; None if there is none."""
+        if self.retry is not None:
+            return self.retry.failed_at_ms
+        return self.ended_at_ms if self.outcome else None
+
 
 class Answer(msgspec.Struct, frozen=True):
     """The first bytes of what a target answered, and the content type that it gave ("": none)."""

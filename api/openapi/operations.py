@@ -9,7 +9,18 @@ from api.field import Schema
 from api.openapi.requests import EXAMPLE
 from api.query import OF_LOGS, OF_SCHEDULES, PERIOD, Parameter
 from scheduler.errors import FieldError
-from scheduler.models import LogStatus, Outcome, Phases, Request, Schedule, Status
+from scheduler.models import (
+    LogEntry,
+    LogStatus,
+    Outcome,
+    Phases,
+    Request,
+    Schedule,
+    SigningSecret,
+    Status,
+    Usage,
+)
+from scheduler.settings import DAY_MS
 from scheduler.store.lifecycle.cancel import Cancelled
 from scheduler.times import parse_iso8601
 
@@ -17,49 +28,54 @@ _SCHEDULE_ID = "sch_01m7td70g0fw3s9s2m2v2v2v2v"
 _INVOCATION_ID = "inv_01m7td70g0fw3s9s2m2v2v2v2v"
 _REPLAY_ID = "sch_01m7td70g0fw3s9s2m2v2v2v2w"
 _REPLAY_INVOCATION_ID = "inv_01m7td70g0fw3s9s2m2v2v2v2w"
-_CREATED_AT, _DUE_AT = "2026-11-19T17:21:04.512Z", "2026-11-20T08:00:00.000Z"
-_EXECUTED_AT = "2026-11-20T08:00:00.043Z"
-_SCHEDULED_FOR = f"Scheduled for {_DUE_AT}"
+_CREATED_AT_MS = parse_iso8601("2026-11-19T17:21:04.512Z")
+_DUE_AT_MS = parse_iso8601("2026-11-20T08:00:00.000Z")
+_SCHEDULED_FOR = "Scheduled for 2026-11-20T08:00:00.000Z"
 _REQUEST = Request(
-    parse_iso8601(_DUE_AT),
+    _DUE_AT_MS,
     EXAMPLE["targetMethod"],
     EXAMPLE["targetUrl"],
     EXAMPLE["targetHeaders"],
     msgspec.json.encode(EXAMPLE["targetBody"]),
 )
-_WAITING = Schedule(_SCHEDULE_ID, parse_iso8601(_CREATED_AT), _REQUEST, Status.SCHEDULED)
+_WAITING = Schedule(_SCHEDULE_ID, _CREATED_AT_MS, _REQUEST, Status.SCHEDULED)
 _COMPLETED = msgspec.structs.replace(
     _WAITING,
     status=Status.COMPLETED,
     outcome=Outcome(Status.COMPLETED, 200, 41, "", phases=Phases(3, 6, 14, 17, 1)),
-    ended_at_ms=parse_iso8601(_EXECUTED_AT),
+    ended_at_ms=_DUE_AT_MS + 43,
     attempts=1,
 )
-_LOG_ENTRY = bodies.LogEntryBody(
-    _INVOCATION_ID,
-    _SCHEDULE_ID,
-    created_at=_CREATED_AT,
-    scheduled_at=_DUE_AT,
-    executed_at=_EXECUTED_AT,
-    target_url=_REQUEST.url,
-    target_method=_REQUEST.method,
-    status=LogStatus.FAILED,
-    status_code=503,
-    response_time_ms=41,
-    error_message="Service Unavailable",
-    attempt=1,
-    next_attempt_at=None,
+_LOG_ENTRY = bodies.LOG_ENTRY.of(
+    LogEntry(
+        _SCHEDULE_ID,
+        created_at_ms=_CREATED_AT_MS,
+        scheduled_at_ms=_DUE_AT_MS,
+        executed_at_ms=_DUE_AT_MS + 43,
+        url=_REQUEST.url,
+        method=_REQUEST.method,
+        status=LogStatus.FAILED,
+        status_code=503,
+        response_time_ms=41,
+        error_message="Service Unavailable",
+        attempt=1,
+    )
 )
-_SECRET = bodies.SecretBody(
-    "sec_q7m2x0v9k4tz", "whsec_rjpTzW3AB3nWzoMb7QZ1Jn2aPyTWaYgLO1mYJ0wX4tE=", _CREATED_AT, None
+_SECRET = bodies.SECRET.of(
+    SigningSecret(
+        "sec_q7m2x0v9k4tz",
+        "whsec_rjpTzW3AB3nWzoMb7QZ1Jn2aPyTWaYgLO1mYJ0wX4tE=",
+        _CREATED_AT_MS,
+    )
 )
-_ENDING_SECRET = bodies.SecretBody(
-    "sec_1c8h5e3d0n6w",
-    "whsec_0hX0V4XHzbQYVbR3PxvUPCbVtnUwqkkVKIbHMUo1UIs=",
-    "2026-10-01T08:00:00.000Z",
-    "2026-11-20T17:21:04.512Z",
+_ENDING_SECRET = bodies.SECRET.of(
+    SigningSecret(
+        "sec_1c8h5e3d0n6w",
+        "whsec_0hX0V4XHzbQYVbR3PxvUPCbVtnUwqkkVKIbHMUo1UIs=",
+        parse_iso8601("2026-10-01T08:00:00.000Z"),
+        _CREATED_AT_MS + DAY_MS,
+    )
 )
-_PERIOD = bodies.TimeRangeBody("2026-10-21T08:01:00.000Z", "2026-11-20T08:00:13.000Z")
 _URL_ERROR = FieldError("targetUrl", "It must be an absolute http or https URL.")
 
 
@@ -125,12 +141,12 @@ OPERATIONS = {
     ),
     "listSchedules": Operation(
         "Schedules",
-        bodies.SchedulesBody([bodies.schedule_body(_WAITING)], None),
+        bodies.SchedulesBody([bodies.SCHEDULE.of(_WAITING)], None),
         query=OF_SCHEDULES,
     ),
-    "getSchedule": Operation("Schedules", bodies.schedule_body(_COMPLETED)),
+    "getSchedule": Operation("Schedules", bodies.SCHEDULE.of(_COMPLETED)),
     "changeSchedule": Operation(
-        "Schedules", bodies.schedule_body(_WAITING), errors=(409,), body="ChangeRequest"
+        "Schedules", bodies.SCHEDULE.of(_WAITING), errors=(409,), body="ChangeRequest"
     ),
     "cancelSchedule": Operation(
         "Schedules",
@@ -173,13 +189,7 @@ OPERATIONS = {
     ),
     "getUsage": Operation(
         "Statistics",
-        bodies.UsageBody(
-            3,
-            2,
-            1,
-            41.5,
-            _PERIOD,
-        ),
+        bodies.USAGE.of(Usage(2, 1, 124, _DUE_AT_MS - 30 * DAY_MS, _DUE_AT_MS)),
         query=PERIOD,
     ),
     "listLogs": Operation("Statistics", bodies.LogsBody([_LOG_ENTRY], None), query=OF_LOGS),

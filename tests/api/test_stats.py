@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from api.cursors import Walk
+from api.query import Walk
 from scheduler.errors import FieldError, InvalidRequest
 from scheduler.models import LogEntry, Status, Usage
 from scheduler.store.log.logs import LogPage, LogQuery

@@ -100,12 +100,8 @@ class Entry(LogEntry, frozen=True):
 
     @property
     def outcome(self) -> Outcome | None:
-        """Of what was executed; of the attempt before the next, if one has failed that is made
-        again. The log has less."""
-        if self.schedule is None:
-            return None
-        retry = self.schedule.retry
-        return retry.outcome if retry else self.schedule.outcome
+        """Of the last attempt; the log has less."""
+        return self.schedule.last_outcome if self.schedule else None
 
     @property
     def waterfall(self) -> list[Bar]:
