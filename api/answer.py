@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, cast
 
 import msgspec
@@ -9,9 +10,9 @@ from litestar.types import Receive, Scope, Send
 
 from scheduler.models import Rate
 
+Headers = tuple[tuple[bytes, bytes], ...]
+
 _RATE = "postdate.rate"
-# What is told to one holder of a key, no cache on the way may tell another.
-_NOT_KEPT = (b"cache-control", b"no-store")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -23,6 +24,8 @@ class Answer:
     """
 
     __slots__ = ("body", "headers", "status")
+    # Responses are per caller: shared caches must not keep them.
+    fixed: Headers = ((b"content-type", b"application/json"), (b"cache-control", b"no-store"))
 
     def __init__(self, status: int, content: Any, headers: dict[str, str] | None = None) -> None:
         """`content` is anything that msgspec encodes; `headers` are further ones."""
@@ -31,24 +34,36 @@ class Answer:
         self.headers = headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", b"%d" % len(self.body)),
-            _NOT_KEPT,
-        ]
-        headers += _rate_headers(scope)
+        headers = [*self.fixed, (b"content-length", b"%d" % len(self.body)), *_rate_headers(scope)]
         if self.headers:
             headers += [(name.encode(), value.encode()) for name, value in self.headers.items()]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
         await send({"type": "http.response.body", "body": self.body, "more_body": False})
 
     def to_asgi_response(self, app: object, request: object, **options: object) -> Answer:
-        """What litestar calls on whatever an exception handler returns."""
+        """Litestar calls it on what a handler returns, for errors too."""
         return self
 
 
+class Options(Answer):
+    """The answer to OPTIONS: no body, and all methods of the path."""
+
+    __slots__ = ()
+    fixed = ()
+
+    def __init__(self, methods: Iterable[str]) -> None:
+        self.status, self.body = 204, b""
+        self.headers = {"allow": allow(methods)}
+
+
+def allow(methods: Iterable[str]) -> str:
+    """The value of `Allow` where these methods have handlers."""
+    named = set(methods)
+    return ", ".join(sorted(named | {"HEAD"} if "GET" in named else named))
+
+
 def note_rate(scope: Scope, rate: Rate) -> None:
-    """From here on every answer to this request tells where its account stands, errors too."""
+    """From here on each answer to this request, errors too, carries the `RateLimit` headers."""
     cast("dict[str, Any]", scope)[_RATE] = rate
 
 

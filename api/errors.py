@@ -10,11 +10,10 @@ from litestar import Response
 from litestar.exceptions import HTTPException
 from litestar.types import HTTPScope, Receive, Scope, Send
 
-from api.answer import Answer
+from api.answer import Answer, allow
 from api.auth import RateLimited, Unauthorized, authenticate, is_keyed
 from api.bodies import ConflictBody, DetailedErrorBody, ErrorBody
 from api.findings import details_of
-from api.methods import allow
 from api.reading import BodyEncoded, BodyTooLarge, ClientDisconnected
 from api.service import HttpRequest, Service, service_of
 from api.traces import trace_id_of

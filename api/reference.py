@@ -7,7 +7,6 @@ from pathlib import Path
 
 from litestar import Litestar, get
 from litestar.params import FromPath
-from litestar.types import Receive, Scope, Send
 
 from api.answer import Answer
 from api.query import read_query
@@ -15,13 +14,13 @@ from api.service import HttpRequest
 from scheduler.errors import NotFound
 
 _STATIC = Path(__file__).parent / "static"
-_JAVASCRIPT, _CSS = "text/javascript; charset=utf-8", "text/css; charset=utf-8"
 _ASSETS = {
-    "swagger-ui-bundle.js": (_STATIC / "swagger-ui/swagger-ui-bundle.js", _JAVASCRIPT),
-    "swagger-ui.css": (_STATIC / "swagger-ui/swagger-ui.css", _CSS),
-    "schema.js": (_STATIC / "schema.js", _JAVASCRIPT),
+    "swagger-ui-bundle.js": "swagger-ui/swagger-ui-bundle.js",
+    "swagger-ui.css": "swagger-ui/swagger-ui.css",
+    "schema.js": "schema.js",
 }
-# Nothing is asked of another host, whatever the renderer would like. Its icons are data: URLs.
+_TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
+# The renderer may ask no other host. Its icons are data: URLs.
 _PAGE_HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -32,29 +31,26 @@ _PAGE_HEADERS = {
 _ASSET_HEADERS = {"cache-control": "public, max-age=86400"}
 
 
-# A few local files, each once in memory: clients that read slowly would all hold one of their own.
+# A few local files, each once in memory: slow readers share it.
 _content = functools.cache(Path.read_bytes)
 
 
-class File:
-    """A file as an answer."""
+class File(Answer):
+    """One of our files as an answer."""
 
-    def __init__(self, path: Path, content_type: str, headers: dict[str, str]) -> None:
-        self._path = path
-        headers = {"content-type": content_type, "x-content-type-options": "nosniff", **headers}
-        self._headers = [(name.encode(), value.encode()) for name, value in headers.items()]
+    __slots__ = ()
+    fixed = ((b"x-content-type-options", b"nosniff"),)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        content = _content(self._path)
-        headers = [*self._headers, (b"content-length", b"%d" % len(content))]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": content, "more_body": False})
+    def __init__(self, name: str, headers: dict[str, str]) -> None:
+        path = _STATIC / name
+        self.status, self.body = 200, _content(path)
+        content_type = f"{_TYPES[path.suffix]}; charset=utf-8"
+        self.headers = {"content-type": content_type, **headers}
 
 
 @get("/")
 async def get_root(request: HttpRequest) -> Answer:
-    """For somebody who knows the host only: a browser is led to the dashboard, others read where
-    things are."""
+    """Leads browsers to the dashboard; tells others where things are."""
     read_query(request.scope["query_string"])
     where = {"service": "postdate", "dashboard": "/dashboard", "documentation": "/schema"}
     headers = {"vary": "accept"}
@@ -65,18 +61,18 @@ async def get_root(request: HttpRequest) -> Answer:
 
 @get("/schema")
 async def browse_schema(request: HttpRequest) -> File:
-    """A page to read the document in, and to try it."""
+    """A page to read the document and to try it."""
     read_query(request.scope["query_string"])
-    return File(_STATIC / "schema.html", "text/html; charset=utf-8", _PAGE_HEADERS)
+    return File("schema.html", _PAGE_HEADERS)
 
 
 @get("/schema/assets/{name:str}")
 async def get_asset(request: HttpRequest, name: FromPath[str]) -> File:
-    """What the page is made of, served from here: no other host learns who reads it."""
+    """The page's own files: no other host learns who reads it."""
     read_query(request.scope["query_string"])
     if name not in _ASSETS:
         raise NotFound("Not found")
-    return File(*_ASSETS[name], _ASSET_HEADERS)
+    return File(_ASSETS[name], _ASSET_HEADERS)
 
 
 @get("/schema/openapi.json")

@@ -13,6 +13,7 @@ from litestar import Request
 from litestar.datastructures import MultiDict, State
 
 from api.heartbeat import Heartbeat
+from api.hosts import Hosts
 from api.outage import Outage
 from api.refusals import Refusals
 from api.rules import Rules
@@ -66,6 +67,7 @@ class Service:
     def __init__(self, settings: Settings, store: Store | None = None) -> None:
         self.settings = settings
         self.rules = Rules.of(settings)
+        self.hosts = Hosts(settings)
         self.refusals = Refusals()
         self.tally = Tally()
         self.outage = Outage()

@@ -7,9 +7,7 @@ import functools
 
 from litestar.datastructures import State
 
-from api.app import create_app, direct_of
-from api.hosts import Hosts
-from api.methods import App
+from api.app import App, create_app
 from api.service import Service
 from scheduler.settings import Settings
 from scheduler.store import Store
@@ -29,15 +27,11 @@ def app_of_a_fork(settings: Settings, store: Store | None = None) -> App:
 def _serving(app: App, settings: Settings, store: Store | None) -> App:
     service = Service(settings, store)
     app.state = State({"service": service, "document": app.state.document})
-    app._tally = service.tally
-    app._hosts = Hosts(settings)
-    app._direct = direct_of(service)
+    app._service = service
     return app
 
 
 @functools.cache
 def built() -> App:
     """The one app whose routes all others have."""
-    app = create_app(Settings())
-    assert isinstance(app, App)
-    return app
+    return create_app(Settings())

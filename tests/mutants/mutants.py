@@ -1395,7 +1395,7 @@ MUTANTS = (
     ),
     Mutant(
         "routes of strangers are remembered",
-        "api/methods.py",
+        "api/app.py",
         '    app.asgi_router.handle_routing = cast("Any", routed)\n',
         "",
         ("tests/api/test_memory.py",),
