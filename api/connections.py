@@ -1,48 +1,37 @@
-"""What the clients of one process may hold: so many connections in all and of each address, and so
-many bytes."""
+"""What the clients of one process may hold: connections in all and of each address, and bytes."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from typing import Protocol as Shape
+from typing import TYPE_CHECKING
 
-from api.limits import FOR_HEALTH, Limits
+from api.limits import FOR_HEALTH
 from api.proxies import is_trusted
+from scheduler.settings import Settings
 
-# A new connection looks at so many others, at most, for one that may give way.
+if TYPE_CHECKING:
+    from api.protocol import Protocol
+
+# A new connection looks at so many others for one that may give way.
 _LOOKS = 256
 
 
-class Connection(Shape):
-    """What is counted. `waits` while it is its client's turn to send or to read; `recent` if a
-    request of it was answered since somebody last looked."""
-
-    recent: bool
-
-    @property
-    def waits(self) -> bool: ...
-
-    def give_way(self) -> None:
-        """Closes at once."""
-
-
-_Line = OrderedDict[Connection, None]
+_Line = OrderedDict["Protocol", None]
 
 
 class Connections:
     """Where there are too many, the one that has waited longest for its client gives way to the
-    new one: who holds connections and sends nothing pushes out himself, and who asks gets in.
+    new one: a client that holds connections and sends nothing pushes out its own.
 
-    Only where all are having requests carried out is there none to give way. Then the new one
-    may ask for nothing but the process's health, and so may a few more; among these, too, the
-    oldest gives way.
+    Only where requests are carried out on all of them does none give way. Then the new one may
+    ask only for the process's health, and so may a few more, of which the oldest gives way.
     """
 
-    def __init__(self, limits: Limits) -> None:
-        self.most = limits.connections
-        self._most_per_address = limits.connections_per_address
-        self._trusted = limits.trusted_proxies
+    def __init__(self, settings: Settings) -> None:
+        self.most = settings.max_connections
+        self._most_per_address = settings.max_connections_per_address
+        self._trusted = settings.trusted_proxies
         self._all: _Line = OrderedDict()
         self._of: dict[str, _Line] = {}
         self._for_health: _Line = OrderedDict()
@@ -50,7 +39,7 @@ class Connections:
     def __len__(self) -> int:
         return len(self._all) + len(self._for_health)
 
-    def add(self, connection: Connection, address: str) -> bool:
+    def add(self, connection: Protocol, address: str) -> bool:
         """Whether it may ask for everything; if not, only for health. Give it back by `remove`."""
         ours = self._of.get(address, _Line())
         if self._is_full(ours, address):
@@ -65,11 +54,11 @@ class Connections:
         return admitted
 
     def _is_full(self, ours: _Line, address: str) -> bool:
-        """All come from a proxy's address; whom it lets in, it has to bound itself."""
+        """Never, for a proxy of ours: all of its clients come from its address."""
         most = self._most_per_address
         return 0 < most <= len(ours) and not is_trusted(address, self._trusted)
 
-    def remove(self, connection: Connection, address: str) -> None:
+    def remove(self, connection: Protocol, address: str) -> None:
         """Safe to repeat."""
         self._for_health.pop(connection, None)
         self._all.pop(connection, None)
@@ -79,14 +68,14 @@ class Connections:
             if not ours:
                 del self._of[address]
 
-    def _add_for_health(self, connection: Connection) -> None:
+    def _add_for_health(self, connection: Protocol) -> None:
         self._for_health[connection] = None
         if len(self._for_health) > FOR_HEALTH:
             next(iter(self._for_health)).give_way()
 
     def _made_room(self, line: _Line) -> bool:
-        """As a clock's hand goes round: who was of use since it came by last is passed over once,
-        who is being served each time."""
+        """Like a clock's hand: a connection that had an answer since the last look is passed over
+        once, one whose request is being carried out each time."""
         for _ in range(min(len(line), _LOOKS)):
             oldest = next(iter(line))
             if oldest.waits and not oldest.recent:
@@ -98,7 +87,7 @@ class Connections:
 
 
 class Budget:
-    """So many bytes, of which some are taken; what was taken has to be given back."""
+    """Bytes to take and to give back."""
 
     def __init__(self, size_bytes: int) -> None:
         self.left_bytes = size_bytes
@@ -112,8 +101,8 @@ class Budget:
         return True
 
     async def wait_for(self, wanted_bytes: int) -> None:
-        """Takes them when it is the caller's turn and they are there, which more than the whole
-        budget never is."""
+        """Takes them when it is the caller's turn and so many are left. Never returns for more
+        than the whole budget."""
         if not self._waiting and self.take(wanted_bytes):
             return
         turn = asyncio.get_running_loop().create_future()

@@ -16,8 +16,8 @@ from api.limits import (
     MAX_PIPELINED,
     MAX_TARGET_BYTES,
     UNCOUNTED_BYTES,
-    Limits,
     address_of,
+    budgets,
 )
 from api.reading import BUDGET, CONNECTION
 from api.rejection import (
@@ -31,11 +31,12 @@ from api.rejection import (
     UNKNOWN_VERSION,
     Rejection,
 )
+from scheduler.settings import Settings
 
-# How long a client that was rejected may take to read why, and how much it may go on sending.
+# How long a rejected client may take to read why, and how much it may go on sending.
 _LINGER_S = 2.0
 _LINGER_BYTES = 1024 * 1024
-# So much is parsed before what has come of it is looked at.
+# So much is parsed before the limits are looked at.
 _PIECE_BYTES = 16 * 1024
 # Bytes of framing that each byte of a body may have: chunks of one byte have six.
 _FRAMING = 16
@@ -45,17 +46,19 @@ _HEALTH = (b"/healthz", b"/readyz")
 class Guard:
     """What the connections of one process share."""
 
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
-        self.connections = Connections(limits)
-        self.bodies = Budget(limits.bodies_bytes)
-        self.made = Budget(limits.made_bytes)
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.head_s = settings.head_timeout_ms / 1000
+        self.body_grace_s = settings.body_grace_ms / 1000
+        self.idle_s = settings.idle_timeout_ms / 1000
+        self.connections = Connections(settings)
+        self.bodies, self.made = map(Budget, budgets(settings))
         self.rejected: dict[int, int] = {}  # by the status of the answer
 
 
 class Protocol(Http11):
-    """Bytes and lines are counted as they come. Of time there is one timer a connection, which
-    looks at how far the client got and sets itself anew, so that requests set none."""
+    """Counts bytes and lines as they come. One timer a connection looks at how far the client got
+    and sets itself anew, so that requests set none."""
 
     def __init__(
         self,
@@ -67,8 +70,8 @@ class Protocol(Http11):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self.recent = False
-        self._guard, self._limits = guard, guard.limits
-        self._look_s = min(guard.limits.head_s, guard.limits.body_grace_s, guard.limits.idle_s)
+        self._guard, self._settings = guard, guard.settings
+        self._look_s = min(guard.head_s, guard.body_grace_s, guard.idle_s)
         self._address = ""
         self._for_health = False
         # When the present part began; 0 where nobody has looked at the clock yet.
@@ -99,7 +102,7 @@ class Protocol(Http11):
             self._timer.cancel()
 
     def data_received(self, data: bytes) -> None:
-        """In pieces, so that what is too much is found out before it is much too much."""
+        """Feeds in pieces, so that limits trip early."""
         if len(data) <= _PIECE_BYTES:
             self._feed(data)
             return
@@ -107,8 +110,8 @@ class Protocol(Http11):
             self._feed(data[start : start + _PIECE_BYTES])
 
     def _feed(self, piece: bytes) -> None:
-        """A request that comes whole in one piece, as nearly all do, is judged where its headers
-        are complete, and else has nothing counted of it."""
+        """Nearly all requests come whole in one piece: those are judged where their headers are
+        complete, and nothing more is counted."""
         if self.rejection is not None:
             self._linger(len(piece))
             return
@@ -118,7 +121,7 @@ class Protocol(Http11):
             self._count(piece)
 
     def _count(self, piece: bytes) -> None:
-        """Of a request that has not come whole: when it began, and whether it can still be one."""
+        """Of a request that has not come whole yet."""
         self._began_s = self._began_s or self.loop.time()
         self._fed_bytes += self._piece_bytes
         self._framing_bytes += self._piece_bytes
@@ -130,7 +133,6 @@ class Protocol(Http11):
             self.reject(HEAD_TOO_LARGE)
 
     def _head_fault(self) -> Rejection | None:
-        """Of a head, or of as much of it as has come."""
         if len(self.url) > MAX_TARGET_BYTES:
             return TARGET_TOO_LONG
         if len(self.headers) > MAX_HEAD_LINES:
@@ -138,10 +140,10 @@ class Protocol(Http11):
         return None
 
     def _is_framing_too_large(self) -> bool:
-        """A piece at a request's beginning, and one at its head's end, may be something else in
-        part. Of a body, so much may go into the framing of its chunks, and of that no more at
-        once than a head may have: the parser keeps it."""
-        most_bytes = self._limits.head_bytes + _PIECE_BYTES
+        """The first piece of a request, and the one in which its head ends, may partly belong to
+        something else. Of a body, the framing of chunks is bounded by its size, and at once by
+        what a head may have, since the parser keeps it."""
+        most_bytes = self._settings.max_head_bytes + _PIECE_BYTES
         if self._framing_bytes > most_bytes:
             return True
         if self.part is Part.BODY:
@@ -195,7 +197,7 @@ class Protocol(Http11):
         super().on_response_complete()
 
     def _is_head_too_large(self) -> bool:
-        most_bytes = self._limits.head_bytes
+        most_bytes = self._settings.max_head_bytes
         if self._fed_bytes + self._piece_bytes <= most_bytes:
             return False
         line_bytes = len(self.parser.get_method()) + len(self.url) + len("  HTTP/1.1\r\n\r\n")
@@ -203,12 +205,12 @@ class Protocol(Http11):
         return line_bytes + lines_bytes > most_bytes
 
     def request_ended(self) -> None:
-        """A request that is carried out though its client has left keeps its body until then."""
+        """A request whose client has left keeps its body until it is carried out."""
         if self._is_lost:
             self._give_back()
 
     def forget_body(self) -> None:
-        """The body of the request that is being answered is of no use to anybody."""
+        """Drops the body of the request that is being answered."""
         if not self.pipeline:
             self._forgotten = self.cycle
             self.cycle.body = bytearray()
@@ -224,7 +226,7 @@ class Protocol(Http11):
 
     @property
     def waits(self) -> bool:
-        """For its client to send, or to read what we said."""
+        """For its client to send, or to read."""
         return self.flow.write_paused or not self.is_served
 
     def give_way(self) -> None:
@@ -246,26 +248,27 @@ class Protocol(Http11):
         self._timer = self.loop.call_later(wait_s, self._look)
 
     def _deadline_s(self, now_s: float) -> float:
-        """When this part of a request has to be over. A client that is not read from, or is owed
-        an answer, is given its time anew."""
+        """When this part of a request has to be over. The time starts anew while we do not read
+        from the client, or owe it an answer."""
         if self.is_served or self.flow.read_paused or self.transport.is_closing():
             self._began_s = now_s
             return now_s + self._look_s
         self._began_s = self._began_s or now_s
         if self.part is Part.HEAD or self.cycle is None:
-            return self._began_s + self._limits.head_s
+            return self._began_s + self._guard.head_s
         if self.part is Part.NONE:
-            return self._began_s + self._limits.idle_s
-        if self.cycle.response_complete:  # a body that nobody asked for any more
-            return self._began_s + self._limits.body_grace_s
-        return self._limits.body_deadline_s(self._began_s, self._body_bytes)
+            return self._began_s + self._guard.idle_s
+        if self.cycle.response_complete:  # the rest of a body after the answer
+            return self._began_s + self._guard.body_grace_s
+        bytes_per_s = self._settings.body_bytes_per_s
+        return self._began_s + self._guard.body_grace_s + self._body_bytes / bytes_per_s
 
     def _is_stuck(self, now_s: float) -> bool:
-        """Whether the client has read nothing of what we said, for as long as it may."""
+        """Whether the client has read nothing of an answer for as long as it may."""
         unsent_bytes = self.transport.get_write_buffer_size()
         if unsent_bytes != self._unsent_bytes:
             self._unsent_bytes, self._unsent_s = unsent_bytes, now_s
-        return unsent_bytes > 0 and now_s - self._unsent_s >= self._limits.body_grace_s
+        return unsent_bytes > 0 and now_s - self._unsent_s >= self._guard.body_grace_s
 
     def _time_out(self) -> None:
         match self.part:
@@ -277,7 +280,7 @@ class Protocol(Http11):
                 self.transport.close()
                 self._abort_soon()
 
-    # How it is said
+    # Rejecting
 
     def reject(self, rejection: Rejection) -> None:
         rejected = self._guard.rejected
@@ -290,8 +293,8 @@ class Protocol(Http11):
         self._abort_soon()
 
     def _linger(self, size: int) -> None:
-        """What is still sent is read and dropped for a while: to close upon it would take the
-        answer from a client that has not read it yet."""
+        """Reads and drops for a while: closing with unread bytes would take the answer from a
+        client that has not read it yet."""
         self._lingering_bytes += size
         if self._lingering_bytes > _LINGER_BYTES:
             self.flow.pause_reading()

@@ -17,7 +17,7 @@ import structlog
 import uvicorn
 
 from api.app import create_app
-from api.limits import Limits, fitting
+from api.limits import fitting
 from api.protocol import Guard, Protocol
 from api.service import Service
 from api.told import ApiSource
@@ -51,7 +51,7 @@ def serve(
     Raises StoreMisconfigured if the store answers but cannot be used.
     """
     app = create_app(settings)
-    guard = Guard(Limits.of(settings))
+    guard = Guard(settings)
     ready = functools.partial(on_ready, listeners[0].getsockname()[1])
     server = _Server(
         uvicorn_config(app, guard), app.state.service, guard, parent_fd, ready, settings
@@ -59,8 +59,8 @@ def serve(
     with contextlib.ExitStack() as stack:
         for listener in listeners:
             stack.enter_context(listener)
-            # Handed down to its connections: by itself the system would keep megabytes for each
-            # client that does not read.
+            # Its connections inherit it: the system would keep megabytes for each client that
+            # does not read.
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
         server.run(listeners)
     if server.misconfigured is not None:
@@ -68,8 +68,8 @@ def serve(
 
 
 def uvicorn_config(app: object, guard: Guard | None = None) -> uvicorn.Config:
-    """How an app of ours is served; benchmarks serve others the same way."""
-    guard = guard or Guard(Limits.of(Settings()))
+    """How an app is served; benchmarks serve others the same way."""
+    guard = guard or Guard(Settings())
     return uvicorn.Config(
         app,  # type: ignore[arg-type]  # litestar's own names for the ASGI types
         loop="uvloop",
@@ -82,14 +82,14 @@ def uvicorn_config(app: object, guard: Guard | None = None) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,
         backlog=_BACKLOG,
-        timeout_keep_alive=math.ceil(guard.limits.idle_s),
+        timeout_keep_alive=math.ceil(guard.idle_s),
         timeout_graceful_shutdown=_DRAIN_S,
     )
 
 
 def _fit_open_files(guard: Guard) -> None:
-    """Where as many connections as are allowed could not be opened, fewer are: at the limit of
-    open files the system would refuse everybody, who asks after our health as well."""
+    """Allows fewer connections than the settings where the limit of open files is too low: at that
+    limit the system would refuse all of them, health checks included."""
     most_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most_files == resource.RLIM_INFINITY:
         return
@@ -146,8 +146,7 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """As uvicorn has it, but a process that was asked to end and did is not a failure: the
-        signal is not raised again afterwards."""
+        """Uvicorn's own raises the signal again at the end, which looks like a failure."""
         names = (signal.SIGINT, signal.SIGTERM)
         before = {name: signal.signal(name, self.handle_exit) for name in names}
         try:
@@ -168,11 +167,11 @@ class _Server(uvicorn.Server):
     def _watch_parent(self, fd: int) -> None:
         try:
             if os.read(fd, 4096):
-                return  # a parent that speaks is alive
+                return  # alive
         except BlockingIOError:
             return
         except ConnectionResetError:
-            pass  # it went without having read what we had said
+            pass  # it died with bytes of ours unread
         asyncio.get_running_loop().remove_reader(fd)
         self._drain()
 

@@ -1,11 +1,12 @@
-"""What an API process tells on its metrics port: of itself, and of the whole store."""
+"""The metrics of an API process: its own, and those of the whole store."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from api.protocol import Guard
@@ -14,7 +15,6 @@ from metrics.common import common
 from metrics.families import Metric, counter, gauge, histogram
 from metrics.pulse import Pulse
 from scheduler.errors import StoreError, StoreReplaced
-from scheduler.store import Store
 from scheduler.store.operators.census import WINDOW_MS, WINDOWS, Figures
 from scheduler.store.operators.heartbeats import Process
 from scheduler.store.operators.system import PERSISTENCE, Server
@@ -33,47 +33,30 @@ class Seen(NamedTuple):
     servers: list[Server]
 
 
-class StoreWide:
-    """The whole store, read at most every five seconds. `seen` is None while it cannot be read:
-    old figures are not shown."""
+class ApiSource:
+    """Of one process, and of the whole store, which is read at most every five seconds; while it
+    cannot be read, nothing is shown of it."""
 
-    def __init__(self, store: Callable[[], Store]) -> None:
-        self._store = store
+    def __init__(self, service: Service, guard: Guard, pulse: Pulse) -> None:
+        self._service = service
+        self._guard = guard
+        self._pulse = pulse
         self._looked_s = float("-inf")
-        self.seen: Seen | None = None
+        self._seen: Seen | None = None
 
     async def look(self) -> None:
         """Reads the store unless that was done just now. Not more than one call at a time."""
         now_s = time.monotonic()
         if now_s - self._looked_s < _KEPT_S:
             return
-        self._looked_s, self.seen = now_s, None
-        try:
+        self._looked_s, self._seen = now_s, None
+        with suppress(StoreError, TimeoutError):
             async with asyncio.timeout(_PATIENCE_S):
-                self.seen = await _seen(self._store())
-        except (StoreError, TimeoutError):
-            return
-
-
-async def _seen(store: Store) -> Seen:
-    figures = await store.census.look()
-    workers = await store.workers.all()
-    now_ms = store.clock.now_ms()
-    alive = [each for each in workers if not each.is_lost(now_ms)]
-    return Seen(figures, alive, await store.system.servers())
-
-
-class ApiSource:
-    """Of one process."""
-
-    def __init__(self, service: Service, guard: Guard, pulse: Pulse) -> None:
-        self._service = service
-        self._guard = guard
-        self._pulse = pulse
-        self._wide = StoreWide(lambda: service.store)
-
-    async def look(self) -> None:
-        await self._wide.look()
+                store = self._service.store
+                figures, workers = await store.census.look(), await store.workers.all()
+                now_ms = store.clock.now_ms()
+                alive = [each for each in workers if not each.is_lost(now_ms)]
+                self._seen = Seen(figures, alive, await store.system.servers())
 
     async def unready(self) -> str | None:
         if self._service.draining:
@@ -98,7 +81,7 @@ class ApiSource:
         yield counter("postdate_created", "Schedules that were stored.", created)
         cancelled = opened.canceller.cancelled if opened else 0
         yield counter("postdate_cancelled", "Schedules that were cancelled.", cancelled)
-        seen = self._wide.seen
+        seen = self._seen
         yield gauge(
             "postdate_store_up", "Whether the store can be read: 1, or 0.", float(seen is not None)
         )
@@ -196,9 +179,9 @@ def _of_workers(seen: Seen, most_per_s: int) -> Iterator[Metric]:
 def workers_wanted(
     overdue: float, coming: Sequence[float], window_s: float, fires_per_s: float
 ) -> int:
-    """How many workers there should be for what is overdue and what the next windows bring: at
-    least one. `coming` is what is due in each of the next windows, `fires_per_s` what one
-    worker can fire. What is overdue is to be fired within one window, beside what comes in it."""
+    """How many workers are needed, at least one, to fire what is overdue within one window beside
+    what comes in it. `coming` is what is due in each of the next windows, `fires_per_s` what one
+    worker can fire."""
     first, *later = coming or (0.0,)
     most_per_s = max(overdue + first, *later, 0.0) / window_s
     return max(1, math.ceil(most_per_s / (fires_per_s * _BUSY)))
@@ -225,7 +208,7 @@ def _of_ledgers(seen: Seen) -> Iterator[Metric]:
 
 
 def _of_servers(servers: list[Server]) -> Iterator[Metric]:
-    """Numbered in the order of their names: what they are called is nobody's business here."""
+    """Labelled by index in the order of their names: metrics do not expose host names."""
     by_node = {(str(place),): server for place, server in enumerate(servers)}
     node = ("node",)
     yield gauge(

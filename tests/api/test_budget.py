@@ -13,7 +13,7 @@ import pytest
 from uvicorn.server import ServerState
 
 from api.connections import Budget
-from api.limits import MAX_ITEMS, UNCOUNTED_BYTES, Limits, made_of
+from api.limits import MAX_ITEMS, UNCOUNTED_BYTES, budgets, made_of
 from api.protocol import Guard, Protocol
 from api.reading import end, read_body
 from api.serve import uvicorn_config
@@ -83,9 +83,9 @@ def test_of_a_small_body_nothing_counts_but_many_items(
 
 
 def test_the_largest_body_and_what_is_made_of_it_always_fit() -> None:
-    limits = Limits.of(Settings(bodies_bytes=1, max_batch_bytes=16 * MB))
-    assert limits.bodies_bytes > 16 * MB
-    assert limits.made_bytes == made_of(16 * MB, MAX_ITEMS)
+    bodies_bytes, made_bytes = budgets(Settings(bodies_bytes=1, max_batch_bytes=16 * MB))
+    assert bodies_bytes > 16 * MB
+    assert made_bytes == made_of(16 * MB, MAX_ITEMS)
 
 
 async def key_of_a_new_account(valkey: ValkeyProcess) -> str:
@@ -130,7 +130,7 @@ async def test_a_body_counts_until_it_is_carried_out_though_its_client_has_left(
         await ends.wait()
         end(scope)
 
-    guard = Guard(Limits.of(Settings()))
+    guard = Guard(Settings())
     before = guard.bodies.left_bytes, guard.made.left_bytes
     config = uvicorn_config(app, guard)
     config.load()

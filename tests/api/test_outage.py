@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from itertools import count
 from types import SimpleNamespace
 
 import pytest
@@ -14,54 +14,21 @@ from tests.api.conftest import Api
 
 HOST = {"host": "localhost"}  # where pages are shown
 REFUSED = "requests are refused because of the store"
-OVER = "no request has been refused because of the store for 30 s"
 
 
-class Loop:
-    """An event loop whose time passes when it is told to."""
-
-    def __init__(self) -> None:
-        self.now_s = 0.0
-        self.timers: list[tuple[float, Callable[[], None]]] = []
-
-    def time(self) -> float:
-        return self.now_s
-
-    def call_later(self, delay_s: float, call: Callable[[], None]) -> None:
-        self.timers.append((self.now_s + delay_s, call))
-
-    def pass_s(self, seconds: float) -> None:
-        end_s = self.now_s + seconds
-        while due := [each for each in self.timers if each[0] <= end_s]:
-            timer = min(due, key=lambda each: each[0])
-            self.timers.remove(timer)
-            self.now_s = timer[0]
-            timer[1]()
-        self.now_s = end_s
-
-
-@pytest.fixture
-def loop(monkeypatch: pytest.MonkeyPatch) -> Loop:
-    loop = Loop()
-    monkeypatch.setattr("api.outage.asyncio", SimpleNamespace(get_running_loop=lambda: loop))
-    return loop
-
-
-def test_it_is_told_as_it_begins_once_a_minute_and_when_it_is_over(loop: Loop) -> None:
+def test_it_is_told_as_it_begins_and_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = count()
+    clock = SimpleNamespace(monotonic=lambda: next(seconds))
+    monkeypatch.setattr("scheduler.reminder.time", clock)
     outage, away = Outage(), StoreUnavailable("The store cannot be reached")
     with capture_logs() as told:
         for _ in range(100):
             outage.note(away)
-            loop.pass_s(1)
-        loop.pass_s(28)
-        assert [(each["event"], each["refused"]) for each in told] == [(REFUSED, 1), (REFUSED, 61)]
-        loop.pass_s(2)
-        outage.note(away)
-    assert [(each["event"], each["refused"]) for each in told[2:]] == [(OVER, 100), (REFUSED, 1)]
+    assert [(each["event"], each["refused"]) for each in told] == [(REFUSED, 1), (REFUSED, 61)]
     assert told[0]["error"] == str(away)
 
 
-def test_another_kind_of_error_is_told_by_itself(loop: Loop) -> None:
+def test_another_kind_of_error_is_told_by_itself() -> None:
     outage = Outage()
     with capture_logs() as told:
         for _ in range(3):

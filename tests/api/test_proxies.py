@@ -9,7 +9,6 @@ import pytest
 from litestar.types import Scope
 
 from api.connections import Connections
-from api.limits import Limits
 from api.proxies import client_address, is_https, scheme
 from scheduler.settings import Settings
 
@@ -96,7 +95,7 @@ class Held:
 @pytest.mark.parametrize(("address", "admitted"), [("192.0.2.1", False), ("10.0.0.1", True)])
 def test_a_proxys_connections_are_as_many_as_there_may_be(address: str, admitted: bool) -> None:
     settings = Settings(max_connections_per_address=2, trusted_proxies=TRUSTED)
-    connections: Any = Connections(Limits.of(settings))
+    connections: Any = Connections(settings)
     for _ in range(2):
         assert connections.add(Held(), address)
     assert connections.add(Held(), address) is admitted
