@@ -15,14 +15,13 @@ from litestar.types import HTTPScope, Message, Receive, Send
 from api.answer import Answer, Options
 from api.batch import create_schedules
 from api.bodies import ErrorBody
-from api.cancel import cancel_schedules
 from api.dashboard.routes import dashboard_router
 from api.errors import answered, on_exception
 from api.health import healthz, readyz
+from api.many import cancel_schedules, replay_schedules
 from api.openapi.document import document
 from api.reading import end, header
 from api.reference import browse_schema, get_asset, get_root, get_schema
-from api.replay import replay_schedule, replay_schedules
 from api.schedule import (
     cancel_schedule,
     change_schedule,
@@ -30,6 +29,7 @@ from api.schedule import (
     create_schedule,
     get_schedule,
     list_schedules,
+    replay_schedule,
 )
 from api.service import HttpRequest, Service
 from api.signing import get_secrets, rotate_secret

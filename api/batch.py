@@ -57,13 +57,15 @@ async def create_schedules(request: HttpRequest) -> Answer:
     if created is None:
         judged = await _judged(enumerate(items), service.rules, now_ms)
         refusals = [each if isinstance(each, RefusedBody) else None for each in judged]
-        noted = _noted(once, refusals, now_ms)
+        if once is not None:
+            note = pack_verdicts([each is None for each in refusals], now_ms)
+            once = msgspec.structs.replace(once, note=note)
         requests = [traced(each, service, scope) for each in judged if isinstance(each, Request)]
         if once is None:
-            items.clear()  # nor are they looked at again, and they are all that came
-        created = await _created(schedules, call.account_id, requests, noted, now_ms)
+            items.clear()  # never looked at again, and all that came
+        created = await _created(schedules, call.account_id, requests, once, now_ms)
     if created.repeated:
-        # By another call, and maybe while this one was judging.
+        # By another call, perhaps while this one was judging.
         refusals = await _refused_before(items, service.rules, created.note)
     else:
         _count(service.tally, refusals, created)
@@ -93,13 +95,20 @@ def parse_batch(data: bytes) -> list[Part]:
 async def _judged(
     items: Iterable[tuple[int, Part]], rules: Rules, now_ms: int
 ) -> list[Request | RefusedBody]:
-    """What each item asks for, or what is wrong with it; they come with their places."""
-    judge = _Judge(rules, now_ms)
+    """What each item asks for, or what is wrong with it, as of one moment; items come with their
+    places. What is listed of all their faults is bounded."""
     judged: list[Request | RefusedBody] = []
-    looked_at_bytes = 0
+    looked_at_bytes, unlisted = 0, MOST_LISTED_OF_A_CALL
     for place, item in items:
         text = bytes(item)
-        judged.append(judge.judged(place, text))
+        found = _judged_item(place, text, rules, now_ms)
+        if isinstance(found, InvalidRequest):
+            # As data: an exception that is kept keeps the frames that it passed through.
+            listed = min(len(found.details), unlisted)
+            unlisted -= listed
+            judged.append(RefusedBody(400, str(found), details_of(found, listed)))
+        else:
+            judged.append(found)
         looked_at_bytes += len(text)
         if looked_at_bytes >= _AT_ONCE_BYTES:
             looked_at_bytes = 0
@@ -107,41 +116,21 @@ async def _judged(
     return judged
 
 
-class _Judge:
-    """Judges the items of one call as of one moment, and bounds what is listed of their faults."""
-
-    def __init__(self, rules: Rules, now_ms: int) -> None:
-        self._rules = rules
-        self._now_ms = now_ms
-        self._unlisted = MOST_LISTED_OF_A_CALL
-
-    def judged(self, place: int, item: bytes) -> Request | RefusedBody:
-        if len(item) > self._rules.max_body_bytes:
-            return self._refused(_too_large(place, self._rules.max_body_bytes))
-        try:
-            return parse_request(item, self._rules, self._now_ms)
-        except InvalidRequest as refusal:
-            return self._refused(refusal)
-
-    def _refused(self, refusal: InvalidRequest) -> RefusedBody:
-        """As data: an exception that is kept keeps the frames that it passed through."""
-        listed = min(len(refusal.details), self._unlisted)
-        self._unlisted -= listed
-        return RefusedBody(400, str(refusal), details_of(refusal, listed))
-
-
-def _too_large(place: int, most_bytes: int) -> InvalidRequest:
-    return invalid([FieldError(f"schedules[{place}]", f"It is larger than {most_bytes:,} bytes.")])
+def _judged_item(place: int, text: bytes, rules: Rules, now_ms: int) -> Request | InvalidRequest:
+    if len(text) > rules.max_body_bytes:
+        message = f"It is larger than {rules.max_body_bytes:,} bytes."
+        return invalid([FieldError(f"schedules[{place}]", message)])
+    try:
+        return parse_request(text, rules, now_ms)
+    except InvalidRequest as refusal:
+        return refusal
 
 
 async def _refused_before(
     items: Sequence[Part], rules: Rules, note: bytes
 ) -> list[RefusedBody | None]:
-    """What was wrong with each item when the batch was stored.
-
-    Which ones were refused, the note tells. Why is found by judging those as of that time; only
-    where the rules are others now, nothing may be found.
-    """
+    """What was wrong with each item when the batch was stored: those that the note names are judged
+    again as of that time, and may pass only where the rules have changed since."""
     accepted, judged_at_ms = unpack_verdicts(note, len(items))
     refusals: list[RefusedBody | None] = [None] * len(items)
     if judged_at_ms is None:
@@ -159,16 +148,6 @@ def _refused_then(place: int) -> RefusedBody:
     return RefusedBody(400, f"{detail.field}: {message}", [detail])
 
 
-def _noted(
-    once: Idempotency | None, refusals: Sequence[RefusedBody | None], now_ms: int
-) -> Idempotency | None:
-    """The key with what a repeat has to know."""
-    if once is None:
-        return None
-    note = pack_verdicts([refusal is None for refusal in refusals], now_ms)
-    return msgspec.structs.replace(once, note=note)
-
-
 async def _created(
     schedules: Schedules,
     account_id: str,
@@ -176,7 +155,7 @@ async def _created(
     once: Idempotency | None,
     now_ms: int,
 ) -> Created:
-    """What is stored of a batch; nothing, if nothing can be."""
+    """Stores what can be stored of a batch, or nothing."""
     if not requests:
         # Judging takes its time, in which the same batch may have been stored by another call.
         before = await schedules.created_before(account_id, once) if once else None
@@ -202,12 +181,9 @@ def _answers(
 
 
 class Verdicts(NamedTuple):
-    """Which items of a batch were accepted, and when they were judged: kept with its
-    Idempotency-Key. A repeat that judged anew, at another moment and by other settings, could give
-    an item's id to its neighbour.
-
-    `accepted` has an element for each item, in order; `judged_at_ms` is None if it does not
-    matter, because all were accepted."""
+    """Which items of a batch were accepted, in order, and when they were judged (None if all were
+    accepted): kept with its Idempotency-Key. A repeat that judged anew, at another moment and by
+    other settings, could give an item's id to its neighbour."""
 
     accepted: Sequence[bool]
     judged_at_ms: int | None

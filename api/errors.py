@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from contextlib import suppress
 from typing import Any, cast
 
 import structlog
@@ -49,12 +50,9 @@ _RETRY = {"retry-after": str(RETRY_AFTER_S)}
 class Draining(PostdateError):
     """This process is about to end and takes no new requests."""
 
-    def __init__(self) -> None:
-        super().__init__("The service is draining")
-
 
 # Of each error, the first that fits: its status, the word that its refusals are counted under ("":
-# nothing that was asked for is refused), and further headers.
+# they are not counted), and further headers.
 _KINDS: tuple[tuple[type[PostdateError], int, str, dict[str, str]], ...] = (
     (InvalidRequest, 400, "invalid", {}),
     (ClientDisconnected, 400, "", {}),
@@ -76,27 +74,22 @@ _KINDS: tuple[tuple[type[PostdateError], int, str, dict[str, str]], ...] = (
 )
 
 
-def answer_to(error: Exception, method: str = "GET", *, keyed: bool = False) -> Answer:
-    """What an error says to the client of a request by this method, which is `keyed` if it may
-    have an Idempotency-Key. Whatever is not ours to
-    explain is a bare 500."""
-    if isinstance(error, OutcomeUnknown) and method != "GET":
-        sentence = _REPEAT_CREATE if keyed else _REPEAT
-        return Answer(503, ErrorBody(sentence), _RETRY)
-    if isinstance(error, PostdateError):
-        return _answer_to_our_own(error)
+def _answer_to(error: Exception, scope: HTTPScope) -> Answer:
+    """What an error says to the client. A bare 500 explains nothing."""
+    if isinstance(error, OutcomeUnknown) and scope["method"] != "GET":
+        keyed = scope["method"] == "POST" and scope["path"] not in _WITHOUT_KEY
+        return Answer(503, ErrorBody(_REPEAT_CREATE if keyed else _REPEAT), _RETRY)
     if isinstance(error, HTTPException) and error.status_code < 500:
         return _answer_to_the_frameworks(error)
-    return Answer(500, ErrorBody("Internal server error"))
+    return _answer_to_our_own(error)
 
 
-def _answer_to_our_own(error: PostdateError) -> Answer:
+def _answer_to_our_own(error: Exception) -> Answer:
     sentence = str(error)
-    body: ErrorBody = ErrorBody(sentence)
-    found = next((each for each in _KINDS if isinstance(error, each[0])), None)
-    if found is None:
-        return Answer(500, ErrorBody("Internal server error"))
-    _, status, _, headers = found
+    _, status, _, headers = next(
+        (each for each in _KINDS if isinstance(error, each[0])), (None, 500, "", {})
+    )
+    body = ErrorBody(sentence)
     match error:
         case InvalidRequest():
             body = DetailedErrorBody(sentence, details_of(error))
@@ -114,6 +107,8 @@ def _answer_to_our_own(error: PostdateError) -> Answer:
         case StoreError() if not isinstance(error, StoreReplaced):
             # Its own sentence may name hosts and ports: for the log, not for clients.
             body = ErrorBody("The service is temporarily unavailable")
+        case _ if status == 500 and not isinstance(error, Damaged):
+            body = ErrorBody("Internal server error")
     return Answer(status, body, headers)
 
 
@@ -131,42 +126,37 @@ def _answer_to_the_frameworks(error: HTTPException) -> Answer:
             return Answer(status, DetailedErrorBody(error.detail, [detail]))
 
 
-def reason_of(error: Exception) -> str | None:
-    """Why a request was refused, for those who count; None if it was not. Pure."""
-    word = next((reason for kind, _, reason, _ in _KINDS if isinstance(error, kind)), "")
-    return word or None
-
-
 class _Unrouted(Answer):
-    """The answer where no handler has asked yet who the caller is: it may have a rate to be told
-    of. Without a key there is nothing to ask."""
+    """The answer to a request that no handler had: its account may have a rate for the headers."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            if is_keyed(scope):
-                await authenticate(scope["litestar_app"].state.service, scope)
-        except (Unauthorized, RateLimited, Suspended) as refusal:
-            await _answer_to_our_own(refusal)(scope, receive, send)
-        except StoreError:  # then there is no path like this, whoever asks
-            await super().__call__(scope, receive, send)
-        else:
-            await super().__call__(scope, receive, send)
+        with suppress(StoreError):  # there is no such path, whoever asks
+            try:
+                if is_keyed(scope):
+                    await authenticate(scope["litestar_app"].state.service, scope)
+            except (Unauthorized, RateLimited, Suspended) as refusal:
+                await _answer_to_our_own(refusal)(scope, receive, send)
+                return
+        await super().__call__(scope, receive, send)
 
 
 def answered(error: Exception, scope: HTTPScope, service: Service) -> Answer:
-    """The answer to a request of which this came; it is counted, and logged if it is our fault."""
-    method, path = scope["method"], scope["path"]
-    answer = answer_to(error, method, keyed=method == "POST" and path not in _WITHOUT_KEY)
-    reason = reason_of(error)
-    if reason is not None:
+    """The answer to a request that raised this; counts it, and logs it if it is our fault."""
+    answer = _answer_to(error, scope)
+    reason = next((reason for kind, _, reason, _ in _KINDS if isinstance(error, kind)), "")
+    if reason:
         service.tally.refuse(reason)
     if isinstance(error, StoreError):
         service.outage.note(error)
-    if answer.status == 500 and not isinstance(error, Damaged):  # which is told where it is read
+    if answer.status == 500 and not isinstance(error, Damaged):  # logged where it is read
         # As text: a log that shows the variables of every frame would show the API key.
         trace = "".join(traceback.format_exception(error))
         _log.error(
-            "request failed", path=path, method=method, exception=trace, **trace_id_of(scope)
+            "request failed",
+            path=scope["path"],
+            method=scope["method"],
+            exception=trace,
+            **trace_id_of(scope),
         )
     return answer
 

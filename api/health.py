@@ -29,7 +29,7 @@ async def readyz(request: HttpRequest) -> Answer:
     read_query(request.scope["query_string"])
     service = service_of(request)
     if service.draining:
-        raise Draining
+        raise Draining("The service is draining")
     try:
         async with asyncio.timeout(_PATIENCE_S):
             await service.store.ping()

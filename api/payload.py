@@ -38,8 +38,8 @@ def parse_request(data: bytes, rules: Rules, now_ms: int) -> Request:
 
 
 def _fine_at_once(data: bytes, rules: Rules, now_ms: int) -> dict[str, Any] | None:
-    """The values of a payload in which all is as it should be, read in one pass; None for any
-    other, which is looked at closely: reading each member by itself costs twice as much."""
+    """The values of a payload without faults, read in one pass; None for any other. To read each
+    member by itself costs twice as much."""
     values: dict[str, Any] = {}
     try:
         data.decode()  # as in json_text: a Raw value is checked for everything but its UTF-8
@@ -79,29 +79,20 @@ def _with_every_finding(data: bytes, rules: Rules, now_ms: int) -> dict[str, Any
     return values
 
 
-def parse_change(data: bytes, rules: Rules, now_ms: int) -> Change:
-    """The change that the body of a PATCH asks for. Raises InvalidRequest as above, or if nothing
-    is given at all."""
+def parse_change(data: bytes, rules: Rules, now_ms: int, *, may_be_empty: bool = False) -> Change:
+    """The change that a body asks for. Raises InvalidRequest as above, or if nothing is given at
+    all and it may not be empty."""
     findings = Findings()
-    given = _members(data, findings)
+    given = _members(data or b"{}" if may_be_empty else data, findings)
     values = _judged(given, rules, now_ms, findings)
-    if not given and not findings:
+    if not given and not findings and not may_be_empty:
         findings.add("body", "It must give at least one field to change.")
     findings.refuse_if_any()
     return Change(values)
 
 
-def parse_replay(data: bytes, rules: Rules, now_ms: int) -> Change:
-    """What the body of a replay gives anew; it may be empty. Raises InvalidRequest as above."""
-    findings = Findings()
-    values = _judged(_members(data or b"{}", findings), rules, now_ms, findings)
-    findings.refuse_if_any()
-    return Change(values)
-
-
 def trigger_at_of(data: bytes) -> int | None:
-    """When a body that is or was valid wants its request performed, in ms; None if that depends on
-    when it was asked."""
+    """The triggerAt (ms) of a body that is or was valid; None if it has a delay."""
     text = bytes(_PAYLOAD.members(data, Findings()).get("triggerAt", _NULL))
     return None if text == _NULL else timestamp(msgspec.json.decode(text))
 
@@ -114,8 +105,8 @@ class Change(msgspec.Struct, frozen=True):
     def of(self, before: Request) -> Request:
         """The whole request as it then is. Raises InvalidRequest if its fields do not go together.
 
-        Only what is changed is judged, and what it has to go with: a triggerAt that has passed
-        since, because the schedule still waits for a worker, is in nobody's way.
+        Only what is changed is judged, and what it has to go with: a triggerAt may have passed
+        since, while the schedule waits for a worker.
         """
         values = msgspec.structs.asdict(before)
         if not values.pop("method_given"):
@@ -124,7 +115,7 @@ class Change(msgspec.Struct, frozen=True):
         findings = Findings()
         findings.extend(misfits(values, self.values))
         if "headers" not in self.values and _origin(values["url"]) != _origin(before.url):
-            # Who may see them was decided for the other one.
+            # Its caller decided for the other origin who may see them.
             for name in filter(is_secret, before.headers):
                 findings.add(
                     header_field(name),
@@ -136,8 +127,8 @@ class Change(msgspec.Struct, frozen=True):
     def of_replay(self, original: Schedule, now_ms: int) -> Request:
         """The request of a replay: due now, if nothing else is given. Raises as `of` does.
 
-        An expiresAt that lies ahead still holds; one that would have passed before the replay is
-        due was meant for the original, and keeps its distance to triggerAt.
+        An expiresAt that would have passed before the replay is due keeps its distance to
+        triggerAt; any other stays.
         """
         before = original.request
         due_ms, expires_ms = self.values.get("trigger_at_ms", now_ms), before.expires_at_ms
@@ -154,18 +145,16 @@ class Change(msgspec.Struct, frozen=True):
 
 
 def _members(data: bytes, findings: Findings) -> dict[str, Part]:
-    """The members of a payload, without those that are null beside another spelling of the same
-    thing; more spellings than one are found wrong."""
+    """The members of a payload. Of several spellings of one thing only one may be given; those
+    that are null beside it are left out."""
     given = _PAYLOAD.members(data, findings)
     for names in _SEVERAL:
-        told = [name for name in names if name in given]
-        if len(told) < 2:
-            continue
-        spoken = [name for name in told if bytes(given[name]) != _NULL]
+        named = [name for name in names if name in given]
+        spoken = [name for name in named if bytes(given[name]) != _NULL]
         if len(spoken) > 1:
             for name in spoken:
                 findings.add(name, f"Only one of {' and '.join(spoken)} may be given.")
-        for name in told:
+        for name in named:
             if spoken and name not in spoken:
                 del given[name]
     return given

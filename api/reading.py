@@ -31,17 +31,11 @@ class BodyTooLarge(PostdateError):
 
 
 class BodyEncoded(PostdateError):
-    """The body is compressed: what it is the text of, we would have to guess."""
-
-    def __init__(self) -> None:
-        super().__init__("The request body has a Content-Encoding; send it without one")
+    """Compressed bodies are not supported."""
 
 
 class ClientDisconnected(PostdateError):
-    """The client went away before its request was complete; nobody reads the answer."""
-
-    def __init__(self) -> None:
-        super().__init__("The request was not complete")
+    """The client went away before its request was complete; the answer is for the log."""
 
 
 def header(scope: Scope, name: bytes) -> bytes | None:
@@ -78,7 +72,7 @@ async def read_body(scope: Scope, receive: Receive, limit_bytes: int, most_items
     """
     encoding = header(scope, b"content-encoding")
     if encoding is not None and encoding.strip().lower() not in (b"", b"identity"):
-        raise BodyEncoded
+        raise BodyEncoded("The request body has a Content-Encoding; send it without one")
     declared = header(scope, b"content-length")
     if declared is not None and declared.isdigit() and int(declared[:20]) > limit_bytes:
         raise BodyTooLarge(limit_bytes)
@@ -87,7 +81,7 @@ async def read_body(scope: Scope, receive: Receive, limit_bytes: int, most_items
     while more:
         event = await receive()
         if event["type"] != "http.request":
-            raise ClientDisconnected
+            raise ClientDisconnected("The request was not complete")
         body += event["body"]
         if len(body) > limit_bytes:
             raise BodyTooLarge(limit_bytes)

@@ -1,6 +1,8 @@
-"""/schedule and /schedule/{scheduleId}: create, read, list, change, cancel."""
+"""/schedule and /schedule/{scheduleId}: create, read, list, change, cancel, replay."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import msgspec
 from litestar import delete, get, patch, post
@@ -9,7 +11,7 @@ from litestar.types import Receive, Scope
 
 from api.answer import Answer
 from api.auth import authenticate, call_of
-from api.bodies import SCHEDULE, CancelledBody, CreatedBody, SchedulesBody
+from api.bodies import SCHEDULE, CancelledBody, CreatedBody, ReplayBody, SchedulesBody
 from api.payload import parse_change, parse_request, trigger_at_of
 from api.query import DEFAULT_LIMIT, OF_SCHEDULES, Walk, read_query
 from api.reading import REPLAYED, idempotency, read_body
@@ -18,6 +20,7 @@ from api.traces import traced
 from scheduler.ids import invocation_id
 from scheduler.models import Status
 from scheduler.store.lifecycle.create import Created
+from scheduler.store.lifecycle.replays import Replays
 from scheduler.store.queries.listing import Selection
 from scheduler.times import format_iso8601
 
@@ -123,3 +126,39 @@ async def cancel_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> A
     call = await call_of(request)
     cancelled = await call.store.canceller.cancel(call.account_id, schedule_id)
     return Answer(200, CancelledBody.of(schedule_id, cancelled))
+
+
+@post(
+    "/schedule/{schedule_id:str}/replay",
+    operation_id="replaySchedule",
+    summary="Replay what has ended",
+)
+async def replay_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> Answer:
+    """Makes a new schedule of one that has ended: the same request, body and secret headers
+    included, due now; costs one credit. The body may give any field anew, each as a whole and
+    judged as in a change; an `expiresAt` that has passed keeps its distance to `triggerAt`. The new
+    one says `replayOf`, the old one `replayedAs`, and is no dead letter any more. One that was
+    cancelled and had a body cannot be replayed: that is not kept."""
+    call, scope = await call_of(request), request.scope
+    service, schedules = call.service, call.store.schedules
+    data = await read_body(scope, request.receive, service.settings.max_body_bytes)
+    once = idempotency(scope, data)
+    before = await schedules.replayed_before(call.account_id, once) if once else None
+    if before is not None:
+        return _replayed(before)
+    now_ms = call.store.clock.now_ms()
+    change = parse_change(data, service.rules, now_ms, may_be_empty=True)
+    remade = partial(change.of_replay, now_ms=now_ms)
+    return _replayed(await schedules.replay(call.account_id, schedule_id, remade, once, now_ms))
+
+
+def _replayed(done: Replays) -> Answer:
+    [replay] = done.each
+    assert replay.schedule_id is not None
+    body = ReplayBody(
+        replay.schedule_id,
+        invocation_id(replay.schedule_id),
+        f"Scheduled for {format_iso8601(done.trigger_at_ms)}",
+        replay.original,
+    )
+    return Answer(201, body, REPLAYED if done.repeated else None)

@@ -1,10 +1,13 @@
-"""What one API process holds: settings, rules, and the store once it is open."""
+"""What one API process holds: settings, rules, and the store once it is open; and its heartbeat."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import os
+import secrets
+import socket
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
@@ -12,15 +15,15 @@ import structlog
 from litestar import Request
 from litestar.datastructures import MultiDict, State
 
-from api.heartbeat import Heartbeat
 from api.hosts import Hosts
 from api.outage import Outage
 from api.refusals import Refusals
 from api.rules import Rules
 from api.tally import Tally
-from scheduler.errors import StoreError, StoreMisconfigured, StoreUnavailable
+from scheduler.errors import OutcomeUnknown, StoreError, StoreMisconfigured, StoreUnavailable
 from scheduler.settings import Settings
 from scheduler.store import Store
+from scheduler.store.operators.heartbeats import LOCAL_URL, PUBLIC_URL, STORE_ID
 from scheduler.store.server.unreachable import Unreachable
 from scheduler.version import version
 
@@ -28,14 +31,15 @@ _log = structlog.get_logger()
 
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 2.0
-
-# Of cookies so many characters are read. Ours take a few hundred.
+_BEAT_EVERY_S = 5.0
+_GOODBYE_S = 1.0
+# The most that is read of cookies. Ours take a few hundred.
 _COOKIE_CHARACTERS = 4096
 
 
 class HttpRequest(Request[Any, Any, State]):
-    """A request as handlers get it. What litestar parses of cookies and of queries, it keeps for
-    the next thousand requests, whosever they are: session cookies, or 64 KiB of anything."""
+    """A request as handlers get it. Litestar would keep the cookies and queries that it parses,
+    session cookies or 64 KiB of anything, for the next thousand requests."""
 
     @property
     def cookies(self) -> dict[str, str]:
@@ -49,19 +53,11 @@ class HttpRequest(Request[Any, Any, State]):
         return MultiDict(parse_qsl(text, keep_blank_values=True))
 
 
-def _log_it(error: StoreMisconfigured) -> None:
-    _log.error("the store cannot be used", reason=str(error))
-
-
-def _pass() -> None:
-    """For a store that was there from the start."""
-
-
 class Service:
     """Lives as long as the app. `store` raises StoreUnavailable until the store is open.
 
     `on_misconfigured` is called, once, if the store answers but cannot be used; `on_opened` when a
-    store is open at last that could not be reached at the start.
+    store that could not be reached at the start is open at last.
     """
 
     def __init__(self, settings: Settings, store: Store | None = None) -> None:
@@ -72,9 +68,12 @@ class Service:
         self.tally = Tally()
         self.outage = Outage()
         self.draining = False
-        self.on_misconfigured: Callable[[StoreMisconfigured], None] = _log_it
-        self.on_opened: Callable[[], None] = _pass
+        self.on_misconfigured: Callable[[StoreMisconfigured], None] = lambda error: _log.error(
+            "the store cannot be used", reason=str(error)
+        )
+        self.on_opened: Callable[[], None] = lambda: None
         self._unreachable = Unreachable(settings)
+        self._process_id = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         self._store = store
 
     @property
@@ -88,14 +87,13 @@ class Service:
             raise StoreUnavailable("The store is not open yet.")
         return self._store
 
-    @contextlib.asynccontextmanager
+    @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Opens the store and closes it again, unless one was given: that is its owner's.
 
-        A store that cannot be reached does not keep the service from starting: it answers 503
-        and goes on trying.
+        Starts even if the store cannot be reached: then it answers 503 and goes on trying.
         """
-        if self._store is not None:
+        if self.opened is not None:
             yield
             return
         at_work = asyncio.create_task(self._open_and_beat(opened=await self._opened()))
@@ -103,21 +101,33 @@ class Service:
             yield
         finally:
             await _stop(at_work)
-            await self._close()
+            if self._store is not None:
+                await self._store.aclose()
 
     async def _open_and_beat(self, *, opened: bool) -> None:
-        """Opens the store if it is not, and writes heartbeats from then on."""
+        """Opens the store if it is not open, and writes heartbeats from then on."""
         if not opened:
             await self._keep_opening()
-        heartbeat = Heartbeat(self.store, self.settings, self._unreachable)
         try:
-            await heartbeat.run()
+            while True:
+                with suppress(StoreError):  # the request that needs the store reports it
+                    await self._beat(self.store)
+                await asyncio.sleep(_BEAT_EVERY_S)
         finally:
-            await heartbeat.end()
+            with suppress(StoreError, TimeoutError):  # so that operators do not wait for us
+                await asyncio.wait_for(self.store.apis.leave(self._process_id), _GOODBYE_S)
 
-    async def _close(self) -> None:
-        if self._store is not None:
-            await self._store.aclose()
+    async def _beat(self, store: Store) -> None:
+        try:
+            url = PUBLIC_URL if self.settings.public_url else LOCAL_URL
+            says = {"pid": os.getpid(), STORE_ID: store.shards.store_id, url: self.settings.url}
+            await store.apis.beat(self._process_id, says)
+        except (StoreUnavailable, OutcomeUnknown) as error:
+            self._unreachable.note(error)
+            return
+        self._unreachable.end()
+        await store.sealing_keys.watch()
+        await store.shards.newest()
 
     async def _opened(self) -> bool:
         try:
@@ -142,8 +152,7 @@ class Service:
 
 
 async def _stop(at_work: asyncio.Task[None]) -> None:
-    """Asks more than once: a cancellation that meets the client in closing a connection gets lost
-    in there."""
+    """Cancels more than once: redis-py loses a cancellation while it closes a connection."""
     while not at_work.done():
         at_work.cancel()
         await asyncio.wait([at_work], timeout=_FIRST_PAUSE_S)

@@ -32,7 +32,8 @@ async def get_secrets(request: HttpRequest) -> Answer:
 @post("/signing/rotate", operation_id="rotateSigningSecret", summary="Make a new signing secret")
 async def rotate_secret(request: HttpRequest) -> Answer:
     """Makes a new secret, and ends those before after `keepFor`; until then requests are signed
-    with each of them. It holds everywhere within 5 seconds. At most three are good at a time."""
+    with each of them. It holds everywhere within 5 seconds. At most three are good at a time. With
+    an `Idempotency-Key` a repeat makes no further secret: it answers how they stand by then."""
     call, scope = await call_of(request), request.scope
     data = await read_body(scope, request.receive, call.service.settings.max_body_bytes)
     once = idempotency(scope, data)

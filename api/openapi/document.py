@@ -13,7 +13,7 @@ from litestar.routes import HTTPRoute
 from api import bodies
 from api.field import Schema
 from api.fields import CHOICES
-from api.openapi.operations import OPERATIONS, SCHEDULE_ID, Operation
+from api.openapi.operations import IDEMPOTENCY_KEY, OPERATIONS, SCHEDULE_ID, Operation
 from api.openapi.requests import REQUESTS
 from api.query import Parameter
 
@@ -26,12 +26,15 @@ Every call but those under Health needs an API key in the header `x-api-key`. Bo
 whatever their Content-Type says. Times are ISO 8601, and come back in UTC, to the millisecond. An
 error is `{"error": "<one readable sentence>"}`; a 400 also has `details`, with the bad fields.
 """
-_TAGS = [
-    {"name": "Schedules", "description": "Requests that wait for their time."},
-    {"name": "Statistics", "description": "What was executed, what it came to, what is left."},
-    {"name": "Signing", "description": "What tells a target that a request is ours."},
-    {"name": "Health", "description": "For load balancers."},
-]
+_HEALTH = "Health"
+_TAGS = {
+    "Schedules": "Requests that wait for their time.",
+    "Statistics": "What was executed, what it came to, what is left.",
+    "Signing": "What tells a target that a request is ours.",
+    _HEALTH: "For load balancers.",
+}
+# By how a path begins.
+_TAG_OF = {"schedule": "Schedules", "stats": "Statistics", "signing": "Signing"}
 _SCHEDULE_ID = f"{{{SCHEDULE_ID['name']}}}"
 _PUBLIC_ERRORS = (400, 414, 431)
 _KEYED_ERRORS = (400, 401, 403, 414, 429, 431, 500, 503)
@@ -136,24 +139,17 @@ _OWN_ERRORS = {
     ),
 }
 _ALL_ERRORS = (*_ERRORS.values(), *_OWN_ERRORS.values())
+
+
+def _whole(description: str) -> Schema:
+    return {"description": description, "schema": {"type": "integer"}}
+
+
 _HEADERS: dict[str, Schema] = {
-    "RateLimitLimit": {
-        "description": "Requests a second that the account's plan allows, if it has a limit.",
-        "schema": {"type": "integer"},
-    },
-    "RateLimitRemaining": {
-        "description": "Requests that are left at this moment.",
-        "schema": {"type": "integer"},
-    },
-    "RateLimitReset": {
-        "description": "Seconds until all of them are there again.",
-        "schema": {"type": "integer"},
-    },
-    "RetryAfter": {
-        "description": "Seconds after which to try again.",
-        "required": True,
-        "schema": {"type": "integer"},
-    },
+    "RateLimitLimit": _whole("Requests a second that the account's plan allows, if limited."),
+    "RateLimitRemaining": _whole("Requests that are left at this moment."),
+    "RateLimitReset": _whole("Seconds until all of them are there again."),
+    "RetryAfter": {**_whole("Seconds after which to try again."), "required": True},
     "IdempotencyReplayed": {
         "description": "`true` if the answer was given before, to the same Idempotency-Key.",
         "schema": {"type": "string", "enum": ["true"]},
@@ -169,7 +165,7 @@ def document(routes: Iterable[object], version: str) -> Schema:
     """OpenAPI 3.1, of every route whose handler has an operation id."""
     paths: dict[str, Schema] = {}
     for path, method, handler in _described(routes):
-        paths.setdefault(path, {})[method] = _operation(handler, of_one=_SCHEDULE_ID in path)
+        paths.setdefault(path, {})[method] = _operation(handler, path)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -179,7 +175,7 @@ def document(routes: Iterable[object], version: str) -> Schema:
             "license": {"name": "MIT", "identifier": "MIT"},
         },
         "servers": [{"url": "/"}],
-        "tags": _TAGS,
+        "tags": [{"name": name, "description": each} for name, each in _TAGS.items()],
         "security": [{"ApiKey": []}],
         "paths": paths,
         "components": {
@@ -200,29 +196,30 @@ def _described(routes: Iterable[object]) -> Iterator[tuple[str, str, HTTPRouteHa
                     yield path, method.lower(), handler
 
 
-def _operation(handler: HTTPRouteHandler, *, of_one: bool) -> Schema:
+def _operation(handler: HTTPRouteHandler, path: str) -> Schema:
     operation = OPERATIONS[str(handler.operation_id)]
-    errors = {*operation.errors, *(_PUBLIC_ERRORS if operation.public else _KEYED_ERRORS)}
+    tag = _TAG_OF.get(path.split("/")[1], _HEALTH)
+    errors = {*operation.errors, *(_PUBLIC_ERRORS if tag == _HEALTH else _KEYED_ERRORS)}
     parameters = list(map(_query_parameter, operation.query))
-    if operation.key is not None:
-        parameters.insert(0, operation.key)
+    if operation.once:
+        parameters.insert(0, IDEMPOTENCY_KEY)
         errors.add(422)
-    if of_one:
+    if _SCHEDULE_ID in path:
         parameters.insert(0, SCHEDULE_ID)
         errors.add(404)
     described: Schema = {
         "operationId": handler.operation_id,
         "summary": handler.summary,
         "description": " ".join((inspect.getdoc(handler.fn) or "").split()),
-        "tags": [operation.tag],
+        "tags": [tag],
         "parameters": parameters,
-        "responses": {str(handler.status_code): _success(operation, handler.status_code)},
+        "responses": {str(handler.status_code): _success(operation, tag, handler.status_code)},
     }
     if operation.body is not None:
         content = {"application/json": {"schema": _ref(operation.body)}}
         described["requestBody"] = {"required": operation.body_required, "content": content}
         errors |= {413, 415}
-    if operation.public:
+    if tag == _HEALTH:
         described["security"] = []
     for status in sorted(errors):
         described["responses"][str(status)] = {
@@ -244,9 +241,9 @@ def _query_parameter(parameter: Parameter) -> Schema:
     }
 
 
-def _success(operation: Operation, status: int) -> Schema:
-    headers = {} if operation.public else dict(_RATE_HEADERS)
-    if operation.key is not None:
+def _success(operation: Operation, tag: str, status: int) -> Schema:
+    headers = {} if tag == _HEALTH else dict(_RATE_HEADERS)
+    if operation.once:
         headers["Idempotency-Replayed"] = {"$ref": "#/components/headers/IdempotencyReplayed"}
     return _response(
         "Done." if status == 200 else "Created.",

@@ -79,21 +79,14 @@ _ENDING_SECRET = bodies.SECRET.of(
 _URL_ERROR = FieldError("targetUrl", "It must be an absolute http or https URL.")
 
 
-_IDEMPOTENCY_KEY: Schema = {
+IDEMPOTENCY_KEY: Schema = {
     "name": "Idempotency-Key",
     "in": "header",
     "schema": {"type": "string", "pattern": "^[!-~]{1,255}$"},
-    "description": "A name of your own for this create. For 24 hours the same key with the same "
+    "description": "A name of your own for this call. For 24 hours the same key with the same "
     "body is answered as it was the first time, with `Idempotency-Replayed: true`, and costs "
     "nothing; with another body it is a 422. Only what was stored is remembered.",
     "example": "order-8412-reminder",
-}
-_IDEMPOTENCY_KEY_OF_A_ROTATION: Schema = {
-    **_IDEMPOTENCY_KEY,
-    "description": "A name of your own for this rotation. For 24 hours the same key with the same "
-    "body makes no further secret: the answer is how they stand by then, with "
-    "`Idempotency-Replayed: true`; with another body it is a 422.",
-    "example": "leaked-2026-11",
 }
 SCHEDULE_ID: Schema = {
     "name": "scheduleId",
@@ -106,55 +99,45 @@ SCHEDULE_ID: Schema = {
 
 
 class Operation(msgspec.Struct, frozen=True):
-    """`example` is an answer. `key` describes the Idempotency-Key, where one is taken. `errors` are
-    those of its own: what its path, its body and its key may come to, and what every call may meet,
-    is added to them."""
+    """`example` is an answer. `once`: an Idempotency-Key is taken. `errors` are its own, beside
+    those that its path, its body and its key bring, and those of every call."""
 
-    tag: str
     example: msgspec.Struct
     errors: tuple[int, ...] = ()
     query: tuple[Parameter, ...] = ()
     body: str | None = None
     body_required: bool = True
-    key: Schema | None = None
-    public: bool = False
+    once: bool = False
 
 
 OPERATIONS = {
     "createSchedule": Operation(
-        "Schedules",
         bodies.CreatedBody(_SCHEDULE_ID, _INVOCATION_ID, _SCHEDULED_FOR),
         errors=(402,),
-        key=_IDEMPOTENCY_KEY,
+        once=True,
         body="ScheduleRequest",
     ),
     "createSchedules": Operation(
-        "Schedules",
         bodies.BatchBody(
             [
                 bodies.AcceptedBody(_SCHEDULE_ID, _INVOCATION_ID),
                 bodies.RefusedBody(400, f"targetUrl: {_URL_ERROR.message}", [_URL_ERROR]),
             ]
         ),
-        key=_IDEMPOTENCY_KEY,
+        once=True,
         body="BatchRequest",
     ),
     "listSchedules": Operation(
-        "Schedules",
         bodies.SchedulesBody([bodies.SCHEDULE.of(_WAITING)], None),
         query=OF_SCHEDULES,
     ),
-    "getSchedule": Operation("Schedules", bodies.SCHEDULE.of(_COMPLETED)),
-    "changeSchedule": Operation(
-        "Schedules", bodies.SCHEDULE.of(_WAITING), errors=(409,), body="ChangeRequest"
-    ),
+    "getSchedule": Operation(bodies.SCHEDULE.of(_COMPLETED)),
+    "changeSchedule": Operation(bodies.SCHEDULE.of(_WAITING), errors=(409,), body="ChangeRequest"),
     "cancelSchedule": Operation(
-        "Schedules",
         bodies.CancelledBody.of(_SCHEDULE_ID, Cancelled(1000, None)),
         errors=(409,),
     ),
     "cancelSchedules": Operation(
-        "Schedules",
         bodies.CancelledManyBody(
             [
                 bodies.CancelledItemBody(_SCHEDULE_ID, Status.CANCELLED),
@@ -168,15 +151,13 @@ OPERATIONS = {
         body="CancelManyRequest",
     ),
     "replaySchedule": Operation(
-        "Schedules",
         bodies.ReplayBody(_REPLAY_ID, _REPLAY_INVOCATION_ID, _SCHEDULED_FOR, _SCHEDULE_ID),
         errors=(402, 409),
-        key=_IDEMPOTENCY_KEY,
+        once=True,
         body="ReplayRequest",
         body_required=False,
     ),
     "replaySchedules": Operation(
-        "Schedules",
         bodies.ReplaysBody(
             [
                 bodies.ReplayedBody(_REPLAY_ID, _REPLAY_INVOCATION_ID, _SCHEDULE_ID),
@@ -184,24 +165,22 @@ OPERATIONS = {
             ],
             None,
         ),
-        key=_IDEMPOTENCY_KEY,
+        once=True,
         body="ReplayManyRequest",
     ),
     "getUsage": Operation(
-        "Statistics",
-        bodies.USAGE.of(Usage(2, 1, 124, _DUE_AT_MS - 30 * DAY_MS, _DUE_AT_MS)),
+        bodies.USAGE.of(Usage(3, 1, 166, _DUE_AT_MS - 30 * DAY_MS, _DUE_AT_MS)),
         query=PERIOD,
     ),
-    "listLogs": Operation("Statistics", bodies.LogsBody([_LOG_ENTRY], None), query=OF_LOGS),
-    "getCredits": Operation("Statistics", bodies.CreditsBody(999)),
-    "getSigningSecrets": Operation("Signing", bodies.SecretsBody([_SECRET])),
+    "listLogs": Operation(bodies.LogsBody([_LOG_ENTRY], None), query=OF_LOGS),
+    "getCredits": Operation(bodies.CreditsBody(999)),
+    "getSigningSecrets": Operation(bodies.SecretsBody([_SECRET])),
     "rotateSigningSecret": Operation(
-        "Signing",
         bodies.SecretsBody([_SECRET, _ENDING_SECRET]),
         errors=(409,),
-        key=_IDEMPOTENCY_KEY_OF_A_ROTATION,
+        once=True,
         body="RotationRequest",
     ),
-    "getHealth": Operation("Health", bodies.HealthBody("ok"), public=True),
-    "getReadiness": Operation("Health", bodies.HealthBody("ready"), errors=(503,), public=True),
+    "getHealth": Operation(bodies.HealthBody("ok")),
+    "getReadiness": Operation(bodies.HealthBody("ready"), errors=(503,)),
 }

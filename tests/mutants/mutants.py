@@ -1403,7 +1403,7 @@ MUTANTS = (
     Mutant(
         "the items of a batch list all their faults",
         "api/batch.py",
-        "        self._unlisted -= listed\n",
+        "            unlisted -= listed\n",
         "",
         ("tests/api/test_batch.py",),
     ),

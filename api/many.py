@@ -1,4 +1,4 @@
-"""POST /schedule/{scheduleId}/replay and POST /schedule/replay: new schedules of ended ones."""
+"""POST /schedule/cancel and POST /schedule/replay: many at once."""
 
 from __future__ import annotations
 
@@ -6,23 +6,30 @@ from functools import partial
 from operator import attrgetter
 
 from litestar import post
-from litestar.params import FromPath
 
 from api.answer import Answer
 from api.auth import call_of
-from api.bodies import ReplayBody, ReplayedBody, ReplaysBody, UnreplayedBody
-from api.payload import Change, parse_replay
+from api.bodies import (
+    CancelledItemBody,
+    CancelledManyBody,
+    ReplayedBody,
+    ReplaysBody,
+    UncancelledBody,
+    UnreplayedBody,
+)
+from api.payload import Change
 from api.reading import REPLAYED, idempotency, read_body
 from api.selection import parse_selection
 from api.service import HttpRequest
+from scheduler.errors import Conflict, Damaged
 from scheduler.ids import invocation_id
 from scheduler.models import Status
+from scheduler.store.lifecycle.cancel import Cancellation, unknown
 from scheduler.store.lifecycle.refusals import SENTENCES
-from scheduler.store.lifecycle.replays import Replay, Replays
+from scheduler.store.lifecycle.replays import Replay
 from scheduler.store.verdict import Verdict
-from scheduler.times import format_iso8601
 
-_PATH = "/schedule/replay"
+_CANCEL, _REPLAY = "/schedule/cancel", "/schedule/replay"
 _AS_IT_WAS = Change({})
 _CODES = {
     Verdict.UNKNOWN: 404,
@@ -33,31 +40,41 @@ _CODES = {
 _CONFLICT = 409
 
 
-@post(
-    "/schedule/{schedule_id:str}/replay",
-    operation_id="replaySchedule",
-    summary="Replay what has ended",
-)
-async def replay_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> Answer:
-    """Makes a new schedule of one that has ended: the same request, body and secret headers
-    included, due now; costs one credit. The body may give any field anew, each as a whole and
-    judged as in a change; an `expiresAt` that has passed keeps its distance to `triggerAt`. The new
-    one says `replayOf`, the old one `replayedAs`, and is no dead letter any more. One that was
-    cancelled and had a body cannot be replayed: that is not kept."""
-    call, scope = await call_of(request), request.scope
-    service, schedules = call.service, call.store.schedules
-    data = await read_body(scope, request.receive, service.settings.max_body_bytes)
-    once = idempotency(scope, data)
-    before = await schedules.replayed_before(call.account_id, once) if once else None
-    if before is not None:
-        return _created(before)
-    now_ms = call.store.clock.now_ms()
-    change = parse_replay(data, service.rules, now_ms)
-    remade = partial(change.of_replay, now_ms=now_ms)
-    return _created(await schedules.replay(call.account_id, schedule_id, remade, once, now_ms))
+@post(_CANCEL, operation_id="cancelSchedules", summary="Cancel many", status_code=200)
+async def cancel_schedules(request: HttpRequest) -> Answer:
+    """Cancels up to 1,000 schedules that wait, and refunds their credits: those that are named, or
+    those that a filter finds, by `triggerAt`, which `from` and `to` mean. Each is answered on its
+    own; one between two attempts is stopped, and ends as `failed`. Safe to repeat: nothing is
+    refunded twice, and what was cancelled before is a 409 with that status. Where they are large, a
+    filter stops short of its `limit`; it goes on where `nextCursor` says, to the end, where that is
+    null."""
+    call = await call_of(request)
+    limit_bytes = call.service.settings.max_body_bytes
+    data = await read_body(request.scope, request.receive, limit_bytes)
+    asked = parse_selection(data, _CANCEL, Status.SCHEDULED)
+    canceller = call.store.canceller
+    schedule_ids = asked.schedule_ids
+    if schedule_ids is None:
+        done = await canceller.waiting(call.account_id, asked.selection)
+    else:
+        done = await canceller.by_id(call.account_id, schedule_ids)
+    each = asked.answers(done.each, attrgetter("schedule_id"), unknown)
+    next_cursor = asked.walk.given_out(done.next_cursor)
+    body = CancelledManyBody(list(map(_cancelled, each)), done.credits, next_cursor)
+    return Answer(200, body)
 
 
-@post(_PATH, operation_id="replaySchedules", summary="Replay many", status_code=200)
+def _cancelled(cancelled: Cancellation) -> CancelledItemBody | UncancelledBody:
+    refusal = cancelled.refusal
+    if refusal is None:
+        status = Status.CANCELLED if cancelled.stopped is None else Status.FAILED
+        return CancelledItemBody(cancelled.schedule_id, status)
+    now = refusal.status if isinstance(refusal, Conflict) else None
+    code = 500 if isinstance(refusal, Damaged) else 404 if now is None else 409
+    return UncancelledBody(code, str(refusal), [], cancelled.schedule_id, now)
+
+
+@post(_REPLAY, operation_id="replaySchedules", summary="Replay many", status_code=200)
 async def replay_schedules(request: HttpRequest) -> Answer:
     """Makes new schedules, due now, of up to 1,000 that have ended, in one step and with one debit:
     of those that are named, or of the dead letters that a filter finds, the oldest first, `from`
@@ -68,7 +85,7 @@ async def replay_schedules(request: HttpRequest) -> Answer:
     settings, schedules = call.service.settings, call.store.schedules
     data = await read_body(scope, request.receive, settings.max_body_bytes)
     once = idempotency(scope, data)
-    asked = parse_selection(data, _PATH, Status.FAILED)
+    asked = parse_selection(data, _REPLAY, Status.FAILED)
     done = await schedules.replayed_before(call.account_id, once) if once else None
     if done is None:
         now_ms = call.store.clock.now_ms()
@@ -89,27 +106,15 @@ async def replay_schedules(request: HttpRequest) -> Answer:
             )
     each = asked.answers(done.each, attrgetter("original"), _unknown)
     next_cursor = asked.walk.given_out(done.next_cursor)
-    body = ReplaysBody(list(map(_item, each)), next_cursor)
+    body = ReplaysBody(list(map(_replayed, each)), next_cursor)
     return Answer(200, body, REPLAYED if done.repeated else None)
-
-
-def _created(done: Replays) -> Answer:
-    [replay] = done.each
-    assert replay.schedule_id is not None
-    body = ReplayBody(
-        replay.schedule_id,
-        invocation_id(replay.schedule_id),
-        f"Scheduled for {format_iso8601(done.trigger_at_ms)}",
-        replay.original,
-    )
-    return Answer(201, body, REPLAYED if done.repeated else None)
 
 
 def _unknown(schedule_id: str) -> Replay:
     return Replay(schedule_id, Verdict.UNKNOWN)
 
 
-def _item(replay: Replay) -> ReplayedBody | UnreplayedBody:
+def _replayed(replay: Replay) -> ReplayedBody | UnreplayedBody:
     if replay.schedule_id is not None:
         new = replay.schedule_id
         return ReplayedBody(new, invocation_id(new), replay.original)
