@@ -17,11 +17,10 @@ from api.batch import create_schedules
 from api.bodies import ErrorBody
 from api.dashboard.routes import dashboard_router
 from api.errors import answered, on_exception
-from api.health import healthz, readyz
 from api.many import cancel_schedules, replay_schedules
 from api.openapi.document import document
+from api.public import browse_schema, get_asset, get_root, get_schema, healthz, readyz
 from api.reading import end, header
-from api.reference import browse_schema, get_asset, get_root, get_schema
 from api.schedule import (
     cancel_schedule,
     change_schedule,

@@ -16,13 +16,13 @@ from scheduler.models import Caller
 from scheduler.store import Store
 
 _NAME = b"x-api-key"
-# Which of them counts would be anybody's guess: what stands before us may go by another one.
+# A proxy before us may go by another one of them than we do.
 _SEVERAL = "More than one API key: give the header x-api-key once"
 
 
 class Unauthorized(PostdateError):
-    """The request has no API key, several, or none that is active. With `close`, the connection
-    that it came on is closed behind the answer."""
+    """The request has no API key, several, or none that is active. `close`: its connection is
+    closed after the answer."""
 
     def __init__(self, sentence: str, *, close: bool = False) -> None:
         super().__init__(sentence)
@@ -50,22 +50,17 @@ class Call(NamedTuple):
 
 
 async def call_of(request: HttpRequest, known: Sequence[Parameter] = ()) -> Call:
-    """Who calls, and with which of the `known` parameters of the query.
-
-    The first thing that every handler but the public ones asks: nothing is said about a request
-    before it is known whose it is. Raises as `authenticate` does, and InvalidRequest.
-    """
+    """The caller, and the `known` parameters of the query. Each handler but the public ones begins
+    with it, so that strangers learn nothing. Raises as `authenticate` does, and InvalidRequest."""
     service = service_of(request)
     caller = await authenticate(service, request.scope)
     return Call(service, caller.account_id, read_query(request.scope["query_string"], known))
 
 
 async def authenticate(service: Service, scope: Scope) -> Caller:
-    """The caller behind the request's API key, asked of the store each time, so that a
-    deactivated key is refused on the very next request.
-
-    Raises Unauthorized, RateLimited, Suspended, or StoreUnavailable.
-    """
+    """The caller behind the request's API key. The store is asked each time: a deactivated key is
+    refused on the very next request. Raises Unauthorized, RateLimited, Suspended, or
+    StoreUnavailable."""
     keys = _keys(scope)
     if len(keys) > 1:
         raise await _refusal(service, scope, _SEVERAL)
@@ -73,7 +68,7 @@ async def authenticate(service: Service, scope: Scope) -> Caller:
         raise await _refusal(service, scope, "Missing API key")
     try:
         caller = await service.store.api_keys.admit(keys[0].decode("latin-1"))
-    except OutcomeUnknown as error:  # of a mere question: nothing can have been changed
+    except OutcomeUnknown as error:  # a read: nothing was changed
         raise StoreUnavailable(str(error)) from error
     if caller is None:
         raise await _refusal(service, scope, "Invalid or inactive API key")
@@ -88,7 +83,7 @@ async def authenticate(service: Service, scope: Scope) -> Caller:
 
 
 def is_keyed(scope: Scope) -> bool:
-    """Whether the request has a key, be it good or not."""
+    """Whether the request has a key, good or not."""
     return any(_keys(scope))
 
 
@@ -97,8 +92,8 @@ def _keys(scope: Scope) -> list[bytes]:
 
 
 async def _refusal(service: Service, scope: Scope, sentence: str) -> Unauthorized:
-    """The refusal, when its turn has come. Nothing is remembered of a bad key, so that one made
-    a moment ago works at once, on every process."""
+    """The refusal, when its turn has come. Bad keys are not remembered, so that a new key works at
+    once on every process."""
     forget_body(scope)
     in_turn = await service.refusals.turn()
     return Unauthorized(sentence, close=not in_turn)

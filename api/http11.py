@@ -1,4 +1,4 @@
-"""Uvicorn's reading of HTTP/1.1, where it and its parser let through more than RFC 9112 does."""
+"""HTTP/1.1, where uvicorn and its parser let through more than RFC 9112 does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from api.rejection import BAD_TRAILER, NO_HTTP, Rejection
 from api.request_head import path_of
 
-# The parser takes these from a trailer for the next request's.
+# The parser would apply these, of a trailer, to the next request.
 _OF_THE_CONNECTION = (b"connection", b"proxy-connection")
 _FRAMING = (b"content-length", b"transfer-encoding")
 
@@ -29,13 +29,13 @@ class _Rejected(Exception):
 
 
 class Http11(HttpToolsProtocol):
-    """Refuses heads that may be read in two ways, drops trailers, and passes over offers to
-    upgrade. What is refused is answered in its turn, and ends the connection."""
+    """Refuses ambiguous heads, drops trailers, and ignores offers to upgrade. A refusal is sent in
+    its turn, and ends the connection."""
 
     part = Part.NONE
     rejection: Rejection | None = None
     _skipped_body = b""
-    # Of requests that wait for each other uvicorn's own `cycle` is the last one.
+    # The request being answered; uvicorn's `cycle` is the last one that has arrived.
     _served: RequestResponseCycle | None = None
 
     # Reading
@@ -49,7 +49,7 @@ class Http11(HttpToolsProtocol):
             self.reject(self.rejection or NO_HTTP)
 
     def is_without_version(self, data: bytes) -> bool:
-        """Whether the data has ended the line of a request of HTTP/0.9, which has nothing else."""
+        """Whether the data ends the line of a request of HTTP/0.9, which has nothing else."""
         version = self.parser.get_http_version()
         return data.endswith(b"\n") and self.url != b"" and version in ("0.0", "0.9")
 
@@ -65,8 +65,8 @@ class Http11(HttpToolsProtocol):
         """Called before the request is judged and carried out."""
 
     def _parse_request(self, data: bytes) -> bytes:
-        """What the parser leaves of the data where a request offers to upgrade. We never do. It
-        skips that request's body as well, and goes on with it behind a head of ours."""
+        """The data behind a request that offers to upgrade, or none. The parser stops there and
+        skips the request's body; it reads the body behind a head of ours."""
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as offer:
@@ -77,7 +77,7 @@ class Http11(HttpToolsProtocol):
         return b""
 
     def on_message_begin(self) -> None:
-        if self.part is Part.BODY:  # the head before a body that was skipped
+        if self.part is Part.BODY:  # our own head before a skipped body
             return
         self.head_began()
         super().on_message_begin()
@@ -117,7 +117,7 @@ class Http11(HttpToolsProtocol):
 
     @property
     def is_served(self) -> bool:
-        """A request has arrived whole and has no answer yet."""
+        """Whether a request has arrived whole and has no answer yet."""
         if self.pipeline:
             return True
         served = self._served
@@ -127,12 +127,12 @@ class Http11(HttpToolsProtocol):
         """Ends the connection with this answer, once all requests before have theirs."""
         self.rejection = rejection
         if self.part is Part.BODY and self.pipeline:
-            self.pipeline.popleft()  # the rejected request itself, which would be carried out
+            self.pipeline.popleft()  # the rejected request itself
         if not self.is_served:
             self.end(rejection)
 
     def end(self, rejection: Rejection) -> None:
-        """Says why, unless the rejected request has an answer, and closes."""
+        """Sends the rejection, unless the request has an answer already, and closes."""
         if self._may_speak():
             self.transport.write(rejection.response)
             self.transport.write_eof()
@@ -147,7 +147,7 @@ class Http11(HttpToolsProtocol):
         return not self.transport.is_closing()
 
     def on_response_complete(self) -> None:
-        """As uvicorn has it, but for its timer, which every request would set and clear."""
+        """Uvicorn's, without the timer that every request would set and clear."""
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
@@ -164,12 +164,12 @@ class Http11(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._drop_requests()
         super().connection_lost(exc)
-        # One that never began still refers to the connection, which refers to it.
+        # A request that never began would keep a circle of references.
         self.cycle = self._served  # type: ignore[assignment]
 
     def _drop_requests(self) -> None:
-        """No client reads the answers that are missing. Uvicorn stops only the last request that
-        has arrived. The one that is being answered would write on, and fill the log with it."""
+        """Uvicorn disconnects only the last request that has arrived; the one that is being
+        answered would write on, into the log."""
         self.pipeline.clear()
         for cycle in (self._served, self.cycle):
             if cycle is not None and not cycle.response_complete:

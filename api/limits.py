@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
-
 from scheduler.settings import Settings
 
 MAX_HEAD_LINES = 256
@@ -52,16 +50,3 @@ def fitting(connections: int, most_files: int, open_files: int) -> int:
     """As many of the connections as the limit of open files allows."""
     free = most_files - open_files - _SPARE_FILES - FOR_HEALTH
     return min(connections, max(free, _FEWEST))
-
-
-def address_of(host: str) -> str:
-    """What counts as one address: of IPv6 a /64, which one client usually has whole."""
-    if ":" not in host:
-        return host
-    try:
-        address = ipaddress.IPv6Address(host.partition("%")[0])
-    except ValueError:
-        return host
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(ipaddress.IPv6Network((int(address) >> 64 << 64, 64)))

@@ -16,9 +16,9 @@ from api.limits import (
     MAX_PIPELINED,
     MAX_TARGET_BYTES,
     UNCOUNTED_BYTES,
-    address_of,
     budgets,
 )
+from api.proxies import address_of
 from api.reading import BUDGET, CONNECTION
 from api.rejection import (
     BODIES_FULL,

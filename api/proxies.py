@@ -1,7 +1,5 @@
-"""What a proxy in front of this API says of the client: its address, and how it came.
-
-It is believed only where it comes from a proxy that POSTDATE_TRUSTED_PROXIES names. Pure.
-"""
+"""What a proxy before this API says of the client: its address and scheme. Only proxies that
+POSTDATE_TRUSTED_PROXIES names are believed. Pure."""
 
 from __future__ import annotations
 
@@ -17,12 +15,12 @@ Trusted = tuple[Network, ...]
 
 _FOR = b"x-forwarded-for"
 _PROTO = b"x-forwarded-proto"
-# Proxies do not stand in longer lines; what comes before is the client's own invention.
+# No chain of proxies is longer; a client may invent more.
 _MOST_PROXIES = 16
 
 
 def is_trusted(address: str, trusted: Trusted) -> bool:
-    """Whether a proxy of ours has this address. No name of a Unix socket is one."""
+    """Whether a proxy of ours has this address, which may be a Unix socket's name."""
     if not trusted:
         return False
     found = _parsed(address)
@@ -30,9 +28,9 @@ def is_trusted(address: str, trusted: Trusted) -> bool:
 
 
 def client_address(scope: Scope, trusted: Trusted) -> str:
-    """Who made the request: whoever connected, or whom a trusted proxy names; of several proxies in
-    a line each names who came to it, and the first that is not ours is the client. What stands
-    before is what the client says of itself."""
+    """The address that connected, or the one that a trusted proxy names. Each of several proxies
+    names the one before it; the first that is not ours is the client. What stands before that is
+    the client's own word."""
     client = scope.get("client")
     address = client[0] if client else "unknown"
     named = ",".join(_values(scope, _FOR)).split(",")
@@ -47,7 +45,7 @@ def client_address(scope: Scope, trusted: Trusted) -> str:
 
 
 def scheme(scope: Scope, trusted: Trusted) -> str:
-    """`https` where the client, or the proxy that it came to, speaks TLS."""
+    """`https` where the client speaks TLS, to us or to the proxy."""
     client = scope.get("client")
     if client and is_trusted(client[0], trusted):
         named = [text.strip().lower() for text in ",".join(_values(scope, _PROTO)).split(",")]
@@ -64,12 +62,20 @@ def is_https(scope: Scope, settings: Settings) -> bool:
     return scheme(scope, settings.trusted_proxies) == "https"
 
 
+def address_of(host: str) -> str:
+    """What counts as one address: of IPv6 a /64, which one client usually has whole."""
+    address = _parsed(host)
+    if isinstance(address, ipaddress.IPv6Address):
+        return str(ipaddress.IPv6Network((int(address) >> 64 << 64, 64)))
+    return host if address is None else str(address)
+
+
 def _values(scope: Scope, name: bytes) -> Iterable[str]:
     return (value.decode("latin-1") for key, value in scope["headers"] if key == name)
 
 
 def _parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """An IPv4 address in IPv6's clothes is that IPv4 address."""
+    """An IPv4 address that IPv6 wraps is that IPv4 address."""
     try:
         found = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:

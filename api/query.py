@@ -19,7 +19,7 @@ DEFAULT_LIMIT = 50
 MAX_LIMIT = 100
 
 _MOST_PARAMETERS = 100
-# As much as fits into a request's own target; POST /schedule/cancel finds longer ones.
+# As much as fits into a request's target; POST /schedule/cancel takes longer ones.
 _MAX_URL_CHARACTERS = 7 * 1024
 
 
@@ -82,22 +82,9 @@ def _pairs(query_string: bytes) -> list[tuple[str, str]]:
 
 
 def moment(text: str) -> int:
-    """An ISO 8601 timestamp in ms. A `+` that was not escaped arrives as a space: it is meant.
-
-    What lies before 1970 becomes 1970: nothing is older, and many a client's "since ever" is.
-    """
+    """An ISO 8601 timestamp in ms; 1970, if it is earlier. A space is a `+` that a client did not
+    escape."""
     return max(timestamp(text.replace(" ", "+")), 0)
-
-
-def whole_number(low: int, high: int) -> Callable[[str], int]:
-    """A reader of whole numbers within bounds."""
-
-    def read(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and len(text) < 10 and low <= int(text) <= high):
-            raise ValueError(f"It must be a whole number from {low} to {high:,}.")
-        return int(text)
-
-    return read
 
 
 def one_of(name: str, choices: Sequence[str], schema: Schema, description: str) -> Parameter:
@@ -118,8 +105,15 @@ def url_of(most_characters: int, description: str) -> Parameter:
 
 
 def limit_of(most: int, schema: Schema, description: str) -> Parameter:
+    """A parameter that is a whole number from 1 on."""
+
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= most):
+            raise ValueError(f"It must be a whole number from 1 to {most:,}.")
+        return int(text)
+
     schema = {"type": "integer", "minimum": 1, "maximum": most, **schema}
-    return Parameter("limit", whole_number(1, most), schema, description)
+    return Parameter("limit", read, schema, description)
 
 
 class Walk:

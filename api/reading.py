@@ -13,12 +13,11 @@ from api.limits import made_of
 from scheduler.errors import FieldError, PostdateError
 from scheduler.models import Idempotency
 
-# Where a connection of ours leaves a reference to itself in a request's scope: a weak one, for the
-# connection keeps the scope.
+# In a scope, a weak reference to its connection, which keeps the scope.
 CONNECTION = "postdate.connection"
-# The budget of its process for what is made of bodies, and what this one has of it.
+# In a scope, the process's budget for what is made of bodies, and how much of it this one has.
 BUDGET, _MADE = "postdate.budget", "postdate.made_bytes"
-# The header of an answer that was given before, to the same Idempotency-Key.
+# The header of a repeated answer to the same Idempotency-Key.
 REPLAYED = {"idempotency-replayed": "true"}
 _KEY_NAME, _KEY = b"idempotency-key", re.compile(rb"[!-~]{1,255}")
 
@@ -49,7 +48,7 @@ def header(scope: Scope, name: bytes) -> bytes | None:
 def idempotency(scope: Scope, data: bytes) -> Idempotency | None:
     """The request's Idempotency-Key and a digest of what it asks for; None if it has no key.
 
-    Raises InvalidRequest for a key that is none, or if there are several.
+    Raises InvalidRequest for a malformed key, or several.
     """
     key = header(scope, _KEY_NAME)
     if key is None:
@@ -64,9 +63,9 @@ def idempotency(scope: Scope, data: bytes) -> Idempotency | None:
 
 
 async def read_body(scope: Scope, receive: Receive, limit_bytes: int, most_items: int = 1) -> bytes:
-    """The whole body, whatever its Content-Type claims it to be: it is read as JSON, so that
-    `curl -d` works as it is. Returns when there is room for what is made of it, of as many items as
-    it may have: the room is the request's until it is answered.
+    """The whole body, whatever its Content-Type says, so that a plain `curl -d` works. Returns when
+    there is room for what is made of it, of as many items as it may have; the request keeps the
+    room until it is answered.
 
     Raises BodyTooLarge as soon as it is known to be, before more is read; BodyEncoded.
     """
@@ -92,7 +91,7 @@ async def read_body(scope: Scope, receive: Receive, limit_bytes: int, most_items
 
 
 async def _make_room(scope: Scope, made_bytes: int) -> None:
-    """Once a request: if one that has room waited for more, all could wait for each other."""
+    """Only once a request: those that hold room and wait for more would deadlock."""
     noted = cast("dict[str, Any]", scope)
     if made_bytes and BUDGET in noted:
         await noted[BUDGET].wait_for(made_bytes)
@@ -100,7 +99,7 @@ async def _make_room(scope: Scope, made_bytes: int) -> None:
 
 
 def end(scope: Scope) -> None:
-    """To be called when a request was carried out: from here on nothing of its body is held."""
+    """To be called when a request was carried out: gives back what its body held."""
     noted = cast("dict[str, Any]", scope)
     if _MADE in noted:
         noted[BUDGET].give_back(noted.pop(_MADE))
@@ -115,8 +114,7 @@ def _connection_of(scope: Scope) -> Any:
 
 
 def forget_body(scope: Scope) -> None:
-    """Nobody will read the body of this request; what has come of it need not be kept while the
-    answer waits for its turn. Safe to repeat."""
+    """Drops the body of this request while its answer waits for its turn. Safe to repeat."""
     connection = _connection_of(scope)
     if connection is not None:
         connection.forget_body()

@@ -11,7 +11,7 @@ from api.field import TEXT, WHOLE, Schema
 from api.findings import Findings, shown
 from api.json_text import Decode, List, Object, Part, read
 from api.limits import MAX_ITEMS
-from api.query import CURSOR, PERIOD, Walk, judge_period, limit_of, url_of
+from api.query import CURSOR, PERIOD, Walk, judge_period, limit_of, one_of, url_of
 from scheduler import ids
 from scheduler.models import Status
 from scheduler.store.queries.listing import Selection
@@ -31,8 +31,8 @@ _OBJECT = Object(["ids", "status", *(each.name for each in _FILTERS)])
 
 
 class Asked(NamedTuple):
-    """Either the strings that were `named` as ids, or the `selection` of a list, and the walk that
-    its cursors are of."""
+    """Either the strings that were `named` as ids, or the `selection` of a list and the walk of
+    its cursors."""
 
     named: list[str] | None
     selection: Selection
@@ -48,9 +48,8 @@ class Asked(NamedTuple):
     def answers(
         self, done: Sequence[A], id_of: Callable[[A], str], unknown: Callable[[str], A]
     ) -> list[A]:
-        """What came of each, in the order of the names: of one that was named twice, twice.
-        `unknown` makes it for a name that is no schedule id, and of which there is only a
-        beginning if it is long."""
+        """What came of each, in the order of the names; twice for a name given twice. `unknown`
+        makes it for what is no schedule id, of which it gets a beginning."""
         if self.named is None:
             return list(done)
         found = {id_of(each): each for each in done}
@@ -75,7 +74,7 @@ IDS_SCHEMA: Schema = {
 
 
 def filter_schema(status: Status, description: str) -> Schema:
-    """What clients are told of the other form."""
+    """The other form, as JSON Schema."""
     return {
         "type": "object",
         "description": description,
@@ -97,8 +96,8 @@ def filter_schema(status: Status, description: str) -> Schema:
 
 def parse_selection(data: bytes, path: str, status: Status) -> Asked:
     """What a body means: `{"ids": [...]}`, or a filter over the list of this status, which has to
-    be named, so that nobody means all by saying nothing. Raises InvalidRequest with every bad
-    field."""
+    be given, so that an empty body does not mean all. Raises InvalidRequest with every bad field.
+    """
     findings = Findings()
     given = _OBJECT.members(data, findings)
     if "ids" in given:
@@ -108,20 +107,20 @@ def parse_selection(data: bytes, path: str, status: Status) -> Asked:
         named = _named(bytes(given["ids"]), findings)
         findings.refuse_if_any()
         return Asked(named, Selection(), Walk())
-    if _text(given.get("status", b"null")) != status:
-        findings.add("status", f"Give ids, or a filter with the status {status}.")
-    return _filter(given, path, findings)
+    return _filter(given, path, status, findings)
 
 
-def _filter(given: Mapping[str, Part], path: str, findings: Findings) -> Asked:
+def _filter(given: Mapping[str, Part], path: str, status: Status, findings: Findings) -> Asked:
     values: dict[str, Any] = {}
-    for each in _FILTERS:
+    for each in (one_of("status", (status,), {}, ""), *_FILTERS):
         kind = WHOLE if each.schema["type"] == WHOLE.type else TEXT
         try:
             value = read(given.get(each.name, b"null"), kind.decode, kind.fault)
             values[each.name] = None if value is None else each.read(str(value))
         except ValueError as error:
             findings.add(each.name, str(error))
+    if values.get("status", status) is None:
+        findings.add("status", f"Give ids, or a filter with the status {status}.")
     judge_period(values, findings)
     findings.refuse_if_any()
     url, limit = values["targetUrl"], values["limit"] or MAX_ITEMS
@@ -141,12 +140,3 @@ def _named(text: bytes, findings: Findings) -> list[str]:
         except ValueError as error:
             findings.add(f"ids[{place}]", str(error))
     return named
-
-
-def _text(part: Part) -> str | None:
-    """None for whatever is no string."""
-    try:
-        text: str | None = read(part, TEXT.decode, TEXT.fault)
-    except ValueError:
-        return None
-    return text

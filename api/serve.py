@@ -53,9 +53,7 @@ def serve(
     app = create_app(settings)
     guard = Guard(settings)
     ready = functools.partial(on_ready, listeners[0].getsockname()[1])
-    server = _Server(
-        uvicorn_config(app, guard), app.state.service, guard, parent_fd, ready, settings
-    )
+    server = _Server(uvicorn_config(app, guard), app.state.service, guard, parent_fd, ready)
     with contextlib.ExitStack() as stack:
         for listener in listeners:
             stack.enter_context(listener)
@@ -113,10 +111,8 @@ class _Server(uvicorn.Server):
         guard: Guard,
         parent_fd: int | None,
         on_ready: Callable[[], None],
-        settings: Settings,
     ) -> None:
         super().__init__(config)
-        self._settings = settings
         self.misconfigured: StoreMisconfigured | None = None
         self._service = service
         self._guard = guard
@@ -130,7 +126,7 @@ class _Server(uvicorn.Server):
             loop = asyncio.get_running_loop()
             loop.add_reader(self._parent_fd, self._watch_parent, self._parent_fd)
         source = functools.partial(ApiSource, self._service, self._guard)
-        async with serving_metrics(self._settings, source):
+        async with serving_metrics(self._guard.settings, source):
             await super().serve(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

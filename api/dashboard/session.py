@@ -9,7 +9,6 @@ from urllib.parse import quote
 from api import proxies
 from api.dashboard.answer import Raw, is_for_panel, is_htmx, redirect
 from api.dashboard.zones import UTC, Zone, zone_named
-from api.limits import address_of
 from api.service import HttpRequest, service_of
 from scheduler.errors import NotFound, PostdateError
 from scheduler.models import Account
@@ -180,7 +179,7 @@ def is_https(request: HttpRequest) -> bool:
 def client_address(request: HttpRequest) -> str:
     """Whose attempts to sign in are counted together."""
     trusted = service_of(request).settings.trusted_proxies
-    return address_of(proxies.client_address(request.scope, trusted))
+    return proxies.address_of(proxies.client_address(request.scope, trusted))
 
 
 def asks_for_news(request: HttpRequest) -> bool:

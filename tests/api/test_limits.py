@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from api.limits import FOR_HEALTH, address_of
+from api.limits import FOR_HEALTH
+from api.proxies import address_of
 from tests.api import floods
 from tests.api.conftest import payload
 from tests.api.process import ApiProcess, Reply, chunk, head

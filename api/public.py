@@ -1,7 +1,8 @@
-"""GET /, /schema, /schema/openapi.json: this API described, for people and programs; no key."""
+"""What needs no key: GET /, the API's description for people and programs, and its health."""
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from pathlib import Path
 
@@ -9,10 +10,13 @@ from litestar import Litestar, get
 from litestar.params import FromPath
 
 from api.answer import Answer
+from api.bodies import HealthBody
+from api.errors import Draining
 from api.query import read_query
-from api.service import HttpRequest
-from scheduler.errors import NotFound
+from api.service import HttpRequest, service_of
+from scheduler.errors import NotFound, StoreUnavailable
 
+_PATIENCE_S = 2.0
 _STATIC = Path(__file__).parent / "static"
 _ASSETS = {
     "swagger-ui-bundle.js": "swagger-ui/swagger-ui-bundle.js",
@@ -81,3 +85,25 @@ async def get_schema(request: HttpRequest) -> Answer:
     read_query(request.scope["query_string"])
     app: Litestar = request.app
     return Answer(200, app.state.document)
+
+
+@get("/healthz", operation_id="getHealth", summary="Alive?")
+async def healthz(request: HttpRequest) -> Answer:
+    """This process is alive, whatever the store does."""
+    read_query(request.scope["query_string"])
+    return Answer(200, HealthBody("ok"))
+
+
+@get("/readyz", operation_id="getReadiness", summary="Able to serve?")
+async def readyz(request: HttpRequest) -> Answer:
+    """This process can serve: the store answers, and it is not about to end."""
+    read_query(request.scope["query_string"])
+    service = service_of(request)
+    if service.draining:
+        raise Draining("The service is draining")
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            await service.store.ping()
+    except TimeoutError:
+        raise StoreUnavailable("The store does not answer.") from None
+    return Answer(200, HealthBody("ready"))
