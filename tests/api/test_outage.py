@@ -45,7 +45,7 @@ async def test_whoever_is_refused_the_log_is_told_why(
         raise StoreUnavailable("The store cannot be reached")
 
     monkeypatch.setattr(api.store.api_keys, "admit", fail)
-    monkeypatch.setattr(api.store.sessions, "is_good", fail)
+    monkeypatch.setattr(api.store.sessions, "leads_to", fail)
     with capture_logs() as told:
         for _ in range(3):
             assert (await api.client.get(path, headers=HOST)).status_code == 503
