@@ -101,14 +101,13 @@ async def _judged(
     looked_at_bytes, unlisted = 0, MOST_LISTED_OF_A_CALL
     for place, item in items:
         text = bytes(item)
-        found = _judged_item(place, text, rules, now_ms)
-        if isinstance(found, InvalidRequest):
-            # As data: an exception that is kept keeps the frames that it passed through.
-            listed = min(len(found.details), unlisted)
+        try:
+            judged.append(_request_of(place, text, rules, now_ms))
+        except InvalidRequest as refusal:
+            listed = min(len(refusal.details), unlisted)
             unlisted -= listed
-            judged.append(RefusedBody(400, str(found), details_of(found, listed)))
-        else:
-            judged.append(found)
+            # As data: an exception that is kept keeps the frames that it passed through.
+            judged.append(RefusedBody(400, str(refusal), details_of(refusal, listed)))
         looked_at_bytes += len(text)
         if looked_at_bytes >= _AT_ONCE_BYTES:
             looked_at_bytes = 0
@@ -116,14 +115,11 @@ async def _judged(
     return judged
 
 
-def _judged_item(place: int, text: bytes, rules: Rules, now_ms: int) -> Request | InvalidRequest:
+def _request_of(place: int, text: bytes, rules: Rules, now_ms: int) -> Request:
     if len(text) > rules.max_body_bytes:
         message = f"It is larger than {rules.max_body_bytes:,} bytes."
-        return invalid([FieldError(f"schedules[{place}]", message)])
-    try:
-        return parse_request(text, rules, now_ms)
-    except InvalidRequest as refusal:
-        return refusal
+        raise invalid([FieldError(f"schedules[{place}]", message)])
+    return parse_request(text, rules, now_ms)
 
 
 async def _refused_before(

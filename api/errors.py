@@ -44,11 +44,7 @@ _REPEAT_CREATE = "Outcome unknown; repeat with the same Idempotency-Key"
 _REPEAT = "Outcome unknown; repeat the request"
 _WITHOUT_KEY = {"/schedule/cancel"}
 _CHALLENGE = {"www-authenticate": 'ApiKey realm="Postdate"'}
-_RETRY = {"retry-after": str(RETRY_AFTER_S)}
-
-
-class Draining(PostdateError):
-    """This process is about to end and takes no new requests."""
+RETRY = {"retry-after": str(RETRY_AFTER_S)}
 
 
 # Of each error, the first that fits: its status, the word that its refusals are counted under ("":
@@ -69,8 +65,7 @@ _KINDS: tuple[tuple[type[PostdateError], int, str, dict[str, str]], ...] = (
     (RateLimited, 429, "rate", {}),
     (TooManyScans, 429, "searches", {}),
     (Damaged, 500, "damaged", {}),
-    (Draining, 503, "", _RETRY),
-    (StoreError, 503, "store", _RETRY),
+    (StoreError, 503, "store", RETRY),
 )
 
 
@@ -78,7 +73,7 @@ def _answer_to(error: Exception, scope: HTTPScope) -> Answer:
     """What an error says to the client. A bare 500 explains nothing."""
     if isinstance(error, OutcomeUnknown) and scope["method"] != "GET":
         keyed = scope["method"] == "POST" and scope["path"] not in _WITHOUT_KEY
-        return Answer(503, ErrorBody(_REPEAT_CREATE if keyed else _REPEAT), _RETRY)
+        return Answer(503, ErrorBody(_REPEAT_CREATE if keyed else _REPEAT), RETRY)
     if isinstance(error, HTTPException) and error.status_code < 500:
         return _answer_to_the_frameworks(error)
     return _answer_to_our_own(error)

@@ -1,4 +1,4 @@
-"""What a field of a payload is: how it is read, judged, and shown again. Pure."""
+"""How a field of a payload is read, judged and shown. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Schema = dict[str, Any]
 
 
 class Kind(NamedTuple):
-    """A JSON type: how the text of a value is read, and what to say of any other. `typed` is what a
-    decoder can make of it that reads the whole payload: the value, or its text for `decode`."""
+    """A JSON type: how the text of a value is read, and the fault of any other. `typed` is what a
+    decoder of the whole payload makes of it: the value, or its text for `decode`."""
 
     type: str
     decode: Decode[Any]
@@ -25,7 +25,7 @@ class Kind(NamedTuple):
 
 
 TEXT = Kind("string", msgspec.json.Decoder(str | None).decode, "It must be a string.", str | None)
-# Read by its rule, for which the very text counts.
+# Its rule reads it: the very text counts.
 OBJECT = Kind("object", text_or_none, "It must be an object.")
 WHOLE = Kind("integer", whole_or_none, "It must be a whole number.")
 TEXTS = Kind(
@@ -36,15 +36,18 @@ TEXTS = Kind(
 )
 
 
+def _itself(value: Any) -> Any:
+    return value
+
+
 class Field(msgspec.Struct, frozen=True):
     """All that is known of one field outside of the model.
 
-    `of` is its attribute in a `Request`: fields of the same one are spellings of it, of which a
-    payload may have one; `sets` are further attributes, which tell later which one it was. `rule`
-    makes the value of that of one of the right type, and raises ValueError with a sentence, or
-    InvalidRequest. `default` stands for null, and for a field that is left out. `schema` tells
-    clients the rule, as far as JSON Schema can. `show` makes what clients see again, if they do,
-    and `shown` is the schema of that.
+    `of` is its attribute in a `Request`. Fields of the same one are spellings of it, of which a
+    payload may have one; `sets` are further attributes, which tell them apart later. `rule` makes
+    its value from one of the right type, and raises ValueError with a sentence, or InvalidRequest.
+    `default` stands for null and for a field left out. `schema` is the rule, as far as JSON Schema
+    goes. `show` makes what clients see again (None: nothing), and `shown` is the schema of that.
     """
 
     name: str
@@ -52,7 +55,7 @@ class Field(msgspec.Struct, frozen=True):
     kind: Kind
     rule: Callable[[Any, Rules, int], Any]
     schema: Schema
-    show: Callable[[Any], Any] | None = None
+    show: Callable[[Any], Any] | None = _itself
     shown: Schema = {}
     default: Any = None
     sets: Mapping[str, Any] = {}

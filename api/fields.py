@@ -1,7 +1,6 @@
-"""The fields of a schedule: one table, which payloads are judged by, answers are made by, and the
-OpenAPI document is written by. Pure.
+"""The fields of a schedule: the one table behind payloads, answers and the OpenAPI document. Pure.
 
-A new field is a line in `FIELDS`, an attribute in `scheduler.models.Request`, and whatever uses it.
+A new field is an entry here, an attribute in `scheduler.models.Request`, and whatever uses it.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import msgspec
 
 from api import rules
 from api.field import OBJECT, TEXT, TEXTS, WHOLE, Field, Schema
-from api.headers import MAX_HEADERS
+from api.headers import MAX_HEADERS, read_headers
 from api.masks import masked, masked_url
 from scheduler import durations
 from scheduler.errors import FieldError
@@ -27,16 +26,12 @@ from scheduler.settings import DAY_MS
 from scheduler.targets import MAX_URL_CHARACTERS
 from scheduler.times import format_iso8601
 
-# So that an example may be sent as it is, by a process that has been running for a while.
+# A reader may send an example as it is, also to a process that began days ago.
 SOON = format_iso8601((time.time_ns() // 1_000_000 + 30 * DAY_MS) // DAY_MS * DAY_MS)
 
 
-def _itself(value: Any) -> Any:
-    return value
-
-
 def moment(ms: int | None) -> str | None:
-    """A moment as it is shown, where there may be none."""
+    """A moment as clients see it; None stays None."""
     return None if ms is None else format_iso8601(ms)
 
 
@@ -46,7 +41,7 @@ def _durations(delays_ms: tuple[int, ...] | None) -> list[str] | None:
 
 _USUAL_DELAYS = ", ".join(map(durations.format_duration, USUAL_DELAYS_MS))
 
-# Choices have names of their own in the document: generators make one type of each.
+# Choices have names in the document: generators make one type of each.
 CHOICES: dict[str, Schema] = {
     "TargetMethod": {"type": "string", "enum": sorted(METHODS)},
     "Delivery": {"type": "string", "enum": [*Delivery]},
@@ -103,6 +98,7 @@ _TABLE = (
             "store. Of `ms`, `s`, `m`, `h` and `d`, as 1h30m; at most as far ahead as `triggerAt`.",
             "examples": ["10s", "1h30m"],
         },
+        show=None,
     ),
     Field(
         name="targetMethod",
@@ -113,14 +109,13 @@ _TABLE = (
             "anyOf": [_TARGET_METHOD, {"type": "null"}],
             "description": "In any letter case. If it is left out, POST with a body, GET without.",
         },
-        show=_itself,
         shown=_TARGET_METHOD,
     ),
     Field(
         name="targetHeaders",
         of="headers",
         kind=OBJECT,
-        rule=rules.target_headers,
+        rule=lambda text, *_: read_headers(text),
         default={},
         schema={
             "type": ["object", "null"],
@@ -195,14 +190,13 @@ _TABLE = (
             "description": "What becomes of a request whose worker was lost while it had it: it is "
             "sent again (at-least-once, if it is left out), or it is given up as failed.",
         },
-        show=_itself,
         shown=_DELIVERY,
     ),
     Field(
         name="expiresAt",
         of="expires_at_ms",
         kind=TEXT,
-        rule=rules.expires_at,
+        rule=lambda text, *_: rules.timestamp(text),  # `misfits` compares it with triggerAt
         schema={
             "type": ["string", "null"],
             "format": "date-time",
@@ -228,7 +222,6 @@ _TABLE = (
             "answer is final. Costs no credit.",
             "examples": [5],
         },
-        show=_itself,
         shown={"type": "integer"},
     ),
     Field(
@@ -253,7 +246,7 @@ _TABLE = (
 )
 FIELDS = {field.name: field for field in _TABLE}
 SHOWN = tuple(field for field in _TABLE if field.show is not None)
-# Names of fields that say the same thing: a payload may have one of them.
+# Names of fields for the same thing: a payload may have one of them.
 SPELLINGS = tuple(
     tuple(field.name for field in fields) for _, fields in groupby(_TABLE, lambda field: field.of)
 )
@@ -261,8 +254,8 @@ REQUIRED = tuple(names for names in SPELLINGS if FIELDS[names[0]].required)
 
 
 def misfits(values: dict[str, Any], given: Collection[str]) -> list[FieldError]:
-    """What is wrong with the whole although each field is fine: `values` by their names in a
-    `Request`, of which `given` are new."""
+    """What is wrong although each field is fine: `values` by their names in a `Request`, of which
+    `given` are new."""
     due_ms, expires_ms = values.get("trigger_at_ms"), values.get("expires_at_ms")
     if due_ms is None or expires_ms is None or expires_ms > due_ms:
         return []
@@ -274,8 +267,8 @@ def misfits(values: dict[str, Any], given: Collection[str]) -> list[FieldError]:
 
 
 def request_of(values: dict[str, Any]) -> Request:
-    """The request of these values, which it completes; a method that was not given is the default
-    of the body."""
+    """The request of these values, which it completes. The body decides a method that was not
+    given."""
     if values.get("method") is None:
         values["method"] = "GET" if values.get("body") is None else "POST"
         values["method_given"] = False

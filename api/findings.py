@@ -1,4 +1,4 @@
-"""What is wrong with a request, as clients are told. Pure."""
+"""The faults of a request, as clients get them. Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from itertools import islice
 
 from scheduler.errors import FieldError, InvalidRequest
 
-# An answer lists so many findings of one request, or of one item of many, and of all items
-# together. The rest is a number.
+# The most findings that are listed of a request or an item, and of all items of a call.
 MOST_LISTED = 20
 MOST_LISTED_OF_A_CALL = 100
 MOST_UNKNOWN = 5
@@ -16,8 +15,8 @@ _SHOWN_NAME_CHARACTERS = 100
 
 
 class Findings:
-    """The faults of a payload or a query, in order, unknown names last. It keeps as many as an
-    answer lists and counts the others, so that its size does not depend on what a client sends."""
+    """The faults of a payload or a query, in order, unknown names last. Keeps as many as an answer
+    lists and counts the others: its size is bounded."""
 
     def __init__(self) -> None:
         self._listed: list[FieldError] = []
@@ -33,15 +32,14 @@ class Findings:
             self._listed.append(FieldError(field, message))
 
     def add_unknown(self, names: Iterable[str], count: int, kind: str = "field") -> None:
-        """Names that nothing has, so many: a typing error or two, or a flood, of which it lists
-        five."""
+        """So many names that do not exist, of which it lists five."""
         message = f"There is no such {kind}."
         listed = islice(names, MOST_UNKNOWN - len(self._unknown))
         self._unknown += [FieldError(shown(name), message) for name in listed]
         self._count += count
 
     def extend(self, details: Iterable[FieldError], unlisted: int = 0) -> None:
-        """Further ones; so many more were not listed."""
+        """Further ones, and the number of those that were not listed."""
         for detail in details:
             self.add(detail.field, detail.message)
         self._count += unlisted
@@ -52,7 +50,7 @@ class Findings:
             raise self.refusal()
 
     def refusal(self) -> InvalidRequest:
-        """The refusal of what was found, at least one thing."""
+        """The refusal of at least one finding."""
         listed = [*self._listed, *self._unknown][:MOST_LISTED]
         if self._count == 1:
             return InvalidRequest(listed, _sentence_of_one(listed[0]))
@@ -71,14 +69,14 @@ def invalid(details: Iterable[FieldError]) -> InvalidRequest:
 
 
 def details_of(refusal: InvalidRequest, most: int = MOST_LISTED) -> list[FieldError]:
-    """At most so many of the bad fields, and a last entry that counts the others, if there are."""
+    """At most so many of the bad fields, and an entry that counts the others, if there are any."""
     listed = refusal.details[:most]
     rest = len(refusal.details) - len(listed) + refusal.unlisted
     return [*listed, FieldError("…", f"and {rest:,} more")] if rest else listed
 
 
 def shown(name: str) -> str:
-    """A client's own name for something, short enough to say back."""
+    """A client's own name for something, cut to a length that can be sent back."""
     if len(name) <= _SHOWN_NAME_CHARACTERS:
         return name
     return name[:_SHOWN_NAME_CHARACTERS] + "…"

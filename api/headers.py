@@ -1,4 +1,4 @@
-"""The rule for `targetHeaders`: which headers can be sent. Pure."""
+"""The rule for `targetHeaders`. Pure."""
 
 from __future__ import annotations
 
@@ -29,10 +29,8 @@ Headers = dict[str, str]
 
 
 def read_headers(text: bytes) -> Headers:
-    """Headers that can be sent.
-
-    Raises ValueError if they are no headers or too large, InvalidRequest naming each bad one.
-    """
+    """Headers that can be sent. Raises ValueError if they are no headers or too large,
+    InvalidRequest naming each bad one."""
     try:
         headers = _decode(text)
     except msgspec.DecodeError:
@@ -53,14 +51,13 @@ def _judge_count(headers: Sized) -> None:
 
 
 def _judge_size(headers: Headers) -> None:
-    """Raises ValueError for what is too large to be looked at any closer."""
     _judge_count(headers)
     if sum(map(len, headers)) + sum(map(len, headers.values())) > MAX_HEADER_BYTES:
         raise ValueError(f"Names and values may have at most {MAX_HEADER_BYTES:,} bytes in all.")
 
 
 def _with_every_fault(given: dict[str, msgspec.Raw]) -> Headers:
-    """Raises as `read_headers` does: not all of these are strings."""
+    """Of headers that are not all strings. Raises as `read_headers` does."""
     _judge_count(given)
     headers, faults = {}, []
     for name, raw in given.items():
@@ -73,7 +70,7 @@ def _with_every_fault(given: dict[str, msgspec.Raw]) -> Headers:
 
 
 def _all_fine(headers: Headers) -> bool:
-    """Whether nothing is wrong with any header, asked of all at once. Raises as `_judge_size`."""
+    """Whether all headers are fine, judged at once. Raises as `_judge_size`."""
     names, values, count = "\n".join(headers), "".join(headers.values()), len(headers)
     if count > MAX_HEADERS or len(names) + len(values) > MAX_HEADER_BYTES:
         _judge_size(headers)
@@ -92,7 +89,7 @@ def _names_are_fine(names: str, count: int) -> bool:
     )
 
 
-# One client's schedules mostly have the same headers.
+# A client's schedules mostly have the same headers.
 _known_to_be_fine = functools.lru_cache(maxsize=1024)(_names_are_fine)
 
 

@@ -1,9 +1,5 @@
-"""Under which names this API answers. Pure.
-
-A page from elsewhere may have its own name lead to our address, and what a browser then sends us it
-takes for its own: a dashboard that answers only under names of ours is out of its reach. With an
-API nobody gets anywhere without a key.
-"""
+"""Under which names this API answers, against DNS rebinding: a site whose name leads to our address
+could read a dashboard that answers under any name. The API itself needs a key. Pure."""
 
 from __future__ import annotations
 
@@ -19,8 +15,8 @@ _DASHBOARD = "/dashboard"
 
 
 class Hosts:
-    """Those that the settings name, for all that is asked; or else, for the dashboard, the public
-    address, `localhost` and every address that is none of a name. Health is told under any."""
+    """The names in the settings, for all paths; or else, for the dashboard, the public address,
+    `localhost` and every literal address. Health is answered under any."""
 
     def __init__(self, settings: Settings) -> None:
         names = settings.allowed_hosts or _names_of_its_own(settings)
@@ -29,8 +25,7 @@ class Hosts:
         self._allowed = any_of(names)
 
     def allows(self, host: str, path: str) -> bool:
-        """Whether this path is answered under this name. `host` as the request has it, with or
-        without a port."""
+        """Whether this path is answered under this `host`, with or without a port."""
         if self._allowed is None or not path.startswith(self._prefix) or path in _HEALTH:
             return True
         name = _without_port(host.lower())
@@ -38,7 +33,7 @@ class Hosts:
 
 
 def _names_of_its_own(settings: Settings) -> list[str]:
-    """Empty where nobody has said under which name it is reached."""
+    """Empty where the settings do not tell."""
     if settings.public_url is not None:
         return ["localhost", urlsplit(settings.public_url).hostname or ""]
     return ["localhost"] if _is_loopback(settings.host) else []

@@ -1,7 +1,7 @@
 """JSON as text: the parts of an object or of a list, each as it came in. Pure.
 
-JavaScript writes half of a surrogate pair as an escape (`"\\ud800"`), RFC 8259 allows it, and a
-body is sent as it came; msgspec refuses it. So such escapes are hidden from it and put back.
+RFC 8259 allows the escape of half a surrogate pair (`"\\ud800"`), and JavaScript writes it; msgspec
+refuses it. So such escapes are hidden from msgspec and put back.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from api.findings import Findings, invalid, shown
 from scheduler.errors import FieldError, InvalidRequest
 
 T = TypeVar("T")
-Part = bytes | msgspec.Raw  # of a text: neither has been looked into beyond being JSON
+Part = bytes | msgspec.Raw  # of a text: known to be JSON, and no more
 Decode = Callable[[Part], T]
 
-# A text with fewer colons than this has so few members that all may be looked at.
+# A text with fewer colons has so few members that all may be looked at.
 _FEW = 10_000
 _NUMBER = msgspec.json.Decoder(int | float | None).decode
 _ANY_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -39,8 +39,8 @@ class Object:
         """The text of each member's value; of a key that is given twice the last counts, as in
         every JSON parser. Further members are findings, and are not kept.
 
-        Raises InvalidRequest if it is no object, or no JSON; and, naming one, for an unknown
-        member of a text so large that nobody wants to read through all that is in it.
+        Raises InvalidRequest if it is no object, or no JSON; of a very large text, also for the
+        first unknown member.
         """
         try:
             found, text_of = _decoded(text, self._decode)
@@ -73,8 +73,8 @@ class List:
         self._decode = _decoder_of("Elements", [f"_{n}" for n in range(most)], array_like=True)
 
     def elements(self, text: Part) -> list[Part]:
-        """The text of each element; none, if it is no list, or a longer one, which is not read to
-        its end. Raises InvalidRequest if it is no JSON. No byte of a long text is copied."""
+        """The text of each element, not copied; none, if it is no list, or a longer one, which is
+        not read to its end. Raises InvalidRequest if it is no JSON."""
         try:
             found, text_of = _decoded(text, self._decode)
         except msgspec.ValidationError:
@@ -84,23 +84,22 @@ class List:
 
 
 def _decoder_of(kind: str, names: Iterable[str], *, array_like: bool = False) -> Decode[Any]:
-    """A struct of these, all optional: what it does not know ends the decoding at once, however
-    much more there is."""
+    """Of a struct of these, all optional: an unknown name ends the decoding at once."""
     fields = [(name, msgspec.Raw | msgspec.UnsetType, msgspec.UNSET) for name in names]
     struct = msgspec.defstruct(kind, fields, array_like=array_like, forbid_unknown_fields=True)
     return msgspec.json.Decoder(struct).decode
 
 
 class _Hidden:
-    """A text whose escapes of surrogates stand under a mark of their own, which nothing else in
-    it looks like. Raises ValueError if one has not all its digits."""
+    """A text whose escapes of surrogates have a mark that is nowhere else in it. Raises ValueError
+    if one has not all its digits."""
 
     def __init__(self, text: bytes) -> None:
         mark = b"\x7f"
         if mark in text:  # hardly ever; then its own digest
             mark += hashlib.blake2b(text, digest_size=8).hexdigest().encode()
         self._escape, self._backslash = mark + b"u", mark + b"b"
-        # First the escaped backslashes: what follows one of them is no escape.
+        # First the escaped backslashes: no escape follows them.
         text = text.replace(rb"\\", self._backslash)
         text = text.replace(rb"\ud", self._escape + b"d").replace(rb"\uD", self._escape + b"D")
         if re.search(self._escape + rb".(?![0-9a-fA-F]{3})", text):
@@ -113,12 +112,12 @@ class _Hidden:
 
 
 def _decoded(text: Part, decode: Decode[T]) -> tuple[T, Callable[[Part], bytes]]:
-    """What the decoder makes of it, and what makes of a part of that the text that came.
+    """What the decoder makes of it, and a function from a part of that to the text that came.
 
     Raises msgspec.ValidationError if it is of another type, InvalidRequest if it is no JSON.
     """
     try:
-        str(text, "utf-8")  # a Raw value is checked for everything but its UTF-8
+        str(text, "utf-8")  # msgspec does not check the UTF-8 of a Raw value
         try:
             return decode(text), bytes
         except msgspec.ValidationError:
@@ -152,7 +151,7 @@ def read(text: Part, decode: Decode[T], fault: str) -> T:
         return decode(text)
     except msgspec.ValidationError:
         raise ValueError(fault) from None
-    except msgspec.DecodeError:  # it was found valid, all but this
+    except msgspec.DecodeError:  # all else of it is valid
         raise ValueError("It may not contain unpaired surrogates.") from None
 
 
@@ -163,7 +162,7 @@ def text_or_none(part: Part) -> bytes | None:
 
 
 def whole_or_none(part: Part) -> int | None:
-    """A whole number, which JSON may write with a fraction of nought: `3.0` is 3."""
+    """A whole number; `3.0` is one."""
     number = _NUMBER(part)
     if isinstance(number, float):
         if not number.is_integer():

@@ -23,9 +23,6 @@ _MADE_OF_A_BYTE = 5
 _MADE_OF_AN_ITEM_BYTES = 1024
 # A body is found too large one read beyond what is allowed.
 _ONE_READ_BYTES = 256 * 1024
-# Beside connections of clients: 128 to the store, files that it serves.
-_SPARE_FILES = 160
-_FEWEST = 16
 
 
 def budgets(settings: Settings) -> tuple[int, int]:
@@ -44,9 +41,3 @@ def made_of(body_bytes: int, items: int) -> int:
     of_bytes = _MADE_OF_A_BYTE * (body_bytes - UNCOUNTED_BYTES)
     of_items = _MADE_OF_AN_ITEM_BYTES * items - UNCOUNTED_BYTES
     return max(0, of_bytes) + max(0, of_items)
-
-
-def fitting(connections: int, most_files: int, open_files: int) -> int:
-    """As many of the connections as the limit of open files allows."""
-    free = most_files - open_files - _SPARE_FILES - FOR_HEALTH
-    return min(connections, max(free, _FEWEST))

@@ -1,11 +1,11 @@
-"""What of a request is secret, and how it is shown: a mask stands for it. Pure."""
+"""Masks for the secrets of a request. Pure."""
 
 from __future__ import annotations
 
 import re
 from urllib.parse import quote, unquote
 
-# No header can have this value, for it is not Latin-1: whoever sends it back has read it here.
+# Not Latin-1, so no header can have this value: a client that sends it has read it here.
 MASK = "\u2022" * 8
 
 _SECRET = re.compile(
@@ -13,7 +13,7 @@ _SECRET = re.compile(
     r"|signature|token|(?<![a-z])(?:otp|pin|sig)(?![a-z])",
     re.IGNORECASE,
 )
-# In a query these are usual besides; `code` is OAuth's.
+# Further ones in queries; `code` is OAuth's.
 _SECRET_PARAMETER = re.compile(rf"{_SECRET.pattern}|^(?:code|pass)$", re.IGNORECASE)
 _PARAMETER = re.compile(r"(?<=[?&;])([^=&;#]*)=([^&;#]+)")
 _MASK_ESCAPED = quote(MASK)
@@ -25,12 +25,12 @@ def is_secret(header_name: str) -> bool:
 
 
 def masked(headers: dict[str, str]) -> dict[str, str]:
-    """The headers as they may be shown: values that look like secrets are not told."""
+    """The headers, with masks for values that look like secrets."""
     return {name: MASK if is_secret(name) else value for name, value in headers.items()}
 
 
 def masked_url(url: str) -> str:
-    """The URL as it may be shown: values in its query that look like secrets are not told."""
+    """The URL, with masks for values in its query that look like secrets."""
     path, mark, rest = url.partition("?")
     return path + _PARAMETER.sub(_masked_parameter, mark + rest) if mark else url
 

@@ -10,8 +10,8 @@ from litestar import Litestar, get
 from litestar.params import FromPath
 
 from api.answer import Answer
-from api.bodies import HealthBody
-from api.errors import Draining
+from api.bodies import ErrorBody, HealthBody
+from api.errors import RETRY
 from api.query import read_query
 from api.service import HttpRequest, service_of
 from scheduler.errors import NotFound, StoreUnavailable
@@ -100,7 +100,7 @@ async def readyz(request: HttpRequest) -> Answer:
     read_query(request.scope["query_string"])
     service = service_of(request)
     if service.draining:
-        raise Draining("The service is draining")
+        return Answer(503, ErrorBody("The service is draining"), RETRY)
     try:
         async with asyncio.timeout(_PATIENCE_S):
             await service.store.ping()

@@ -1,4 +1,4 @@
-"""The pace at which a process refuses keys: a flood of bad ones waits for itself."""
+"""The pace at which a process refuses keys."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ _TICK_S = 0.02
 class Refusals:
     """Gives each refusal its turn, so many a second, after a burst.
 
-    A client that has made a mistake is told at once. A flood, which sends on a connection only
-    when its last request was answered, is slowed down to a pace that costs others little: a
-    request that waits here costs nothing but its memory.
+    A single mistake is answered at once. A flood waits for its answers before it sends more, so it
+    slows down to a pace that costs others little: a request that waits here costs only memory.
     """
 
     def __init__(self) -> None:
@@ -41,11 +40,10 @@ class Refusals:
         return True
 
     def _wait_s(self, now_s: float) -> float:
-        """Each takes the next free moment of a row, as GCRA has it.
+        """Each takes the next free moment of a queue (GCRA).
 
-        Who finds the row too long waits for as long as it is, more or less, so that those do not
-        all come back together. In the row a few leave together: what they bring next is then
-        checked together, and that is most of what they cost.
+        Where the queue is full, each waits for about as long as it is, spread at random. A few
+        leave the queue together: their next keys are then checked in one batch, which is cheaper.
         """
         next_s = max(self._next_s, now_s - AT_ONCE / PER_SECOND) + 1 / PER_SECOND
         if next_s <= now_s:

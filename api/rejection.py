@@ -1,4 +1,4 @@
-"""Answers to what never becomes a request: written to the connection itself, which then closes."""
+"""Answers of a connection itself, which then closes: no request came of what it read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ class Rejection(NamedTuple):
 
     @property
     def response(self) -> bytes:
-        """All of it, as it goes over the wire."""
         content = msgspec.json.encode(self.body)
         lines = [
             f"HTTP/1.1 {self.status} {http.HTTPStatus(self.status).phrase}",

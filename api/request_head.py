@@ -1,4 +1,4 @@
-"""The rules of RFC 9112 for a request's head that the parser leaves to us. Pure."""
+"""Rules of RFC 9112 for a request's head that the parser leaves to us. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from api.rejection import (
 
 _Headers = Sequence[tuple[bytes, bytes]]
 
-# The grammar allows a comma in a name. A proxy may have joined two lines with it.
+# The grammar allows commas in names, but a proxy may have joined two lines with one.
 _HOST = re.compile(
     rb"(\[[0-9a-f:.]+\]|[\w.~!$&'()*+;=-]*(?:%[0-9a-f]{2}[\w.~!$&'()*+;=-]*)*)(?::([0-9]*))?",
     re.IGNORECASE,
@@ -41,7 +41,7 @@ def path_of(version: str, method: bytes, target: bytes, headers: _Headers) -> by
 
 
 def _host_of(version: str, headers: _Headers) -> bytes | Rejection | None:
-    """What the only Host line says; HTTP/1.0 may do without."""
+    """The only Host line; HTTP/1.0 may have none."""
     host = None
     for name, value in headers:
         if name == b"host":
@@ -59,7 +59,7 @@ def _host_of(version: str, headers: _Headers) -> bytes | Rejection | None:
 
 
 def _path_of_url(target: bytes, host: bytes | None) -> bytes | Rejection:
-    """A URL has to name the host that the Host header names: it decides what is answered."""
+    """A URL has to name the same host as the Host header, which decides what is answered."""
     url = _URL.fullmatch(target)
     if url is None:
         return BAD_TARGET

@@ -1,8 +1,6 @@
-"""The rules: what makes a field's value of what a client gave, or says what is wrong with it. Pure.
-
-Each takes a value of the right type, what else counts, and the store's clock (ms). It raises
-ValueError with a sentence, or InvalidRequest.
-"""
+"""The rules: each makes a field's value from what a client gave, which has the right type already,
+by the settings and the store's clock (ms). Raises ValueError with a sentence, or InvalidRequest.
+Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +8,6 @@ import binascii
 
 import msgspec
 
-from api.headers import read_headers
 from api.masks import has_mask
 from scheduler.destinations import Destinations
 from scheduler.durations import parse_duration
@@ -28,7 +25,7 @@ from scheduler.times import parse_iso8601
 
 MAX_PAST_MS = DAY_MS
 MAX_RAW_BODY_BYTES = 192 * 1024
-# What is left over at the end of the bytes is zeroes.
+# Padding bits must be zero.
 BASE64_PATTERN = (
     "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?"
 )
@@ -37,7 +34,7 @@ _END_OF_TIME_MS = parse_iso8601("9999-12-31T23:59:59.999Z") + 1
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """What the rules depend on beside the payload."""
+    """The settings that the rules need."""
 
     destinations: Destinations
     max_horizon_days: int
@@ -56,7 +53,7 @@ def target_url(url: str, rules: Rules, now_ms: int) -> str:
 
 
 def url_filter(url: str, most_characters: int) -> str:
-    """A whole URL that something is looked for by."""
+    """A whole URL to search by."""
     if len(url) > most_characters:
         raise ValueError(f"It may have at most {most_characters:,} characters.")
     _refuse_mask(url)
@@ -93,10 +90,6 @@ def target_method(text: str, rules: Rules, now_ms: int) -> str:
     return method
 
 
-def target_headers(text: bytes, rules: Rules, now_ms: int) -> dict[str, str]:
-    return read_headers(text)
-
-
 def target_body(text: bytes, rules: Rules, now_ms: int) -> bytes:
     if text[:1] != b"{":
         raise ValueError("It must be a JSON object or null.")
@@ -131,10 +124,6 @@ def delivery(text: str, rules: Rules, now_ms: int) -> Delivery:
         raise ValueError("It must be at-least-once or at-most-once.") from None
 
 
-def expires_at(text: str, rules: Rules, now_ms: int) -> int:
-    return timestamp(text)  # that it comes after triggerAt is judged with the whole
-
-
 def retries(count: int, rules: Rules, now_ms: int) -> int:
     if not 0 <= count <= MOST_RETRIES:
         raise ValueError(f"It must be from 0 to {MOST_RETRIES}.")
@@ -156,7 +145,7 @@ def timestamp(text: str) -> int:
         moment_ms = parse_iso8601(text)
     except ValueError:
         moment_ms = _END_OF_TIME_MS
-    # The last fraction of the year 9999 rounds up to a year that cannot be written.
+    # The last fraction of the year 9999 rounds up into the year 10000.
     if moment_ms >= _END_OF_TIME_MS:
         raise ValueError("It must be an ISO 8601 timestamp such as 2026-11-20T08:00:00.000Z.")
     return moment_ms

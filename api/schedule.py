@@ -41,21 +41,21 @@ async def create(service: Service, scope: Scope, receive: Receive) -> Answer:
     data = await read_body(scope, receive, service.settings.max_body_bytes)
     once = idempotency(scope, data)
     if once is not None:
-        # Before it is judged: what was valid then may be too old by now, and has its answer.
+        # Before it is judged: what was valid then may be too old by now.
         before = await store.schedules.created_before(account_id, once)
         if before is not None:
             return _created(before, trigger_at_of(data))
     now_ms = store.clock.now_ms()
     wanted = traced(parse_request(data, service.rules, now_ms), service, scope)
     if once is not None and trigger_at_of(data) is None:
-        # A repeat is told the time that came of it, and not another one.
+        # A repeat gets the same time.
         once = msgspec.structs.replace(once, note=wanted.trigger_at_ms.to_bytes(_MOMENT_BYTES))
     created = await store.schedules.create_all(account_id, [wanted], once, now_ms)
     return _created(created, wanted.trigger_at_ms)
 
 
 def _created(created: Created, trigger_at_ms: int | None) -> Answer:
-    """`trigger_at_ms` is what the body says; what is noted of it counts."""
+    """The note has the time where the body (`trigger_at_ms`) has none."""
     [schedule_id] = created.schedule_ids
     if created.note or trigger_at_ms is None:
         trigger_at_ms = int.from_bytes(created.note)

@@ -11,7 +11,7 @@ from api.field import TEXT, WHOLE, Schema
 from api.findings import Findings, shown
 from api.json_text import Decode, List, Object, Part, read
 from api.limits import MAX_ITEMS
-from api.query import CURSOR, PERIOD, Walk, judge_period, limit_of, one_of, url_of
+from api.query import CURSOR, PERIOD, Parameter, Walk, judge_period, limit_of, url_of
 from scheduler import ids
 from scheduler.models import Status
 from scheduler.store.queries.listing import Selection
@@ -21,6 +21,7 @@ A = TypeVar("A")
 
 _IDS = List(MAX_ITEMS)
 _ID: Decode[str] = msgspec.json.Decoder(str).decode
+_STATUS = Parameter("status", str, {"type": "string"}, "")
 _FILTERS = (
     url_of(MAX_URL_CHARACTERS, "Only those of this very URL."),
     *PERIOD,
@@ -112,14 +113,14 @@ def parse_selection(data: bytes, path: str, status: Status) -> Asked:
 
 def _filter(given: Mapping[str, Part], path: str, status: Status, findings: Findings) -> Asked:
     values: dict[str, Any] = {}
-    for each in (one_of("status", (status,), {}, ""), *_FILTERS):
+    for each in (_STATUS, *_FILTERS):
         kind = WHOLE if each.schema["type"] == WHOLE.type else TEXT
         try:
             value = read(given.get(each.name, b"null"), kind.decode, kind.fault)
             values[each.name] = None if value is None else each.read(str(value))
         except ValueError as error:
             findings.add(each.name, str(error))
-    if values.get("status", status) is None:
+    if values.get("status", status) != status:
         findings.add("status", f"Give ids, or a filter with the status {status}.")
     judge_period(values, findings)
     findings.refuse_if_any()

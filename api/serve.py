@@ -17,7 +17,7 @@ import structlog
 import uvicorn
 
 from api.app import create_app
-from api.limits import fitting
+from api.limits import FOR_HEALTH
 from api.protocol import Guard, Protocol
 from api.service import Service
 from api.told import ApiSource
@@ -31,6 +31,9 @@ _log = structlog.get_logger()
 _BACKLOG = 2048
 _SEND_BUFFER_BYTES = 256 * 1024
 _DRAIN_S = 10
+# Beside connections of clients: 128 to the store, files that it serves.
+_SPARE_FILES = 160
+_FEWEST = 16
 
 
 def serve(
@@ -92,7 +95,8 @@ def _fit_open_files(guard: Guard) -> None:
     if most_files == resource.RLIM_INFINITY:
         return
     asked, open_files = guard.connections.most, sum(1 for _ in Path("/dev/fd").iterdir())
-    guard.connections.most = fitting(asked, most_files, open_files)
+    free = most_files - open_files - _SPARE_FILES - FOR_HEALTH
+    guard.connections.most = min(asked, max(free, _FEWEST))
     if guard.connections.most < asked:
         _log.warning(
             "the limit of open files allows fewer connections than the settings",

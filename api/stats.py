@@ -55,9 +55,9 @@ async def get_credits(request: HttpRequest) -> Answer:
 def period(query: Mapping[str, int | None], now_ms: int) -> tuple[int, int]:
     """The period that statistics are asked for. Raises InvalidRequest.
 
-    Without `to` it ends with the current second: what was executed a moment ago is in it, though
-    this process may be a few ms behind the store's clock. Without `from` it begins 30 days before
-    its end, on a whole minute.
+    Without `to` it ends with the current second, which includes the last executions though this
+    process may be a few ms behind the store's clock. Without `from` it begins 30 days before its
+    end, on a whole minute.
     """
     from_ms, to_ms = query["from"], query["to"]
     if to_ms is None:
@@ -71,7 +71,6 @@ def period(query: Mapping[str, int | None], now_ms: int) -> tuple[int, int]:
 
 
 def log_query(query: Mapping[str, Any]) -> LogQuery:
-    """The page of the log that is asked for."""
     return LogQuery(
         status=query["status"] and LogStatus(query["status"]),
         url=query["targetUrl"],

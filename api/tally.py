@@ -1,4 +1,4 @@
-"""What requests came to, counted as they end."""
+"""Requests, counted as they end."""
 
 from __future__ import annotations
 

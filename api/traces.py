@@ -17,8 +17,8 @@ _SAMPLED = 1
 
 
 def sampled(traceparent: bytes | None) -> bytes | None:
-    """Trace id and span id, 24 bytes; None unless it is well formed and sampled. What is not is
-    passed over, as the specification has it: a trace is no reason to refuse anything. Pure."""
+    """Trace id and span id, 24 bytes; None unless it is well formed and sampled: the specification
+    ignores all others. Pure."""
     match = _TRACEPARENT.fullmatch(traceparent or b"")
     if match is None or match[1] == b"ff" or (match[1] == b"00" and match[5]):
         return None
@@ -28,7 +28,7 @@ def sampled(traceparent: bytes | None) -> bytes | None:
 
 
 def traced(request: Request, service: Service, scope: Scope) -> Request:
-    """The request with the trace that it came in, where fires are traced at all."""
+    """The request with its trace, where fires are traced."""
     if service.settings.trace_ratio is None:
         return request
     trace = sampled(header(scope, b"traceparent"))
