@@ -46,20 +46,29 @@ class Field(msgspec.Struct, frozen=True):
     `of` is its attribute in a `Request`. Fields of the same one are spellings of it, of which a
     payload may have one; `sets` are further attributes, which tell them apart later. `rule` makes
     its value from one of the right type, and raises ValueError with a sentence, or InvalidRequest.
-    `default` stands for null and for a field left out. `schema` is the rule, as far as JSON Schema
-    goes. `show` makes what clients see again (None: nothing), and `shown` is the schema of that.
+    `default` stands for null and for a field left out. `more` is the rest of its schema. `show`
+    makes what clients see again (None: nothing), and `shown` is the schema of that.
     """
 
     name: str
     of: str
-    kind: Kind
     rule: Callable[[Any, Rules, int], Any]
-    schema: Schema
+    description: str
+    kind: Kind = TEXT
+    examples: list[Any] = []
+    more: Schema = {}
     show: Callable[[Any], Any] | None = _itself
     shown: Schema = {}
     default: Any = None
     sets: Mapping[str, Any] = {}
     required: bool = False
+
+    @property
+    def schema(self) -> Schema:
+        """The rule, as far as JSON Schema goes."""
+        type_ = {} if "anyOf" in self.more else {"type": [self.kind.type, "null"]}
+        examples = {"examples": self.examples} if self.examples else {}
+        return {**type_, **self.more, "description": self.description, **examples}
 
     def judged(self, text: Part, rules: Rules, now_ms: int) -> Any:
         """The value that the text of a payload's member gives. Raises as `rule` does."""

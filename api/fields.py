@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from api import rules
-from api.field import OBJECT, TEXT, TEXTS, WHOLE, Field, Schema
+from api.field import OBJECT, TEXTS, WHOLE, Field, Schema
 from api.headers import MAX_HEADERS, read_headers
 from api.masks import masked, masked_url
 from scheduler import durations
@@ -52,63 +52,47 @@ _TABLE = (
     Field(
         name="targetUrl",
         of="url",
-        kind=TEXT,
         rule=rules.target_url,
         required=True,
-        schema={
-            "type": "string",
-            "format": "uri",
-            "maxLength": MAX_URL_CHARACTERS,
-            "description": "Where the request goes: an absolute http or https URL with a host, "
-            "without user name or password, spaces, control characters or backslashes. An address "
-            "that may not be reached is refused here, a name when it is connected to.",
-            "examples": ["https://example.com/webhooks/orders"],
-        },
+        more={"type": "string", "format": "uri", "maxLength": MAX_URL_CHARACTERS},
+        description="Where the request goes: an absolute http or https URL with a host, "
+        "without user name or password, spaces, control characters or backslashes. An address "
+        "that may not be reached is refused here, a name when it is connected to.",
+        examples=["https://example.com/webhooks/orders"],
         show=masked_url,
         shown={"type": "string"},
     ),
     Field(
         name="triggerAt",
         of="trigger_at_ms",
-        kind=TEXT,
         rule=rules.trigger_at,
         required=True,
-        schema={
-            "type": ["string", "null"],
-            "format": "date-time",
-            "description": "When it goes, unless `delay` says so: ISO 8601. An offset is honoured, "
-            "no zone means UTC; finer than a millisecond rounds up. At most 24 hours in the past "
-            "(then it is due at once), and at most five years ahead unless this installation says "
-            "otherwise.",
-            "examples": [SOON],
-        },
+        more={"format": "date-time"},
+        description="When it goes, unless `delay` says so: ISO 8601. An offset is honoured, "
+        "no zone means UTC; finer than a millisecond rounds up. At most 24 hours in the past "
+        "(then it is due at once), and at most five years ahead unless this installation says "
+        "otherwise.",
+        examples=[SOON],
         show=format_iso8601,
         shown={"type": "string", "format": "date-time"},
     ),
     Field(
         name="delay",
         of="trigger_at_ms",
-        kind=TEXT,
         rule=rules.delay,
         required=True,
-        schema={
-            "type": ["string", "null"],
-            "pattern": f"^{durations.PATTERN}$",
-            "description": "Instead of `triggerAt`: how long from now it goes, by the clock of the "
-            "store. Of `ms`, `s`, `m`, `h` and `d`, as 1h30m; at most as far ahead as `triggerAt`.",
-            "examples": ["10s", "1h30m"],
-        },
+        more={"pattern": f"^{durations.PATTERN}$"},
+        description="Instead of `triggerAt`: how long from now it goes, by the clock of the "
+        "store. Of `ms`, `s`, `m`, `h` and `d`, as 1h30m; at most as far ahead as `triggerAt`.",
+        examples=["10s", "1h30m"],
         show=None,
     ),
     Field(
         name="targetMethod",
         of="method",  # None stands for the default of the body
-        kind=TEXT,
         rule=rules.target_method,
-        schema={
-            "anyOf": [_TARGET_METHOD, {"type": "null"}],
-            "description": "In any letter case. If it is left out, POST with a body, GET without.",
-        },
+        more={"anyOf": [_TARGET_METHOD, {"type": "null"}]},
+        description="In any letter case. If it is left out, POST with a body, GET without.",
         shown=_TARGET_METHOD,
     ),
     Field(
@@ -117,16 +101,15 @@ _TABLE = (
         kind=OBJECT,
         rule=lambda text, *_: read_headers(text),
         default={},
-        schema={
-            "type": ["object", "null"],
+        more={
             "maxProperties": MAX_HEADERS,
             "propertyNames": {"pattern": f"^{TOKEN_PATTERN}$"},
             "additionalProperties": {"type": "string", "pattern": f"^{VALUE_PATTERN}$"},
-            "description": "Headers to send, 16 KiB in all. Those of the connection (Host, "
-            "Content-Length, Transfer-Encoding, Connection, Keep-Alive, TE, Trailer, Upgrade, "
-            "Expect, Proxy-*) and Postdate-* are refused.",
-            "examples": [{"X-Order": "ord_8412"}],
         },
+        description="Headers to send, 16 KiB in all. Those of the connection (Host, "
+        "Content-Length, Transfer-Encoding, Connection, Keep-Alive, TE, Trailer, Upgrade, "
+        "Expect, Proxy-*) and Postdate-* are refused.",
+        examples=[{"X-Order": "ord_8412"}],
         show=masked,
         shown={"type": "object", "additionalProperties": {"type": "string"}},
     ),
@@ -136,74 +119,56 @@ _TABLE = (
         kind=OBJECT,
         rule=rules.target_body,
         sets={"body_kind": BodyKind.JSON},
-        schema={
-            "type": ["object", "null"],
-            "additionalProperties": True,
-            "description": "Sent as the very JSON text that comes in, with Content-Type: "
-            "application/json unless a header says otherwise.",
-            "examples": [{"order": "ord_8412", "action": "remind"}],
-        },
+        more={"additionalProperties": True},
+        description="Sent as the very JSON text that comes in, with Content-Type: "
+        "application/json unless a header says otherwise.",
+        examples=[{"order": "ord_8412", "action": "remind"}],
         show=lambda body: None if body is None else msgspec.Raw(body),
         shown={"type": ["object", "null"], "additionalProperties": True},
     ),
     Field(
         name="targetBodyText",
         of="body",
-        kind=TEXT,
         rule=rules.target_body_text,
         sets={"body_kind": BodyKind.TEXT},
-        schema={
-            "type": ["string", "null"],
-            "maxLength": rules.MAX_RAW_BODY_BYTES,
-            "description": "Instead of `targetBody`: text, sent as UTF-8, at most 192 KiB, with "
-            "Content-Type: text/plain; charset=utf-8 unless a header says otherwise.",
-            "examples": ["status=due&order=8412"],
-        },
+        more={"maxLength": rules.MAX_RAW_BODY_BYTES},
+        description="Instead of `targetBody`: text, sent as UTF-8, at most 192 KiB, with "
+        "Content-Type: text/plain; charset=utf-8 unless a header says otherwise.",
+        examples=["status=due&order=8412"],
         show=lambda body: None if body is None else body.decode(),
         shown={"type": ["string", "null"]},
     ),
     Field(
         name="targetBodyBase64",
         of="body",
-        kind=TEXT,
         rule=rules.target_body_base64,
         sets={"body_kind": BodyKind.BINARY},
-        schema={
-            "type": ["string", "null"],
-            "pattern": f"^{rules.BASE64_PATTERN}$",
-            "description": "Instead of `targetBody`: any bytes, in base64 with padding (RFC 4648), "
-            "at most 192 KiB of them, with Content-Type: application/octet-stream unless a header "
-            "says otherwise.",
-            "examples": ["AAEC/w=="],
-        },
+        more={"pattern": f"^{rules.BASE64_PATTERN}$"},
+        description="Instead of `targetBody`: any bytes, in base64 with padding (RFC 4648), "
+        "at most 192 KiB of them, with Content-Type: application/octet-stream unless a header "
+        "says otherwise.",
+        examples=["AAEC/w=="],
         show=lambda body: None if body is None else b64encode(body).decode(),
         shown={"type": ["string", "null"]},
     ),
     Field(
         name="delivery",
         of="delivery",
-        kind=TEXT,
         rule=rules.delivery,
         default=Delivery.AT_LEAST_ONCE,
-        schema={
-            "anyOf": [_DELIVERY, {"type": "null"}],
-            "description": "What becomes of a request whose worker was lost while it had it: it is "
-            "sent again (at-least-once, if it is left out), or it is given up as failed.",
-        },
+        more={"anyOf": [_DELIVERY, {"type": "null"}]},
+        description="What becomes of a request whose worker was lost while it had it: it is "
+        "sent again (at-least-once, if it is left out), or it is given up as failed.",
         shown=_DELIVERY,
     ),
     Field(
         name="expiresAt",
         of="expires_at_ms",
-        kind=TEXT,
         rule=lambda text, *_: rules.timestamp(text),  # `misfits` compares it with triggerAt
-        schema={
-            "type": ["string", "null"],
-            "format": "date-time",
-            "description": "The last moment at which it may still be sent, after triggerAt; later "
-            "it ends as failed, `Expired before execution`. A retry that would come later is not "
-            "made.",
-        },
+        more={"format": "date-time"},
+        description="The last moment at which it may still be sent, after triggerAt; later "
+        "it ends as failed, `Expired before execution`. A retry that would come later is not "
+        "made.",
         show=moment,
         shown={"type": ["string", "null"], "format": "date-time"},
     ),
@@ -213,15 +178,11 @@ _TABLE = (
         kind=WHOLE,
         rule=rules.retries,
         default=0,
-        schema={
-            "type": ["integer", "null"],
-            "minimum": 0,
-            "maximum": MOST_RETRIES,
-            "description": "How often it is sent again after an attempt that failed for now: no "
-            "answer, or 408, 409, 425, 429 or 5xx. Not at all (0) if it is left out. Any other "
-            "answer is final. Costs no credit.",
-            "examples": [5],
-        },
+        more={"minimum": 0, "maximum": MOST_RETRIES},
+        description="How often it is sent again after an attempt that failed for now: no "
+        "answer, or 408, 409, 425, 429 or 5xx. Not at all (0) if it is left out. Any other "
+        "answer is final. Costs no credit.",
+        examples=[5],
         shown={"type": "integer"},
     ),
     Field(
@@ -229,17 +190,16 @@ _TABLE = (
         of="retry_delays_ms",
         kind=TEXTS,
         rule=rules.retry_delays,
-        schema={
-            "type": ["array", "null"],
+        more={
             "items": {"type": "string", "pattern": f"^{durations.PATTERN}$"},
             "minItems": 1,
             "maxItems": MOST_DELAYS,
-            "description": "How long after an attempt the next one comes, for each in turn, the "
-            f"last for all others; {_USUAL_DELAYS} if it is left out. Each from 1s to 7d, and "
-            "lengthened at random by a fifth at most. A 429 or 503 may ask for more, up to a day, "
-            "with Retry-After. Needs `retries`.",
-            "examples": [["10s", "1m", "10m"]],
         },
+        description="How long after an attempt the next one comes, for each in turn, the "
+        f"last for all others; {_USUAL_DELAYS} if it is left out. Each from 1s to 7d, and "
+        "lengthened at random by a fifth at most. A 429 or 503 may ask for more, up to a day, "
+        "with Retry-After. Needs `retries`.",
+        examples=[["10s", "1m", "10m"]],
         show=_durations,
         shown={"type": ["array", "null"], "items": {"type": "string"}},
     ),

@@ -3,10 +3,10 @@ could read a dashboard that answers under any name. The API itself needs a key. 
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from urllib.parse import urlsplit
 
+from api.proxies import parsed
 from scheduler.destinations import any_of
 from scheduler.settings import LOOPBACK, Settings
 
@@ -29,7 +29,9 @@ class Hosts:
         if self._allowed is None or not path.startswith(self._prefix) or path in _HEALTH:
             return True
         name = _without_port(host.lower())
-        return self._allowed.fullmatch(name) is not None or (self._addresses and _is_address(name))
+        return self._allowed.fullmatch(name) is not None or (
+            self._addresses and parsed(name.strip("[]")) is not None
+        )
 
 
 def _names_of_its_own(settings: Settings) -> list[str]:
@@ -40,17 +42,8 @@ def _names_of_its_own(settings: Settings) -> list[str]:
 
 
 def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    return _is_address(host) and any(ipaddress.ip_address(host) in net for net in LOOPBACK)
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name.strip("[]"))
-    except ValueError:
-        return False
-    return True
+    address = parsed(host)
+    return host == "localhost" or any(address in net for net in LOOPBACK if address is not None)
 
 
 def _without_port(host: str) -> str:

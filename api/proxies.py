@@ -23,7 +23,7 @@ def is_trusted(address: str, trusted: Trusted) -> bool:
     """Whether a proxy of ours has this address, which may be a Unix socket's name."""
     if not trusted:
         return False
-    found = _parsed(address)
+    found = parsed(address)
     return found is not None and any(found in network for network in trusted)
 
 
@@ -37,7 +37,7 @@ def client_address(scope: Scope, trusted: Trusted) -> str:
     for each in reversed(named[-_MOST_PROXIES:]):
         if not is_trusted(address, trusted):
             break
-        before = _parsed(_without_port(each.strip()))
+        before = parsed(_without_port(each.strip()))
         if before is None:
             break
         address = str(before)
@@ -64,7 +64,7 @@ def is_https(scope: Scope, settings: Settings) -> bool:
 
 def address_of(host: str) -> str:
     """What counts as one address: of IPv6 a /64, which one client usually has whole."""
-    address = _parsed(host)
+    address = parsed(host)
     if isinstance(address, ipaddress.IPv6Address):
         return str(ipaddress.IPv6Network((int(address) >> 64 << 64, 64)))
     return host if address is None else str(address)
@@ -74,7 +74,7 @@ def _values(scope: Scope, name: bytes) -> Iterable[str]:
     return (value.decode("latin-1") for key, value in scope["headers"] if key == name)
 
 
-def _parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     """An IPv4 address that IPv6 wraps is that IPv4 address."""
     try:
         found = ipaddress.ip_address(text.partition("%")[0])

@@ -6,6 +6,7 @@ import asyncio
 import os
 import secrets
 import socket
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -16,14 +17,21 @@ from litestar import Request
 from litestar.datastructures import MultiDict, State
 
 from api.hosts import Hosts
-from api.outage import Outage
 from api.refusals import Refusals
 from api.rules import Rules
 from api.tally import Tally
-from scheduler.errors import OutcomeUnknown, StoreError, StoreMisconfigured, StoreUnavailable
+from scheduler.errors import (
+    OutcomeUnknown,
+    StoreError,
+    StoreMisconfigured,
+    StoreUnavailable,
+    Unreadable,
+)
+from scheduler.reminder import Reminder
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.operators.heartbeats import LOCAL_URL, PUBLIC_URL, STORE_ID
+from scheduler.store.server.failures import reason_of
 from scheduler.store.server.unreachable import Unreachable
 from scheduler.version import version
 
@@ -51,6 +59,28 @@ class HttpRequest(Request[Any, Any, State]):
     def query_params(self) -> MultiDict[Any]:
         text = self.scope["query_string"].decode("latin-1")
         return MultiDict(parse_qsl(text, keep_blank_values=True))
+
+
+class Outage:
+    """Logs each kind of error when it begins and once a minute. Clients are told nothing of hosts
+    and ports, so this is where an operator reads why they were refused."""
+
+    def __init__(self) -> None:
+        self._reminders: defaultdict[type[StoreError], Reminder] = defaultdict(Reminder)
+        self._refused = 0
+
+    def note(self, error: StoreError) -> None:
+        """A request was refused because of this. Damage to one thing is no outage."""
+        if isinstance(error, Unreadable) and not error.key_id:
+            return
+        self._refused += 1
+        if self._reminders[type(error)].is_due():
+            _log.warning(
+                "requests are refused because of the store",
+                error=str(error),
+                reason=reason_of(error),
+                refused=self._refused,
+            )
 
 
 class Service:

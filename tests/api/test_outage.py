@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from structlog.testing import capture_logs
 
-from api.outage import Outage
+from api.service import Outage
 from scheduler.errors import StoreFull, StoreUnavailable
 from tests.api.conftest import Api
 
