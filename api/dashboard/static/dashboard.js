@@ -1,6 +1,5 @@
-// What makes the pages live: a tick that lets htmx ask for news while the page is looked at, a badge
-// that says how old they are, alarms for what failed, copying, and reading charts. Nothing here is
-// needed to read or to write.
+// Makes the pages live: a tick that lets htmx ask for news while the page is looked at, a badge with
+// their age, alarms for failures, copying, and reading charts. Reading and writing work without it.
 "use strict";
 
 (() => {
@@ -8,17 +7,16 @@
   const $ = (selector, within = document) => within.querySelector(selector);
   const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
 
-  // --- What is morphed in place keeps what its viewer did to it ---------------------------------
+  // --- News keep what the viewer did: ticks, open tables, the readout of a chart ----------------
 
-  const KEPT = { checked: 'input[type="checkbox"]', open: "details", hidden: "[data-kept]" };
+  const KEPT = { checked: 'input[type="checkbox"]', open: "details" };
   Idiomorph.defaults.ignoreActiveValue = true;
   Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) => !(KEPT[name] && node.matches(KEPT[name]));
-  // What a page keeps to itself, as the readout of a chart, is not emptied by news.
-  Idiomorph.defaults.callbacks.beforeNodeMorphed = (node) => !(node.matches && node.matches(".readout"));
+  Idiomorph.defaults.callbacks.beforeNodeMorphed = (node) => !node.matches?.(".readout");
 
   // --- Contact: how fresh what is shown is ------------------------------------------------------
 
-  // An answer that takes longer than this is news by itself: what asks may hang as well as fail.
+  // A request may hang as well as fail: after this time the badge says so.
   const SILENT_MS = 8000;
   let heard = performance.now();
   let looked = heard;
@@ -36,7 +34,7 @@
     }
     const now = performance.now();
     const age = span(now - heard);
-    // While nobody looked, nothing was asked.
+    // A hidden page asks nothing.
     const silent = now - Math.max(heard, looked) > SILENT_MS;
     badge.classList.toggle("lost", Boolean(trouble) || silent);
     badge.textContent = trouble ? `${trouble} ${age} ago, trying on` : silent ? `No answer for ${age}, trying on` : `Live · ${age} ago`;
@@ -59,8 +57,7 @@
     tell();
   }
 
-  const isLive = (element) => Boolean(element && element.closest && element.matches("[data-live]"));
-  const fault = (xhr) => (xhr.status === 503 ? "Store lost" : "Lost contact");
+  const isLive = (element) => Boolean(element?.matches?.("[data-live]"));
 
   function tick() {
     if (document.hidden) {
@@ -77,11 +74,13 @@
     tick();
   });
 
-  // --- What failed says so, keeps what was typed, and can be repeated ---------------------------
+  // --- Failures are announced, keep what was typed, and can be repeated --------------------------
 
   function announce(words) {
     $("#announced").textContent = words;
   }
+
+  const make = (name, properties) => Object.assign(document.createElement(name), properties);
 
   function alarm(words, again) {
     const box = $("#alarm");
@@ -89,28 +88,20 @@
     if (!words) {
       return;
     }
-    const text = document.createElement("span");
-    text.textContent = words;
-    box.append(text);
-    for (const [label, act] of [["Try again", again], ["Close", () => alarm()]]) {
+    box.append(make("span", { textContent: words }));
+    for (const [textContent, act] of [["Try again", again], ["Close", () => {}]]) {
       if (act) {
-        const button = document.createElement("button");
-        button.type = "button";
-        button.className = "quiet";
-        button.textContent = label;
-        button.addEventListener("click", () => { alarm(); act(); });
-        box.append(button);
+        box.append(make("button", { type: "button", className: "quiet", textContent, onclick: () => { alarm(); act(); } }));
       }
     }
   }
 
-  // What was done, as it was done: the press of a link, of one of a form's buttons, or what goes on
-  // by itself, which nobody pressed.
-  function repeat(element, cause) {
-    const button = cause && cause.submitter;
+  // In the way it was made: the press of a link, of one of a form's buttons, or a search that goes on
+  // by itself.
+  function repeat(element, button) {
     if (element.matches('[hx-trigger~="again"]')) {
       htmx.trigger(element, "again");
-    } else if (element.matches("form") && !(button && button.isConnected)) {
+    } else if (element.matches("form") && !button?.isConnected) {
       element.requestSubmit();
     } else {
       (button || element).click();
@@ -121,7 +112,7 @@
     if (isLive(element)) {
       lose(words.startsWith("The store") ? "Store lost" : "Lost contact");
     } else {
-      alarm(words, element.isConnected ? () => repeat(element, request && request.triggeringEvent) : null);
+      alarm(words, element.isConnected ? () => repeat(element, request?.triggeringEvent?.submitter) : null);
     }
   }
 
@@ -132,16 +123,16 @@
   // An answer that says "not now" is not put in the place of what is there.
   document.addEventListener("htmx:beforeSwap", (event) => {
     const { xhr, elt, requestConfig } = event.detail;
-    const element = (requestConfig && requestConfig.elt) || elt;
+    const element = requestConfig?.elt || elt;
     if (xhr.status >= 500) {
       event.detail.shouldSwap = false;
       const page = new DOMParser().parseFromString(xhr.responseText, "text/html");
-      const words = $("[data-sentence]", page);
-      failed(element, words ? words.textContent.trim() : "Postdate could not do that.", requestConfig);
+      const words = $("[data-sentence]", page)?.textContent.trim();
+      failed(element, words || "Postdate could not do that.", requestConfig);
     } else if (isLive(element)) {
       if (xhr.status >= 400) {
         event.detail.shouldSwap = false;
-        lose(fault(xhr));
+        lose("Lost contact");
       } else {
         regain();
       }
@@ -154,20 +145,16 @@
 
   // --- Copying ----------------------------------------------------------------------------------
 
-  // Browsers lend the clipboard to https and to localhost only; elsewhere the old way still works.
-  async function copy(text) {
-    if (navigator.clipboard && isSecureContext) {
-      return navigator.clipboard.writeText(text);
+  // Browsers lend the clipboard to https and to localhost only; elsewhere the selection is copied.
+  async function copy(code) {
+    if (navigator.clipboard) {
+      return navigator.clipboard.writeText(code.textContent);
     }
-    const area = document.createElement("textarea");
-    area.value = text;
-    document.body.append(area);
-    area.select();
-    const done = document.execCommand("copy");
-    area.remove();
-    if (!done) {
+    getSelection().selectAllChildren(code);
+    if (!document.execCommand("copy")) {
       throw new Error("not copied");
     }
+    getSelection().removeAllRanges();
   }
 
   document.addEventListener("click", async (event) => {
@@ -176,30 +163,26 @@
       return;
     }
     const code = $("code", button.closest(".copyable"));
-    const before = button.textContent;
     try {
-      await copy(code.textContent);
+      await copy(code);
       button.textContent = "Copied";
       announce("Copied");
     } catch {
       getSelection().selectAllChildren(code);
       button.textContent = "Press Ctrl-C";
     }
-    setTimeout(() => { button.textContent = before === "Copied" ? "Copy" : before; announce(""); }, 2000);
+    setTimeout(() => { button.textContent = "Copy"; announce(""); }, 2000);
   });
 
-  // --- Charts: what a column says, and a stretch that is brushed --------------------------------
+  // --- Charts: the words of a column, and a stretch that is brushed -----------------------------
 
-  const column = (target) => target.closest && target.closest(".columns > *");
+  // What is dragged may be a text, which has no `closest`.
+  const column = (target) => target.closest?.(".columns > *");
   let brushed = null;
 
-  function read(target) {
-    const at = column(target);
-    const chart = target.closest && target.closest(".chart");
-    const readout = chart && ($(`[data-readout="${chart.dataset.chart}"]`) || $('[data-readout="activity"]'));
-    if (readout) {
-      readout.textContent = at ? at.dataset.words : "";
-    }
+  function read(chart, at) {
+    const readout = $(`[data-readout="${chart.dataset.chart}"]`) || $('[data-readout="activity"]');
+    readout.textContent = at ? at.dataset.words : "";
   }
 
   function mark(to) {
@@ -210,18 +193,19 @@
   }
 
   document.addEventListener("pointerover", (event) => {
-    if (event.target.closest && event.target.closest(".chart")) {
-      read(event.target);
-    }
     const at = column(event.target);
+    if (at) {
+      read(at.closest(".chart"), at);
+    }
     if (brushed && at && at.parentNode === brushed.from.parentNode) {
       brushed.to = at;
       mark(at);
     }
   });
   document.addEventListener("pointerout", (event) => {
-    if (event.target.closest && event.target.closest(".chart") && !brushed) {
-      read(event.target.closest(".chart"));
+    const at = column(event.target);
+    if (at && !brushed) {
+      read(at.closest(".chart"));
     }
   });
   document.addEventListener("dragstart", (event) => {
@@ -258,7 +242,7 @@
     const bar = $("#picked");
     if (bar) {
       bar.hidden = picked === 0;
-      $$("[data-picked]").forEach((each) => { each.textContent = picked; });
+      $("[data-picked]").textContent = picked;
     }
     const all = $("#pick-all");
     if (all) {
@@ -272,26 +256,21 @@
       $$(".pick").forEach((each) => { each.checked = event.target.checked; });
     }
     count();
-    const form = event.target.form;
-    if (form && form.matches("[data-at-once]") && event.target.matches("select")) {
-      form.requestSubmit();
+    if (event.target.matches("#filters select")) {
+      event.target.form.requestSubmit();
     }
   });
 
-  function follow(link) {
-    if (link) {
-      link.click();
-    }
-  }
+  const shown = () => $("#panel article")?.dataset;
 
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest("input, select, textarea, dialog");
     if (event.key === "Escape" && !typing) {
-      follow($("#panel [data-close]"));
+      $("#panel [data-close]")?.click();
     } else if (!typing && !event.ctrlKey && !event.metaKey && !event.altKey && (event.key === "j" || event.key === "k")) {
       const links = $$("tr[data-row] a.opens");
-      const at = links.findIndex((each) => each.closest("tr").id === `r-${$("#panel article")?.dataset.schedule}`);
-      follow(links[event.key === "j" ? at + 1 : Math.max(0, at - 1)]);
+      const at = links.findIndex((each) => each.closest("tr").id === `r-${shown()?.schedule}`);
+      links[event.key === "j" ? at + 1 : Math.max(0, at - 1)]?.click();
     } else if (event.key === "/" && !typing && $("#q")) {
       event.preventDefault();
       $("#q").focus();
@@ -299,22 +278,17 @@
   });
 
   function settle() {
-    const shown = $("#panel article")?.dataset.schedule;
-    $$("tr[data-row]").forEach((row) => row.classList.toggle("shown", row.id === `r-${shown}`));
+    $$("tr[data-row]").forEach((row) => row.classList.toggle("shown", row.id === `r-${shown()?.schedule}`));
     count();
   }
 
   document.addEventListener("htmx:afterSettle", (event) => {
     settle();
     if (event.target.id === "panel") {
-      const heading = $("#panel h2");
-      if (heading && !isLive(event.detail.elt)) {
-        heading.focus({ preventScroll: true });
+      if (!isLive(event.detail.elt)) {
+        $("#panel h2")?.focus({ preventScroll: true });
       }
-      const title = $("#panel article")?.dataset.title;
-      if (title) {
-        document.title = title;
-      }
+      document.title = shown()?.title || document.title;
     }
   });
 
@@ -322,13 +296,10 @@
 
   document.addEventListener("DOMContentLoaded", () => {
     const local = Intl.DateTimeFormat().resolvedOptions().timeZone;
-    $$("button[data-zone]").forEach((button) => {
-      if (local && local !== "UTC" && button.dataset.zone !== local) {
-        button.value = local;
-        button.textContent = `Show local time (${local})`;
-        button.hidden = false;
-      }
-    });
+    const button = $("button[data-zone]");
+    if (button && local && local !== "UTC" && button.dataset.zone !== local) {
+      Object.assign(button, { value: local, textContent: `Show local time (${local})`, hidden: false });
+    }
     tell();
     settle();
   });
