@@ -39,7 +39,7 @@ class Part(NamedTuple):
 
 
 class Column(NamedTuple):
-    """`words` say all that it shows; `cells` are the same for a table."""
+    """`words` say all that it shows; `cells` repeat it for a table."""
 
     x: float
     width: float
@@ -68,12 +68,15 @@ class Chart(NamedTuple):
     name: str
     title: str
     height: int
-    floor: float
     columns: list[Column]
     lines: list[Line]
     ticks: list[Tick]
     headings: list[str]
     now: float | None = None
+
+    @property
+    def floor(self) -> float:
+        return float(self.height - _BOTTOM)
 
 
 class Axis(NamedTuple):
@@ -104,12 +107,8 @@ class Axis(NamedTuple):
         span_ms = self.to_ms - self.from_ms
         wanted = (step for step in _LABEL_STEPS_MS if span_ms / step <= _MOST_LABELS)
         step_ms = next(wanted, _LABEL_STEPS_MS[-1])
-        found = []
-        for index in range(self.columns):
-            ms = self.from_ms + index * self.step_ms
-            if self._is_round(ms, step_ms):
-                found.append(self._tick(ms, step_ms))
-        return found
+        moments = (self.from_ms + index * self.step_ms for index in range(self.columns))
+        return [self._tick(ms, step_ms) for ms in moments if self._is_round(ms, step_ms)]
 
     def _is_round(self, ms: int, step_ms: int) -> bool:
         since_midnight_ms = ms - self.zone.midnight(ms)
@@ -119,10 +118,10 @@ class Axis(NamedTuple):
         return since_midnight_ms < self.step_ms and day % (step_ms // DAY_MS) == 0
 
     def _tick(self, ms: int, step_ms: int) -> Tick:
-        at, x = self.zone.local(ms), self.part(ms)
+        at = self.zone.local(ms)
         midnight = at.hour == at.minute == 0
         label = f"{at:%b} {at.day}" if step_ms >= DAY_MS or midnight else f"{at:%H:%M}"
-        return Tick(x, label)
+        return Tick(self.part(ms), label)
 
 
 class Kind(NamedTuple):
@@ -137,20 +136,17 @@ def stacked(
     name: str, title: str, height: int, axis: Axis, kinds: Sequence[Kind], now_ms: float
 ) -> Chart:
     """Figures on top of one another, the first at the bottom."""
-    totals = [sum(kind.values[i] for kind in kinds) for i in range(axis.columns)]
-    ceiling, lines = _counts(max(totals, default=0), height)
+    rows = list(zip(*(kind.values for kind in kinds), strict=True))
+    ceiling, lines = _counts(max(map(sum, rows), default=0), height)
     columns = []
-    for index in range(axis.columns):
-        values = [kind.values[index] for kind in kinds]
+    for index, values in enumerate(rows):
+        pairs = zip(kinds, values, strict=True)
+        words = ", ".join(f"{value:,} {kind.label}" for kind, value in pairs if value)
         parts = _stack(kinds, values, height, ceiling)
-        words = ", ".join(
-            f"{value:,} {kind.label}" for kind, value in zip(kinds, values, strict=True) if value
-        )
-        columns.append(_column(axis, index, parts, words or "nothing", [f"{v:,}" for v in values]))
+        columns.append(_column(axis, index, parts, words, [f"{value:,}" for value in values]))
     headings = [kind.label for kind in kinds]
     now = axis.part(now_ms) if axis.from_ms <= now_ms < axis.to_ms else None
-    floor = float(height - _BOTTOM)
-    return Chart(name, title, height, floor, columns, lines, axis.ticks(), headings, now)
+    return Chart(name, title, height, columns, lines, axis.ticks(), headings, now)
 
 
 def ranges(
@@ -166,33 +162,33 @@ def ranges(
     `values` may go on where the axis ends."""
     values = values[: axis.columns]
     highest = max((high for _, high in values if high is not None), default=0.0)
-    top_ms = next((tick for tick in _DURATION_TICKS_MS if tick >= highest), _DURATION_TICKS_MS[-1])
-    top_ms = max(top_ms, 10)
+    tops = (tick for tick in _DURATION_TICKS_MS[1:] if tick >= highest)
+    top_ms = next(tops, _DURATION_TICKS_MS[-1])
+    floor = height - _BOTTOM
 
     def y(ms: float) -> float:
         share = math.log10(1 + min(ms, top_ms)) / math.log10(1 + top_ms)
-        return round(height - _BOTTOM - (height - _BOTTOM - _TOP) * share, 1)
+        return round(floor - (floor - _TOP) * share, 1)
 
     columns = []
     for index, (low, high) in enumerate(values):
-        parts, told, cells = [], "nothing", ["–", "–"]  # noqa: RUF001
-        if low is not None and high is not None:
-            parts = [
-                Part("spread", y(high), max(_LEAST_PIXELS, round(y(low) - y(high), 1))),
-                Part("high", y(high) - 1, 2),
-                Part("low", y(low) - 1, 2),
-            ]
-            cells = [words(low), words(high)]
-            told = ", ".join(f"{label} {cell}" for label, cell in zip(labels, cells, strict=True))
-        columns.append(_column(axis, index, parts, told, cells))
+        if low is None or high is None:
+            columns.append(_column(axis, index, [], "", ["–", "–"]))  # noqa: RUF001
+            continue
+        parts = [
+            Part("spread", y(high), max(_LEAST_PIXELS, round(y(low) - y(high), 1))),
+            Part("high", y(high) - 1, 2),
+            Part("low", y(low) - 1, 2),
+        ]
+        cells = [words(low), words(high)]
+        text = ", ".join(f"{label} {cell}" for label, cell in zip(labels, cells, strict=True))
+        columns.append(_column(axis, index, parts, text, cells))
     lines: list[Line] = []
     for tick in reversed([tick for tick in _DURATION_TICKS_MS if tick <= top_ms]):
-        at = y(tick)
-        apart = at - (lines[-1].y if lines else -_BOTTOM)
-        if apart >= _LABEL_PIXELS and height - _BOTTOM - at >= _LABEL_PIXELS:
-            lines.append(Line(at, formats.duration(tick)))
-    floor = float(height - _BOTTOM)
-    return Chart(name, title, height, floor, columns, lines, axis.ticks(), list(labels))
+        above = lines[-1].y if lines else -_BOTTOM
+        if y(tick) - above >= _LABEL_PIXELS and floor - y(tick) >= _LABEL_PIXELS:
+            lines.append(Line(y(tick), formats.duration(tick)))
+    return Chart(name, title, height, columns, lines, axis.ticks(), list(labels))
 
 
 def _column(axis: Axis, index: int, parts: list[Part], words: str, cells: list[str]) -> Column:
@@ -202,7 +198,7 @@ def _column(axis: Axis, index: int, parts: list[Part], words: str, cells: list[s
         x=round(index * each, 3),
         width=round(each, 3),
         parts=parts,
-        words=f"{axis.words(index)} · {words}",
+        words=f"{axis.words(index)} · {words or 'nothing'}",
         cells=[axis.words(index), *cells],
         at_ms=at_ms,
         to_ms=at_ms + axis.step_ms,

@@ -196,7 +196,6 @@ FILTERS: dict[str, Any] = {
     "ago": ago,
     "as_typed": as_typed,
     "dot": dot,
-    "masked_url": masked_url,
     "number": number,
     "signed": signed,
     "duration": duration,

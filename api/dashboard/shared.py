@@ -57,10 +57,7 @@ class Shared:
 
 def shared_by(request: HttpRequest) -> Shared:
     """That of this process."""
-    state = request.app.state
-    if "dashboard_shared" not in state:
-        state["dashboard_shared"] = Shared()
-    shared: Shared = state["dashboard_shared"]
+    shared: Shared = request.app.state.setdefault("dashboard_shared", Shared())
     return shared
 
 
@@ -68,9 +65,8 @@ def _is_stale(entry: _Entry, now_s: float) -> bool:
     reading = entry.reading
     if not reading.done():
         return False
-    return (
-        entry.good_until_s <= now_s or reading.cancelled() or isinstance(reading.result(), _Failed)
-    )
+    failed = reading.cancelled() or isinstance(reading.result(), _Failed)
+    return failed or entry.good_until_s <= now_s
 
 
 async def _called(read: Callable[[], Awaitable[T]]) -> T | _Failed:

@@ -24,16 +24,21 @@ _TYPES = {
 
 
 class _File(NamedTuple):
-    content_type: bytes
-    plain: bytes
-    packed: bytes
+    plain: Raw
+    packed: Raw
     version: str
 
 
 def _read(path: Path) -> _File:
     content = path.read_bytes()
-    version = hashlib.sha256(content).hexdigest()[:12]
-    return _File(_TYPES[path.suffix], content, gzip.compress(content, 9, mtime=0), version)
+    headers = [
+        (b"content-type", _TYPES[path.suffix]),
+        (b"cache-control", b"public, max-age=31536000, immutable"),
+        (b"vary", b"accept-encoding"),
+    ]
+    gzipped = gzip.compress(content, 9, mtime=0)
+    packed = Raw(200, gzipped, [*headers, (b"content-encoding", b"gzip")])
+    return _File(Raw(200, content, headers), packed, hashlib.sha256(content).hexdigest()[:12])
 
 
 _FILES = {path.name: _read(path) for path in sorted(_FOLDER.iterdir()) if path.suffix in _TYPES}
@@ -49,12 +54,4 @@ async def static_file(request: HttpRequest, name: FromPath[str]) -> Raw:
     file = _FILES.get(name)
     if file is None:
         raise NotFound("There is no such file.")
-    packed = "gzip" in request.headers.get("accept-encoding", "")
-    headers = [
-        (b"content-type", file.content_type),
-        (b"cache-control", b"public, max-age=31536000, immutable"),
-        (b"vary", b"accept-encoding"),
-    ]
-    if packed:
-        headers.append((b"content-encoding", b"gzip"))
-    return Raw(200, file.packed if packed else file.plain, headers)
+    return file.packed if "gzip" in request.headers.get("accept-encoding", "") else file.plain

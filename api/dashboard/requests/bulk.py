@@ -7,18 +7,18 @@ import hashlib
 import re
 import secrets
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from litestar import post
 
-from api.dashboard.answer import Raw, redirect
+from api.dashboard.answer import Raw
 from api.dashboard.csrf import Form, written
 from api.dashboard.render import page
 from api.dashboard.requests.actions import again, new_time, utc_text
 from api.dashboard.requests.filters import Filter, read_filter
 from api.dashboard.requests.listing import searched
-from api.dashboard.session import Viewer, zone_of
+from api.dashboard.session import Viewer, redirect_saying, zone_of
 from api.findings import invalid
 from api.service import HttpRequest, service_of
 from scheduler.durations import parse_duration
@@ -38,13 +38,6 @@ _AT_ONCE = 16
 # How long "all that match" is looked for, and how large what is replayed in one step may be.
 _PATIENCE_S = 5.0
 _MOST_REPLAYED_BYTES = 32 * 1024 * 1024
-
-WORDS = {"cancel": "Cancel", "again": "Run again", "move": "Reschedule"}
-DONE = {
-    "cancel": "cancelled, their credits came back",
-    "again": "run again, for a credit each",
-    "move": "rescheduled",
-}
 
 
 class Selection(NamedTuple):
@@ -72,6 +65,15 @@ class Done(NamedTuple):
         return told
 
 
+class Action(NamedTuple):
+    """`words` ask for it, `done` follows the number of those that it was done to. `act` raises
+    InvalidRequest for a bad field."""
+
+    words: str
+    done: str
+    act: Callable[[HttpRequest, Viewer, Form, Sequence[str]], Awaitable[Done]]
+
+
 @post("/requests/bulk")
 async def bulk(request: HttpRequest) -> Raw:
     """Asks whether it is meant, with what it would be done to; confirmed, does it to just those.
@@ -79,38 +81,27 @@ async def bulk(request: HttpRequest) -> Raw:
     viewer, form = await written(request)
     store = service_of(request).store
     wanted, _ = read_filter(form, zone_of(request), store.clock.now_ms())
-    action = form.get("action", "")
-    if action not in WORDS:
+    name = form.get("action", "")
+    action = _ACTIONS.get(name)
+    if action is None:
         raise invalid([FieldError("action", "There is no such action.")])
     if not form.get("confirmed"):
-        selection = await _selected(store, viewer, form, wanted, action, form.get("rest"))
-        return await _ask(request, viewer, wanted, action, selection, form)
+        selection = await _selected(store, viewer, form, wanted, form.get("rest"))
+        return await _ask(request, viewer, wanted, selection, form)
     selection = Selection(_named(form), form.get("rest") or None)
     try:
-        done = await _act(request, viewer, form, action, selection.ids)
+        ids = selection.ids
+        done = await action.act(request, viewer, form, ids) if ids else Done(0, Counter())
     except InvalidRequest as refusal:
         fault = " ".join(each.message for each in refusal.details)
-        return await _ask(request, viewer, wanted, action, selection, form, fault=fault)
+        return await _ask(request, viewer, wanted, selection, form, fault=fault)
     done = done.after(_count(form, "done"), _count(form, "refused"))
     if selection.rest:
-        there_ms = _there_ms(request, form) if action == "move" else None
-        rest = await _selected(store, viewer, form, wanted, action, selection.rest, there_ms)
+        there_ms = _there_ms(request, form) if name == "move" else None
+        rest = await _selected(store, viewer, form, wanted, selection.rest, there_ms)
         if rest.ids or rest.rest:
-            return await _ask(request, viewer, wanted, action, rest, form, done=done)
-    await store.sessions.say(viewer.session, done.words(DONE[action]))
-    return redirect(request, wanted.address())
-
-
-async def _act(
-    request: HttpRequest, viewer: Viewer, form: Form, action: str, ids: Sequence[str]
-) -> Done:
-    if not ids:
-        return Done(0, Counter())
-    if action == "cancel":
-        return await _cancel(request, viewer, ids)
-    if action == "again":
-        return await _run_again(request, viewer, ids, form.get("once", ""))
-    return await _move(request, viewer, form, ids)
+            return await _ask(request, viewer, wanted, rest, form, done=done)
+    return await redirect_saying(request, viewer, done.words(action.done), wanted.address())
 
 
 def _there_ms(request: HttpRequest, form: Form) -> int | None:
@@ -136,7 +127,6 @@ async def _selected(
     viewer: Viewer,
     form: Form,
     wanted: Filter,
-    action: str,
     rest: str | None,
     there_ms: int | None = None,
 ) -> Selection:
@@ -145,7 +135,7 @@ async def _selected(
         return Selection(_named(form))
     loop = asyncio.get_running_loop()
     until_s = loop.time() + _PATIENCE_S
-    query = _matching(wanted, action, rest or None, store.clock.now_ms())
+    query = _matching(wanted, form["action"], rest or None, store.clock.now_ms())
     found: list[str] = []
     while len(found) < MOST and loop.time() < until_s:
         query = query._replace(limit=MOST - len(found))
@@ -162,7 +152,7 @@ async def _selected(
 def _matching(wanted: Filter, action: str, cursor: str | None, now_ms: int) -> LogQuery:
     """All that match and that this can be done to, from the latest on: what is made or moved by it
     stands later than all that is still to be met, so that nothing is met twice."""
-    query = wanted._replace(cursor=cursor, back=False, order="desc").query(now_ms)
+    query = wanted._replace(cursor=cursor, back=False).query(now_ms)._replace(descending=True)
     if action != "again":
         return query._replace(status=query.status or LogStatus.SCHEDULED)
     to_ms = now_ms + 1 if query.to_ms is None else min(query.to_ms, now_ms + 1)
@@ -173,7 +163,6 @@ async def _ask(
     request: HttpRequest,
     viewer: Viewer,
     wanted: Filter,
-    action: str,
     selection: Selection,
     form: Form,
     *,
@@ -188,16 +177,12 @@ async def _ask(
         "requests/bulk.html",
         status=400 if fault else 200,
         wanted=wanted,
-        action=action,
-        words=WORDS[action],
+        given=form,
+        action=_ACTIONS[form["action"]],
         ids=ids,
         some=[each for each in some if each is not None],
         rest=selection.rest,
-        scope=form.get("scope", ""),
         done=done,
-        did=DONE[action],
-        shift=form.get("shift", ""),
-        at=form.get("at", ""),
         once=secrets.token_urlsafe(12),
         fault=fault,
     )
@@ -210,7 +195,7 @@ async def _read(store: Store, account_id: str, schedule_id: str) -> Schedule | N
         return None
 
 
-async def _cancel(request: HttpRequest, viewer: Viewer, ids: Sequence[str]) -> Done:
+async def _cancel(request: HttpRequest, viewer: Viewer, form: Form, ids: Sequence[str]) -> Done:
     """What was cancelled before counts: the answer to the first try may have been lost."""
     done = await service_of(request).store.canceller.by_id(viewer.account_id, ids)
     refusals = [each.refusal for each in done.each if not _is_cancelled(each.refusal)]
@@ -224,7 +209,7 @@ def _is_cancelled(refusal: Exception | None) -> bool:
     return isinstance(refusal, Conflict) and refusal.status is Status.CANCELLED
 
 
-async def _run_again(request: HttpRequest, viewer: Viewer, ids: Sequence[str], once: str) -> Done:
+async def _run_again(request: HttpRequest, viewer: Viewer, form: Form, ids: Sequence[str]) -> Done:
     store = service_of(request).store
     now_ms = store.clock.now_ms()
     fingerprint = hashlib.sha256(" ".join(ids).encode()).hexdigest()
@@ -232,7 +217,7 @@ async def _run_again(request: HttpRequest, viewer: Viewer, ids: Sequence[str], o
         viewer.account_id,
         ids,
         again(now_ms),
-        Idempotency(f"dashboard {once}", fingerprint),
+        Idempotency(f"dashboard {form.get('once', '')}", fingerprint),
         now_ms,
         most_bytes=_MOST_REPLAYED_BYTES,
     )
@@ -244,41 +229,27 @@ async def _move(request: HttpRequest, viewer: Viewer, form: Form, ids: Sequence[
     """To one time, or all of them by so much later. Raises InvalidRequest for a bad time."""
     shift_ms = _shift_ms(form.get("shift", "").strip())
     at = utc_text(request, form.get("at", "")) if shift_ms is None else None
-    gate, moved = asyncio.Semaphore(_AT_ONCE), 0
-    refused: Counter[str] = Counter()
-
-    async def move(schedule_id: str) -> None:
-        nonlocal moved
-        async with gate:
-            try:
-                await _move_one(request, viewer, schedule_id, at, shift_ms, form.get("once", ""))
-                moved += 1
-            except (NotFound, Conflict, Damaged) as why:
-                refused[str(why)] += 1
-
     if at is not None:
         new_time(request, at)  # a bad one is refused before anything is moved
-    await asyncio.gather(*(move(each) for each in ids))
-    return Done(moved, refused)
-
-
-async def _move_one(
-    request: HttpRequest,
-    viewer: Viewer,
-    schedule_id: str,
-    at: str | None,
-    shift_ms: int | None,
-    once: str,
-) -> None:
-    """What a form that is sent twice would move by so much later twice, it moves once."""
+    schedules, once = service_of(request).store.schedules, form.get("once", "")
+    gate = asyncio.Semaphore(_AT_ONCE)
 
     def changed(before: Request) -> Request:
         text = at or format_iso8601(before.trigger_at_ms + (shift_ms or 0))
         return new_time(request, text).of(before)
 
-    operation = f"{once}:{schedule_id}" if _ONCE.fullmatch(once) else None
-    schedules = service_of(request).store.schedules
-    await schedules.change(viewer.account_id, schedule_id, changed, operation)
+    async def move(schedule_id: str) -> str:
+        """Why it was not moved, if so. A form that is sent twice moves it by so much later once."""
+        operation = f"{once}:{schedule_id}" if _ONCE.fullmatch(once) else None
+        async with gate:
+            try:
+                await schedules.change(viewer.account_id, schedule_id, changed, operation)
+            except (NotFound, Conflict, Damaged) as why:
+                return str(why)
+        return ""
+
+    refused = Counter(filter(None, await asyncio.gather(*(move(each) for each in ids))))
+    return Done(len(ids) - refused.total(), refused)
 
 
 def _shift_ms(text: str) -> int | None:
@@ -290,4 +261,9 @@ def _shift_ms(text: str) -> int | None:
         raise invalid([FieldError("shift", "By how much: a duration such as 15m or 2h.")]) from None
 
 
+_ACTIONS = {
+    "cancel": Action("Cancel", "cancelled, their credits came back", _cancel),
+    "again": Action("Run again", "run again, for a credit each", _run_again),
+    "move": Action("Reschedule", "rescheduled", _move),
+}
 HANDLERS = [bulk]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import urlencode
 
+from api.dashboard.charts import DAY_MS
 from api.dashboard.session import ROOT
 from api.dashboard.windows import WINDOWS, fitted, stretch_of
 from api.dashboard.zones import Zone, zone_named
@@ -31,7 +32,6 @@ class Filter(NamedTuple):
     when: str = ""
     from_ms: int | None = None
     to_ms: int | None = None
-    order: str = ""
     cursor: str | None = None
     back: bool = False
 
@@ -57,7 +57,6 @@ class Filter(NamedTuple):
             "when": self.when,
             "from": format_iso8601(self.from_ms) if self.from_ms is not None else "",
             "to": format_iso8601(self.to_ms) if self.to_ms is not None else "",
-            "order": self.order,
         }
         if self.when:
             found["from"] = found["to"] = ""
@@ -72,9 +71,8 @@ class Filter(NamedTuple):
         """What the chart above the list shows."""
         if self.when or not self.has_times:
             return stretch_of(self.when or _FIRST_WINDOW, now_ms, zone)
-        day_ms = 86_400_000
-        to_ms = self.to_ms if self.to_ms is not None else max(now_ms, (self.from_ms or 0) + day_ms)
-        from_ms = self.from_ms if self.from_ms is not None else to_ms - day_ms
+        to_ms = self.to_ms if self.to_ms is not None else max(now_ms, (self.from_ms or 0) + DAY_MS)
+        from_ms = self.from_ms if self.from_ms is not None else to_ms - DAY_MS
         return fitted(from_ms, to_ms)
 
     def spans(self, now_ms: int) -> bool:
@@ -84,25 +82,22 @@ class Filter(NamedTuple):
 
     def is_around_now(self, now_ms: int) -> bool:
         """Whether the list has what is next and what was last, with this moment in between."""
-        plain = self.status is None and not self.cursor and not self.order
+        plain = self.status is None and not self.cursor
         return plain and not self.answer and self.spans(now_ms)
 
     def descends(self, now_ms: int) -> bool:
         """The latest first; but of what is yet to come, the soonest."""
-        if self.order:
-            return self.order == "desc"
         coming = self.from_ms is not None and self.from_ms > now_ms
         return not coming and self.status is not LogStatus.SCHEDULED
 
     def query(self, now_ms: int) -> LogQuery:
         """The page that the address asks for. One that is read backwards is upside down."""
-        descending = self.descends(now_ms)
         return LogQuery(
             status=self.status,
             from_ms=self.from_ms,
             to_ms=self.to_ms,
             limit=PER_PAGE,
-            descending=descending != self.back,
+            descending=self.descends(now_ms) != self.back,
             cursor=self.cursor,
             url_part=self.q,
             answer=self.answer,
@@ -118,7 +113,6 @@ def read_filter(given: Mapping[str, str], zone: Zone, now_ms: int) -> tuple[Filt
         when, faults["when"] = "", "There is no such period."
     status = _status(texts.get("status", ""), faults)
     from_ms, to_ms = _period(texts, when, zone, now_ms, faults)
-    order = texts.get("order", "")
     return Filter(
         status=status,
         q=texts.get("q", ""),
@@ -126,7 +120,6 @@ def read_filter(given: Mapping[str, str], zone: Zone, now_ms: int) -> tuple[Filt
         when=when,
         from_ms=from_ms,
         to_ms=to_ms,
-        order=order if order in ("asc", "desc") else "",
         cursor=texts.get("cursor") or None,
         back=bool(texts.get("back")),
     ), faults
