@@ -1,4 +1,4 @@
-"""What the dashboard answers with: pages, fragments, redirects, data; and the headers of all."""
+"""Answers: pages, fragments, redirects, data; and the headers that all of them have."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from litestar.types import Receive, Scope, Send
 from api.proxies import is_https
 from api.service import HttpRequest
 
-# Nothing inline, nothing from elsewhere, in nobody's frame; no address of a page leaves it.
+# Nothing inline, nothing from other hosts, in no frame; no address of a page leaves it.
 SECURITY = [
     (
         b"content-security-policy",
@@ -23,10 +23,10 @@ SECURITY = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 ]
-# Whoever came over TLS does so from now on, for a year.
+# A browser that came over TLS does so from now on, for a year.
 _TLS_ONLY = (b"strict-transport-security", b"max-age=31536000")
 _NOT_KEPT = [(b"cache-control", b"no-store")]
-# What is smaller costs more to pack than to send. The level: a page of 100 KB takes a millisecond.
+# A smaller body costs more to pack than to send. At this level 100 KB take a millisecond.
 _PACKED_FROM_BYTES = 1000
 _PACKING_LEVEL = 4
 
@@ -55,8 +55,7 @@ class Raw:
         await send({"type": "http.response.body", "body": body, "more_body": False})
 
     def _packed(self, scope: Scope) -> tuple[bytes, list[tuple[bytes, bytes]]]:
-        """The body as this client may have it. What is in it of another's making cannot be used to
-        guess the secrets beside it: forms have their token under another mask each time."""
+        """Compression reveals no secret of a page: a form masks its token anew each time."""
         if any(name == b"content-encoding" for name, _ in self.headers):
             return self.body, []
         vary = (b"vary", b"accept-encoding")
@@ -66,7 +65,7 @@ class Raw:
         return packed, [vary, (b"content-encoding", b"gzip")]
 
     def to_asgi_response(self, app: object, request: object, **options: object) -> Raw:
-        """What litestar calls on whatever an exception handler returns."""
+        """Litestar calls this on the answer of an exception handler."""
         return self
 
     def with_header(self, name: bytes, value: str) -> Raw:
@@ -87,7 +86,7 @@ def _takes_gzip(scope: Scope) -> bool:
 
 
 def html(text: str, status: int = 200) -> Raw:
-    """A page or a part of one. It is kept nowhere: it shows what only its viewer may see."""
+    """A page or a part of one, for its viewer alone: no cache keeps it."""
     content_type = (b"content-type", b"text/html; charset=utf-8")
     return Raw(status, text.encode(), [content_type, *_NOT_KEPT])
 
@@ -102,7 +101,7 @@ def is_htmx(request: HttpRequest) -> bool:
 
 
 def is_for_panel(request: HttpRequest) -> bool:
-    """Whether what is answered is shown in the side panel of a page."""
+    """Whether the answer is shown in the side panel of a page."""
     return request.headers.get("hx-target") == PANEL
 
 

@@ -1,7 +1,6 @@
-"""Charts: from figures to rectangles, which a template writes down as SVG. Pure.
+"""Charts: from figures to rectangles, which a template writes as SVG. Pure.
 
-Widths are parts of the whole (percent) and heights pixels, so that a chart fits any screen without
-being drawn anew. A column is a link to what happened in it.
+Widths are in percent and heights in pixels, so that a chart fits any screen as it is drawn.
 """
 
 from __future__ import annotations
@@ -158,8 +157,7 @@ def ranges(
     values: Sequence[Sequence[float | None]],
     words: Callable[[float], str],
 ) -> Chart:
-    """From a lower quantile to a higher one, on a scale of powers; None where there was nothing.
-    `values` may go on where the axis ends."""
+    """Pairs of quantiles on a logarithmic scale, None where there are none; cut to the axis."""
     values = values[: axis.columns]
     highest = max((high for _, high in values if high is not None), default=0.0)
     tops = (tick for tick in _DURATION_TICKS_MS[1:] if tick >= highest)

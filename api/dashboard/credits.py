@@ -1,5 +1,4 @@
-"""Credits: the balance, what was spent of late, the ledger's movements by day; and how much of what
-may be stored is stored."""
+"""Credits: the balance, recent spending, the ledger's movements by day, and the bytes stored."""
 
 from __future__ import annotations
 

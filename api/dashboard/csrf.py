@@ -27,8 +27,7 @@ class Forbidden(PostdateError):
 
 
 async def written(request: HttpRequest, *, even_suspended: bool = False) -> tuple[Viewer, Form]:
-    """Who writes, and what. Raises NotSignedIn, Forbidden, or Suspended for what the holder of a
-    suspended account may not do either."""
+    """The viewer and the form. Raises NotSignedIn, Forbidden, or Suspended."""
     judge_origin(request)
     viewer = await signed_in(request)
     if viewer.account.suspended and not even_suspended:
@@ -52,15 +51,14 @@ async def read_form(request: HttpRequest) -> Form:
 
 
 def masked_token(token: str) -> str:
-    """The session's token as a form has it: another text each time, so that what a page packs into
-    fewer bytes tells nothing of it."""
+    """The session's token under a random mask, so that a compressed page reveals nothing of it."""
     plain = token.encode()
     pad = secrets.token_bytes(len(plain))
     return base64.urlsafe_b64encode(pad + _crossed(pad, plain)).decode()
 
 
 def unmasked_token(text: str) -> str:
-    """The token that a form brings; '' if that is none."""
+    """The token of a form; '' if it is malformed."""
     try:
         both = base64.urlsafe_b64decode(text.encode("ascii"))
     except ValueError:
@@ -74,11 +72,8 @@ def _crossed(one: bytes, other: bytes) -> bytes:
 
 
 def judge_origin(request: HttpRequest) -> None:
-    """Raises Forbidden unless the browser says that a page of ours makes this request.
-
-    As our pages tell no referrer, browsers hide the Origin of a plain form; then they say in
-    Sec-Fetch-Site where it is from, or htmx sends the form, whose Origin is not hidden.
-    """
+    """Raises Forbidden unless the browser says that a page of ours makes this request: by its
+    Origin, or, as browsers hide that of a plain form without a referrer, by Sec-Fetch-Site."""
     origin = request.headers.get("origin")
     if origin and origin != "null":
         ours = (split_url(base_url(request))[0], request.headers.get("host"))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NamedTuple
-from urllib.parse import urlencode
 
-from api.dashboard.session import ROOT, Viewer
+from api.dashboard.requests.filters import Filter
+from api.dashboard.session import Viewer
 from api.dashboard.shared import shared_by
 from api.service import HttpRequest, service_of
 from scheduler.models import LogEntry, LogStatus
@@ -31,8 +31,8 @@ class Group(NamedTuple):
 
 
 class Failures(NamedTuple):
-    """The largest groups first. `looked_at` failures were counted, `others` among them in smaller
-    groups; `is_all`: there are no more in the period."""
+    """The largest groups first; of the failures `looked_at`, `others` are in smaller groups. The
+    period has no more than these if `is_all`."""
 
     groups: list[Group]
     looked_at: int
@@ -70,8 +70,8 @@ def grouped(entries: Iterable[LogEntry], *, is_all: bool) -> Failures:
         key = (split_url(each.url)[0], each.error_message, each.status_code)
         found.setdefault(key, []).append(each.at_ms)
     groups = [
-        Group(*key, len(moments), moments[0], _address(key[0], key[1] or str(key[2])))
-        for key, moments in found.items()
+        Group(host, answer, code, len(moments), moments[0], _address(host, answer or str(code)))
+        for (host, answer, code), moments in found.items()
     ]
     groups.sort(key=lambda group: (-group.fires, -group.at_ms))
     total = sum(group.fires for group in groups)
@@ -80,5 +80,4 @@ def grouped(entries: Iterable[LogEntry], *, is_all: bool) -> Failures:
 
 
 def _address(host: str, answer: str) -> str:
-    query = {"status": LogStatus.FAILED.value, "q": host, "answer": answer}
-    return f"{ROOT}/requests?{urlencode(query)}"
+    return Filter(status=LogStatus.FAILED, q=host, answer=answer).address()

@@ -21,14 +21,13 @@ _NOTHING = "–"  # noqa: RUF001 - an en dash, as tables have it
 
 
 class _Typed(str):
-    """What is not to be changed, for somebody goes on writing it."""
+    """A text that a field hands on unchanged."""
 
     __slots__ = ()
 
 
 def shown(value: object) -> object:
-    """A value as a page shows it. A text that turns round what stands behind it does not; markup is
-    made of what was looked at before."""
+    """A value as a page shows it: plain text without characters that turn its direction."""
     return visible(value) if type(value) is str else value
 
 

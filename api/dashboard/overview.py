@@ -36,8 +36,7 @@ def level(value: float, bounds: tuple[float, float]) -> str:
 
 @get("")
 async def overview_page(request: HttpRequest) -> Raw:
-    """The whole page, or for news the part that changes. The tiles show the last hour, whichever
-    period the charts show."""
+    """The page, or its news. The tiles show the last hour, whatever period the charts show."""
     viewer = await signed_in(request)
     store, zone, account_id = service_of(request).store, zone_of(request), viewer.account_id
     name = request.query_params.get("range", FIRST)

@@ -25,8 +25,7 @@ _hasher = PasswordHasher()
 
 
 async def fault(password: str, again: str, own: Sequence[str] = ()) -> str | None:
-    """What is wrong with a new password; None if nothing is. `own`: words that whoever knows its
-    holder would try first."""
+    """The fault of a new password, if any. `own`: words that name its holder."""
     if password != again:
         return "The two passwords differ."
     if not MIN_CHARACTERS <= len(password) <= MAX_CHARACTERS:
@@ -51,7 +50,7 @@ async def hashed(password: str) -> str:
 
 
 async def matches(password: str, stored: str | None) -> bool:
-    """Takes as long where there is no password: who has one is nobody's business."""
+    """Takes as long where there is no password, so that time does not reveal who has one."""
     if len(password) > MAX_CHARACTERS:
         return False
     return await asyncio.get_running_loop().run_in_executor(_threads, _verify, stored, password)

@@ -130,8 +130,7 @@ def _asked_for(request: HttpRequest) -> str:
 
 
 def session_cookie(request: HttpRequest, secret: str) -> str:
-    """The cookie that keeps a browser signed in. Lax, not Strict: a link in a mail may lead to a
-    page of the dashboard, which must find the cookie."""
+    """The cookie of a signed-in browser. Lax, so that links in mails lead to a signed-in page."""
     return _cookie(request, _cookie_name(request), secret, SESSION_TTL_MS // 1000)
 
 
@@ -148,15 +147,13 @@ async def end_session(request: HttpRequest) -> None:
 
 
 def _cookie(request: HttpRequest, name: str, value: str, max_age_s: int) -> str:
-    # Browsers take a cookie of such a name only from the host itself, over TLS, for all its paths:
-    # no other host of the domain can put one in its place.
+    # A `__Host-` cookie needs this path: then no other host of the domain can replace it.
     path, secure = ("/", "; Secure") if is_https(request) else (ROOT, "")
     return f"{name}={value}; Path={path}; Max-Age={max_age_s}; HttpOnly; SameSite=Lax{secure}"
 
 
 def _cookie_name(request: HttpRequest) -> str:
-    """Browsers share cookies among the ports of a host: two Postdates on one machine must not sign
-    each other out."""
+    """Ports of a host share cookies: two Postdates on one machine must not sign each other out."""
     prefix = "__Host-" if is_https(request) else ""
     port = request.headers.get("host", "").rpartition("]")[2].partition(":")[2]
     return f"{prefix}postdate_session_{port}" if port.isdigit() else f"{prefix}postdate_session"

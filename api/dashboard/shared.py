@@ -31,8 +31,8 @@ class Shared:
         self._swept_s = 0.0
 
     async def get(self, key: Hashable, good_for_s: float, read: Callable[[], Awaitable[T]]) -> T:
-        """What `read` returned for this key less than `good_for_s` ago, or returns now. What it
-        raises, those who wait for it get, and the next one reads again."""
+        """The result of `read` for this key, at most `good_for_s` old. All waiters get what it
+        raises; the next call reads again."""
         now_s = asyncio.get_running_loop().time()
         entry = self._entries.get(key)
         if entry is None or _is_stale(entry, now_s):

@@ -1,7 +1,5 @@
-"""Signing in, by a one-time link or with e-mail and password; setting a password; signing out.
-
-A link is shown by GET and redeemed by POST: mail scanners follow links before their reader does.
-"""
+"""Signs in by a one-time link or with e-mail and password; sets a password; signs out. A link is
+shown by GET and redeemed by POST: mail scanners follow links before their reader does."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ async def sign_in_page(request: HttpRequest) -> Raw:
 
 @post("/sign-in")
 async def sign_in(request: HttpRequest) -> Raw:
-    """Whether there is such an account is not told, nor by how long it takes."""
+    """Same error and same time for all refusals, so that accounts cannot be probed."""
     judge_origin(request)
     form = await read_form(request)
     email, password = form.get("email", ""), form.get("password", "")

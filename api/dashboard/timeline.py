@@ -1,5 +1,4 @@
-"""The picture of an account's requests: what was executed, running into what waits; and how late
-it was, and how long answers took."""
+"""The picture of an account's requests: executed and waiting, their lateness and response times."""
 
 from __future__ import annotations
 
@@ -89,15 +88,9 @@ async def picture_of(request: HttpRequest, viewer: Viewer, stretch: Stretch) -> 
     shared = shared_by(request)
     (series, due), pulse = await asyncio.gather(
         shared.get((account_id, stretch), good_for_s, lambda: _read(store, account_id, stretch)),
-        pulse_of(request, viewer),
+        shared.get((account_id, "pulse"), 1.0, lambda: store.overview.pulse(account_id)),
     )
     return Picture(stretch, series, due, pulse)
-
-
-async def pulse_of(request: HttpRequest, viewer: Viewer) -> Pulse:
-    store, account_id = service_of(request).store, viewer.account_id
-    read = shared_by(request)
-    return await read.get((account_id, "pulse"), 1.0, lambda: store.overview.pulse(account_id))
 
 
 async def _read(store: Store, account_id: str, stretch: Stretch) -> tuple[Series, list[int]]:

@@ -32,8 +32,8 @@ class Zone(NamedTuple):
         return self.local(ms).replace(tzinfo=None).isoformat(timespec="milliseconds")
 
     def moment(self, text: str) -> int:
-        """The moment (ms) that a time means on clocks there, unless it says its own zone. Raises
-        ValueError. Of an hour that comes twice it is the first one."""
+        """The ms of a local time, unless it has its own zone; the first, if an hour comes twice.
+        Raises ValueError."""
         if _WITH_ZONE.search(text.partition("T")[2]):
             return parse_iso8601(text.replace(" ", "+"))
         parse_iso8601(text)  # a time at all, in words that say why not

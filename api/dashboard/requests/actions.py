@@ -1,4 +1,4 @@
-"""What can be done about one request: cancelling it, another time for it, running it again."""
+"""Cancels one request, reschedules it, or runs it again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from scheduler.times import format_iso8601
 
 @post("/requests/{schedule_id:str}/cancel")
 async def cancel(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
-    """What was cancelled before is cancelled: the answer to the first try may have been lost."""
+    """Cancelled before counts as done: the answer to the first try may have been lost."""
     viewer, _ = await written(request)
     try:
         await service_of(request).store.canceller.cancel(viewer.account_id, schedule_id)
@@ -51,8 +51,7 @@ async def change_time(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
 
 @post("/requests/{schedule_id:str}/again")
 async def run_again(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
-    """A new schedule of the same request, due now, for one credit. A form that is sent twice makes
-    one."""
+    """A replay, due now, for one credit. A form that is sent twice makes one."""
     viewer, form = await written(request)
     store = service_of(request).store
     fingerprint = hashlib.sha256(schedule_id.encode()).hexdigest()

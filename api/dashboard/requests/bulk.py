@@ -1,4 +1,4 @@
-"""What can be done about many requests in one confirmed step."""
+"""Cancels many requests, reschedules them, or runs them again, in one confirmed step."""
 
 from __future__ import annotations
 
@@ -150,8 +150,8 @@ async def _selected(
 
 
 def _matching(wanted: Filter, action: str, cursor: str | None, now_ms: int) -> LogQuery:
-    """All that match and that this can be done to, from the latest on: what is made or moved by it
-    stands later than all that is still to be met, so that nothing is met twice."""
+    """All that match and that this can be done to. The latest come first, and this makes and moves
+    requests to later times, so that none is met twice."""
     query = wanted._replace(cursor=cursor, back=False).query(now_ms)._replace(descending=True)
     if action != "again":
         return query._replace(status=query.status or LogStatus.SCHEDULED)
@@ -196,7 +196,7 @@ async def _read(store: Store, account_id: str, schedule_id: str) -> Schedule | N
 
 
 async def _cancel(request: HttpRequest, viewer: Viewer, form: Form, ids: Sequence[str]) -> Done:
-    """What was cancelled before counts: the answer to the first try may have been lost."""
+    """Cancelled before counts as done: the answer to the first try may have been lost."""
     done = await service_of(request).store.canceller.by_id(viewer.account_id, ids)
     refusals = [each.refusal for each in done.each if not _is_cancelled(each.refusal)]
     refused = Counter(str(each) for each in refusals)

@@ -1,5 +1,4 @@
-"""Scheduling a request from a page, by the fields and rules of the API; and the target that a first
-request can be sent to."""
+"""Schedules a request by the fields and rules of the API; and the echo, a first target."""
 
 from __future__ import annotations
 
@@ -27,7 +26,6 @@ from scheduler.http import METHODS
 from scheduler.models import BodyKind, Idempotency
 
 _DELAYS = ("10s", "1m", "5m", "1h", "1d")
-# More is refused: nothing here keeps what it is sent.
 _MOST_ECHO_BYTES = 256 * 1024
 _ECHOED = ("postdate-schedule-id", "postdate-trigger-at", "postdate-attempt", "content-type")
 # What the form calls the fields of the API.

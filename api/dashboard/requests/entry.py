@@ -25,8 +25,7 @@ from scheduler.models import LogEntry, LogStatus, Outcome, Schedule
 from scheduler.store import Store
 from scheduler.targets import split_url
 
-# The phases of an exchange by field, and what each is to a reader: the way there, the wait, the
-# answer.
+# The phases of an exchange: field, name, and the class of the bar.
 _PHASES = (
     ("resolve_ms", "Resolve", "way"),
     ("connect_ms", "Connect", "way"),
@@ -39,8 +38,7 @@ _LEAST_WIDTH = 1.0
 
 
 class Bar(NamedTuple):
-    """A phase, where it began and as wide as it took: `x` and `width` in percent of the whole.
-    `kind` is how it looks, `broke` where no answer came of it."""
+    """A phase: `x` and `width` in percent of the whole; `kind` is its class, `broke` if failed."""
 
     name: str
     kind: str
@@ -68,14 +66,13 @@ def waterfall(outcome: Outcome | None) -> list[Bar]:
 
 
 class Entry(LogEntry, frozen=True):
-    """A request as far as it is known: its schedule while that is kept, and after that its entry in
-    the log."""
+    """A request: of its schedule while that is kept, and after that of the log."""
 
     schedule: Schedule | None = None
 
     @property
     def state(self) -> str:
-        """What a page that shows it can see change."""
+        """When it changes, the panel is loaded anew."""
         word = "executing" if self.executing else self.status.value
         return f"{word}-{self.attempt}"
 
@@ -182,8 +179,7 @@ def _part(request: HttpRequest, entry: Entry, status: int, fault: str | None) ->
 
 
 async def _read(store: Store, account_id: str, schedule_id: str, asked: Mapping[str, str]) -> Entry:
-    """The schedule as it stands, or its entry in the log once it is not kept; with `attempt`, that
-    attempt, which only the log tells apart from those that came after it."""
+    """The schedule, or its entry in the log once it is not kept; an `attempt` only the log has."""
     at = asked.get("at", "")
     at_ms = int(at) if at.isascii() and at.isdigit() and len(at) <= 15 else None
     if at_ms is None or not asked.get("attempt"):

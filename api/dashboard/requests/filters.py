@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from api.dashboard.charts import DAY_MS
 from api.dashboard.session import ROOT
-from api.dashboard.windows import WINDOWS, fitted, stretch_of
+from api.dashboard.windows import FIRST, WINDOWS, fitted, stretch_of
 from api.dashboard.zones import Zone, zone_named
 from scheduler.models import LogStatus
 from scheduler.store.log.logs import LogQuery
@@ -17,14 +17,12 @@ from scheduler.times import format_iso8601
 
 ADDRESS = f"{ROOT}/requests"
 PER_PAGE = 50
-_FIRST_WINDOW = "1h"
 _LONGEST_TEXT = 2000
 
 
 class Filter(NamedTuple):
-    """`q` is a part of the URL; `answer` a status code or an error message, whole; `when` names a
-    window, else `from_ms` and `to_ms` bound the list, where they are given. `back`: the page is the
-    one before the cursor."""
+    """`q` is a part of the URL; `answer` a whole status code or error message; `when` names a
+    window, else `from_ms` and `to_ms` may bound the list. `back`: the page before the cursor."""
 
     status: LogStatus | None = None
     q: str = ""
@@ -70,7 +68,7 @@ class Filter(NamedTuple):
     def stretch(self, now_ms: int, zone: Zone) -> Stretch:
         """What the chart above the list shows."""
         if self.when or not self.has_times:
-            return stretch_of(self.when or _FIRST_WINDOW, now_ms, zone)
+            return stretch_of(self.when or FIRST, now_ms, zone)
         to_ms = self.to_ms if self.to_ms is not None else max(now_ms, (self.from_ms or 0) + DAY_MS)
         from_ms = self.from_ms if self.from_ms is not None else to_ms - DAY_MS
         return fitted(from_ms, to_ms)

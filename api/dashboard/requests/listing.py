@@ -33,9 +33,8 @@ _CLOCK_TOLERANCE_MS = 100
 
 
 class Rows(NamedTuple):
-    """`unfinished`: there is more to look through, up to `reached_ms` it was done; after `wait_ms`,
-    if the account's searches have used up what they may. `next` and `before` are the cursors of the
-    pages beside this one."""
+    """`next` and `before` are the cursors of the pages beside this one. `unfinished`: a search has
+    come as far as `reached_ms`, and may go on after `wait_ms`."""
 
     entries: list[LogEntry]
     next: str | None = None
@@ -51,8 +50,7 @@ class Rows(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """`coming` is None where the list is not around this moment; the latest of it comes first, as
-    in the rest."""
+    """The latest first. `coming` is None where the list is not around this moment."""
 
     rows: Rows
     coming: Rows | None = None
@@ -124,8 +122,7 @@ async def more(request: HttpRequest) -> Raw:
 
 
 async def read_page(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
-    """What the list's template shows of what the address asks for. A bad cursor is a fault among
-    others."""
+    """The values of the list's template, by the address. A bad cursor is a fault among others."""
     store, zone = service_of(request).store, zone_of(request)
     now_ms = store.clock.now_ms()
     wanted, faults = read_filter(request.query_params, zone, now_ms)
@@ -161,8 +158,7 @@ def list_page(request: HttpRequest, shown: dict[str, Any], *, status: int = 200)
 async def _counts(
     request: HttpRequest, viewer: Viewer, wanted: Filter, picture: Picture
 ) -> dict[str, int]:
-    """How many there are of each status, where that costs little: nowhere in a search, and of those
-    that were cancelled never."""
+    """The number of each status where that costs little: not in a search, not of cancelled ones."""
     if wanted.is_search:
         return {}
     if wanted.when or wanted.has_times:
@@ -210,8 +206,7 @@ async def _coming_rows(
 
 
 async def searched(store: Store, account_id: str, query: LogQuery) -> Rows:
-    """A full page, or fewer rows where the time of one step or the account's limit on searches
-    ends before it is full."""
+    """A full page, unless the time of one step or the account's limit on searches ends first."""
     loop = asyncio.get_running_loop()
     until_s = loop.time() + _STEP_S
     found = Rows([], query.cursor)

@@ -27,8 +27,7 @@ _OTHERS = bytes(set(range(256)) - set(b"[{]},"))
 
 
 def readable(request: Request) -> str | None:
-    """The body, JSON on many lines; its numbers and spellings stay as they came. Bytes that need
-    not be text are shown in base64."""
+    """The body: JSON on many lines, with its own spellings; bytes in base64."""
     if request.body is None:
         return None
     if request.body_kind is BodyKind.BINARY:
@@ -39,8 +38,7 @@ def readable(request: Request) -> str | None:
 
 
 def indented(body: bytes) -> str:
-    """JSON on many lines; as it came, if that would be too large, or if it has half a surrogate
-    pair in it, which msgspec does not take."""
+    """As it came, if it would be too large, or has half a surrogate pair, which msgspec refuses."""
     if not _fits(body):
         return body.decode()
     try:
