@@ -14,7 +14,7 @@ from scheduler.settings import Settings
 from tests.api.conftest import CREDITS, URL, Api
 from tests.plain import redis_of
 
-COUNT = 100
+COUNT = 60
 FILTERED = 200
 MOST_ANSWER_BYTES = 6_000_000
 MOST_BODY_BYTES = Settings().max_body_bytes

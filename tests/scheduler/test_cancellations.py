@@ -101,8 +101,7 @@ async def test_what_was_done_before_the_store_failed_makes_the_outcome_unknown(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, groups: int, kind: type[StoreError]
 ) -> None:
     """Or the client would be told that nothing was done."""
-    await scene.store.accounts.grant(scene.account_id, 300)
-    made = [await scene.create(60_000) for _ in range(300)]
+    made = await scene.create_many(300, await scene.clock.now_ms() + 60_000)
     canceller, server, writes = scene.store.canceller, scene.store.server, []
     write, reads = server.write, server.reads
 
