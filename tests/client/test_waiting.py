@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from postdate.waiting import Item, Waiting
+from postdate.batcher import Item, Waiting
 
 
 async def item(size_bytes: int = 1, late_at_s: float = 0.0) -> Item:

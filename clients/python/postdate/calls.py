@@ -5,8 +5,11 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
@@ -17,11 +20,11 @@ import httpx
 from postdate.errors import (
     ConnectionFailed,
     PostdateError,
+    RateLimited,
     Unavailable,
     error_of,
     nothing_was_done,
 )
-from postdate.patience import Patience, retry_after_s
 from postdate.reasons import reason_of
 
 T = TypeVar("T")
@@ -30,7 +33,8 @@ T = TypeVar("T")
 _HOPELESS = (httpx.LocalProtocolError, httpx.UnsupportedProtocol, httpx.TooManyRedirects)
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _LONGEST_KEY = 255
-_VARIABLES = {"base_url": "POSTDATE_URL", "api_key": "POSTDATE_API_KEY"}
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 5.0
 # Most calls go to one of a few addresses, and to read one takes as long as all else of a request.
 _url = lru_cache(maxsize=16)(httpx.URL)
 
@@ -59,8 +63,8 @@ class Calls(ABC):
     what they mean."""
 
     def __init__(self, base_url: str | None, api_key: str | None, retry_for: float) -> None:
-        self._base_url = _checked_url(_given("base_url", base_url))
-        key = _checked_key(_given("api_key", api_key))
+        self._base_url = _checked_url(_given("base_url", base_url, "POSTDATE_URL"))
+        key = _checked_key(_given("api_key", api_key, "POSTDATE_API_KEY"))
         self._headers = {"x-api-key": key, "user-agent": _user_agent()}
         self._retry_for = retry_for
 
@@ -83,7 +87,7 @@ class Calls(ABC):
         """`body` is JSON. Raises PostdateError, once repeating is of no use or `retry_for` seconds
         are over, apart from those in which it waits for a connection."""
         request = self._request(method, path, query or {}, body, idempotency_key)
-        patience = Patience(self._retry_for, monotonic())
+        patience = _Patience(self._retry_for, monotonic())
         maybe_done = False
         while True:
             turn = _Turn()
@@ -129,7 +133,7 @@ class Calls(ABC):
             body = None
         if response.is_success:
             return Answer(body, response.headers)
-        wait_s = retry_after_s(response.headers.get("retry-after"))
+        wait_s = _retry_after_s(response.headers.get("retry-after"))
         refused = error_of(
             response.status_code, body, reason=response.reason_phrase, retry_after=wait_s
         )
@@ -143,6 +147,42 @@ class Calls(ABC):
         lost.__cause__ = error
         lost.maybe_done = not never_sent
         return lost
+
+
+class _Patience:
+    """The pauses of one call: they double, with jitter so that clients do not return in step,
+    are never shorter than the server asked for, and none ends later than `retry_for_s` after
+    the start. The time in which the call `waited` for a connection does not count."""
+
+    def __init__(self, retry_for_s: float, now_s: float) -> None:
+        self._deadline_s = now_s + retry_for_s
+        self._longest_s = _FIRST_PAUSE_S
+
+    def waited(self, seconds: float) -> None:
+        self._deadline_s += seconds
+
+    def pause_s(self, error: PostdateError, now_s: float) -> float | None:
+        """How long to wait before the next attempt; None if there is none."""
+        if not isinstance(error, RateLimited | Unavailable | ConnectionFailed):
+            return None
+        asked_s = 0.0 if isinstance(error, ConnectionFailed) else error.retry_after or 0.0
+        pause_s = asked_s + self._longest_s * random.uniform(0.5, 1.0)  # noqa: S311
+        self._longest_s = min(self._longest_s * 2, _LONGEST_PAUSE_S)
+        return pause_s if now_s + pause_s <= self._deadline_s else None
+
+
+def _retry_after_s(header: str | None) -> float | None:
+    """What a Retry-After header asks for: seconds, or (from a proxy) a date."""
+    if header is None:
+        return None
+    if header.strip().isdigit():
+        return float(header)
+    try:
+        moment = parsedate_to_datetime(header)
+    except ValueError:
+        return None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max((moment - datetime.now(UTC)).total_seconds(), 0.0)
 
 
 class _Turn:
@@ -173,14 +213,13 @@ def checked_key(idempotency_key: str) -> str:
     return idempotency_key
 
 
-def _given(name: str, argument: str | None) -> str:
+def _given(name: str, argument: str | None, variable: str) -> str:
     """The argument, or what the environment has in its place."""
-    variable = _VARIABLES[name]
-    found = argument if argument is not None else os.environ.get(variable)
-    if argument is None and not found:
-        raise ValueError(f"Give {name}, or set {variable}.")
-    assert found is not None
-    return found
+    if argument is None:
+        argument = os.environ.get(variable)
+        if not argument:
+            raise ValueError(f"Give {name}, or set {variable}.")
+    return argument
 
 
 def _checked_url(base_url: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypedDict
+from typing import Any, TypedDict, Unpack
 
 from postdate.moments import durations, moment_text, when
 from postdate.results import Delivery
@@ -35,31 +35,7 @@ class ChangeOptions(ScheduleOptions, total=False):
     url: str
 
 
-@dataclass(frozen=True, slots=True)
-class NewSchedule:
-    """One of a batch: the arguments of `schedule`, by the same names."""
-
-    url: str
-    _: KW_ONLY
-    at: datetime | str | None = None
-    in_: timedelta | float | None = None
-    delay: timedelta | float | str | None = None
-    json: Mapping[str, Any] | None = None
-    text: str | None = None
-    data: bytes | None = None
-    method: str | None = None
-    headers: Mapping[str, str] | None = None
-    delivery: Delivery | None = None
-    expires_at: datetime | str | None = None
-    retries: int | None = None
-    retry_delays: Sequence[timedelta | float | str] | None = None
-
-    def payload(self) -> dict[str, Any]:
-        """As the server wants it. Raises ValueError if it does not say when."""
-        given = {name: value for name in _FIELDS if (value := getattr(self, name)) is not None}
-        return when(self.at, self.in_, self.delay) | _fields(given)
-
-
+_WHEN = ("at", "in_", "delay")
 _FIELDS = {
     "url": "targetUrl",
     "method": "targetMethod",
@@ -74,18 +50,40 @@ _FIELDS = {
 }
 
 
+@dataclass(init=False, slots=True)
+class NewSchedule:
+    """One of a batch: the arguments of `schedule`, by the same names."""
+
+    url: str
+    options: ScheduleOptions
+
+    def __init__(self, url: str, **options: Unpack[ScheduleOptions]) -> None:
+        self.url, self.options = url, options
+
+    def payload(self) -> dict[str, Any]:
+        """As the server wants it. Raises ValueError if it does not say when, TypeError for an
+        option that does not exist."""
+        given = {name: value for name, value in self.options.items() if value is not None}
+        return _fields({"url": self.url, **given}) | when(*_moments(given))
+
+
 def changes(options: ChangeOptions) -> dict[str, Any]:
     """What is given, by the server's names; the rest is to stay. Raises TypeError for an option
     that does not exist."""
-    given: dict[str, Any] = {**options}
-    at, in_, delay = (given.pop(name, None) for name in ("at", "in_", "delay"))
+    moments = _moments({**options})
+    says_when = any(each is not None for each in moments)
+    return _fields({**options}) | (when(*moments) if says_when else {})
+
+
+def _moments(options: Mapping[str, Any]) -> list[Any]:
+    return [options.get(name) for name in _WHEN]
+
+
+def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
+    """All but those that say when."""
+    given = {name: value for name, value in options.items() if name not in _WHEN}
     if unknown := given.keys() - _FIELDS:
         raise TypeError(f"There is no argument {', '.join(sorted(unknown))}")
-    found = _fields(given)
-    return found if (at, in_, delay) == (None, None, None) else found | when(at, in_, delay)
-
-
-def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
     return {_FIELDS[name]: _written(name, value) for name, value in given.items()}
 
 
