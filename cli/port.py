@@ -19,10 +19,6 @@ _SPREADS = sys.platform == "linux"
 _Address = tuple[Any, ...]
 
 
-class PortError(PostdateError):
-    """The API cannot listen where it was told to; the sentence says why."""
-
-
 class Port:
     """A free port, reserved on every address of the host that this machine has.
 
@@ -52,7 +48,7 @@ class Port:
 
 
 async def reserve(host: str, number: int, *, patience_s: float) -> Port:
-    """Reserves the port, any free one for 0. Raises PortError if it stays taken.
+    """Reserves the port, any free one for 0. Raises PostdateError if it stays taken.
 
     `patience_s` is for the API of a parent that was killed: it is about to notice and to go.
     """
@@ -63,7 +59,7 @@ async def reserve(host: str, number: int, *, patience_s: float) -> Port:
         except OSError as error:
             taken = error.errno == errno.EADDRINUSE
             if not taken or asyncio.get_running_loop().time() >= deadline:
-                raise PortError(_sentence(host, number, error)) from None
+                raise PostdateError(_sentence(host, number, error)) from None
         await asyncio.sleep(_POLL_S)
 
 

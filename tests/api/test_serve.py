@@ -220,7 +220,7 @@ def test_a_taken_port_is_one_sentence(valkey_server: ValkeyProcess, server: ApiP
         second.remove()
     assert status == 1
     assert said == (
-        f"PortError: Port {server.port} on 127.0.0.1 is taken by another program;"
+        f"PostdateError: Port {server.port} on 127.0.0.1 is taken by another program;"
         " choose another with --port.\n"
     )
 

@@ -14,15 +14,15 @@ import pytest
 from redis import Redis
 
 from cli import embedded
-from cli.data_dir import DataDir, DataDirError, Lock, take_lock
+from cli.data_dir import DataDir, Lock, take_lock
 from cli.embedded import (
-    EmbeddedError,
     EmbeddedValkey,
     ask,
     find_server,
     is_running,
     server_arguments,
 )
+from scheduler.errors import PostdateError
 from tests.servers import processes_of, until_async
 
 
@@ -120,7 +120,7 @@ async def test_an_orphan_that_does_not_go_is_one_sentence(
     monkeypatch.setattr(embedded, "_ORPHAN_PATIENCE_S", 0.1)
     held = Lock.take(tmp_path, "valkey.lock")
     assert held is not None
-    with pytest.raises(DataDirError, match=r"^An earlier Valkey still has .* open"):
+    with pytest.raises(PostdateError, match=r"^An earlier Valkey still has .* open"):
         await EmbeddedValkey(DataDir(tmp_path)).start()
     held.free()
 
@@ -177,13 +177,13 @@ def test_a_strangers_directory_is_not_trusted_with_the_socket(
     data_dir.make()
     data_dir.socket.parent.mkdir(mode=0o777)
     data_dir.socket.parent.chmod(0o777)
-    with pytest.raises(DataDirError, match="is not a private directory"):
+    with pytest.raises(PostdateError, match="is not a private directory"):
         data_dir.make_socket_path()
 
 
 def test_the_lock_refuses_a_second_holder_in_one_sentence(tmp_path: Path) -> None:
     first = take_lock(DataDir(tmp_path))
-    with pytest.raises(DataDirError, match=r"^Another `postdate up` uses the data dir .*\.$"):
+    with pytest.raises(PostdateError, match=r"^Another `postdate up` uses the data dir .*\.$"):
         take_lock(DataDir(tmp_path))
     first.free()
     take_lock(DataDir(tmp_path)).free()
@@ -200,7 +200,7 @@ def test_the_lock_tells_whether_its_last_holder_was_killed(tmp_path: Path) -> No
 
 def test_a_data_dir_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(DataDirError, match=r"^The data dir .* cannot be used: .*\.$"):
+    with pytest.raises(PostdateError, match=r"^The data dir .* cannot be used: .*\.$"):
         take_lock(DataDir(tmp_path / "file" / "data"))
 
 
@@ -212,7 +212,7 @@ async def test_a_server_that_does_not_start_says_its_last_words(
     fake.chmod(0o755)
     monkeypatch.setattr(embedded, "find_server", lambda: fake)
     valkey = EmbeddedValkey(DataDir(tmp_path))
-    with pytest.raises(EmbeddedError, match=r"^Valkey did not start: Fatal error: no luck today"):
+    with pytest.raises(PostdateError, match=r"^Valkey did not start: Fatal error: no luck today"):
         await valkey.start()
     await valkey.stop()
 
@@ -229,7 +229,7 @@ async def test_a_store_that_is_damaged_is_not_started_over(tmp_path: Path) -> No
     [log] = (tmp_path / "appendonlydir").glob("*.incr.aof")
     damaged = log.read_bytes().replace(b"SET", b"\0\0\0", 1).replace(b"$3", b"!!", 1)
     log.write_bytes(damaged)
-    with pytest.raises(EmbeddedError, match="Bad file format"):
+    with pytest.raises(PostdateError, match="Bad file format"):
         await valkey.start()
     await valkey.stop()
     assert log.read_bytes() == damaged
@@ -265,12 +265,12 @@ def test_without_the_wheel_a_server_on_path_is_taken(no_wheel: Path) -> None:
 
 def test_a_server_that_is_too_old_is_refused_by_name(no_wheel: Path) -> None:
     old = fake_server(no_wheel, "redis-server", "6.2.9")
-    with pytest.raises(EmbeddedError, match=rf"No valkey-server .* \({old} is 6\.2\); install one"):
+    with pytest.raises(PostdateError, match=rf"No valkey-server .* \({old} is 6\.2\); install one"):
         find_server()
 
 
 def test_no_server_at_all_is_one_sentence(no_wheel: Path) -> None:
-    with pytest.raises(EmbeddedError, match=r"was found; install one, or give --redis-url\.$"):
+    with pytest.raises(PostdateError, match=r"was found; install one, or give --redis-url\.$"):
         find_server()
 
 

@@ -8,7 +8,8 @@ import socket
 import pytest
 
 from cli.parameters import is_loopback
-from cli.port import PortError, reserve
+from cli.port import reserve
+from scheduler.errors import PostdateError
 
 
 def listen(address: tuple[str, int]) -> socket.socket:
@@ -21,7 +22,7 @@ async def test_whoever_is_given_sockets_serves_there_and_no_second_one_may() -> 
     sentence = rf"^Port {port.number} on 127\.0\.0\.1 is taken by another program"
     with port.listen()[0] as first, port.listen()[0] as second:
         assert first.getsockname() == second.getsockname() == ("127.0.0.1", port.number)
-        with pytest.raises(PortError, match=sentence):
+        with pytest.raises(PostdateError, match=sentence):
             await reserve("127.0.0.1", port.number, patience_s=0)
     port.free()
 
@@ -71,7 +72,7 @@ async def test_a_port_that_is_about_to_be_free_is_waited_for() -> None:
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "192.0.2.1"])
 async def test_a_host_that_is_not_ours_is_one_sentence(host: str) -> None:
-    with pytest.raises(PortError, match=rf"^The API cannot listen on {host}:0: .*\.$"):
+    with pytest.raises(PostdateError, match=rf"^The API cannot listen on {host}:0: .*\.$"):
         await reserve(host, 0, patience_s=0)
 
 
