@@ -18,14 +18,13 @@ from worker.leases import Touch
 from worker.subject import subject
 from worker.upkeep import Backoff
 
-# What came while others were recorded is collected for as long as what came first, if it is few;
-# under load there is no waiting.
+# So long a few outcomes wait for others; more than that are sent at once.
 _COLLECT_S = 0.005
 _FEW = 32
 _MOST_AT_ONCE = 128
-# What a URL and a target's words may weigh in one call; a longer one goes alone.
+# Of URLs and targets' words in one call; a longer one goes alone.
 _MOST_BYTES = 128 * 1024
-# An exception that nobody foresaw: so often the batch is repeated as it is, then one by one.
+# So often a batch is repeated after unexpected exceptions, then one by one.
 _STUMBLES = 5
 _log = structlog.get_logger(__name__)
 
@@ -42,9 +41,7 @@ class Acks:
         self._acked = acked
         self._waiting: dict[int, list[Ack]] = {}
         self._senders: dict[int, asyncio.Task[None]] = {}
-        # By shard, how many have been taken up, and how many of those are settled.
-        self._taken: Counter[int] = Counter()
-        self._settled: Counter[int] = Counter()
+        self._settled: Counter[int] = Counter()  # by shard, how many so far
         self._changed = asyncio.Event()
 
     def add(self, ack: Ack) -> None:
@@ -54,9 +51,8 @@ class Acks:
             self._senders[shard] = asyncio.create_task(self._send_all(shard))
 
     async def settle(self, shard: int, timeout_s: float) -> None:
-        """Returns once what is on its way to a shard by now is recorded, or when the time is up.
-        What comes meanwhile may have no end."""
-        last = self._taken[shard] + len(self._waiting.get(shard, ()))
+        """Returns once all that was added for a shard so far is recorded, or the time is up."""
+        last = self._settled[shard] + len(self._waiting.get(shard, ()))
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while self._settled[shard] < last:
@@ -70,18 +66,12 @@ class Acks:
                 if len(waiting) < _FEW:
                     await asyncio.sleep(_COLLECT_S)
                 count = _next_batch(waiting)
-                batch = waiting[:count]
+                await self._send(shard, waiting[:count])
                 del waiting[:count]
-                self._taken[shard] += count
-                await self._send(shard, batch)
-                self._note_settled(shard)
+                self._settled[shard] += count
+                self._changed.set()
         finally:
-            self._note_settled(shard)
             del self._senders[shard]
-
-    def _note_settled(self, shard: int) -> None:
-        self._settled[shard] = self._taken[shard]
-        self._changed.set()
 
     async def _send(self, shard: int, batch: list[Ack]) -> None:
         """Sends one batch, as often as it takes; safe, because a lease acks once."""
@@ -109,10 +99,8 @@ class Acks:
             await backoff.pause()
 
     async def _refused(self, shard: int, batch: list[Ack], error: Exception) -> None:
-        """The store rejects the batch for what is in it: one bad ack must not hold up the others.
-
-        An outcome that cannot be recorded stays in the store under its lease, and is fired again.
-        """
+        """The store rejects the batch for its content: repeats it one by one. An invocation whose
+        outcome cannot be recorded keeps its lease in the store, and is fired again."""
         if len(batch) > 1:
             for ack in batch:
                 await self._send(shard, [ack])
@@ -136,7 +124,6 @@ class Acks:
 
 
 def _next_batch(waiting: list[Ack]) -> int:
-    """How many of the first ones are sent together."""
     left = _MOST_BYTES
     for count, ack in enumerate(waiting[:_MOST_AT_ONCE]):
         left -= len(ack.invocation.request.url) + len(ack.outcome.error_message)

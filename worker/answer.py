@@ -1,23 +1,77 @@
-"""What a target said when it failed: the first bytes of its body, and what it calls them. Pure.
+"""An answer as bytes: the caps of its head, whether that says where it ends, and what is kept of
+one that failed. Pure.
 
-From the bytes as they came, read once more by a parser of their own: the wire's has no callback for
-bodies, which every answer that succeeds would pay for.
+A parser callback for each header, or for bodies, would cost every small answer more than all others
+together. So these read the bytes once more, of answers that are large or failed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 import zlib
+from typing import NamedTuple
 
 import httptools
 
 from scheduler.models import Answer
 
+MAX_HEAD_BYTES = 64 * 1024
+MAX_HEADERS = 256
+# An answer up to here can break no cap: each header has at least four bytes.
+SMALL_BYTES = 4 * MAX_HEADERS
+
+_END = b"\r\n\r\n"
+_FRAMED = re.compile(
+    rb"\r\n(?:content-length[ \t]*:|transfer-encoding[ \t]*:[^\r\n]*chunked[ \t]*\r)",
+    re.IGNORECASE,
+)
+# Those whose Retry-After counts, and how long one may be: a date has 29 characters.
+ASKING = frozenset({429, 503})
+_RETRY_AFTER = re.compile(rb"\r\nretry-after[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
+_LONGEST_RETRY_AFTER = 64
 _LONGEST_TYPE = 100
 # Framing by chunks may be larger than what it frames; what hides behind more than that is not kept.
 _FRAMING = 4
 _ZIPPED = frozenset({b"gzip", b"x-gzip", b"deflate"})
 _ANY_ZIP = zlib.MAX_WBITS | 32
+
+
+class Head(NamedTuple):
+    """A whole head: where it ends, whether it breaks a cap, whether the answer is framed by a
+    length or by chunks (else it ends with the connection)."""
+
+    end: int
+    too_large: bool
+    framed: bool
+
+
+def weigh(received: bytearray, interims: int) -> Head:
+    """Weigh the head in what was received, which begins with so many 1xx heads before it.
+
+    Raises ValueError if they are not all there.
+    """
+    start, end = _bounds(received, interims)
+    headers = received.count(b"\r\n", start, end) - 2  # less the status line and the empty one
+    return Head(
+        end=end,
+        too_large=end > MAX_HEAD_BYTES or headers > MAX_HEADERS,
+        framed=_FRAMED.search(received, start, end) is not None,
+    )
+
+
+def retry_after(received: bytes | bytearray, interims: int) -> str:
+    """The Retry-After in the head of what was received, as `weigh` has it; "" if there is none."""
+    found = _RETRY_AFTER.search(received, *_bounds(received, interims))
+    text = b"" if found is None else found[1].strip()
+    return text.decode("latin-1") if len(text) <= _LONGEST_RETRY_AFTER else ""
+
+
+def _bounds(received: bytes | bytearray, interims: int) -> tuple[int, int]:
+    start = 0
+    for _ in range(interims):
+        start = received.index(_END, start) + len(_END)
+    return start, received.index(_END, start) + len(_END)
 
 
 def most_raw_bytes(keep_bytes: int) -> int:

@@ -11,6 +11,7 @@ import structlog
 
 from scheduler.elapsed import elapsed_s
 from scheduler.errors import StoreError, StoreUnavailable
+from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.lifecycle.claim import Batch, Look
 from worker.holdings import Holdings, Part
@@ -18,23 +19,21 @@ from worker.leases import Touch
 from worker.presence import Presence
 
 _MOST_ACCOUNTS = 16
-# What is created with an earlier time than all others is found by looking, so that no wake-up
-# message is needed.
+# A look finds what was created with an earlier time than all others; no message is needed.
 _LOOK_EVERY_MS = 20
-# Shards of others: looked at a few times a second, with jitter so that replicas do not come
-# together, and only for what their own worker has left lying for so long.
+# Other workers' shards: looked at with jitter, so that replicas do not come together, and only for
+# what is late by so much.
 _LOOK_ABROAD_EVERY_MS = (150, 350)
 _LATE_MS = 200
-# A look that takes this part of a lease tells of a store that hung, and a step that comes so long
-# after the last one of a process that stood still: leases may have ended that nobody could prolong.
+# A look that takes this part of a lease means that the store hung, and a step that comes so late
+# that the process stood still: leases may have ended.
 _SLOW_PART_OF_A_LEASE = 4
 _AFTER_AN_ERROR_MS = 500
-# What is due in a shard on hold is asked for so often, until an operator lets it go.
 _ASK_ON_HOLD_EVERY_MS = 500.0
 # A claim that brought nothing, though something seemed due, is not repeated at once.
 _AFTER_NOTHING_MS = 5.0
-# Of the time that claims are ahead by, this part passes between two of them, so that each brings
-# many; a claim that left due ones behind is followed by the next at once.
+# So much of the time that claims are ahead by passes between two, so that each brings many; after a
+# claim that left due ones behind the next one follows at once.
 _REST_PART = 0.4
 _log = structlog.get_logger(__name__)
 
@@ -43,8 +42,7 @@ class Claimer:
     """One loop over all shards, at most one claim on its way for each.
 
     `claimed` gets what was claimed; `looked` is called after each look, which brings a fresh
-    reading of the store's clock. A shard that touch was lost with is left alone until it is
-    regained, which is the worker's to see to.
+    reading of the store's clock. Lost shards are left alone until the worker has regained them.
     """
 
     def __init__(
@@ -53,9 +51,8 @@ class Claimer:
         holdings: Holdings,
         presence: Presence,
         touch: Touch,
+        settings: Settings,
         *,
-        lease_ms: int,
-        ahead_ms: int,
         claimed: Callable[[Batch], None],
         looked: Callable[[], None],
     ) -> None:
@@ -63,11 +60,10 @@ class Claimer:
         self._holdings = holdings
         self._presence = presence
         self._touch = touch
-        self._lease_ms = lease_ms
-        self._ahead_ms = ahead_ms
+        self._lease_ms, self._ahead_ms = settings.lease_ms, settings.claim_ahead_ms
         self._claimed = claimed
         self._looked = looked
-        self._rest_ms = ahead_ms * _REST_PART
+        self._rest_ms = self._ahead_ms * _REST_PART
         self._due_ms: dict[int, float] = {}
         # Its rhythm goes by this machine's clock: the store's may be set back by an hour.
         self._rested_ms: dict[int, float] = {}
@@ -82,7 +78,6 @@ class Claimer:
         self.claims = self.claimed = self.taken_over = 0
 
     def wake(self) -> None:
-        """Something changed, or it is time to stop."""
         self._wake.set()
 
     def note_free(self) -> None:
@@ -114,9 +109,8 @@ class Claimer:
         await self._sleep(self._idle_ms())
 
     def _notice_pause(self) -> None:
-        """After a pause of this process the leases that it holds may have ended: they are prolonged
-        before it claims, or it would take them over from itself, and an outcome that it has by now
-        would be refused."""
+        """After a pause of this process its leases may have ended. They are prolonged before it
+        claims, or it would take them over from itself, and its outcomes would be refused."""
         paused_s = elapsed_s() - self._awake_s
         self._awake_s = math.inf
         if paused_s * 1000 > self._lease_ms / _SLOW_PART_OF_A_LEASE:
@@ -124,8 +118,8 @@ class Claimer:
             self._touch.lose(range(self._store.shards.count), paused)
 
     async def _realign(self) -> None:
-        """At the start, and when the server's clock was set back: accounts may stand behind a
-        moment that lies in the future now."""
+        """At the start, and when the server's clock was set back: accounts' turns may lie in the
+        future."""
         steps = self._store.clock.steps_back
         for shard in range(self._store.shards.count):
             try:
@@ -156,8 +150,8 @@ class Claimer:
                 self._due_ms[shard] = min(due, default=math.inf)
 
     async def _looks(self, shards: frozenset[int], *, backlogs: bool = True) -> dict[int, Look]:
-        """Looks at shards; touch is lost with those that fail, or let us wait for so long that
-        leases may have ended meanwhile."""
+        """Looks at shards; those that fail are lost, and those so slow that leases may have ended
+        meanwhile."""
         asked_ms = self._now_ms()
         found = await self._store.claims.look(sorted(shards), backlogs=backlogs)
         if self._now_ms() - asked_ms > self._lease_ms / _SLOW_PART_OF_A_LEASE:
@@ -172,9 +166,8 @@ class Claimer:
         return looks
 
     def _start_claims(self) -> None:
-        """Oldest turn first, and no shard reserves more than its part of the free slots: a backlog
-        in one must not keep the others waiting. None once we stop: a drain goes by those that were
-        on their way then, while a step may still wait for its look."""
+        """Oldest turn first, and no shard reserves more than its part of the free slots. None once
+        we stop: a drain waits for those that were on their way then."""
         if self._stopping:
             return
         due = sorted((self._due_ms[shard], shard) for shard, in_ms in self._waiting() if in_ms <= 0)
@@ -212,16 +205,19 @@ class Claimer:
             self.wake()
 
     def _go_on(self, batch: Batch, took_ms: float) -> None:
-        """The next claim goes out before what came is fired: that keeps the loop for milliseconds,
-        in which the store has something to do. Where this process may have stood still meanwhile,
-        or the clock was set back, `step` is to see to that first."""
+        """The next claim goes out before these are fired, which keeps the loop for milliseconds.
+        After a pause of this process, or if the clock was set back, `step` comes first."""
         smooth = took_ms <= self._lease_ms / _SLOW_PART_OF_A_LEASE
         if smooth and self._clock_steps == self._store.clock.steps_back:
             self._start_claims()
         asyncio.get_running_loop().call_soon(self._claimed, batch)
 
     def _note(self, shard: int, batch: Batch) -> None:
-        self._tell_hold(on_hold=batch.on_hold)
+        if batch.on_hold != self._on_hold:
+            self._on_hold = batch.on_hold
+            _log.warning(
+                "on hold: nothing is claimed" if batch.on_hold else "resumed: claiming again"
+            )
         self._due_ms[shard] = self._next_claim_ms(shard, batch)
         rest_ms = _ASK_ON_HOLD_EVERY_MS if batch.on_hold else self._rest_ms
         self._rested_ms[shard] = 0.0 if batch.full else _own_ms() + rest_ms
@@ -232,16 +228,11 @@ class Claimer:
         self.claimed += len(batch.invocations)
         self.taken_over += sum(each.taken_over for each in batch.invocations)
 
-    def _tell_hold(self, *, on_hold: bool) -> None:
-        if on_hold != self._on_hold:
-            self._on_hold = on_hold
-            _log.warning("on hold: nothing is claimed" if on_hold else "resumed: claiming again")
-
     def _next_claim_ms(self, shard: int, batch: Batch) -> float:
         next_ms = math.inf if batch.next_look_ms is None else batch.next_look_ms
         if not batch.invocations:
-            # The head was stale, or its account is passed over for now, or a lease that has ended
-            # is left to others, or this clock runs ahead of the shard's server.
+            # The head was stale, its account is passed over, an ended lease is left to others, or
+            # this clock runs ahead of the shard's server.
             next_ms = max(next_ms, self._now_ms() + _AFTER_NOTHING_MS + self._ahead_ms)
         if shard not in self._presence.shards and next_ms > self._now_ms():
             # The backlog is gone: leave the shard to its own worker.
@@ -258,8 +249,7 @@ class Claimer:
         return min(*looks, *(in_ms for _, in_ms in self._waiting()))
 
     def _waiting(self) -> Iterator[tuple[int, float]]:
-        """Shards that can be claimed from, and in how long each is to be. One of others, whose due
-        ones are only known once they are late, has no rest."""
+        """Shards that can be claimed from, and in how many ms each is to be."""
         ahead_ms, own_ms = self._now_ms() + self._ahead_ms, _own_ms()
         away = self._touch.lost | self._claims.keys()
         for shard, due_ms in self._due_ms.items():

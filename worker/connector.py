@@ -13,6 +13,8 @@ from typing import Any
 import structlog
 import truststore
 
+from scheduler.reminder import Reminder
+from scheduler.settings import Settings
 from scheduler.targets import Origin
 from worker.handshakes import Handshakes, Unexamined, Unread
 from worker.outcome import connect_failure
@@ -28,7 +30,6 @@ from worker.wire import Route, Wire
 # for up to 10 ms.
 PORTS_PAUSE_S = 1.0
 _MOST_WITHOUT_PORTS = 1024
-_TELL_EVERY_S = 60.0
 _TELLS = {
     OutOfSockets: "no sockets left; fires are put off",
     OutOfPorts: "no local ports left for a target; fires wait",
@@ -37,11 +38,8 @@ _log = structlog.get_logger(__name__)
 
 
 def system_ssl_context() -> ssl.SSLContext:
-    """TLS that trusts what the system trusts.
-
-    On Linux truststore reads the whole trust store again for every connection, 20 ms each; there
-    OpenSSL's own context, loaded once, trusts the same files.
-    """
+    """TLS that trusts what the system trusts. On Linux OpenSSL's own context does, and truststore
+    would read the whole trust store again for every connection, 20 ms each."""
     paths = ssl.get_default_verify_paths()
     if sys.platform == "linux" and (paths.cafile or paths.capath):
         return ssl.create_default_context()
@@ -49,20 +47,14 @@ def system_ssl_context() -> ssl.SSLContext:
 
 
 class _CountedWire(Wire):
-    """A wire whose connector counts it from its beginning to its end."""
+    """A wire whose connector counts it from its beginning to its end. `weight`: what its handshake
+    takes up of its account's share, until it ends."""
 
-    __slots__ = ("_connector", "_weight")
-
-    def __init__(
-        self, connector: Connector, route: Route, max_body_bytes: int, keep_bytes: int
-    ) -> None:
-        super().__init__(route, max_body_bytes, connector.ration, connector.forget, keep_bytes)
+    def __init__(self, connector: Connector, route: Route, settings: Settings) -> None:
+        most_bytes, keep_bytes = settings.max_response_bytes, settings.keep_answer_bytes
+        super().__init__(route, most_bytes, connector.ration, connector.forget, keep_bytes)
         self._connector = connector
-        self._weight = ("", 0)
-
-    def weigh(self, account_id: str, weight: int) -> None:
-        """What its handshake takes up of the account's share, until it ends."""
-        self._weight = (account_id, weight)
+        self.weight = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -72,62 +64,51 @@ class _CountedWire(Wire):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._connector.note_closed(self.route)
-        self._connector.give_back(*self._weight)
+        self._connector.handshakes.give_back(self.route.account_id, self.weight)
 
 
 class Connector:
     """Makes connections within this process's budget of sockets.
 
     How many there may be of an origin is not for the connector to say; it calls `opened` and
-    `closed` for each, with its origin and account. `limit_s` is what a fire has in all.
+    `closed` for each, with its origin and account.
     """
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         pool: Pool,
-        limit_s: float,
-        max_body_bytes: int,
-        ssl_context: ssl.SSLContext | None = None,
+        settings: Settings,
+        ssl_context: ssl.SSLContext | None,
         *,
-        keep_bytes: int = 0,
         opened: Callable[[Origin, str], None],
         closed: Callable[[Origin, str], None],
     ) -> None:
         self._loop = loop
         self._pool = pool
         self.forget = pool.forget
-        self._limit_s = limit_s
-        self._max_body_bytes = max_body_bytes
-        self._keep_bytes = keep_bytes
+        self._settings = settings
         self.ration = Ration(loop)
-        self._handshakes = Handshakes(loop)
+        self.handshakes = Handshakes(loop)
         self._ssl_context = ssl_context
         self._opened = opened
         self._closed = closed
         self._budget = budget()
         self._spares = Shares(self._budget.spares)
-        self._sockets = 0  # those of attempts and of connections
+        self.sockets = 0
+        """Of connections, and of attempts at one."""
         self.shortages: dict[type[OutOfSockets], int] = {OutOfSockets: 0, OutOfPorts: 0}
         """How often a connection could not be made for want of one."""
-        self._silent_until_s: dict[type[OutOfSockets], float] = {}
+        self._reminders = {OutOfSockets: Reminder(), OutOfPorts: Reminder()}
         # By address and port, until when: those for which no local port was left.
         self._without_ports_s: dict[tuple[str, int], float] = {}
-
-    @property
-    def sockets(self) -> int:
-        """Of connections, and of attempts at one."""
-        return self._sockets
 
     async def connect(
         self, origin: Origin, addresses: tuple[str, ...], account_id: str, marks: Marks
     ) -> Wire:
-        """A new connection of the account's to the first address that gives one. Raises
-        ConnectFailed, or OutOfSockets.
-
-        Without a limit of its own: the fire's deadline cancels it. `marks` tell how far it came: of
-        several addresses, with the one that was tried last, or that gave the connection.
-        """
+        """A new connection of the account's to the first address that gives one, without a limit
+        of its own. `marks` are of the address that was tried last, or gave the connection. Raises
+        ConnectFailed, or OutOfSockets."""
         marks.connect_s = time.monotonic()
         if len(addresses) == 1:
             return await self._connect_one(Route(origin, addresses[0], account_id), marks)
@@ -135,24 +116,22 @@ class Connector:
         def attempt(address: str) -> Coroutine[Any, Any, Wire]:
             return self._connect_one(Route(origin, address, account_id), marks)
 
-        return await Race(attempt, addresses, self._limit_s, self._spares, account_id).run()
+        limit_s = self._settings.fire_timeout_ms / 1000
+        return await Race(attempt, addresses, limit_s, self._spares, account_id).run()
 
     def note_opened(self, route: Route) -> None:
-        self._sockets += 1
+        self.sockets += 1
         self._opened(route.origin, route.account_id)
 
     def note_closed(self, route: Route) -> None:
-        self._sockets -= 1
+        self.sockets -= 1
         self._closed(route.origin, route.account_id)
 
-    def give_back(self, account_id: str, weight: int) -> None:
-        self._handshakes.give_back(account_id, weight)
-
     def close(self) -> None:
-        self._handshakes.close()
+        self.handshakes.close()
 
     async def _connect_one(self, route: Route, marks: Marks) -> Wire:
-        if self._sockets >= self._budget.sockets:
+        if self.sockets >= self._budget.sockets:
             self._pool.drop_oldest()
         self._expect_port(route)
         has_made_room = False
@@ -187,21 +166,21 @@ class Connector:
         return self._pool.drop_all()
 
     def _note_shortage(self, shortage: type[OutOfSockets], error: OSError, route: Route) -> None:
-        now_s = self._loop.time()
         self.shortages[shortage] += 1
         if shortage is OutOfPorts:
             if len(self._without_ports_s) >= _MOST_WITHOUT_PORTS:
                 self._without_ports_s.clear()
-            self._without_ports_s[route.address, route.origin.port] = now_s + PORTS_PAUSE_S
-        if now_s >= self._silent_until_s.get(shortage, 0.0):
-            self._silent_until_s[shortage] = now_s + _TELL_EVERY_S
+            self._without_ports_s[route.address, route.origin.port] = (
+                self._loop.time() + PORTS_PAUSE_S
+            )
+        if self._reminders[shortage].is_due():
             _log.warning(_TELLS[shortage], error=str(error))
 
     async def _open(self, route: Route, marks: Marks) -> Wire:
         account_id = route.account_id
-        wire = _CountedWire(self, route, self._max_body_bytes, self._keep_bytes)
+        wire = _CountedWire(self, route, self._settings)
         is_tls = route.origin.scheme == "https"
-        self._sockets += 1
+        self.sockets += 1
         marks.tls_s = None
         try:
             transport, _ = await self._loop.create_connection(
@@ -213,12 +192,13 @@ class Connector:
             if is_tls:
                 context, host = self._tls(), route.origin.host
                 marks.tls_s = connected_s = time.monotonic()
-                weight = await self._handshakes.secure(transport, wire, context, host, account_id)
-                wire.weigh(account_id, weight)
+                wire.weight = await self.handshakes.secure(
+                    transport, wire, context, host, account_id
+                )
                 wire.goes_over(transport)
                 marks.tls_s = connected_s
         finally:
-            self._sockets -= 1
+            self.sockets -= 1
         return wire
 
     def _tls(self) -> ssl.SSLContext:

@@ -6,62 +6,49 @@ import asyncio
 import time
 from collections.abc import Callable
 from itertools import takewhile
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
-# The timer goes off at least this often while something is in flight, so that a pause of the whole
-# process (SIGSTOP, a virtual machine, a laptop's lid) is seen, and how long it was.
+if TYPE_CHECKING:
+    from worker.fire import Fire
+
+# The timer goes off at least this often while something is in flight, so that pauses of the process
+# (SIGSTOP, a virtual machine, a laptop's lid) are seen, and their length.
 _TICK_S = 0.25
-# A timer that is so late tells of one.
-_PAUSE_S = 1.0
-# After it, what came meanwhile is read from the sockets before anything is judged.
+_PAUSE_S = 1.0  # a timer that is so late means one
+# After one, sockets are read before anything is judged.
 _READ_FIRST_S = 0.1
 
 
-class Timed(Protocol):
-    """What has a deadline, by the monotonic clock, in seconds. `is_sent`: its target has had all
-    of the request, and so the time since then."""
+class Deadlines:
+    """The fires in flight, first deadline first; `expire` is called with each that ran out.
 
-    deadline_s: float
-
-    @property
-    def is_sent(self) -> bool: ...
-
-
-T = TypeVar("T", bound=Timed)
-
-
-class Deadlines(Generic[T]):
-    """The entries in flight, first deadline first; `expire` is called with each that ran out.
-
-    Entries must come in the order of their deadlines: one limit for all sees to that. A dict
-    keeps that order and forgets an entry at once when it ends, where a deque would keep
-    everything behind the slowest one, a million fires in 30 s. Its oldest entry is looked
-    for only when the timer fires.
+    They come in the order of their deadlines, because all have the same limit. A dict keeps that
+    order and forgets a fire at once when it ends; a deque would keep everything behind the slowest
+    one, a million fires in 30 s.
 
     A pause of this process is not charged to what was not sent by then: its deadline moves.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, expire: Callable[[T], None]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, expire: Callable[[Fire], None]) -> None:
         self._loop = loop
         self._expire = expire
-        self._entries: dict[T, None] = {}
+        self._entries: dict[Fire, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_s = 0.0
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def add(self, entry: T) -> None:
+    def add(self, entry: Fire) -> None:
         self._entries[entry] = None
         if self._timer is None:
             self._arm(time.monotonic())
 
-    def discard(self, entry: T) -> None:
+    def discard(self, entry: Fire) -> None:
         """The entry has ended; harmless if it is not (or no longer) here."""
         self._entries.pop(entry, None)
 
-    def clear(self) -> list[T]:
-        """Forget all entries, and return them."""
+    def clear(self) -> list[Fire]:
         left = list(self._entries)
         self._entries.clear()
         if self._timer is not None:

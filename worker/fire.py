@@ -12,7 +12,7 @@ import msgspec
 from scheduler.models import Invocation, Outcome
 from scheduler.targets import Target
 from worker.outcome import Failure, answered, failed
-from worker.phases import SLOW_MS, Marks, phases_of, reused
+from worker.phases import SLOW_MS, Marks, phases_of
 from worker.request import AT_MOST_ONCE
 from worker.wire import Wire
 
@@ -44,7 +44,7 @@ class Fire(msgspec.Struct, eq=False):
     def answered(self, wire: Wire, status_code: int, reason: str, reusable: bool) -> None:
         """From the wire: the whole answer is here. The wire goes back before `done` fires anew."""
         self.wire = None
-        retry_after, said, heard_s = wire.retry_after, wire.answer, wire.heard_s
+        received = wire.received
         try:
             # At most once needs fresh connections: keeping its old ones would only pile them up.
             if reusable and self.invocation.request.delivery is not AT_MOST_ONCE:
@@ -52,9 +52,9 @@ class Fire(msgspec.Struct, eq=False):
             else:
                 self.firer.retire(wire)
             took_ms = self.elapsed_ms()
-            outcome = answered(status_code, reason, took_ms, retry_after, said)
+            outcome = answered(status_code, reason, took_ms, received.retry_after, received.kept)
             if self.marks is not None or took_ms >= SLOW_MS or not 200 <= status_code < 300:
-                outcome = self.timed(outcome, heard_s, whole=True)
+                outcome = self.timed(outcome, received.heard_s, whole=True)
             self.firer.end(self, outcome)
         except Exception:
             self.firer.fail_internally(self)
@@ -73,13 +73,14 @@ class Fire(msgspec.Struct, eq=False):
             self.firer.note_resent(self.invocation)
             self.firer.connect(self)
         else:
-            self.firer.end(self, self.timed(failed(failure, self.elapsed_ms()), wire.heard_s))
+            outcome = failed(failure, self.elapsed_ms())
+            self.firer.end(self, self.timed(outcome, wire.received.heard_s))
 
     def timed(
         self, outcome: Outcome, heard_s: float | None = None, *, whole: bool = False
     ) -> Outcome:
         """The outcome with the phases of what led to it; of what was sent twice, the second's."""
-        marks = self.marks or reused(self.started_s)
+        marks = self.marks or Marks(wait_s=self.started_s)
         total_ms = outcome.response_time_ms
         if self.resent and marks.begun_s is not None:
             total_ms -= round((marks.begun_s - self.started_s) * 1000)

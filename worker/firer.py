@@ -1,7 +1,6 @@
 """The firer: a claimed invocation goes out, its outcome comes back.
 
-A fire is a call with a callback. On the hot path, a kept connection to an address that is known,
-it creates no task and no future; only resolving and connecting do.
+Over a kept connection to a known address it creates no task and no future.
 """
 
 from __future__ import annotations
@@ -33,18 +32,7 @@ from worker.resolver import SystemResolver
 from worker.subject import subject
 from worker.wire import Wire
 
-Unsure = Callable[[Invocation], None]
-"""Called instead, with nothing sent, if the lease may have ended by the time of the first byte."""
-
-StillWanted = Callable[[Invocation], Outcome | None]
-"""Asked right before the first byte: None to go on, or the outcome to end with, unsent."""
-
-Sign = Callable[[Invocation], bytes | None]
-"""Asked right before the first byte: whole header lines, or None if it cannot be signed by now, and
-`Unsure` is to be called."""
-
-# A lease counts as ended so long before it does: what is sent now is not another's by the time that
-# it arrives.
+# A lease counts as ended so long before it does, for the time that a request takes to arrive.
 _LEASE_MARGIN_S = 0.25
 
 _log = structlog.get_logger(__name__)
@@ -53,33 +41,35 @@ _log = structlog.get_logger(__name__)
 class Firer:
     """Fires invocations, up to as many at once as its caller asks for.
 
-    To be made inside a running loop. What may be reached, and the limits, come from the settings;
-    the rest is for tests, and for the caller's clock (`still_wanted`) and secrets (`sign`).
+    To be made inside a running loop. What may be reached, and the limits, come from the settings.
+    Right before the first byte it asks `unsent` for None, or the outcome to end with instead; and
+    `sign` for whole header lines, or None if it cannot be signed by now. Then, and if the lease may
+    have ended by that moment, nothing is sent and `unsure` is called in place of `done`. `resent`
+    is called when a second attempt was used up that the store has not heard of. `resolve` and
+    `ssl_context` are for tests.
     """
 
     def __init__(
         self,
         settings: Settings,
         *,
-        sign: Sign | None = None,
-        still_wanted: StillWanted | None = None,
-        resent: Callable[[Invocation], None] | None = None,
-        unsure: Unsure | None = None,
+        sign: Callable[[Invocation], bytes | None],
+        unsent: Callable[[Invocation], Outcome | None],
+        resent: Callable[[Invocation], None],
+        unsure: Callable[[Invocation], None],
         resolve: Resolve | None = None,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.limit_ms = settings.fire_timeout_ms
         self.limit_s = self.limit_ms / 1000
-        self._openings: Openings[Fire] = Openings(settings.max_connections_per_origin)
+        self._openings = Openings(settings.max_connections_per_origin)
         self.pool = Pool(self.loop)
         self.connector = Connector(
             self.loop,
             self.pool,
-            self.limit_s,
-            settings.max_response_bytes,
+            settings,
             ssl_context,
-            keep_bytes=settings.keep_answer_bytes,
             opened=self._openings.opened,
             closed=self._on_closed,
         )
@@ -87,13 +77,11 @@ class Firer:
         self._resolver = SystemResolver()
         self._guard = Guard(self.loop, settings.destinations, resolve or self._resolver)
         self._conceals = settings.destination_errors != "exact"
-        if sign is not None and unsure is None:
-            raise ValueError("What cannot be signed has to go somewhere")
         self._sign = sign
-        self._still_wanted = still_wanted
-        self._resent = resent
+        self._unsent = unsent
+        self.note_resent = resent
         self._unsure = unsure
-        self._deadlines: Deadlines[Fire] = Deadlines(self.loop, self._expire)
+        self._deadlines = Deadlines(self.loop, self._expire)
 
     @property
     def in_flight(self) -> int:
@@ -103,8 +91,8 @@ class Firer:
     def fire(self, invocation: Invocation, done: Done) -> None:
         """Send the invocation's request; `done` is called once with the outcome.
 
-        Possibly before this returns. `invocation.attempt` is raised if the request had to go
-        out a second time. Never raises: what goes wrong is an outcome.
+        Possibly before this returns. Raises `invocation.attempt` if the request had to go out a
+        second time. Raises no exceptions: a failure is an outcome.
         """
         now_s = time.monotonic()
         try:
@@ -125,16 +113,16 @@ class Firer:
                 self.fail_internally(fire)
 
     def give_up_unbegun(self) -> list[Invocation]:
-        """Gives up the fires that wait in line for a connection and have not had a turn; returns
-        their invocations, of which nothing was sent. Their `done` is never called."""
+        """Gives up the fires in line that have not had a turn, and returns their invocations, of
+        which nothing was sent. Their `done` is never called."""
         unbegun = self._openings.pop_unbegun()
         for fire in unbegun:
             fire.done = None
         return [fire.invocation for fire in unbegun]
 
     async def aclose(self) -> None:
-        """Close all connections. A fire still in flight is cut off, and its `done` never called:
-        its lease runs out, and whoever claims it next knows that it may have been sent."""
+        """Close all connections. Fires in flight are cut off, their `done` is never called, and
+        their leases run out; the next claim knows that they may have been sent."""
         self._openings.clear()
         for fire in self._deadlines.clear():
             fire.done = None
@@ -147,16 +135,10 @@ class Firer:
 
     # What a Fire calls
 
-    def note_resent(self, invocation: Invocation) -> None:
-        """An attempt was used up here that the store has not heard of."""
-        if self._resent is not None:
-            self._resent(invocation)
-
     def connect(self, fire: Fire) -> None:
         """The cold path: resolve if need be, then a new connection, or one that comes free.
 
-        In line nothing is charged: the time limit begins with the turn. Only what went out once
-        already goes on with the time that it has left.
+        The time limit begins with the turn, but for what went out once already.
         """
         origin = fire.target.origin
         if self._openings.admit(origin, fire):
@@ -188,8 +170,8 @@ class Firer:
             self._make_room(origin)
 
     def retire(self, wire: Wire) -> None:
-        """A connection has had its last exchange. A target that said so closes it, unless its place
-        is wanted before."""
+        """A connection has had its last exchange. A target that said that it closes it may do so,
+        unless the place is needed."""
         origin = wire.route.origin
         is_wanted = self._openings.must_make_room(origin)
         if wire.closes_first and not is_wanted:
@@ -200,7 +182,6 @@ class Firer:
             self._openings.makes_room(origin)
 
     def end(self, fire: Fire, outcome: Outcome) -> None:
-        """Report the outcome, if it is the first one for this fire."""
         done = fire.done
         if done is None:
             return
@@ -212,7 +193,7 @@ class Firer:
         return failed(concealed(failure) if self._conceals else failure, response_time_ms)
 
     def fail_internally(self, fire: Fire) -> None:
-        """An exception that nobody foresaw, being handled right now: it ends this one fire."""
+        """Ends this one fire for the unexpected exception that is being handled."""
         _log.exception("Internal error", **subject(fire.invocation))
         self._let_go(fire)
         self.end(fire, failed(Failure.INTERNAL, fire.elapsed_ms()))
@@ -257,8 +238,7 @@ class Firer:
         self._make_room(origin)
 
     def _make_room(self, origin: Origin) -> None:
-        """Close kept connections of other accounts for the line, now or in a moment. Those in use
-        follow as they come free."""
+        """Close kept connections of other accounts for the line, now or in a moment."""
         connections = partial(self._openings.connections, origin)
         while self._openings.must_make_room(origin):
             if not self._openings.is_urgent(origin):
@@ -314,65 +294,54 @@ class Firer:
         invocation = fire.invocation
         request = invocation.request
         now_s = time.monotonic()
-        signed = b"" if self._sign is None else self._sign(invocation)
-        if self._unsure is not None and (
-            signed is None or elapsed_s() > invocation.lease_until_s - _LEASE_MARGIN_S
-        ):
-            self._postpone(fire, wire, self._unsure)
+        signed = self._sign(invocation)
+        if signed is None or elapsed_s() > invocation.lease_until_s - _LEASE_MARGIN_S:
+            self._put_back(fire, wire)
+            self._put_off(fire)
             return
-        assert signed is not None
         try:
             data = render(fire.target, request, invocation.schedule_id, invocation.attempt, signed)
         except ValueError:
             self._let_go(fire)
             self.end(fire, failed(Failure.BAD_REQUEST))
             return
-        refusal = self._still_wanted(invocation) if self._still_wanted else None
+        refusal = self._unsent(invocation)
         if refusal is not None:
-            self._give_up(fire, wire, refusal)
+            self._put_back(fire, wire)
+            if not self._ends_as_sent(fire):
+                self.end(fire, refusal)
             return
         if fire.sent_at_s == NOT_SENT:
             fire.sent_at_s = now_s
         wire.send(fire, data, request.method == "HEAD")
 
-    def _postpone(self, fire: Fire, wire: Wire, unsure: Unsure) -> None:
-        """The lease may have ended, or it cannot be signed. If the first attempt was sent, there is
-        an outcome to tell."""
-        if fire.resent:
-            self._give_up(fire, wire, failed(Failure.CLOSED_EARLY, fire.elapsed_ms()))
-            return
-        self._put_back(fire, wire)
-        self._hand_back(fire, unsure)
-
     def _put_off(self, fire: Fire) -> None:
-        """This process has no socket for it, which is no outcome: it is fired again a little later,
-        if its lease is still ours. But if the first attempt was sent, there is an outcome to
-        tell."""
-        if fire.resent or self._unsure is None:
-            failure = Failure.CLOSED_EARLY if fire.resent else Failure.NO_CONNECTION
-            self.end(fire, failed(failure, fire.elapsed_ms()))
-        else:
-            self._hand_back(fire, self._unsure)
+        """Its lease may have ended, it cannot be signed, or this process has no socket: that is no
+        outcome, and it is fired again if its lease is still ours."""
+        if not self._ends_as_sent(fire):
+            fire.done = None
+            self._deadlines.discard(fire)
+            self._unsure(fire.invocation)
 
     def _wait_for_port(self, fire: Fire) -> None:
         """This host has no local port for it: it waits in line, as all do for this origin, and is
-        not charged for it. But if the first attempt was sent, there is an outcome to tell."""
-        if fire.resent:
-            self.end(fire, failed(Failure.CLOSED_EARLY, fire.elapsed_ms()))
+        not charged for it."""
+        if self._ends_as_sent(fire):
             return
         self._deadlines.discard(fire)
         origin = fire.target.origin
         if self._openings.hold(origin, fire):
             self.loop.call_later(PORTS_PAUSE_S, self._release, origin)
 
+    def _ends_as_sent(self, fire: Fire) -> bool:
+        """Ends a fire whose first attempt was sent, and lost: its second one is not made."""
+        if fire.resent:
+            self.end(fire, failed(Failure.CLOSED_EARLY, fire.elapsed_ms()))
+        return fire.resent
+
     def _release(self, origin: Origin) -> None:
         self._openings.release(origin)
         self._advance(origin)
-
-    def _hand_back(self, fire: Fire, unsure: Unsure) -> None:
-        fire.done = None
-        self._deadlines.discard(fire)
-        unsure(fire.invocation)
 
     def _put_back(self, fire: Fire, wire: Wire) -> None:
         """The connection is not used after all."""
@@ -383,20 +352,13 @@ class Firer:
         else:
             wire.abort()
 
-    def _give_up(self, fire: Fire, wire: Wire, refusal: Outcome) -> None:
-        """No longer wanted. If the first attempt was sent, "unsent" would not be the truth."""
-        self._put_back(fire, wire)
-        if fire.resent:
-            refusal = failed(Failure.CLOSED_EARLY, fire.elapsed_ms())
-        self.end(fire, refusal)
-
     def _pass_on(self, wire: Wire) -> None:
         if wire.is_open:
             self.free(wire)
 
     def _expire(self, fire: Fire) -> None:
         connecting = fire.steps is not None
-        heard_s = fire.wire.heard_s if fire.wire else None
+        heard_s = fire.wire.received.heard_s if fire.wire else None
         outcome = fire.timed(timed_out(self.limit_ms), heard_s)
         try:
             self._let_go(fire)
@@ -406,15 +368,13 @@ class Firer:
             self._end_hopeless(fire.target.origin)
 
     def _end_hopeless(self, origin: Origin) -> None:
-        """Who stood in line for a whole time limit in which the target gave nobody a connection has
-        waited for the target, not for us: an account's dead host must not fill its slots for
-        hours."""
+        """End fires that stood in line for a whole time limit in which the target gave no
+        connection: an account's dead host must not fill its slots for hours."""
         since_s = time.monotonic() - self.limit_s
         for waiting in self._openings.pop_hopeless(origin, since_s):
             self.end(waiting, timed_out(self.limit_ms))
 
     def _let_go(self, fire: Fire) -> None:
-        """Cut whatever still works for this fire."""
         if fire.steps is not None:
             fire.steps.cancel()
             fire.steps = None

@@ -19,6 +19,7 @@ from scheduler.targets import Address, Target
 from worker.lookups import Lookups
 from worker.outcome import Failure
 from worker.ration import Ration
+from worker.shares import SHARE_OF_FREE
 from worker.sockets import is_own_address
 
 FRESH_S = 5.0
@@ -26,8 +27,6 @@ USABLE_S = 30.0
 FAILURE_S = 1.0
 MAX_NAMES = 10_000
 MAX_LITERALS = 1_000
-# Of the names an account may have this many times what is still free: four fifths, if it is alone.
-_SHARE_OF_FREE = 4
 # How long one look-up may take; far less than a fire, so that others have their turns.
 LOOKUP_LIMIT_S = 5.0
 # A question is a tenth of a millisecond, and an answer with a hundred addresses a whole one.
@@ -49,14 +48,7 @@ class Blocked(Exception):
         self.failure = failure
 
 
-class _Found(NamedTuple):
-    """What a look-up came to: judged addresses, or why there are none."""
-
-    addresses: tuple[str, ...]
-    failure: Failure | None
-
-
-class _Answer(NamedTuple):
+class Resolved(NamedTuple):
     """What is remembered of a host. Times by the loop's clock."""
 
     addresses: tuple[str, ...]
@@ -71,16 +63,16 @@ class _Names:
     than its share loses its own oldest one."""
 
     def __init__(self) -> None:
-        self._answers: dict[str, _Answer] = {}
+        self._answers: dict[str, Resolved] = {}
         self._by_account: dict[str, dict[str, None]] = {}  # the oldest first
 
-    def get(self, host: str) -> _Answer | None:
+    def get(self, host: str) -> Resolved | None:
         return self._answers.get(host)
 
-    def put(self, host: str, answer: _Answer) -> None:
+    def put(self, host: str, answer: Resolved) -> None:
         self._forget(host)
         own = self._by_account.get(answer.account_id, {})
-        if len(own) >= _SHARE_OF_FREE * (MAX_NAMES - len(self._answers)):
+        if len(own) >= SHARE_OF_FREE * (MAX_NAMES - len(self._answers)):
             self._forget(next(iter(own or self._answers)))
         self._answers[host] = answer
         self._by_account.setdefault(answer.account_id, {})[host] = None
@@ -97,11 +89,9 @@ class _Names:
 class Guard:
     """Resolves and judges, with a short memory.
 
-    An answer is fresh for 5 s; then the next fire has it looked up again, but does not wait:
-    an address that was judged stays safe to connect to, and a slow resolver must not make a
-    busy target late. After 30 s it is forgotten, however long a name server says that it holds. A
-    look-up that takes more than 5 s is given up: the name could not be resolved, for now. Addresses
-    are remembered apart from names, and take no name's place.
+    An answer is fresh for 5 s. Then the next fire has it looked up again, but does not wait: a slow
+    resolver must not make a busy target late. After 30 s it is forgotten, whatever its TTL. A
+    look-up is given up after 5 s. Literal addresses take no name's place.
     """
 
     def __init__(
@@ -116,9 +106,9 @@ class Guard:
         self._resolve = resolve
         self._is_own = is_own
         self._names = _Names()
-        self._literals: dict[str, _Answer] = {}
+        self._literals: dict[str, Resolved] = {}
         self._steps = Ration(loop, _STEPS_IN_A_ROUND)
-        self._lookups: Lookups[_Answer] = Lookups(loop, self._ask)
+        self._lookups = Lookups(loop, self._ask)
 
     def known(self, target: Target) -> tuple[str, ...] | None:
         """The judged addresses, if they are known without waiting; else None.
@@ -133,7 +123,7 @@ class Guard:
         if answer is None or now >= answer.usable_until_s:
             if is_name:
                 return None
-            answer = self._literals[host] = _answer("", self._judged_literal(host), now)
+            answer = self._literals[host] = _resolved("", self._judged_literal(host), now)
             if len(self._literals) > MAX_LITERALS:
                 del self._literals[next(iter(self._literals))]
         elif is_name and now >= answer.fresh_until_s:
@@ -155,19 +145,19 @@ class Guard:
     def close(self) -> None:
         self._lookups.close()
 
-    async def _ask(self, host: str, account_id: str) -> _Answer:
+    async def _ask(self, host: str, account_id: str) -> Resolved:
         found = await self._found(host, account_id)
         now = self._loop.time()
-        answer, old = _answer(account_id, found, now), self._names.get(host)
-        if found.failure is Failure.UNRESOLVED and old and now < old.usable_until_s:
+        answer, old = _resolved(account_id, found, now), self._names.get(host)
+        if found is Failure.UNRESOLVED and old and now < old.usable_until_s:
             # A resolver that stumbles takes nothing back; one that says "private" does.
             answer = old._replace(fresh_until_s=now + FAILURE_S)
         self._names.put(host, answer)
         return answer
 
-    async def _found(self, host: str, account_id: str) -> _Found:
+    async def _found(self, host: str, account_id: str) -> tuple[str, ...] | Failure:
         if not self._destinations.allows_name(host):
-            return _none(Failure.NOT_ALLOWED)
+            return Failure.NOT_ALLOWED
         try:
             await self._steps.turn(account_id)
             async with asyncio.timeout(LOOKUP_LIMIT_S):
@@ -175,29 +165,29 @@ class Guard:
             await self._steps.turn(account_id)
             return self._judge(texts)
         except (OSError, UnicodeError):  # TimeoutError is one
-            return _none(Failure.UNRESOLVED)
+            return Failure.UNRESOLVED
         except Exception:
             _log.exception("Internal error", host=host)
-            return _none(Failure.INTERNAL)
+            return Failure.INTERNAL
 
-    def _judged_literal(self, host: str) -> _Found:
+    def _judged_literal(self, host: str) -> tuple[str, ...] | Failure:
         try:
             return self._judge([host])
         except OSError:  # nobody could be asked whose it is
-            return _none(Failure.UNRESOLVED)
+            return Failure.UNRESOLVED
 
-    def _judge(self, texts: list[str]) -> _Found:
+    def _judge(self, texts: list[str]) -> tuple[str, ...] | Failure:
         """All or nothing: one private address among public ones is how a rebinding looks. Raises
         OSError if the system could not be asked."""
         if not texts:
-            return _none(Failure.UNRESOLVED)
+            return Failure.UNRESOLVED
         addresses = {text: ipaddress.ip_address(text) for text in texts}
         if not all(map(self._destinations.allows, addresses.values())):
-            return _none(Failure.NOT_ALLOWED)
+            return Failure.NOT_ALLOWED
         chosen = _by_turns(texts)[:MAX_ADDRESSES]
         if any(self._is_closed(text, addresses[text]) for text in chosen):
-            return _none(Failure.NOT_ALLOWED)
-        return _Found(chosen, None)
+            return Failure.NOT_ALLOWED
+        return chosen
 
     def _is_closed(self, text: str, address: Address) -> bool:
         """Whether it is this machine's own, and nobody has opened it. Only of those that would be
@@ -205,14 +195,10 @@ class Guard:
         return not self._destinations.opens(address) and self._is_own(text)
 
 
-def _answer(account_id: str, found: _Found, now: float) -> _Answer:
-    if found.failure is None:
-        return _Answer(found.addresses, None, account_id, now + FRESH_S, now + USABLE_S)
-    return _Answer((), found.failure, account_id, now + FAILURE_S, now + FAILURE_S)
-
-
-def _none(failure: Failure) -> _Found:
-    return _Found((), failure)
+def _resolved(account_id: str, found: tuple[str, ...] | Failure, now: float) -> Resolved:
+    if isinstance(found, Failure):
+        return Resolved((), found, account_id, now + FAILURE_S, now + FAILURE_S)
+    return Resolved(found, None, account_id, now + FRESH_S, now + USABLE_S)
 
 
 def _by_turns(texts: list[str]) -> tuple[str, ...]:

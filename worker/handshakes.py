@@ -12,12 +12,12 @@ import selectors
 import socket
 import ssl
 import sys
-from collections import deque
-from typing import cast
+from typing import NamedTuple, cast
 
 from worker.ration import Ration, bound_reading
 from worker.shares import Shares
 from worker.sockets import reset
+from worker.turns import Turns
 
 _STEPS_IN_A_ROUND = 4
 # OpenSSL would take 100 KiB of certificates, and keep half a megabyte of names for each connection.
@@ -72,6 +72,11 @@ class _Early(asyncio.Protocol):
         self.was_called = True
 
 
+class _Waiting(NamedTuple):
+    account_id: str
+    room: asyncio.Future[None]
+
+
 class Handshakes:
     """To be made inside a running loop; nothing is opened before the first one."""
 
@@ -82,7 +87,7 @@ class Handshakes:
         # this one selector for all of them.
         self._unread: selectors.DefaultSelector | None = None
         self._unusual = Shares(_MOST_UNUSUAL_BYTES)
-        self._crowded_out: dict[str, deque[asyncio.Future[None]]] = {}
+        self._crowded_out: Turns[_Waiting] = Turns()
 
     async def secure(
         self,
@@ -151,26 +156,22 @@ class Handshakes:
         """Returns once there is room for it; what has been sent waits in the kernel."""
         while not self._unusual.take(account_id, weight):
             room = self._loop.create_future()
-            self._crowded_out.setdefault(account_id, deque()).append(room)
+            self._crowded_out.add(_Waiting(account_id, room))
+            self._let_in()  # the room may be another account's
             try:
                 await room
             except asyncio.CancelledError:
                 if not room.cancelled():
                     self._let_in()  # it was let in, and has no use for it
                 raise
-        if self._crowded_out:
-            self._let_in()
+        self._let_in()
 
     def _let_in(self) -> None:
-        """Of each account that has room the next one; that one lets in the one after it."""
-        for account_id, waiting in list(self._crowded_out.items()):
-            while waiting and self._unusual.may_take(account_id):
-                room = waiting.popleft()
-                if not room.done():  # else it was given up
-                    room.set_result(None)
-                    break
-            if not waiting:
-                del self._crowded_out[account_id]
+        """The next one whose account has room; that one lets in the one after it."""
+        while waiting := self._crowded_out.pop_of(self._unusual.may_take):
+            if not waiting.room.done():  # else it was given up
+                waiting.room.set_result(None)
+                return
 
     def close(self) -> None:
         if self._unread is not None:

@@ -22,13 +22,11 @@ _log = structlog.get_logger(__name__)
 
 
 class Touch:
-    """Which shards this worker is in touch with. Says that some are gone, again each minute, and
-    once that all are back.
+    """Which shards this worker is in touch with. Logs when some are lost, and once all are back.
 
-    While a shard's server or its network was away nobody could prolong a lease there, so for the
-    length of one lease after it this worker takes over none that has ended: whoever holds it may
-    be alive. A store that was started just now was away for everybody. Others, who were in touch,
-    take over as ever.
+    While a shard was away no lease there could be prolonged. So for the length of one lease after
+    it this worker takes over none that has ended: its holder may be alive. A store that was started
+    just now was away for all workers.
     """
 
     def __init__(self, lease_ms: int, store_uptime_ms: int) -> None:
@@ -106,14 +104,13 @@ class Leases:
             some = invocations[start : start + _MOST_AT_ONCE]
             lost += await self._store.claims.extend(shard, self._lease_ms, some)
         for each in lost:
-            # Acked since the list was made, or taken over by another worker; then its outcome
-            # will not be recorded twice, because the ack compares tokens.
+            # Acked since the list was made, or taken over; its ack compares tokens.
             _log.debug("lease not prolonged", **subject(each))
         return lost
 
     async def note_attempt(self, invocation: Invocation) -> None:
-        """Tells the store of an attempt that was used up here, so that no later one repeats its
-        number. A failure is left to the next extension, which says it again."""
+        """Stores that an attempt was used up here, so that none repeats its number. The next
+        extension repeats it after a failure."""
         try:
             await self.confirm(invocation.shard, [invocation])
         except StoreError as error:
@@ -121,10 +118,10 @@ class Leases:
 
 
 class ClockSteps:
-    """Sees to what a server's clock that was set back leaves in the future.
+    """Brings forward leases and retries that a server's clock, set back, has left in the future.
 
-    Leases and retries are brought forward a lease after each step: by then every worker that is
-    alive has prolonged what it holds. Of all shards, because not every worker has seen the step."""
+    A lease after each step, when every live worker has prolonged what it holds. In all shards,
+    because not every worker has seen the step."""
 
     def __init__(self, store: Store, lease_ms: int) -> None:
         self._store = store

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, OrderedDict, deque
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
-from worker.turns import OfAccount
+if TYPE_CHECKING:
+    from worker.fire import Fire
 
 # How long an account keeps its only connection while others have none: a turn costs a handshake.
 TURN_S = 0.25
@@ -14,67 +16,50 @@ TURN_S = 0.25
 PATIENCE_S = 0.05
 
 
-class Waiting(OfAccount, Protocol):
-    """What stands in line, since `started_s` by the monotonic clock. `is_over`: it no longer
-    wants a connection. `needs_fresh`: it may not be given one that was used before. `resent`:
-    its turn had come once before."""
-
-    @property
-    def started_s(self) -> float: ...
-    @property
-    def is_over(self) -> bool: ...
-    @property
-    def needs_fresh(self) -> bool: ...
-    @property
-    def resent(self) -> bool: ...
-
-
-T = TypeVar("T", bound=Waiting)
-
-
-class _Part(Generic[T]):
+class _Part:
     """An account's part of a line: what came first goes first."""
 
     def __init__(self) -> None:
-        self.fresh: deque[T] = deque()
-        self.any: deque[T] = deque()
+        self.fresh: deque[Fire] = deque()
+        self.any: deque[Fire] = deque()
 
     def __bool__(self) -> bool:
         return bool(self.fresh or self.any)
 
-    def kind(self, entry: T) -> deque[T]:
+    def kind(self, entry: Fire) -> deque[Fire]:
         return self.fresh if entry.needs_fresh else self.any
 
-    def first(self) -> T:
+    def first(self) -> Fire:
         return self._next_kind()[0]
 
-    def pop(self) -> T:
+    def pop(self) -> Fire:
         return self._next_kind().popleft()
 
-    def pop_until(self, started_s: float) -> list[T]:
-        """Removes and returns what came until then."""
-        gone: list[T] = []
+    def pop_until(self, started_s: float) -> list[Fire]:
+        gone: list[Fire] = []
         for kind in (self.fresh, self.any):
             while kind and kind[0].started_s <= started_s:
                 gone.append(kind.popleft())
         return gone
 
-    def _next_kind(self) -> deque[T]:
+    def _next_kind(self) -> deque[Fire]:
         if not self.fresh or not self.any:
             return self.fresh or self.any
         return self.fresh if self.fresh[0].started_s <= self.any[0].started_s else self.any
 
 
-class Line(Generic[T]):
-    """One origin's line. A connection belongs to one account, and the next place goes to the
-    account in line that has the fewest connections, by turns among equals. Before all of them goes
-    `again`: what had its turn before.
-    """
+class Line:
+    """One origin's line, and how many connections it has. `again` had its turn before."""
 
     def __init__(self) -> None:
-        self.again: deque[T] = deque()
+        self.opening = 0
+        self.open = 0
+        self.leaving = 0  # of the open ones: closed to make room, and not gone yet
+        self.hope_s = -math.inf  # when a connection was made, or was not for want of a port
+        self.is_held = False
+        self.again: deque[Fire] = deque()
         self._in_turn = 0
-        self._parts: dict[str, _Part[T]] = {}
+        self._parts: dict[str, _Part] = {}
         self._connections: Counter[str] = Counter()  # by account, those that are being opened too
         # The accounts in line, by how many connections they have; of each number in turn.
         self._turns: dict[int, OrderedDict[str, None]] = {}
@@ -82,20 +67,19 @@ class Line(Generic[T]):
     def __len__(self) -> int:
         return len(self.again) + self._in_turn
 
-    def add(self, entry: T) -> None:
+    def add(self, entry: Fire) -> None:
         if entry.resent:
             self.again.append(entry)
         else:
             self._in_turn += 1
             self._part(entry.account_id).kind(entry).append(entry)
 
-    def put_back(self, entry: T) -> None:
+    def put_back(self, entry: Fire) -> None:
         """Ahead of its account's others; for one that is not `resent`."""
         self._in_turn += 1
         self._part(entry.account_id).kind(entry).appendleft(entry)
 
-    def pop(self) -> T:
-        """The next in line leaves it."""
+    def pop(self) -> Fire:
         if self.again:
             return self.again.popleft()
         self._in_turn -= 1
@@ -109,7 +93,7 @@ class Line(Generic[T]):
             del self._parts[account_id]
         return entry
 
-    def pop_to_reuse(self, account_id: str) -> T | None:
+    def pop_to_reuse(self, account_id: str) -> Fire | None:
         """The account's next one that may be given a used connection; None if there is none."""
         part = self._parts.get(account_id)
         if part is None or not part.any:
@@ -119,9 +103,9 @@ class Line(Generic[T]):
         self._drop_empty(account_id, part)
         return entry
 
-    def pop_until(self, started_s: float) -> list[T]:
+    def pop_until(self, started_s: float) -> list[Fire]:
         """Removes and returns what came until then, but for `again`."""
-        gone: list[T] = []
+        gone: list[Fire] = []
         for account_id, part in list(self._parts.items()):
             gone += part.pop_until(started_s)
             self._drop_empty(account_id, part)
@@ -165,7 +149,7 @@ class Line(Generic[T]):
         if waits:
             self._join(account_id)
 
-    def _part(self, account_id: str) -> _Part[T]:
+    def _part(self, account_id: str) -> _Part:
         part = self._parts.get(account_id)
         if part is None:
             part = self._parts[account_id] = _Part()
@@ -185,7 +169,7 @@ class Line(Generic[T]):
         if not alike:
             del self._turns[number]
 
-    def _drop_empty(self, account_id: str, part: _Part[T]) -> None:
+    def _drop_empty(self, account_id: str, part: _Part) -> None:
         if not part:
             del self._parts[account_id]
             self._leave(account_id)

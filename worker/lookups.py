@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 from worker.shares import Shares
 from worker.turns import Turns
 
+if TYPE_CHECKING:
+    from worker.guard import Resolved
+
 MAX_LOOKUPS = 256
 
-A = TypeVar("A")
 
-
-class _Lookup(Generic[A]):
+class _Lookup(msgspec.Struct, eq=False):
     """One name's. `accounts` have a place in line for it; it starts at the first one's turn."""
 
-    def __init__(self, name: str, answer: asyncio.Future[A], is_refresh: bool) -> None:
-        self.name = name
-        self.answer = answer
-        self.is_refresh = is_refresh
-        self.accounts: set[str] = set()
-        self.waiting = 0
-        self.is_started = False
+    name: str
+    answer: asyncio.Future[Resolved]
+    is_refresh: bool
+    accounts: set[str] = msgspec.field(default_factory=set)
+    waiting: int = 0
+    is_started: bool = False
 
     @property
     def is_wanted(self) -> bool:
@@ -32,26 +34,24 @@ class _Lookup(Generic[A]):
 
 class _Turn(NamedTuple):
     account_id: str
-    lookup: _Lookup[Any]
+    lookup: _Lookup
 
 
-class Lookups(Generic[A]):
-    """At most 256 at a time, of which no account has all; each name's is made once, for whoever
-    asks meanwhile. Names that were known go before new ones, accounts take turns, and a name
-    that nobody waits for any more is not looked up.
-
-    `ask` gives the answer about a name, in a time of its own, and does not raise.
+class Lookups:
+    """At most 256 at a time, of which no account has all; each name's is made once for all that
+    wait. Names that were known go before new ones, accounts take turns, and a name is not looked up
+    once its fires have ended. `ask` looks up a name within a limit of its own, and does not raise.
     """
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        ask: Callable[[str, str], Coroutine[Any, Any, A]],
+        ask: Callable[[str, str], Coroutine[Any, Any, Resolved]],
     ) -> None:
         self._loop = loop
         self._ask = ask
         self._shares = Shares(MAX_LOOKUPS)
-        self._pending: dict[str, _Lookup[A]] = {}
+        self._pending: dict[str, _Lookup] = {}
         self._known: Turns[_Turn] = Turns()
         self._new: Turns[_Turn] = Turns()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -62,7 +62,7 @@ class Lookups(Generic[A]):
             self._line_up(self._begin(name, is_refresh=True), account_id)
             self._start()
 
-    async def answer(self, name: str, account_id: str) -> A:
+    async def answer(self, name: str, account_id: str) -> Resolved:
         """Waits for a name's look-up, in the account's turn or with whoever waits already."""
         lookup = self._pending.get(name) or self._begin(name, is_refresh=False)
         lookup.waiting += 1
@@ -82,12 +82,12 @@ class Lookups(Generic[A]):
         for task in self._tasks:
             task.cancel()
 
-    def _begin(self, name: str, *, is_refresh: bool) -> _Lookup[A]:
+    def _begin(self, name: str, *, is_refresh: bool) -> _Lookup:
         lookup = _Lookup(name, self._loop.create_future(), is_refresh)
         self._pending[name] = lookup
         return lookup
 
-    def _line_up(self, lookup: _Lookup[A], account_id: str) -> None:
+    def _line_up(self, lookup: _Lookup, account_id: str) -> None:
         if account_id not in lookup.accounts:
             lookup.accounts.add(account_id)
             line = self._known if lookup.is_refresh else self._new
@@ -106,7 +106,7 @@ class Lookups(Generic[A]):
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
-    async def _run(self, lookup: _Lookup[A], account_id: str) -> None:
+    async def _run(self, lookup: _Lookup, account_id: str) -> None:
         try:
             answer = await self._ask(lookup.name, account_id)
         finally:

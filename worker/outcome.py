@@ -54,7 +54,6 @@ def answered(
 
 
 def failed(failure: Failure, response_time_ms: int = 0) -> Outcome:
-    """The outcome of a fire that got no answer."""
     return Outcome(Status.FAILED, 0, response_time_ms, failure.value)
 
 
@@ -74,10 +73,9 @@ def timed_out(limit_ms: int) -> Outcome:
 def unsent_outcome(invocation: Invocation, now_ms: int) -> Outcome | None:
     """How an invocation ends without its request being sent; None if it is to be sent.
 
-    One that was claimed since its last attempt was recorded was held by a worker that is lost, and
-    may have sent it. A retry that may not be made any more, because `expiresAt` has passed or the
-    schedule was given fewer, ends as the attempt before it did, unless a lost worker may have made
-    it.
+    One that was claimed since its last attempt was recorded may have been sent by a lost worker.
+    Else a retry that may not be made any more, because `expiresAt` has passed or the schedule was
+    given fewer, ends as the attempt before it did.
     """
     request, retry = invocation.request, invocation.retry
     lost = invocation.attempt > (retry.attempts if retry else 0) + 1
@@ -92,12 +90,6 @@ def unsent_outcome(invocation: Invocation, now_ms: int) -> Outcome | None:
 
 def connect_failure(error: Exception) -> Failure:
     """Why a connection could not be had, from what the attempt raised."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return Failure.BAD_CERTIFICATE
-    if isinstance(error, ssl.SSLError):
-        return Failure.BAD_HANDSHAKE
-    if isinstance(error, socket.gaierror):
-        return Failure.UNRESOLVED
     for kind, failure in _BY_KIND:
         if isinstance(error, kind):
             return failure
@@ -106,7 +98,11 @@ def connect_failure(error: Exception) -> Failure:
     return Failure.NO_CONNECTION
 
 
+# The first one that fits: some are kinds of later ones.
 _BY_KIND: tuple[tuple[type[Exception], Failure], ...] = (
+    (ssl.SSLCertVerificationError, Failure.BAD_CERTIFICATE),
+    (ssl.SSLError, Failure.BAD_HANDSHAKE),
+    (socket.gaierror, Failure.UNRESOLVED),
     (ConnectionRefusedError, Failure.REFUSED),
     (ConnectionResetError, Failure.RESET),
     (ConnectionAbortedError, Failure.RESET),

@@ -2,45 +2,33 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from scheduler.models import Phases
 
 # What completed on a kept connection in less has nothing to tell that its response time does not.
 SLOW_MS = 1000
 
 
-class Marks:
+class Marks(msgspec.Struct):
     """When each part of the way to a new connection began, by the monotonic clock; None if it did
     not. `wait_s`: the connection is there, and the request goes out."""
 
-    __slots__ = ("connect_s", "resolve_s", "tls_s", "wait_s")
-
-    def __init__(self) -> None:
-        self.resolve_s: float | None = None
-        self.connect_s: float | None = None
-        self.tls_s: float | None = None
-        self.wait_s: float | None = None
+    resolve_s: float | None = None
+    connect_s: float | None = None
+    tls_s: float | None = None
+    wait_s: float | None = None
 
     @property
     def begun_s(self) -> float | None:
-        """The first of them."""
         begun = (self.resolve_s, self.connect_s, self.tls_s, self.wait_s)
         return next((each for each in begun if each is not None), None)
 
 
-def reused(wait_s: float) -> Marks:
-    """Of an exchange over a connection that was there."""
-    marks = Marks()
-    marks.wait_s = wait_s
-    return marks
-
-
 def phases_of(marks: Marks, heard_s: float | None, total_ms: int, whole: bool) -> Phases | None:
-    """What an exchange of so many milliseconds was made of. `heard_s` is when an answer in several
-    pieces began, `whole`: all of one came. None if nothing had begun.
-
-    Each part lasts until the next begins and the last until the end, so together they are the
-    whole, to the millisecond.
-    """
+    """What an exchange of so many milliseconds was made of; None if nothing had begun. `heard_s` is
+    when an answer in several pieces began, `whole`: all of one came. Each part lasts until the next
+    begins, and the last until the end, so they add up to `total_ms`."""
     begun_s = marks.begun_s
     if begun_s is None:
         return None

@@ -10,17 +10,15 @@ from scheduler.elapsed import elapsed_s
 from scheduler.targets import Origin
 from worker.wire import Route, Wire
 
-# Below the 5 s after which Node, uvicorn and Apache hang up by default: a kept connection that
-# dies as it is written to costs a second attempt.
+# Node, uvicorn and Apache hang up after 5 s by default, which may cost a second attempt.
 IDLE_LIMIT_S = 4.0
 SWEEP_S = 1.0
-# Older than that it gets only where nobody swept.
+# Older ones are there only after a pause of this process.
 _STALE_S = IDLE_LIMIT_S + 2 * SWEEP_S
 MAX_IDLE = 4096
 # How long a target has to close a connection, if it said that it would.
 CLOSE_LIMIT_S = 1.0
-# Of what has been idle too long so many a second are closed with a FIN: each keeps a local port
-# busy for a minute.
+# So many idle ones a second are closed with a FIN, which keeps a local port busy for a minute.
 _MOST_FINS = 100
 _CLOSING = ("", "")
 
@@ -59,7 +57,6 @@ class Pool:
                 self._remove(wire)
                 if not wire.is_open:
                     continue
-                # Who swept had no time for it while the machine slept; the other end had.
                 if elapsed_s() - wire.idle_since_s < _STALE_S:
                     return wire
                 wire.abort()
@@ -96,7 +93,6 @@ class Pool:
         return False
 
     def drop_oldest(self) -> None:
-        """Close the connection that was kept longest, if there is one."""
         if self._kept:
             self._drop(next(iter(self._kept)))
 
@@ -109,7 +105,6 @@ class Pool:
         )
 
     def drop_all(self) -> bool:
-        """Close all kept connections, if there are any."""
         return self._drop_all_of(list(self._kept))
 
     def forget(self, wire: Wire) -> None:
@@ -125,7 +120,6 @@ class Pool:
             self._sweeper.cancel()
 
     def _sweep(self) -> None:
-        """Close what has been idle too long, once a second."""
         self._sweeper = None
         limit = elapsed_s() - IDLE_LIMIT_S
         fins = _MOST_FINS

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from scheduler.store import Store
 
 BEAT_EVERY_S = 1.0
-_BEATS_KEPT = 60
 _LACKS_A_KEY = "lacksAKey"
 
 
@@ -46,39 +44,19 @@ class Presence:
         await self._store.workers.leave(self._worker_id)
 
 
-class Lateness:
-    """The worst lateness of the last sixty heartbeats, a minute."""
-
-    def __init__(self) -> None:
-        self._now_ms = -1
-        self._worst_ms: deque[int] = deque(maxlen=_BEATS_KEPT)
-
-    def note(self, late_ms: int) -> None:
-        if late_ms > self._now_ms:
-            self._now_ms = late_ms
-
-    def worst_ms(self) -> int | None:
-        """None if nothing was fired. Asked once a heartbeat: each time counts as one."""
-        self._worst_ms.append(self._now_ms)
-        self._now_ms = -1
-        worst = max(self._worst_ms)
-        return None if worst < 0 else worst
-
-
 def preferred_shards(worker: str, workers: Iterable[str], shards: int) -> list[int]:
-    """The shards that a worker has to itself, by rendezvous hashing. A hint for efficiency: claims
-    are safe without it.
+    """The shards that a worker has to itself: a hint for efficiency, because claims are safe.
 
-    Each shard goes to the worker that scores highest for it, so a worker that comes or goes moves
-    only its own share (Thaler and Ravishankar, "A name-based mapping scheme for rendezvous", 1996).
+    Each shard goes to the worker that scores highest, so a worker that comes or goes moves only its
+    share (Thaler and Ravishankar, "A name-based mapping scheme for rendezvous", 1996).
     """
-    everyone = {worker, *workers}
-    return [shard for shard in range(shards) if _winner(everyone, shard) == worker]
+    others = {*workers} - {worker}
 
+    def score(each: str, shard: int) -> bytes:
+        return hashlib.blake2b(f"{each} {shard}".encode(), digest_size=8).digest()
 
-def _winner(workers: Iterable[str], shard: int) -> str:
-    return max(workers, key=lambda worker: _score(worker, shard))
+    def wins(shard: int) -> bool:
+        own = score(worker, shard)
+        return all(score(each, shard) < own for each in others)
 
-
-def _score(worker: str, shard: int) -> bytes:
-    return hashlib.blake2b(f"{worker} {shard}".encode(), digest_size=8).digest()
+    return [shard for shard in range(shards) if wins(shard)]

@@ -1,19 +1,26 @@
-"""The ration: what costly work may take of one round of the loop, so that the store is heard."""
+"""What fires and costly work may take of one round of the loop, so that the store is heard."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from scheduler.models import Invocation
 from worker.turns import Turns
 
 # A byte of the most costly answers, one-byte chunks and empty 1xx, is 5 to 30 ns of parsing.
 ROUND_BYTES = 256 * 1024
 # Linux takes this twice, for what belongs to it as well.
 _UNREAD_BYTES = 32 * 1024
+# A fire on a kept connection is 30 us of the loop's time, a cold one 200 us: thousands at once
+# would keep answers, acks and leases waiting for most of a second.
+ROUND_S = 0.002
+# So few go out at once, whatever waits.
+_FEW = 8
 
 
 class _Waiting(NamedTuple):
@@ -22,13 +29,9 @@ class _Waiting(NamedTuple):
 
 
 class Ration:
-    """So much is done in one round: bytes of answers are parsed, or costly steps are taken. What
-    comes beyond it waits for the next ones, and accounts take turns.
-
-    Between two rounds the loop reads all its sockets, the store's too: leases, acks and the small
-    answers of others wait for one round, whatever targets send. A thousand steps of a millisecond
-    each are not one of a second.
-    """
+    """So many bytes of answers are parsed, or costly steps taken, in one round of the loop. The
+    rest waits, and accounts take turns. Between two rounds the loop reads all its sockets, so
+    leases, acks and small answers wait for one round at most."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, in_a_round: int = ROUND_BYTES) -> None:
         self._loop = loop
@@ -84,6 +87,42 @@ class Ration:
             self._is_serving = False
             if self._waiting:
                 self._count_round()
+
+
+class Volley:
+    """Fires what it is given, with `fire`; what is more than a round's time waits for the next
+    ones. One account's thousands so let a neighbour's go next but one."""
+
+    def __init__(self, fire: Callable[[Invocation], None]) -> None:
+        self._fire = fire
+        self._waiting: Turns[Invocation] = Turns()
+        self._loop = asyncio.get_running_loop()
+        self._round: asyncio.Handle | None = None
+
+    def fire(self, invocations: Sequence[Invocation]) -> None:
+        """In this order, but for turns. Possibly after this returns."""
+        if len(invocations) <= _FEW and not self._waiting:
+            for each in invocations:
+                self._fire(each)
+            return
+        for each in invocations:
+            self._waiting.add(each)
+        if self._round is None:
+            self._go_on()
+
+    def clear(self) -> list[Invocation]:
+        return self._waiting.pop_all()
+
+    def _go_on(self) -> None:
+        """One round. The next one comes after the loop has looked at all its sockets; until then
+        what is added waits for it, even if nothing else does."""
+        self._round = None
+        if not self._waiting:
+            return
+        self._round = self._loop.call_soon(self._go_on)
+        until_s = time.monotonic() + ROUND_S
+        while self._waiting and time.monotonic() < until_s:
+            self._fire(self._waiting.pop())
 
 
 def bound_reading(transport: asyncio.BaseTransport) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 
 from scheduler.http import FRAMING, LINE_BREAK, METHODS, TOKEN
 from scheduler.models import BodyKind, Delivery, Request
 from scheduler.targets import Target
 from scheduler.times import format_iso8601
+from scheduler.version import version
 
 AT_MOST_ONCE = Delivery.AT_MOST_ONCE  # an enum's member takes a tenth of a microsecond to look up
+_USER_AGENT_LINE = f"User-Agent: Postdate/{version()}\r\n".encode()
 _WITH_LENGTH = frozenset({"POST", "PUT", "PATCH"})
 _OWN = (
     b"Postdate-Schedule-Id: %b\r\n"
@@ -20,24 +21,13 @@ _OWN = (
 )
 
 
-def _user_agent() -> str:
-    try:
-        return "Postdate/" + importlib.metadata.version("postdate")
-    except importlib.metadata.PackageNotFoundError:
-        return "Postdate"  # run from a checkout that was never installed
-
-
-_USER_AGENT_LINE = f"User-Agent: {_user_agent()}\r\n".encode()
-
-
 def render(
     target: Target, request: Request, schedule_id: str, attempt: int, signed: bytes = b""
 ) -> bytes:
     """The HTTP/1.1 request, whole, head and body. `signed` are the lines of its signature.
 
-    Raises ValueError if a header could end its line early (CR, LF, NUL) or frames the request,
-    or if the method is none of ours: what was checked at POST may have been stored by an
-    older version, or by something else. `target` is clean by its making.
+    Raises ValueError if a header could end its line early (CR, LF, NUL) or frames the request, or
+    if the method is none of ours: something else than the API may have stored it.
     """
     body = request.body
     kind = None if body is None else request.body_kind

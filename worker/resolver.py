@@ -1,8 +1,7 @@
 """The resolver: a name's addresses as this machine is set up to find them, without a thread each.
 
-c-ares reads /etc/hosts, and servers, search list and options from /etc/resolv.conf. Its cache of
-answers has no bound, and a zone may have any number of names: so a new one takes its place after
-some look-ups.
+c-ares reads /etc/hosts and /etc/resolv.conf. Its cache of answers has no bound, so a new one takes
+its place after some look-ups.
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ import pycares
 from worker.sockets import has_way
 
 # A server that does not answer is asked again, after twice as long each time. The first wait is
-# this, or 0.25 s once the server has been quick; then four tries last almost as long as the guard
-# waits, because a name server may have to look around for a second.
+# this, or 0.25 s once the server has been quick; four tries last almost as long as the guard waits.
 _AGAIN_AFTER_S = 1.5
 _TRIES = 4
 # ARES_AI_NOSORT, which pycares has no name for. To sort its addresses (RFC 6724) c-ares connects a
@@ -31,10 +29,7 @@ _LOOK_UPS_EACH = 1000
 
 
 class SystemResolver:
-    """To be made and used inside one running loop; nothing is opened before the first look-up.
-
-    `servers` (address:port) are asked instead of the system's.
-    """
+    """For one running loop. `servers` (address:port) are asked instead of the system's."""
 
     def __init__(self, servers: Sequence[str] | None = None) -> None:
         self._servers = servers
@@ -44,8 +39,7 @@ class SystemResolver:
         self._waiting: dict[aiodns.DNSResolver, int] = {}
 
     async def __call__(self, name: str) -> list[str]:
-        """The addresses of a name, in the order of preference. Raises OSError if there are none to
-        be had."""
+        """The addresses of a name, in the order of preference. Raises OSError."""
         if self._resolver is None or self._look_ups == _LOOK_UPS_EACH:
             self._look_ups = 0
             self._resolver = aiodns.DNSResolver(
@@ -70,8 +64,8 @@ class SystemResolver:
         self._resolver = None
 
     async def _done_with(self, resolver: aiodns.DNSResolver) -> None:
-        """A resolver that was replaced is closed by its last look-up. Without that, c-ares would
-        report look-ups that were given up later, to a loop that may be closed by then."""
+        """A resolver that was replaced is closed by its last look-up, or c-ares would report to a
+        loop that may be closed by then."""
         if resolver in self._waiting:
             self._waiting[resolver] -= 1
             if resolver is not self._resolver and not self._waiting[resolver]:

@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 
 from scheduler.models import Delivery, Invocation, Outcome, Request, Status
 from scheduler.retries import LONGEST_ASKED_MS, SPREAD, USUAL_DELAYS_MS
-from worker.head import ASKING
+from worker.answer import ASKING
 from worker.outcome import Failure
 
 # Of answers, those that say "not now". Any other 4xx is the target's word for "never again", as is

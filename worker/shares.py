@@ -4,35 +4,49 @@ from __future__ import annotations
 
 from collections import Counter
 
-# An account may have this many times what is still free: see worker/holdings.py.
-_SHARE_OF_FREE = 4
+# An account may have up to this many times what is still free. One flood so takes four fifths, two
+# floods four ninths each, and a neighbour always finds room. (Choudhury and Hahne, "Dynamic queue
+# length thresholds for shared-memory packet switches", 1998.)
+SHARE_OF_FREE = 4
+_MOST_CROWDED = 64
 
 
 class Shares:
-    """So many pieces; one account can have four fifths of them, two four ninths each. What takes
-    several at once may be over that by all but one of them."""
+    """So many pieces, of which `free` are left. What takes several at once may be over its
+    account's share by all but one of them."""
 
     def __init__(self, most: int) -> None:
-        self._free = most
+        self._most = self.free = most
         self._by_account: Counter[str] = Counter()
 
-    @property
-    def free(self) -> int:
-        return self._free
-
     def may_take(self, account_id: str) -> bool:
-        return self._by_account[account_id] < self._free * _SHARE_OF_FREE
+        return self._by_account[account_id] < self.free * SHARE_OF_FREE
 
     def take(self, account_id: str, pieces: int = 1) -> bool:
         """Whether there are any for the account; then `give_back` is to follow."""
         if not self.may_take(account_id):
             return False
-        self._free -= pieces
-        self._by_account[account_id] += pieces
+        self.hold(account_id, pieces)
         return True
 
+    def hold(self, account_id: str, pieces: int) -> None:
+        """Takes them whatever the account's share, and below 0 if need be."""
+        self.free -= pieces
+        self._by_account[account_id] += pieces
+
     def give_back(self, account_id: str, pieces: int = 1) -> None:
-        self._free += pieces
+        self.free += pieces
         self._by_account[account_id] -= pieces
         if not self._by_account[account_id]:
             del self._by_account[account_id]
+
+    def accounts(self) -> list[str]:
+        return list(self._by_account)
+
+    def crowding(self) -> list[str]:
+        """The accounts that have more than their share, fullest first."""
+        most = self.free * SHARE_OF_FREE
+        if self._most - self.free <= most:
+            return []
+        fullest = self._by_account.most_common(_MOST_CROWDED)
+        return [account_id for account_id, part in fullest if part > most]

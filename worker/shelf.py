@@ -1,8 +1,7 @@
 """The shelf: what this worker claimed and cannot read, until the store has it back for later.
 
-A key is missing here that others have, or it is damaged, or of a newer version than this. The
-attempt is given back with the lease: nothing was sent, and no at-most-once schedule is lost by
-having come here.
+A key is missing here, or it is damaged, or of a newer version. The attempt is given back with the
+lease, so that no at-most-once schedule is lost.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ import structlog
 
 from scheduler.errors import StoreError
 from scheduler.models import Invocation
+from scheduler.reminder import Reminder
 from scheduler.store import Store
 from scheduler.store.lifecycle.claim import Unread
 from worker.holdings import Holdings
 from worker.leases import Touch
 from worker.presence import Presence
 
-# Where nobody can read it, it comes again after half of the time for which that has been so: soon
-# while a key has just been forgotten, and so seldom later that thousands of them cost nothing.
+# It comes again after half of the time for which it has been unreadable: soon where a key has just
+# been forgotten, and so seldom later that thousands cost nothing.
 _SOONEST_S, _LATEST_S = 1.0, 60.0
-_TOLD_EVERY_S = 60.0
 _KEYS_READ_EVERY_S = 5.0
 _MOST_AT_ONCE = 500
 _MOST_CAUSES = 64
@@ -38,13 +37,13 @@ _log = structlog.get_logger(__name__)
 
 class _Cause:
     """Why something cannot be read: since when that has been so, when it was met last, and how
-    often it is not told."""
+    often since the last line of the log."""
 
     def __init__(self, now_s: float) -> None:
         self.since_s = now_s
         self.met_s = now_s
-        self.told_s = now_s - _TOLD_EVERY_S
-        self.untold = 0
+        self.reminder = Reminder()
+        self.unlogged = 0
 
     def is_over(self, now_s: float) -> bool:
         return now_s - self.met_s > _OVER_AFTER_S
@@ -73,18 +72,18 @@ class Shelf:
             cause = self._cause(key_id, now_s)
             invocation.due_at_ms = now_ms + round(1000 * self._wait_s(cause, now_s))
             self._shards.setdefault(invocation.shard, []).append(invocation)
-            self._tell(cause, now_s, schedule=invocation.schedule_id, error=why)
+            self._tell(cause, schedule=invocation.schedule_id, error=why)
 
     def note_broken(self, account_ids: Sequence[str]) -> None:
         """Nothing can be claimed of these accounts; they wait in the store."""
         now_s = time.monotonic()
         for account_id in account_ids:
             self.counted[ACCOUNT] += 1
-            self._tell(self._cause(ACCOUNT, now_s), now_s, account=account_id)
+            self._tell(self._cause(ACCOUNT, now_s), account=account_id)
 
     async def settle(self) -> None:
-        """Gives back what lies here: due again after a while, the attempt not used. What fails is
-        kept for the next time. Safe to repeat."""
+        """Gives these back, due again after a while. What fails is kept for the next time. Safe to
+        repeat."""
         await self._learn_of_keys()
         for shard in self._shards.keys() - self._touch.lost:
             theirs = self._shards.pop(shard, [])
@@ -101,8 +100,8 @@ class Shelf:
                     self._shards.setdefault(shard, []).extend(theirs)
 
     async def _learn_of_keys(self) -> None:
-        """Whether the key that something takes is one that others have, so that this worker is to
-        yield to them. It would read that within ten seconds anyway."""
+        """Reads now, and not within ten seconds, whether others have the key that is missing, so
+        that this worker yields to them."""
         now_s = time.monotonic()
         if not self._key_missed or now_s - self._keys_read_s < _KEYS_READ_EVERY_S:
             return
@@ -111,7 +110,6 @@ class Shelf:
             await self._store.sealing_keys.read()
 
     def clear(self) -> list[Invocation]:
-        """Gives up all that lies here."""
         left = [each for theirs in self._shards.values() for each in theirs]
         self._shards.clear()
         return left
@@ -131,8 +129,8 @@ class Shelf:
             return _SOONEST_S
         return min(max((now_s - cause.since_s) / 2, _SOONEST_S), _LATEST_S)
 
-    def _tell(self, cause: _Cause, now_s: float, **what: str) -> None:
-        cause.untold += 1
-        if now_s - cause.told_s >= _TOLD_EVERY_S:
-            _log.error("cannot be read here, and is put off", count=cause.untold, **what)
-            cause.told_s, cause.untold = now_s, 0
+    def _tell(self, cause: _Cause, **what: str) -> None:
+        cause.unlogged += 1
+        if cause.reminder.is_due():
+            _log.error("cannot be read here, and is put off", count=cause.unlogged, **what)
+            cause.unlogged = 0

@@ -8,7 +8,7 @@ import math
 from base64 import b64decode
 from binascii import b2a_base64
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import structlog
 
@@ -46,7 +46,6 @@ class Hmac:
         self._outer = hashlib.sha256(block.translate(_OUTER))
 
     def base64(self, before: bytes, text: bytes | None) -> bytes:
-        """Of `before` and `text`, one after the other."""
         inner, outer = self._inner.copy(), self._outer.copy()
         inner.update(before)
         if text:
@@ -165,9 +164,10 @@ class Signatures:
         for account_id in self._old(self._holdings.accounts()):
             by_shard[parts(account_id).shard].append(account_id)
         for shard in by_shard.keys() - self._touch.lost:
+            account_ids = by_shard[shard]
             try:
-                for some in _some_of(by_shard[shard]):
-                    await self.read(some)
+                for start in range(0, len(account_ids), _MOST_AT_ONCE):
+                    await self.read(account_ids[start : start + _MOST_AT_ONCE])
             except StoreError as error:
                 self._touch.lose([shard], error)
 
@@ -199,8 +199,3 @@ class Signatures:
             self._faults[account_id] = (str(error), key_id)
             while len(self._faults) > _MOST_ACCOUNTS:
                 del self._faults[next(iter(self._faults))]
-
-
-def _some_of(account_ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(account_ids), _MOST_AT_ONCE):
-        yield account_ids[start : start + _MOST_AT_ONCE]

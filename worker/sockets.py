@@ -33,7 +33,6 @@ class Budget(NamedTuple):
 
 
 def budget_of(most_files: int) -> Budget:
-    """What a process that may have so many files open can do with them."""
     sockets = max(most_files // 2, most_files - _RESERVED)
     spares = sockets // _SPARE_PART
     return Budget(sockets, sockets - spares, spares)
@@ -55,16 +54,12 @@ def fires_at_once(concurrency: int) -> int:
 
 
 def is_out_of_files(error: OSError) -> bool:
-    """Whether the system has no socket for this process."""
     return error.errno in _OUT_OF_FILES
 
 
 def is_out_of_ports(error: OSError, address: str, port: int) -> bool:
-    """Whether the system has no local port left for a connection to this address and port.
-
-    A host without an address of that family has the same error, but for UDP as well. Nothing is
-    sent.
-    """
+    """Whether the system has no local port left for a connection to this address and port. A host
+    without an address of that family has the same error, but for UDP as well. Sends nothing."""
     return error.errno == errno.EADDRNOTAVAIL and has_way(address, port)
 
 
@@ -77,21 +72,15 @@ def has_way(address: str, port: int = _ANY_PORT) -> bool:
 
 
 def is_own_address(address: str) -> bool:
-    """Whether a connection to this address would stay within this machine, asked of the system each
-    time: its addresses come and go.
-
-    What goes to an address of one's own, a public one too, goes over loopback, and so past the
-    firewall that keeps others from what listens there. The system takes such an address as the
-    source of what goes to it, and no other. Nothing is sent; it takes some microseconds.
-
-    Raises OSError if the system has no socket to ask it with.
-    """
+    """Whether a connection to this address would stay within this machine, past its firewall: then
+    the system takes the address itself as the source. Sends nothing, and takes some microseconds.
+    Raises OSError if the system has no socket to ask it with."""
     return _source_for(address, _ANY_PORT) == address
 
 
 def _source_for(address: str, port: int) -> str | None:
-    """The local address of what goes there; None if there is no way, not even within this machine.
-    Raises OSError if the system has no socket to ask it with."""
+    """The local address of what goes there; None if there is no way. Raises OSError if the system
+    has no socket to ask it with."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         probe = socket.socket(family, socket.SOCK_DGRAM)

@@ -30,20 +30,33 @@ class Tally:
         self.lateness_ms = Histogram(_LATENESS_MS)
         self.failures: dict[str, int] = {}
         self._before: deque[tuple[int, float]] = deque(maxlen=_BEATS_KEPT)
+        self._latest_ms = -1  # since the last heartbeat; -1 if nothing was sent
+        self._latest_before_ms: deque[int] = deque(maxlen=_BEATS_KEPT)
 
     def note(self, invocation: Invocation, outcome: Outcome, late_ms: int | None) -> None:
         """`late_ms` is None if nothing was sent: a target that gave no connection was not ours to
-        be late at. It counts for the first attempt; what follows waits for what went before."""
-        if late_ms is not None and invocation.attempt == 1:
-            if late_ms > _ASKED_MS:
-                late_ms = since_created_ms(invocation, late_ms)
-            self.lateness_ms.note(late_ms)
+        be late at. `lateness_ms` is of first attempts; others wait for what went before."""
+        if late_ms is not None:
+            if late_ms > self._latest_ms:
+                self._latest_ms = late_ms
+            if invocation.attempt == 1:
+                if late_ms > _ASKED_MS:
+                    late_ms = since_created_ms(invocation, late_ms)
+                self.lateness_ms.note(late_ms)
         code = outcome.status_code
         if code:
             # A target may answer 999: that is of the worst class.
             self.durations_ms[min(code // 100, 5)].note(outcome.response_time_ms)
         else:
             self._note_failure(outcome)
+
+    def worst_lateness_ms(self) -> int | None:
+        """Over the last minute; None if nothing was sent. Asked once a heartbeat: each time counts
+        as one."""
+        self._latest_before_ms.append(self._latest_ms)
+        self._latest_ms = -1
+        worst = max(self._latest_before_ms)
+        return None if worst < 0 else worst
 
     def recent_mean_s(self) -> float:
         """How long an exchange took, over the last minute; 0 if there was none. Asked once a

@@ -8,8 +8,6 @@ from typing import Generic, Protocol, TypeVar
 
 
 class OfAccount(Protocol):
-    """What stands in the line."""
-
     @property
     def account_id(self) -> str: ...
 
@@ -33,12 +31,8 @@ class Turns(Generic[T]):
             line = self._lines[entry.account_id] = deque()
         line.append(entry)
 
-    def first(self) -> T:
-        """Whose turn it is. Raises StopIteration if nobody waits."""
-        return next(iter(self._lines.values()))[0]
-
     def pop(self) -> T:
-        """The same, who leaves the line; the next turn is another account's, if one waits."""
+        """Removes the first in turn; the next turn is another account's, if one waits."""
         account_id = next(iter(self._lines))
         if len(self._lines) == 1:
             line = self._lines[account_id]
@@ -64,7 +58,6 @@ class Turns(Generic[T]):
         return None
 
     def pop_all(self) -> list[T]:
-        """Nobody is left in the line."""
         left = [entry for line in self._lines.values() for entry in line]
         self._lines.clear()
         return left

@@ -24,8 +24,8 @@ class Backoff:
 
 
 async def ended(tasks: Collection[asyncio.Task[None]]) -> None:
-    """Cancels tasks until they have ended. Once is not always enough: `asyncio.wait_for`, which the
-    store's client waits with, loses a cancellation that meets its result (before Python 3.12)."""
+    """Cancels tasks until they have ended. Before Python 3.12, `asyncio.wait_for` loses a
+    cancellation that meets its result, and the store's client uses it."""
     going: Collection[asyncio.Task[None]] = tasks
     while going:
         for each in going:

@@ -1,34 +1,39 @@
-"""The wheel: what was claimed ahead of its time, until its very millisecond.
-
-The near end of what a timing wheel would be: a claim brings what is due within the next moments,
-so the store's round trip, its disk and the network add nothing to lateness.
-"""
+"""The wheel: what was claimed ahead of its time, until its very millisecond."""
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import os
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any
+
+import msgspec
 
 from scheduler.models import Invocation
 from scheduler.store.server.clock import StoreClock
-from worker.alarm import Alarm
+
+# Linux's timerfd: a descriptor that becomes readable at a moment of the monotonic clock, exact to
+# some 50 us. Python has it only from 3.13 on, so ctypes calls it.
+_CLOCK_MONOTONIC = 1
+_TFD_TIMER_ABSTIME = 1
+_US = 1_000_000
 
 
-class _Turn:
+class _Turn(msgspec.Struct):
     """What one claim brought, earliest first.
 
-    `ahead_us` is what the server's clock is ahead of ours at least. Nothing that was read before
-    the claim counts, so a server that set its clock back is believed.
+    `ahead_us` is what the server's clock is ahead of ours at least, by readings since the claim: a
+    server that set its clock back is believed.
     """
 
-    __slots__ = ("ahead_us", "invocations", "reading")
-
-    def __init__(self, invocations: deque[Invocation], ahead_us: int, reading: int) -> None:
-        self.invocations = invocations
-        self.ahead_us = ahead_us
-        self.reading = reading
+    invocations: deque[Invocation]
+    ahead_us: int
+    reading: int
 
     def first_us(self) -> int:
         """When its first is due, by the monotonic clock: never before it is by the server's."""
@@ -64,7 +69,7 @@ class Wheel:
 
         `reading` is the clock's that came with the claim; nothing was read since.
         """
-        by_time = sorted(invocations, key=_due_ms)
+        by_time = sorted(invocations, key=attrgetter("due_at_ms"))
         turn = _Turn(deque(by_time), self._clock.offset_since_us(reading), reading)
         due = turn.pop_due(_now_us())
         if turn.invocations:
@@ -82,7 +87,6 @@ class Wheel:
             self._set()
 
     def clear(self) -> list[Invocation]:
-        """Gives up all that it holds."""
         left = [each for turn in self._turns for each in turn.invocations]
         self._turns.clear()
         return left
@@ -106,9 +110,72 @@ class Wheel:
             self._alarm.set(first_us)
 
 
-def _due_ms(invocation: Invocation) -> int:
-    return invocation.due_at_ms
-
-
 def _now_us() -> int:
     return time.monotonic_ns() // 1000
+
+
+class Alarm:
+    """Calls `ring` at the moment that was set last. `close` it at the end. Without timerfd it takes
+    the loop's timers, which count whole milliseconds."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, ring: Callable[[], None]) -> None:
+        self._loop = loop
+        self._ring = ring
+        self._handle: asyncio.TimerHandle | None = None
+        self._descriptor = _create() if sys.platform == "linux" else -1
+        if self._descriptor >= 0:
+            loop.add_reader(self._descriptor, self._on_readable)
+
+    def set(self, at_us: int) -> None:
+        """At a moment of `time.monotonic`, in microseconds; one that has passed rings at once."""
+        if self._descriptor >= 0:
+            _set(self._descriptor, max(1, at_us))
+            return
+        if self._handle is not None:
+            self._handle.cancel()
+        delay_s = max(0.0, at_us / _US - time.monotonic())
+        self._handle = self._loop.call_later(delay_s, self._ring)
+
+    def close(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+        if self._descriptor >= 0:
+            self._loop.remove_reader(self._descriptor)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _on_readable(self) -> None:
+        try:
+            os.read(self._descriptor, 8)
+        except BlockingIOError:
+            return  # it was set anew after it had gone off
+        self._ring()
+
+
+class _Timespec(ctypes.Structure):
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+class _Itimerspec(ctypes.Structure):
+    _fields_ = (("interval", _Timespec), ("value", _Timespec))
+
+
+_libc: Any = ctypes.CDLL(None, use_errno=True)
+# One for all, because making one takes longer than the call; its interval stays 0.
+_moment = _Itimerspec()
+_value, _at = _moment.value, ctypes.byref(_moment)
+
+
+def _create() -> int:
+    """A descriptor, or -1 where there is no such call."""
+    try:
+        return int(_libc.timerfd_create(_CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC))
+    except AttributeError:
+        return -1
+
+
+def _set(descriptor: int, at_us: int) -> None:
+    _value.seconds, micros = divmod(at_us, _US)
+    _value.nanoseconds = micros * 1000
+    if _libc.timerfd_settime(descriptor, _TFD_TIMER_ABSTIME, _at, None) != 0:
+        raise OSError(ctypes.get_errno(), "timerfd_settime")

@@ -1,7 +1,6 @@
 """The wire: one connection to a target, one HTTP/1.1 exchange at a time.
 
-Less than a client, on purpose: the answer's body is counted by the parser and dropped, but for the
-beginning of one that failed. Callbacks only; nothing here creates a task or a future.
+Drops the answer's body, but for the beginning of one that failed. Creates no task and no future.
 """
 
 from __future__ import annotations
@@ -10,136 +9,90 @@ import asyncio
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import httptools
+import msgspec
 import structlog
 
 from scheduler.models import Answer
 from scheduler.targets import Origin
-from worker.answer import answer_of, most_raw_bytes
-from worker.head import ASKING, MAX_HEAD_BYTES, SMALL_BYTES, retry_after, weigh
+from worker.answer import (
+    ASKING,
+    MAX_HEAD_BYTES,
+    SMALL_BYTES,
+    answer_of,
+    most_raw_bytes,
+    retry_after,
+    weigh,
+)
 from worker.outcome import Failure
 from worker.ration import Ration
 from worker.sockets import reset
 
+if TYPE_CHECKING:
+    from worker.fire import Fire
+
 # A longer request goes out in slices, as the target takes them: TLS encrypts what it is given
 # at once, and a whole body per connection would be held twice.
 SLICE_BYTES = 64 * 1024
-# An answer may come in so many pieces; then the connection is only looked at every so often, for
-# each piece a millisecond later: dripping for 30 s, it costs some 250 readings.
+# After so many pieces of an answer the next ones are read a millisecond later each: one that drips
+# for 30 s costs some 250 readings.
 PIECES = 64
 _PAUSE_S = 0.001
 # Small chunks cost more than their bytes: so many line ends in what follows the head's piece.
 MAX_LINES = 2 * 16_384
 # So many 1xx may come before an answer.
 MAX_INTERIMS = 32
-
-
 _log = structlog.get_logger(__name__)
 _NO_PARSER = httptools.HttpResponseParser(None)
 
 
 class Route(NamedTuple):
-    """What makes two connections alike: where the bytes go, for which name and which account.
-
-    A target may take the rest of one request for the beginning of the next one. So a connection
-    carries requests of one account only.
-    """
+    """What makes two connections alike. A connection carries requests of one account only, because
+    a target may take the rest of one request for the beginning of the next one."""
 
     origin: Origin
     address: str
     account_id: str
 
 
-class Exchange(Protocol):
-    """Whoever is waiting for the answer. Exactly one of the two is called, once."""
+class Received(msgspec.Struct):
+    """What has come of one answer."""
 
-    @property
-    def account_id(self) -> str: ...
+    was_early: bool = False  # it began before the request had gone out whole
+    heard_s: float | None = None  # when one in several pieces began, by the monotonic clock
+    head: bytearray | None = msgspec.field(default_factory=bytearray)  # until it is whole
+    status: int = 0
+    reason: bytes = b""
+    interims: int = 0
+    body_bytes: int = 0
+    body_lines: int = 0
+    pieces: int = 0
+    headers_done: bool = False
+    framed: bool = False
+    keep_alive: bool = False
+    extra: bool = False
+    done: bool = False
+    raw: bytearray | None = None  # of one that failed, up to a bound
+    most_raw_bytes: int = 0
+    retry_after: str = ""  # of a 429 or 503
+    kept: Answer | None = None  # of one that failed
 
-    def answered(self, wire: Wire, status_code: int, reason: str, reusable: bool) -> None:
-        """The whole answer is here; the wire is free. Unless reusable, it must be aborted."""
 
-    def broke(self, wire: Wire, failure: Failure, silent: bool) -> None:
-        """No whole answer will come; the wire is gone. `silent`: not one byte of it had come."""
+_NOTHING = Received()
 
 
 class Wire(asyncio.Protocol):
-    """One connection. `send` starts an exchange, which ends in a call to its `Exchange`.
+    """One connection. `send` starts an exchange, which ends in one call to its fire: `answered`, if
+    all of the answer is here (unless reusable, the wire is to be aborted then), or `broke`, if none
+    will come and the wire is gone (`silent`: not one byte of it had come).
 
     `exchanges` counts those that were started here; `idle_since_s` belongs to the pool, and
     `on_idle_close` is called when the connection ends, or says something, between exchanges.
-    `retry_after` is what a 429 or 503 said so, `answer` what is kept of one that failed, both until
-    the next exchange; so is `heard_s`, when an answer in several pieces began, by the monotonic
-    clock.
+    `received` is of the last one. `opened_s` is when the connection was made, by the monotonic
+    clock. `closes_first`: the target said that it closes the connection after this answer.
     """
-
-    __slots__ = (
-        "_below",
-        "_body_bytes",
-        "_body_lines",
-        "_done",
-        "_exchange",
-        "_extra",
-        "_framed",
-        "_head",
-        "_head_only",
-        "_headers_done",
-        "_heard",
-        "_interims",
-        "_is_clear",
-        "_keep_alive",
-        "_keep_bytes",
-        "_known",
-        "_known_reason",
-        "_known_status",
-        "_max_body_bytes",
-        "_most_raw_bytes",
-        "_parser",
-        "_paused",
-        "_pieces",
-        "_ration",
-        "_raw",
-        "_reason",
-        "_rest",
-        "_saw_end",
-        "_status",
-        "_transport",
-        "_was_early",
-        "answer",
-        "closes_first",
-        "exchanges",
-        "heard_s",
-        "idle_since_s",
-        "on_idle_close",
-        "opened_s",
-        "retry_after",
-        "route",
-    )
-
-    _status: int
-    _reason: bytes
-    _head: bytearray | None
-    _interims: int
-    _body_bytes: int
-    _body_lines: int
-    _pieces: int
-    _heard: bool
-    _headers_done: bool
-    _framed: bool
-    _keep_alive: bool
-    _extra: bool
-    _done: bool
-    _is_clear: bool  # nothing of an answer has come
-    _was_early: bool  # it began before the request had gone out whole
-    _raw: bytearray | None  # what has come of an answer that failed, up to a bound
-    _most_raw_bytes: int
-    retry_after: str
-    answer: Answer | None
-    heard_s: float | None
-    closes_first: bool  # the target said that it closes the connection after this answer
-    opened_s: float  # when the connection was made, by the monotonic clock
 
     def __init__(
         self,
@@ -156,7 +109,7 @@ class Wire(asyncio.Protocol):
         self._max_body_bytes = max_body_bytes
         self._keep_bytes = keep_bytes
         self._ration = ration
-        self._exchange: Exchange | None = None
+        self._exchange: Fire | None = None
         self._transport: asyncio.Transport  # from connection_made on, and nobody calls before
         self._below: asyncio.Transport | None = None
         self._parser = _NO_PARSER
@@ -169,7 +122,8 @@ class Wire(asyncio.Protocol):
         self._paused = False
         self._saw_end = False
         self._head_only = False
-        self._clear_answer()
+        self.closes_first = False
+        self.received = _NOTHING
 
     # What its owner calls
 
@@ -190,7 +144,7 @@ class Wire(asyncio.Protocol):
         """With TLS: the transport below, whose buffer the connection's own does not count."""
         self._below = below
 
-    def send(self, exchange: Exchange, request: bytes, head_only: bool) -> None:
+    def send(self, exchange: Fire, request: bytes, head_only: bool) -> None:
         """Write a request; `head_only` says that its answer has no body (HEAD).
 
         May call `exchange.broke` before it returns.
@@ -198,8 +152,7 @@ class Wire(asyncio.Protocol):
         transport = self._transport
         self._exchange = exchange
         self._head_only = head_only
-        if not self._is_clear:
-            self._clear_answer()
+        self.received = _NOTHING
         self.exchanges += 1
         if transport.is_closing():
             self._break(Failure.CLOSED_EARLY)
@@ -236,13 +189,14 @@ class Wire(asyncio.Protocol):
             # An answer to nothing: a 408, a TLS alert, a target that lost count.
             self._lose()
             return
-        if data == self._known and self._is_clear and not self._head_only and self.has_sent_all:
+        received = self.received
+        is_new = received is _NOTHING
+        if data == self._known and is_new and not self._head_only and self.has_sent_all:
             self._exchange = None
             exchange.answered(self, self._known_status, self._known_reason, True)
             return
-        if self._is_clear:
-            self._is_clear = False
-            self._was_early = not self.has_sent_all
+        if is_new:
+            received = self.received = Received(was_early=not self.has_sent_all)
         if len(data) > SMALL_BYTES and not self._ration.take(len(data)):
             self._note_heard()
             self._transport.pause_reading()
@@ -252,14 +206,14 @@ class Wire(asyncio.Protocol):
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             # Once the answer is done, it is what follows that cannot be parsed.
-            if not self._done:
+            if not received.done:
                 self._note_heard()
-                too_many = self._interims > MAX_INTERIMS
+                too_many = received.interims > MAX_INTERIMS
                 self._break(Failure.HEADERS_TOO_LARGE if too_many else _failure_of(error))
                 return
-            self._extra = True
+            received.extra = True
         try:
-            if self._done and len(data) <= SMALL_BYTES and not self._heard:
+            if received.done and len(data) <= SMALL_BYTES and received.heard_s is None:
                 self._finish(data)
             else:
                 self._note_heard()
@@ -287,98 +241,99 @@ class Wire(asyncio.Protocol):
     # What the parser calls, while it is fed
 
     def on_message_begin(self) -> None:
-        if self._done:
+        if self.received.done:
             raise _Enough  # what follows an answer is not parsed: see data_received
 
     def on_status(self, text: bytes) -> None:
-        if not self._done:
-            self._reason += text
+        if not self.received.done:
+            self.received.reason += text
 
     def on_headers_complete(self) -> None:
-        if self._done:
+        received, parser = self.received, self._parser
+        if received.done:
             return
-        parser = self._parser
-        self._status = status = parser.get_status_code()
+        received.status = status = parser.get_status_code()
         if status < 200 and status != 101:
             return
-        self._headers_done = True
-        self._keep_alive = parser.should_keep_alive()
+        received.headers_done = True
+        received.keep_alive = parser.should_keep_alive()
         if self._head_only or status == 101:
-            self._done = True
+            received.done = True
 
     def on_message_complete(self) -> None:
-        if self._headers_done:
-            self._done = True
+        received = self.received
+        if received.headers_done:
+            received.done = True
         else:  # 1xx: passed over
-            self._interims += 1
-            self._reason = b""
-            if self._interims > MAX_INTERIMS:
+            received.interims += 1
+            received.reason = b""
+            if received.interims > MAX_INTERIMS:
                 raise _Enough
 
     # How an exchange ends
 
     def _finish(self, data: bytes) -> None:
         """The answer is whole. The wire may be used again only if both sides are surely in step."""
-        exchange = self._exchange
+        exchange, received = self._exchange, self.received
         self._exchange = None
         reusable = (
-            self._keep_alive
-            and not self._extra
-            and not self._was_early
-            and self._pieces <= PIECES
-            and self._status != 101
+            received.keep_alive
+            and not received.extra
+            and not received.was_early
+            and received.pieces <= PIECES
+            and received.status != 101
             and (not self._head_only or data.endswith(b"\r\n\r\n"))
         )
-        self.closes_first = self._done and not (self._keep_alive or self._extra or self._was_early)
-        reason = self._reason.decode("latin-1")
-        says_no_more = 200 <= self._status < 300 or not self._leaves_something(data)
-        if says_no_more and reusable and not self._heard and not self._head_only:
-            self._known, self._known_status, self._known_reason = data, self._status, reason
+        self.closes_first = received.done and not (
+            received.keep_alive or received.extra or received.was_early
+        )
+        status, reason = received.status, received.reason.decode("latin-1")
+        says_no_more = 200 <= status < 300 or not self._leaves_something(data)
+        if says_no_more and reusable and received.heard_s is None and not self._head_only:
+            self._known, self._known_status, self._known_reason = data, status, reason
         if self._head_only:
             self._parser = httptools.HttpResponseParser(self)  # this one now expects a body
         if exchange is not None:
-            exchange.answered(self, self._status, reason, reusable)
+            exchange.answered(self, status, reason, reusable)
 
     def _note_heard(self) -> None:
         """Something came that is not all of a small answer."""
-        if not self._heard:
-            self._heard = True
-            self.heard_s = time.monotonic()
+        if self.received.heard_s is None:
+            self.received.heard_s = time.monotonic()
 
     def _leaves_something(self, data: bytes) -> bool:
         """Whether there is more to an answer that failed than its status: then it is read each
         time, however well known."""
-        asks = self._status in ASKING
-        if asks and not self._heard:
-            self.retry_after = retry_after(data, self._interims)
+        received = self.received
+        asks = received.status in ASKING
+        if asks and received.heard_s is None:
+            received.retry_after = retry_after(data, received.interims)
         if self._keep_bytes and not self._head_only:
-            self.answer = answer_of(self._raw or data, self._interims, self._keep_bytes)
-            self._raw = None  # the connection may be kept, and a head may be long
-        return asks or self.answer is not None
+            received.kept = answer_of(received.raw or data, received.interims, self._keep_bytes)
+            received.raw = None  # the connection may be kept, and a head may be long
+        return asks or received.kept is not None
 
     def _weigh(self, data: bytes) -> None:
-        """Hold an answer that is not both whole and small to its caps, in bytes as they came.
-
-        Chunk framing and trailers count as body: the parser would gather a trailer without
-        an end as it would a body.
-        """
-        self._pieces += 1
-        if self._pieces > PIECES:
+        """Hold an answer that is not both whole and small to its caps, in bytes as they came: chunk
+        framing and trailers count as body."""
+        received = self.received
+        received.pieces += 1
+        if received.pieces > PIECES:
             self._transport.pause_reading()
-            self._ration.pause(_PAUSE_S * self._pieces, self._hear_on)
-        if self._head is not None:
-            self._head += data
-            if not self._weigh_head(self._head):
+            self._ration.pause(_PAUSE_S * received.pieces, self._hear_on)
+        if received.head is not None:
+            received.head += data
+            if not self._weigh_head(received.head):
                 return
         else:
-            self._body_bytes += len(data)
-            self._body_lines += data.count(b"\n")
-            if self._raw is not None:
-                self._raw += data[: self._most_raw_bytes - len(self._raw)]
-        if self._done:
+            received.body_bytes += len(data)
+            received.body_lines += data.count(b"\n")
+            if received.raw is not None:
+                received.raw += data[: received.most_raw_bytes - len(received.raw)]
+        if received.done:
             self._finish(data)
-        elif self._body_bytes > self._max_body_bytes or self._body_lines > MAX_LINES:
-            self._keep_alive = False
+        elif received.body_bytes > self._max_body_bytes or received.body_lines > MAX_LINES:
+            received.keep_alive = False
             self._finish(b"")
 
     def _hear_late(self, data: bytes) -> None:
@@ -391,41 +346,44 @@ class Wire(asyncio.Protocol):
         if self.is_open:
             self._transport.resume_reading()
 
-    def _weigh_head(self, received: bytearray) -> bool:
+    def _weigh_head(self, head: bytearray) -> bool:
         """Whether the head is here, and within its caps."""
-        if not self._headers_done:
-            if len(received) > MAX_HEAD_BYTES:
+        received = self.received
+        if not received.headers_done:
+            if len(head) > MAX_HEAD_BYTES:
                 self._break(Failure.HEADERS_TOO_LARGE)
             return False
-        head = weigh(received, self._interims)
-        if head.too_large:
+        weighed = weigh(head, received.interims)
+        if weighed.too_large:
             self._break(Failure.HEADERS_TOO_LARGE)
             return False
-        self._framed = head.framed
-        if self._status in ASKING:
-            self.retry_after = retry_after(received, self._interims)
-        self._body_bytes = len(received) - head.end
-        if self._keep_bytes and not 200 <= self._status < 300:
-            self._most_raw_bytes = head.end + most_raw_bytes(self._keep_bytes)
-            self._raw = received[: self._most_raw_bytes]
-        self._head = None
+        received.framed = weighed.framed
+        if received.status in ASKING:
+            received.retry_after = retry_after(head, received.interims)
+        received.body_bytes = len(head) - weighed.end
+        if self._keep_bytes and not 200 <= received.status < 300:
+            received.most_raw_bytes = weighed.end + most_raw_bytes(self._keep_bytes)
+            received.raw = head[: received.most_raw_bytes]
+        received.head = None
         return True
 
     def _end(self, error: Exception | None) -> None:
         """The connection ended: so does a body that said neither its length nor its end."""
+        received = self.received
         if self._exchange is None:
             self._lose()
         elif error is not None:
             self._break(Failure.RESET)
-        elif self._headers_done and not self._framed:
-            self._keep_alive = False
+        elif received.headers_done and not received.framed:
+            received.keep_alive = False
             self._finish(b"")
         else:
-            self._break(Failure.CLOSED_MIDWAY if self._heard else Failure.CLOSED_EARLY)
+            is_silent = received.heard_s is None
+            self._break(Failure.CLOSED_EARLY if is_silent else Failure.CLOSED_MIDWAY)
 
     def _break(self, failure: Failure) -> None:
         exchange = self._exchange
-        silent = not self._heard
+        silent = self.received.heard_s is None
         self.abort()
         if exchange is not None:
             exchange.broke(self, failure, silent)
@@ -441,28 +399,6 @@ class Wire(asyncio.Protocol):
             piece, rest = self._rest[:SLICE_BYTES], self._rest[SLICE_BYTES:]
             self._rest = rest if rest else None
             transport.write(piece)
-
-    def _clear_answer(self) -> None:
-        self._is_clear = True
-        self._was_early = False
-        self.closes_first = False
-        self.retry_after = ""
-        self.answer = None
-        self.heard_s = None
-        self._raw = None
-        self._status = 0
-        self._reason = b""
-        self._head = bytearray()
-        self._interims = 0
-        self._body_bytes = 0
-        self._body_lines = 0
-        self._pieces = 0
-        self._heard = False
-        self._headers_done = False
-        self._framed = False
-        self._keep_alive = False
-        self._extra = False
-        self._done = False
 
 
 class _Enough(Exception):

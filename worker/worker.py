@@ -33,7 +33,8 @@ from worker.handshakes import map_large_blocks
 from worker.holdings import Holdings
 from worker.leases import WATCH_EVERY_S, ClockSteps, Leases, Touch
 from worker.outcome import unsent_outcome
-from worker.presence import BEAT_EVERY_S, Lateness, Presence
+from worker.presence import BEAT_EVERY_S, Presence
+from worker.ration import Volley
 from worker.retries import next_attempt_at_ms
 from worker.shelf import Shelf
 from worker.signatures import READ_EVERY_S, Signatures
@@ -41,7 +42,6 @@ from worker.sockets import fires_at_once
 from worker.tally import Tally, fires_per_s
 from worker.told import WorkerSource
 from worker.upkeep import Backoff, ended, keep_up
-from worker.volley import Volley
 from worker.wheel import Wheel
 
 if TYPE_CHECKING:
@@ -58,10 +58,8 @@ _log = structlog.get_logger(__name__)
 async def run_worker(
     settings: Settings, *, stopping: asyncio.Event, on_ready: Callable[[], None]
 ) -> None:
-    """Works until `stopping` is set, then drains. Raises StoreMisconfigured if it cannot begin.
-
-    A store that cannot be reached is waited for, at the start as later.
-    """
+    """Works until `stopping` is set, then drains. Waits for a store that cannot be reached. Raises
+    StoreMisconfigured."""
     worker: Worker | None = None
     map_large_blocks()
     traces = _traces(settings)
@@ -125,7 +123,7 @@ class Worker:
         self.firer = Firer(
             settings,
             sign=traces.traced(sign) if traces else sign,
-            still_wanted=self._unsent,
+            unsent=self._unsent,
             resent=self._resent,
             unsure=self._unsure,
         )
@@ -140,15 +138,13 @@ class Worker:
             self.holdings,
             self._presence,
             touch,
-            lease_ms=settings.lease_ms,
-            ahead_ms=settings.claim_ahead_ms,
+            settings,
             claimed=self._claimed,
             looked=self._wheel.refresh,
         )
         self._acks = Acks(store, self.holdings, touch, self.claimer.note_free)
         self._fired = 0
         self.tally = Tally()
-        self._lateness = Lateness()
         self._draining = False
         self._background: set[asyncio.Task[None]] = set()
         self._to_confirm: dict[int, list[Invocation]] = {}
@@ -189,8 +185,7 @@ class Worker:
         return f"{replaced}." if (replaced := self.store.shards.replaced) else None
 
     def _claimed(self, batch: Batch) -> None:
-        """Fires what is due and keeps the rest for its moment; a drain that began meanwhile gives
-        all of it back unfired."""
+        """Fires what is due and keeps the rest for its moment; during a drain, gives all back."""
         if self._draining:
             self._in_background(self._give_back(batch.invocations))
         elif self._signatures.missing(batch.invocations):
@@ -198,12 +193,9 @@ class Worker:
         elif batch.invocations:
             self._wheel.add(batch.invocations, batch.reading)
         if batch.unread or batch.broken:
-            self._put_aside(batch)
-
-    def _put_aside(self, batch: Batch) -> None:
-        self.shelf.note_broken(batch.broken)
-        self.shelf.put(batch.unread)
-        self._in_background(self.shelf.settle())
+            self.shelf.note_broken(batch.broken)
+            self.shelf.put(batch.unread)
+            self._in_background(self.shelf.settle())
 
     async def _read_and_keep(self, batch: Batch) -> None:
         """What is claimed ahead has the time for it."""
@@ -214,8 +206,8 @@ class Worker:
             self._wheel.add(self._signable(invocations), batch.reading)
 
     def _signable(self, invocations: list[Invocation]) -> list[Invocation]:
-        """Those whose secrets are here; the others are put off: what cannot be read here goes
-        back to the store."""
+        """Those whose secrets are here. Others are put off, or go back to the store if their
+        secrets cannot be read here."""
         unread = self._signatures.missing(invocations)
         for each in invocations:
             if each.account_id in unread:
@@ -247,28 +239,23 @@ class Worker:
         if sent_at_s != NOT_SENT:
             late_us = self.store.clock.at_us(sent_at_s) - invocation.due_at_ms * 1000
             late_ms = max(0, late_us // 1000)
-            self._lateness.note(late_ms)
         self.tally.note(invocation, outcome, late_ms)
         if self._traces is not None:
             self._traces.ended(invocation, outcome, late_ms)
         again_ms = None
         if invocation.request.retries:
-            again_ms = self._again_ms(invocation, outcome, sent_at_s)
+            again_ms = next_attempt_at_ms(
+                invocation,
+                outcome,
+                sent=sent_at_s != NOT_SENT,
+                now_ms=self.store.clock.now_ms(),
+                chance=random.random(),  # noqa: S311  # no secret
+            )
         self._acks.add(Ack(invocation, outcome, late_ms, again_ms))
 
-    def _again_ms(self, invocation: Invocation, outcome: Outcome, sent_at_s: float) -> int | None:
-        return next_attempt_at_ms(
-            invocation,
-            outcome,
-            sent=sent_at_s != NOT_SENT,
-            now_ms=self.store.clock.now_ms(),
-            chance=random.random(),  # noqa: S311  # nobody is to guess it, nor harmed who does
-        )
-
     def _unsure(self, invocation: Invocation) -> None:
-        """Nothing of it was sent, and its lease may have ended, or what to sign it with may be
-        another by now: this process stood still, or the store was away. It goes on if the store
-        says that it is ours."""
+        """Nothing of it was sent. Its lease may have ended, or its secret may be another by now,
+        because this process stood still or the store was away. `_confirm` asks the store."""
         self._to_confirm.setdefault(invocation.shard, []).append(invocation)
 
     async def _recover(self) -> None:
@@ -319,7 +306,7 @@ class Worker:
         self._in_background(self._leases.note_attempt(invocation))
 
     async def _drain(self) -> None:
-        """Claims no more, gives back what was not started, and finishes what was."""
+        """Claims no more, gives back what has not started, and finishes the rest."""
         _log.info("draining", held=len(self.holdings))
         self._draining = True
         limit_s = self._settings.fire_timeout_ms / 1000 + _DRAIN_EXTRA_S
@@ -358,11 +345,8 @@ class Worker:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
-    def _fires_per_s(self) -> int:
-        most_per_s = self._settings.fires_per_worker
-        return round(fires_per_s(most_per_s, self.slots, self.tally.recent_mean_s()))
-
     def _says(self) -> dict[str, Any]:
+        most_per_s, mean_s = self._settings.fires_per_worker, self.tally.recent_mean_s()
         return {
             "host": socket.gethostname(),
             "pid": os.getpid(),
@@ -370,6 +354,6 @@ class Worker:
             "inFlight": len(self.holdings),
             "concurrency": self.slots,
             "fired": self._fired,
-            "firesPerS": self._fires_per_s(),
-            "worstLatenessMs": self._lateness.worst_ms(),
+            "firesPerS": round(fires_per_s(most_per_s, self.slots, mean_s)),
+            "worstLatenessMs": self.tally.worst_lateness_ms(),
         }

@@ -195,8 +195,8 @@ _PIECES = (
         "signed",
         _DOUBLED,
         "worker/signatures.py",
-        "yield account_ids[start : start + _MOST_AT_ONCE]",
-        "yield account_ids[start:]",
+        "await self.read(account_ids[start : start + _MOST_AT_ONCE])",
+        "await self.read(account_ids[start:])",
     ),
     (
         "extended",
@@ -475,7 +475,7 @@ MUTANTS = (
     ),
     Mutant(
         "what is due goes out in one round",
-        "worker/volley.py",
+        "worker/ration.py",
         "        while self._waiting and time.monotonic() < until_s:\n",
         "        while self._waiting:\n",
         ("tests/worker/test_volley.py",),
@@ -553,8 +553,8 @@ MUTANTS = (
     Mutant(
         "a lease that may have ended is sent",
         "worker/firer.py",
-        " or elapsed_s() > invocation.lease_until_s - _LEASE_MARGIN_S\n",
-        "\n",
+        " or elapsed_s() > invocation.lease_until_s - _LEASE_MARGIN_S:\n",
+        ":\n",
         ("tests/worker/test_unsure.py",),
     ),
     Mutant(
@@ -567,8 +567,8 @@ MUTANTS = (
     Mutant(
         "what was sent once is postponed",
         "worker/firer.py",
-        "        if fire.resent:\n            self._give_up(fire, wire, failed(",
-        "        if False:\n            self._give_up(fire, wire, failed(",
+        "        if not self._ends_as_sent(fire):\n            fire.done = None\n",
+        "        if True:\n            fire.done = None\n",
         ("tests/worker/test_unsure.py",),
     ),
     Mutant(
@@ -665,9 +665,9 @@ MUTANTS = (
     ),
     Mutant(
         "nobody crowds",
-        "worker/holdings.py",
-        "_SHARE_OF_FREE = 4",
-        "_SHARE_OF_FREE = 10**6",
+        "worker/shares.py",
+        "SHARE_OF_FREE = 4",
+        "SHARE_OF_FREE = 10**6",
         ("tests/worker/test_holdings.py", "tests/worker/test_claimer.py"),
     ),
     Mutant(
@@ -730,15 +730,15 @@ MUTANTS = (
     Mutant(
         "what has expired is sent if it had not when it was claimed",
         "worker/worker.py",
-        "            still_wanted=self._unsent,\n",
-        "",
+        "            unsent=self._unsent,\n",
+        "            unsent=lambda _: None,\n",
         ("tests/worker/test_expiry.py",),
     ),
     Mutant(
         "what was sent once and expired is told as unsent",
         "worker/firer.py",
-        "            refusal = failed(Failure.CLOSED_EARLY, fire.elapsed_ms())\n",
-        "            pass\n",
+        "            if not self._ends_as_sent(fire):\n                self.end(fire, refusal)\n",
+        "            self.end(fire, refusal)\n",
         ("tests/worker/test_expiry.py",),
     ),
     Mutant(
@@ -905,7 +905,7 @@ MUTANTS = (
     Mutant(
         "a worker remembers every origin for good",
         "worker/openings.py",
-        "            del self._places[origin]\n",
+        "            del self._lines[origin]\n",
         "            pass\n",
         ("tests/isolation",),
     ),
@@ -947,8 +947,8 @@ MUTANTS = (
     Mutant(
         "a wire whose answer began before the request was out is used again",
         "worker/wire.py",
-        "            self._was_early = not self.has_sent_all\n",
-        "            self._was_early = False\n",
+        "Received(was_early=not self.has_sent_all)",
+        "Received()",
         ("tests/worker/test_wire_bytes.py",),
     ),
     Mutant(
@@ -961,7 +961,7 @@ MUTANTS = (
     Mutant(
         "the middle of an answer is taken for a known one",
         "worker/wire.py",
-        "if data == self._known and self._is_clear and ",
+        "if data == self._known and is_new and ",
         "if data == self._known and ",
         ("tests/worker/test_wire_bytes.py",),
     ),
@@ -976,8 +976,8 @@ MUTANTS = (
         "what cannot be asked for is taken for another's",
         "worker/guard.py",
         "        except OSError:  # nobody could be asked whose it is\n"
-        "            return _none(Failure.UNRESOLVED)\n",
-        "        except OSError:\n            return _Found((host,), None)\n",
+        "            return Failure.UNRESOLVED\n",
+        "        except OSError:\n            return (host,)\n",
         ("tests/worker/test_guard.py",),
     ),
     Mutant(
@@ -990,7 +990,7 @@ MUTANTS = (
     Mutant(
         "a resolver that stumbles takes an answer back",
         "worker/guard.py",
-        "if found.failure is Failure.UNRESOLVED and old and now < old.usable_until_s:",
+        "if found is Failure.UNRESOLVED and old and now < old.usable_until_s:",
         "if False and old is not None:",
         ("tests/worker/test_guard.py",),
     ),

@@ -13,6 +13,7 @@ from typing import Any, cast
 from scheduler.elapsed import elapsed_s
 from scheduler.errors import StoreUnavailable
 from scheduler.models import Invocation, Outcome, Request, SigningSecret, Status
+from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.lifecycle.claim import Batch, Look, Unread
 from scheduler.store.lifecycle.end_rows import Ack
@@ -254,8 +255,7 @@ class Desk:
             self.holdings,
             presence,
             self.touch,
-            lease_ms=LEASE_MS,
-            ahead_ms=25,
+            Settings(lease_ms=LEASE_MS, claim_ahead_ms=25),
             claimed=lambda batch: self.fired.extend(batch.invocations),
             looked=lambda: None,
         )

@@ -307,7 +307,7 @@ async def test_an_unexpected_exception_ends_the_one_fire() -> None:
         raise RuntimeError
 
     async with playing(answering(answer())) as target:
-        async with firer_for_tests(still_wanted=broken) as firer:
+        async with firer_for_tests(unsent=broken) as firer:
             result = await fired(firer, invocation_of(target.url()))
             assert result.brief == ("failed", 0, "Internal error")
         await until(lambda: target.ended == target.accepted)
@@ -420,7 +420,7 @@ async def test_a_long_line_that_is_no_longer_wanted_ends_without_a_request(
 
     async with (
         playing(answering(answer())) as target,
-        firer_for_tests(still_wanted=first_only) as firer,
+        firer_for_tests(unsent=first_only) as firer,
     ):
         results = await asyncio.gather(
             *(fired(firer, invocation_of(target.url())) for _ in range(2000))

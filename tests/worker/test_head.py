@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from worker.head import MAX_HEAD_BYTES, MAX_HEADERS, Head, retry_after, weigh
+from worker.answer import MAX_HEAD_BYTES, MAX_HEADERS, Head, retry_after, weigh
 
 INTERIM = b"HTTP/1.1 103 Early Hints\r\nContent-Length: 0\r\n\r\n"
 

@@ -288,4 +288,4 @@ def test_an_origin_without_connections_and_line_is_forgotten() -> None:
     openings = all_open()
     for _ in range(2):
         openings.closed(HERE, "a")
-    assert openings._places == {}
+    assert openings._lines == {}

@@ -17,7 +17,7 @@ from tests.worker.scripted import (
     answering_then_closing,
     playing,
 )
-from worker.phases import SLOW_MS, Marks, phases_of, reused
+from worker.phases import SLOW_MS, Marks, phases_of
 
 PAUSE_S = 0.1
 
@@ -63,7 +63,7 @@ def test_each_part_lasts_until_the_next_and_together_they_are_the_whole(
 
 
 def test_over_a_connection_that_was_there_there_is_no_way_to_it() -> None:
-    found = phases_of(reused(5.0), 5.04, 100, whole=True)
+    found = phases_of(Marks(wait_s=5.0), 5.04, 100, whole=True)
     assert found == Phases(None, None, None, 40, 60)
     assert found.reused
 

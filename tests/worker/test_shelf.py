@@ -64,7 +64,8 @@ async def test_thousands_that_nobody_can_read_come_less_and_less_and_are_one_lin
 ) -> None:
     moments_s = [1000.0, 1001.0, 1010.0, 1059.0, 1060.0, 1300.0, 1310.0]
     now_s = 0.0
-    monkeypatch.setattr("worker.shelf.time", SimpleNamespace(monotonic=lambda: now_s))
+    for module in ("worker.shelf", "scheduler.reminder"):
+        monkeypatch.setattr(f"{module}.time", SimpleNamespace(monotonic=lambda: now_s))
     shelf, waits_s = scene.worker.shelf, []
     with capture_logs() as told:
         for moment_s in moments_s:
@@ -92,7 +93,8 @@ async def test_what_is_over_is_forgotten_and_begins_anew(
 ) -> None:
     """A key that is missing again days later is looked for again at once."""
     now_s = 1000.0
-    monkeypatch.setattr("worker.shelf.time", SimpleNamespace(monotonic=lambda: now_s))
+    for module in ("worker.shelf", "scheduler.reminder"):
+        monkeypatch.setattr(f"{module}.time", SimpleNamespace(monotonic=lambda: now_s))
     shelf, waits_s = scene.worker.shelf, []
     for moment_s in (1000.0, 1100.0, 1200.0, 200_000.0, 200_010.0):
         now_s = moment_s

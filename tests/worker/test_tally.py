@@ -104,3 +104,18 @@ def test_slow_targets_let_a_worker_fire_less() -> None:
     assert fires_per_s(2000, 4096, 0.0) == 2000
     assert fires_per_s(2000, 4096, 0.5) == 2000
     assert fires_per_s(2000, 4096, 10.0) == 409.6
+
+
+def test_without_a_fire_no_lateness_is_known() -> None:
+    assert Tally().worst_lateness_ms() is None
+
+
+def test_the_worst_lateness_of_the_last_minute_is_known() -> None:
+    tally = Tally()
+    for late_ms in (3, 70, None, 0):
+        tally.note(invocation(attempt=2), COMPLETED, late_ms)
+    assert tally.worst_lateness_ms() == 70
+    tally.note(invocation(), COMPLETED, 5)
+    worst = [tally.worst_lateness_ms() for _ in range(61)]
+    assert worst[:59] == [70] * 59
+    assert worst[59:] == [5, None]

@@ -7,7 +7,7 @@ import time
 
 from scheduler.models import Invocation
 from tests.worker.desk import Invocations
-from worker.volley import ROUND_S, Volley
+from worker.ration import ROUND_S, Volley
 
 SLOW_S = ROUND_S / 4
 

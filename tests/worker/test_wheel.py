@@ -12,8 +12,7 @@ import pytest
 from scheduler.models import Invocation, Request
 from scheduler.store.server.clock import StoreClock
 from tests.worker.scripted import until
-from worker.alarm import Alarm
-from worker.wheel import Wheel
+from worker.wheel import Alarm, Wheel
 
 
 class Machine:

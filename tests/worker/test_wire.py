@@ -379,7 +379,7 @@ async def test_four_hundred_fires_at_once_reach_one_target() -> None:
 async def test_what_is_no_longer_wanted_is_not_sent() -> None:
     gone = Outcome(Status.FAILED, 0, 0, "Expired before execution")
     async with playing(answering(answer())) as target:
-        async with firer_for_tests(still_wanted=lambda invocation: gone) as firer:
+        async with firer_for_tests(unsent=lambda invocation: gone) as firer:
             result = await fired(firer, invocation_of(target.url()))
             assert (result.outcome, result.sent_at_s) == (gone, NOT_SENT)
         await until(lambda: target.ended == target.accepted)

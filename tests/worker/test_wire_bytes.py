@@ -350,7 +350,7 @@ def said_again(*answers: bytes, size: int = 10_000) -> list[str]:
         for at in range(0, len(said), size):
             wire.data_received(said[at : at + size])
         assert len(ends.noted) == 1
-        told.append(wire.retry_after)
+        told.append(wire.received.retry_after)
     return told
 
 
@@ -372,8 +372,8 @@ def test_a_wire_that_is_kept_holds_no_long_answer() -> None:
     wire._keep_bytes = 8
     wire.send(Ends(), b"request", False)
     wire.data_received(b"HTTP/1.1 500 Oh\r\nA: %b\r\nContent-Length: 2\r\n\r\nno" % (b"x" * 9000))
-    assert wire.answer is not None
-    assert (wire.answer.body, wire._raw) == (b"no", None)
+    assert wire.received.kept is not None
+    assert (wire.received.kept.body, wire.received.raw) == (b"no", None)
 
 
 def test_a_wire_that_never_connected_and_one_that_has_ended_leave_no_ring() -> None:
