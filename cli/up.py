@@ -27,7 +27,7 @@ from cli.options import Context, command, open_store
 from cli.parameters import is_loopback
 from cli.port import Port, reserve
 from cli.tied import TiedChild
-from scheduler.errors import NameTaken, NotFound
+from scheduler.errors import NotFound, Taken
 from scheduler.models import Account, Plan
 from scheduler.settings import LOOPBACK, Settings, cidrs
 
@@ -141,7 +141,7 @@ async def _the_first(store: Store) -> Account | None:
         except NotFound:
             return None
     # It may have been made before it was noted, or by another `up` on the same store just now.
-    with contextlib.suppress(NameTaken):
+    with contextlib.suppress(Taken):
         await store.accounts.create(
             _FIRST_ACCOUNT, credits=_FIRST_CREDITS, plan=Plan.UNLIMITED, operator=True
         )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import gc
 
-# New containers until the young ones are looked through. Requests and fires leave no rings, so in
-# a steady state that is never.
+# New objects until a collection. Requests and fires leave no cycles: in a steady state, never.
 _YOUNG = 10_000
-# Of one generation to the next, as Python has it: what a library leaves is found soon.
+# Python's own, so that libraries' cycles are found soon.
 _LATER = 10
 
 

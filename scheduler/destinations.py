@@ -22,8 +22,7 @@ _RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 
 
 class Denied(NamedTuple):
-    """What may not be reached whatever else is allowed: networks, and host names in which `*`
-    stands for any characters, dots too."""
+    """Networks and host names to deny in any case; in a name `*` stands for any characters."""
 
     networks: tuple[Network, ...] = ()
     names: tuple[str, ...] = ()
@@ -80,8 +79,8 @@ class Destinations:
         self._ports = ports
 
     def judge(self, target: Target) -> None:
-        """What is known without a look-up. Raises DestinationNotAllowed for a name that is denied
-        or a literal address that may not be reached, ValueError with a sentence for a port."""
+        """Judges without a look-up. Raises DestinationNotAllowed for a denied name or literal
+        address, ValueError with a sentence for a port."""
         if not self.allows_port(target.port):
             raise ValueError(f"Its port may not be reached, only {ranges(self._ports)} may.")
         if target.literal is None:
@@ -98,7 +97,7 @@ class Destinations:
         return False
 
     def allows_name(self, host: str) -> bool:
-        """As far as the name itself tells: its addresses are judged as well."""
+        """Whether the name itself is allowed: its addresses are judged as well."""
         return self._denied_name is None or self._denied_name.fullmatch(host) is None
 
     def opens(self, address: Address) -> bool:
@@ -119,12 +118,12 @@ class Destinations:
 
 
 def read_networks(text: str) -> tuple[Network, ...]:
-    """A list of CIDRs, with commas; `none` for none. Raises ValueError with a sentence."""
+    """A list of CIDRs, with commas; `none` for none. Raises ValueError."""
     return () if text == "none" else tuple(ipaddress.ip_network(each) for each in _parts(text))
 
 
 def read_denied(text: str) -> Denied:
-    """A list of CIDRs and host names, with commas. Raises ValueError with a sentence."""
+    """A list of CIDRs and host names, with commas. Raises ValueError."""
     networks: list[Network] = []
     names: list[str] = []
     for part in _parts(text.lower()):
@@ -139,8 +138,7 @@ def read_denied(text: str) -> Denied:
 
 
 def read_names(text: str) -> tuple[str, ...]:
-    """A list of host names or addresses, with commas; `*` stands for any characters. Raises
-    ValueError with a sentence."""
+    """A list of host names or addresses, with commas; `*` for any characters. Raises ValueError."""
     names = tuple(_parts(text.lower()))
     for name in names:
         if re.fullmatch(r"[a-z0-9*._:\[\]-]+", name) is None:
@@ -149,8 +147,7 @@ def read_names(text: str) -> tuple[str, ...]:
 
 
 def read_ports(text: str) -> Ports:
-    """A list of ports and ranges of them, as `80,443,1024-65535`. Raises ValueError with a
-    sentence."""
+    """A list of ports and ranges of them, as `80,443,1024-65535`. Raises ValueError."""
     return tuple(_read_range(part) for part in _parts(text))
 
 

@@ -14,8 +14,7 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def slept_s() -> float:
-    """How long this machine has slept since it was started, or a little more where this process
-    stood still just then; 0 where the system does not tell."""
+    """How long this machine has slept since its start, or slightly more; 0 where it is unknown."""
     awake_s = time.clock_gettime(time.CLOCK_MONOTONIC)
     return time.clock_gettime(_CLOCK) - awake_s
 

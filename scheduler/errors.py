@@ -1,5 +1,5 @@
-"""What can go wrong, in the caller's terms. Each boundary translates once: redis to `StoreError`,
-a domain error to a status code, a failed exchange to an outcome."""
+"""What can go wrong, in the caller's terms. Each boundary translates once: redis to `StoreError`, a
+domain error to a status code, a failed exchange to an outcome."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ class FieldError(msgspec.Struct, frozen=True):
 
 
 class InvalidRequest(PostdateError):
-    """The caller's input breaks a rule; `details` names every bad field, but for so many that are
-    `unlisted`."""
+    """The input breaks a rule; `details` names every bad field but for `unlisted` ones."""
 
     def __init__(
         self, details: list[FieldError], sentence: str | None = None, unlisted: int = 0
@@ -47,12 +46,8 @@ class Conflict(PostdateError):
         self.status = status
 
 
-class NameTaken(PostdateError):
-    """An account of this name exists."""
-
-
-class EmailTaken(PostdateError):
-    """An account has this e-mail address."""
+class Taken(PostdateError):
+    """Another account has this name or e-mail address."""
 
 
 class TooMany(PostdateError):
@@ -101,8 +96,7 @@ class QuotaExceeded(PostdateError):
 
 
 class TooManyScans(PostdateError):
-    """The account's searches have used up what they may; after `wait_ms` there is more. Nothing was
-    done."""
+    """The account's searches are used up; nothing was done. After `wait_ms` there are more."""
 
     def __init__(self, wait_ms: int) -> None:
         self.wait_ms = wait_ms
@@ -139,8 +133,7 @@ class OutcomeUnknown(StoreError):
 
 
 class Unreadable(StoreRefused):
-    """What the store has cannot be read with the keys that this process was given. `key_id`: the
-    key that it lacks; empty if it is damaged."""
+    """Something stored cannot be read. `key_id`: the missing key; empty if it is damaged."""
 
     def __init__(self, sentence: str, key_id: str = "") -> None:
         super().__init__(sentence)

@@ -15,8 +15,7 @@ RESERVED_PREFIXES = ("proxy-", "postdate-", "webhook-")
 
 TOKEN_PATTERN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"  # noqa: S105  # the grammar's word
 TOKEN = re.compile(TOKEN_PATTERN)
-# Latin-1 without its control characters: the only characters that a header field can carry and
-# that every receiver reads back as one character each.
+# Latin-1 without control characters: every receiver reads one character for each of these.
 VALUE_PATTERN = r"[ -~\u00a0-\u00ff]*"
 VALUE = re.compile(VALUE_PATTERN)
 LINE_BREAK = re.compile(r"[\r\n\0]")

@@ -39,8 +39,7 @@ class Sharded(NamedTuple):
 
 
 def new_schedule_ids(count: int, now_ms: int) -> list[str]:
-    """Ids of schedules that are made together at a moment of the store's clock. The first of them
-    tells the others: `schedule_ids_from`."""
+    """Ids of schedules made together, by the store's clock; the rest follow from the first."""
     first = now_ms << _TAIL_BITS | uuid_utils.uuid7().int & _TAIL
     if count > 1:
         first &= ~_ROOM  # so that none of the others overflows

@@ -23,8 +23,7 @@ ENDED = EXECUTED | {Status.CANCELLED}
 
 
 class LogStatus(StrEnum):
-    """What an entry of the log tells: how a schedule stands, or (`RETRYING`) of an attempt that
-    failed and is made again."""
+    """The status of a log entry; `RETRYING`: an attempt that failed and is made again."""
 
     SCHEDULED = "scheduled"
     RETRYING = "retrying"
@@ -128,8 +127,7 @@ class Answer(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """Replacement characters stand for what is not UTF-8; a character that was cut off at the
-        end is left out."""
+        """As UTF-8 with replacement characters, without a character that was cut off at the end."""
         return getincrementaldecoder("utf-8")("replace").decode(self.body)
 
 
@@ -281,8 +279,7 @@ class ApiKey(msgspec.Struct, frozen=True):
 
 
 class SigningSecret(msgspec.Struct, frozen=True):
-    """What an account's requests are signed with: `whsec_` and 32 bytes in base64. It is good until
-    `expires_at_ms`; None: until it is rotated."""
+    """`whsec_` and 32 bytes in base64, good until `expires_at_ms`; None: until it is rotated."""
 
     secret_id: str
     secret: str

@@ -9,7 +9,7 @@ MOST_DELAYS = 20
 SHORTEST_DELAY_MS, LONGEST_DELAY_MS = 1000, 7 * DAY_MS
 # Where a schedule names none: ten seconds, a minute, ten, an hour, six.
 USUAL_DELAYS_MS = (10_000, 60_000, 600_000, 3_600_000, 21_600_000)
-# What a target may ask for; and by how much of itself each wait is lengthened at random at most, so
-# that what failed together does not come back together.
+# The longest Retry-After that is followed.
 LONGEST_ASKED_MS = DAY_MS
+# Maximum jitter, as a fraction of the delay: what failed together does not come back together.
 SPREAD = 0.2

@@ -20,17 +20,16 @@ SECONDS_KEPT_MS = 2 * DAY_MS
 # A rollup's name, the width of its buckets and of all of them together, from coarse to fine.
 _LEVELS = (("day", HOUR_MS, DAY_MS), ("hour", MINUTE_MS, HOUR_MS), ("minute", SECOND_MS, MINUTE_MS))
 
-# What a rollup's bucket sums, by the letter behind its number. Lateness and response have a bucket
-# of their histogram behind the letter.
+# What a rollup's bucket sums, by the letter behind its number; of a histogram, with its bucket.
 COMPLETED, FAILED, RESPONSE_TIME, LATENESS, RESPONSE = "c", "f", "t", "b", "r"
-# What was created in an hour of a day, which is what its credits were spent on.
+# Created schedules by the hour, and so credits spent.
 CREATED = "s"
 
 # Upper bounds (ms, inclusive) of the lateness histogram's buckets; one more catches the rest.
 LATENESS_BOUNDS_MS = (0, 1, 2, 5, 10, 20, 50, 100, 250, 1000, 5000, 60_000, 3_600_000)
 
-# The same of response times: no bucket is wider than half of what it holds, so a quantile is told
-# to a quarter.
+# The same of response times: no bucket is wider than half its values, so quantiles are exact to a
+# quarter.
 RESPONSE_BOUNDS_MS = (
     *(1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700),
     *(1000, 1500, 2000, 3000, 5000, 7000, 10_000, 15_000, 20_000, 30_000, 60_000),
@@ -95,15 +94,13 @@ def _ranges(name: str, width: int, span: int, first: int, end: int) -> list[Rang
 
 
 def ranges_of(name: str, from_ms: int, to_ms: int) -> list[Range]:
-    """The buckets of one level, `day` or `hour`, that `[from_ms, to_ms)` consists of; both must
-    lie on the edge of one."""
+    """The buckets of one level, `day` or `hour`, from the edge of one to the edge of another."""
     [(width, span)] = [(width, span) for level, width, span in _LEVELS if level == name]
     return _ranges(name, width, span, from_ms, to_ms)
 
 
 def lateness_quantile_ms(histogram: Sequence[int], share: float) -> int | None:
-    """The upper bound of the quantile's bucket, or the last bound for what is beyond; None of
-    nothing."""
+    """The upper bound of the bucket that the quantile lies in."""
     found = _bucket_of_quantile(histogram, share, LATENESS_BOUNDS_MS)
     return None if found is None else found[1]
 
@@ -123,8 +120,7 @@ def around(from_ms: int, to_ms: int, first_ms: int, now_ms: int) -> tuple[Cover,
 
 
 def response_quantile_ms(histogram: Sequence[int], share: float) -> float | None:
-    """The quantile of response times, as if each bucket's were spread evenly in it; None of
-    nothing. What is longer than the last bound counts as that bound."""
+    """The quantile of response times, as if each bucket's were spread evenly in it."""
     found = _bucket_of_quantile(histogram, share, RESPONSE_BOUNDS_MS)
     if found is None:
         return None
@@ -135,8 +131,8 @@ def response_quantile_ms(histogram: Sequence[int], share: float) -> float | None
 def _bucket_of_quantile(
     histogram: Sequence[int], share: float, bounds_ms: Sequence[int]
 ) -> tuple[int, int, float] | None:
-    """Both bounds of the bucket that the quantile lies in, and behind what part of its counts;
-    beyond the last bound, that bound. None of nothing."""
+    """The bounds of the quantile's bucket, and behind what part of its counts it lies; the last
+    bound twice for what is beyond. None of nothing."""
     left = share * sum(histogram)
     if left <= 0:
         return None
@@ -147,11 +143,6 @@ def _bucket_of_quantile(
         left -= count
         below_ms = bound_ms
     return below_ms, below_ms, 0.0
-
-
-def counted(stored: bytes | None) -> int:
-    """A number of a rollup as it is stored; 0 if there is none, or it is damaged."""
-    return int(stored) if stored and stored.isdigit() else 0
 
 
 def buckets_of(response_ms: int, lateness_ms: int | None) -> list[str]:

@@ -108,24 +108,12 @@ class Settings(msgspec.Struct, frozen=True):
 
     @property
     def url(self) -> str:
-        """Where the API is found: the public address if there is one, else where it listens; of one
-        that listens everywhere, on the machine itself."""
+        """Where the API is found: its public URL, or where it listens; on all addresses:
+        loopback."""
         if self.public_url:
             return self.public_url
         host = _HERE.get(self.host, self.host)
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
-
-    @property
-    def schedule_retention_ms(self) -> int:
-        return self.schedule_retention_hours * 3_600_000
-
-    @property
-    def failed_retention_ms(self) -> int:
-        return self.failed_retention_hours * 3_600_000
-
-    @property
-    def log_retention_ms(self) -> int:
-        return self.log_retention_days * DAY_MS
 
 
 def from_environment(

@@ -24,16 +24,15 @@ _MAX_REMEMBERED_CHARACTERS = 256
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 _URL = re.compile(r"(https?)://([^/?#]*)([^#]*)(?:#.*)?", re.IGNORECASE | re.DOTALL)
-# What most URLs are: but for their host there is nothing to look at closely, which takes thrice
-# as long. Where each schedule has a URL of its own, each fire comes here.
+# Most URLs: only their host needs a close look, which takes thrice as long. Where each schedule has
+# a URL of its own, each fire comes here.
 _USUAL = re.compile(r"(https?)://([a-z0-9.:-]+)(/[A-Za-z0-9_.\-!$%&'()*+,/:;=?@\[\]~]*)")
 _AUTHORITY = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]*))?")
 _BLANK = re.compile(r"\s")
 _NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
 # A last label that is a number makes the whole host a number, to inet_aton and so to getaddrinfo.
 _NUMERIC_END = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)", re.DOTALL)
-# Everything that RFC 3986 allows in a path or query, `%` so that escapes stay as they are, and
-# the brackets, which many a query carries bare.
+# All that RFC 3986 allows in a path or query, `%` of escapes, and brackets, common in queries.
 _KEPT = "!$%&'()*+,/:;=?@[]~"
 _PLAIN = re.compile(r"[A-Za-z0-9_.\-!$%&'()*+,/:;=?@\[\]~]*")
 
@@ -76,8 +75,8 @@ def parse_target(url: str) -> Target:
 
 
 def split_url(url: str) -> tuple[str, str]:
-    """What stands between the scheme of an http URL and its path, and what comes from there on up
-    to a fragment; twice nothing of any other text. `urlsplit` would remember it."""
+    """What stands before an http URL's path, and path and query; empty texts of any other text.
+    `urlsplit` would remember it."""
     match = _URL.fullmatch(url)
     return (match[2], match[3]) if match else ("", "")
 

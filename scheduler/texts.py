@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-# What a terminal or a page obeys instead of showing it: control characters but for tabs and ends
-# of lines, and Unicode's, which turn round what stands behind them, or are not to be seen at all.
-# Those that join letters, as many scripts and signs need them, do no harm.
+# Control characters but for tabs and ends of lines, and Unicode's that reorder text or cannot be
+# seen; not those that join letters, which many scripts need.
 _OBEYED = re.compile(
     "[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e"
     "\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]|\r(?!\n)"

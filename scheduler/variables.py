@@ -1,5 +1,4 @@
-"""How the text of a variable is read, by what it stands for. Each raises ValueError with what is to
-be said of a bad one, behind its name. Pure."""
+"""Readers of variables' texts. Each raises ValueError with what follows the name. Pure."""
 
 from __future__ import annotations
 

@@ -27,7 +27,6 @@ from scheduler.ids import parse_sharded
 from scheduler.models import Account
 from scheduler.store import Store
 from scheduler.store.log.overview import OVERDUE_AFTER_MS
-from scheduler.store.operators.activity import activity_of, since_ms
 from scheduler.store.operators.census import Figures
 from scheduler.store.operators.heartbeats import Process
 from scheduler.store.operators.system import Server, ShardState
@@ -70,8 +69,7 @@ async def _page(request: HttpRequest, status: int = 200, fault: str | None = Non
         return page(request, "system_live.html", **live)
     wanted = request.query_params.get("q", "").strip()
     accounts, count = await _accounts(request, wanted)
-    now_ms = store.clock.now_ms()
-    ids = [each.account_id for each in accounts]
+    since_ms, activity = await store.overview.activity([each.account_id for each in accounts])
     return page(
         request,
         "system.html",
@@ -80,8 +78,8 @@ async def _page(request: HttpRequest, status: int = 200, fault: str | None = Non
         wanted=wanted,
         accounts=accounts,
         account_count=count,
-        activity=await activity_of(store.server, ids, now_ms),
-        since_ms=since_ms(now_ms),
+        activity=activity,
+        since_ms=since_ms,
         once=secrets.token_urlsafe(12),
         **live,
     )

@@ -29,15 +29,17 @@ class Retention(NamedTuple):
 
     @classmethod
     def of(cls, settings: Settings) -> Retention:
-        schedule_ms = max(settings.schedule_retention_ms, MINUTE_MS)
+        schedule_ms = max(settings.schedule_retention_hours * HOUR_MS, MINUTE_MS)
+        failed_ms = settings.failed_retention_hours * HOUR_MS
+        log_ms = settings.log_retention_days * DAY_MS
         return cls(
             schedule_ms=schedule_ms,
-            log_ms=settings.log_retention_ms + DAY_MS,
+            log_ms=log_ms + DAY_MS,
             log_entries=settings.log_max_entries,
             seconds_ms=SECONDS_KEPT_MS + HOUR_MS,
-            promised_log_ms=settings.log_retention_ms,
-            failed_ms=settings.failed_retention_ms,
-            failed_kept_ms=max(settings.failed_retention_ms, schedule_ms),
+            promised_log_ms=log_ms,
+            failed_ms=failed_ms,
+            failed_kept_ms=max(failed_ms, schedule_ms),
             failed_most=settings.failed_max,
             quotas=_flat(settings.stored_bytes),
         )

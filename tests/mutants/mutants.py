@@ -129,13 +129,6 @@ _PIECES = (
         "schedules = schedules[len(read) + 1 :]",
     ),
     (
-        "deleted_keys",
-        _DROPPED,
-        STORE + "accounts/forget_keys.lua",
-        "return redis.call('ZCARD', keys)",
-        "return 0",
-    ),
-    (
         "listed_accounts",
         _DROPPED,
         STORE + "accounts/accounts.py",

@@ -268,7 +268,7 @@ OF_ACCOUNTS = [
     ),
     Operation(
         "delete account",
-        ["accounts/leave", "accounts/forget_keys", "accounts/left", "accounts/free"],
+        ["accounts/leave", "accounts/left", "accounts/free"],
         each(lambda h, p: h.store.deletion.delete(p.account_id)),
     ),
     Operation(

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from scheduler import ids
-from scheduler.errors import NameTaken, NotFound, StoreMisconfigured, TooMany
+from scheduler.errors import NotFound, StoreMisconfigured, Taken, TooMany
 from scheduler.models import Account, Plan
 from scheduler.rollups import DAY_MS
 from scheduler.settings import Settings
@@ -57,8 +57,8 @@ async def test_a_name_is_taken_once(scene: Scene) -> None:
     results = await asyncio.gather(
         *(settled(lambda: scene.account("wanted", credits=7)) for _ in range(20))
     )
-    assert sorted(type(each).__name__ for each in results) == ["NameTaken"] * 19 + ["str"]
-    with pytest.raises(NameTaken, match="wanted"):
+    assert sorted(type(each).__name__ for each in results) == ["Taken"] * 19 + ["str"]
+    with pytest.raises(Taken, match="wanted"):
         await scene.account("wanted")
     assert [each.name for each in await scene.store.accounts.list_accounts()].count("wanted") == 1
     assert (await scene.store.accounts.find("wanted")).credits == 7

@@ -84,7 +84,7 @@ async def test_what_is_stored_is_told_as_a_create_would_judge_it(
     [ended] = await create(bounded, 4000)
     assert await stored(bounded.account_id) == await counted(bounded)
     await bounded.store.canceller.cancel(bounded.account_id, ended)
-    await bounded.clock.pass_ms(settings.schedule_retention_ms + 2 * HOUR_MS)
+    await bounded.clock.pass_ms((settings.schedule_retention_hours + 2) * HOUR_MS)
     had = await counted(bounded)
     assert 1000 < await stored(bounded.account_id) < had
     assert await counted(bounded) == had, "it only reads"

@@ -17,6 +17,7 @@ from scheduler.settings import (
     unknown_variables,
     without_password,
 )
+from scheduler.store.retention import Retention
 
 
 def test_an_empty_environment_gives_the_defaults() -> None:
@@ -168,6 +169,6 @@ def test_a_password_is_never_shown() -> None:
 
 
 def test_durations_come_in_the_unit_that_the_code_counts_in() -> None:
-    settings = Settings(schedule_retention_hours=2, log_retention_days=3)
-    assert settings.schedule_retention_ms == 7_200_000
-    assert settings.log_retention_ms == 259_200_000
+    kept = Retention.of(Settings(schedule_retention_hours=2, log_retention_days=3))
+    assert kept.schedule_ms == 7_200_000
+    assert kept.promised_log_ms == 259_200_000

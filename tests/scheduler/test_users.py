@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.emails import normal_email
-from scheduler.errors import EmailTaken, NotFound
+from scheduler.errors import NotFound, Taken
 from scheduler.models import Plan
 from scheduler.store import Store, keys
 from scheduler.store.accounts.users import (
@@ -47,7 +47,7 @@ async def test_a_holder_is_found_by_address_in_any_spelling(store: Store) -> Non
 
 async def test_an_address_belongs_to_one_account(store: Store) -> None:
     await make(store, "ada", "ada@example.com")
-    with pytest.raises(EmailTaken):
+    with pytest.raises(Taken):
         await make(store, "bob", "ADA@example.com")
     assert [each.name for each in await store.accounts.list_accounts()] == ["ada"]
     assert await store.check() == []

@@ -51,14 +51,6 @@ class Walk(NamedTuple):
 # Accounts
 
 
-async def deleted_keys(scene: Scene, count: int) -> Found:
-    for number in range(count):
-        await scene.store.api_keys.create(scene.account_id, f"n{number}")
-    await scene.store.deletion.delete(scene.account_id)
-    of_keys = keys.shard(scene.shard) + keys.KEY_ID + "*"
-    return await redis_of(scene.store).keys(of_keys), []
-
-
 async def deleted_data(scene: Scene, count: int) -> Found:
     await scene.create_many(count, FAR_MS)
     await scene.store.deletion.delete(scene.account_id)
@@ -251,7 +243,6 @@ WALKS = (
     Walk(operators.resealed, ("scheduler.store.operators.reseal._SCHEDULES_AT_ONCE",)),
     Walk(operators.resealed, ("scheduler.store.queries.reading.CHUNK_BYTES",), 400),
     Walk(operators.resealed_secrets, (_ACCOUNTS,)),
-    Walk(deleted_keys, ("scheduler.store.accounts.deletion._KEYS_AT_ONCE",)),
     Walk(deleted_data, ("scheduler.store.accounts.deletion._SCAN_COUNT",)),
     Walk(listed_accounts, ("scheduler.store.accounts.accounts._READ_AT_ONCE",)),
     Walk(admitted_keys, ("scheduler.store.accounts.api_keys._MOST_KEYS_AT_ONCE",)),

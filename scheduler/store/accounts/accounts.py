@@ -9,7 +9,7 @@ import structlog
 
 from scheduler import ids
 from scheduler.emails import normal_email
-from scheduler.errors import EmailTaken, NameTaken, NotFound, StoreRefused, TooMany
+from scheduler.errors import NotFound, StoreRefused, Taken, TooMany
 from scheduler.models import Account, Plan
 from scheduler.store import keys
 from scheduler.store.accounts.reserved import reserve
@@ -47,29 +47,29 @@ class Accounts:
     async def create(
         self, name: str, *, credits: int, plan: Plan, email: str = "", operator: bool = False
     ) -> Account:
-        """Makes an account. Raises NameTaken, EmailTaken; ValueError for a bad e-mail address.
+        """Makes an account. Raises Taken; ValueError for a bad e-mail address.
 
         Name and e-mail address are reserved first. A crash in between leaves a name without an
         account, which creating it again fills.
         """
         address = normal_email(email) if email else ""
         if address and not await email_is_free(self._server, address, name):
-            raise EmailTaken(f"{address} belongs to another account already.")
+            raise Taken(f"{address} belongs to another account already.")
         account_id = await self._reserve(name)
         if await self._read(account_id) is not None:
-            raise NameTaken(f"There is an account called {name!r} already.")
+            raise Taken(f"There is an account called {name!r} already.")
         if address and not await reserve_email(self._server, address, account_id):
-            raise EmailTaken(f"{address} belongs to another account already.")
+            raise Taken(f"{address} belongs to another account already.")
         shard, local = parts_of(account_id, "acc")
         arguments: list[Argument] = [local, ids.new_operation(), name, plan, credits, address]
         arguments += (int(operator), self._retention.log_ms, *new_secret(self._server.secrecy))
         made = await self._server.write_until_answered(_CREATE, keys.shard(shard), arguments)
         if made == _LEAVING:
-            raise NameTaken(
+            raise Taken(
                 f"The account called {name!r} is being deleted: postdate account delete once more"
             )
         if not made:
-            raise NameTaken(f"There is an account called {name!r} already.")
+            raise Taken(f"There is an account called {name!r} already.")
         # Once more: where its id is one whose deletion has just ended, the name was freed.
         await reserve(self._server, keys.account_name(name), account_id)
         return await self.get(account_id)
@@ -79,8 +79,7 @@ class Accounts:
         return await self.get(await self.id_of(name_or_id))
 
     async def id_of(self, name_or_id: str) -> str:
-        """The id that a name leads to, also while its account is being deleted; of an id, itself.
-        Raises NotFound for a name that leads nowhere."""
+        """The id that a name leads to, even while its account is being deleted. Raises NotFound."""
         if ids.parse_sharded(name_or_id, "acc") is not None:
             return name_or_id
         account_id = await self._server.read("GET", keys.account_name(name_or_id))
@@ -109,13 +108,13 @@ class Accounts:
         await self._server.call("HSETNX", keys.META, "first", account_id)
 
     async def list_accounts(self) -> list[Account]:
-        """All accounts, by shard and then by age; a damaged one is logged and left out."""
+        """All accounts, by shard and age; a damaged one is logged and left out."""
         sizes = await self._sizes()
         return (await self.some(sum(sizes)))[0]
 
     async def some(self, most: int) -> tuple[list[Account], int]:
-        """The first `most` of all accounts, by shard and then by age, without damaged ones, which
-        are logged; and how many accounts there are."""
+        """The first `most` of all sound accounts, by shard and age; and how many accounts there
+        are."""
         found: list[str] = []
         for shard in range(self._shards.count):
             if left := most - len(found):

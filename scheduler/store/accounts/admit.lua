@@ -1,9 +1,8 @@
 #!lua flags=allow-oom
--- Tells who the holders of API keys are, as the store knows it at this moment, and counts each
--- request against its account's rate. A key's use is noted at most once a minute.
+-- Looks up the holders of API keys, and counts each request against its account's rate. Notes a
+-- key's use at most once a minute. A repeat after a lost reply counts twice.
 -- The rate is GCRA, a leaky bucket that keeps one number: the moment at which the account will have
 -- paid for all it asked for (https://brandur.org/rate-limiting). The burst is a second's worth.
--- Not safe to repeat without counting twice; a repeat after a lost reply does, and no more.
 -- KEYS[1]  the shard's prefix
 -- ARGV[1]  how many plans have a rate
 -- ARGV[2…] for each of these: plan, requests a second
@@ -21,8 +20,7 @@ end
 local paid_until = {} -- rate key -> us
 local used = {} -- keys whose use the end of the script notes
 
--- Until when (us) an account has paid, between now and a second from now: a later moment comes from
--- a clock that was set back.
+-- Until when (us) an account has paid: a second from now at most, also after the clock was set back.
 local function read_paid_until(key)
   local before = paid_until[key] or tonumber(redis.call('GET', key) or 0)
   if not before or not (before >= now_us) then

@@ -62,8 +62,8 @@ class ApiKeys:
         return Caller(*_holder(shard, *found[:3]), rate, found[3] == b"1")
 
     async def create(self, account_id: str, name: str) -> tuple[ApiKey, str]:
-        """A new API key and its value, which is not stored. Beyond 300 keys, the oldest inactive
-        one is forgotten. Raises NotFound, TooMany."""
+        """A new API key and its value, which is not stored. Raises NotFound, TooMany. Beyond 300
+        keys, the oldest inactive one is forgotten."""
         shard, account = parts_of(account_id, "acc")
         key_id, value = ids.new_key_id(shard), ids.new_api_key(shard)
         local = parts_of(key_id, "key").local

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scheduler.errors import NameTaken, NotFound
+from scheduler.errors import NotFound, Taken
 from scheduler.models import Account, Plan
 from scheduler.store import keys
 from scheduler.store.accounts.accounts import Accounts
@@ -29,8 +29,7 @@ class Changes:
         return await self._set(account_id, "plan", plan)
 
     async def suspend(self, account_id: str) -> Account:
-        """From the next request on its calls are refused, and from the next claim on what is due
-        waits. What workers hold already is fired; nothing is dropped."""
+        """Refuses its calls from now on; what is due waits. Workers still fire what they hold."""
         return await self._suspend(account_id, 1)
 
     async def resume(self, account_id: str) -> Account:
@@ -38,7 +37,7 @@ class Changes:
         return await self._suspend(account_id, 0)
 
     async def rename(self, account_id: str, name: str) -> Account:
-        """Gives it another name, and frees the old one. Raises NameTaken.
+        """Gives it another name, and frees the old one. Raises Taken.
 
         The account notes the new name before it is reserved, and the old one until it is free: the
         next rename clears up after a crash.
@@ -57,7 +56,7 @@ class Changes:
             # By us or, at this very moment, by another rename of the same account.
             if holder == account_id:
                 await free(self._server, keys.account_name(name), account_id)
-            raise NameTaken(f"There is an account called {name!r} already.")
+            raise Taken(f"There is an account called {name!r} already.")
         return await self._accounts.get(account_id)
 
     async def _settle(self, account_id: str) -> None:

@@ -10,11 +10,9 @@ from scheduler.store.accounts.accounts import Accounts
 from scheduler.store.accounts.reserved import free
 from scheduler.store.server import Script, Server
 
-_KEYS_AT_ONCE = 100
 _SCAN_COUNT = 500
 
 _LEAVE = Script("accounts/leave")
-_FORGET_KEYS = Script("accounts/forget_keys")
 _LEFT = Script("accounts/left")
 
 
@@ -48,10 +46,7 @@ class Deletion:
         if not found:
             raise NotFound(f"There is no account {account_id}.")
         unended, (name, also, email) = found[0], (text.decode() for text in found[1:])
-        while await self._server.repeated(
-            lambda: self._server.run(_FORGET_KEYS, prefix, [account, _KEYS_AT_ONCE])
-        ):
-            pass
+        await self._remove_keys(prefix, account_id)
         await self._remove_data(account_id)
         if email:
             await free(self._server, keys.email(email), account_id)
@@ -59,6 +54,17 @@ class Deletion:
             await free(self._server, keys.account_name(each), account_id)
         await self._server.write_until_answered(_LEFT, prefix, [account])
         return Deleted(account_id, name, unended)
+
+    async def _remove_keys(self, prefix: str, account_id: str) -> None:
+        """Its API keys, of which there are some hundred at most."""
+        of_account = await self._server.read("ZRANGE", keys.account(account_id) + keys.KEYS, 0, -1)
+        names = [prefix + keys.KEY_ID + local.decode() for local in of_account]
+        hashes = await self._server.reads([("GET", name) for name in names], damaged=True)
+        names += [
+            prefix + keys.API_KEY + each.decode() for each in hashes if isinstance(each, bytes)
+        ]
+        if names:
+            await self._server.call("UNLINK", *names)
 
     async def _remove_data(self, account_id: str) -> None:
         """All below the account's prefix but the mark that it is being deleted."""

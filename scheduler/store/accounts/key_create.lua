@@ -1,10 +1,8 @@
 #!lua
--- Makes an API key. Safe to repeat: the same key is made once. An account has so many that are active,
--- and so many in all: of more, the one that was made first of those that are not active is forgotten,
--- for which every request is answered as before.
+-- Makes an API key. Safe to repeat: the same key is made once. Beyond the most in all, the oldest
+-- inactive one is forgotten.
 -- KEYS[1]  the shard's prefix
--- ARGV     account, key id, SHA-256 of the key, name, how the key begins, most active ones, most in
---          all
+-- ARGV     account, key id, SHA-256 of the key, name, its beginning, most active ones, most in all
 -- Returns  1 made (now or before), 0 no such account, -1 it has as many active ones as it may
 --@include now
 local prefix, base = KEYS[1], KEYS[1] .. ARGV[1] .. ':'

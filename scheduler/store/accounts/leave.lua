@@ -1,7 +1,6 @@
 #!lua flags=allow-oom
--- Begins an account's deletion, in one step: from now on nobody finds it, its keys, sessions and
--- links are good for nothing, what waits is not fired, and what workers hold is theirs no more. Its
--- data is removed after this, bit by bit. Safe to repeat.
+-- Begins an account's deletion, in one step: its keys, sessions and links end, nothing of it is fired
+-- or held any more. Its data is removed after this, bit by bit. Safe to repeat.
 -- KEYS[1]  the shard's prefix
 -- ARGV[1]  account
 -- Returns  {how many schedules had not ended, name, its other name ('': none), e-mail}; {} if there

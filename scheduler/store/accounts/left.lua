@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Ends an account's deletion: nothing tells of it any more. Safe to repeat.
+-- Ends an account's deletion. Safe to repeat.
 -- KEYS[1]  the shard's prefix
 -- ARGV[1]  account
 --@include now

@@ -1,10 +1,9 @@
 #!lua flags=allow-oom
--- Redeems a one-time link, in one step: it is gone, what it was for is done, a session is open.
--- Setting a password closes all sessions that were open. Safe to repeat with the same session.
+-- Redeems a one-time link: removes it and opens a session; a new password closes all others. Safe to
+-- repeat with the same session.
 -- KEYS[1]  the shard's prefix
--- ARGV     SHA-256 of the link's secret, what it must be for, argon2id of the new password ('':
---          none is set), SHA-256 of the session's secret, its CSRF token, how long it is open (ms),
---          most sessions of an account
+-- ARGV     SHA-256 of the link's secret, its purpose, argon2id of the new password ('': none is set),
+--          SHA-256 of the session's secret, its CSRF token, how long it is open (ms), most sessions
 -- Returns  the account, or '' if there is no such link (any more)
 --@include now
 --@include accounts/session

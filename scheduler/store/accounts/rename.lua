@@ -1,6 +1,5 @@
 #!lua flags=allow-oom
--- Gives an account the name that was noted as its other one, and notes the one that it had. Safe to
--- repeat.
+-- Exchanges an account's name and the other one that it notes. Safe to repeat.
 -- KEYS[1]  the account's prefix
 -- ARGV[1]  the name
 -- Returns  1 it is called so, 0 that is not noted, or there is no such account

@@ -1,6 +1,5 @@
 #!lua flags=allow-oom
--- Opens a session of an account; with a password, also sets that and closes all other sessions. Safe
--- to repeat with the same session.
+-- Opens a session; a new password closes all others. Safe to repeat with the same session.
 -- KEYS[1]  the shard's prefix
 -- ARGV     account, SHA-256 of the session's secret, its CSRF token, how long it is open (ms), most
 --          sessions of an account, argon2id of the new password ('': none is set)

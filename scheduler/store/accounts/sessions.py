@@ -35,8 +35,7 @@ class Purpose(StrEnum):
 
 
 class Session(NamedTuple):
-    """A signed-in browser. `csrf` comes with every write that it makes; `said` is what its next
-    page is to say, once."""
+    """A signed-in browser. Its writes carry `csrf`; `said` is for its next page, once."""
 
     account_id: str
     sha256: str
@@ -134,8 +133,8 @@ class Sessions:
         return ids.account_id(shard, account.decode()) if good else None
 
     async def redeem(self, link: str, purpose: Purpose, password: str = "") -> Opened | None:
-        """Spends a link: sets the password's hash if one is given (and closes what was open), and
-        opens a session. None if the link is spent, too old, void or none."""
+        """Spends a link and opens a session; with a password's hash, sets that and closes the
+        others. None if the link is spent, too old, void or unknown."""
         shard = await self._shard(link)
         if shard is None:
             return None

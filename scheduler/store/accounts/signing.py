@@ -56,19 +56,21 @@ class Signing:
     ) -> dict[str, list[SigningSecret] | Unreadable]:
         """All secrets of these accounts, the newest first, expired ones too, in one round trip;
         Unreadable for an account where one cannot be read. Unknown accounts are left out."""
-        try:
-            stored = await self._stored(account_ids)
-        except Unreadable:  # for the sake of one that is damaged: which, each tells for itself
-            stored = {}
+        commands: list[tuple[Any, ...]] = []
+        for base in map(keys.account, account_ids):
+            commands += ("EXISTS", base + keys.ACCOUNT), ("LRANGE", base + keys.SIGNING, 0, -1)
+        replies = await self._server.reads(commands, damaged=True)
         found: dict[str, list[SigningSecret] | Unreadable] = {}
-        for account_id in account_ids:
-            try:
-                of_one = stored or await self._stored([account_id])
-                is_there, entries = of_one[account_id]
-                if is_there:
+        for account_id, is_there, entries in zip(
+            account_ids, replies[::2], replies[1::2], strict=True
+        ):
+            if isinstance(entries, Unreadable):
+                found[account_id] = entries
+            elif is_there:
+                try:
                     found[account_id] = self._secrets(entries)
-            except Unreadable as error:
-                found[account_id] = anew(error)
+                except Unreadable as error:
+                    found[account_id] = anew(error)
         return found
 
     async def rotate(
@@ -90,14 +92,6 @@ class Signing:
         if code == _TOO_MANY:
             raise TooManySecrets(MOST_LIVE)
         return Rotated(self._live(self._secrets(stored)), code == _DONE_BEFORE)
-
-    async def _stored(self, account_ids: Collection[str]) -> dict[str, tuple[int, list[bytes]]]:
-        """Whether each account is there, and its secrets. Raises Unreadable."""
-        commands: list[tuple[Any, ...]] = []
-        for base in map(keys.account, account_ids):
-            commands += ("EXISTS", base + keys.ACCOUNT), ("LRANGE", base + keys.SIGNING, 0, -1)
-        replies = iter(await self._server.reads(commands))
-        return dict(zip(account_ids, zip(replies, replies, strict=True), strict=True))
 
     def _secrets(self, entries: Sequence[bytes]) -> list[SigningSecret]:
         if not entries:

@@ -1,12 +1,11 @@
 #!lua
--- Puts a new signing secret before an account's others, which stay for so long and no longer; those
--- whose time is over go. Safe to repeat with the same once-key for as long as that is kept.
+-- Puts a new signing secret before an account's others, shortens their time and drops ended ones.
+-- Safe to repeat with the same once-key for as long as that is kept.
 -- KEYS[1]  the account's prefix
--- ARGV     once-key, 16 bytes that tell what was asked, how long these are kept (ms), the new
---          secret's id, that secret as it is stored, how long the others stay (ms), how many there
---          may be in all
--- Returns  {1 done now, 2 done before, 0 no such account, -1 there would be too many, -2 something
---          else was asked with this key before, the secrets as they then are, the newest first}
+-- ARGV     once-key, digest of the request (16 bytes), how long these are kept (ms), the new secret's
+--          id, that secret as it is stored, how long the others stay (ms), most in all
+-- Returns  {1 done now, 2 done before, 0 no such account, -1 there would be too many, -2 the once-key
+--          came with another request, the secrets as they then are, the newest first}
 --@include now
 --@include accounts/signing
 local base, key, once = KEYS[1], KEYS[1] .. K.SIGNING, KEYS[1] .. K.ONCE .. ARGV[1]

@@ -1,8 +1,7 @@
 #!lua flags=allow-oom
--- Suspends an account, or ends its suspension. Suspended, none of its calls is carried out and no
--- worker looks at it: its head stands before every moment, where no claim looks, and what comes in
--- moves a head to earlier moments only. Workers still fire what they hold. Once it is resumed, what
--- came due meanwhile is due now. Safe to repeat.
+-- Suspends an account, or resumes it. Claims do not find a suspended one: its head stands before
+-- every moment, and new schedules only move heads to earlier ones. Resumed, what came due meanwhile
+-- is due now. Safe to repeat.
 -- KEYS[1]  the shard's prefix
 -- ARGV     account, 1: suspend, 0: resume
 -- Returns  1 done (now or before), 0 no such account

@@ -10,10 +10,9 @@ from scheduler.store import keys
 from scheduler.store.accounts.reserved import reserve
 from scheduler.store.server import Script, Server
 
-# Attempts that fail within a quarter of an hour. From one place so many may be made at one e-mail
-# address, and more at all of them together: an office shares a place. A stranger's attempts at an
-# e-mail address do not count against its holder, who is elsewhere. Only where they come by the
-# hundred, from places without number, is nobody let in but from where somebody signed in before.
+# Failed attempts within a quarter of an hour: from one network address at one e-mail address, and
+# at all of them, as an office shares it. Attempts from elsewhere do not lock a holder out; beyond
+# ATTEMPTS_PER_EMAIL from many places, only places that signed in before may.
 ATTEMPTS_WINDOW_MS = 15 * 60_000
 ATTEMPTS_PER_BOTH = 10
 ATTEMPTS_PER_ADDRESS = 100
@@ -59,8 +58,8 @@ class Users:
         return Holder(account_id, password.decode() if password else None)
 
     async def attempt(self, email: str, address: str) -> int:
-        """Counts an attempt to sign in, before it is made; returns 0 if it may be made, else for
-        how many seconds none may."""
+        """Counts an attempt to sign in before it is made; for how many seconds none may be (0:
+        now)."""
         who, where = _email(email), _address(address)
         both = f"{who} {where}"
         # By network address first: who has used that up makes no more counters.
@@ -77,8 +76,8 @@ class Users:
         return 0
 
     async def forgive(self, email: str, address: str) -> None:
-        """After a success: who signs in begins anew here, and is known here for a while; and this
-        attempt was none of those that count against the network address."""
+        """After a success: counts anew here, knows the browser's place for a while, and takes this
+        attempt off the network address."""
         both = f"{_email(email)} {_address(address)}"
         await self._server.call("DEL", keys.attempts(both))
         await self._server.call("DECR", keys.attempts(_address(address)))
@@ -90,8 +89,7 @@ class Users:
 
 
 async def email_is_free(server: Server, address: str, name: str) -> bool:
-    """Whether an account of this name could have the address, as it looks now: asked first, so that
-    a mistake reserves no name."""
+    """Whether an account of this name could have the address: a look before a name is reserved."""
     holder, named = await server.reads(
         [("GET", keys.email(address)), ("GET", keys.account_name(name))]
     )
@@ -99,8 +97,7 @@ async def email_is_free(server: Server, address: str, name: str) -> bool:
 
 
 async def reserve_email(server: Server, address: str, account_id: str) -> bool:
-    """Whether this address now stands for this account; safe to repeat. A crash before the account
-    is made leaves an address without one, which making the account again fills."""
+    """Whether the address now stands for this account. Safe to repeat, also after a crash."""
     return await reserve(server, keys.email(address), account_id) == account_id
 
 

@@ -1,7 +1,6 @@
--- Appends a chunk of entries to an account's log, and its id to the index streams of the statuses
--- and URLs in it. The id, by the server's clock, is the moment of all its entries: it decides
--- period, order and rollup. Trims as it goes, by age and by number of entries, so that no janitor
--- is needed; an idle account's streams expire as a whole. Needs `now`.
+-- Appends a chunk of entries to an account's log, and its id to the index streams of its statuses and
+-- URLs. The id, by the server's clock, is the moment of all its entries: it decides period, order and
+-- rollup. Each append trims by age and number; an idle account's streams expire. Needs `now`.
 
 --@include number
 --@include log/chunk

@@ -31,20 +31,18 @@ from scheduler.store.scans import Scan
 from scheduler.store.server import Server
 from scheduler.store.server.clock import StoreClock
 
-# How much one page may look at: wanted entries, or chunks without any; bytes. A page of a rare kind
-# is short rather than slow.
+# How many wanted entries or other chunks, and bytes, a page may look at: short rather than slow.
 _BUDGET = 2000
 _MOST_BYTES = 1024 * 1024
-# How many chunks the first round trip brings; the most that others bring, in number and about in
-# bytes.
+# How many chunks the first round trip brings; the most that others bring, and about their bytes.
 _FIRST = 2
 _CHUNKS = 64
 _BYTES = 512 * 1024
 
 
 class Wanted(NamedTuple):
-    """Which entries: those that `entry` says yes to. Each of `indexes` has all of their chunks, and
-    the entry there has `digest` if it has any; `part`, in small letters, is in their chunks."""
+    """The entries that `entry` accepts. `indexes` are streams that each have all of their chunks,
+    with `digest` if it is set; `part`, in small letters, is in these chunks."""
 
     entry: Callable[[StoredEntry], bool]
     indexes: Sequence[str] = ()
@@ -63,8 +61,8 @@ class Ended:
     async def read(
         self, account_id: str, stretch: Span, limit: int, wanted: Wanted, scan: Scan
     ) -> Found[LogEntry]:
-        """At least `limit` wanted ones, if the budget reaches so far. Read-only. What was looked at
-        is added to the scan."""
+        """At least `limit` wanted ones, if the budget reaches so far; counts in `scan`.
+        Read-only."""
         base = keys.account(account_id)
         stream = base + await self._shortest(base, wanted.indexes)
         found: list[tuple[Place, LogEntry]] = []
@@ -103,8 +101,7 @@ class Ended:
     async def _chunks(
         self, base: str, stream: str, stretch: Span, most: int, digest: bytes
     ) -> list[tuple[bytes, bytes]]:
-        """The next chunks along a stream, with their ids; b"" of one that is not wanted, or was
-        trimmed."""
+        """The next chunks along a stream, with their ids; b"" of one not wanted, or trimmed."""
         bounds = self._bounds(stretch)
         if "(0-0" in bounds:
             return []  # nothing comes before the first id that can be, and servers say so

@@ -50,8 +50,7 @@ def entry(
     attempt: int = 1,
     next_attempt_at_ms: int | None = None,
 ) -> tuple[Any, ...]:
-    """What the log keeps of an execution, or of an attempt before the next one; of a cancellation,
-    if there is no outcome."""
+    """The log's entry of an attempt; of a cancellation, without an outcome."""
     url = logged_url(request.url)
     what = (ids.local(schedule_id), request.trigger_at_ms, url, request.method)
     if outcome is None:
@@ -102,8 +101,7 @@ def readable_chunk(
     packed: bytes,
     wanted: Callable[[StoredEntry], bool] = lambda _: True,
 ) -> list[tuple[int, StoredEntry]]:
-    """The same of one among others: none if it is damaged, which is told, here and by `postdate
-    check`."""
+    """The same of one among others; none, and an error in the log, if it is damaged."""
     try:
         return unpack_chunk(packed, wanted)
     except Unreadable as error:

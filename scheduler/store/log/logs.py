@@ -18,8 +18,7 @@ from scheduler.store.server import Server
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.stored import NUMBERS
 
-# Of a moment, the log has at most what one ack recorded; unless the clock was set back, and
-# thousands of them met.
+# A moment has the entries of one ack, or of thousands after the clock was set back.
 _MOST_PAGES_OF_A_MOMENT = 10
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from scheduler.rollups import (
     COMPLETED,
+    CREATED,
     FAILED,
     HOUR_MS,
     LATENESS,
@@ -20,6 +22,7 @@ from scheduler.rollups import (
     response_quantile_ms,
 )
 from scheduler.store import keys
+from scheduler.store.log.statistics import read_sums
 from scheduler.store.server import Server
 from scheduler.store.server.clock import StoreClock
 
@@ -29,8 +32,7 @@ _OVERDUE = [bound_ms for bound_ms in LATENESS_BOUNDS_MS if bound_ms >= OVERDUE_A
 
 # Rollups of one round trip: each may have some thousand fields.
 _ROLLUPS_AT_ONCE = 2
-# What a rollup has of a bucket, in the order of a row of numbers; and each of its fields by name,
-# as bucket and place in that row.
+# The columns of a row, as a rollup has them of a bucket; and each field's bucket and column.
 _LATENESSES, _RESPONSES = len(LATENESS_BOUNDS_MS) + 1, len(RESPONSE_BOUNDS_MS) + 1
 _ROW = [COMPLETED, FAILED, RESPONSE_TIME]
 _ROW += [f"{LATENESS}{n}" for n in range(_LATENESSES)]
@@ -44,8 +46,7 @@ _NO_FIELD = (-1, 0)
 
 
 class Stretch(NamedTuple):
-    """Points of time that follow on one another from `from_ms` on, each `step_ms` wide: whole
-    minutes, or whole hours if it begins at one."""
+    """`points` of `step_ms` each: whole minutes, or whole hours if `from_ms` begins one."""
 
     from_ms: int
     step_ms: int
@@ -120,6 +121,14 @@ class Series(NamedTuple):
         return sum(point.failed for point in self.points)
 
 
+class Activity(NamedTuple):
+    """Executions, failed ones among them, and created schedules of the last two hours begun."""
+
+    fired: int
+    failed: int
+    created: int
+
+
 class Overview:
     """Reads an account's pulse, and the series of its executions."""
 
@@ -180,9 +189,21 @@ class Overview:
             [_point(stretch.from_ms + n * stretch.step_ms, row) for n, row in enumerate(rows)]
         )
 
+    async def activity(self, account_ids: Sequence[str]) -> tuple[int, dict[str, Activity]]:
+        """Of each account; and since when that counts (ms). In one round trip. Read-only."""
+        since_ms = (self._clock.now_ms() // HOUR_MS - 1) * HOUR_MS
+        ranges = ranges_of("day", since_ms, since_ms + 2 * HOUR_MS)
+        rollups = [(keys.account(each), range_) for each in account_ids for range_ in ranges]
+        rows = iter(await read_sums(self._server, rollups, (COMPLETED, FAILED, CREATED)))
+        found = {}
+        for account_id in account_ids:
+            hours = [next(rows) for _ in ranges]
+            completed, failed, created = (sum(column) for column in zip(*hours, strict=True))
+            found[account_id] = Activity(completed + failed, failed, created)
+        return since_ms, found
+
     async def forecast(self, account_id: str, stretch: Stretch) -> list[int]:
-        """How many are due at each point of a stretch: what is overdue at that of this moment, and
-        none at those before. Read-only."""
+        """How many are due at each point; overdue ones count at the present one. Read-only."""
         base, now_ms = keys.account(account_id), self._clock.now_ms()
         begins = range(stretch.from_ms, stretch.to_ms, stretch.step_ms)
         left = [begin for begin in begins if begin + stretch.step_ms > now_ms]

@@ -13,7 +13,6 @@ from scheduler.rollups import (
     Cover,
     Range,
     around,
-    counted,
     cover,
     kept_from,
 )
@@ -29,7 +28,6 @@ _PAGE = 64
 _ROLLUPS_AT_ONCE = 8
 _COMPLETED, _FAILED = NUMBERS[Status.COMPLETED], NUMBERS[Status.FAILED]
 _SUMMED = (COMPLETED, FAILED, RESPONSE_TIME)
-_FIELDS = [f"{bucket}{what}" for bucket in range(60) for what in _SUMMED]
 
 
 class _Sums(NamedTuple):
@@ -70,23 +68,14 @@ class Statistics:
 
     async def _sum(self, account_id: str, wanted: Cover) -> _Sums:
         total = _Sums(0, 0, 0)
+        base = keys.account(account_id)
         for start in range(0, len(wanted.ranges), _ROLLUPS_AT_ONCE):
-            some = wanted.ranges[start : start + _ROLLUPS_AT_ONCE]
-            total = total.plus(await self._rolled_up(account_id, some))
+            some = [(base, each) for each in wanted.ranges[start : start + _ROLLUPS_AT_ONCE]]
+            for row in await read_sums(self._server, some, _SUMMED):
+                total = total.plus(_Sums(*row))
         for stretch in wanted.stretches:
             total = total.plus(await self._read(account_id, *stretch))
         return total
-
-    async def _rolled_up(self, account_id: str, ranges: Sequence[Range]) -> _Sums:
-        base, each = keys.account(account_id), len(_SUMMED)
-        replies = await self._server.reads(
-            [
-                ("HMGET", base + rollup, *_FIELDS[first * each : (last + 1) * each])
-                for rollup, first, last in ranges
-            ]
-        )
-        values = [counted(value) for reply in replies for value in reply]
-        return _Sums(*(sum(values[place::each]) for place in range(each)))
 
     async def _first_ms(self, account_id: str) -> int:
         """The moment from which on the log has every entry: 0, if it was never trimmed."""
@@ -112,3 +101,17 @@ class Statistics:
             if len(page) < _PAGE:
                 return _Sums(completed, failed, total_ms)
             position = "(" + page[-1][0].decode()
+
+
+async def read_sums(
+    server: Server, rollups: Sequence[tuple[str, Range]], names: Sequence[str]
+) -> list[list[int]]:
+    """What accounts' rollups sum under these names: a row for each account's prefix and range.
+    Damaged numbers count as none. Read-only."""
+    commands = []
+    for base, (rollup, first, last) in rollups:
+        fields = (f"{bucket}{name}" for bucket in range(first, last + 1) for name in names)
+        commands.append(("HMGET", base + rollup, *fields))
+    replies = await server.reads(commands)
+    rows = [[int(v) if v and v.isdigit() else 0 for v in reply] for reply in replies]
+    return [[sum(row[place :: len(names)]) for place in range(len(names))] for row in rows]

@@ -61,14 +61,10 @@ class Census:
         due = await asyncio.gather(
             *(self._due(number, most) for number in numbers), return_exceptions=True
         )
-        found: dict[int, Due] = {}
-        for number, each in zip(numbers, due, strict=True):
-            if isinstance(each, Due):
-                found[number] = each
-            elif not isinstance(each, StoreError):
+        found = {n: each for n, each in zip(numbers, due, strict=True) if isinstance(each, Due)}
+        for each in due:
+            if isinstance(each, BaseException) and not (found and isinstance(each, StoreError)):
                 raise anew(each)
-        if not found:
-            raise anew(next(each for each in due if isinstance(each, StoreError)))
         return Figures(
             found,
             await self._step(self._waiting, _WAITING, found, most),

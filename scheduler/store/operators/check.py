@@ -49,8 +49,7 @@ class Owner(NamedTuple):
 
 
 async def broken_invariants(server: Server, shards: int, kept: Retention) -> list[str]:
-    """A sentence for each broken invariant, and for all that is damaged. Read-only; walks the whole
-    store."""
+    """A sentence for each broken invariant and all damage. Read-only; walks the whole store."""
     first = await _Look(server, kept).all(shards)
     if not first:
         return []
@@ -278,8 +277,7 @@ class _Look:
 async def _stands(
     server: Server, base: str, schedules: list[str]
 ) -> tuple[float, list[Any], list[list[Any]]]:
-    """The server's time (ms), the oldest dead letter, and a row of each schedule as `stand_of` has
-    it: all at one moment."""
+    """The server's time (ms), the oldest dead letter, a row of `stand_of` each: at one moment."""
     commands: list[tuple[Argument, ...]] = [("TIME",)]
     commands.append(("ZRANGE", base + keys.FAILED, 0, 0, "WITHSCORES"))
     for each in schedules:

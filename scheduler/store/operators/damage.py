@@ -20,8 +20,7 @@ _DAMAGED = (StoreRefused, msgspec.MsgspecError, ValueError)
 
 @contextmanager
 def told(found: list[str], what: str) -> Iterator[None]:
-    """Around a look at something: where it is damaged, that is a finding, and others are looked at.
-    That the store is away is none."""
+    """Around a look at something: damage becomes a finding. That the store is away does not."""
     try:
         yield
     except _DAMAGED as error:

@@ -1,12 +1,11 @@
 #!lua flags=no-writes
--- What is due in a shard, and what will be soon, of the accounts that are to be looked at next.
--- Suspended accounts stand at -inf, and have nothing due. Damaged accounts are not counted.
+-- Counts what is due in a shard now and soon, of the accounts whose heads come first. Leaves out
+-- suspended accounts (at -inf), damaged ones, and what workers hold.
 -- KEYS[1]  the shard's prefix
 -- ARGV     most accounts to look at, how many windows of time to look ahead, a window (ms)
 -- Returns  {now (us), accounts with something due by the last window's end, how many of these were
 --          looked at, overdue, since when the oldest is due (ms; '' if none is), {how many come due
---          in each window}, since when nothing is claimed (ms; '' if it is)}; what a worker holds
---          counts nowhere
+--          in each window}, since when the shard is on hold (ms; '' if it is not)}
 --@include now
 local windows, window_ms = tonumber(ARGV[2]), tonumber(ARGV[3])
 local heads, horizon = KEYS[1] .. K.HEADS, now_ms + windows * window_ms

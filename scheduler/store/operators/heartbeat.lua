@@ -1,12 +1,11 @@
 #!lua flags=allow-oom
--- Notes that a process is alive, and tells who is. Who was not heard of is lost, and stays listed as
--- that for a while, unless too many are.
+-- Notes that a process is alive, and lists those that are. Silent ones are lost, and stay in the hash
+-- for a while, unless too many do. Heartbeats from the future, as a clock was set back since, are
+-- dropped: processes that are alive send others.
 -- KEYS[1]  the hash of its role
--- ARGV     process id, what it says of itself (JSON), silence after which one is lost (ms), and
---          forgotten (ms), most lost ones; an empty second argument says good-bye
--- Returns  {now (us), how many were heard of in the future, process, "<heard at (ms)> <JSON>", …} of
---          those that are alive. What the future has is of a clock that was set back since, and is
---          dropped: who is alive says so again.
+-- ARGV     process id, what it says of itself (JSON; '': good-bye), silence after which one is lost
+--          (ms), and forgotten (ms), most lost ones
+-- Returns  {now (us), how many came from the future, process, "<heard at (ms)> <JSON>", …}
 --@include now
 if ARGV[2] == '' then
   redis.call('HDEL', KEYS[1], ARGV[1])

@@ -10,16 +10,14 @@ from scheduler.store.server import Script, Server, pairs
 from scheduler.store.server.clock import StoreClock
 
 _HEARTBEAT = Script("operators/heartbeat")
-# Silence after which a process is lost: other workers take its shards. For how long operators see
-# that.
+# Silence after which a process is lost, and others take its shards; how long operators see that.
 LOST_AFTER_MS = 10_000
 _FORGOTTEN_AFTER_MS = 3_600_000
 _MOST_LOST = 50
-# Of what a process says of itself: the ids of its keys, if it has any; it seals with the first.
+# In what a process says of itself: the ids of its keys (it seals with the first), the id of the
+# store that it opened, where an API is found (its public URL, or else where it listens).
 KEY_IDS = "keyIds"
-# The id of the store that it has opened.
 STORE_ID = "storeId"
-# Where an API is found: its public URL, or else where it listens.
 PUBLIC_URL, LOCAL_URL = "publicUrl", "localUrl"
 
 
@@ -35,8 +33,7 @@ class Process(NamedTuple):
 
 
 class Heartbeats:
-    """Those of the processes of one role: `key` is their hash. A hint for who looks where, never
-    what safety rests on."""
+    """Of the processes of one role, in the hash `key`. Hints only: no safety rests on them."""
 
     def __init__(self, key: str, server: Server, clock: StoreClock) -> None:
         self._key = key
@@ -44,8 +41,8 @@ class Heartbeats:
         self._clock = clock
 
     async def beat(self, process_id: str, says: dict[str, Any]) -> list[Process]:
-        """Notes that a process is alive, and the keys that it has; returns all that are alive. Safe
-        to repeat."""
+        """Notes that a process is alive, and its keys; returns all that are alive. Safe to
+        repeat."""
         if key_ids := self._server.secrecy.key_ids:
             says = {**says, KEY_IDS: key_ids}
         said = msgspec.json.encode(says)
@@ -60,8 +57,7 @@ class Heartbeats:
         await self._beat(process_id, b"")
 
     async def all(self) -> list[Process]:
-        """By id, all that are alive, and those that were lost less than an hour before one of these
-        was heard of, or before the last of all. Read-only."""
+        """By id, all that are alive, and those lost within the hour before. Read-only."""
         stored = pairs(await self._server.read("HGETALL", self._key))
         return [_process(*each) for each in sorted(stored.items())]
 

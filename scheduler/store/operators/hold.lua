@@ -1,6 +1,5 @@
 #!lua flags=allow-oom
--- Has workers claim nothing of a shard from now on, or something again. Safe to repeat: what is on
--- hold already stays so since the moment that it has been.
+-- Puts a shard on hold, so that nothing of it is claimed, or ends that. Safe to repeat.
 -- KEYS[1]  the shard's prefix
 -- ARGV[1]  1: on hold, 0: not; empty: only ask
 -- Returns  {now (us), since when it is on hold (ms; -1: it is not)}

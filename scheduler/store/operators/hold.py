@@ -13,8 +13,8 @@ _HOLD = Script("operators/hold")
 
 
 class Held(NamedTuple):
-    """Since when it is on hold (ms; None: it is not, or not all of it), and how many of its shards
-    are: another number than none or all is left by a `begin` or `end` that was cut off."""
+    """Since when it is on hold (ms; None: not all of it is), and how many of its shards are; some
+    of them, where a `begin` or `end` was cut off."""
 
     since_ms: int | None
     on_hold: int
@@ -22,8 +22,7 @@ class Held(NamedTuple):
 
 
 class Hold:
-    """On all shards, or on none. Where one cannot be reached, `begin` and `end` raise StoreError
-    and have done a part: repeat them."""
+    """On all shards. After a StoreError `begin` or `end` may have done a part: repeat it."""
 
     def __init__(self, server: Server, clock: StoreClock, shards: Shards) -> None:
         self._server = server
@@ -31,8 +30,7 @@ class Hold:
         self._shards = shards
 
     async def begin(self) -> int:
-        """From the return of this on nothing is claimed; what was claimed before ends as ever.
-        Returns since when (ms). Safe to repeat."""
+        """From now on nothing is claimed. Returns since when (ms). Safe to repeat."""
         return max(await self._each("1"))
 
     async def end(self) -> None:

@@ -56,8 +56,7 @@ _GONE = "none"
 
 
 async def of_other_kinds(server: Server) -> list[str]:
-    """A sentence for each key that is of another kind than its name says. Read-only; walks through
-    the names of all keys."""
+    """A sentence for each key whose kind is not its name's. Read-only; scans all names."""
     found: list[str] = []
     async for chunk in server.keys(keys.ROOT + "*", _SCAN_COUNT):
         found += await _others(server, chunk)

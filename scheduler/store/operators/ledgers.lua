@@ -1,6 +1,5 @@
 #!lua flags=no-writes
--- How the ledgers of some accounts stand: a step of a walk over all that a shard has. A
--- damaged ledger does not balance, and adds nothing to the sums.
+-- A step of a walk over the ledgers of a shard. A damaged one does not balance and adds nothing.
 -- KEYS[1]  the shard's prefix
 -- ARGV     where the walk stands ('0': at its beginning), about how many accounts to look at
 -- Returns  {where it stands now ('0': at its end), accounts, those whose ledger does not balance,

@@ -32,8 +32,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Restore:
-    """Use it on hold. `damaged` has a sentence for each account that a walk could not read and left
-    as it is."""
+    """Use it on hold. `damaged` has a sentence for each account that a walk could not read."""
 
     def __init__(
         self, server: Server, clock: StoreClock, shards: Shards, claims: Claims, ends: Ends
@@ -57,8 +56,8 @@ class Restore:
         return newest
 
     async def due(self, by_ms: int) -> int:
-        """How many wait that were due by then, those of suspended accounts among them. What a
-        worker holds is not counted: `take_back` first."""
+        """How many wait that were due by then, of suspended accounts too; call `take_back`
+        first."""
         count = 0
         async for account_id in self._accounts():
             with self._sound(account_id):

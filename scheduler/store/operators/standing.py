@@ -34,8 +34,7 @@ class Stand(NamedTuple):
 
 
 class Letters(NamedTuple):
-    """An account's dead letters at one moment: since when the oldest is one, and how long they are
-    kept."""
+    """An account's dead letters: since when the oldest is one, and how long they are kept."""
 
     oldest_ms: float | None
     kept: Retention

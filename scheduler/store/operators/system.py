@@ -56,8 +56,7 @@ class Server(NamedTuple):
 
 
 class Spent(NamedTuple):
-    """What the store's servers, all together, hold by now, less what their clients' buffers happen
-    to take, and the CPU time that they have used."""
+    """Of all servers: memory without clients' buffers, and the CPU time used so far."""
 
     used_bytes: int
     cpu_s: float

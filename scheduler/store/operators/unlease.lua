@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Gives back what workers of another time held: due as it was, the attempt used. Of a lease that has
--- not ended the worker may be alive: it stays. Safe to repeat.
+-- Gives back what was held under leases that have ended: due as it was, the attempt used. Of another
+-- lease the worker may be alive. Safe to repeat.
 -- KEYS[1]  the shard's prefix
 -- ARGV     account, most to give back
--- Returns  {now (us), how many were given back, when the last lease ends (ms; -1: none is left),
---          as far as it looked: all the way, unless as many were given back as may be}
+-- Returns  {now (us), how many were given back, when the last lease ends (ms; -1: none is left), of
+--          those it looked at: all, unless the most were given back}
 --@include now
 --@include lifecycle/place
 local prefix, account = KEYS[1], ARGV[1]

@@ -1,6 +1,5 @@
 #!lua flags=no-writes
--- How many schedules wait in a shard, of some accounts that have any: a step of a walk. Damaged
--- accounts are not counted.
+-- A step of a walk that counts what waits in a shard. Damaged accounts are not counted.
 -- KEYS[1]  the shard's prefix
 -- ARGV     where the walk stands ('0': at its beginning), about how many accounts to look at
 -- Returns  {where it stands now ('0': at its end), waiting, held by workers}

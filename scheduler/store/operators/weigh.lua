@@ -2,8 +2,8 @@
 -- What schedules of an account weigh.
 -- KEYS[1]  the account's prefix
 -- ARGV     the schedules
--- Returns  {now (us), for each: its weight (bytes; 0: it is gone), when it is forgotten (ms; below 0:
---          that is not known yet); two values, flat}
+-- Returns  {now (us), flat: each one's weight (bytes; 0: it is gone), when it is forgotten (ms; < 0:
+--          not known yet)}
 --@include now
 --@include lifecycle/weight
 local found = {}
