@@ -31,8 +31,7 @@ from scheduler.reminder import Reminder
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.operators.heartbeats import LOCAL_URL, PUBLIC_URL, STORE_ID
-from scheduler.store.server.failures import reason_of
-from scheduler.store.server.unreachable import Unreachable
+from scheduler.store.server.failures import Unreachable, reason_of
 from scheduler.version import version
 
 _log = structlog.get_logger()

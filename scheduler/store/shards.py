@@ -13,7 +13,7 @@ from scheduler.store import keys
 from scheduler.store.server import Script, Server
 
 _DEFAULT_COUNT = 16
-# Of what is stored and how. The first one that was written down is 2.
+# Of what is stored and how.
 FORMAT = 4
 
 _RAISE_SHARDS = Script("raise_shards")

@@ -39,7 +39,7 @@ async def test_more_shards_do_not_change_the_format(fake_clock: FakeClock) -> No
 @pytest.mark.parametrize(
     ("stored", "told"),
     [
-        ({"shards": 4}, 1),  # from before there was a number
+        ({"shards": 4}, 0),
         ({"shards": 4, "format": 1}, 1),
         ({"shards": 4, "format": FORMAT + 1}, FORMAT + 1),
         ({"shards": 40, "format": FORMAT + 1}, FORMAT + 1),

@@ -21,7 +21,6 @@ from scheduler.errors import StoreError
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
 from scheduler.store.operators.kinds import kind_of
-from scheduler.store.server import Server
 from scheduler.store.server.scripts import Script
 from tests.plain import keeping, redis_of
 from tests.scheduler.harm import HARMS, Backup, Look, differing, do_harm, look, size_of, touched
@@ -82,14 +81,14 @@ class Watch:
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
-        self._run = Server._run
+        self._run = Script.run
         self.looks = False
         self.found: list[str] = []
 
-    async def run(self, server: Server, script: Script, *arguments: Any) -> Any:
+    async def run(self, script: Script, *arguments: Any) -> Any:
         before = await self._changes() if self.looks else 0
         try:
-            reply = await self._run(server, script, *arguments)
+            reply = await self._run(script, *arguments)
         except StoreError as error:
             if self.looks and await self._changes() != before:
                 self.found.append(f"{script.path} raised {error}, and had written")
@@ -106,7 +105,7 @@ class Watch:
 @pytest.fixture
 def watch(hall: Hall, monkeypatch: pytest.MonkeyPatch) -> Watch:
     watch = Watch(hall)
-    monkeypatch.setattr(Server, "_run", lambda *arguments: watch.run(*arguments))
+    monkeypatch.setattr(Script, "run", lambda *arguments: watch.run(*arguments))
     return watch
 
 

@@ -11,8 +11,7 @@ from structlog.testing import capture_logs
 from scheduler.errors import StoreError, StoreUnavailable
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.server.failures import reason_of
-from scheduler.store.server.unreachable import Unreachable
+from scheduler.store.server.failures import Unreachable, reason_of
 from tests.servers import free_port
 
 

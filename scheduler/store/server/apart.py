@@ -42,19 +42,10 @@ class Apart:
 
     async def run(self, script: Script, arguments: Sequence[Argument]) -> Any:
         """A script's reply. Raises OutcomeUnknown if the reply was lost: it may have run."""
-        script.calls += 1
-        try:
-            return await self._run(script, arguments)
-        except StoreError:
-            script.errors += 1
-            raise
+        return await script.run(self._one, self._key, arguments)
 
-    async def _run(self, script: Script, arguments: Sequence[Argument]) -> Any:
-        source, sha1 = script.source_and_sha1()
-        try:
-            [reply] = await self._replies([("EVALSHA", sha1, 1, self._key, *arguments)])
-        except exceptions.NoScriptError:
-            [reply] = await self._replies([("EVAL", source, 1, self._key, *arguments)])
+    async def _one(self, _: str, words: Sequence[Argument]) -> Any:
+        [reply] = await self._replies([words])
         return reply
 
     async def enough_replicas(self) -> None:

@@ -1,4 +1,5 @@
-"""What the client, the event loop and the server raise, as the store's errors: nowhere else."""
+"""What the client, the event loop and the server raise, as the store's errors: nowhere else. And
+the log of a store that cannot be reached."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import structlog
 from redis import exceptions
 from redis.asyncio.sentinel import MasterNotFoundError
 
@@ -18,6 +20,10 @@ from scheduler.errors import (
     StoreUnavailable,
     Unreadable,
 )
+from scheduler.reminder import Reminder
+from scheduler.settings import Settings, without_password
+
+_log = structlog.get_logger(__name__)
 
 # What a server says of its own state and not of the command: it may do it yet. The client makes
 # types of some of these, and drops the word then.
@@ -153,3 +159,22 @@ def _never_connected(error: BaseException | None) -> bool:
     if text == "No connection available.":
         return True
     return text.startswith(("Error ", "Timeout connecting")) and "connecting to" in text
+
+
+class Unreachable:
+    """Logs that the store cannot be reached and why, at first and once a minute, and the end of
+    that."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._url = without_password(settings.redis_url or "")
+        self._reminder = Reminder()
+
+    def note(self, error: StoreError) -> None:
+        if self._reminder.is_due():
+            _log.error(
+                "the store cannot be reached; trying on", store=self._url, reason=reason_of(error)
+            )
+
+    def end(self) -> None:
+        if self._reminder.end():
+            _log.info("the store can be reached again", store=self._url)

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
+
+from redis import exceptions
 
 from scheduler import rollups
+from scheduler.errors import StoreError
 from scheduler.store import keys, stored
+from scheduler.store.server.line import Argument
 from scheduler.store.verdict import Verdict
 
 __all__ = ["Script"]
@@ -22,6 +27,7 @@ __all__ = ["Script"]
 _FOLDER = Path(__file__).parent.parent
 _INCLUDE = re.compile(r"^--@include (\S+)\n", re.MULTILINE)
 _CONSTANT = re.compile(r"\b([KRSV])\.([A-Z_]+)\b")
+Send = Callable[[str, tuple[Argument, ...]], Awaitable[Any]]
 _NAMESPACES = {"K": keys, "R": rollups, "S": stored, "V": Verdict}
 
 
@@ -36,6 +42,19 @@ class Script:
         self.calls = 0
         self.errors = 0
         self.all.append(self)
+
+    async def run(self, send: Send, key: str, arguments: Sequence[Argument]) -> Any:
+        """The reply to the script, or to its text where the server does not know it yet."""
+        self.calls += 1
+        source, sha1 = self.source_and_sha1()
+        try:
+            try:
+                return await send(key, ("EVALSHA", sha1, 1, key, *arguments))
+            except exceptions.NoScriptError:
+                return await send(key, ("EVAL", source, 1, key, *arguments))
+        except StoreError:
+            self.errors += 1
+            raise
 
     def source_and_sha1(self) -> tuple[str, str]:
         """As the server gets it."""

@@ -71,21 +71,8 @@ class Server:
 
         Raises OutcomeUnknown if the reply was lost: it may have run.
         """
-        script.calls += 1
-        try:
-            await self._note_key_once()
-            return await self._run(script, key, arguments)
-        except StoreError:
-            script.errors += 1
-            raise
-
-    async def _run(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
-        source, sha1 = script.source_and_sha1()
-        whole = key.endswith(":")  # a prefix, which stands for all that its shard has
-        try:
-            return await self._one(key, ("EVALSHA", sha1, 1, key, *arguments), whole=whole)
-        except exceptions.NoScriptError:
-            return await self._one(key, ("EVAL", source, 1, key, *arguments), whole=whole)
+        await self._note_key_once()
+        return await script.run(self._one, key, arguments)
 
     async def call(self, name: str, key: str | bytes, *words: Argument) -> Any:
         """The reply of a command that writes. Raises OutcomeUnknown if the reply was lost: it may
@@ -253,9 +240,9 @@ class Server:
     async def aclose(self) -> None:
         await self.way.aclose()
 
-    async def _one(
-        self, key: str | bytes, words: Sequence[Argument], *, whole: bool = False
-    ) -> Any:
+    async def _one(self, key: str | bytes, words: Sequence[Argument]) -> Any:
+        # A prefix stands for all that its shard has.
+        whole = key[-1:] in (":", b":")
         with translated(but=exceptions.NoScriptError):
             [reply] = await self.way.replies([words], key, whole=whole)
             if isinstance(reply, Exception):
