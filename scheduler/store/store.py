@@ -31,8 +31,7 @@ from scheduler.store.operators.reseal import Resealer
 from scheduler.store.operators.restore import Restore
 from scheduler.store.operators.sealing_keys import SealingKeys
 from scheduler.store.operators.system import System
-from scheduler.store.queries.failed import Failed
-from scheduler.store.queries.unended import Unended
+from scheduler.store.queries.listing import Failed, Unended
 from scheduler.store.retention import Retention
 from scheduler.store.scans import Scans
 from scheduler.store.secrecy import Secrecy

@@ -173,9 +173,9 @@ _PIECES = (
     (
         "listed_schedules",
         _DROPPED,
-        STORE + "queries/reading.py",
-        "        reached = chunk_found.reached\n",
-        "        reached = chunk_found.reached if most == limit else None\n",
+        STORE + "queries/listing.py",
+        "            reached = chunk.reached\n",
+        "            reached = chunk.reached if most == limit else None\n",
     ),
     (
         "signed",
@@ -1331,7 +1331,7 @@ MUTANTS = (
     ),
     Mutant(
         "what the store passes over in a search costs nothing",
-        STORE + "queries/reading.py",
+        STORE + "queries/listing.py",
         "scan.add(len(names), unpacked, read_bytes)",
         "scan.add(unpacked, unpacked, 0)",
         ("tests/scheduler/test_scans.py",),

@@ -13,9 +13,8 @@ from scheduler.store import keys
 from scheduler.store.lifecycle.end import Ends
 from scheduler.store.lifecycle.end_rows import Waiting, cancelled_group, parts_of, stopped_group
 from scheduler.store.lifecycle.refusals import MOST_CHANGES_MET, refusal
-from scheduler.store.queries.listing import Selection
+from scheduler.store.queries.listing import Selection, Unended
 from scheduler.store.queries.reading import Stored, read_by_id
-from scheduler.store.queries.unended import Unended
 from scheduler.store.server import Argument, Server
 from scheduler.store.stored import sha1_of
 from scheduler.store.verdict import Verdict

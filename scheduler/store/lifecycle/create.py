@@ -30,8 +30,7 @@ from scheduler.store.lifecycle.replays import (
     until,
 )
 from scheduler.store.once import ONCE_KEPT_MS, Made, kept, kept_with, noted, once_key
-from scheduler.store.queries.failed import Failed
-from scheduler.store.queries.listing import Selection
+from scheduler.store.queries.listing import Failed, Selection
 from scheduler.store.queries.reading import Stored, read_by_id
 from scheduler.store.retention import Retention
 from scheduler.store.server import Argument, Script, Server

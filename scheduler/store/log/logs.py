@@ -10,8 +10,8 @@ from scheduler.models import LogEntry, LogStatus, Schedule
 from scheduler.store import keys
 from scheduler.store.log.ended import Ended, Wanted
 from scheduler.store.log.entries import StoredEntry, logged_url, unended_entry, url_place
+from scheduler.store.queries.listing import Unended
 from scheduler.store.queries.timeline import Found, Place, Span, encode_cursor, lowered, merge, span
-from scheduler.store.queries.unended import Unended
 from scheduler.store.retention import Retention
 from scheduler.store.scans import Scan, Scans
 from scheduler.store.server import Server

@@ -1,11 +1,38 @@
-"""Lists of schedules: which are asked for, and a page of them. Pure."""
+"""Lists of schedules: dead letters, and those that have not ended."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import NamedTuple
 
-from scheduler.models import Schedule
-from scheduler.store.queries.timeline import Found, Span, encode_cursor, merge
+from scheduler import ids
+from scheduler.models import Schedule, Status
+from scheduler.store import keys
+from scheduler.store.queries.members import read_members
+from scheduler.store.queries.reading import CHUNK, Stored, read_rows, stored_or_damaged
+from scheduler.store.queries.timeline import (
+    Found,
+    Place,
+    Span,
+    encode_cursor,
+    lowered,
+    merge,
+    span,
+)
+from scheduler.store.retention import Retention
+from scheduler.store.scans import Scan, Scans
+from scheduler.store.secrecy import SEALED
+from scheduler.store.server import Server
+from scheduler.store.server.clock import StoreClock
+from scheduler.store.stored import kept_part
+
+# How many members one page may look at, and how many bytes of requests it may read. A page that is
+# over one of these is short.
+_BUDGET = 2000
+_MOST_BYTES = 4 * 1024 * 1024
+
+Wanted = Callable[[Schedule], bool]
 
 
 class Selection(NamedTuple):
@@ -18,22 +45,170 @@ class Selection(NamedTuple):
     limit: int = 50
     cursor: str | None = None
 
-    @property
-    def is_search(self) -> bool:
-        """Whether the list is looked through for those that it names."""
-        return self.url is not None
-
     def wants(self, schedule: Schedule) -> bool:
         return self.url is None or schedule.request.url == self.url
 
 
 class SchedulePage(NamedTuple):
-    """`next_cursor` is None at the end."""
+    """`next_cursor` is None at the end; a page may be short before."""
 
     schedules: list[Schedule]
     next_cursor: str | None
 
-    @classmethod
-    def of(cls, found: Found[Schedule], limit: int, stretch: Span) -> SchedulePage:
+
+class _List:
+    """A list of an account's schedules, by a moment and id. What stays as it is while it is read is
+    neither skipped nor repeated, though thousands share a millisecond and others come and go."""
+
+    def __init__(self, server: Server, scans: Scans) -> None:
+        self._server = server
+        self._scans = scans
+
+    async def _members(self, base: str, stretch: Span, most: int) -> tuple[Found[bool], bool]:
+        """Where the next ones stand, each with whether a worker holds it; and whether the requests
+        of all its schedules together are light."""
+        raise NotImplementedError
+
+    async def _page(
+        self, account_id: str, selected: Selection, stretch: Span, wanted: Wanted
+    ) -> SchedulePage:
+        limit, part = selected.limit, lowered(selected.url or "")
+        async with self._scans.of(account_id, searches=selected.url is not None) as scan:
+            found = await self.read(account_id, stretch, limit + 1, wanted, scan, part)
         page = merge([found], limit, stretch)
-        return cls(page.entries, encode_cursor(page.next) if page.next else None)
+        return SchedulePage(page.entries, encode_cursor(page.next) if page.next else None)
+
+    async def read(
+        self,
+        account_id: str,
+        stretch: Span,
+        limit: int,
+        wanted: Wanted,
+        scan: Scan,
+        part: bytes = b"",
+    ) -> Found[Schedule]:
+        """At least `limit` wanted ones, if the budget reaches so far. Adds to the scan. Read-only.
+
+        Those that cannot have `part` of a URL, in small letters, in theirs may be left out unread.
+        """
+        found: list[tuple[Place, Schedule]] = []
+        reached: Place | None = stretch.after
+        looked_at, read_bytes, most = 0, 0, min(limit, CHUNK)
+        while (
+            reached is not None
+            and len(found) < limit
+            and looked_at < _BUDGET
+            and read_bytes < _MOST_BYTES
+        ):
+            rest = stretch._replace(after=reached)
+            chunk, chunk_bytes = await self._chunk(account_id, rest, most, scan, kept_part(part))
+            found += [each for each in chunk.entries if wanted(each[1])]
+            looked_at, read_bytes = looked_at + most, read_bytes + chunk_bytes
+            left = limit - len(found)
+            most = min(CHUNK, math.ceil(left * looked_at / len(found)) if found else CHUNK)
+            reached = chunk.reached
+        return Found(found, reached)
+
+    async def _chunk(
+        self, account_id: str, stretch: Span, most: int, scan: Scan, part: bytes
+    ) -> tuple[Found[Schedule], int]:
+        """The next ones, and how many bytes of requests and answers were read. Left out are those
+        that are damaged, and those that cannot have `part` in their URL."""
+        base = keys.account(account_id)
+        (places, reached), light = await self._members(base, stretch, most)
+        names = [place.tie for place, _ in places]
+        rows = await read_rows(self._server, base, names, light=light)
+        found: list[tuple[Place, Schedule]] = []
+        unpacked = 0
+        for (place, held), fields in zip(places, rows, strict=False):
+            if fields.packed and _may_have(fields.packed, part):
+                unpacked += 1
+                name, fields = ids.schedule_id(place.tie), fields._replace(held=held)
+                each = stored_or_damaged(name, fields, self._server.secrecy)
+                if isinstance(each, Stored):
+                    found.append((place, each.schedule))
+        read_bytes = sum(len(each.packed or b"") + len(each.said or b"") for each in rows)
+        scan.add(len(names), unpacked, read_bytes)
+        return Found(
+            found, reached if len(rows) == len(names) else places[len(rows) - 1][0]
+        ), read_bytes
+
+
+class Failed(_List):
+    """Dead letters: schedules that ended as failed, in the order of their end, as long as they are
+    kept and until they are replayed."""
+
+    def __init__(
+        self, server: Server, clock: StoreClock, retention: Retention, scans: Scans
+    ) -> None:
+        super().__init__(server, scans)
+        self._clock = clock
+        self._kept_ms = retention.failed_ms
+
+    async def page(
+        self, account_id: str, selected: Selection, *, descending: bool = False
+    ) -> SchedulePage:
+        """Raises InvalidRequest for a bad cursor, TooManyScans. Read-only."""
+        stretch = span(selected.from_ms, selected.to_ms, selected.cursor, down=descending)
+        return await self._page(account_id, selected, self._kept(stretch), selected.wants)
+
+    def _kept(self, stretch: Span) -> Span:
+        """The part of it that is promised to be kept; what is older goes as others come."""
+        oldest_ms = self._clock.now_ms() - self._kept_ms
+        if stretch.down:
+            return stretch._replace(end_ms=max(stretch.end_ms, oldest_ms))
+        return stretch._replace(after=max(stretch.after, Place(oldest_ms)))
+
+    async def _members(self, base: str, stretch: Span, most: int) -> tuple[Found[bool], bool]:
+        [failed], light = await read_members(self._server, base, (keys.FAILED,), stretch, most)
+        return Found([(place, False) for place, _ in failed.found], failed.reached), light
+
+
+class Unended(_List):
+    """Schedules that have not ended, in the order of when they are due (triggerAt, or the next
+    attempt): waiting ones and, among them, those that a worker holds."""
+
+    async def page(
+        self,
+        account_id: str,
+        selected: Selection,
+        *,
+        descending: bool = False,
+        with_held: bool = True,
+    ) -> SchedulePage:
+        """Without `with_held`, those that a worker holds are left out. Raises InvalidRequest for a
+        bad cursor, TooManyScans. Read-only."""
+        stretch = span(selected.from_ms, selected.to_ms, selected.cursor, down=descending)
+
+        def wanted(each: Schedule) -> bool:
+            return selected.wants(each) and (with_held or not each.executing)
+
+        return await self._page(account_id, selected, stretch, wanted)
+
+    async def _chunk(
+        self, account_id: str, stretch: Span, most: int, scan: Scan, part: bytes
+    ) -> tuple[Found[Schedule], int]:
+        found, size = await super()._chunk(account_id, stretch, most, scan, part)
+        # It may have ended since.
+        left = [each for each in found.entries if each[1].status is Status.SCHEDULED]
+        return found._replace(entries=left), size
+
+    async def _members(self, base: str, stretch: Span, most: int) -> tuple[Found[bool], bool]:
+        """Of both sets, merged up to where both were read."""
+        names = (keys.WAITING, keys.HELD)
+        (waiting, held), light = await read_members(self._server, base, names, stretch, most)
+        # In `waiting`, one that a worker holds stands at its lease's end, which is no whole
+        # millisecond: it is shown where it stands in `held`.
+        places = {place: False for place, score in waiting.found if score == place.ms}
+        places |= dict.fromkeys((place for place, _ in held.found), True)
+        stop = stretch.nearest((waiting.reached, held.reached))
+        shown = [each for each in places.items() if stop is None or not stretch.past(each[0], stop)]
+        shown.sort(reverse=stretch.down)
+        if len(shown) > most:
+            stop = shown[most - 1][0]
+        return Found(shown[:most], stop), light
+
+
+def _may_have(packed: bytes, part: bytes) -> bool:
+    """Whether a stored request may have `part`, from `kept_part`; a sealed one may."""
+    return not part or packed.startswith(SEALED) or part in packed.lower()

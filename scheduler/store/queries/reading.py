@@ -1,10 +1,9 @@
-"""Reading many schedules: in a few round trips, and within bounds of number and bytes."""
+"""Reading schedules by id: many in a few round trips, within bounds of number and bytes."""
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from typing import NamedTuple
@@ -15,24 +14,16 @@ from scheduler import ids
 from scheduler.errors import Damaged, NotFound, Unreadable
 from scheduler.models import Schedule
 from scheduler.store import keys, stored
-from scheduler.store.queries.timeline import Found, Place, Span
-from scheduler.store.scans import Scan
-from scheduler.store.secrecy import SEALED, Secrecy
+from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Server
 from scheduler.store.stored import FIELDS, Fields
 
-# How many members one page may look at, and how many one round trip brings; and how many bytes of
-# requests. A page that is over one of these is short.
+# How many schedules one round trip brings, and how many bytes of requests.
+CHUNK = 200
 CHUNK_BYTES = 1024 * 1024
-_BUDGET = 2000
-_CHUNK = 200
-_MOST_BYTES = 4 * 1024 * 1024
 _UNKNOWN = "There is no such schedule"
 
 _log = structlog.get_logger(__name__)
-
-# The next ones of a stretch, of which at most so many are looked at; and how many bytes were read.
-Chunk = Callable[[Span, int], Awaitable[tuple[Found[Schedule], int]]]
 
 
 class Stored(NamedTuple):
@@ -40,28 +31,6 @@ class Stored(NamedTuple):
 
     schedule: Schedule
     packed: bytes
-
-
-async def read_on(
-    chunk: Chunk, stretch: Span, limit: int, wanted: Callable[[Schedule], bool]
-) -> Found[Schedule]:
-    """At least `limit` wanted ones, if the budget reaches so far. Read-only."""
-    found: list[tuple[Place, Schedule]] = []
-    reached: Place | None = stretch.after
-    looked_at, read_bytes, most = 0, 0, min(limit, _CHUNK)
-    while (
-        reached is not None
-        and len(found) < limit
-        and looked_at < _BUDGET
-        and read_bytes < _MOST_BYTES
-    ):
-        chunk_found, chunk_bytes = await chunk(stretch._replace(after=reached), most)
-        found += [each for each in chunk_found.entries if wanted(each[1])]
-        looked_at, read_bytes = looked_at + most, read_bytes + chunk_bytes
-        left = limit - len(found)
-        most = min(_CHUNK, math.ceil(left * looked_at / len(found)) if found else _CHUNK)
-        reached = chunk_found.reached
-    return Found(found, reached)
 
 
 @contextmanager
@@ -112,48 +81,15 @@ async def read_by_id(
     read; as many at a time as are within the bytes of a chunk. Read-only."""
     base, read = keys.account(account_id), 0
     while read < len(schedule_ids):
-        wanted = schedule_ids[read : read + _CHUNK]
+        wanted = schedule_ids[read : read + CHUNK]
         rows = await read_rows(server, base, list(map(ids.local, wanted)))
         some = zip(wanted, rows, strict=False)
-        found = [_stored_or_damaged(name, fields, server.secrecy) for name, fields in some]
+        found = [stored_or_damaged(name, fields, server.secrecy) for name, fields in some]
         read += len(found)
         yield found
 
 
-async def read_list(
-    server: Server,
-    account_id: str,
-    members: Found[bool],
-    part: bytes,
-    scan: Scan,
-    *,
-    light: bool,
-) -> tuple[Found[Schedule], int]:
-    """The schedules that stand at some places, each with whether a worker holds it; and how many
-    bytes were read. Left out are those that are damaged, and those that cannot have `part` (from
-    `kept_part`) in their URL. Read-only."""
-    names = [place.tie for place, _ in members.entries]
-    rows = await read_rows(server, keys.account(account_id), names, light=light)
-    found: list[tuple[Place, Schedule]] = []
-    unpacked = 0
-    for (place, held), fields in zip(members.entries, rows, strict=False):
-        if fields.packed and _may_have(fields.packed, part):
-            unpacked += 1
-            name = ids.schedule_id(place.tie)
-            each = _stored_or_damaged(name, fields._replace(held=held), server.secrecy)
-            if isinstance(each, Stored):
-                found.append((place, each.schedule))
-    read_bytes = sum(len(each.packed or b"") + len(each.said or b"") for each in rows)
-    scan.add(len(names), unpacked, read_bytes)
-    reached = members.reached if len(rows) == len(names) else members.entries[len(rows) - 1][0]
-    return Found(found, reached), read_bytes
-
-
-def _may_have(packed: bytes, part: bytes) -> bool:
-    return not part or packed.startswith(SEALED) or part in packed.lower()
-
-
-def _stored_or_damaged(
+def stored_or_damaged(
     schedule_id: str, fields: Fields, secrecy: Secrecy
 ) -> Stored | Damaged | None:
     """Raises Unreadable where a key is missing, which others have."""
