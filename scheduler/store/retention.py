@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from scheduler.models import Plan
 from scheduler.rollups import DAY_MS, HOUR_MS, MINUTE_MS, SECONDS_KEPT_MS
 from scheduler.settings import Settings
 
@@ -41,9 +40,5 @@ class Retention(NamedTuple):
             failed_ms=failed_ms,
             failed_kept_ms=max(failed_ms, schedule_ms),
             failed_most=settings.failed_max,
-            quotas=_flat(settings.stored_bytes),
+            quotas=tuple(each for quota in settings.stored_bytes.items() for each in quota),
         )
-
-
-def _flat(stored_bytes: dict[Plan, int]) -> tuple[str | int, ...]:
-    return tuple(each for quota in stored_bytes.items() for each in quota)

@@ -213,14 +213,6 @@ def seal_said(answer: Answer, attempts: int, secrecy: Secrecy) -> bytes:
     return secrecy.seal(_encode((attempts, answer.content_type, answer.body)))
 
 
-def _open_said(said: bytes | None, attempts: int, secrecy: Secrecy) -> Answer | None:
-    """None if it is of an earlier attempt."""
-    if said is None:
-        return None
-    of_attempts, content_type, body = _decode_said(secrecy.open(said))
-    return Answer(content_type, body) if of_attempts == attempts else None
-
-
 def unpack_attempt(packed: bytes, said: bytes | None = None, secrecy: Secrecy = _IN_CLEAR) -> Retry:
     """What an `n` field says of the attempt that comes next, with the `s` field beside it. Raises
     Unreadable."""
@@ -319,7 +311,11 @@ def _status(end: _StoredOutcome) -> Status:
 def _outcome(
     status: Status, end: _StoredOutcome | _StoredAttempt, said: bytes | None, secrecy: Secrecy
 ) -> Outcome:
-    answer = _open_said(said, end.attempts, secrecy)
+    answer = None
+    if said is not None:
+        of_attempts, content_type, body = _decode_said(secrecy.open(said))
+        if of_attempts == end.attempts:  # and not an earlier one
+            answer = Answer(content_type, body)
     told = (status, end.status_code, end.response_time_ms, end.error_message)
     return Outcome(*told, phases=end.phases, answer=answer)
 

@@ -16,7 +16,6 @@ from scheduler.store.lifecycle.refusals import MOST_CHANGES_MET, refusal
 from scheduler.store.queries.listing import Selection, Unended
 from scheduler.store.queries.reading import Stored, read_by_id
 from scheduler.store.server import Argument, Server
-from scheduler.store.stored import sha1_of
 from scheduler.store.verdict import Verdict
 
 
@@ -106,17 +105,17 @@ class Canceller:
         left, unsure = schedule_ids, dict[str, Retry | None]()
         key = keys.account(account_id) + keys.WAITING
         for _ in range(MOST_CHANGES_MET if left else 0):
-            read, again = 0, list[str]()
+            again = list[str]()
             # Before the schedules: an attempt that is made between the two reads moves the score.
-            [scores] = await self._server.reads([("ZMSCORE", key, *map(ids.local, left))])
+            [found] = await self._server.reads([("ZMSCORE", key, *map(ids.local, left))])
+            names, scores = iter(left), iter(found)
             async for chunk in read_by_id(self._server, account_id, left):
                 waiting = list[Waiting]()
-                for name, score, found in zip(left[read:], scores[read:], chunk, strict=False):
-                    if isinstance(found, Stored) and found.schedule.status is Status.SCHEDULED:
-                        waiting.append(_waiting(found, score))
+                for each, name, score in zip(chunk, names, scores, strict=False):
+                    if isinstance(each, Stored) and each.schedule.status is Status.SCHEDULED:
+                        waiting.append((each, str(round(float(score or 0) * 1000))))
                     else:
-                        done[name] = _ended(name, found, unsure)
-                read += len(chunk)
+                        done[name] = _ended(name, each, unsure)
                 again += await self._end_chunk(account_id, waiting, done, unsure)
             if not again:
                 return
@@ -132,8 +131,8 @@ class Canceller:
     ) -> list[str]:
         """Returns those that are to be read again. Those of them that may have been ended here, by
         a call whose reply was lost, are `unsure`."""
-        fresh = [row for row in waiting if row.retry is None]
-        stopped = [(row, row.retry) for row in waiting if row.retry is not None]
+        fresh = [row for row in waiting if row[0].schedule.retry is None]
+        stopped = [row for row in waiting if row[0].schedule.retry is not None]
         secrecy, calls = self._server.secrecy, count()
         groups: list[Argument] = cancelled_group(account_id, fresh, secrecy) if fresh else []
         for some in parts_of(stopped, self._ends.most):
@@ -146,26 +145,18 @@ class Canceller:
         verdicts = await self._server.repeated(send) if waiting else []
         lost = next(calls) > 1
         again = []
-        rows = [*fresh, *(row for row, _ in stopped)]
-        for row, verdict in zip(rows, verdicts, strict=True):
-            name = row.schedule_id
+        for ((schedule, _), _), verdict in zip(fresh + stopped, verdicts, strict=True):
+            name = schedule.schedule_id
             match verdict:
                 case Verdict.DONE:
-                    done[name] = Cancellation(name, stopped=row.retry)
+                    done[name] = Cancellation(name, stopped=schedule.retry)
                 case Verdict.HELD | Verdict.UNKNOWN | Verdict.DAMAGED:
                     done[name] = Cancellation(name, refusal(name, verdict))
                 case _:
                     again.append(name)
                     if verdict is Verdict.ENDED and lost:
-                        unsure[name] = row.retry
+                        unsure[name] = schedule.retry
         return again
-
-
-def _waiting(found: Stored, score: bytes | None) -> Waiting:
-    schedule, packed = found
-    score_us = str(round(float(score or 0) * 1000))
-    what = (schedule.schedule_id, score_us, schedule.request, len(packed), sha1_of(packed))
-    return Waiting(*what, schedule.retry)
 
 
 def _ended(

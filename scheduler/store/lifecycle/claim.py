@@ -71,9 +71,6 @@ class Look(NamedTuple):
     backlog_since_ms: float | None
 
 
-_NOTHING = Look(None, None)
-
-
 class Claims(Leasing):
     """Claims what is due in a shard, prolongs the leases, and gives back what was not started."""
 
@@ -196,17 +193,12 @@ class Claims(Leasing):
         one_clock = not self._server.routed  # each node of a cluster has one of its own
         replies = await self._server.reads(_looks_at(tuple(shards), backlogs, one_clock))
         if one_clock:
-            seconds, micros = replies.pop()
-            self._clock.observe(int(seconds) * 1_000_000 + int(micros))
-        looks = {}
+            self._clock.told(replies.pop())
         heads, since = replies[: len(shards)], replies[len(shards) :] or repeat(None)
-        for shard, head, backlog in zip(shards, heads, since, strict=False):
-            if head or backlog:
-                next_look = float(head[1]) if head else None
-                looks[shard] = Look(next_look, float(backlog) if backlog else None)
-            else:
-                looks[shard] = _NOTHING
-        return looks
+        return {
+            shard: Look(float(head[1]) if head else None, float(backlog) if backlog else None)
+            for shard, head, backlog in zip(shards, heads, since, strict=False)
+        }
 
     async def _look_alone(self, shard: int) -> Look | StoreError:
         try:

@@ -111,21 +111,17 @@ local function asked_before(group)
   return string.char(V.REPEATED) .. string.sub(known, 17)
 end
 
--- Whether a group of new ones would take its account over the quota. Those that are stored already or
--- cannot be paid for are left out only if the whole group may be too much.
+-- Whether a group of new ones would take its account over the quota.
 local function is_too_much(account, group)
-  local stored = account.bytes + account.weight
-  local bytes, left, last = stored, account.left, group.count - 1
-  for n = 0, last do
-    bytes = bytes + weight_of(#ARGV[group.first + 3 * n + 2])
-  end
-  if bytes <= account.quota then
+  if account.quota == math.huge then
     return false
   end
-  bytes = stored
-  for n = 0, last do
-    if left > 0 and not there[keys[group.keys + n + 1]] then
-      bytes, left = bytes + weight_of(#ARGV[group.first + 3 * n + 2]), left - 1
+  local stored, left = account.bytes + account.weight, account.left
+  local bytes = stored
+  for n = 1, group.count do
+    -- Those that are stored already or cannot be paid for weigh nothing more.
+    if left > 0 and not there[keys[group.keys + n]] then
+      bytes, left = bytes + weight_of(#ARGV[group.first + 3 * n - 1]), left - 1
     end
   end
   return bytes > math.max(account.quota, stored)

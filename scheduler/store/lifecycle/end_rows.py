@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -16,13 +16,12 @@ from scheduler.models import (
     Invocation,
     LogStatus,
     Outcome,
-    Request,
-    Retry,
     Status,
 )
 from scheduler.rollups import buckets_of
 from scheduler.store import keys
 from scheduler.store.log.entries import entry, pack_chunk, url_places
+from scheduler.store.queries.reading import Stored
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Argument
 from scheduler.store.stored import (
@@ -31,9 +30,12 @@ from scheduler.store.stored import (
     pack_outcome,
     seal_cancelled,
     seal_said,
+    sha1_of,
 )
 
 T = TypeVar("T")
+# A schedule that its owner ends, as it was read, and its score in `waiting` (us).
+Waiting = tuple[Stored, str]
 
 _FIRED, _STOPPED, _CANCELLED, _RETRIED = "f", "s", "c", "r"
 
@@ -47,18 +49,6 @@ class Ack(msgspec.Struct, frozen=True):
     outcome: Outcome
     lateness_ms: int | None
     next_attempt_at_ms: int | None = None
-
-
-class Waiting(NamedTuple):
-    """A schedule that its owner ends, as it was read: its score in `waiting` (us), its request, the
-    size and SHA-1 of that as stored, and between two attempts the next one."""
-
-    schedule_id: str
-    score: str
-    request: Request
-    size_bytes: int
-    sha1: str
-    retry: Retry | None
 
 
 def groups_of(acks: Sequence[Ack], most: int) -> list[Sequence[Ack]]:
@@ -136,33 +126,33 @@ def _retried_group(acks: Sequence[Ack], secrecy: Secrecy) -> list[Argument]:
     return _head(_RETRIED, account_id, entries, (LogStatus.RETRYING,), urls) + rows
 
 
-def stopped_group(
-    account_id: str, waiting: Sequence[tuple[Waiting, Retry]], secrecy: Secrecy
-) -> list[Argument]:
+def stopped_group(account_id: str, rows: Sequence[Waiting], secrecy: Secrecy) -> list[Argument]:
     """Schedules between two attempts, which end as the last one of each did."""
-    shard, acks = keys.parts(account_id).shard, []
-    for row, retry in waiting:
-        what = (row.schedule_id, row.score, retry.attempts, 0.0, row.request, retry.due_at_ms)
-        invocation = Invocation(shard, account_id, *what, row.size_bytes, retry)
+    shard, acks, sha1s = keys.parts(account_id).shard, [], []
+    for (schedule, packed), score in rows:
+        retry = schedule.retry
+        assert retry is not None
+        what = (schedule.schedule_id, score, retry.attempts, 0.0, schedule.request)
+        invocation = Invocation(shard, account_id, *what, retry.due_at_ms, len(packed), retry)
         acks.append(Ack(invocation, retry.outcome, retry.lateness_ms))
-    return _executed_group(acks, secrecy, [row.sha1 for row, _ in waiting])
+        sha1s.append(sha1_of(packed))
+    return _executed_group(acks, secrecy, sha1s)
 
 
-def cancelled_group(
-    account_id: str, waiting: Sequence[Waiting], secrecy: Secrecy
-) -> list[Argument]:
+def cancelled_group(account_id: str, rows: Sequence[Waiting], secrecy: Secrecy) -> list[Argument]:
     """Schedules that were not attempted yet."""
-    rows: list[Argument] = []
-    kept_bytes = 0
-    for each in waiting:
-        outcome, kept = seal_cancelled(each.request, secrecy)
+    arguments: list[Argument] = []
+    kept_bytes = less = 0
+    for (schedule, packed), score in rows:
+        outcome, kept = seal_cancelled(schedule.request, secrecy)
         kept_bytes += len(kept)
-        rows += (ids.local(each.schedule_id), each.score, outcome, each.sha1, kept)
-    entries = [entry(each.schedule_id, each.request, None) for each in waiting]
-    urls = {each.request.url for each in waiting}
-    less = sum(each.size_bytes for each in waiting) - kept_bytes
+        less += len(packed) - len(kept)
+        arguments += (ids.local(schedule.schedule_id), score, outcome, sha1_of(packed), kept)
+    schedules = [schedule for (schedule, _), _ in rows]
+    entries = [entry(each.schedule_id, each.request, None) for each in schedules]
+    urls = {each.request.url for each in schedules}
     head = _head(_CANCELLED, account_id, entries, (Status.CANCELLED,), urls)
-    return [*head, kept_bytes, less, *rows]
+    return [*head, kept_bytes, less, *arguments]
 
 
 def _head(
