@@ -31,7 +31,7 @@ class Made(NamedTuple):
 
 
 def kept_with(once: Idempotency | None, first: str, note: bytes) -> tuple[str, bytes]:
-    """The name of a once-key, and what is kept with it but for the verdicts."""
+    """The name of a once-key, and its value without the verdicts."""
     if once is None:
         return "", b""
     return once_name(once), asked(once) + ids.to_bytes(first) + note
@@ -51,7 +51,7 @@ def asked(once: Idempotency) -> bytes:
 
 
 def kept(value: bytes, once: Idempotency) -> Made:
-    """What is kept with a key. Raises KeyReused if something else was asked with it."""
+    """The value of a once-key. Raises KeyReused if something else was asked with it."""
     if value[:_DIGEST_BYTES] != asked(once):
         raise KeyReused
     return noted(value[_DIGEST_BYTES:])

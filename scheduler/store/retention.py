@@ -9,8 +9,8 @@ from scheduler.settings import Settings
 
 
 class Retention(NamedTuple):
-    """As the scripts are told: a day longer than promised, and reads are clipped to the promise.
-    `quotas`: plan, and what its schedules may weigh (bytes), by turns.
+    """As scripts get it: a day longer than promised, and reads are clipped to the promise.
+    `quotas`: plan, and most bytes of its schedules, by turns.
 
     An ended schedule is kept a minute at least, so that a repeated create finds it. A failed one is
     a dead letter for `failed_ms`, and never forgotten earlier than others are.

@@ -1,9 +1,8 @@
-"""How much of an account's requests may be looked through: 50 ms of it a second.
+"""Limits searches of an account's requests to 50 ms of work a second.
 
-It is counted by what was looked at, and not by a clock: what makes a search slow may be others. The
-bucket lies in the account's shard, so all processes of the API share it. Each process looks through
-an account's requests once at a time, so one search at most is on its way that was not counted yet.
-"""
+Work is counted by what was looked at, not by a clock: others may make a search slow. The bucket
+lies in the account's shard, so all API processes share it. A process runs one search of an account
+at a time, so at most one of each is not counted yet."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ _SCAN = Script("scan")
 
 
 class Scan:
-    """What was looked through, as the time (us) that it takes."""
+    """The work of a search, as the time (us) that it takes."""
 
     def __init__(self) -> None:
         self.us = 0.0
@@ -40,12 +39,12 @@ class Scans:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        # Only of those whose searches run or wait at this moment.
+        # Only of accounts with a search that runs or waits.
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager
     async def of(self, account_id: str, *, searches: bool) -> AsyncIterator[Scan]:
-        """Around what reads an account's requests; it counts if it `searches` among them. Raises
+        """Around reading an account's requests; counts if it `searches` among them. Raises
         TooManyScans before anything is read."""
         scan = Scan()
         if not searches:

@@ -13,7 +13,7 @@ from typing import Any
 
 from scheduler.errors import Unreadable
 
-# A byte that nothing which is stored in clear begins with: msgpack has no use for it.
+# Nothing that is stored in clear begins with this byte: msgpack does not use it.
 SEALED = b"\xc1"
 _ID_BYTES = 4
 _NONCE_BYTES = 12
@@ -36,7 +36,7 @@ class Secrecy:
     def __init__(self, secret_keys: Sequence[bytes] = ()) -> None:
         self._ciphers: dict[bytes, Any] = {}
         if secret_keys:
-            # It takes its time to import, which those without a key do not need.
+            # Slow to import, and not needed without a key.
             from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV
 
             self._ciphers = {_key_id(key): AESGCMSIV(key) for key in secret_keys}
@@ -46,12 +46,12 @@ class Secrecy:
 
     @property
     def key_ids(self) -> list[str]:
-        """How the keys are called where they must not be told, in their order."""
+        """Public names of the keys, in their order."""
         return [each.hex() for each in self._ciphers]
 
     @property
     def head(self) -> bytes:
-        """What begins all that is sealed from now on; empty without a key."""
+        """How sealed data begins from now on; empty without a key."""
         return b"" if self._first is None else SEALED + self._first
 
     def trial(self) -> bytes:
@@ -111,5 +111,5 @@ class Secrecy:
 
 
 def _key_id(key: bytes) -> bytes:
-    """How a key is called where it must not be told."""
+    """A key's public name."""
     return hashlib.sha256(b"postdate key " + key).digest()[:_ID_BYTES]

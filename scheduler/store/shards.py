@@ -23,10 +23,10 @@ _log = structlog.get_logger(__name__)
 
 
 class Shards:
-    """The number of shards, which the store itself says: written at its first start, raised when a
-    process is started with a larger one, never lowered. So does the store's id, written with it.
+    """The number of shards and the store's id, which the store keeps: written at its first start.
+    The number is raised when a process starts with a larger one, and never lowered.
 
-    `replaced`: why the store is not the one that was read first, as it was read last; or empty.
+    `replaced`: why the store is not the one that was read first, by the last read; or empty.
     """
 
     def __init__(self, server: Server, wanted: int | None, *, read_only: bool = False) -> None:
@@ -40,9 +40,8 @@ class Shards:
         self.replaced = ""
 
     async def read(self) -> int:
-        """Reads the number, having raised it where that is due, or written it the first time; but
-        not if `read_only`. Of a store that was replaced it is the number that was read before. Safe
-        to repeat."""
+        """Reads the number; writes it the first time and raises it if due, unless `read_only`. If
+        the store was replaced, returns the number that was read before. Safe to repeat."""
         wanted = 0 if self._read_only else self._wanted or 0
         new_id = "" if self._read_only or self.count else uuid.uuid4().hex
         arguments = (_DEFAULT_COUNT, wanted, FORMAT, new_id)

@@ -1,14 +1,12 @@
 """How a schedule looks in the store: msgpack, opaque to the scripts but for its status.
 
 `r` is the request, sealed if there is a key for it; its method and the scheme of its URL are one
-letter, so that "POST" and "https://" take 2 bytes and not 13. `o`, once it has ended, is the moment
-(six bytes, ms, by the server) and then the outcome; `a`, once it was replayed, the schedule that
-was made of it. `n`, from an attempt that is to be made again until it ends, is that attempt: the
-moment in the same way, when the next one is due in six bytes more, and then what it came to. `s`,
-sealed as the request is, is what the target said in the last attempt that it said something in, and
-which that was: it belongs to `o` or `n` if that is of the same one. When it was created is not
-stored: its id tells it.
-"""
+letter: 2 bytes for "POST" and "https://" instead of 13. `o`, once it has ended, is the moment (ms
+by the server, six bytes) and the outcome; `a`, once it was replayed, the new schedule. `n`, between
+attempts and while the next one is made, is the last one: its moment and when the next one is due
+(six bytes each), and its outcome. `s`, sealed as the request is, is the last answer of the target
+and the number of its attempt: it belongs to `o` or `n` of the same attempt. The id has the moment
+of creation."""
 
 from __future__ import annotations
 
@@ -46,7 +44,7 @@ STATUSES = (
     LogStatus.RETRYING,
 )
 NUMBERS: dict[str, int] = {status: number for number, status in enumerate(STATUSES)}
-# What the scripts know of a packed outcome: its second byte is the number of its status.
+# Scripts know that the second byte of a packed outcome is the number of its status.
 FAILED, CANCELLED = NUMBERS[Status.FAILED], NUMBERS[Status.CANCELLED]
 # The place of the status code says whether there was a body, which is not kept.
 CANCELLATION = _encode([CANCELLED])
@@ -70,8 +68,8 @@ _MOMENT_BYTES = 6
 # An attempt that ended later than so much from now was made by a clock that was set back since.
 _CLOCK_SLACK_MS = 1000
 _IN_CLEAR = Secrecy()
-# What is kept of an answer between two attempts. It weighs nothing (see weight.inc.lua), so that
-# whoever ends the schedule need not know of it: all of it is sealed within 512 bytes.
+# Kept of an answer between two attempts. Sealed it has at most 512 bytes, which weigh nothing (see
+# weight.inc.lua), so ending the schedule needs no correction of its weight.
 BETWEEN_ATTEMPTS_BYTES = 256
 
 
@@ -114,12 +112,12 @@ _decode_outcome = msgspec.msgpack.Decoder(_StoredOutcome).decode
 _decode_said = msgspec.msgpack.Decoder(tuple[int, str, bytes]).decode
 _decode_attempt = msgspec.msgpack.Decoder(_StoredAttempt).decode
 _DEFAULTS = Request.__struct_defaults__
-# What unpacking raises of bytes that nobody packed.
+# Raised by unpacking damaged bytes.
 _DAMAGED = (msgspec.MsgspecError, ValueError, LookupError)
 
 
 def seal_request(request: Request, secrecy: Secrecy) -> bytes:
-    """What is stored of a request."""
+    """A request as it is stored."""
     return secrecy.seal(pack_request(request))
 
 
@@ -129,7 +127,7 @@ def sha1_of(packed: bytes | None) -> str:
 
 
 def open_request(sealed: bytes, secrecy: Secrecy) -> Request:
-    """The request of what is stored. Raises Unreadable."""
+    """The request that is stored so. Raises Unreadable."""
     packed = secrecy.open(sealed)
     try:
         return unpack_request(packed)
@@ -138,7 +136,7 @@ def open_request(sealed: bytes, secrecy: Secrecy) -> Request:
 
 
 def pack_request(request: Request) -> bytes:
-    """What is left out at the end is left out of the array too."""
+    """Defaults at the end are left out of the array."""
     usual = request.delivery is Delivery.AT_LEAST_ONCE and request.method_given
     usual = usual and request.body_kind is BodyKind.JSON and request.replay_of is None
     plain = not request.retries and request.retry_delays_ms is None and request.trace is None
@@ -155,7 +153,7 @@ def pack_request(request: Request) -> bytes:
 
 
 def _short(request: Request) -> tuple[str, str]:
-    """Method and URL as they are stored; whole, where they are spelt in another way than most."""
+    """Method and URL as they are stored; whole, if their spelling is an unusual one."""
     scheme, slashes, rest = request.url.partition("://")
     letter = _LETTER_OF.get(f"{scheme}{slashes}{request.method}")
     return (request.method, request.url) if letter is None else (letter, rest)
@@ -171,8 +169,8 @@ def kept_part(part: bytes) -> bytes:
 
 
 def seal_cancelled(request: Request, secrecy: Secrecy) -> tuple[bytes, bytes]:
-    """The outcome of a cancellation, and what is kept of the request: nobody will fire it, and a
-    body of a quarter of a megabyte would lie there for no credit."""
+    """The outcome of a cancellation, and the request without its body: it will not be fired, and a
+    body of a quarter of a megabyte would be kept for no credit."""
     if request.body is None:
         return CANCELLATION, seal_request(request, secrecy)
     kept = msgspec.structs.replace(request, body=None, body_kind=BodyKind.JSON)
@@ -182,7 +180,7 @@ def seal_cancelled(request: Request, secrecy: Secrecy) -> tuple[bytes, bytes]:
 def unpack_request(packed: bytes) -> Request:
     request = _decode_request(packed)
     spelt = _BY_LETTER.get(request.method)
-    if spelt is not None:  # nobody else has it yet
+    if spelt is not None:  # safe: not shared yet
         method, scheme = spelt
         msgspec.structs.force_setattr(request, "method", method)
         msgspec.structs.force_setattr(request, "url", scheme + request.url)
@@ -209,7 +207,7 @@ def pack_attempt(
 
 
 def seal_said(answer: Answer, attempts: int, secrecy: Secrecy) -> bytes:
-    """What is stored of a target's answer to the last of so many attempts."""
+    """A target's answer to the last of so many attempts, as it is stored."""
     return secrecy.seal(_encode((attempts, answer.content_type, answer.body)))
 
 

@@ -240,8 +240,8 @@ MUTANTS = (
     Mutant(
         "what was said to an attempt before is told as the last one's",
         STORE + "stored.py",
-        "return Answer(content_type, body) if of_attempts == attempts else None",
-        "return Answer(content_type, body)",
+        "if of_attempts == end.attempts:",
+        "if True:",
         ("tests/scheduler/test_answers.py",),
     ),
     Mutant(

@@ -20,8 +20,7 @@ from scheduler.store.verdict import Verdict
 
 
 class Cancellation(NamedTuple):
-    """What came of one of them: it was cancelled, unless there is a refusal, or stopped after an
-    attempt."""
+    """One schedule was cancelled, unless there is a refusal; or stopped after an attempt."""
 
     schedule_id: str
     refusal: PostdateError | None = None
@@ -29,8 +28,8 @@ class Cancellation(NamedTuple):
 
 
 class Cancellations(NamedTuple):
-    """What came of each, in order, and the credits then left. `next_cursor`: where the list goes
-    on that they were taken from."""
+    """A cancellation for each, in order, and the credits then left. `next_cursor`: where the list
+    that they were taken from goes on."""
 
     each: list[Cancellation]
     credits: int
@@ -38,21 +37,21 @@ class Cancellations(NamedTuple):
 
 
 class Cancelled(NamedTuple):
-    """The credits that are left; and, if it was stopped after an attempt, what that came to. Only
-    one that was not attempted had its credit given back."""
+    """The credits that are left; and the attempt that it was stopped after, if there was one. Only
+    one that was not attempted got its credit back."""
 
     credits: int
     stopped: Retry | None = None
 
 
 def unknown(schedule_id: str) -> Cancellation:
-    """Of what is no schedule's id."""
+    """For a text that is no schedule's id."""
     return Cancellation(schedule_id, refusal(schedule_id, Verdict.UNKNOWN))
 
 
 class Canceller:
-    """Ends schedules on their owner's word. One that was not attempted yet is cancelled, and its
-    credit comes back; between two attempts it is stopped: it has failed as the last one did, that
+    """Ends schedules for their owner. One that was not attempted yet is cancelled, and its credit
+    comes back. Between two attempts it is stopped: it has failed as the last attempt did, that
     counts as its execution, and no credit moves."""
 
     def __init__(self, server: Server, ends: Ends, unended: Unended) -> None:

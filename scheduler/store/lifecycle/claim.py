@@ -25,11 +25,11 @@ from scheduler.store.stored import open_request, unpack_attempt
 
 _REALIGNED_AT_ONCE = 500
 _LOOK_ALONE_S = 0.5
-# What a claim may bring: more than a full one of usual requests, and what the loop of a worker and
-# the server's reply can bear.
+# Most bytes of a claim: more than a full one of usual requests has, and no burden to a worker's
+# loop.
 _MOST_BYTES = 4 * 1024 * 1024
 _ON_HOLD = b"-2"
-# Of what is claimed for the first time: its attempt, and what came before.
+# The attempt of a first claim, and the attempt before it.
 _FIRST = (1, b"")
 _UNKNOWN = Request(0, "", "")
 
@@ -40,9 +40,9 @@ _log = structlog.get_logger(__name__)
 
 
 class Unread(NamedTuple):
-    """What was claimed and cannot be read here: an invocation of which nothing is known but which
-    it is, and why. `key_id` is the key that is missing here; empty if it is damaged, or newer than
-    this program."""
+    """A claimed schedule that cannot be read here: its invocation, without the request, and why.
+    `key_id` is the key that this process lacks; empty if it is damaged, or newer than this
+    program."""
 
     invocation: Invocation
     why: str
@@ -50,10 +50,10 @@ class Unread(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What a claim brought; `next_look_ms` (the server's clock) is None if nothing waits. `full`:
-    there may be more that is due. `reading` is the clock's that came with it. `on_hold`: nothing
-    was claimed, whatever is due. `unread` is under its lease as well; of `broken` accounts nothing
-    could be claimed, because what the store has of them is damaged."""
+    """The result of a claim; `next_look_ms` (the server's clock) is None if nothing waits. `full`:
+    more may be due. `reading`: the clock's reading that came with it. `on_hold`: the shard is, and
+    nothing was claimed. `unread` ones are leased as well. `broken`: accounts with damaged data, of
+    which nothing could be claimed."""
 
     invocations: list[Invocation]
     next_look_ms: float | None
@@ -65,7 +65,7 @@ class Batch(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What a shard holds, at a glance (ms, the server's clock; None: nothing)."""
+    """When to look at a shard next, and since when it has a backlog (ms, the server's clock)."""
 
     next_look_ms: float | None
     backlog_since_ms: float | None
@@ -77,12 +77,8 @@ class Claims(Leasing):
     async def look(
         self, shards: Sequence[int], *, backlogs: bool = True
     ) -> dict[int, Look | StoreError]:
-        """When each shard is to be looked at next: one round trip for all of them. What is asked
-        for many times a second does without the `backlogs`.
-
-        A shard that cannot be read has its error instead; on a cluster the others are read all
-        the same.
-        """
+        """When to look at each shard next: one round trip for all, often made without `backlogs`. A
+        shard that cannot be read has its error instead; on a cluster the others are still read."""
         try:
             return {**await self._look(shards, backlogs=backlogs)}
         except StoreError as error:
@@ -116,13 +112,12 @@ class Claims(Leasing):
         """Claims up to `most` due schedules, a fair share from each of up to `most_accounts`.
 
         Due is what is due within `ahead_ms` from now; below 0, what has been due for so long.
-        Leases that ended later than `take_over_by_ms` (the server's clock; 0: at any time) are
-        left: a claim that waits in a store that hangs must not take over what nobody could prolong
-        meanwhile. `pass_over` names account ids to leave. Not repeated here after a lost reply:
-        what it claimed waits for its lease to end.
+        Leases that ended later than `take_over_by_ms` (the server's clock; 0: at any time) are not
+        taken over: while a store hangs nobody can prolong them. `pass_over` names account ids to
+        leave. Not repeated after a lost reply: what it claimed waits for its lease to end.
 
-        Where replicas must have what callers rely on, at-most-once schedules are handed out only
-        once they have the claim: a primary that fails over must not forget it.
+        With `wait_replicas`, at-most-once schedules are returned only once the replicas have the
+        claim: a primary that fails over must not forget it.
         """
         asked_s = elapsed_s()
         by_ms = 2**53 if take_over_by_ms is None else take_over_by_ms
@@ -232,7 +227,7 @@ def _invocations(
     secrecy: Secrecy,
     unread: list[Unread],
 ) -> list[Invocation]:
-    """What was claimed of one account; what of it cannot be read goes to `unread`."""
+    """The invocations of one account; those that cannot be read go to `unread`."""
     account, rows, later = part
     account_id = ids.account_id(shard, account.decode())
     attempts = {later[n]: (int(later[n + 1]), later[n + 2]) for n in range(0, len(later), 3)}

@@ -1,4 +1,4 @@
-"""What a server's clock that was set back has left in the future: leases, and retries."""
+"""Leases and retries that stand in the future because the server's clock was set back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _log = structlog.get_logger(__name__)
 
 
 class ClockBack:
-    """Brings both forward. A moment that a customer chose stays as it is."""
+    """Brings them forward. A moment that a customer chose stays as it is."""
 
     def __init__(self, server: Server, clock: StoreClock) -> None:
         self._server = server

@@ -38,8 +38,7 @@ from scheduler.store.server.clock import StoreClock
 from scheduler.store.server.coalescing import Coalescer
 from scheduler.store.verdict import Verdict
 
-# What one script stores, as `_Group.weight` counts it: about 3 ms in which the server does nothing
-# else.
+# Most that one script stores, as `_Group.weight` counts it: about 3 ms of the server.
 _MOST_AT_ONCE = 500
 _BYTES_LIKE_ONE_MORE = 2048
 
@@ -47,9 +46,8 @@ _CREATE = Script("lifecycle/create")
 
 
 class Created(NamedTuple):
-    """The ids of what is stored, in order: all that was asked for, or the first ones if the
-    credits did not reach. `repeated`: they were stored by an earlier call with the same key.
-    `note` is what came with the call that stored them."""
+    """The ids of the stored schedules, in order: the first ones, if there were too few credits.
+    `repeated`: an earlier call with the same key stored them. `note` came with that call."""
 
     schedule_ids: list[str]
     repeated: bool = False
@@ -72,10 +70,9 @@ class Creating:
     """Stores schedules and takes a credit for each.
 
     All raise NotFound (the account), StoreUnavailable (nothing was changed), Unreadable (the
-    account is damaged) or OutcomeUnknown. `now_ms` is when they were asked for, if that was decided
-    before: they are created then. With `once`, a call is safe to repeat for 24 hours: a later one
-    with the same key is answered with what the first one stored, and raises KeyReused if the key
-    came with another fingerprint.
+    account is damaged) or OutcomeUnknown. `now_ms` is the moment of creation, if the caller has
+    one. With `once`, a call is safe to repeat for 24 hours: a later one with the same key gets the
+    result of the first, and raises KeyReused if its fingerprint differs.
     """
 
     def __init__(

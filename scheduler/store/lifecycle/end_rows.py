@@ -42,8 +42,7 @@ _FIRED, _STOPPED, _CANCELLED, _RETRIED = "f", "s", "c", "r"
 
 class Ack(msgspec.Struct, frozen=True):
     """An invocation's end; or, with `next_attempt_at_ms`, the end of an attempt that failed and is
-    made again. `lateness_ms` is from when it was due to the first byte sent; None if none was: a
-    target that could not be reached says nothing of how late we are."""
+    made again. `lateness_ms` is from when it was due to the first byte sent; None if none was."""
 
     invocation: Invocation
     outcome: Outcome
@@ -173,8 +172,8 @@ def _head(
 
 
 def _said(place: int, ack: Ack, secrecy: Secrecy) -> tuple[Argument, ...]:
-    """What the target said to one that failed. Where it said nothing, what it said to an attempt
-    before goes; it stays where no further one was made, and the schedule ends as that one did."""
+    """The target's answer to one that failed. Without one, the answer to an earlier attempt goes;
+    it stays if no further attempt was made, and the schedule ends as that one did."""
     outcome, retry = ack.outcome, ack.invocation.retry
     if retry is not None and outcome is retry.outcome:
         return ()

@@ -26,8 +26,8 @@ class Leasing:
     async def extend(
         self, shard: int, lease_ms: int, invocations: Sequence[Invocation]
     ) -> list[Invocation]:
-        """Prolongs leases, and notes so in the invocations; returns those that are lost to another
-        worker. Safe to repeat."""
+        """Prolongs leases, also in the invocations; returns those that another worker has now. Safe
+        to repeat."""
         if not invocations:
             return []
         asked_s = elapsed_s()
@@ -64,11 +64,9 @@ class Leasing:
     ) -> list[int]:
         arguments: list[Argument] = [lease_ms, ends_us]
         for each in invocations:
-            # A request that was sent again at once has used up an attempt that the store had not
-            # seen.
+            # The store does not know of an attempt that was repeated at once.
             arguments += (*_held(each), each.attempt if each.attempt > 1 else "", "")
-            # It may stand there soon, or what stood before: what is acked or given back before the
-            # reply is here, or without one, names both.
+            # Until the reply is here, an ack or release names both: either token may hold.
             each.token = f"{each.token}:{ends_us}"
         try:
             now_us, verdicts = await self._server.run(_LEASE, keys.shard(shard), arguments)
@@ -89,13 +87,12 @@ def _held(invocation: Invocation) -> tuple[str, str, str]:
 
 
 def _since(token: str, end: str) -> str:
-    """What a token may be once one of its moments is known to have been written: that or a later
-    one."""
+    """A token of which one moment is known to have been written: that and later ones."""
     return token[f":{token}".rindex(f":{end}") :]
 
 
 def _forget(invocations: Sequence[Invocation], ends_us: int) -> None:
-    """A moment that certainly was not written is no part of the tokens."""
+    """Takes a moment out of the tokens that certainly was not written."""
     for each in invocations:
         before, _, after = f":{each.token}:".rpartition(f":{ends_us}:")
         each.token = f"{before}:{after}".strip(":")

@@ -22,7 +22,7 @@ Remake = Callable[[Schedule], Request]
 
 
 class Replay(NamedTuple):
-    """What came of one of them; `schedule_id` is the new one, if there is one."""
+    """The verdict on one of them; `schedule_id` is the new one, if there is one."""
 
     original: str
     verdict: Verdict
@@ -30,9 +30,8 @@ class Replay(NamedTuple):
 
 
 class Replays(NamedTuple):
-    """What came of each, in order. `trigger_at_ms` is of the first new one. `repeated`: an earlier
-    call with the same key did it. `next_cursor`: where the list goes on that they were taken from.
-    """
+    """A verdict on each, in order. `trigger_at_ms` is of the first new one. `repeated`: an earlier
+    call with the same key did it. `next_cursor`: where the list they were taken from goes on."""
 
     each: list[Replay]
     trigger_at_ms: int = 0
@@ -42,7 +41,7 @@ class Replays(NamedTuple):
 
 class _Note(msgspec.Struct, array_like=True):
     """What a call decided by reading, kept with its once-key: the ids, 16 bytes each; a verdict on
-    each, DONE where nothing speaks against a replay; and what else is answered."""
+    each, DONE if it can be replayed; and the rest of the answer."""
 
     originals: bytes
     verdicts: bytes
@@ -55,8 +54,8 @@ _decode = msgspec.msgpack.Decoder(_Note).decode
 
 
 class Asked(NamedTuple):
-    """One call, as far as reading alone decides it: those that can be replayed, what is to be made
-    of them, and the note."""
+    """One call, as far as reading alone decides it: those that can be replayed, their new requests,
+    and the note."""
 
     originals: list[str]
     requests: list[Request]
@@ -89,7 +88,7 @@ def _verdict(found: Schedule | Damaged | None) -> Verdict:
 
 
 def replays_of(made: Made) -> Replays:
-    """What came of a call, by its note and by the verdicts on those that the script was given."""
+    """The result of a call, by its note and by the script's verdicts."""
     note = _decode(made.note)
     replays, answers = [], zip(made.verdicts, made.schedule_ids, strict=True)
     for place, verdict in enumerate(note.verdicts):
@@ -102,8 +101,8 @@ def replays_of(made: Made) -> Replays:
 
 
 def until(selected: Selection) -> tuple[Selection, int | None]:
-    """The selection with what its cursor says of the moment (ms) before which all had failed that
-    the walk is of; None where it begins."""
+    """The selection, bounded by the moment (ms) in its cursor: the walk is of those that had failed
+    before it. None where the walk begins."""
     if selected.cursor is None:
         return selected, None
     cursor, digits = selected.cursor[:-_UNTIL_DIGITS], selected.cursor[-_UNTIL_DIGITS:]

@@ -9,10 +9,9 @@ from scheduler.store import keys
 from scheduler.store.queries.timeline import WAITING, Place, Span
 from scheduler.store.server import Argument, Server
 
-# How often one search looks into a set that changes meanwhile: it halves what is left each time.
+# Most steps of a search in a set that changes meanwhile. Each step halves the rest.
 _MOST_LOOKS = 64
-# Requests that can all be read in one round trip; and what each that has not ended is counted with
-# beside its request, as weight.inc.lua does.
+# Requests that can all be read in one round trip; and what weight.inc.lua adds for each schedule.
 _LIGHT_BYTES = 4 * 1024 * 1024
 _BESIDE_BYTES = 256
 
@@ -45,8 +44,8 @@ async def read_members(
 
 
 class _Search:
-    """Looks by score first. Where more than a page share the place's millisecond, it looks by rank:
-    where the place itself is, and halfway between two others if that is gone."""
+    """Looks by score first. If more than a page share the place's millisecond, it looks by rank: of
+    the place itself, or halfway between two others if that is gone."""
 
     def __init__(self, key: str, span: Span, most: int) -> None:
         self._key = key
@@ -73,8 +72,8 @@ class _Search:
         ]
 
     def judge(self, page: list[bytes], rank: int | None, size: int) -> Members | None:
-        """What comes after the place, if a page shows where that is; otherwise the next one is
-        elsewhere."""
+        """The members after the place; None if this page does not show them, and where to look next
+        is set."""
         members = list(map(_member, page[::2], page[1::2]))
         after = self._span.after
         behind = [each for each in members if self._span.past(each[0], after)]

@@ -18,10 +18,9 @@ _TOUCH = Script("touch")
 
 
 class Apart:
-    """A connection of the caller's own to the server that has `key`. It never leads elsewhere: if
-    another server takes over between a script and the question to the replicas, it breaks, and
-    what the next server's replicas have is not taken for an answer. `heard` is called with what
-    went wrong."""
+    """A connection of the caller's own to the server that has `key`. If another server takes over
+    between a script and the question to the replicas, it breaks: the replicas of the next server
+    must not answer that question. `heard` is called with errors."""
 
     def __init__(
         self,
@@ -55,12 +54,11 @@ class Apart:
             raise StoreUnavailable("Too few replicas of the store are connected")
 
     async def replicated(self) -> None:
-        """Returns once as many replicas as were asked for have all that was written so far.
+        """Returns once enough replicas have all that was written so far.
 
-        WAIT speaks of the writes of its own connection, and a script that was repeated may have
-        written nothing: so it comes behind a write of its own. Replicas apply one stream, and what
-        has the later write has the earlier ones. Whatever goes wrong here, the script before it was
-        run: OutcomeUnknown, never StoreUnavailable.
+        WAIT counts only writes of its own connection, and a repeated script may have written
+        nothing, so a write comes before it: a replica that has that one has the earlier ones. Any
+        failure raises OutcomeUnknown, never StoreUnavailable: the script before it was run.
         """
         source, _ = _TOUCH.source_and_sha1()
         commands = [

@@ -24,14 +24,13 @@ def time_us(reply: Sequence[bytes]) -> int:
 class StoreClock:
     """An estimate of the server's time that is never ahead of it.
 
-    Every script answers with the server's time. A reading is as old as its reply took to arrive,
-    so each puts the server's clock too early, and the latest of the recent ones is the best.
-    Only recent ones count, so that a server whose clock is set back is followed; `steps_back`
-    counts how often that was by more than 20 s. `readings` counts all of them.
+    Scripts reply with the server's time. Each reading is late by its reply's way, so the largest
+    of the recent ones is the best. Older ones do not count: a server may set its clock back.
+    `steps_back` counts when it did by more than 20 s, `readings` all readings.
 
-    While this machine sleeps the server's clock goes on. Until a reply tells how far it is, the
-    time slept is added to `now_us`, as the system tells it: that may be a second more than it was.
-    `offset_since_us`, by which is fired, has only what replies told.
+    The server's clock goes on while this machine sleeps. Until the next reply, `now_us` adds the
+    time slept as the system measures it, which may be a second too much. `offset_since_us`, which
+    decides when to fire, uses replies alone.
     """
 
     def __init__(self) -> None:
@@ -62,8 +61,7 @@ class StoreClock:
         return time_us(time) // 1000
 
     def note_step_back(self) -> None:
-        """The server's clock was set back, as this process sees, or as something shows that others
-        wrote before."""
+        """The server's clock was set back, by a reading or by what others wrote before."""
         self.steps_back += 1
 
     def now_us(self) -> int:
@@ -82,8 +80,8 @@ class StoreClock:
         return int(asleep_s * 1_000_000) if asleep_s >= _NAP_S else 0
 
     def _wake(self, asleep_us: int, offset_us: int) -> None:
-        """A reply has arrived after a sleep. One that was on its way meanwhile tells nothing of
-        it; but what many say counts, whatever the system told."""
+        """A reply has arrived after a sleep. One that was on its way during the sleep is no news of
+        it; but many in a row count, whatever the system measured."""
         self._woken_readings += 1
         knows_of_it = offset_us > self._offset_us + asleep_us // 2
         if knows_of_it or self._woken_readings == _REMEMBERED:
@@ -95,7 +93,7 @@ class StoreClock:
         return int(monotonic_s * 1_000_000) + self._offset_us
 
     def offset_since_us(self, reading: int) -> int:
-        """What the monotonic clock is surely behind the server's by, by what was read from the
-        `reading`-th reply on: not even a server that set its clock back just before it is ahead."""
+        """How far the monotonic clock is surely behind the server's, by the `reading`-th reply and
+        later ones: never too much, even if the server's clock was set back just before."""
         count = max(1, self.readings - reading + 1)
         return max(islice(reversed(self._offsets_us), count))

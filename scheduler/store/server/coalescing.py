@@ -20,10 +20,10 @@ Reply = TypeVar("Reply")
 class Coalescer(Generic[Item, Reply]):
     """Collects items until the event loop's next turn and sends them as one batch.
 
-    While a batch is on its way the next one fills, so batches grow with the load and a lone item
-    waits for nobody. A batch weighs at most `most`, or is a single item. `send` takes a batch and
-    returns a reply for each item, in order. What it raises, every caller of that batch gets as an
-    error of its own, which refers to nothing of the batch.
+    The next batch fills while one is on its way, so batches grow with the load, and a single item
+    does not wait. A batch weighs at most `most`, or is one item. `send` takes a batch and returns a
+    reply for each item, in order. If it raises, each caller gets an error of its own, which does
+    not refer to the batch.
     """
 
     def __init__(

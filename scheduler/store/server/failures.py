@@ -25,8 +25,8 @@ from scheduler.settings import Settings, without_password
 
 _log = structlog.get_logger(__name__)
 
-# What a server says of its own state and not of the command: it may do it yet. The client makes
-# types of some of these, and drops the word then.
+# Errors about the server's state, not the command: a repeat may help. For some of them the client
+# has types, and drops the word.
 _NOT_NOW = ("MISCONF ", "NOREPLICAS ", "BUSY ", "UNBLOCKED ")
 _NOT_NOW_TYPES = (
     exceptions.ReadOnlyError,
@@ -34,9 +34,9 @@ _NOT_NOW_TYPES = (
     exceptions.ClusterDownError,
     exceptions.TryAgainError,
 )
-# Of a key of another type than its name says, and as scripts say it of a number that is none.
+# Of a key of the wrong type, and of a number that a script found to be none.
 _DAMAGED = ("WRONGTYPE ", "DAMAGED ")
-# As a script says it that ran into the limit, and as one that was to begin beyond it.
+# Of a script that ran into the limit, and of one that was to begin beyond it.
 _FULL = ("OOM command not allowed", "used memory > 'maxmemory'")
 
 _NO_CONNECTION = (
@@ -103,8 +103,8 @@ def _meaning(error: Exception) -> _Meaning | None:
     if isinstance(error, exceptions.RedisError):
         return StoreUnavailable, "The store cannot be used right now"
     if isinstance(error, RuntimeError | AttributeError):
-        # uvloop's word for a connection that was reset while nobody used it comes before a byte is
-        # written. redis-py's cluster client stumbles over connections that it closed itself.
+        # uvloop raises this for a connection that was reset while idle, before it writes a byte.
+        # redis-py's cluster client stumbles over connections that it closed itself.
         if "handler is closed" in str(error):
             return StoreUnavailable, "The store's connection was gone"
         return OutcomeUnknown, "The store's client stumbled"
@@ -113,7 +113,7 @@ def _meaning(error: Exception) -> _Meaning | None:
 
 @contextmanager
 def never_sent() -> Iterator[None]:
-    """Around what makes a connection: whatever goes wrong here, no command was sent."""
+    """Around making a connection: whatever fails in it, no command was sent."""
     try:
         with translated():
             yield

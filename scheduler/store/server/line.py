@@ -34,9 +34,9 @@ Key = str | bytes
 class Line(asyncio.Protocol):
     """One connection. Replies come in the order of the calls.
 
-    A reply that does not come within 5 s, or a connection that breaks, ends the line: what was
-    sent and not answered raises ConnectionError or TimeoutError, and nobody knows whether it was
-    done. `is_open` must be asked before each `call`, and nothing awaited in between.
+    A connection that breaks, or a reply that takes more than 5 s, ends the line: calls without a
+    reply raise ConnectionError or TimeoutError, and may have been done. Check `is_open` before each
+    `call`, and await nothing in between.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Line(asyncio.Protocol):
         return self._transport.get_extra_info("peername")
 
     def keep_alive(self, options: Any) -> None:
-        """Has the system ask now and then whether a server that says nothing is still there."""
+        """Turns the system's keep-alive probes on."""
         end = self._transport.get_extra_info("socket")
         end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in options.items():
@@ -89,7 +89,7 @@ class Line(asyncio.Protocol):
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
-        # At once, not when the loop has run whatever else is ready: the server begins meanwhile.
+        # Writes at once, not after the loop's other callbacks: the server begins meanwhile.
         transport.set_write_buffer_limits(0)
 
     def data_received(self, data: bytes) -> None:
@@ -181,7 +181,7 @@ class Lines:
         self.renew()
 
     async def _open(self) -> Exception | None:
-        """The failure is a value, because several callers wait for it and each raises its own."""
+        """Returns the failure: several callers wait for it, and each raises its own copy."""
         try:
             self._line = await self._make()
         except Exception as error:
@@ -192,8 +192,8 @@ class Lines:
 
 
 class OwnLines:
-    """Lines that one caller has to itself, for what keeps a connection waiting, and for calls that
-    must all reach the same server: a line that broke is never made anew within `one`."""
+    """Lines for one caller at a time: for commands that block a connection, and for calls that must
+    all reach the same server. `one` never replaces a line that broke."""
 
     def __init__(self, make: Callable[[], Awaitable[Line]]) -> None:
         self._make = make

@@ -41,11 +41,9 @@ Asked = tuple[Key, Sequence[Argument]]
 
 
 class Routes:
-    """Sends each command to the node that has its key, over that node's line.
-
-    Which node that is, is read anew in the background whenever one fails or a slot has moved, so
-    that the shards of other nodes go on meanwhile.
-    """
+    """Sends each command to the node that has its key, over that node's line. Whenever a node fails
+    or a slot has moved, the nodes are asked in the background where slots are now: the shards of
+    other nodes go on meanwhile."""
 
     routed = True
 
@@ -61,15 +59,13 @@ class Routes:
     async def replies(
         self, commands: Sequence[Sequence[Argument]], key: Key = "", *, whole: bool = False
     ) -> list[Any]:
-        """The replies to commands, all of them about `key`, or each about the one behind its name;
-        errors of the servers among them as values. Raises a StoreError, or what redis-py raises if
-        a reply was lost.
+        """The replies to commands, about `key` or each about its second word; errors of the servers
+        among them as values. Raises a StoreError, or redis-py's error if a reply was lost.
 
-        While a slot moves to another node key by key, the node that it leaves answers ASK to
-        whoever names a key that it does not have (any more): a command of one key is then right
-        at the other node. `whole` is for scripts that are given a prefix, and find the keys of a
-        shard from it, and for what is read at one moment: those must have all of them, so their
-        ASK is the reply, and what has moved is asked anew as a whole.
+        While a slot moves key by key, the node that it leaves answers ASK for a key that it has no
+        more: a command of one key then belongs to the other node. `whole` is for commands that need
+        all keys of a shard, as scripts do and reads at one moment: they do not follow an ASK, which
+        is their reply, and all of them go again to a slot that has moved.
         """
         asked = [(key or cast("Key", words[1]), words) for words in commands]
         await self._known()
@@ -119,7 +115,7 @@ class Routes:
         return self._own[node.name]
 
     def heard(self, key: Key, error: Exception) -> None:
-        """What came back: is something not where it was?"""
+        """Takes in an error: it may tell that a slot has moved or a node is gone."""
         if isinstance(error, _ASTRAY):
             with contextlib.suppress(StoreError), never_sent():
                 self._doubt(self._nodes.get_node_from_slot(keys.slot_of(key)).name)
@@ -165,7 +161,7 @@ class Routes:
                 self._doubt(node.name)
 
     async def _follow(self, asked: Sequence[Asked], found: list[Any]) -> None:
-        """Asks the nodes that slots are moving to for what has moved already."""
+        """Sends commands that got an ASK to the nodes that their slots are moving to."""
         asks = [place for place, reply in enumerate(found) if type(reply) is exceptions.AskError]
 
         async def ask(place: int) -> None:
@@ -199,7 +195,7 @@ class Routes:
         return Dial(node.connection_class(**node.connection_kwargs))
 
     def _doubt(self, failed: str | None = None) -> None:
-        """Something is not where it was: asks the nodes, all but the one that failed."""
+        """Asks the nodes where slots are now, all but the one that failed."""
         busy = self._refreshing is not None and not self._refreshing.done()
         if busy or time.monotonic() < self._again_s:
             return

@@ -32,8 +32,8 @@ _NAMESPACES = {"K": keys, "R": rollups, "S": stored, "V": Verdict}
 
 
 class Script:
-    """A Lua file by its path below `scheduler/store`, without `.lua`; how often this process has
-    run it, and how often that failed."""
+    """A Lua file by its path below `scheduler/store`, without `.lua`; how often this process ran
+    it, and how often that failed."""
 
     all: ClassVar[list[Script]] = []
 

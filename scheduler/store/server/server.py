@@ -41,16 +41,14 @@ __all__ = ["Argument", "Script", "Server", "flat"]
 
 _REPLICAS_KNOWN_S = 1.0
 _PAUSES_S = (0.0, 0.05, 0.2, 0.5)
-# A lost connection is known at once and is worth a repeat. A store that hangs lets each attempt
-# wait for the reply's time limit: then the caller is told, instead of kept for half a minute.
+# A lost connection is known at once and worth a repeat. If the store hangs, each attempt takes the
+# reply's time limit: callers get an error then, instead of half a minute's wait.
 _PATIENCE_S = 4.0
 
 
 class Server:
-    """Runs scripts and commands, over its `way` to them. What it raises is a StoreError, always.
-
-    `secrecy` seals what must not lie there in clear, for whoever sends it and reads it.
-    """
+    """Runs scripts and commands over its `way` to the store. Raises nothing but StoreErrors.
+    `secrecy` seals and opens what must not be stored in clear."""
 
     def __init__(self, way: Way, *, wait_replicas: int = 0, secrecy: Secrecy | None = None) -> None:
         self.way = way
@@ -63,7 +61,7 @@ class Server:
 
     @property
     def routed(self) -> bool:
-        """Whether there is more than one server, and one may be away while others are not."""
+        """Whether there are several servers, of which one may be away while others are not."""
         return self.way.routed
 
     async def run(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
@@ -80,7 +78,7 @@ class Server:
         return await self._one(key, (name, key, *words))
 
     async def _note_key_once(self) -> None:
-        """Nothing that was sealed reaches the store before the note of its key."""
+        """Sealed data must not reach the store before the note of its key."""
         if self.secrecy.has_sealed and not self.secrecy.is_noted:
             await self.note_key()
 
@@ -90,10 +88,8 @@ class Server:
         self.secrecy.is_noted = True
 
     async def write(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
-        """Runs a script whose effect the caller will rely on, so that replicas must have it.
-
-        Raises StoreUnavailable, with nothing done, if too few replicas are connected.
-        """
+        """Runs a script whose effect replicas must have, because the caller relies on it. Raises
+        StoreUnavailable, with nothing done, if too few replicas are connected."""
         if not self.wait_replicas:
             return await self.run(script, key, arguments)
         async with self.apart(key) as apart:
@@ -117,8 +113,8 @@ class Server:
             yield Apart(line, key, self.wait_replicas, partial(self.way.heard, key))
 
     async def _enough_replicas(self, apart: Apart) -> None:
-        """A server is asked at most once a second: a replica that is lost meanwhile shows in
-        `replicated`. That there are too few is told once."""
+        """Asks a server at most once a second: `replicated` notices a replica that is lost
+        meanwhile. Logs once that there are too few."""
         now_s = time.monotonic()
         if now_s >= self._enough_until_s.get(apart.address, 0.0):
             try:
@@ -134,11 +130,11 @@ class Server:
     async def reads(
         self, commands: Sequence[Command], *, at_once: str = "", damaged: bool = False
     ) -> list[Any]:
-        """The replies of commands that only read, in one round trip; asked again if one is lost.
-        Each has its key behind its name.
+        """The replies of commands that only read, in one round trip, which is repeated if it is
+        lost. The second word of each is its key.
 
         With `at_once`, the prefix of a shard or account, all are read at one moment. With
-        `damaged`, the reply of a command whose key is of another type is Unreadable, as a value.
+        `damaged`, the reply of a command whose key has another type is Unreadable, as a value.
         """
 
         async def ask() -> list[Any]:
@@ -165,16 +161,16 @@ class Server:
         return reply
 
     async def info(self, section: str) -> dict[str, str]:
-        """What one of the servers says of itself, any of them."""
+        """A section of INFO of any of the servers."""
         return _info(await self.ask("INFO", section))
 
     async def infos(self, section: str = "default") -> dict[str, dict[str, str]]:
-        """What each server says of itself, by its name; one alone has none."""
+        """A section of INFO of each server, by its name; a single server has none."""
         return {name: _info(await self._of(name, "INFO", section)) for name in await self._names()}
 
     async def keys(self, pattern: str, most: int) -> AsyncIterator[list[bytes]]:
-        """The names of all keys that are like a pattern, up to `most` at a time. One that is there
-        from the beginning to the end comes, maybe twice."""
+        """The names of all keys that match a pattern, up to `most` at a time. One that exists from
+        the beginning to the end comes, maybe twice."""
         for name in await self._names():
             words = ("MATCH", pattern, "COUNT", most)
             look = partial(self._of, name, "SCAN")
@@ -212,11 +208,9 @@ class Server:
             raise
 
     async def repeated(self, call: Callable[[], Awaitable[T]]) -> T:
-        """The result of `call`, which is repeated while its reply gets lost, for a few seconds.
-
-        Raises OutcomeUnknown if it was sent at least once and never answered, StoreUnavailable if
-        it certainly never was. `call` must be safe to repeat.
-        """
+        """The result of `call`, which must be safe to repeat: it is repeated for a few seconds
+        while its reply gets lost. Raises OutcomeUnknown if it was sent at least once and never
+        answered, StoreUnavailable if it certainly was never sent."""
         maybe_done = False
         began_s = time.monotonic()
         for pause_s in _PAUSES_S:
@@ -254,7 +248,7 @@ class Server:
 async def _walked(
     look: Callable[..., Awaitable[Any]], words: Sequence[Argument], most: int
 ) -> AsyncIterator[list[bytes]]:
-    """What a SCAN of any kind finds, in pieces."""
+    """The finds of any kind of SCAN, in pieces."""
     cursor, found = b"0", []
     while True:
         cursor, more = await look(cursor, *words)

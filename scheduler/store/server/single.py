@@ -51,9 +51,8 @@ class Single:
         return self._own
 
     def heard(self, key: Key, error: Exception) -> None:
-        """What came back: is the server not what it was?"""
+        """Takes in an error: the server may be no primary any more."""
         if isinstance(error, exceptions.ReadOnlyError):
-            # It was the primary; the next one is looked up anew.
             self._lines.renew()
 
     async def aclose(self) -> None:
