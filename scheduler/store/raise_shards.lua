@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Writes the number of shards, the format and an id at the first start. Later it raises the number, and
--- never lowers it. Changes nothing in a store of another format.
+-- Writes the number of shards, the format and an id at the first start. Later it raises the number,
+-- and never lowers it. Changes nothing in a store of another format.
 -- KEYS[1]  the store's metadata
 -- ARGV     number for a new store, number asked for (0: none), format, id for a new store ('': leave
 --          an empty store empty)

@@ -1,6 +1,6 @@
 #!lua
--- Changes what a waiting schedule asks for and when; between two attempts a new triggerAt moves the
--- next one. Safe to repeat with the same operation for an hour.
+-- Changes a waiting schedule's request; between two attempts a new triggerAt moves the next one. Safe
+-- to repeat with the same operation for an hour.
 -- KEYS[1]  the shard's prefix
 -- ARGV     account, schedule, operation, SHA-1 of the packed request as the caller read it, the new
 --          one, its triggerAt (ms) if that is another one, else '', and for each plan that has a

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Claims what is due: moves each schedule's visibility to the end of a lease. Nothing is popped, so
--- what a lost worker held becomes due by itself. The lease's end, which no other claim of the same
--- schedule has, is the claim's token. A repeat claims other schedules; what a lost reply held waits
--- for its lease to end.
+-- Claims what is due: moves each schedule to the end of a lease. Nothing is popped, so the schedules
+-- of a lost worker become due by themselves. The lease's end is the claim's token: no other claim of
+-- the same schedule has it. A repeat claims other schedules; those of a lost reply wait for the end
+-- of their lease.
 -- KEYS[1]  the shard's prefix
 -- ARGV[1]  lease (ms)
 -- ARGV[2]  most schedules to claim
@@ -11,13 +11,12 @@
 -- ARGV[5]  ahead (ms): what is due within so long from now is due; below 0, only what has been due
 --          for that long
 -- ARGV[6]  when it was asked for (ms): a lease that ended later, or has not ended yet, is not taken
---          over. A claim that reaches us late may have waited while nobody could prolong a lease.
---          0: none is.
--- ARGV[7]  an account, for an operator's claim: of it alone, though it be suspended or the shard on
---          hold; ARGV[5] is then the moment by which it was due. Empty for a worker's
+--          over. While a late claim waited, nobody may have been able to prolong leases. 0: none is
+-- ARGV[7]  '' for a worker's claim; an account for an operator's, though it is suspended or the shard
+--          on hold: ARGV[5] is then the moment by which its schedules were due
 -- ARGV[8…] accounts to pass over, which hold more than their share of the worker
--- Writes   <prefix>backlog for a second, if due ones are left: since when (ms). It calls workers to
---          help for whom the shard is not their own.
+-- Writes   <prefix>backlog for a second, if due ones are left: since when (ms). It calls workers of
+--          other shards to help
 -- Returns  {now (us), when to look next (ms; -1: nothing waits, -2: on hold), token (us), for each
 --          account: {account, {schedule, packed request, …}, {place among these, attempt, the attempt
 --          before if it is retried, else '', …}}, damaged accounts, of which nothing was claimed};
@@ -83,8 +82,8 @@ local function attempts_used(queue, schedules)
   return redis.call('HMGET', queue.tried, unpack(schedules))
 end
 
--- Claims from a stretch of an account's due ones; returns how many there were to look at, and how
--- many of them were left to whoever holds them.
+-- Claims from a stretch of an account's due ones; returns how many it looked at, and how many of them
+-- it left to the workers that hold them.
 local function take_from(account, first, most)
   local base = prefix .. account .. ':'
   local queue, key = queue_of(prefix, account), base .. K.SCHEDULE
@@ -111,9 +110,8 @@ local function take_from(account, first, most)
       visible_again[#visible_again + 1] = lease_end
       visible_again[#visible_again + 1] = schedule
       local request = redis.pcall('HGET', key .. schedule, 'r')
-      -- Without a request there is nothing to fire, nor if something else has its name. Only a
-      -- broken store has this (`postdate check` tells); it waits for a lease, and does not stand in
-      -- the way of what is behind it.
+      -- Only in a broken store (`postdate check` names it) is there no request, or another type of
+      -- key. The schedule waits for a lease, and does not block those behind it.
       if type(request) == 'string' then
         room_bytes = room_bytes - #request
         local n = #rows
@@ -138,8 +136,8 @@ local function take_from(account, first, most)
   return #schedules, left
 end
 
--- Claims up to `most` of an account. What is left to others stands in front, and is looked past, a
--- few times at most. Returns how many were claimed, and whether there may be more.
+-- Claims up to `most` of an account; looks past those left to other workers, a few times at most.
+-- Returns how many were claimed, and whether there may be more.
 local function take(account, most)
   local taken, skipped = 0, 0
   for _ = 1, 8 do
@@ -156,10 +154,9 @@ local function take(account, most)
   return taken, true
 end
 
--- Sets when an account is to be looked at next, and returns when its earliest is due. One with a
--- backlog goes behind those that have waited longer for their turn, so that many floods cannot
--- starve a neighbour; a microsecond keeps it before those that were served after it just now, or
--- their names would decide who is served more often.
+-- Sets when to look at an account next, and returns when its earliest schedule is due. With a backlog
+-- it goes behind accounts that have waited longer for their turn: floods cannot starve a neighbour.
+-- Of those served just now, the first one stays first by a microsecond; or names would decide.
 local function set_head(account, served_after)
   if only and redis.call('ZSCORE', heads, account) == '-inf' then
     return math.huge
@@ -183,7 +180,7 @@ for _, account in ipairs(due_heads) do
 end
 
 -- An account that is parked, or that `take` cannot read (it reads before it writes), waits for a
--- lease, and costs the others of its shard nothing.
+-- lease; the others of its shard do not.
 local served, backlogged, damaged = {}, {}, {}
 local share = math.max(1, math.floor(room / math.max(1, #accounts)))
 for _, account in ipairs(accounts) do

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Brings forward what a server's clock that was set back has left in the future: leases that no worker
--- can have, and retries. Safe to repeat.
+-- After the server's clock was set back: brings forward leases that no worker can have, and retries.
+-- Safe to repeat.
 -- KEYS[1]  the shard's prefix
 -- ARGV[1]  account
 -- ARGV[2]  longest that a lease may last from now on (ms)

@@ -1,9 +1,9 @@
 #!lua
--- Stores schedules and takes a credit for each, in one step. They come in groups: of new ones, of
--- which the first ones are stored that the account can pay for, or of replays, each judged by itself.
--- A replay is made of a schedule that has ended; that one notes it, is a dead letter no more, and is
--- forgotten when others are. Safe to repeat: what is there already is not paid for again. With a
--- once-key a group is stored once in the key's life, and a later one gets what came of the first.
+-- Stores schedules and takes a credit for each, in one step. They come in groups. Of new ones, those
+-- are stored that the account can pay for, the first ones first. Replays are judged one by one; each
+-- is made of a schedule that has ended, which notes it, leaves the dead letters, and is forgotten
+-- when others are. Safe to repeat: stored ones are not paid for again. A group with a once-key is
+-- stored once in the key's life, and a later one gets the result of the first.
 -- KEYS[1]  the shard's prefix
 -- ARGV[1]  how long a day's rollup is kept (ms)
 -- ARGV[2]  how long a once-key is kept (ms)
@@ -79,7 +79,7 @@ while i <= #ARGV do
   i = row
 end
 
--- All ids of a call are distinct, and only a repeat finds any: one command asks for many.
+-- All ids of a call are distinct, and only a repeat finds any, so one command asks for many.
 local function any_stored()
   for n = 1, #keys, 1000 do
     if redis.call('EXISTS', unpack(keys, n, math.min(n + 999, #keys))) > 0 then
@@ -99,7 +99,7 @@ if any_stored() then
   end
 end
 
--- What the once-key says: nil if it is new, or the reply to give.
+-- The reply by the once-key; nil if the key is new.
 local function asked_before(group)
   local known = group.once and (group.account.notes[group.once] or group.known)
   if not known then
@@ -155,7 +155,7 @@ local function add_first(group)
   return stored == group.count and verdicts or verdicts .. string.rep(UNPAID, group.count - stored)
 end
 
--- What speaks against a replay of a schedule; nil if nothing does.
+-- Why a schedule cannot be replayed; nil if it can.
 local function fault(account, key, again, weight)
   local ended = redis.pcall('HMGET', key, 'o', 'a')
   if ended.err then
@@ -195,7 +195,7 @@ local function add_replays(group)
   return table.concat(verdicts)
 end
 
--- Takes up a group's schedules, unless something speaks against it; returns its reply.
+-- Takes up a group's schedules if that is allowed; returns its reply.
 local function take_up(group)
   local account = group.account
   if account.left == -1 then

@@ -1,5 +1,5 @@
--- Dead letters: those that ended as failed, in an index by when they ended. It is trimmed as it
--- grows, by age and by number, so that no janitor is needed; an idle account's expires as a whole.
+-- Dead letters: schedules that ended as failed, in an index by when they ended. Each that is added
+-- trims it, by age and by number; an idle account's index expires as a whole.
 
 --@include members
 --@include lifecycle/weight

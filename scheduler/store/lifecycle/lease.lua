@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Prolongs leases, or gives schedules back that were not started: due as before, the attempt not
--- used. Only those that the claims which the tokens name still hold. Safe to repeat: giving back
--- takes the lease away; to prolong, with the new token among the old ones.
+-- Prolongs leases, or gives back schedules that were not started: due as before, the attempt not
+-- used; only where the claim that the token names still holds the schedule. Safe to repeat: giving
+-- back takes the lease away; to prolong, with the new token among the old ones.
 -- KEYS[1]  the shard's prefix
 -- ARGV[1]  lease (ms)
 -- ARGV[2]  the new token: when the leases are to end (us), by the caller's idea of our clock; not a
@@ -20,8 +20,7 @@ if lease_end and math.abs(lease_end - now_ms - lease_ms) > math.max(lease_ms / 2
   return {now_us, {}}
 end
 
--- Of an account's rows, those whose token is good. Raises if a key is damaged that is read here or
--- written after.
+-- An account's rows with a good token. Raises if a key that is read or written is damaged.
 local function held_among(queue, rows)
   local schedules, held = {}, {}
   for n, i in ipairs(rows) do

@@ -1,7 +1,7 @@
 -- Where schedules stand until they end. Each queue, which is an account, has `waiting`: when each of
--- its schedules is due, or its lease ends; `held`: since when those are due that a worker holds; and
--- `tried`: attempts used, of those that have had one or more. `heads` of the shard says when claims
--- look at each queue next. Only this file writes these four. Needs `now`.
+-- its schedules is due, or its lease ends; `held`: those that a worker holds, by when they were due;
+-- and `tried`: attempts used, of those that have had one or more. `heads` of the shard has when
+-- claims look at each queue next. Only this file writes these four. Needs `now`.
 
 --@include members
 local function queue_of(prefix, name)

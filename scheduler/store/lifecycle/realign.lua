@@ -1,7 +1,6 @@
 #!lua flags=allow-oom
--- Brings forward the turns of accounts that stand behind a moment in the future though their first
--- schedule is due before: what a server's clock that was set back leaves. A damaged account keeps
--- its turn. Safe to repeat.
+-- After the server's clock was set back: brings forward the turns of accounts that are to be looked
+-- at later than their first schedule is due. A damaged account keeps its turn. Safe to repeat.
 -- KEYS[1]  the shard's prefix
 -- ARGV     rank of the first account to look at, how many
 -- Returns  {now (us), how many were looked at}

@@ -11,8 +11,7 @@ local function check_numbers(key)
   end
 end
 
--- Raises unless `ack` and `retry` could record anything of the account now. A claim reads the other
--- keys itself.
+-- Raises unless `end` could record anything of the account now. A claim reads the other keys itself.
 local function check_recordable(base)
   local at = read_log(base, ROOM, '').at
   check_numbers(base .. K.EXPIRING)

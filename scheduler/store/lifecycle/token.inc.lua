@@ -1,6 +1,6 @@
--- Whether the lease that ends at `score` (ms, as ZMSCORE gives it) is the one that a token names:
--- the moment (us) that its claim wrote, or several with a colon between, where a reply was lost and
--- it is not known which of them was written last.
+-- Whether a token names the lease that ends at `score` (ms, as ZMSCORE gives it). A token is the
+-- moment (us) that the claim wrote; or several with a colon between, if a reply was lost and any of
+-- them may have been written last.
 local function names(token, score)
   if not score then
     return false

@@ -1,7 +1,7 @@
--- What schedules weigh (bytes): the packed request, and what is kept beside it, roughly. Of an account
--- that is counted, for the quota of its plan, in the field `bytes`: of those that have not ended, and
--- of ended ones until the hour is over in which they are forgotten. They are forgotten by themselves,
--- so `expiring` has what each hour takes away, and the first create of an hour settles that. Needs
+-- The weight of schedules (bytes): the packed request, and roughly what is kept beside it. The field
+-- `bytes` of an account sums it for the quota of its plan: of schedules that have not ended, and of
+-- ended ones until the hour is over in which they are forgotten. They are forgotten by themselves,
+-- so `expiring` has the weight of each such hour, and the first create after it settles that. Needs
 -- `now`.
 
 --@include members
@@ -11,8 +11,7 @@ local function weight_of(packed_bytes, count)
   return packed_bytes + 256 * (count or 1)
 end
 
--- What a target said, sealed, weighs beyond what is kept beside any request. Between two attempts it is
--- shorter than that.
+-- A sealed answer weighs what it has beyond 512 bytes. Between two attempts it is shorter.
 local function answer_weight(said_bytes)
   return math.max(0, said_bytes - 512)
 end
@@ -66,7 +65,7 @@ local function expired(base)
   return hours, bytes
 end
 
--- What an account's schedules weigh now, and the hours that `settle` has to forget, if any are over.
+-- The weight of an account's schedules now, and the hours that `settle` has to forget, if any.
 -- stored: the fields `bytes` and `settled`, the hour in which that was done last.
 local function stored_bytes(base, stored, settled)
   local bytes = number(stored)
