@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from redis import Redis
 from cli.options import with_store
 from scheduler.models import Plan, Request
 from scheduler.settings import Settings
+from tests.client.line import Line
 from tests.servers import ValkeyProcess, free_port, postdate, postdate_json, postdate_process
 
 CREATED = {"name": "ada", "credits": 7, "plan": "pro"}
@@ -185,16 +184,9 @@ def test_an_option_that_a_stores_url_does_not_have_is_one_sentence(url: str, com
 
 @pytest.fixture
 def speaks_no_tls() -> Iterator[str]:
-    """Where a server listens that answers in plain text, whatever is said to it."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), QuietHandler) as server:
-        threading.Thread(target=server.serve_forever).start()
-        yield f"127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
-class QuietHandler(BaseHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
+    """Where a server listens that answers a handshake in plain text."""
+    with Line(b"") as line:
+        yield f"127.0.0.1:{line.port}"
 
 
 def test_why_a_store_cannot_be_reached_is_said(speaks_no_tls: str) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import time
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from click.testing import CliRunner
 from cli.main import main
 from cli.parameters import duration, moment
 from tests.cli.running import Running
+from tests.client.line import Line, answer
 from tests.servers import (
     PostdateProcess,
     Receiver,
@@ -349,36 +348,21 @@ def test_moments_in_the_local_zone_reach_the_api(
     assert "this machine's (JST)" in " ".join(postdate_process("schedule", "--help").stdout.split())
 
 
-class Stranger(BaseHTTPRequestHandler):
-    """A web server that knows nothing of Postdate."""
-
-    def do_GET(self) -> None:
-        path = self.path.partition("?")[0]
-        status, body = {"/stats": (200, b"<html>"), "/stats/logs": (200, b'{"logs": 1}')}.get(
-            path, (404, b"<html>")
-        )
-        self.send_response(status)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def do_DELETE(self) -> None:
-        self.do_GET()
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
-
-
 @pytest.mark.parametrize(
-    ("words", "told"),
-    [("cancel sch_x", " (404 Not Found)"), ("stats", ""), ("logs", ""), ("schedule u --in 1", "")],
+    ("words", "status", "body", "told"),
+    [
+        ("cancel sch_x", 404, b"<html>", " (404 Reason)"),
+        ("stats", 200, b"<html>", ""),
+        ("logs", 200, b'{"logs": 1}', ""),
+        ("schedule u --in 1", 501, b"<html>", ""),
+    ],
 )
-def test_a_stranger_who_answers_is_one_sentence(words: str, told: str) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Stranger) as server:
-        threading.Thread(target=server.serve_forever).start()
-        url = f"http://127.0.0.1:{server.server_port}"
+def test_a_stranger_who_answers_is_one_sentence(
+    words: str, status: int, body: bytes, told: str
+) -> None:
+    with Line(answer(status, body)) as stranger:
+        url = stranger.url
         done = postdate(*words.split(), url=url, api_key="pd_00_x")
-        server.shutdown()
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"{url} answers, but not as Postdate does{told}")
     assert done.stderr.endswith("; say where Postdate is with --url.\n")

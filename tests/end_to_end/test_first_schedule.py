@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -27,30 +28,37 @@ def customer(postdate_up: PostdateProcess) -> Iterator[Customer]:
         yield holder
 
 
+@contextmanager
+def on_hold(up: PostdateProcess) -> Iterator[None]:
+    """Nothing fires within it, however long it lasts."""
+    postdate_json("hold", data_dir=up.data_dir)
+    try:
+        yield
+    finally:
+        postdate_json("resume", data_dir=up.data_dir)
+
+
 def test_a_schedule_fires_as_it_was_posted_and_is_logged_counted_and_paid(
     customer: Customer, receiver: Receiver, postdate_up: PostdateProcess
 ) -> None:
     target = receiver.answer("/hook", status=202) + "?a=1&b=%20"
     credits, (completed, failed) = customer.credits(), customer.counts()
-    due_ms = now_ms() + 700
     began_ms = now_ms()
-    answer = customer.post_text(
-        f'{{"targetUrl": "{target}", "targetMethod": "put",'
-        ' "targetHeaders": {"X-Order": "4711", "Authorization": "Bearer t"},'
-        f' "targetBody": {BODY}, "triggerAt": "{format_iso8601(due_ms)}"}}'
-    )
-    assert answer.status_code == 201
-    created = answer.json()
-    schedule_id, suffix = created["scheduleId"], created["scheduleId"].removeprefix("sch_")
-    assert created["invocationId"] == f"inv_{suffix}"
-    assert created["message"]
-    assert customer.credits() == credits - 1
-    [waiting] = customer.entries_of(schedule_id)
-    assert (waiting["status"], waiting["statusCode"], waiting["executedAt"]) == (
-        "scheduled",
-        0,
-        None,
-    )
+    due_ms = began_ms + 700
+    with on_hold(postdate_up):
+        answer = customer.post_text(
+            f'{{"targetUrl": "{target}", "targetMethod": "put",'
+            ' "targetHeaders": {"X-Order": "4711", "Authorization": "Bearer t"},'
+            f' "targetBody": {BODY}, "triggerAt": "{format_iso8601(due_ms)}"}}'
+        )
+        assert answer.status_code == 201
+        created = answer.json()
+        schedule_id, suffix = created["scheduleId"], created["scheduleId"].removeprefix("sch_")
+        assert created["invocationId"] == f"inv_{suffix}"
+        assert created["message"]
+        assert customer.credits() == credits - 1
+        [entry] = customer.entries_of(schedule_id)
+        assert (entry["status"], entry["statusCode"], entry["executedAt"]) == ("scheduled", 0, None)
 
     [received] = receiver.wait_for(1, "/hook")
     assert received.at_ms >= due_ms
@@ -84,8 +92,9 @@ def test_a_schedule_fires_as_it_was_posted_and_is_logged_counted_and_paid(
         "attempt": 1,
         "nextAttemptAt": None,
     }
-    assert began_ms <= parse_iso8601(entry["createdAt"]) < due_ms
-    assert due_ms <= parse_iso8601(entry["executedAt"]) <= now_ms()
+    created_ms, executed_ms = (parse_iso8601(entry[at]) for at in ("createdAt", "executedAt"))
+    assert began_ms <= created_ms <= executed_ms <= now_ms()
+    assert due_ms <= executed_ms
     assert 0 <= entry["responseTimeMs"] < 5000
     assert customer.counts() == (completed + 1, failed)
     assert customer.credits() == credits - 1
@@ -97,12 +106,13 @@ def test_a_cancelled_schedule_gives_its_credit_back_and_never_fires(
     customer: Customer, receiver: Receiver, postdate_up: PostdateProcess
 ) -> None:
     credits, counts = customer.credits(), customer.counts()
-    cancelled = customer.schedule(receiver.url + "/cancelled", due_in_s=0.6)
-    later = customer.schedule(receiver.url + "/later", due_in_s=0.7)
-    answer = customer.cancel(cancelled)
-    assert (answer.status_code, answer.json()["status"]) == (200, "cancelled")
-    assert answer.json()["creditsRemaining"] == customer.credits() == credits - 1
-    assert customer.cancel(cancelled).status_code == 409
+    with on_hold(postdate_up):
+        cancelled = customer.schedule(receiver.url + "/cancelled")
+        later = customer.schedule(receiver.url + "/later")
+        answer = customer.cancel(cancelled)
+        assert (answer.status_code, answer.json()["status"]) == (200, "cancelled")
+        assert answer.json()["creditsRemaining"] == customer.credits() == credits - 1
+        assert customer.cancel(cancelled).status_code == 409
     receiver.wait_for(1, "/later")
     assert customer.outcome(later)["status"] == "completed"
     assert receiver.at("/cancelled") == []
