@@ -33,6 +33,14 @@ _READY_BYTE = b"r"
 # Of open files; where the hard limit says "no limit", some systems do not grant that.
 _ENOUGH_FILES = 65_536
 
+host_option = click.option(
+    "--host", help="Where to listen. [env: POSTDATE_HOST; default: 127.0.0.1]"
+)
+port_option = click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help="Where to listen; 0 for any free port. [env: POSTDATE_PORT; default: 8000]",
+)
 _processes = click.option(
     "--processes",
     type=click.IntRange(1, 256),
@@ -43,12 +51,8 @@ _quiet_store = click.option("--quiet-store", is_flag=True, hidden=True)
 
 
 @click.command(name="api")
-@click.option("--host", help="Where to listen. [env: POSTDATE_HOST; default: 127.0.0.1]")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    help="Where to listen; 0 for any free port. [env: POSTDATE_PORT; default: 8000]",
-)
+@host_option
+@port_option
 @_processes
 @_parent_fd
 @_quiet_store

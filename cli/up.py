@@ -26,6 +26,7 @@ from cli.hold import tell_hold
 from cli.options import Context, command, open_store
 from cli.parameters import is_loopback
 from cli.port import Port, reserve
+from cli.roles import host_option, port_option
 from cli.tied import TiedChild
 from scheduler.errors import NotFound, Taken
 from scheduler.models import Account, Plan
@@ -51,12 +52,8 @@ class First(NamedTuple):
 
 
 @click.command(name="up")
-@click.option("--host", help="Where to listen. [env: POSTDATE_HOST; default: 127.0.0.1]")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    help="Where to listen; 0 for any free port. [env: POSTDATE_PORT; default: 8000]",
-)
+@host_option
+@port_option
 @click.option(
     "--workers",
     type=click.IntRange(1, 256),

@@ -29,18 +29,12 @@ Values = Mapping[tuple[str, ...], float] | float
 
 def counter(name: str, told: str, values: Values, labels: Sequence[str] = ()) -> Metric:
     """What only grows while the process lives; `name` without `_total`."""
-    family = CounterMetricFamily(name, told, labels=labels)
-    for of, value in _rows(values):
-        family.add_metric(of, value)
-    return family
+    return _filled(CounterMetricFamily(name, told, labels=labels), values)
 
 
 def gauge(name: str, told: str, values: Values, labels: Sequence[str] = ()) -> Metric:
     """What goes up and down."""
-    family = GaugeMetricFamily(name, told, labels=labels)
-    for of, value in _rows(values):
-        family.add_metric(of, value)
-    return family
+    return _filled(GaugeMetricFamily(name, told, labels=labels), values)
 
 
 def histogram(
@@ -74,8 +68,10 @@ class _One(Collector):
         return (self._family,)
 
 
-def _rows(values: Values) -> Iterable[tuple[tuple[str, ...], float]]:
-    return values.items() if isinstance(values, Mapping) else (((), values),)
+def _filled(family: CounterMetricFamily | GaugeMetricFamily, values: Values) -> Metric:
+    for of, value in values.items() if isinstance(values, Mapping) else (((), values),):
+        family.add_metric(of, value)
+    return family
 
 
 def _buckets(counted: Histogram, scale: float) -> list[tuple[str, float]]:
