@@ -197,8 +197,7 @@ def link(context: Context, account: str, password: bool) -> None:
 
 
 async def _link(context: Context, store: Store, account: Account, purpose: str) -> str:
-    """A new one: under our own public URL, or where a running API says that it is, or else where
-    these settings would listen."""
+    """A new link below the public URL, or the URL of a running API, or else of these settings."""
     from scheduler.store.accounts.sessions import Purpose
 
     secret = await store.sessions.make_link(account.account_id, Purpose(purpose))
@@ -216,7 +215,6 @@ async def _known_url(store: Store) -> str | None:
 
 
 def link_url(base_url: str, secret: str) -> str:
-    """A one-time link to the dashboard, as an address to follow."""
     return f"{base_url}/dashboard/link/{secret}"
 
 
@@ -236,8 +234,8 @@ def _change(
 async def _shown(
     context: Context, store: Store, accounts: Sequence[Account], but: type[StoreError]
 ) -> list[Shown]:
-    """With what each has stored (None: it could not be read, as `but` says), and what its plan
-    allows by the settings of this command, which should be those of the API (None: no limit)."""
+    """Each with the bytes it stores (None: they could not be read, for `but`) and the quota of its
+    plan by this command's settings (None: no limit)."""
     from api.dashboard.formats import size
 
     async def show(account: Account) -> Shown:
@@ -258,7 +256,7 @@ async def _shown(
 
 
 def _warning(context: Context, account: str) -> str:
-    """What the end of an account ends with it; one whose deletion was interrupted has none left."""
+    """What the deletion ends; after an interrupted deletion little is left to count."""
 
     async def read(store: Store) -> str:
         try:

@@ -1,8 +1,8 @@
-"""A memory allocator for the embedded server that is faster than its C library's.
+"""A faster memory allocator for the embedded server than its C library's.
 
 The wheel's server is built with the C library's malloc, and spends a third of its time there. If
-one of the allocators below is installed on this machine, the loader puts it in malloc's place for
-this one process. Linux only; nothing is installed, and without one all is as it was.
+one of these allocators is installed, the loader puts it in malloc's place for this one process.
+Linux only.
 """
 
 from __future__ import annotations
@@ -31,18 +31,15 @@ _PATIENCE_S = 10.0
 
 
 class Allocator(msgspec.Struct, frozen=True):
-    """A library that the server runs with: its name for the loader, and where that finds it."""
+    """A library: its name for the loader, and where the loader finds it."""
 
     name: str
     path: str
 
 
 def find_allocator(server: Path) -> Allocator | None:
-    """The best allocator that is installed and that this server runs with, or None.
-
-    None as well for a server that was built with one. Nothing that may go wrong is an error: a
-    library of another architecture or C library is none that it runs with.
-    """
+    """The best installed allocator that this server runs with, or None; None for a server that was
+    built with one. A library that does not fit is passed over, and never an error."""
     if sys.platform != "linux" or not _built_with_libc(server):
         return None
     for found in _loadable(server):
@@ -52,7 +49,7 @@ def find_allocator(server: Path) -> Allocator | None:
 
 
 def preloading(allocator: Allocator, environ: Mapping[str, str]) -> dict[str, str]:
-    """The variable that has the loader put it before all others, and what stood there after it."""
+    """LD_PRELOAD with the allocator before all other libraries."""
     names = [allocator.name, *environ.get("LD_PRELOAD", "").replace(":", " ").split()]
     return {"LD_PRELOAD": " ".join(dict.fromkeys(names))}
 
@@ -64,20 +61,21 @@ def _built_with_libc(server: Path) -> bool:
 
 
 def _loadable(server: Path) -> list[Allocator]:
-    """Which of them the server's own loader maps; it says so, and does not run the server then."""
+    """Those that the server's own loader maps; the server itself does not run for that."""
     done = version_of(server, LD_PRELOAD=" ".join(_NAMES), LD_TRACE_LOADED_OBJECTS="1")
     loaded = dict(_LOADED.findall(done.stdout)) if done else {}
     return [Allocator(name, loaded[name] or name) for name in _NAMES if name in loaded]
 
 
 def _runs_with(server: Path, allocator: Allocator) -> bool:
-    """Once for real: its symbols are all there, and it gets along with this machine's memory."""
+    """Runs the server once with it: the symbols are there, and it works with this machine's
+    memory."""
     done = version_of(server, **preloading(allocator, os.environ))
     return done is not None and done.returncode == 0 and "LD_PRELOAD" not in done.stderr
 
 
 def version_of(server: Path, **environ: str) -> subprocess.CompletedProcess[str] | None:
-    """What `--version` prints, with this in its environment; None if it cannot be run here."""
+    """What `--version` prints with these variables; None if the server cannot be run here."""
     try:
         return subprocess.run(  # noqa: S603 - the binary is ours or the operator's
             [server, "--version"],

@@ -31,7 +31,7 @@ _TOO_LARGE = 413
 
 
 class Line(NamedTuple):
-    """One of the file, which begins with 1; `fault` says why it is sent to nobody."""
+    """A line of the file, numbered from 1; one with a `fault` is not sent."""
 
     number: int
     text: bytes
@@ -39,7 +39,7 @@ class Line(NamedTuple):
 
 
 class Report:
-    """Says what became of each line, and counts."""
+    """Prints what became of each line, and counts."""
 
     def __init__(self, remote: Remote, bar: Any) -> None:
         self._remote = remote
@@ -55,8 +55,8 @@ class Report:
             click.echo(json.dumps({"line": line.number, **told}))
 
     def refuse(self, line: Line, error: PostdateError | None) -> None:
-        """With the API's error, or with the line's own fault. Of those that the credits do not
-        reach the first is told, and the rest is like it."""
+        """With the API's error, or with the line's own fault. Without credits only the first is
+        printed."""
         from postdate import InsufficientCredits
 
         self.refused += 1
@@ -122,8 +122,8 @@ def batch_command(remote: Remote, file: IO[bytes], idempotency_key: str | None) 
 
 
 def chunks(lines: IO[bytes]) -> Iterator[list[Line]]:
-    """What goes in one call. The same file always falls into the same ones, whoever sends it, so
-    that a repeat of it repeats each call."""
+    """The lines of each call. A file is always cut at the same places, so that a repeat of it
+    repeats each call."""
     chunk: list[Line] = []
     chunk_bytes = 0
     for number, text in enumerate(lines, 1):
@@ -139,7 +139,7 @@ def chunks(lines: IO[bytes]) -> Iterator[list[Line]]:
 
 
 def _fault(text: bytes) -> str | None:
-    """What is no JSON object would spoil the call that it is sent in."""
+    """Why this line would make the API refuse the whole call."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -148,7 +148,7 @@ def _fault(text: bytes) -> str | None:
 
 
 def _store(remote: Remote, chunk: list[Line], key: str, report: Report) -> None:
-    """Raises PostdateError where it is not about one of the lines."""
+    """Raises PostdateError for what is not about a single line."""
     from postdate import Created, PostdateError
 
     good = [line for line in chunk if line.fault is None]
@@ -167,7 +167,7 @@ def _store(remote: Remote, chunk: list[Line], key: str, report: Report) -> None:
 
 
 def _sent(client: Postdate, lines: list[Line], key: str) -> list[Created | PostdateError]:
-    """An answer for each line. What is more than the API takes at a time goes in halves."""
+    """An answer for each line; a call that is too large is sent in halves."""
     from postdate import InvalidRequest
 
     if not lines:
@@ -186,8 +186,7 @@ def _sent(client: Postdate, lines: list[Line], key: str) -> list[Created | Postd
 
 
 def _progress(file: IO[bytes], *, shown: bool) -> Any:
-    """A bar of how much of the file has been stored; hidden where nobody looks, or nobody knows how
-    long the file is."""
+    """A bar over the bytes of the file; hidden without a terminal, or if the length is unknown."""
     size_bytes = 0
     with contextlib.suppress(OSError, ValueError):
         found = os.fstat(file.fileno())

@@ -26,9 +26,8 @@ _AS_ASKED = (0, -signal.SIGTERM)
 class Child:
     """One process, in a session of its own so that Ctrl-C in the terminal does not reach it.
 
-    `start` runs it once. From `keep_alive` on it is started again whenever it ends, after a
-    pause that doubles while it keeps ending, and the log hears of such a streak once.
-    What it prints goes to `output`, or to our stderr.
+    `start` runs it once. After `keep_alive` it is started again whenever it ends, with a pause that
+    doubles while it keeps ending; the log says so once. It prints to `output`, or to our stderr.
     """
 
     def __init__(
@@ -67,7 +66,7 @@ class Child:
         return f"was killed by signal {-code}" if code < 0 else f"ended with exit status {code}"
 
     async def start(self, arguments: Sequence[str] = (), pass_fds: Sequence[int] = ()) -> None:
-        """Runs it, this time with more arguments and descriptors. Raises OSError."""
+        """Runs it, with further arguments and descriptors this time. Raises OSError."""
         with self._open_output() as output:
             self._process = await asyncio.create_subprocess_exec(
                 *self._argv,
@@ -85,20 +84,19 @@ class Child:
             self._keeper = asyncio.create_task(self._keep(), name=f"keep {self.name} alive")
 
     def let_end(self) -> None:
-        """From now on it is not started again. Safe to repeat."""
+        """Does not start it again. Safe to repeat."""
         if self._keeper is not None:
             self._keeper.cancel()
 
     async def wait(self) -> None:
-        """Returns once the process that runs now has ended."""
+        """Until the process that runs now has ended."""
         if self._process is not None:
             await self._process.wait()
 
     async def stop(self, grace_s: float) -> bool:
-        """Asks it to end, and kills it after `grace_s`; returns once it is gone. Safe to repeat.
+        """Asks it to end, kills it after `grace_s`, and returns once it is gone. Safe to repeat.
 
-        Whether it ended as asked, which one that did not run at all has done, and one that was
-        hastened.
+        True if it ended as asked, did not run, or was hastened.
         """
         self.let_end()
         if self._keeper is not None:
@@ -115,7 +113,7 @@ class Child:
         return self._hurried or self._process.returncode in _AS_ASKED
 
     def hasten(self) -> None:
-        """Ends it at once, for good."""
+        """Kills it, for good."""
         self._hurried = True
         self.let_end()
         self._signal(signal.SIGKILL)
@@ -124,7 +122,7 @@ class Child:
         self._signal(signal.SIGTERM)
 
     def _has_refused(self) -> bool:
-        """Whether starting it again is of no use."""
+        """Whether starting it again is useless."""
         return False
 
     def _signal(self, number: signal.Signals) -> None:

@@ -24,16 +24,16 @@ _LAST_PORT = 65_535
 
 
 class Children:
-    """From `start` on each is started again when it ends; `stop` ends the APIs first, then the
-    workers, so that what an API has accepted meanwhile can still be fired."""
+    """Children that are started again when they end. `stop` ends the APIs first, then the workers,
+    so that what an API accepts meanwhile can still be fired."""
 
     def __init__(self) -> None:
         self._all: Sequence[TiedChild] = ()
         self.faults: list[str] = []
 
     async def start(self, children: Sequence[TiedChild], patience_s: float | None = None) -> None:
-        """Returns once all are ready. Raises PostdateError if one of them has refused to start,
-        or if it takes longer than `patience_s`; one that was killed is started again."""
+        """Returns once all are ready; a child that was killed meanwhile is started again. Raises
+        PostdateError if one refuses to start, or after `patience_s`."""
         self._all = children
         for child in children:
             try:
@@ -56,13 +56,12 @@ class Children:
             await asyncio.gather(*awaited, return_exceptions=True)
 
     def hasten(self) -> None:
-        """Waits for no request in flight; what was being fired becomes due again."""
+        """Kills them: what was being fired becomes due again."""
         for child in self._all:
             child.hasten()
 
     async def stop(self) -> None:
-        """Returns once all are gone; `faults` has a sentence about each that did not end as it
-        should."""
+        """Returns once all are gone; `faults` then names those that did not end as asked."""
         if any(child.running for child in self._all):
             _log.info("stopping")
         for child in self._all:
@@ -86,10 +85,10 @@ class Children:
 async def supervise(
     children: Children, start: Callable[[AsyncExitStack], Coroutine[Any, Any, None]]
 ) -> None:
-    """Calls `start`, which starts the children, and at SIGINT, SIGTERM or SIGHUP what that has put
-    on the stack, to stop them. A second signal hastens them.
+    """Runs `start`, then waits for SIGINT, SIGTERM or SIGHUP and unwinds the stack that `start`
+    filled. A second signal hastens the children.
 
-    Raises PostdateError if it cannot start, or if a child did not end as it should.
+    Raises PostdateError if it cannot start, or if a child did not end as asked.
     """
     asked_to_stop = asyncio.Event()
 
@@ -119,8 +118,8 @@ async def supervise(
 
 
 def with_metrics_port(settings: Settings, place: int) -> Settings:
-    """The settings of the child at this place, counted from 0: each has a port of its own for its
-    metrics, one after the other. Raises SettingsError if there are no ports left for it."""
+    """Settings with the metrics port of the child at this place, counted from 0. Raises
+    SettingsError if there is no such port."""
     if not settings.metrics_port:
         return settings
     port = settings.metrics_port + place

@@ -33,7 +33,7 @@ class DataDir:
 
     @property
     def socket(self) -> Path:
-        """Where the Valkey of this directory listens, or would."""
+        """Where this directory's Valkey listens, or would."""
         link = self.path / "valkey.sock"
         return link.readlink() if link.is_symlink() else _socket_path(self.path)
 
@@ -42,7 +42,7 @@ class DataDir:
         return "unix://" + quote(str(self.socket))
 
     def make(self) -> None:
-        """Makes the directory (private to its owner) if it is not there."""
+        """Makes the directory, private to its owner, if it is missing."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -50,7 +50,7 @@ class DataDir:
 
     @property
     def open_to_others(self) -> str | None:
-        """A sentence if others than its owner may look into the directory."""
+        """A sentence if users other than the owner may read the directory."""
         mode = stat.S_IMODE(self.path.stat().st_mode)
         if not mode & 0o077:
             return None
@@ -70,7 +70,6 @@ class DataDir:
         return socket
 
     def remove_socket(self) -> None:
-        """Leaves nothing behind that looks like a running server."""
         link, socket = self.path / "valkey.sock", self.socket
         socket.unlink(missing_ok=True)
         link.unlink(missing_ok=True)
@@ -79,10 +78,10 @@ class DataDir:
 
 
 class Lock:
-    """An exclusive lock on a file, for as long as its descriptor is open in any process.
+    """An exclusive lock on a file, for as long as any process has its descriptor open.
 
-    The file holds the process id of its holder until the lock is freed in good order, so
-    `abandoned` tells whether the last holder was killed.
+    The file holds the holder's process id until the lock is freed, so `abandoned` says whether the
+    last holder was killed.
     """
 
     def __init__(self, fd: int) -> None:
@@ -93,7 +92,7 @@ class Lock:
 
     @classmethod
     def take(cls, directory: Path, name: str) -> Self | None:
-        """The lock, or None if another process holds it. Not inherited unless passed on."""
+        """The lock, or None if another process holds it."""
         try:
             fd = os.open(directory / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -114,7 +113,7 @@ class Lock:
 
 
 def take_lock(data_dir: DataDir) -> Lock:
-    """The data dir for this `up` alone, made if it is not there. Raises PostdateError."""
+    """Locks the data dir for this `up`, and makes it if it is missing. Raises PostdateError."""
     data_dir.make()
     lock = Lock.take(data_dir.path, "lock")
     if lock is None:
@@ -123,11 +122,10 @@ def take_lock(data_dir: DataDir) -> Lock:
 
 
 def _socket_path(directory: Path) -> Path:
-    """`valkey.sock` in the data dir, unless its path is longer than a socket's may be.
+    """`valkey.sock` in the data dir, unless that path is too long for a socket.
 
-    Then the socket lies in a short private directory, named by a hash of the data dir's path,
-    and `valkey.sock` in the data dir is a link to it: whoever looks for the server follows the
-    link, so that it does not matter if TMPDIR is another one by then.
+    Then the socket lies in a short private directory, named by a hash of the data dir's path, and
+    `valkey.sock` is a link to it. Clients follow the link, so TMPDIR may change meanwhile.
     """
     path = directory / "valkey.sock"
     if len(os.fsencode(path)) <= _LONGEST_SOCKET_PATH_BYTES:
@@ -143,7 +141,7 @@ def _short_dir() -> str:
 
 
 def _make_private(directory: Path) -> None:
-    """Makes a directory of ours in a place where others may write, and trusts no other's."""
+    """Makes a directory where others may write too, and trusts nobody else's."""
     directory.mkdir(mode=0o700, exist_ok=True)
     found = directory.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:

@@ -1,7 +1,7 @@
-"""The embedded Valkey: its binary, its configuration, and speaking to it before redis-py does.
+"""The embedded Valkey: its binary, its configuration, and inline commands to it.
 
-Every write is on disk before it is answered (`appendfsync always`), nothing is ever evicted, and
-it listens on a Unix socket in the data dir and nowhere else.
+Every write is on disk before it is answered, nothing is ever evicted, and it listens on a Unix
+socket in the data dir alone.
 """
 
 from __future__ import annotations
@@ -69,19 +69,18 @@ def _platform() -> str:
 
 
 def _version(binary: Path) -> tuple[int, int]:
-    """Major and minor; (0, 0) for what cannot be run here."""
+    """Major and minor; (0, 0) for a binary that cannot be run here."""
     done = version_of(binary)
     match = _VERSION.search(done.stdout) if done else None
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def server_environment(allocator: Allocator | None = None) -> dict[str, str]:
-    """Our environment, with the allocator, or else with a glibc malloc that keeps what scripts free
-    and need again at once.
+    """Our environment with the allocator, or else with a glibc malloc that keeps freed memory.
 
-    Each batch makes and frees thousands of small strings: merging them back each time took a
-    quarter of the server's CPU (a claim 8.1 us an entry, and 5.4 so; an ack 17 and 13). At most
-    70 MB stay with the process for that. Other C libraries do not read this.
+    Each batch makes and frees thousands of small strings. Merging them back each time took a
+    quarter of the server's CPU (a claim 8.1 us an entry, and 5.4 so; an ack 17 and 13). It costs at
+    most 70 MB. Other C libraries ignore this.
     """
     if allocator is not None:
         return {**os.environ, **preloading(allocator, os.environ)}
@@ -92,7 +91,6 @@ def server_environment(allocator: Allocator | None = None) -> dict[str, str]:
 def server_arguments(
     directory: Path, listen: Path, log: Path, most_bytes: int | None = None
 ) -> list[str]:
-    """What makes the server durable, and ours alone."""
     options = {
         "dir": directory,
         "port": 0,
@@ -118,8 +116,8 @@ def server_arguments(
 
 
 def _share_bytes() -> int:
-    """Three quarters of what this machine, or this container, has: the rest is for the copy that
-    rewriting the append-only file needs, and for everybody else."""
+    """Three quarters of the memory of this machine or container: rewriting the append-only file
+    needs a copy."""
     available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     with contextlib.suppress(OSError, ValueError):  # no container, or one without a limit
         available = min(available, int(_CGROUP_LIMIT.read_text()))
@@ -127,7 +125,7 @@ def _share_bytes() -> int:
 
 
 def ask(path: Path, command: str, timeout_s: float = 2.0) -> str | None:
-    """First line of the answer to an inline command; None if nobody answers on this socket."""
+    """First line of the answer to an inline command; None without an answer."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
             client.settimeout(timeout_s)
@@ -139,16 +137,13 @@ def ask(path: Path, command: str, timeout_s: float = 2.0) -> str | None:
 
 
 def is_running(data_dir: DataDir) -> bool:
-    """Whether a server answers in this data dir, be it still loading."""
+    """Whether a server answers in this data dir, even if it is still loading."""
     return ask(data_dir.socket, "PING") is not None
 
 
 class EmbeddedValkey:
-    """The Valkey of one data dir, as a child that is started again whenever it dies.
-
-    The caller holds the data dir's `lock`. It allocates memory with the best allocator that is
-    installed, unless `malloc` is "libc".
-    """
+    """The Valkey of one data dir, started again whenever it dies. The caller holds the data dir's
+    `lock`. It uses the best installed allocator, unless `malloc` is "libc"."""
 
     def __init__(
         self, data_dir: DataDir, most_bytes: int | None = None, *, malloc: str = "auto"
@@ -183,7 +178,7 @@ class EmbeddedValkey:
             _log.info("the store allocates memory with a library", library=self._allocator.path)
 
     async def stop(self) -> None:
-        """Stops it saved; returns once it is gone. Safe to repeat, also after a failed start."""
+        """Stops it and returns once it is gone. Safe to repeat, also after a failed start."""
         if self._child is not None:
             await self._child.stop(grace_s=_ORPHAN_PATIENCE_S)
             self.data_dir.remove_socket()
@@ -192,7 +187,7 @@ class EmbeddedValkey:
         self._child = self._lock = None
 
     async def _until_it_answers(self, child: Child, listen: Path) -> None:
-        """No deadline while it loads: a large store takes its time."""
+        """Without a deadline while it loads: a large store takes its time."""
         deadline = asyncio.get_running_loop().time() + _ANSWER_PATIENCE_S
         while (answer := ask(listen, "PING")) != "+PONG":
             if not child.running:
@@ -208,7 +203,7 @@ class EmbeddedValkey:
 
 
 async def _take_over(data_dir: DataDir) -> Lock:
-    """The `valkey.lock`; a server whose `up` was killed still holds it, and is stopped first."""
+    """Takes `valkey.lock`, and first stops a server whose `up` was killed."""
     deadline = asyncio.get_running_loop().time() + _ORPHAN_PATIENCE_S
     while (lock := Lock.take(data_dir.path, "valkey.lock")) is None:
         if asyncio.get_running_loop().time() > deadline:

@@ -42,7 +42,7 @@ def resume_command(context: Context) -> None:
 
 
 def _tell_status(context: Context, held: Held) -> None:
-    """As JSON the shards as well: some, and not all, are left by a command that was cut off."""
+    """JSON has the shards too: a command that was cut off leaves only some of them on hold."""
     since = None if held.since_ms is None else format_iso8601(held.since_ms)
     text = "Not on hold: what is due is claimed."
     if since is not None:

@@ -23,7 +23,7 @@ _SHOWN_PATH = 200
 
 
 class Arrival(msgspec.Struct, frozen=True, rename="camel"):
-    """One request as it arrived. `lateness_ms` is None if it does not say when it was due."""
+    """One request. `lateness_ms` is None if it does not say when it was due."""
 
     received_at: str
     method: str
@@ -105,7 +105,7 @@ async def _listen(host: str, number: int, status: int, as_json: bool) -> None:
 
 
 async def _read(receive: Callable[[], Awaitable[Mapping[str, Any]]]) -> bytes:
-    """The body; of a long one the beginning is kept."""
+    """The body, or the beginning of a long one."""
     kept, more = b"", True
     while more:
         event = await receive()
@@ -116,7 +116,7 @@ async def _read(receive: Callable[[], Awaitable[Mapping[str, Any]]]) -> bytes:
 
 
 def arrival_of(scope: Mapping[str, Any], body: bytes, arrived_ns: int) -> Arrival:
-    """What a request says about itself; `scope` is that of ASGI."""
+    """`scope` is that of ASGI."""
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     query = scope["query_string"].decode("latin-1")
     attempt = headers.get("postdate-attempt", "")
@@ -132,7 +132,6 @@ def arrival_of(scope: Mapping[str, Any], body: bytes, arrived_ns: int) -> Arriva
 
 
 def line_of(arrival: Arrival) -> str:
-    """For people: one line, whatever the request holds."""
     told = [arrival.received_at, f"{arrival.method} {_shown(arrival.path, _SHOWN_PATH)}"]
     if arrival.body:
         told.append(_shown(arrival.body, _SHOWN_BODY))
@@ -153,6 +152,6 @@ def _lateness_ms(trigger_at: str | None, arrived_ns: int) -> float | None:
 
 
 def _shown(text: str, most: int) -> str:
-    """Without anything that a terminal would obey."""
+    """Escapes what a terminal would obey, and cuts it to `most` characters."""
     cut = text if len(text) <= most else text[: most - 1] + "…"
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in cut)

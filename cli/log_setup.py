@@ -43,12 +43,12 @@ def set_up_logging(level: str, *, as_json: bool = False) -> None:
 
 
 def findings_were_told() -> None:
-    """A parent has said what it found of the store; its children do not say it again."""
+    """The parent has logged the findings about the store; this child stays silent."""
     _findings.silent = True
 
 
 class _Findings:
-    """What this process has found of the store, and said: it may open the store repeatedly."""
+    """Findings about the store that this process has logged: it may open the store repeatedly."""
 
     def __init__(self) -> None:
         self.silent = False

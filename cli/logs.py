@@ -79,11 +79,8 @@ def stats_command(remote: Remote, from_: str | None, to: str | None) -> None:
 
 
 class Tail:
-    """What has ended since the last look.
-
-    For each status the newest entry seen is where the next look ends: entries are only ever
-    added at the end of those, so that no clock has a say in it.
-    """
+    """What has ended since the last look. For each status, the newest entry seen is where the next
+    look stops: entries are only added at the end, so no clock matters."""
 
     def __init__(self, client: Postdate, statuses: tuple[LogStatus, ...], url: str | None) -> None:
         self._client = client
@@ -92,9 +89,9 @@ class Tail:
         self._first = True
 
     def look(self, limit: int) -> list[LogEntry]:
-        """Oldest first; the first look finds the last `limit`, the others whatever is new.
+        """Oldest first; the first look finds the last `limit`, the others all that is new.
 
-        Raises PostdateError; then the next look finds what this one would have.
+        Raises PostdateError; the next look then finds what this one would have.
         """
         most = limit if self._first else None
         found = {status: self._read(status, most) for status in self._newest}
@@ -112,12 +109,12 @@ class Tail:
 
 
 def _name(entry: LogEntry) -> tuple[str, int]:
-    """What tells it from all others of its status: an invocation has several attempts."""
+    """Unique among the entries of one status: an invocation has several attempts."""
     return entry.invocation_id, entry.attempt
 
 
 def _follow(remote: Remote, tail: Tail, limit: int) -> None:
-    """Until Ctrl-C. What may pass by itself is told once and waited for."""
+    """Until Ctrl-C. Errors that may pass are printed once and waited for."""
     from postdate import ConnectionFailed, RateLimited, Unavailable
 
     passing: Any = (ConnectionFailed, RateLimited, Unavailable)

@@ -1,5 +1,5 @@
-"""The command `postdate`. Of its commands only the one that is called is imported: a customer's
-need nothing of the server, and whoever calls them from a script does so often."""
+"""The command `postdate`. It imports only the command that is called: a customer's commands need
+nothing of the server, and scripts call them often."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COMMANDS = {
 
 
 class Commands(click.Group):
-    """Those of COMMANDS, in that order; each is imported when it is called or listed."""
+    """COMMANDS, in that order; each is imported when it is called or listed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

@@ -1,7 +1,5 @@
-"""What the commands of an operator share: their settings, and the way to the store.
-
-Imports that take their time are where they are needed: `--help` needs none of them.
-"""
+"""What the operator's commands share: their settings, and the way to the store. Slow imports are
+inside functions: `--help` needs none of them."""
 
 from __future__ import annotations
 
@@ -39,7 +37,6 @@ class Context(msgspec.Struct, frozen=True):
     runs_on: bool = False  # until it is stopped, so that its JSON is lines of a log
 
     def show(self, answer: object, text: str) -> None:
-        """Prints the answer, as `show` does."""
         if self.runs_on and isinstance(answer, dict):
             answer = log_line(answer, text)
         show(answer, text, as_json=self.as_json)
@@ -50,8 +47,7 @@ def command(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Makes a function a command with the common options; it is called with a `Context` first.
 
-    `setting_flags` are the names of further options of the command that stand for settings.
-    `runs_on` is as in `Context`.
+    `setting_flags` name further options of the command that are settings. `runs_on`: see `Context`.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
@@ -103,10 +99,8 @@ def _tell_unknown_variables() -> None:
 
 
 def locate_store(settings: Settings) -> Settings:
-    """Settings that name a store: the URL given, or the embedded one of the data dir if it runs.
-
-    Raises PostdateError if there is neither.
-    """
+    """Settings with a URL: the one given, or that of the data dir's running store. Raises
+    PostdateError if there is neither."""
     if settings.redis_url is not None:
         return settings
     from cli.data_dir import DataDir
@@ -124,8 +118,8 @@ def locate_store(settings: Settings) -> Settings:
 async def open_store(
     settings: Settings, *, read_only: bool = False, needs_keys: bool = True
 ) -> Store:
-    """The store, or a PostdateError that says which one it is and what is wrong with it. The
-    options are those of `Store.open`."""
+    """Opens the store; the options are those of `Store.open`. Raises a PostdateError that names the
+    store and the reason."""
     from scheduler.store import Store
 
     try:
@@ -135,7 +129,6 @@ async def open_store(
 
 
 def store_fault(settings: Settings, error: StoreError) -> PostdateError:
-    """Which store it is, and what is wrong with it."""
     where = without_password(settings.redis_url or "")
     return PostdateError(f"{_why_closed(error)} ({where}).")
 

@@ -14,13 +14,13 @@ from scheduler.texts import visible
 
 
 def show(answer: object, text: str, *, as_json: bool) -> None:
-    """Prints an answer: for machines as JSON, for people as text. Much of it strangers wrote: none
-    of that speaks to the terminal."""
+    """Prints an answer, as JSON or as text. Strangers wrote parts of it: control characters are
+    escaped."""
     click.echo(visible(json.dumps(answer, ensure_ascii=False) if as_json else text))
 
 
 def log_line(answer: Mapping[str, object], text: str, level: str = "info") -> dict[str, object]:
-    """The answer as a line of the log: what runs for long prints all of its JSON in one shape."""
+    """The answer in the shape of a log line, for commands that run on."""
     now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
     event = text.strip().partition("\n")[0].rstrip(":")
     return {**answer, "event": event, "level": level, "timestamp": now}
@@ -34,10 +34,10 @@ def fail(
     details: Sequence[Mapping[str, str]] = (),
     logged: bool = False,
 ) -> NoReturn:
-    """One sentence on stderr, exit status 1.
+    """Prints one sentence on stderr and exits with status 1.
 
-    For machines, too, with the status that an API answered (null: none did) and each bad field, as
-    `{field, message}`; with `logged` as a line of the log.
+    As JSON with the status that the API answered (null: none) and each bad field, `{field,
+    message}`; with `logged` as a line of the log.
     """
     sentence = sentence.rstrip(".") + "."
     told: dict[str, object] = {"error": sentence, "status": status, "details": list(details)}

@@ -1,4 +1,5 @@
-"""What options take, and how it is written: durations, moments, headers, JSON, names."""
+"""Conversions of options: durations, moments, headers, JSON, names. All raise
+click.BadParameter."""
 
 from __future__ import annotations
 
@@ -35,14 +36,13 @@ def duration(text: str) -> timedelta:
 
 
 def durations(text: str) -> list[timedelta]:
-    """`10s,1m,1h`."""
     return [duration(each.strip()) for each in text.split(",")]
 
 
 def moment(text: str) -> str:
-    """`2026-12-24 18:00`, `2026-12-24` (its beginning) or ISO 8601, as the API reads it.
+    """`2026-12-24 18:00`, `2026-12-24` (midnight) or ISO 8601, as the API reads it.
 
-    Without a zone it is this machine's. What is no moment is passed on: the API says why.
+    Without a zone it is this machine's. Other text is passed on: the API says what is wrong.
     """
     try:
         found = datetime.fromisoformat(text.strip())
@@ -52,7 +52,6 @@ def moment(text: str) -> str:
 
 
 def local_zone() -> str:
-    """What a moment without a zone is in, for the help."""
     return f"{datetime.now().astimezone():%Z}"
 
 
@@ -63,12 +62,11 @@ _WRITTEN = (
 
 
 def from_option(more: str = "") -> Callable[[F], F]:
-    """--from, the beginning of a stretch of time; `more` for the help."""
+    """--from, the beginning of a period; `more` is for the help."""
     return click.option("--from", "from_", type=moment, metavar="TIME", help=_WRITTEN + more)
 
 
 def to_option(more: str = "") -> Callable[[F], F]:
-    """--to, its end."""
     says = "As --from; no longer in it." + more
     return click.option("--to", type=moment, metavar="TIME", help=says)
 
@@ -115,7 +113,6 @@ def content(text: str) -> bytes:
 
 
 def base64(text: str) -> bytes:
-    """Any bytes, in base64."""
     try:
         return b64decode(text, validate=True)
     except ValueError:
@@ -123,7 +120,7 @@ def base64(text: str) -> bytes:
 
 
 def name(text: str) -> str:
-    """What somebody calls a thing: one line that can be seen and typed again."""
+    """One line that can be seen and typed again."""
     text = text.strip()
     if not text:
         raise click.BadParameter("it is empty.")

@@ -1,4 +1,4 @@
-"""The HTTP port of a parent: reserved before anything is started, kept for the API processes."""
+"""The HTTP port of an API, reserved by a parent before its children start."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ _Address = tuple[Any, ...]
 
 
 class Port:
-    """A free port, reserved on every address of the host that this machine has.
+    """A port, reserved on every address of the host that this machine has.
 
-    Nobody listens on it but who is given sockets by `listen`. The kernel spreads connections over
-    the processes that have their own, and passes by the one that is gone; a socket that all of
-    them accepted from would give most of a burst to whoever wakes first.
+    Only the sockets of `listen` accept. The kernel spreads connections over them and skips a
+    process that is gone; one shared socket would give most of a burst to one process.
     """
 
     def __init__(self, host: str, reservations: Sequence[socket.socket]) -> None:
@@ -38,7 +37,7 @@ class Port:
         return url_of(self.host, self.number)
 
     def listen(self) -> list[socket.socket]:
-        """Sockets for one process that is to serve here, for the caller to pass on and to close."""
+        """Listening sockets for one process; the caller passes them on and closes them."""
         return [_listening(each) for each in self._reservations]
 
     def free(self) -> None:
@@ -48,10 +47,8 @@ class Port:
 
 
 async def reserve(host: str, number: int, *, patience_s: float) -> Port:
-    """Reserves the port, any free one for 0. Raises PostdateError if it stays taken.
-
-    `patience_s` is for the API of a parent that was killed: it is about to notice and to go.
-    """
+    """Reserves the port, any free one for 0. Raises PostdateError if it is still taken after
+    `patience_s`: the API of a killed parent needs a moment to go."""
     deadline = asyncio.get_running_loop().time() + patience_s
     while True:
         try:
@@ -89,8 +86,8 @@ def _reserve(host: str, number: int) -> Port:
 
 
 def _reserved(family: int, address: _Address) -> socket.socket:
-    """A socket that keeps the port. What listens there already, and be it one of those that share
-    the port among them, is found out by listening without sharing, for a moment."""
+    """A socket that keeps the port. Listening for a moment without sharing finds out whether
+    somebody listens there already, even with sharing."""
     alone = socket.create_server(address, family=family, backlog=_BACKLOG)
     if not _SPREADS:
         return alone

@@ -1,4 +1,4 @@
-"""What the commands of a customer share: they speak to a Postdate over HTTP, with an API key."""
+"""What a customer's commands share: they call the API over HTTP, with an API key."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Remote(NamedTuple):
     base_url: str
 
     def show(self, answer: object, text: str) -> None:
-        """Prints a result of the client: for machines as the API has it, for people as text."""
+        """Prints a result of the client: as JSON like the API's, or as text."""
         show(as_api(answer), text, as_json=self.as_json)
 
     def show_many(
         self, done: Sequence[Any], text_of: Callable[[Any], str], *, id_name: str, was: str
     ) -> None:
-        """A line for each of many, results and errors; the exit status is 1 if there is an error.
+        """Prints a line for each result or error, and exits with status 1 if there is an error.
         `was` is what became of the others: cancelled, replayed."""
         from postdate import PostdateError
 
@@ -70,7 +70,7 @@ def remote_command(
     *, retry_for_s: float = _RETRY_FOR_S
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Makes a function a command with the common options; it is called with a `Remote` first.
-    What may pass by itself is waited for so long."""
+    `retry_for_s` is how long it waits for errors that may pass."""
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         @click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")
@@ -115,13 +115,12 @@ def remote_command(
 
 
 def _leave_out_its_command_line() -> None:
-    """httpx imports a command line of its own, where it can, and rich with it; it gets along
-    without, and so do we, a third faster."""
+    """httpx would import its own command line and rich, which takes half as long again."""
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # as import documents it
 
 
 def sentence_of(error: PostdateError) -> str:
-    """One sentence, which names all that is wrong and says what may help."""
+    """One sentence with all that is wrong and what may help."""
     from postdate import ConnectionFailed, InvalidRequest
 
     if isinstance(error, ConnectionFailed):
@@ -132,7 +131,7 @@ def sentence_of(error: PostdateError) -> str:
 
 
 def error_json(sentence: str, error: PostdateError | None) -> dict[str, object]:
-    """What a command fails with, for machines, as one of many answers; None: nobody was asked."""
+    """The error of one of many, in the shape of `fail`; `error` is None if nothing was sent."""
     status = error.status_code if error else None
     return {"error": f"{sentence.rstrip('.')}.", "status": status, "details": _details(error)}
 
@@ -143,7 +142,7 @@ def _details(error: PostdateError | None) -> list[dict[str, str]]:
 
 
 def with_hint(sentence: str, base_url: str) -> str:
-    """Whoever asks the Postdate of this machine can most likely change what it allows."""
+    """Names the setting: the user of a local Postdate can most likely change it."""
     host = urlsplit(base_url).hostname or ""
     if _NOT_ALLOWED not in sentence or not is_loopback(host):
         return sentence
@@ -154,8 +153,7 @@ def with_hint(sentence: str, base_url: str) -> str:
 
 
 def _as_a_stranger(error: PostdateError, base_url: str) -> str | None:
-    """A sentence if it was no Postdate that answered; a proxy that says that there is none behind
-    it is not meant."""
+    """A sentence if another program answered; a proxy without its Postdate is not meant."""
     from postdate import Unavailable
 
     text = str(error)
@@ -166,7 +164,7 @@ def _as_a_stranger(error: PostdateError, base_url: str) -> str | None:
 
 
 def as_api(result: object) -> object:
-    """A result of the client in the names and the spelling of the API."""
+    """A result of the client with the names and the format of the API."""
     from postdate.results import camel
 
     if is_dataclass(result):

@@ -1,8 +1,8 @@
 """`postdate api` and `postdate worker`: one role each, for many machines or as children.
 
-A child is given one end of a socket pair, `--parent-fd`. It reads end-of-file there once its parent
-is gone, however it went, or wants it to end, and then drains and exits; it writes a byte there
-once it is ready. A child that is an API accepts from sockets of its parent, `--listen-fd`.
+A child has one end of a socket pair, `--parent-fd`. It writes a byte there once it is ready; at
+end-of-file its parent is gone or wants it to end, so it drains and exits. An API child accepts from
+its parent's sockets, `--listen-fd`.
 """
 
 from __future__ import annotations
@@ -119,10 +119,9 @@ def worker_command(context: Context, parent_fd: int | None, quiet_store: bool) -
 
 
 def _run_processes(role: str, context: Context) -> None:
-    """Runs as many processes of the role as the settings say, until a signal ends them. We are
-    their parent, and do none of the work.
+    """Runs the role in several processes until a signal ends them; this one only watches them.
 
-    Raises PostdateError if they cannot start, or if one did not end as it should.
+    Raises PostdateError if they cannot start, or if one did not end as asked.
     """
     context = msgspec.structs.replace(context, settings=locate_store(context.settings))
     children = Children()
@@ -130,7 +129,7 @@ def _run_processes(role: str, context: Context) -> None:
 
 
 async def _start(role: str, context: Context, children: Children, stops: AsyncExitStack) -> None:
-    """Returns once all are ready and that was said. Raises PostdateError."""
+    """Returns once all are ready and that was printed. Raises PostdateError."""
     settings, port = context.settings, None
     stops.push_async_callback(children.stop)
     if role == "api":
@@ -156,8 +155,8 @@ async def _start(role: str, context: Context, children: Children, stops: AsyncEx
 
 
 async def _tell_findings(settings: Settings, role: str) -> bool:
-    """Looks at the store once for all of them; False if it cannot be reached right now, which is
-    theirs to wait for. Raises PostdateError if it cannot be used at all."""
+    """Logs the findings about the store once for all children; False if it cannot be reached now,
+    which the children wait for. Raises PostdateError if it cannot be used at all."""
     try:
         store = await open_store(settings)
     except PostdateError as error:
@@ -171,7 +170,7 @@ async def _tell_findings(settings: Settings, role: str) -> bool:
 
 @contextlib.contextmanager
 def _named(settings: Settings) -> Iterator[None]:
-    """A store that cannot be used is named."""
+    """Names the store in the error."""
     try:
         yield
     except StoreMisconfigured as error:
@@ -187,7 +186,7 @@ def _settings(context: Context, quiet_store: bool) -> Settings:
 def _say_ready(
     context: Context, parent_fd: int | None, url: str | None = None, processes: int = 1
 ) -> None:
-    """To the parent if there is one, or else to people; `url` is an API's."""
+    """Tells the parent, or prints it; `url` is an API's."""
     if parent_fd is not None:
         os.set_blocking(parent_fd, False)
         # A child that is started later is not read: it may be full, and the parent be gone.
@@ -213,15 +212,14 @@ async def _work(settings: Settings, parent_fd: int | None, say_ready: Callable[[
 
 
 def _on_parent_gone(loop: asyncio.AbstractEventLoop, fd: int, stopping: asyncio.Event) -> None:
-    """A parent never writes to its children: if the descriptor can be read, it is at its end."""
+    """A parent never writes to its children, so readable means end-of-file."""
     loop.remove_reader(fd)
     stopping.set()
 
 
 def raise_limit() -> None:
-    """Raises the soft limit of open files to the hard one, or to what is enough. The usual soft
-    limit, 1,024, is below the 4,096 fires that a worker may have in flight. What cannot be raised
-    stays."""
+    """Raises the soft limit of open files as far as possible: the usual 1,024 is below the 4,096
+    fires that a worker may have in flight."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _ENOUGH_FILES if hard == resource.RLIM_INFINITY else hard
     if soft != resource.RLIM_INFINITY and soft < wanted:

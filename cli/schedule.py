@@ -90,7 +90,7 @@ _CLEARED = {
 
 
 def _request_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options; it is called with all of them, those not given None."""
+    """Adds these options; the command gets None for those not given."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
@@ -157,8 +157,7 @@ def change_command(
 
 
 def _request_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that were given, as arguments of the client. Raises UsageError where two of them say
-    the same thing."""
+    """The given ones, as arguments of the client. Raises UsageError if two exclude each other."""
     if sum(options[name] is not None for name in _WHEN) > 1:
         raise click.UsageError("Say when, with one of --in, --delay and --at.")
     if sum(options[name] is not None for name in _BODIES) > 1:

@@ -1,4 +1,4 @@
-"""`postdate get`, `list` and `cancel`: schedules as they stand, and their early end."""
+"""`postdate get`, `list` and `cancel`."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def cancel_command(remote: Remote, schedule_ids: tuple[str, ...]) -> None:
 
 
 def details_of(schedule: Schedule) -> str:
-    """A line for each field that says something."""
+    """A line for each field that has a value."""
     told = as_api(schedule)
     assert isinstance(told, dict)
     told["phases"] = schedule.phases and _phases(schedule.phases)
@@ -96,7 +96,7 @@ def _phases(phases: Phases) -> str:
 
 
 def _shown(name: str, value: object) -> str:
-    """What a target wrote must not speak to the terminal: all that is not printable is escaped."""
+    """Escapes what a target wrote, so that the terminal does not obey it."""
     if isinstance(value, str) and (name != "responseBody" or value.isprintable()):
         return value
     return json.dumps(value, ensure_ascii=name == "responseBody")

@@ -1,8 +1,4 @@
-"""A child in a role, API or worker, that is tied to us by a socket pair.
-
-It is given one end, `--parent-fd`, and reads end-of-file there once we are gone, however we went,
-or once we want it to end: then it drains and exits. It writes a byte there when it is ready.
-"""
+"""A child in a role, API or worker, that a socket pair ties to us; roles.py has its side of it."""
 
 from __future__ import annotations
 
@@ -23,11 +19,9 @@ _WORKER_GRACE_S = 10.0
 
 
 class TiedChild(Child):
-    """One `postdate api` or `postdate worker` with these settings, and the way it is spoken to.
-
-    `arguments` follow the role on its command line. With a `port` it is given sockets to listen on,
-    new ones at each start: those of one that died are gone with it.
-    """
+    """One `postdate api` or `postdate worker` with these settings. `arguments` follow the role on
+    its command line. With a `port`, each start gets new listening sockets: those of a dead process
+    are gone with it."""
 
     def __init__(
         self,
@@ -62,13 +56,13 @@ class TiedChild(Child):
             await super().start([*arguments, *named], [*pass_fds, *fds])
 
     async def ready(self) -> None:
-        """Returns once it has said that it is ready, or one that took its place has."""
+        """Returns once it, or a process that replaced it, has said that it is ready."""
         if not self._is_ready:
             await asyncio.get_running_loop().sock_recv(self._ours, 1)
             self._is_ready = True
 
     async def refused(self) -> None:
-        """Returns once it has ended by itself before it was ready, having said why."""
+        """Returns once it has ended by itself before it was ready."""
         await self._refused.wait()
 
     async def stop(self, grace_s: float) -> bool:
@@ -78,8 +72,8 @@ class TiedChild(Child):
         return as_asked
 
     def _ask_to_end(self) -> None:
-        """By end-of-file: who stops a whole group of processes, as systemd does, has sent it a
-        SIGTERM as well, and a second one would mean to hurry."""
+        """By end-of-file: systemd sends SIGTERM to the whole group, and a second one would hasten
+        it."""
         self._ours.close()
         if not self._is_ready:  # it would take a second before it looks
             super()._ask_to_end()
@@ -93,7 +87,7 @@ class TiedChild(Child):
 
 
 def _environment(settings: Settings) -> dict[str, str]:
-    """What it must know that our own environment may not say."""
+    """Settings that our own environment may lack."""
     return {
         "POSTDATE_REDIS_URL": settings.redis_url or "",
         "POSTDATE_DATA_DIR": os.fspath(settings.data_dir),

@@ -1,8 +1,8 @@
 """`postdate up`: everything on one machine, and its orderly end.
 
-Start: data dir, port, Valkey, the first account, API and workers, the ready line.
-Stop: API, workers (drained), Valkey. Should `up` be killed, API and workers notice and stop by
-themselves (see `tied.py`); the next `up` takes over from the Valkey.
+Start: data dir, port, Valkey, the first account, API and workers, the ready line. Stop: API,
+workers (drained), Valkey. If `up` is killed, API and workers stop by themselves, and the next `up`
+stops the Valkey.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ABANDONED_PATIENCE_S = 15.0
 
 
 class First(NamedTuple):
-    """The first account as it is now, and a key of it if it had none until now."""
+    """The first account, and its key if it was made just now."""
 
     account: Account
     key: str | None
@@ -80,7 +80,7 @@ def up_command(context: Context, hold: bool) -> None:
 
 
 async def _start(context: Context, hold: bool, children: Children, stops: AsyncExitStack) -> None:
-    """Returns once requests are served and that was said. Raises PostdateError."""
+    """Returns once requests are served and that was printed. Raises PostdateError."""
     from scheduler.store.accounts.sessions import Purpose  # and with it the store's client
 
     settings, data_dir = context.settings, DataDir(context.settings.data_dir)
@@ -118,8 +118,8 @@ async def _start(context: Context, hold: bool, children: Children, stops: AsyncE
 
 
 async def _first_account(store: Store) -> First | None:
-    """Makes it and its key at the first start, or what of that the first start was cut off before.
-    None if it was deleted since: it is not made again."""
+    """Makes the account and its key, or what an interrupted first start left out. None if it was
+    deleted since."""
     account = await _the_first(store)
     if account is None:
         return None
@@ -130,7 +130,7 @@ async def _first_account(store: Store) -> First | None:
 
 
 async def _the_first(store: Store) -> Account | None:
-    """It is noted by its id: it may be called otherwise by now."""
+    """Stored by its id: it may have been renamed."""
     noted = await store.accounts.first()
     if noted is not None:
         try:
@@ -159,7 +159,7 @@ def _children(context: Context, settings: Settings, port: Port) -> list[TiedChil
 
 
 def _announce(context: Context, first: First | None, link: str) -> None:
-    """All that comes before the ready line, so that whoever waits for that has it."""
+    """Everything before the ready line."""
     if first is not None and first.key is not None:
         context.show(
             {"account": first.account.name, "apiKey": first.key},
@@ -182,9 +182,9 @@ def _announce(context: Context, first: First | None, link: str) -> None:
 
 
 def _for_this_machine(settings: Settings) -> Settings:
-    """Where nobody but who runs it can reach it, requests may be sent to this machine itself, and
-    errors say all; unless the environment speaks of it. Behind a proxy, which a public address
-    tells of, strangers come from a loopback address as well."""
+    """On a loopback address, requests may go to this machine and errors are exact, unless the
+    environment says otherwise. A public URL means a proxy, through which strangers come from
+    loopback."""
     if not is_loopback(settings.host) or settings.public_url is not None:
         return settings
     if not _was_given("ALLOW_TARGETS"):

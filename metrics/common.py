@@ -1,4 +1,4 @@
-"""What every process tells, whatever it does."""
+"""Metrics of every process."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Metrics as Prometheus reads them. Made when somebody asks; until then all of it is plain ints.
+"""Prometheus' metrics, made only when they are read.
 
-The one place that knows `prometheus_client`: its counters cost 3 us a time, which is a tenth of a
-fire, and so are not counted with.
+The one place that knows `prometheus_client`: its counters cost 3 us a time, a tenth of a fire, so
+plain ints are counted with.
 """
 
 from __future__ import annotations
@@ -28,12 +28,11 @@ Values = Mapping[tuple[str, ...], float] | float
 
 
 def counter(name: str, told: str, values: Values, labels: Sequence[str] = ()) -> Metric:
-    """What only grows while the process lives; `name` without `_total`."""
+    """`name` is without `_total`."""
     return _filled(CounterMetricFamily(name, told, labels=labels), values)
 
 
 def gauge(name: str, told: str, values: Values, labels: Sequence[str] = ()) -> Metric:
-    """What goes up and down."""
     return _filled(GaugeMetricFamily(name, told, labels=labels), values)
 
 
@@ -45,7 +44,7 @@ def histogram(
     *,
     scale: float = 1.0,
 ) -> Metric:
-    """`scale` turns what was counted into the unit of the name: 0.001 for ms told in seconds."""
+    """`scale` converts to the unit of the name: 0.001 for ms as seconds."""
     family = HistogramMetricFamily(name, told, labels=labels)
     given = {(): values} if isinstance(values, Histogram) else values
     for of, counted in given.items():
@@ -59,7 +58,7 @@ def text(family: Metric) -> bytes:
 
 
 class _One(Collector):
-    """So that families are written one by one: all of them together would hold the loop up."""
+    """Families are written one by one: all together would hold up the event loop."""
 
     def __init__(self, family: Metric) -> None:
         self._family = family

@@ -1,4 +1,4 @@
-"""How often a value fell where: plain ints, because every fire and every request counts here."""
+"""Counts of values by bucket: plain ints, since every fire and every request counts here."""
 
 from __future__ import annotations
 

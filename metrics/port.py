@@ -1,7 +1,7 @@
-"""The port on which a process tells of itself: /metrics, /healthz, /readyz.
+"""The metrics port of a process: /metrics, /healthz, /readyz.
 
-It shares the event loop with the work. So whatever comes here costs little: few connections at a
-time, few new ones a second, one answer made for all who ask within a second.
+It shares the event loop with the work, so it costs little: few connections at a time, few new ones
+a second, one answer for all who ask within a second.
 """
 
 from __future__ import annotations
@@ -40,23 +40,22 @@ _log = structlog.get_logger(__name__)
 
 
 class Source(Protocol):
-    """What a process has to tell."""
+    """What a process reports."""
 
     async def look(self) -> None:
-        """Before `families`: whatever has to be asked for. Does not raise."""
+        """Reads what `families` needs from elsewhere. Does not raise."""
 
     def families(self) -> Iterable[Metric]: ...
 
     async def unready(self) -> str | None:
-        """Why it should not be given work, as a sentence; None if it should."""
+        """Why it should get no work, as a sentence; None if it should."""
 
 
 @asynccontextmanager
 async def serving_metrics(
     settings: Settings, source: Callable[[Pulse], Source]
 ) -> AsyncIterator[None]:
-    """Within it, the process tells of itself, if the settings name a port; `source` is not called
-    otherwise."""
+    """Serves within it, if the settings name a port; `source` is not called otherwise."""
     if not settings.metrics_port:
         yield
         return
@@ -83,8 +82,8 @@ class MetricsPort:
         self._made: dict[str, tuple[float, asyncio.Task[bytes]]] = {}
 
     async def run(self) -> None:
-        """Until it is cancelled. A port that is taken keeps nothing from working: that is said
-        once, and it is tried again until it is free."""
+        """Until it is cancelled. A port that is taken is logged once, and tried until it is
+        free."""
         try:
             with await self._listening() as listener:
                 while True:
@@ -115,7 +114,7 @@ class MetricsPort:
                 return listener
 
     async def _accept(self, listener: socket.socket) -> None:
-        """The oldest gives way: who opens connections and says nothing keeps nobody out."""
+        """The oldest connection gives way to a new one."""
         try:
             connection, _ = await self._loop.sock_accept(listener)
         except OSError:  # it has gone again, or we have no file left for it

@@ -13,7 +13,7 @@ _LAG_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0
 
 
 class Pulse:
-    """Steps a few times a second by itself. To be made inside a running loop."""
+    """Steps a few times a second by itself. Make it inside a running loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -23,8 +23,8 @@ class Pulse:
 
     @property
     def beats(self) -> bool:
-        """Whether the loop has stepped of late. It asks nobody else: a store that is away must not
-        have workers restarted, which keep what they hold."""
+        """Whether the loop has stepped recently. The store is not asked: without it, workers must
+        keep what they hold, and not be restarted."""
         return self._loop.time() - self._stepped_s < HUNG_AFTER_S
 
     def close(self) -> None:

@@ -81,7 +81,7 @@ def bench_command(
 
 
 def _forget_settings(*but: str) -> None:
-    """A store, a lease, a limit of yours: neither we nor our children are to meet them."""
+    """Neither this process nor its children may read the caller's settings."""
     for name in [name for name in os.environ if name.startswith("POSTDATE_")]:
         if name not in but:
             del os.environ[name]

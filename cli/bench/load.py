@@ -22,20 +22,17 @@ _BODY = {"order": "ord_8412", "action": "remind", "attempt": 1, "text": "Your tr
 
 
 class Loaded(NamedTuple):
-    """What a stretch of load came to."""
-
     accepted: int
     took_s: float
 
 
 def stored_request(url: str, trigger_at_ms: int) -> Request:
-    """About 190 bytes: what is fired here, and what `creating` has accepted."""
+    """About 190 bytes: what is fired, and what `creating` stores."""
     body = json.dumps(_BODY, separators=(",", ":")).encode()
     return Request(trigger_at_ms, "POST", url, _HEADERS, body)
 
 
 def creating(key: str, trigger_at_ms: int) -> bytes:
-    """The whole HTTP request of one create."""
     payload = {
         "targetUrl": "https://example.com/webhooks/orders",
         "targetMethod": "POST",
@@ -52,7 +49,8 @@ def creating(key: str, trigger_at_ms: int) -> bytes:
 
 
 async def load(port: Port, requests: Sequence[bytes], seconds: float) -> Loaded:
-    """Sends them over and over for that long. Raises PostdateError if the API refuses one."""
+    """Sends the requests over and over for that long. Raises PostdateError if the API refuses
+    one."""
     try:
         made = [
             await asyncio.open_connection(port.address, port.number) for _ in range(CONNECTIONS)
@@ -73,7 +71,7 @@ async def load(port: Port, requests: Sequence[bytes], seconds: float) -> Loaded:
 async def _send(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes, until_s: float
 ) -> int:
-    """Sends it again whenever the answer to the one before has come; how many were accepted."""
+    """Sends the next when the last was answered; returns how many were accepted."""
     accepted = 0
     try:
         while not accepted or time.monotonic() < until_s:

@@ -1,5 +1,5 @@
-"""The rounds: accept, fire, be punctual, and all of that again. Short and interleaved, because a
-machine drifts: what is compared was measured within seconds of each other."""
+"""The rounds: accept, fire, be punctual, and again. They are short and interleaved, because a
+machine drifts: what is compared was measured within seconds."""
 
 from __future__ import annotations
 
@@ -29,9 +29,8 @@ _TRIES = 3
 
 
 class Stretch(NamedTuple):
-    """A part of a round: what was done in it a second, the CPU time each took (us) by process, the
-    part of a core that each process had (of several servers of a store: one), and what all cores
-    together did for others."""
+    """A part of a round: how many a second, CPU time of each (us) by process, the part of a core
+    that each process had (a store's servers: one of them), and the cores that others had."""
 
     per_second: float
     each_us: dict[str, float]
@@ -53,10 +52,10 @@ class Round(NamedTuple):
 
 
 async def rounds(stage: Stage, seconds: float) -> AsyncIterator[Round]:
-    """Each as it is done. The first accepts and fires a little before, to warm up.
+    """Yields each round as it is done; the first one warms up before.
 
-    `seconds` are for all of them; storing what is to be fired comes on top. Raises PostdateError
-    if a process dies or refuses what it should do.
+    `seconds` are for all rounds; storing what is to be fired comes on top. Raises PostdateError if
+    a process dies or refuses its work.
     """
     pids = stage.pids
     each_s = seconds / ROUNDS
@@ -73,7 +72,7 @@ async def rounds(stage: Stage, seconds: float) -> AsyncIterator[Round]:
 
 
 async def _accept(stage: Stage, seconds: float) -> tuple[Stretch, float]:
-    """And the memory that each of them takes while it waits."""
+    """Also returns the memory that each of them takes while it waits."""
     due_ms = stage.store.clock.now_ms() + _FAR_MS
     before = await stage.store.system.spent()
     began = await stage.used()
@@ -87,7 +86,8 @@ async def _accept(stage: Stage, seconds: float) -> tuple[Stretch, float]:
 
 
 async def _fire(stage: Stage, count: int) -> Stretch:
-    """A backlog: stored on hold, all due, then released. From the first arrival to the last."""
+    """A backlog: stored on hold, all due, then released. Timed from the first arrival to the
+    last."""
     await stage.store.hold.begin()
     now_ms = stage.store.clock.now_ms()
     await _store_all(stage, [now_ms] * count)
@@ -122,7 +122,7 @@ async def _be_punctual(stage: Stage, fires_per_second: float, seconds: float) ->
 
 
 async def _store_all(stage: Stage, moments_ms: list[int]) -> None:
-    """Past the API, which is not what is measured by firing them."""
+    """Writes to the store directly: the API is not part of this measurement."""
     create, accounts = stage.store.schedules.create, stage.firing
     for start in range(0, len(moments_ms), _STORED_AT_ONCE):
         some = zip(moments_ms[start : start + _STORED_AT_ONCE], cycle(accounts), strict=False)
@@ -132,7 +132,7 @@ async def _store_all(stage: Stage, moments_ms: list[int]) -> None:
 
 
 async def _recorded(stage: Stage) -> None:
-    """Returns once no outcome of what was fired is missing."""
+    """Returns once every outcome is in the store."""
     for account_id in stage.firing:
         while True:
             pulse = await stage.store.overview.pulse(account_id)
@@ -142,7 +142,7 @@ async def _recorded(stage: Stage) -> None:
 
 
 def _stretch(stage: Stage, began: Used, ended: Used, count: int, took_s: float) -> Stretch:
-    """CPU is of the whole time between the two looks, the rate of `took_s` alone."""
+    """CPU time is of the whole time between the two looks, the rate of `took_s` alone."""
     elapsed_s = ended.at_s - began.at_s
     spent_s = {name: getattr(ended, name) - getattr(began, name) for name in PROCESSES}
     cores = os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""What the figures mean. Pure."""
+"""Turns measurements into figures and numbers of processes. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SATURATED = 0.85
 
 
 class Figure(msgspec.Struct, frozen=True):
-    """A median, and between what the rounds lay."""
+    """The median of the rounds, and their least and most."""
 
     median: float
     least: float
@@ -34,9 +34,9 @@ class Figure(msgspec.Struct, frozen=True):
 
 
 class Carried(msgspec.Struct, frozen=True, rename="camel"):
-    """What was done a second, the CPU time each took by process (0: not known here), the part of a
-    core that each had, the cores that others had, and what held it up: a process, "machine" where
-    all cores were in use, or "waiting"."""
+    """How many a second, CPU time of each by process (0: unknown here), the part of a core that
+    each process had, the cores that others had, and the bottleneck: a process, "machine" where all
+    cores were in use, or "waiting"."""
 
     per_second: Figure
     cpu_us_each: dict[str, float]
@@ -46,15 +46,13 @@ class Carried(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Punctual(msgspec.Struct, frozen=True, rename="camel"):
-    """How late requests were at a rate that is easy."""
-
     per_second: float
     p50_ms: Figure
     p99_ms: Figure
 
 
 class Needed(msgspec.Struct, frozen=True, rename="camel"):
-    """For a rate, each process on a core of its own that is at most `FULL`."""
+    """For a rate: processes with a core of their own, each at most `FULL`."""
 
     per_second: float
     api_processes: int
@@ -63,7 +61,7 @@ class Needed(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Findings(msgspec.Struct, frozen=True, rename="camel"):
-    """As `--json` prints them. `noise` is to be said before anybody believes them."""
+    """As `--json` prints them. Read `noise` before you believe them."""
 
     rounds: int
     cores: int
@@ -112,8 +110,8 @@ def _noise(accept: Carried, fire: Carried, cores: int) -> list[str]:
 
 
 def needed(accept: Carried, fire: Carried, rate: float) -> Needed:
-    """For as many accepted a second as are fired. CPU where it is known: rates of a machine that is
-    shared by all processes are too low for one that is not."""
+    """For as many accepted a second as are fired. It divides CPU times where they are known: on a
+    machine that all processes share, rates are too low."""
     return Needed(
         rate,
         math.ceil(rate / FULL / alone(accept, "api")),
@@ -123,7 +121,7 @@ def needed(accept: Carried, fire: Carried, rate: float) -> Needed:
 
 
 def alone(carried: Carried, process: str) -> float:
-    """How many a second such a process would do with a core of its own."""
+    """How many a second this process would do with a core of its own."""
     each_us = carried.cpu_us_each[process]
     return 1e6 / each_us if each_us else carried.per_second.median
 

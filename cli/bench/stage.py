@@ -1,4 +1,5 @@
-"""What is measured: an API and a worker of the bench's own, and what they and a store have used."""
+"""An API, a worker and a target of the bench's own, and the CPU time that they and the store
+use."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Used(NamedTuple):
-    """CPU seconds so far. `idle` is of all cores together; off Linux only client and store are
-    known, and the others 0."""
+    """CPU seconds so far; `idle` of all cores. Off Linux only client and store are known, the
+    others are 0."""
 
     at_s: float
     client: float
@@ -40,8 +41,8 @@ class Used(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """All that a round needs: the keys of those accounts that have what is only accepted, and the
-    accounts of what is fired."""
+    """All that a round needs. `keys` are of the accounts whose schedules only wait, `firing` are
+    the accounts whose schedules are fired."""
 
     measured: Measured
     store: Store
@@ -64,7 +65,7 @@ class Stage(NamedTuple):
 
     @property
     def pids(self) -> tuple[int, int]:
-        """Of API and worker: others than before, and one of them has died."""
+        """Of API and worker; they change if one of them dies."""
         return self.api.pid, self.worker.pid
 
 
@@ -113,7 +114,7 @@ async def staged(measured: Measured) -> AsyncIterator[Stage]:
 
 
 async def _accounts(store: Store, name: str, count: int, made: list[str]) -> list[str]:
-    """New ones, each on the shard that has the fewest; they are `made` as well."""
+    """Makes accounts, each on the shard that has the fewest, and adds them to `made`."""
     for n in range(count):
         account = await store.accounts.create(f"{name} {n}", credits=_CREDITS, plan=Plan.UNLIMITED)
         made.append(account.account_id)
@@ -127,7 +128,6 @@ async def _remove(store: Store, accounts: Sequence[str]) -> None:
 
 
 def _cpu_s(child: Child) -> float:
-    """User and system time of a child so far."""
     try:
         fields = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -136,7 +136,6 @@ def _cpu_s(child: Child) -> float:
 
 
 def _idle_s() -> float:
-    """What the cores had nothing to do so far, all together."""
     try:
         fields = Path("/proc/stat").read_text().partition("\n")[0].split()
     except OSError:

@@ -1,4 +1,4 @@
-"""The store that is measured: one of the bench's own, or one without accounts that a URL names."""
+"""The store that is measured: the bench's own, or an empty one that a URL names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scheduler.settings import Settings, without_password
 
 
 class Measured(NamedTuple):
-    """`remote`: its CPU is not this machine's."""
+    """`remote`: it runs on another machine."""
 
     redis_url: str
     data_dir: Path = Path()
@@ -38,7 +38,8 @@ class Measured(NamedTuple):
 
 @asynccontextmanager
 async def own_store(directory: Path) -> AsyncIterator[Measured]:
-    """A Valkey in a new directory below this one; both go afterwards. Raises PostdateError."""
+    """A Valkey in a new directory below this one; both are removed afterwards. Raises
+    PostdateError."""
     try:
         home = tempfile.TemporaryDirectory(prefix="postdate-bench-", dir=directory)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What the worker fires at: answers 200 to everything, and notes when each request was whole."""
+"""The target of the worker: answers 200, and notes when each request was complete."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BACKLOG = 4096
 
 
 class Arrival(NamedTuple):
-    """When a request was whole, and its triggerAt as the request says it."""
+    """When a request was complete, and the triggerAt that it carries."""
 
     at_ns: int
     due: bytes
@@ -27,7 +27,7 @@ class Arrival(NamedTuple):
 
 
 class Target:
-    """In this process, which has nothing else to do while requests are fired."""
+    """Runs in this process, which is idle while requests are fired."""
 
     def __init__(self) -> None:
         self.arrivals: list[Arrival] = []
@@ -37,7 +37,6 @@ class Target:
         self.url = ""
 
     async def listen(self) -> str:
-        """Its URL."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
             lambda: _Connection(self), "127.0.0.1", 0, backlog=_BACKLOG
@@ -50,13 +49,13 @@ class Target:
             self._server.close()
 
     def expect(self, count: int) -> None:
-        """Forgets what came, and begins to count."""
+        """Forgets what came, and starts counting."""
         self.arrivals = []
         self._wanted = count
         self._all_came.clear()
 
     async def all_came(self) -> list[Arrival]:
-        """What was expected, in the order in which it came; later ones of it repeat nothing."""
+        """Waits for the expected number; returns the arrivals in order."""
         await self._all_came.wait()
         return self.arrivals
 
@@ -67,7 +66,7 @@ class Target:
 
 
 class _Connection(asyncio.Protocol):
-    """Of a worker of ours, whose requests have a length or no body."""
+    """Of a worker of ours: its requests have a Content-Length or no body."""
 
     def __init__(self, target: Target) -> None:
         self._target = target

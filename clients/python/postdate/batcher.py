@@ -1,4 +1,4 @@
-"""What a buffer holds in one process, and how it sends it."""
+"""What a buffer holds in one process, and how it is sent."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _SEPARATOR_BYTES = 2  # what stands between two of a batch
 
 @dataclass(eq=False, slots=True)
 class Item:
-    """One schedule on its way: its JSON, when it is to go at the latest (by the event loop's
-    clock), and what its caller waits for."""
+    """One schedule: its JSON, its latest moment by the event loop's clock, and its caller's
+    future."""
 
     content: bytes
     late_at_s: float
@@ -34,8 +34,7 @@ class Item:
 
 
 class Waiting:
-    """Items in the order in which they came, bounded in number and in bytes. A batch has at most
-    `batch_items` and `batch_bytes` of them (and if there are any, at least one)."""
+    """Items in order, bounded in number and in bytes, as is each batch (of at least one item)."""
 
     def __init__(
         self, most_items: int, most_bytes: int, batch_items: int, batch_bytes: int
@@ -49,7 +48,7 @@ class Waiting:
         return len(self._items)
 
     def has_room(self, content: bytes) -> bool:
-        """What is larger than all the room there is has room where nothing else is."""
+        """An item larger than all room fits alone."""
         if not self._items:
             return True
         return (
@@ -70,7 +69,7 @@ class Waiting:
 
     @property
     def late_at_s(self) -> float:
-        """When the first one is to go at the latest."""
+        """The latest moment of the first one."""
         return next(iter(self._items)).late_at_s
 
     @property
@@ -78,7 +77,6 @@ class Waiting:
         return len(self._items) >= self._batch_items or self._bytes >= self._batch_bytes
 
     def take(self) -> list[Item]:
-        """The next batch."""
         batch: list[Item] = []
         left_bytes = self._batch_bytes
         while self._items and len(batch) < self._batch_items:
@@ -92,7 +90,7 @@ class Waiting:
 
 
 class Batcher:
-    """Collects payloads for as long as `Buffer` says, sends them, and hands out the results."""
+    """Collects payloads, sends them as `Buffer` says, and gives each caller its result."""
 
     def __init__(
         self,
@@ -139,7 +137,7 @@ class Batcher:
             self._abandon()
 
     async def _let_in(self, payload: Mapping[str, Any]) -> Item:
-        """One at a time: those before the door hold no memory but their callers' own."""
+        """One at a time: callers at the door hold no memory but their own."""
         async with self._door:
             content = as_json(payload)
             while not self._waiting.has_room(content):
@@ -153,13 +151,13 @@ class Batcher:
         return item
 
     def _forget(self, item: Item) -> None:
-        """Of a cancelled caller; what was sent is here no more."""
+        """For a cancelled caller; a sent item is no longer here."""
         if self._waiting.discard(item):
             self._changed.set()
 
     def _send_what_is_due(self, *, late_too: bool) -> None:
-        """To be called whenever something has changed. Those that come in one go of the event
-        loop go together, however long that takes: then only the timer says that it is late."""
+        """Call it after every change. Items of one turn of the event loop go together, however long
+        that takes; only the timer passes `late_too`."""
         if self._pid != os.getpid():  # a fork runs on the event loop that it inherited
             return
         while self._waiting and len(self._in_flight) < self._most_in_flight:
@@ -196,7 +194,6 @@ class Batcher:
             _answer(batch, [_closed(maybe_done=True) for _ in batch])
 
     async def _settle(self, batch: Sequence[Item]) -> None:
-        """Every item gets its result."""
         results: Sequence[Created | Exception]
         try:
             contents = [item.content for item in batch]
@@ -215,7 +212,6 @@ class Batcher:
         _answer(batch, results)
 
     def _abandon(self) -> None:
-        """Nothing is sent any more."""
         self._abandoned = True
         if self._timer is not None:
             self._timer.cancel()
@@ -241,13 +237,12 @@ def _answer(batch: Sequence[Item], results: Iterable[Created | Exception]) -> No
 
 
 def _may_be_halved(batch: Sequence[Item], error: PostdateError) -> bool:
-    """It was refused as a whole, being too large for something on the way, or for the sake of one
-    of its items; and nothing of it was stored."""
+    """The batch was refused as a whole, for its size or for one item, and nothing was stored."""
     return len(batch) > 1 and error.status_code in _NOTHING_STORED and not error.maybe_done
 
 
 def _own(error: PostdateError) -> PostdateError:
-    """One for each caller. The key was that of the batch: no caller can repeat with it."""
+    """A copy for each caller, without the batch's key: no caller can repeat with that."""
     own = copy.copy(error)
     own.__cause__ = error
     own.idempotency_key = None

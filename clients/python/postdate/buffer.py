@@ -19,15 +19,13 @@ WAITING_ITEMS = 10_000
 class Buffer:
     """Collects what is scheduled and sends it in batches; each caller gets its own result.
 
-    A batch goes when `linger` seconds have passed since its first item came, or as soon as it has
-    `batch_size` items (at most 1,000) or 16 MiB; at most `in_flight` of them are on their way at
-    once. Up to `waiting` items (or 64 MiB) are held meanwhile; whoever comes then waits to be let
-    in, first come, first served.
+    A batch goes `linger` seconds after its first item, or once it has `batch_size` items (at most
+    1,000) or 16 MiB; at most `in_flight` are on their way at once. Up to `waiting` items (or 64
+    MiB) are held; further callers wait in order.
 
-    Each batch has an idempotency key that its repeats keep, so that none costs a second credit.
-    Use it with `async with`, inside that of its client: at the end all that came before is sent
-    and answered. A process that is forked meanwhile starts with an empty one: what waits here is
-    sent from here.
+    Each batch keeps its idempotency key when it is repeated, so that none costs a second credit.
+    Use it with `async with`, inside that of its client: at its end everything is sent and answered.
+    A forked process starts with an empty buffer; the parent sends what it holds.
     """
 
     def __init__(
@@ -49,11 +47,10 @@ class Buffer:
         self._batchers = PerProcess(make, "The buffer has been closed.")
 
     async def schedule(self, url: str, **options: Unpack[ScheduleOptions]) -> Created:
-        """As `AsyncPostdate.schedule`, but for `idempotency_key` (and `message`, which is empty).
+        """As `AsyncPostdate.schedule`, without `idempotency_key`; `message` is empty.
 
-        Raises PostdateError: for this schedule alone, or what became of its whole batch. If
-        `maybe_done` is true then, a repeat may store it twice. Who is cancelled has not scheduled
-        anything if it had not been sent yet; once it is on its way, it may be stored.
+        Raises PostdateError, for this schedule or for its whole batch; if `maybe_done` is true, a
+        repeat may store it twice. A cancelled call stores nothing before it is sent; later it may.
         """
         payload = NewSchedule(url, **options).payload()
         return await self._batchers.get().create(payload)

@@ -1,4 +1,4 @@
-"""One call of the API: sent, sent again where that is right, and its answer or error."""
+"""One call of the API: its attempts, and its answer or error."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Answer(NamedTuple):
         return bool(self.headers.get("idempotency-replayed") == "true")
 
     def read_as(self, reader: Callable[[Any], T]) -> T:
-        """What the body says. Raises PostdateError if it is none of Postdate's."""
+        """Raises PostdateError for a body that is not Postdate's."""
         try:
             return reader(self.body)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -59,8 +59,8 @@ class Answer(NamedTuple):
 
 
 class Calls(ABC):
-    """Makes calls. Every call is safe to repeat: a create by its idempotency key, the others by
-    what they mean."""
+    """Every call is safe to repeat: a create by its idempotency key, the others by what they
+    mean."""
 
     def __init__(self, base_url: str | None, api_key: str | None, retry_for: float) -> None:
         self._base_url = _checked_url(_given("base_url", base_url, "POSTDATE_URL"))
@@ -70,7 +70,7 @@ class Calls(ABC):
 
     @abstractmethod
     async def _send(self, request: httpx.Request, begins: Callable[[], None]) -> httpx.Response:
-        """Calls `begins`, once or more, when it has a connection for the request."""
+        """Calls `begins`, once or more, when it has a connection."""
 
     @abstractmethod
     async def _sleep(self, seconds: float) -> None: ...
@@ -84,8 +84,8 @@ class Calls(ABC):
         body: bytes | None = None,
         idempotency_key: str | None = None,
     ) -> Answer:
-        """`body` is JSON. Raises PostdateError, once repeating is of no use or `retry_for` seconds
-        are over, apart from those in which it waits for a connection."""
+        """`body` is JSON. Raises PostdateError when repeating is useless, or after `retry_for`
+        seconds without those spent waiting for a connection."""
         request = self._request(method, path, query or {}, body, idempotency_key)
         patience = _Patience(self._retry_for, monotonic())
         maybe_done = False
@@ -110,7 +110,7 @@ class Calls(ABC):
         body: bytes | None,
         idempotency_key: str | None,
     ) -> httpx.Request:
-        """Made once for all attempts: each sends the same bytes."""
+        """Made once: all attempts send the same bytes."""
         headers = dict(self._headers)
         if idempotency_key is not None:
             headers["idempotency-key"] = idempotency_key
@@ -150,9 +150,8 @@ class Calls(ABC):
 
 
 class _Patience:
-    """The pauses of one call: they double, with jitter so that clients do not return in step,
-    are never shorter than the server asked for, and none ends later than `retry_for_s` after
-    the start. The time in which the call `waited` for a connection does not count."""
+    """The pauses of one call: they double, with jitter, are never shorter than the server asks for,
+    and end within `retry_for_s`, without the time that it `waited` for a connection."""
 
     def __init__(self, retry_for_s: float, now_s: float) -> None:
         self._deadline_s = now_s + retry_for_s
@@ -172,7 +171,7 @@ class _Patience:
 
 
 def _retry_after_s(header: str | None) -> float | None:
-    """What a Retry-After header asks for: seconds, or (from a proxy) a date."""
+    """Seconds; a proxy may send a date."""
     if header is None:
         return None
     if header.strip().isdigit():
@@ -198,12 +197,12 @@ class _Turn:
 
 
 def as_json(value: Mapping[str, Any]) -> bytes:
-    """Raises ValueError for what JSON has no word for."""
+    """Raises ValueError for what JSON cannot express."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
 
 
 def checked_key(idempotency_key: str) -> str:
-    """Raises ValueError for what the server would refuse, or nobody could send."""
+    """Raises ValueError for a key that the server would refuse or that cannot be sent."""
     visible = all("!" <= character <= "~" for character in idempotency_key)
     if not visible or not 1 <= len(idempotency_key) <= _LONGEST_KEY:
         raise ValueError(
@@ -214,7 +213,6 @@ def checked_key(idempotency_key: str) -> str:
 
 
 def _given(name: str, argument: str | None, variable: str) -> str:
-    """The argument, or what the environment has in its place."""
     if argument is None:
         argument = os.environ.get(variable)
         if not argument:

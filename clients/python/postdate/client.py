@@ -24,16 +24,16 @@ _LOOPBACK = ("all://localhost", "all://127.0.0.1", "all://[::1]")
 
 
 class Postdate(Blocking, Operations):
-    """A client of one Postdate, for one API key; threads may share it. A process that is forked
-    opens connections of its own.
+    """A client of one Postdate, for one API key; threads may share it, and a fork opens its own
+    connections.
 
-    What is not given of `base_url` and `api_key` is taken from the environment: POSTDATE_URL,
-    POSTDATE_API_KEY. Raises ValueError if it is not there either.
+    Without `base_url` or `api_key` it reads POSTDATE_URL or POSTDATE_API_KEY. Raises ValueError if
+    that is missing too.
 
-    What is answered with 429 or 503, or not at all, is repeated for up to `retry_for` seconds,
-    never at the cost of a second credit; 0 repeats nothing. `timeout` (seconds) holds for each
-    attempt. `http` is an httpx client to use instead of an own one; it stays open, and after its
-    first use here a fork of this process gets a RuntimeError.
+    A call without an answer, or answered with 429 or 503, is repeated for up to `retry_for` seconds
+    (0: never), without costing a second credit. `timeout` (seconds) is that of each attempt. `http`
+    is an httpx client of your own; it stays open, and a fork gets a RuntimeError if it was used
+    before.
     """
 
     def __init__(
@@ -92,8 +92,8 @@ class AsyncPostdate(Awaiting, Operations):
 
 
 class _Pool:
-    """httpx's pool looks at all of its requests, those that wait for a connection as well, whenever
-    one of them comes or goes: so no more get there than it has connections."""
+    """httpx's pool looks at all its requests, waiting ones too, whenever one comes or goes: so it
+    gets no more than it has connections."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._turns = threading.BoundedSemaphore(_CONNECTIONS)
@@ -109,7 +109,6 @@ class _Pool:
 
 
 def _senders(base_url: str, timeout: float) -> PerProcess[Any]:
-    """Of `Sender`s."""
     if _is_proxied(base_url):  # httpx knows all kinds of them
         return PerProcess(partial(httpx.AsyncClient, **_settings(base_url, timeout)), _CLOSED)
     # aiohttp takes as long to import as all the rest, and the blocking client needs none of it.
@@ -120,7 +119,7 @@ def _senders(base_url: str, timeout: float) -> PerProcess[Any]:
 
 
 def _settings(base_url: str, timeout: float) -> dict[str, Any]:
-    """For an httpx client of our own. Waiting for one of its connections is no failure."""
+    """For our own httpx client; it waits for a connection without a timeout."""
     return {
         "timeout": httpx.Timeout(timeout, pool=None),
         "mounts": dict.fromkeys(_LOOPBACK),
@@ -131,7 +130,7 @@ def _settings(base_url: str, timeout: float) -> dict[str, Any]:
 
 
 def _is_proxied(base_url: str) -> bool:
-    """True if HTTP_PROXY, HTTPS_PROXY or ALL_PROXY hold for it, and NO_PROXY does not."""
+    """Whether HTTP_PROXY, HTTPS_PROXY or ALL_PROXY apply, and NO_PROXY does not."""
     parts = urlsplit(base_url)
     if parts.hostname is None or parts.hostname in _LOOPBACK_HOSTS:
         return False

@@ -16,11 +16,11 @@ class FieldError:
 
 
 class PostdateError(Exception):
-    """Base of all errors; `str()` is the sentence. Raised itself where no leaf fits (a 500).
+    """Base of all errors; `str()` is the sentence. Raised itself where no subclass fits (a 500).
 
-    `status_code` is None if no answer came. `maybe_done`: an attempt may have been carried out
-    although its answer was lost; if `idempotency_key` is set, repeating with it settles that
-    without a second credit. `schedule_id` says which one of many an error is of.
+    `status_code` is None without an answer. `maybe_done`: a lost answer leaves open whether it was
+    done; repeating with `idempotency_key`, if set, settles that without a second credit.
+    `schedule_id` is set for one of many.
     """
 
     def __init__(self, message: str, *, status_code: int | None = None) -> None:
@@ -54,21 +54,19 @@ class NotFound(PostdateError):
 
 
 class Conflict(PostdateError):
-    """It has ended, or a worker has it, from a moment before its time on: `status` says which."""
+    """It has ended, or a worker has it, shortly before its time: `status` says which."""
 
     status = ""
 
 
 class RateLimited(PostdateError):
-    """More requests than the plan allows, for longer than was to be waited. `retry_after` is in
-    seconds; None if the server did not say."""
+    """More requests than the plan allows. `retry_after` is in seconds; None if unknown."""
 
     retry_after: float | None = None
 
 
 class Unavailable(PostdateError):
-    """The service cannot serve at the moment, for longer than was to be waited. `retry_after` is
-    as in RateLimited."""
+    """The service cannot serve at the moment. `retry_after` as in RateLimited."""
 
     retry_after: float | None = None
 
@@ -78,7 +76,7 @@ class ConnectionFailed(PostdateError):
 
 
 def strange_answer(count: int) -> PostdateError:
-    """The error of an answer that is for `count` schedules, and not for those of the request."""
+    """For an answer about `count` schedules, another number than was asked for."""
     error = PostdateError(f"The answer is none of Postdate's: it is for {count} schedules.")
     error.maybe_done = True
     return error
@@ -109,7 +107,7 @@ _NOTHING_DONE = (
 def error_of(
     status_code: int, body: Any, *, reason: str = "", retry_after: float | None = None
 ) -> PostdateError:
-    """The error that an answer stands for. `body` is its JSON, or None if it has none."""
+    """The error of an answer; `body` is its JSON, or None."""
     told = body if isinstance(body, Mapping) else {}
     message = str(told.get("error") or f"The server answered {status_code} {reason}".rstrip())
     error = _KINDS.get(status_code, PostdateError)(message, status_code=status_code)
@@ -124,8 +122,8 @@ def error_of(
 
 
 def nothing_was_done(sentence: str) -> bool:
-    """Whether this is how the server says with a 503 that it certainly changed nothing. What else
-    there is a proxy may have said, which cannot know."""
+    """Whether a 503 says that nothing was changed. Other sentences may be a proxy's, which cannot
+    know."""
     return sentence.startswith(_NOTHING_DONE)
 
 

@@ -1,8 +1,7 @@
-"""Blocking or awaiting: all that tells the two clients apart.
+"""Blocking or awaiting: the difference between the two clients.
 
-Every operation is one `async def`, written once. The blocking client awaits as well, but what it
-awaits does its I/O right there and never suspends, so that a single step takes an operation to
-its end.
+Every operation is one `async def`. In the blocking client it awaits only what does its I/O at once
+and never suspends, so a single step runs it to its end.
 """
 
 from __future__ import annotations
@@ -37,8 +36,6 @@ class BlockingSender(Protocol):
 
 
 class Blocking:
-    """Operations return when they are done."""
-
     _http: PerProcess[BlockingSender] | Given[BlockingSender]
 
     async def _send(self, request: httpx.Request, begins: Callable[[], None]) -> httpx.Response:
@@ -74,8 +71,6 @@ class Sender(Protocol):
 
 
 class Awaiting:
-    """Operations are awaited, and lists iterated with `async for`."""
-
     _http: PerProcess[Sender] | Given[Sender]
 
     async def _send(self, request: httpx.Request, begins: Callable[[], None]) -> httpx.Response:

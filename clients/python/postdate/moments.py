@@ -1,4 +1,4 @@
-"""Moments as callers give them, to the text that the server reads."""
+"""Moments and durations of callers, as text for the server."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 
 def moment_text(name: str, moment: datetime | str) -> str:
-    """ISO 8601. A string goes out as it is: the server judges it, and takes no zone for UTC.
+    """ISO 8601; a string goes out as it is, and the server takes no zone for UTC.
 
-    Raises ValueError for a datetime without a time zone: whether it means UTC or local time,
-    only its maker knows. `name` is that of the argument.
+    Raises ValueError for a datetime without a time zone: only the caller knows which it means.
+    `name` is that of the argument.
     """
     if isinstance(moment, str):
         return moment
@@ -25,8 +25,7 @@ def moment_text(name: str, moment: datetime | str) -> str:
 
 
 def duration_text(span: timedelta | float | str) -> str:
-    """As the server reads it: a string goes out as it is, a number is seconds. Finer than a
-    millisecond rounds up."""
+    """A string goes out as it is, a number is seconds; rounds up to a millisecond."""
     if isinstance(span, str):
         return span
     delta = span if isinstance(span, timedelta) else timedelta(seconds=span)
@@ -36,7 +35,7 @@ def duration_text(span: timedelta | float | str) -> str:
 
 
 def durations(spans: Sequence[timedelta | float | str] | None) -> list[str] | None:
-    """Several of them; one that is no list would be taken for its letters."""
+    """Raises TypeError for a string, whose letters would be taken for durations."""
     if isinstance(spans, str):
         raise TypeError(f"retry_delays must be a list of durations, not {spans!r}")
     return None if spans is None else [duration_text(each) for each in spans]
@@ -47,8 +46,8 @@ def when(
     in_: timedelta | float | None,
     delay: timedelta | float | str | None,
 ) -> dict[str, str]:
-    """The field that says when, of whose spellings exactly one must be given. `in_` is a timedelta
-    or seconds, counted from now by this machine's clock; `delay` is counted by the server's."""
+    """The field that says when: exactly one of `at`, `in_` (timedelta or seconds by this machine's
+    clock) and `delay` (by the server's)."""
     if [at, in_, delay].count(None) != 2:
         raise ValueError("Say when, with one of at=..., in_=... and delay=...")
     if delay is not None:

@@ -61,15 +61,14 @@ class NewSchedule:
         self.url, self.options = url, options
 
     def payload(self) -> dict[str, Any]:
-        """As the server wants it. Raises ValueError if it does not say when, TypeError for an
-        option that does not exist."""
+        """By the server's names. Raises ValueError if it does not say when, TypeError for an
+        unknown option."""
         given = {name: value for name, value in self.options.items() if value is not None}
         return _fields({"url": self.url, **given}) | when(*_moments(given))
 
 
 def changes(options: ChangeOptions) -> dict[str, Any]:
-    """What is given, by the server's names; the rest is to stay. Raises TypeError for an option
-    that does not exist."""
+    """What is given, by the server's names. Raises TypeError for an unknown option."""
     moments = _moments({**options})
     says_when = any(each is not None for each in moments)
     return _fields({**options}) | (when(*moments) if says_when else {})
@@ -88,7 +87,6 @@ def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _written(name: str, value: Any) -> Any:
-    """A value as JSON has it."""
     if isinstance(value, bytes):
         return b64encode(value).decode()
     if isinstance(value, datetime):

@@ -47,13 +47,12 @@ class Operations(Walks):
     ) -> Created:
         """Has `url` called at a chosen time; takes one credit.
 
-        `at` is that time (a datetime with a time zone, or ISO 8601 text), or `in_` how far from
-        now it is by this machine's clock (a timedelta, or seconds), or `delay` how far from now by
-        the server's, whatever this one says ("10s", "1h30m", a timedelta, or seconds). The body is
-        `json` (an object), `text` or `data` (bytes), or there is none; the method is POST with one,
-        else GET. After an attempt that failed for now it is sent again, up to `retries` times (if
-        that is left out, not at all), after `retry_delays`. All options are in `ScheduleOptions`.
-        Repeating the call with the same `idempotency_key` within 24 hours stores nothing twice.
+        Say when with `at` (a datetime with a time zone, or ISO 8601 text), `in_` (a timedelta or
+        seconds from now, by this machine's clock) or `delay` ("10s", "1h30m", a timedelta or
+        seconds, by the server's clock). The body is `json` (an object), `text` or `data` (bytes);
+        the method is POST with a body, else GET. A failed attempt is repeated up to `retries`
+        times, after `retry_delays`. `ScheduleOptions` has all options. The same `idempotency_key`
+        within 24 hours stores nothing twice.
         """
         key = _key_of(idempotency_key)
         body = as_json(NewSchedule(url, **options).payload())
@@ -64,12 +63,10 @@ class Operations(Walks):
     async def schedule_batch(
         self, new: Iterable[NewSchedule | bytes], *, idempotency_key: str | None = None
     ) -> tuple[Created | PostdateError, ...]:
-        """Schedules 1 to 1,000 at once: each a NewSchedule, or a JSON object as the API takes it,
-        as bytes that are sent as they are.
+        """Schedules 1 to 1,000 at once: each a NewSchedule, or a JSON object for the API as bytes.
 
         Returns one result for each, in order: what `schedule` would have returned, or the error
-        that it would have raised (InvalidRequest, or InsufficientCredits for those that the
-        credits do not reach).
+        that it would have raised.
         """
         key = _key_of(idempotency_key)
         items = [each if isinstance(each, bytes) else as_json(each.payload()) for each in new]
@@ -99,9 +96,9 @@ class Operations(Walks):
         limit: int | None = None,
         order: Literal["asc", "desc"] | None = None,
     ) -> AsyncGenerator[Schedule, None]:
-        """Those that wait, by trigger time; or, with the status "failed", those that failed and
-        were not replayed, by their end, newest first unless `order` is "asc". Read page by page;
-        at most `limit` in all."""
+        """Those that wait, by trigger time; with the status "failed", those that failed and were
+        not replayed, by their end, newest first unless `order` is "asc". At most `limit`, page by
+        page."""
         query = {"status": status, "order": order, **_filters(url, from_, to)}
         return self._pages("/schedule", query, "schedules", read_schedule, limit)
 
@@ -111,19 +108,18 @@ class Operations(Walks):
         schedule_id: str,
         **options: Unpack[ChangeOptions],
     ) -> Schedule:
-        """Changes what is given, each as a whole; None clears it. The id stays. `ChangeOptions` has
-        all that can be given.
+        """Changes what is given, each as a whole; None clears it. The id stays.
 
-        Raises Conflict if it no longer waits. If that follows a lost answer (`maybe_done`), the
-        change may have been made in time.
+        Raises Conflict if it no longer waits. After a lost answer (`maybe_done`) the change may
+        have been made in time.
         """
         answer = await self._call("PATCH", _path(schedule_id), body=as_json(changes(options)))
         return answer.read_as(read_schedule)
 
     @operation
     async def cancel(self, schedule_id: str) -> Cancelled:
-        """Cancels it, and gives its credit back, once; one that was attempted is stopped without a
-        refund, and has failed. Raises Conflict if it no longer waits."""
+        """Cancels it and refunds its credit once; one that was attempted is stopped as failed,
+        without a refund. Raises Conflict if it no longer waits."""
         try:
             answer = await self._call("DELETE", _path(schedule_id))
         except Conflict as error:
@@ -144,11 +140,11 @@ class Operations(Walks):
         to: datetime | str | None = None,
         limit: int | None = None,
     ) -> tuple[Cancelled | PostdateError, ...]:
-        """Cancels these, however many, or else all that wait and match, by trigger time.
+        """Cancels these, however many, or all that wait and match, by trigger time. Safe to repeat.
 
-        Returns one result for each id, in order, one that is given twice included: what `cancel`
-        would have returned, or the error that it would have raised, which knows its `schedule_id`.
-        Cancels nothing twice, however often it is called."""
+        Returns for each id given, in order, what `cancel` would have returned, or the error that it
+        would have raised, with its `schedule_id`.
+        """
         return await self._each(_CANCEL, schedule_ids, _filters(url, from_, to), limit)
 
     @operation
@@ -159,11 +155,11 @@ class Operations(Walks):
         idempotency_key: str | None = None,
         **options: Unpack[ChangeOptions],
     ) -> Replayed:
-        """Makes a new schedule of one that has ended, due now; takes one credit. What is given is
-        another than it was, as in `change`.
+        """Makes a new schedule of one that has ended, due now; takes one credit. Given options
+        replace the old ones, as in `change`.
 
-        Repeating the call with the same `idempotency_key` within 24 hours replays nothing twice.
-        Raises Conflict if it has not ended, or its body was not kept when it was cancelled.
+        The same `idempotency_key` within 24 hours replays nothing twice. Raises Conflict if it has
+        not ended, or if it was cancelled without keeping its body.
         """
         answer = await self._call(
             "POST",
@@ -184,12 +180,11 @@ class Operations(Walks):
         limit: int | None = None,
         idempotency_key: str | None = None,
     ) -> tuple[Replayed | PostdateError, ...]:
-        """Replays these, however many, each at most once; or else all that failed and match, the
-        oldest first, up to now: what fails again meanwhile is left.
+        """Replays these, however many, each at most once; or all that failed up to now and match,
+        the oldest first.
 
-        Returns one result for each id, in order, one that is given twice included: a Replayed, or
-        the error that it came to, which knows its `schedule_id`. A call with the same
-        `idempotency_key` within 24 hours is told the same.
+        Returns for each id given, in order, a Replayed, or the error with its `schedule_id`. The
+        same `idempotency_key` within 24 hours returns the same.
         """
         key = _key_of(idempotency_key)
         return await self._each(_REPLAY, schedule_ids, _filters(url, from_, to), limit, key)
@@ -205,8 +200,7 @@ class Operations(Walks):
         limit: int | None = None,
         order: Literal["asc", "desc"] | None = None,
     ) -> AsyncGenerator[LogEntry, None]:
-        """The log, newest first unless `order` is "asc", read page by page; at most `limit`
-        entries in all."""
+        """The log, newest first unless `order` is "asc". At most `limit` entries, page by page."""
         query = {"status": status, "order": order, **_filters(url, from_, to)}
         return self._pages("/stats/logs", query, "logs", partial(read, LogEntry), limit)
 
@@ -214,7 +208,7 @@ class Operations(Walks):
     async def stats(
         self, *, from_: datetime | str | None = None, to: datetime | str | None = None
     ) -> Stats:
-        """Executions counted; of the last 30 days unless told otherwise."""
+        """Executions counted; of the last 30 days by default."""
         answer = await self._call("GET", "/stats", query=_filters(None, from_, to))
         return answer.read_as(read_stats)
 
@@ -225,7 +219,7 @@ class Operations(Walks):
 
     @operation
     async def signing(self) -> tuple[SigningSecret, ...]:
-        """What requests are signed with, the newest first."""
+        """The secrets that sign requests, the newest first."""
         return (await self._call("GET", "/signing")).read_as(read_secrets)
 
     @operation
@@ -235,10 +229,9 @@ class Operations(Walks):
         keep_for: timedelta | float | str | None = None,
         idempotency_key: str | None = None,
     ) -> tuple[SigningSecret, ...]:
-        """Makes a new signing secret; those before stay good for `keep_for` ("1d", a timedelta, or
-        seconds; at most seven days, and a day unless you say), so that targets can follow. Returns
-        all, the newest first. Repeating the call with the same `idempotency_key` within 24 hours
-        makes no further one."""
+        """Makes a new signing secret and returns all, the newest first. Older ones stay good for
+        `keep_for` ("1d", a timedelta or seconds; at most seven days, by default one). The same
+        `idempotency_key` within 24 hours makes no further one."""
         body = {} if keep_for is None else {"keepFor": duration_text(keep_for)}
         answer = await self._call(
             "POST",
@@ -254,7 +247,6 @@ class Operations(Walks):
 
 
 def _key_of(given: str | None) -> str:
-    """The key, or one that nobody else has."""
     return uuid.uuid4().hex if given is None else checked_key(given)
 
 

@@ -10,10 +10,9 @@ T = TypeVar("T")
 
 
 class PerProcess(Generic[T]):
-    """Makes a T now, and another at its first use in each process that was forked since; threads
-    may share it. `abandon` gets what a fork inherited, before it is dropped: it must not touch the
-    connections, which the parent goes on using. `closed` is the sentence of the error of a closed
-    one."""
+    """Makes a T now, and another at its first use in each forked process; threads may share it.
+    `abandon` gets what a fork inherited, and must not touch the parent's connections. `closed` is
+    the sentence of the error after `close`."""
 
     def __init__(
         self, make: Callable[[], T], closed: str, abandon: Callable[[T], None] | None = None
@@ -48,14 +47,14 @@ class PerProcess(Generic[T]):
 
 
 class Given(Generic[T]):
-    """What the caller made and will close. No other can be made in a fork."""
+    """The caller's own; no other can be made in a fork."""
 
     def __init__(self, given: T) -> None:
         self._given = given
         self._pid: int | None = None
 
     def get(self) -> T:
-        """Raises RuntimeError in a fork, if it was used here before: its connections are the
+        """Raises RuntimeError in a fork, if it was used before: its connections are the
         parent's."""
         pid = os.getpid()
         if self._pid is None:

@@ -34,8 +34,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """From what was raised down to what began it, which knows the most; of several addresses,
-    each one's."""
+    """From the outermost to the innermost, which knows the most; each one of several addresses."""
     while error is not None:
         yield error
         if isinstance(error, BaseExceptionGroup):

@@ -1,4 +1,4 @@
-"""What the server answers, as values. Times are datetimes in UTC."""
+"""What the server answers. Times are datetimes in UTC."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ class Created:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A new schedule was made of an ended one. `replayed`: by an earlier request with the same
-    idempotency key."""
+    """A new schedule of an ended one. `replayed`: by an earlier request with the same key."""
 
     schedule_id: str
     invocation_id: str
@@ -38,8 +37,8 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """A schedule was cancelled, and its credit given back; or, between two attempts, stopped: then
-    `status` is failed, no credit came back, and the rest is what the last attempt came to."""
+    """A schedule was cancelled, and its credit refunded; or it was stopped between two attempts:
+    then `status` is failed, no credit came back, and the rest is about the last attempt."""
 
     schedule_id: str
     credits_remaining: int
@@ -53,10 +52,9 @@ class Cancelled:
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """How long each part of an attempt took, in milliseconds; None where there was no such part, or
-    it was not come to. They follow on one another, and the last that is not None is the one in
-    which the attempt ended. `first_byte_ms` is from the request on, `last_byte_ms` from the first
-    byte of the answer."""
+    """How long each part of an attempt took, in milliseconds; None for one that did not happen.
+    They follow on one another: the attempt ended in the last that is not None. `first_byte_ms`
+    counts from the request on, `last_byte_ms` from the first byte of the answer."""
 
     connection_reused: bool
     resolve_ms: int | None = None
@@ -70,12 +68,11 @@ class Phases:
 class Schedule:
     """A schedule as it stands. Header values that look like secrets are masked.
 
-    From `executed_at` to `error_message` the fields are None until it was executed, and if it was
-    cancelled. `status_code` is 0 if no answer came; `error_message` then says why. Between two
-    attempts they are those of the last one, and `next_attempt_at` is when the next one is.
-    `response_body` is how the target's answer began, if it failed with a body, and
-    `response_content_type` what the target called it, "" if nothing. `phases` are there if it
-    failed, was slow, or went over a new connection.
+    `executed_at` to `error_message` are None before it was executed, and if it was cancelled;
+    between two attempts they are those of the last one, and `next_attempt_at` is the next.
+    `status_code` is 0 without an answer; `error_message` says why. `response_body` is the beginning
+    of a failed answer's body, `response_content_type` its type. `phases` are there if it failed,
+    was slow, or used a new connection.
     """
 
     schedule_id: str
@@ -108,8 +105,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class SigningSecret:
-    """What requests are signed with, for `verify`. It is good until `expires_at`; None: until it is
-    rotated."""
+    """For `verify`. Good until `expires_at`; None: until it is rotated."""
 
     secret_id: str
     secret: str
@@ -119,8 +115,8 @@ class SigningSecret:
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """One line of the log. `executed_at` is None while it waits, and if it was cancelled. An entry
-    that is `retrying` is an attempt that failed and is made again."""
+    """An entry of the log. `executed_at` is None while it waits, and if it was cancelled.
+    `retrying` is a failed attempt that is made again."""
 
     invocation_id: str
     schedule_id: str
@@ -139,7 +135,7 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """`from_` is in it, `to` no more."""
+    """`from_` is inclusive, `to` exclusive."""
 
     from_: datetime
     to: datetime
@@ -157,8 +153,8 @@ class Stats:
 
 
 def read(kind: type[T], answer: Mapping[str, Any]) -> T:
-    """A result from its JSON; what it does not know is passed over, so that a newer server does
-    not break an older client. Raises TypeError or ValueError if something is missing or odd."""
+    """A result from its JSON. Unknown fields are ignored, so that an older client reads a newer
+    server. Raises TypeError or ValueError for missing or odd ones."""
     values = {}
     for field in fields(kind):  # type: ignore[arg-type]  # all of them are dataclasses
         name = camel(field.name)
@@ -182,7 +178,6 @@ def read_secrets(answer: Mapping[str, Any]) -> tuple[SigningSecret, ...]:
 
 
 def camel(name: str) -> str:
-    """A field's name as the server spells it."""
     first, *others = name.rstrip("_").split("_")
     return first + "".join(other.capitalize() for other in others)
 

@@ -1,8 +1,8 @@
-"""What carries the requests of the asynchronous client: aiohttp, in httpx's terms.
+"""The connections of the asynchronous client: aiohttp, in httpx's terms.
 
-httpx's own pool looks at all of its requests whenever one of them comes or goes: the more there are
-at once, the slower is each. (httpx-aiohttp would do, but that it tells a lost answer as a failed
-connect, so that nobody would know that the request may have been carried out.)
+httpx's own pool takes three to five times as much CPU for a create (`benchmarks.client`).
+httpx-aiohttp reports a lost answer as a failed connect, which hides that the request may have been
+carried out.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _NOT_ADDED = ("accept", "accept-encoding", "content-type", "user-agent")
 
 
 class Transport:
-    """Up to 100 connections, each kept for 5 idle seconds. Who waits for one waits without a
-    timeout, first come, first served; `timeout_s` is for connecting and for each read. The
-    request's extension `trace` is called when it has a connection."""
+    """Up to 100 connections, each kept for 5 idle seconds. Callers wait for one in order and
+    without a timeout; `timeout_s` is for connecting and for each read. The request's extension
+    `trace` is called when it has a connection."""
 
     def __init__(self, timeout_s: float, tls: ssl.SSLContext | None) -> None:
         self._timeout_s = timeout_s
@@ -95,7 +95,7 @@ class Transport:
         )
 
     def _timeouts(self, content_bytes: int) -> aiohttp.ClientTimeout:
-        """aiohttp has none for writing; so all together have one as well."""
+        """aiohttp has no timeout for writing, so the whole exchange has one."""
         total_s = 3 * self._timeout_s + content_bytes / _SLOWEST_BYTES_PER_S
         return aiohttp.ClientTimeout(
             total=total_s, connect=self._timeout_s, sock_read=self._timeout_s
@@ -103,7 +103,7 @@ class Transport:
 
 
 class _Open(NamedTuple):
-    """What belongs to one event loop."""
+    """The connections of one event loop."""
 
     session: aiohttp.ClientSession
     turns: asyncio.Semaphore
@@ -129,8 +129,8 @@ class _Open(NamedTuple):
 
 
 class _Connector(aiohttp.TCPConnector):
-    """aiohttp's would close its parent's connections when it is dropped in a fork: it would end
-    their TLS, and take them out of the epoll that parent and child share."""
+    """aiohttp's would close its parent's connections when a fork drops it: it would end their TLS,
+    and take them out of the epoll that parent and child share."""
 
     def __init__(self, **options: Any) -> None:
         self._pid = os.getpid()
@@ -142,7 +142,7 @@ class _Connector(aiohttp.TCPConnector):
 
 
 def _data(content: bytes) -> bytes | io.BytesIO | None:
-    """A large body goes out bit by bit, so that other requests have their turn meanwhile."""
+    """A large body goes out in pieces, so that other requests have their turn."""
     if len(content) > _AT_ONCE_BYTES:
         return io.BytesIO(content)
     return content or None
@@ -151,15 +151,15 @@ def _data(content: bytes) -> bytes | io.BytesIO | None:
 async def _only_once(
     request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
 ) -> aiohttp.ClientResponse:
-    """aiohttp would repeat a lost GET or DELETE by itself, and nobody would know that an earlier
-    attempt may have been carried out. It does not know the errors that this raises."""
+    """Without this, aiohttp would repeat a lost GET or DELETE and hide that the first may have been
+    carried out: it does not repeat after these errors."""
     with _translated():
         return await send(request)
 
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """aiohttp's errors as httpx's. What is not certain never to have been sent is a lost answer."""
+    """aiohttp's errors as httpx's. Unless it surely was not sent, the answer was lost."""
     try:
         yield
     except aiohttp.ConnectionTimeoutError as error:

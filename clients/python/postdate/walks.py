@@ -18,8 +18,8 @@ _AT_ONCE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Many(Generic[T]):
-    """A call for many: what it makes of each, the name of the id that was asked for, the status of
-    those that are meant without ids, and the fields that stand once in an answer."""
+    """A call for many: its result, the name of the id in it, the status of those meant without ids,
+    and the fields that an answer has once for all."""
 
     kind: type[T]
     path: str
@@ -29,7 +29,7 @@ class Many(Generic[T]):
 
 
 class Walks(Calls):
-    """Each goes on until the server has no more to tell, or as much was told as was asked for."""
+    """Calls that repeat until the server has no more, or the limit is reached."""
 
     async def _each(
         self,
@@ -39,8 +39,8 @@ class Walks(Calls):
         limit: int | None,
         key: str | None = None,
     ) -> tuple[T | PostdateError, ...]:
-        """One result for each id, in order, or else for each that matches. Raises ValueError for
-        ids beside a filter, and for none."""
+        """One result for each id, in order, or for each that matches. Raises ValueError for ids
+        with a filter, and for no ids."""
         filters = {name: value for name, value in matching.items() if value is not None}
         if schedule_ids is None:
             return await self._each_matching(many, filters, limit, key)
@@ -54,7 +54,7 @@ class Walks(Calls):
     async def _each_named(
         self, many: Many[T], ids: Sequence[str], key: str | None
     ) -> tuple[T | PostdateError, ...]:
-        """An id that is given twice is asked for once, and has one result twice."""
+        """A repeated id is sent once, and has its result as often as it was given."""
         asked = list(dict.fromkeys(ids))
         found: dict[str, T | PostdateError] = {}
         for number, start in enumerate(range(0, len(asked), _AT_ONCE), 1):
@@ -83,8 +83,7 @@ class Walks(Calls):
     async def _some(
         self, many: Many[T], body: Mapping[str, Any], key: str | None, number: int
     ) -> tuple[list[T | PostdateError], str | None]:
-        """What became of those of one call, and the cursor of the next. Each call has a key of its
-        own, which is the first one's with a number."""
+        """The results of one call, and the next cursor. Later calls number the first one's key."""
         if key is not None and number > 1:
             key = checked_key(f"{key}-{number}")
         answer = await self._call("POST", many.path, body=as_json(body), idempotency_key=key)
@@ -104,7 +103,7 @@ class Walks(Calls):
         reader: Callable[[Any], T],
         limit: int | None,
     ) -> AsyncGenerator[T, None]:
-        """Every item of a list, a page at a time. A page may be short, or empty, before the end."""
+        """A page may be short, or empty, before the end."""
         cursor: str | None = None
         left = limit
         while left is None or left > 0:
@@ -123,7 +122,7 @@ class Walks(Calls):
 def read_one(
     kind: type[T], item: Mapping[str, Any], id_name: str | None = None
 ) -> T | PostdateError:
-    """One of many: a result, or the error that it came to."""
+    """A result, or the error in its place."""
     if "code" not in item:
         return read(kind, item)
     error = error_of(item["code"], item)

@@ -1,5 +1,4 @@
-"""For targets: is a request one of ours? As Standard Webhooks has it
-(https://www.standardwebhooks.com)."""
+"""For targets: checks signatures of Standard Webhooks (https://www.standardwebhooks.com)."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ _SECONDS = re.compile(r"[0-9]{1,15}", re.ASCII)
 
 
 class VerificationFailed(ValueError):
-    """The request is not, or not for certain, from who knows the secret; the text says why."""
+    """The request is not surely from somebody who knows the secret; the text says why."""
 
 
 def verify(
@@ -24,13 +23,11 @@ def verify(
     *,
     now: float | None = None,
 ) -> None:
-    """Raises VerificationFailed unless a request was signed with the secret, and just now.
+    """Raises VerificationFailed unless the request was signed with the secret within five minutes.
 
-    `headers` are those that came, in any letter case, and `body` the very bytes: neither parsed and
-    written again nor decoded. `secret` is what `whsec_…` says, or several such, of which one is
-    enough. `now` is the moment in seconds since the epoch, if not this one; five minutes more or
-    less are no matter. What is the same request again has the same `webhook-id`: dropping
-    repeats is the receiver's to do.
+    `headers` are in any letter case, `body` is the raw bytes, neither parsed nor decoded. `secret`
+    is `whsec_…`, or several of them, of which one is enough. `now` is in seconds since the epoch,
+    for tests. A repeated request has the same `webhook-id`: the receiver drops it.
     """
     found = {name.lower(): value for name, value in headers.items()}
     try:
@@ -62,7 +59,7 @@ def _check_moment(timestamp: str, now_s: float) -> None:
 
 
 def _signature(secret: str, signed: bytes) -> bytes:
-    """Raises ValueError for what is no secret, which is the receiver's own mistake."""
+    """Raises ValueError for a malformed secret, which is the receiver's own mistake."""
     try:
         key = b64decode(secret.strip().removeprefix("whsec_"), validate=True)
     except ValueError:
