@@ -32,6 +32,9 @@ ROOT = "pd:"  # with it every key begins
 META = ROOT + "meta"
 WORKERS = ROOT + "workers"
 APIS = ROOT + "apis"
+NAME = ROOT + "name:"
+EMAIL = ROOT + "email:"
+ATTEMPTS = ROOT + "attempts:"
 
 # Below a shard's prefix
 HEADS = "heads"  # ZSET: account -> when to look at it next (ms, with a fraction); -inf: never
@@ -60,6 +63,7 @@ FAILED = "failed"  # ZSET: dead letter -> when it ended (ms)
 EXPIRING = "expiring"  # HASH: hour -> what those ended schedules weigh that are forgotten in it
 TRIED = "tried"  # HASH: schedule -> attempts used, of those that have had more than one, or will
 SCHEDULE = "s:"  # <schedule>, HASH: `r` the request, `o` the outcome, `a` its replay, `n` a retry
+ALL_SCHEDULES = ROOT + "{*}:*:" + SCHEDULE + "*"  # a pattern for SCAN
 LOG = "log"  # STREAM: a chunk of entries per ack, or one per cancellation
 LOGGED = "logged"  # HASH: `n` entries it counts as, `first` the moment up to which it was trimmed
 INDEX = "index:"  # <what>, STREAM: ids of the chunks that have a status, or a hash of a URL
@@ -71,21 +75,6 @@ SIGNING = "signing"  # LIST: its signing secrets, the newest first
 RATE = "rate"  # STRING: the moment (us) until which its requests are paid for
 SCANS = "scans"  # STRING: the moment (us) until which its searches are paid for
 OPERATION = "op:"  # <operation>, STRING: one that was done, for a repeat of it
-
-
-def account_name(name: str) -> str:
-    """The index key that reserves an account's name; its value is the account's id."""
-    return f"{ROOT}name:{name}"
-
-
-def email(address: str) -> str:
-    """The index key that reserves an e-mail address; its value is the account's id."""
-    return f"{ROOT}email:{address}"
-
-
-def attempts(whose: str) -> str:
-    """The counter of sign-in attempts of one e-mail address or one network address."""
-    return f"{ROOT}attempts:{whose}"
 
 
 @cache
@@ -108,11 +97,6 @@ def parts(account_id: str) -> ids.Sharded:
     if found is None:
         raise ValueError(f"not an account id: {account_id!r}")
     return found
-
-
-def schedule_pattern() -> str:
-    """A glob for every schedule's key, whosever it is."""
-    return ROOT + "{*}:*:" + SCHEDULE + "*"
 
 
 def schedule(account_id: str, schedule_id: str) -> str:

@@ -151,7 +151,7 @@ async def of_another_kind(scene: Scene, count: int) -> Found:
 async def names_that_lead_nowhere(scene: Scene, count: int) -> Found:
     names = [f"gone{number}" for number in range(count)]
     for each in names:
-        await redis_of(scene.store).set(keys.account_name(each), ids.new_account_id(0))
+        await redis_of(scene.store).set(keys.NAME + each, ids.new_account_id(0))
     sentences = await told(scene)
     return [n for n in names for s in sentences if f"The name {n!r} is reserved" in s], names
 

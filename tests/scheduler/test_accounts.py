@@ -67,7 +67,7 @@ async def test_a_name_is_taken_once(scene: Scene) -> None:
 
 async def test_a_name_left_over_from_a_crash_is_told_and_healed(scene: Scene) -> None:
     left_over = ids.new_account_id(1)
-    await redis_of(scene.store).set(keys.account_name("half"), left_over)
+    await redis_of(scene.store).set(keys.NAME + "half", left_over)
     with pytest.raises(NotFound):
         await scene.store.accounts.find("half")
     [sentence] = await scene.store.check()
@@ -103,7 +103,7 @@ async def test_a_grant_repeated_with_its_operation_is_done_once(scene: Scene) ->
 
 async def test_an_account_made_again_with_its_operation_is_made_once(scene: Scene) -> None:
     local = ids.new_account_id(0)[-8:]
-    await redis_of(scene.store).set(keys.account_name("x"), f"acc_00_{local}")
+    await redis_of(scene.store).set(keys.NAME + "x", f"acc_00_{local}")
     made = [
         await scene.store.server.run(
             Script("accounts/create"),

@@ -81,7 +81,7 @@ async def kept_miscounted(scene: Scene) -> object:
 
 
 async def name_without_account(scene: Scene) -> object:
-    return await redis_of(scene.store).set(keys.account_name("ghost"), ids.new_account_id(0))
+    return await redis_of(scene.store).set(keys.NAME + "ghost", ids.new_account_id(0))
 
 
 async def unlisted(scene: Scene) -> object:

@@ -131,7 +131,7 @@ async def test_the_dashboard_reads_and_signs_in_on_every_node(cluster: Store) ->
 
 async def test_a_name_without_its_account_is_seen_on_any_node(cluster: Store) -> None:
     for n in range(9):
-        name = keys.account_name(f"ghost {n}")
+        name = keys.NAME + f"ghost {n}"
         await cluster.server.call("SET", name, f"acc_0{n % SHARDS}_00000000")
     assert len(await cluster.check()) == 9
 

@@ -168,12 +168,12 @@ async def test_a_rename_that_was_cut_off_leaves_no_name_behind(
     assert (await scene.store.changes.rename(scene.account_id, then)).name == then
     assert (await scene.store.accounts.find(then)).account_id == scene.account_id
     for free in {"first", "second", "third"} - {then}:
-        assert await redis_of(scene.store).get(keys.account_name(free)) is None
+        assert await redis_of(scene.store).get(keys.NAME + free) is None
     assert await scene.store.check() == []
 
 
 async def test_a_name_that_is_freed_while_it_is_reserved_is_reserved_anew(scene: Scene) -> None:
-    server, key = scene.store.server, keys.account_name("wanted")
+    server, key = scene.store.server, keys.NAME + "wanted"
     await server.call("SET", key, "another's")
     read = server.read
 
@@ -190,10 +190,10 @@ async def test_a_name_that_is_freed_while_it_is_reserved_is_reserved_anew(scene:
 
 
 async def test_names_that_lead_astray_are_told(scene: Scene) -> None:
-    await redis_of(scene.store).set(keys.account_name("alias"), scene.account_id)
+    await redis_of(scene.store).set(keys.NAME + "alias", scene.account_id)
     [told] = await scene.store.check()
     assert "'alias' leads to" in told
-    await redis_of(scene.store).delete(keys.account_name("alias"), keys.account_name("first"))
+    await redis_of(scene.store).delete(keys.NAME + "alias", keys.NAME + "first")
     [told] = await scene.store.check()
     assert "its name 'first' does not lead to it" in told
 

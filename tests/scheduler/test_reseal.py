@@ -80,7 +80,7 @@ def before_the_first_write(store: Store, act: Callable[[], Awaitable[None]]) -> 
 async def sealed_by(store: Store, key_id: str, account_id: str = "") -> int:
     """How many requests this key has sealed, of one account or of all."""
     head, count = b"\xc1" + bytes.fromhex(key_id), 0
-    whose = keys.account(account_id) + "s:*" if account_id else keys.schedule_pattern()
+    whose = keys.account(account_id) + "s:*" if account_id else keys.ALL_SCHEDULES
     async for name in redis_of(store).scan_iter(match=whose):
         count += (await redis_of(store).hget(name, "r") or b"").startswith(head)
     return count

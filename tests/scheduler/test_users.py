@@ -68,7 +68,7 @@ async def test_an_address_whose_account_was_never_made_is_healed_by_repeating(
 async def test_check_sees_an_address_that_leads_elsewhere(store: Store) -> None:
     account_id = await make(store, "ada", "ada@example.com")
     other = await make(store, "bob")
-    await redis_of(store).set(keys.email("ada@example.com"), other)
+    await redis_of(store).set(keys.EMAIL + "ada@example.com", other)
     told = await store.check()
     assert any("has another" in each for each in told)
     assert any(each.startswith(account_id) for each in told)
@@ -97,14 +97,14 @@ async def test_a_crowd_of_strangers_is_limited_and_the_holder_is_known(store: St
     at_home = ("ada@example.com", "192.0.2.1")
     assert await store.users.attempt(*at_home) == 0
     await store.users.forgive(*at_home)
-    key = keys.attempts("email:ada@example.com")
+    key = keys.ATTEMPTS + "email:ada@example.com"
     await redis_of(store).set(key, ATTEMPTS_PER_EMAIL, px=60_000)
     assert await store.users.attempt("ada@example.com", "10.0.0.1") > 0
     assert await store.users.attempt(*at_home) == 0
     for _ in range(ATTEMPTS_PER_BOTH - 1):
         assert await store.users.attempt(*at_home) == 0
     assert await store.users.attempt(*at_home) > 0
-    known = keys.attempts("known email:ada@example.com address:192.0.2.1")
+    known = keys.ATTEMPTS + "known email:ada@example.com address:192.0.2.1"
     assert await redis_of(store).pttl(known) > 0
 
 

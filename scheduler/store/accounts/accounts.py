@@ -71,7 +71,7 @@ class Accounts:
         if not made:
             raise Taken(f"There is an account called {name!r} already.")
         # Once more: where its id is one whose deletion has just ended, the name was freed.
-        await reserve(self._server, keys.account_name(name), account_id)
+        await reserve(self._server, keys.NAME + name, account_id)
         return await self.get(account_id)
 
     async def find(self, name_or_id: str) -> Account:
@@ -82,7 +82,7 @@ class Accounts:
         """The id that a name leads to, even while its account is being deleted. Raises NotFound."""
         if ids.parse_sharded(name_or_id, "acc") is not None:
             return name_or_id
-        account_id = await self._server.read("GET", keys.account_name(name_or_id))
+        account_id = await self._server.read("GET", keys.NAME + name_or_id)
         if account_id is None:
             raise NotFound(f"There is no account called {name_or_id!r}.")
         return str(account_id.decode())
@@ -151,7 +151,7 @@ class Accounts:
     async def _reserve(self, name: str) -> str:
         """The account id that this name stands for, reserved now or before."""
         shard = await self._emptiest_shard()
-        return await reserve(self._server, keys.account_name(name), ids.new_account_id(shard))
+        return await reserve(self._server, keys.NAME + name, ids.new_account_id(shard))
 
     async def _emptiest_shard(self) -> int:
         sizes = await self._sizes()

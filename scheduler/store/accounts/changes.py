@@ -47,7 +47,7 @@ class Changes:
         if account.name == name:
             return account
         await self._set(account_id, "also", name)
-        holder = await reserve(self._server, keys.account_name(name), account_id)
+        holder = await reserve(self._server, keys.NAME + name, account_id)
         done = holder == account_id and await self._server.write_until_answered(
             _RENAME, keys.account(account_id), [name]
         )
@@ -55,7 +55,7 @@ class Changes:
         if not done:
             # By us or, at this very moment, by another rename of the same account.
             if holder == account_id:
-                await free(self._server, keys.account_name(name), account_id)
+                await free(self._server, keys.NAME + name, account_id)
             raise Taken(f"There is an account called {name!r} already.")
         return await self._accounts.get(account_id)
 
@@ -66,7 +66,7 @@ class Changes:
         if also is None:
             return
         if also != name:
-            await free(self._server, keys.account_name(also.decode()), account_id)
+            await free(self._server, keys.NAME + also.decode(), account_id)
         await self._server.write_until_answered(_UNSET, account, ("also", also))
 
     async def _set(self, account_id: str, field: str, value: str) -> Account:

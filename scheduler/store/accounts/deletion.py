@@ -49,9 +49,9 @@ class Deletion:
         await self._remove_keys(prefix, account_id)
         await self._remove_data(account_id)
         if email:
-            await free(self._server, keys.email(email), account_id)
+            await free(self._server, keys.EMAIL + email, account_id)
         for each in (also, name):
-            await free(self._server, keys.account_name(each), account_id)
+            await free(self._server, keys.NAME + each, account_id)
         await self._server.write_until_answered(_LEFT, prefix, [account])
         return Deleted(account_id, name, unended)
 

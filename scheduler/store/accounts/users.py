@@ -41,7 +41,7 @@ class Users:
             address = normal_email(email)
         except ValueError:
             return None
-        account_id = await self._server.read("GET", keys.email(address))
+        account_id = await self._server.read("GET", keys.EMAIL + address)
         if account_id is None:
             return None
         # Reserved, but its account was never made: nobody yet.
@@ -69,7 +69,7 @@ class Users:
             (who, ATTEMPTS_PER_EMAIL),
         ):
             count, left_ms = await self._server.run(
-                _ATTEMPT, keys.attempts(whose), [ATTEMPTS_WINDOW_MS]
+                _ATTEMPT, keys.ATTEMPTS + whose, [ATTEMPTS_WINDOW_MS]
             )
             if count > most and not (whose == who and await self._is_known(both)):
                 return max(1, int(-(-left_ms // 1000)))
@@ -79,26 +79,24 @@ class Users:
         """After a success: counts anew here, knows the browser's place for a while, and takes this
         attempt off the network address."""
         both = f"{_email(email)} {_address(address)}"
-        await self._server.call("DEL", keys.attempts(both))
-        await self._server.call("DECR", keys.attempts(_address(address)))
-        known = keys.attempts(f"known {both}")
+        await self._server.call("DEL", keys.ATTEMPTS + both)
+        await self._server.call("DECR", keys.ATTEMPTS + _address(address))
+        known = keys.ATTEMPTS + f"known {both}"
         await self._server.call("SET", known, "", "PX", KNOWN_FOR_MS)
 
     async def _is_known(self, both: str) -> bool:
-        return bool(await self._server.read("EXISTS", keys.attempts(f"known {both}")))
+        return bool(await self._server.read("EXISTS", keys.ATTEMPTS + f"known {both}"))
 
 
 async def email_is_free(server: Server, address: str, name: str) -> bool:
     """Whether an account of this name could have the address: a look before a name is reserved."""
-    holder, named = await server.reads(
-        [("GET", keys.email(address)), ("GET", keys.account_name(name))]
-    )
+    holder, named = await server.reads([("GET", keys.EMAIL + address), ("GET", keys.NAME + name)])
     return holder is None or bool(holder == named)
 
 
 async def reserve_email(server: Server, address: str, account_id: str) -> bool:
     """Whether the address now stands for this account. Safe to repeat, also after a crash."""
-    return await reserve(server, keys.email(address), account_id) == account_id
+    return await reserve(server, keys.EMAIL + address, account_id) == account_id
 
 
 def _email(email: str) -> str:

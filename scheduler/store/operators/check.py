@@ -76,7 +76,7 @@ class _Look:
         for shard in range(shards):
             for account_id in await self._accounts(shard):
                 await self._account(await self._owner(account_id))
-        async for chunk in self._server.keys(keys.schedule_pattern(), _CHUNK):
+        async for chunk in self._server.keys(keys.ALL_SCHEDULES, _CHUNK):
             await self._stored(chunk)
         for account_id in self._weights.begun:
             with self._told(account_id, "what it weighs"):
@@ -144,9 +144,9 @@ class _Look:
         account = keys.account(account_id) + keys.ACCOUNT
         about = await self._server.read("HMGET", account, "email", "name")
         email, name = ((each or b"").decode() for each in about)
-        leading = {keys.account_name(name): f"name {name!r}"}
+        leading = {keys.NAME + name: f"name {name!r}"}
         if email:
-            leading[keys.email(email)] = f"e-mail address {email!r}"
+            leading[keys.EMAIL + email] = f"e-mail address {email!r}"
         for key, called in leading.items():
             if text(await self._server.read("GET", key) or b"") != account_id:
                 self._found.append(f"{account_id}: its {called} does not lead to it")

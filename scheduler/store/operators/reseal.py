@@ -140,7 +140,7 @@ class Resealer:
 
     async def _walk(self) -> Walked:
         before, walked = await self._servers(), Walked()
-        async for names in self._server.keys(keys.schedule_pattern(), _SCHEDULES_AT_ONCE):
+        async for names in self._server.keys(keys.ALL_SCHEDULES, _SCHEDULES_AT_ONCE):
             by_account: dict[str, list[str]] = {}
             for name in names:
                 base, _, schedule = text(name).rpartition(keys.SCHEDULE)

@@ -13,8 +13,8 @@ async def misled(server: Server) -> list[str]:
     """A sentence for each that leads elsewhere, or nowhere. Read-only."""
     found: list[str] = []
     for field, called, prefix in (
-        ("name", "name", keys.account_name("")),
-        ("email", "e-mail address", keys.email("")),
+        ("name", "name", keys.NAME),
+        ("email", "e-mail address", keys.EMAIL),
     ):
         async for names in server.keys(prefix + "*", _SCAN_COUNT):
             for key in names:
