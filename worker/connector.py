@@ -17,10 +17,10 @@ from scheduler.reminder import Reminder
 from scheduler.settings import Settings
 from scheduler.targets import Origin
 from worker.handshakes import Handshakes, Unexamined, Unread
-from worker.outcome import connect_failure
+from worker.outcome import ConnectFailed, connect_failure
 from worker.phases import Marks
 from worker.pool import Pool
-from worker.race import ConnectFailed, OutOfPorts, OutOfSockets, Race
+from worker.race import OutOfPorts, OutOfSockets, Race
 from worker.ration import Ration, bound_reading
 from worker.shares import Shares
 from worker.sockets import budget, is_out_of_files, is_out_of_ports

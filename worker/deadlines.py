@@ -67,7 +67,8 @@ class Deadlines:
         # The whole list first: `expire` may add and discard entries.
         late = list(takewhile(lambda entry: entry.deadline_s <= now_s, self._entries))
         for entry in late:
-            if self._entries.pop(entry, _MISSING) is None:
+            if entry in self._entries:
+                del self._entries[entry]
                 self._expire(entry)
         if self._entries and self._timer is None:
             self._arm(now_s)
@@ -84,6 +85,3 @@ class Deadlines:
         delay_s = max(at_least_s, min(first_s, _TICK_S))
         self._timer_s = now_s + delay_s
         self._timer = self._loop.call_later(delay_s, self._on_timer)
-
-
-_MISSING = object()

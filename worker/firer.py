@@ -20,13 +20,13 @@ from scheduler.targets import DestinationNotAllowed, Origin, parse_target
 from worker.connector import PORTS_PAUSE_S, Connector
 from worker.deadlines import Deadlines
 from worker.fire import NOT_SENT, Done, Fire
-from worker.guard import Blocked, Guard, Resolve
+from worker.guard import Guard, Resolve
 from worker.line import PATIENCE_S
 from worker.openings import Openings
-from worker.outcome import Failure, concealed, failed, timed_out
+from worker.outcome import ConnectFailed, Failure, concealed, failed, timed_out
 from worker.phases import Marks
 from worker.pool import Pool
-from worker.race import ConnectFailed, OutOfPorts, OutOfSockets
+from worker.race import OutOfPorts, OutOfSockets
 from worker.request import AT_MOST_ONCE, render
 from worker.resolver import SystemResolver
 from worker.subject import subject
@@ -204,8 +204,8 @@ class Firer:
         target, wire = fire.target, None
         try:
             addresses = self._guard.known(target)
-        except Blocked as blocked:
-            self.end(fire, self._failed(blocked.failure))
+        except ConnectFailed as reason:
+            self.end(fire, self._failed(reason.failure))
             return
         if addresses is not None and fire.invocation.request.delivery is not AT_MOST_ONCE:
             wire = self.pool.take(target.origin, addresses, fire.account_id)
@@ -277,7 +277,7 @@ class Firer:
                 self._send(fire, wire)
             else:
                 self.end(fire, fire.timed(failed(Failure.CLOSED_EARLY, fire.elapsed_ms())))
-        except (Blocked, ConnectFailed) as reason:
+        except ConnectFailed as reason:
             self.end(fire, fire.timed(self._failed(reason.failure, fire.elapsed_ms())))
         except OutOfPorts:
             fire.steps = None

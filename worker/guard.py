@@ -17,7 +17,7 @@ import structlog
 from scheduler.destinations import Destinations
 from scheduler.targets import Address, Target
 from worker.lookups import Lookups
-from worker.outcome import Failure
+from worker.outcome import ConnectFailed, Failure
 from worker.ration import Ration
 from worker.shares import SHARE_OF_FREE
 from worker.sockets import is_own_address
@@ -38,14 +38,6 @@ _log = structlog.get_logger(__name__)
 
 Resolve = Callable[[str], Awaitable[list[str]]]
 """The addresses of a name, in the order of preference. Raises OSError or UnicodeError."""
-
-
-class Blocked(Exception):
-    """The target cannot be reached, or may not be; `failure` says which."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.value)
-        self.failure = failure
 
 
 class Resolved(NamedTuple):
@@ -113,10 +105,10 @@ class Guard:
     def known(self, target: Target) -> tuple[str, ...] | None:
         """The judged addresses, if they are known without waiting; else None.
 
-        Raises Blocked if it is known that there are none to go to.
+        Raises ConnectFailed if it is known that there are none to go to.
         """
         if not self._destinations.allows_port(target.port):
-            raise Blocked(Failure.NOT_ALLOWED)
+            raise ConnectFailed(Failure.NOT_ALLOWED)
         host, is_name = target.host, target.literal is None
         answer = (self._names if is_name else self._literals).get(host)
         now = self._loop.time()
@@ -129,17 +121,17 @@ class Guard:
         elif is_name and now >= answer.fresh_until_s:
             self._lookups.refresh(host, answer.account_id)
         if answer.failure is not None:
-            raise Blocked(answer.failure)
+            raise ConnectFailed(answer.failure)
         return answer.addresses
 
     async def addresses(self, target: Target, account_id: str) -> tuple[str, ...]:
-        """The judged addresses, at least one, in the order to try them. Raises Blocked."""
+        """The judged addresses, at least one, in the order to try them. Raises ConnectFailed."""
         known = self.known(target)
         if known is not None:
             return known
         answer = await self._lookups.answer(target.host, account_id)
         if answer.failure is not None:
-            raise Blocked(answer.failure)
+            raise ConnectFailed(answer.failure)
         return answer.addresses
 
     def close(self) -> None:

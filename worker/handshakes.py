@@ -78,14 +78,15 @@ class _Waiting(NamedTuple):
 
 
 class Handshakes:
-    """To be made inside a running loop; nothing is opened before the first one."""
+    """To be made inside a running loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._steps = Ration(loop, _STEPS_IN_A_ROUND)
         # Says which of the connections that are not read have something to read: the loop watches
         # this one selector for all of them.
-        self._unread: selectors.DefaultSelector | None = None
+        self._unread = selectors.DefaultSelector()
+        loop.add_reader(self._unread.fileno(), self._look)
         self._unusual = Shares(_MOST_UNUSUAL_BYTES)
         self._crowded_out: Turns[_Waiting] = Turns()
 
@@ -174,10 +175,9 @@ class Handshakes:
                 return
 
     def close(self) -> None:
-        if self._unread is not None:
+        if self._unread.get_map() is not None:  # else it is closed
             self._loop.remove_reader(self._unread.fileno())
             self._unread.close()
-            self._unread = None
 
     async def _read(self, transport: asyncio.Transport) -> None:
         """For one round of the loop."""
@@ -199,27 +199,19 @@ class Handshakes:
             if not ready.done():
                 ready.set_result(None)
 
-        unread = self._watched()
         descriptor = transport.get_extra_info("socket").fileno()
-        unread.register(descriptor, selectors.EVENT_READ, over)
+        self._unread.register(descriptor, selectors.EVENT_READ, over)
         steps.add_done_callback(over)
         try:
             await ready
         finally:
             steps.remove_done_callback(over)
-            if self._unread is not None:
-                unread.unregister(descriptor)
-
-    def _watched(self) -> selectors.DefaultSelector:
-        if self._unread is None:
-            self._unread = selectors.DefaultSelector()
-            self._loop.add_reader(self._unread.fileno(), self._look)
-        return self._unread
+            if self._unread.get_map() is not None:
+                self._unread.unregister(descriptor)
 
     def _look(self) -> None:
-        if self._unread is not None:
-            for key, _ in self._unread.select(0):
-                key.data(None)
+        for key, _ in self._unread.select(0):
+            key.data(None)
 
 
 def _pause(transport: asyncio.Transport) -> None:

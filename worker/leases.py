@@ -108,6 +108,14 @@ class Leases:
             _log.debug("lease not prolonged", **subject(each))
         return lost
 
+    async def release(self, shard: int, invocations: list[Invocation]) -> None:
+        """Gives these back, and empties the list as it goes. Raises StoreError."""
+        while invocations:
+            async with self._holdings.asking[shard]:
+                await self._store.claims.release(shard, invocations[:_MOST_AT_ONCE])
+            self._holdings.remove(invocations[:_MOST_AT_ONCE])
+            del invocations[:_MOST_AT_ONCE]
+
     async def note_attempt(self, invocation: Invocation) -> None:
         """Stores that an attempt was used up here, so that none repeats its number. The next
         extension repeats it after a failure."""

@@ -39,6 +39,14 @@ class Failure(StrEnum):
     INTERNAL = "Internal error"
 
 
+class ConnectFailed(Exception):
+    """There is no connection to the target, and there will be none."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.value)
+        self.failure = failure
+
+
 def answered(
     status_code: int,
     reason: str,

@@ -35,14 +35,13 @@ class Pool:
         # Ordered sets. By origin, then by address and account, the last one to be kept at the end.
         self._idle: dict[Origin, dict[tuple[str, str], dict[Wire, None]]] = {}
         self._kept: OrderedDict[Wire, None] = OrderedDict()  # all of them, the oldest first
-        self._closing = 0  # of these, those that the target is to close
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
 
     @property
     def idle_count(self) -> int:
         """Of connections that are kept for another exchange."""
-        return len(self._kept) - self._closing
+        return sum(not wire.closes_first for wire in self._kept)
 
     def take(self, origin: Origin, addresses: tuple[str, ...], account_id: str) -> Wire | None:
         """The account's kept connection to any of the addresses that was used last; None if there
@@ -71,7 +70,6 @@ class Pool:
         self._kept[wire] = None
         wire.idle_since_s = elapsed_s()
         if wire.closes_first:
-            self._closing += 1
             wire.idle_since_s -= IDLE_LIMIT_S - CLOSE_LIMIT_S
         if len(self._kept) > MAX_IDLE:
             self.drop_oldest()
@@ -147,7 +145,6 @@ class Pool:
 
     def _remove(self, wire: Wire) -> None:
         del self._kept[wire]
-        self._closing -= wire.closes_first
         origin, key = wire.route.origin, _key(wire)
         routes = self._idle[origin]
         wires = routes[key]

@@ -8,21 +8,13 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from worker.outcome import Failure
+from worker.outcome import ConnectFailed, Failure
 from worker.shares import Shares
 from worker.wire import Wire
 
 # How long one address may take before the next is tried beside it (RFC 8305, section 5).
 NEXT_ADDRESS_AFTER_S = 0.25
 _LANES = 2
-
-
-class ConnectFailed(Exception):
-    """None of the addresses gave a connection; `failure` is the most telling reason."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.value)
-        self.failure = failure
 
 
 class OutOfSockets(Exception):

@@ -14,16 +14,9 @@ from worker.outcome import Failure
 # Of answers, those that say "not now". Any other 4xx is the target's word for "never again", as is
 # a redirect, which is not followed.
 _RETRIED = frozenset({408, 409, 425, 429})
-# What the same request would only meet again, and what is no attempt. A destination of which it is
-# not told whether it was found is tried again, as one that was not found is.
-_FINAL = frozenset(
-    {
-        Failure.NOT_ALLOWED.value,
-        Failure.BAD_REQUEST.value,
-        Failure.LOST.value,
-        Failure.EXPIRED.value,
-    }
-)
+# What the same request would meet again, and what is no attempt. Concealed, a destination that is
+# not allowed is tried again like one that was not found.
+_FINAL = (Failure.NOT_ALLOWED, Failure.BAD_REQUEST, Failure.LOST, Failure.EXPIRED)
 
 
 def next_attempt_at_ms(

@@ -18,15 +18,13 @@ from scheduler.models import Invocation
 from scheduler.reminder import Reminder
 from scheduler.store import Store
 from scheduler.store.lifecycle.claim import Unread
-from worker.holdings import Holdings
-from worker.leases import Touch
+from worker.leases import Leases, Touch
 from worker.presence import Presence
 
 # It comes again after half of the time for which it has been unreadable: soon where a key has just
 # been forgotten, and so seldom later that thousands cost nothing.
 _SOONEST_S, _LATEST_S = 1.0, 60.0
 _KEYS_READ_EVERY_S = 5.0
-_MOST_AT_ONCE = 500
 _MOST_CAUSES = 64
 # What is there still comes again sooner.
 _OVER_AFTER_S = 300.0
@@ -52,9 +50,9 @@ class _Cause:
 class Shelf:
     """What lies here is held, and its lease prolonged, until the store has it back (`settle`)."""
 
-    def __init__(self, store: Store, holdings: Holdings, touch: Touch, presence: Presence) -> None:
+    def __init__(self, store: Store, leases: Leases, touch: Touch, presence: Presence) -> None:
         self._store = store
-        self._holdings = holdings
+        self._leases = leases
         self._touch = touch
         self._presence = presence
         self._causes: dict[str, _Cause] = {}
@@ -88,11 +86,7 @@ class Shelf:
         for shard in self._shards.keys() - self._touch.lost:
             theirs = self._shards.pop(shard, [])
             try:
-                while theirs:
-                    async with self._holdings.asking[shard]:
-                        await self._store.claims.release(shard, theirs[:_MOST_AT_ONCE])
-                    self._holdings.remove(theirs[:_MOST_AT_ONCE])
-                    del theirs[:_MOST_AT_ONCE]
+                await self._leases.release(shard, theirs)
             except StoreError as error:
                 self._touch.lose([shard], error)
             finally:

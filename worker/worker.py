@@ -124,15 +124,15 @@ class Worker:
             settings,
             sign=traces.traced(sign) if traces else sign,
             unsent=self._unsent,
-            resent=self._resent,
+            resent=lambda each: self._in_background(self._leases.note_attempt(each)),
             unsure=self._unsure,
         )
         self._volley = Volley(self._fire)
         self._wheel = Wheel(store.clock, one_clock=not store.server.routed, fire=self._volley.fire)
         self._presence = Presence(store, self._worker_id, self._says)
         self._clock_steps = ClockSteps(store, settings.lease_ms)
-        self.shelf = Shelf(store, self.holdings, touch, self._presence)
         self._leases = Leases(store, self.holdings, touch, settings.lease_ms)
+        self.shelf = Shelf(store, self._leases, touch, self._presence)
         self.claimer = Claimer(
             store,
             self.holdings,
@@ -302,9 +302,6 @@ class Worker:
         self.touch.regain(shard)
         self.claimer.wake()
 
-    def _resent(self, invocation: Invocation) -> None:
-        self._in_background(self._leases.note_attempt(invocation))
-
     async def _drain(self) -> None:
         """Claims no more, gives back what has not started, and finishes the rest."""
         _log.info("draining", held=len(self.holdings))
@@ -333,8 +330,7 @@ class Worker:
             for shard in {each.shard for each in invocations}:
                 theirs = [each for each in invocations if each.shard == shard]
                 try:
-                    async with self.holdings.asking[shard]:
-                        await self.store.claims.release(shard, theirs)
+                    await self._leases.release(shard, theirs)
                 except StoreError as error:
                     _log.warning("not given back; the leases will end", error=str(error))
         finally:

@@ -208,9 +208,9 @@ _PIECES = (
     (
         "put_off",
         _DROPPED,
-        "worker/shelf.py",
-        "                    del theirs[:_MOST_AT_ONCE]\n",
-        "                    theirs.clear()\n",
+        "worker/leases.py",
+        "            del invocations[:_MOST_AT_ONCE]\n",
+        "            invocations.clear()\n",
     ),
 )
 

@@ -212,7 +212,9 @@ async def put_off(scene: Scene, count: int) -> Found:
     held = store.claims.make.many(count)
     holdings.add(held)
     presence: Any = SimpleNamespace(yields=False)
-    shelf = Shelf(store.as_store, holdings, Touch(LEASE_MS, LEASE_MS), presence)
+    touch = Touch(LEASE_MS, LEASE_MS)
+    leases = Leases(store.as_store, holdings, touch, LEASE_MS)
+    shelf = Shelf(store.as_store, leases, touch, presence)
     shelf.put([Unread(each, "damaged", "") for each in held])
     await shelf.settle()
     assert len(holdings) == 0
@@ -259,5 +261,5 @@ WALKS = (
     Walk(signed, ("worker.signatures._MOST_AT_ONCE",)),
     Walk(extended, ("worker.leases._MOST_AT_ONCE",)),
     Walk(acked, ("worker.acks._MOST_AT_ONCE",)),
-    Walk(put_off, ("worker.shelf._MOST_AT_ONCE",)),
+    Walk(put_off, ("worker.leases._MOST_AT_ONCE",)),
 )

@@ -13,8 +13,8 @@ import pytest
 from scheduler.destinations import Destinations, read_denied, read_networks
 from scheduler.targets import Target, parse_target
 from tests.worker.scripted import until
-from worker.guard import FAILURE_S, FRESH_S, USABLE_S, Blocked, Guard, Resolve
-from worker.outcome import Failure
+from worker.guard import FAILURE_S, FRESH_S, USABLE_S, Guard, Resolve
+from worker.outcome import ConnectFailed, Failure
 
 NAME = parse_target("http://hooks.example/")
 UNKNOWN = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
@@ -58,7 +58,7 @@ def guard_with(
 
 
 async def blocked_by(guard: Guard, target: Target) -> Failure:
-    with pytest.raises(Blocked) as blocked:
+    with pytest.raises(ConnectFailed) as blocked:
         await guard.addresses(target, "a")
     return blocked.value.failure
 
@@ -138,7 +138,7 @@ async def test_a_literal_is_judged_without_asking_anybody() -> None:
     guard, clock = guard_with(resolver)
     assert guard.known(parse_target("http://8.8.8.8/")) == ("8.8.8.8",)
     assert guard.known(parse_target("http://[2606:4700::1]/")) == ("2606:4700::1",)
-    with pytest.raises(Blocked):
+    with pytest.raises(ConnectFailed):
         guard.known(parse_target("http://127.0.0.1/"))
     clock.now += USABLE_S + 1
     assert guard.known(parse_target("http://8.8.8.8/")) == ("8.8.8.8",)
@@ -187,7 +187,7 @@ async def test_a_name_that_turned_private_is_blocked_as_soon_as_it_is_known() ->
 def _is_blocked(guard: Guard, target: Target) -> bool:
     try:
         guard.known(target)
-    except Blocked:
+    except ConnectFailed:
         return True
     return False
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.worker.scripted import until
-from worker.outcome import Failure
-from worker.race import ConnectFailed, OutOfSockets, Race
+from worker.outcome import ConnectFailed, Failure
+from worker.race import OutOfSockets, Race
 from worker.shares import Shares
 from worker.wire import Wire
 
