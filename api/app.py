@@ -12,53 +12,19 @@ from litestar import HttpMethod, Litestar, route
 from litestar.datastructures import State
 from litestar.types import HTTPScope, Message, Receive, Send
 
+from api import batch, many, public, schedule, signing, stats
 from api.answer import Answer, Options
-from api.batch import create_schedules
 from api.bodies import ErrorBody
 from api.dashboard.routes import dashboard_router
 from api.errors import answered, on_exception
-from api.many import cancel_schedules, replay_schedules
 from api.openapi.document import document
-from api.public import browse_schema, get_asset, get_root, get_schema, healthz, readyz
 from api.reading import end, header
-from api.schedule import (
-    cancel_schedule,
-    change_schedule,
-    create,
-    create_schedule,
-    get_schedule,
-    list_schedules,
-    replay_schedule,
-)
 from api.service import HttpRequest, Service
-from api.signing import get_secrets, rotate_secret
-from api.stats import get_credits, get_usage, list_logs
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.version import version
 
-_ROUTES = [
-    get_root,
-    create_schedule,
-    list_schedules,
-    create_schedules,
-    get_schedule,
-    change_schedule,
-    cancel_schedule,
-    cancel_schedules,
-    replay_schedule,
-    replay_schedules,
-    get_usage,
-    list_logs,
-    get_credits,
-    get_secrets,
-    rotate_secret,
-    healthz,
-    readyz,
-    browse_schema,
-    get_schema,
-    get_asset,
-]
+_ROOMS = (public, schedule, batch, many, stats, signing)
 
 
 # Tells whoever put a proxy before a dashboard of their own which setting is missing.
@@ -71,11 +37,12 @@ _MISDIRECTED = Answer(
 def create_app(settings: Settings, store: Store | None = None) -> App:
     """The API as an ASGI app. It opens the store itself unless one is given; a given one stays
     open when the app ends."""
-    paths = sorted({path for handler in _ROUTES for path in handler.paths})
+    handlers = [handler for room in _ROOMS for handler in room.HANDLERS]
+    paths = sorted({path for handler in handlers for path in handler.paths})
     app = App(
         Service(settings, store),
         # The first one: each path that has none yet gets one of litestar's.
-        [route(paths, http_method=HttpMethod.OPTIONS)(tell_methods), *_ROUTES, dashboard_router()],
+        [route(paths, http_method=HttpMethod.OPTIONS)(tell_methods), *handlers, dashboard_router()],
         lifespan=[_running],
         exception_handlers={Exception: on_exception},
         openapi_config=None,  # litestar cannot know what handlers make of a raw body
@@ -133,7 +100,7 @@ async def _create(service: Service, scope: HTTPScope, receive: Receive, send: Se
     come of it, and it answers other spellings, as `/schedule/`."""
     cast("dict[str, Any]", scope)["path_template"] = scope["path"]
     try:
-        answer = await create(service, scope, receive)
+        answer = await schedule.create(service, scope, receive)
     except Exception as error:
         answer = answered(error, scope, service)
     await answer(scope, receive, send)

@@ -41,12 +41,9 @@ class Call(NamedTuple):
     """A request whose caller is known; `query` has the values of its parameters by name."""
 
     service: Service
+    store: Store
     account_id: str
     query: dict[str, Any]
-
-    @property
-    def store(self) -> Store:
-        return self.service.store
 
 
 async def call_of(request: HttpRequest, known: Sequence[Parameter] = ()) -> Call:
@@ -54,7 +51,8 @@ async def call_of(request: HttpRequest, known: Sequence[Parameter] = ()) -> Call
     with it, so that strangers learn nothing. Raises as `authenticate` does, and InvalidRequest."""
     service = service_of(request)
     caller = await authenticate(service, request.scope)
-    return Call(service, caller.account_id, read_query(request.scope["query_string"], known))
+    query = read_query(request.scope["query_string"], known)
+    return Call(service, service.store, caller.account_id, query)
 
 
 async def authenticate(service: Service, scope: Scope) -> Caller:

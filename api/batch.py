@@ -16,11 +16,10 @@ from api.findings import MOST_LISTED_OF_A_CALL, Findings, details_of, invalid
 from api.json_text import List, Object, Part
 from api.limits import MAX_ITEMS
 from api.payload import parse_request
-from api.reading import REPLAYED, idempotency, read_body
+from api.reading import REPLAYED, idempotency, read_body, traced
 from api.rules import Rules
 from api.service import HttpRequest
 from api.tally import Tally
-from api.traces import traced
 from scheduler.errors import FieldError, InsufficientCredits, InvalidRequest
 from scheduler.ids import invocation_id
 from scheduler.models import Idempotency, Request
@@ -60,7 +59,9 @@ async def create_schedules(request: HttpRequest) -> Answer:
         if once is not None:
             note = pack_verdicts([each is None for each in refusals], now_ms)
             once = msgspec.structs.replace(once, note=note)
-        requests = [traced(each, service, scope) for each in judged if isinstance(each, Request)]
+        requests = [
+            traced(each, service.settings, scope) for each in judged if isinstance(each, Request)
+        ]
         if once is None:
             items.clear()  # never looked at again, and all that came
         created = await _created(schedules, call.account_id, requests, once, now_ms)
@@ -201,3 +202,6 @@ def unpack_verdicts(packed: bytes, count: int) -> Verdicts:
     bits = int.from_bytes(packed[_MOMENT_BYTES:], "little")
     accepted = [bool(bits >> place & 1) for place in range(count)]
     return Verdicts(accepted, int.from_bytes(packed[:_MOMENT_BYTES], "big"))
+
+
+HANDLERS = [create_schedules]

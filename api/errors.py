@@ -15,9 +15,8 @@ from api.answer import Answer, allow
 from api.auth import RateLimited, Unauthorized, authenticate, is_keyed
 from api.bodies import ConflictBody, DetailedErrorBody, ErrorBody
 from api.findings import details_of
-from api.reading import BodyEncoded, BodyTooLarge, ClientDisconnected
+from api.reading import BodyEncoded, BodyTooLarge, ClientDisconnected, trace_id_of
 from api.service import HttpRequest, Service, service_of
-from api.traces import trace_id_of
 from scheduler.errors import (
     Conflict,
     Damaged,

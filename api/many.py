@@ -120,3 +120,6 @@ def _replayed(replay: Replay) -> ReplayedBody | UnreplayedBody:
         return ReplayedBody(new, invocation_id(new), replay.original)
     code = _CODES.get(replay.verdict, _CONFLICT)
     return UnreplayedBody(code, SENTENCES[replay.verdict], [], replay.original)
+
+
+HANDLERS = [cancel_schedules, replay_schedules]

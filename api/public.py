@@ -107,3 +107,6 @@ async def readyz(request: HttpRequest) -> Answer:
     except TimeoutError:
         raise StoreUnavailable("The store does not answer.") from None
     return Answer(200, HealthBody("ready"))
+
+
+HANDLERS = [get_root, browse_schema, get_schema, get_asset, healthz, readyz]

@@ -1,4 +1,4 @@
-"""Reading a request off the wire: its headers, its Idempotency-Key, its body within a limit."""
+"""Reading a request off the wire: its Idempotency-Key, its trace, its body within a limit."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import hashlib
 import re
 from typing import Any, cast
 
+import msgspec
 from litestar.types import Receive, Scope
 
 from api.findings import invalid
 from api.limits import made_of
 from scheduler.errors import FieldError, PostdateError
-from scheduler.models import Idempotency
+from scheduler.models import Idempotency, Request
+from scheduler.settings import Settings
 
 # In a scope, a weak reference to its connection, which keeps the scope.
 CONNECTION = "postdate.connection"
@@ -19,6 +21,9 @@ CONNECTION = "postdate.connection"
 BUDGET, _MADE = "postdate.budget", "postdate.made_bytes"
 # The header of a repeated answer to the same Idempotency-Key.
 REPLAYED = {"idempotency-replayed": "true"}
+# https://www.w3.org/TR/trace-context/
+_TRACEPARENT = re.compile(rb"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+_SAMPLED = 1
 _KEY_NAME, _KEY = b"idempotency-key", re.compile(rb"[!-~]{1,255}")
 
 
@@ -118,3 +123,28 @@ def forget_body(scope: Scope) -> None:
     connection = _connection_of(scope)
     if connection is not None:
         connection.forget_body()
+
+
+def sampled(traceparent: bytes | None) -> bytes | None:
+    """Trace id and span id, 24 bytes; None unless it is well formed and sampled: the specification
+    ignores all others. Pure."""
+    match = _TRACEPARENT.fullmatch(traceparent or b"")
+    if match is None or match[1] == b"ff" or (match[1] == b"00" and match[5]):
+        return None
+    if not int(match[4], 16) & _SAMPLED or not int(match[2], 16) or not int(match[3], 16):
+        return None
+    return bytes.fromhex((match[2] + match[3]).decode())
+
+
+def traced(request: Request, settings: Settings, scope: Scope) -> Request:
+    """The request with its trace, where fires are traced."""
+    if settings.trace_ratio is None:
+        return request
+    trace = sampled(header(scope, b"traceparent"))
+    return request if trace is None else msgspec.structs.replace(request, trace=trace)
+
+
+def trace_id_of(scope: Scope) -> dict[str, str]:
+    """For a line of the log: `trace_id` where the request is part of a trace, sampled or not."""
+    match = _TRACEPARENT.fullmatch(header(scope, b"traceparent") or b"")
+    return {} if match is None else {"trace_id": match[2].decode()}

@@ -14,9 +14,8 @@ from api.auth import authenticate, call_of
 from api.bodies import SCHEDULE, CancelledBody, CreatedBody, ReplayBody, SchedulesBody
 from api.payload import parse_change, parse_request, trigger_at_of
 from api.query import DEFAULT_LIMIT, OF_SCHEDULES, Walk, read_query
-from api.reading import REPLAYED, idempotency, read_body
+from api.reading import REPLAYED, idempotency, read_body, traced
 from api.service import HttpRequest, Service, service_of
-from api.traces import traced
 from scheduler.ids import invocation_id
 from scheduler.models import Status
 from scheduler.store.lifecycle.create import Created
@@ -46,7 +45,7 @@ async def create(service: Service, scope: Scope, receive: Receive) -> Answer:
         if before is not None:
             return _created(before, trigger_at_of(data))
     now_ms = store.clock.now_ms()
-    wanted = traced(parse_request(data, service.rules, now_ms), service, scope)
+    wanted = traced(parse_request(data, service.rules, now_ms), service.settings, scope)
     if once is not None and trigger_at_of(data) is None:
         # A repeat gets the same time.
         once = msgspec.structs.replace(once, note=wanted.trigger_at_ms.to_bytes(_MOMENT_BYTES))
@@ -162,3 +161,13 @@ def _replayed(done: Replays) -> Answer:
         replay.original,
     )
     return Answer(201, body, REPLAYED if done.repeated else None)
+
+
+HANDLERS = [
+    create_schedule,
+    list_schedules,
+    get_schedule,
+    change_schedule,
+    cancel_schedule,
+    replay_schedule,
+]

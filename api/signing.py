@@ -64,3 +64,6 @@ def kept(text: str | None) -> int:
 
 def _body(secrets: list[SigningSecret]) -> SecretsBody:
     return SecretsBody(list(map(SECRET.of, secrets)))
+
+
+HANDLERS = [get_secrets, rotate_secret]

@@ -80,3 +80,6 @@ def log_query(query: Mapping[str, Any]) -> LogQuery:
         descending=query["order"] != "asc",
         cursor=query["cursor"],
     )
+
+
+HANDLERS = [get_usage, list_logs, get_credits]

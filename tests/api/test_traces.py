@@ -6,7 +6,7 @@ import msgspec
 import pytest
 import structlog
 
-from api.traces import sampled
+from api.reading import sampled
 from scheduler.models import Request
 from scheduler.store.stored import pack_request, unpack_request
 from tests.api.conftest import Api, past, payload
