@@ -50,7 +50,9 @@ class Connections:
             self._all[connection] = None
             self._of.setdefault(address, ours)[connection] = None
         else:
-            self._add_for_health(connection)
+            self._for_health[connection] = None
+            if len(self._for_health) > FOR_HEALTH:
+                next(iter(self._for_health)).give_way()
         return admitted
 
     def _is_full(self, ours: _Line, address: str) -> bool:
@@ -67,11 +69,6 @@ class Connections:
             ours.pop(connection, None)
             if not ours:
                 del self._of[address]
-
-    def _add_for_health(self, connection: Protocol) -> None:
-        self._for_health[connection] = None
-        if len(self._for_health) > FOR_HEALTH:
-            next(iter(self._for_health)).give_way()
 
     def _made_room(self, line: _Line) -> bool:
         """Like a clock's hand: a connection that had an answer since the last look is passed over

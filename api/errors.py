@@ -68,6 +68,18 @@ _KINDS: tuple[tuple[type[PostdateError], int, str, dict[str, str]], ...] = (
 )
 
 
+def _kind_of(error: Exception) -> tuple[int, str, dict[str, str]]:
+    for kind, status, reason, headers in _KINDS:
+        if isinstance(error, kind):
+            return status, reason, headers
+    return 500, "", {}
+
+
+def status_of(error: Exception) -> int:
+    """The status that answers this error, or stands as `code` in an item of many."""
+    return _kind_of(error)[0]
+
+
 def _answer_to(error: Exception, scope: HTTPScope) -> Answer:
     """What an error says to the client. A bare 500 explains nothing."""
     if isinstance(error, OutcomeUnknown) and scope["method"] != "GET":
@@ -80,9 +92,7 @@ def _answer_to(error: Exception, scope: HTTPScope) -> Answer:
 
 def _answer_to_our_own(error: Exception) -> Answer:
     sentence = str(error)
-    _, status, _, headers = next(
-        (each for each in _KINDS if isinstance(error, each[0])), (None, 500, "", {})
-    )
+    status, _, headers = _kind_of(error)
     body = ErrorBody(sentence)
     match error:
         case InvalidRequest():
@@ -137,7 +147,7 @@ class _Unrouted(Answer):
 def answered(error: Exception, scope: HTTPScope, service: Service) -> Answer:
     """The answer to a request that raised this; counts it, and logs it if it is our fault."""
     answer = _answer_to(error, scope)
-    reason = next((reason for kind, _, reason, _ in _KINDS if isinstance(error, kind)), "")
+    _, reason, _ = _kind_of(error)
     if reason:
         service.tally.refuse(reason)
     if isinstance(error, StoreError):

@@ -58,12 +58,6 @@ class Http11(HttpToolsProtocol):
         self.rejection = rejection
         return _Rejected()
 
-    def head_began(self) -> None:
-        """May raise what `rejected` returns; so may `head_ended`."""
-
-    def head_ended(self) -> None:
-        """Called before the request is judged and carried out."""
-
     def _parse_request(self, data: bytes) -> bytes:
         """The data behind a request that offers to upgrade, or none. The parser stops there and
         skips the request's body; it reads the body behind a head of ours."""
@@ -79,7 +73,6 @@ class Http11(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         if self.part is Part.BODY:  # our own head before a skipped body
             return
-        self.head_began()
         super().on_message_begin()
         self.part = Part.HEAD
 
@@ -92,7 +85,6 @@ class Http11(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if self.part is Part.BODY:
             return
-        self.head_ended()
         version = self.parser.get_http_version()
         path = path_of(version, self.parser.get_method(), self.url, self.headers)
         if isinstance(path, Rejection):

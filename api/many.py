@@ -17,27 +17,21 @@ from api.bodies import (
     UncancelledBody,
     UnreplayedBody,
 )
+from api.errors import status_of
 from api.payload import Change
 from api.reading import REPLAYED, idempotency, read_body
 from api.selection import parse_selection
 from api.service import HttpRequest
-from scheduler.errors import Conflict, Damaged
+from scheduler.errors import Conflict
 from scheduler.ids import invocation_id
 from scheduler.models import Status
 from scheduler.store.lifecycle.cancel import Cancellation, unknown
-from scheduler.store.lifecycle.refusals import SENTENCES
+from scheduler.store.lifecycle.refusals import refusal
 from scheduler.store.lifecycle.replays import Replay
 from scheduler.store.verdict import Verdict
 
 _CANCEL, _REPLAY = "/schedule/cancel", "/schedule/replay"
 _AS_IT_WAS = Change({})
-_CODES = {
-    Verdict.UNKNOWN: 404,
-    Verdict.UNPAID: 402,
-    Verdict.NO_ROOM: 413,
-    Verdict.DAMAGED: 500,
-}
-_CONFLICT = 409
 
 
 @post(_CANCEL, operation_id="cancelSchedules", summary="Cancel many", status_code=200)
@@ -65,13 +59,12 @@ async def cancel_schedules(request: HttpRequest) -> Answer:
 
 
 def _cancelled(cancelled: Cancellation) -> CancelledItemBody | UncancelledBody:
-    refusal = cancelled.refusal
-    if refusal is None:
+    error = cancelled.refusal
+    if error is None:
         status = Status.CANCELLED if cancelled.stopped is None else Status.FAILED
         return CancelledItemBody(cancelled.schedule_id, status)
-    now = refusal.status if isinstance(refusal, Conflict) else None
-    code = 500 if isinstance(refusal, Damaged) else 404 if now is None else 409
-    return UncancelledBody(code, str(refusal), [], cancelled.schedule_id, now)
+    now = error.status if isinstance(error, Conflict) else None
+    return UncancelledBody(status_of(error), str(error), [], cancelled.schedule_id, now)
 
 
 @post(_REPLAY, operation_id="replaySchedules", summary="Replay many", status_code=200)
@@ -118,8 +111,8 @@ def _replayed(replay: Replay) -> ReplayedBody | UnreplayedBody:
     if replay.schedule_id is not None:
         new = replay.schedule_id
         return ReplayedBody(new, invocation_id(new), replay.original)
-    code = _CODES.get(replay.verdict, _CONFLICT)
-    return UnreplayedBody(code, SENTENCES[replay.verdict], [], replay.original)
+    error = refusal(replay.original, replay.verdict)
+    return UnreplayedBody(status_of(error), str(error), [], replay.original)
 
 
 HANDLERS = [cancel_schedules, replay_schedules]

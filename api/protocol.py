@@ -69,12 +69,12 @@ class Protocol(Http11):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self.recent = False
+        self.recent = False  # whether a request was answered since `Connections` last looked
         self._guard, self._settings = guard, guard.settings
         self._look_s = min(guard.head_s, guard.body_grace_s, guard.idle_s)
         self._address = ""
         self._for_health = False
-        # When the present part began; 0 where nobody has looked at the clock yet.
+        # When the present part began; 0 until the clock is looked at.
         self._began_s = self.loop.time()
         self._timer: asyncio.TimerHandle | None = None
         self._piece_bytes = self._fed_bytes = self._body_bytes = self._held_bytes = 0
@@ -150,14 +150,18 @@ class Protocol(Http11):
             most_bytes += _PIECE_BYTES + _FRAMING * self._body_bytes
         return self._fed_bytes > most_bytes
 
-    def head_began(self) -> None:
-        if len(self.pipeline) >= MAX_PIPELINED:
-            raise self.rejected(PIPELINE_FULL)
-        self._fed_bytes = self._framing_bytes = 0
-        if self.cycle is not None:  # of the first one, the clock began with the connection
-            self._began_s = 0.0
+    def on_message_begin(self) -> None:
+        if self.part is not Part.BODY:
+            if len(self.pipeline) >= MAX_PIPELINED:
+                raise self.rejected(PIPELINE_FULL)
+            self._fed_bytes = self._framing_bytes = 0
+            if self.cycle is not None:  # of the first one, the clock began with the connection
+                self._began_s = 0.0
+        super().on_message_begin()
 
-    def head_ended(self) -> None:
+    def on_headers_complete(self) -> None:
+        if self.part is Part.BODY:
+            return
         rejection = self._head_fault()
         if rejection is None and self._is_head_too_large():
             rejection = HEAD_TOO_LARGE
@@ -165,10 +169,6 @@ class Protocol(Http11):
             rejection = CONNECTIONS_FULL
         if rejection is not None:
             raise self.rejected(rejection)
-
-    def on_headers_complete(self) -> None:
-        if self.part is Part.BODY:
-            return
         super().on_headers_complete()
         if self._for_health:
             self.cycle.keep_alive = False
