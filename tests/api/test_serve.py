@@ -225,6 +225,15 @@ def test_a_taken_port_is_one_sentence(valkey_server: ValkeyProcess, server: ApiP
     )
 
 
+def test_an_answer_to_head_is_that_to_get_without_its_body(server: ApiProcess) -> None:
+    with closing(server.connect()) as connection:
+        connection.sendall(b"HEAD /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        answer = b"".join(iter(lambda: connection.recv(4096), b""))
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert b"\r\ncontent-length: 15\r\n" in answer
+    assert answer.endswith(b"\r\n\r\n")
+
+
 def test_a_store_that_cannot_be_used_ends_it_with_a_sentence() -> None:
     with ValkeyProcess(options={"maxmemory-policy": "allkeys-lru"}) as evicting:
         server = ApiProcess(evicting.url)
