@@ -14,7 +14,7 @@ from scheduler.store.server import Script, Server
 
 _DEFAULT_COUNT = 16
 # Of what is stored and how.
-FORMAT = 4
+FORMAT = 5
 
 _RAISE_SHARDS = Script("raise_shards")
 _EMPTIED = "The store was emptied since this process opened it"

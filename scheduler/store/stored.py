@@ -96,21 +96,11 @@ class _StoredOutcome(msgspec.Struct, array_like=True):
     lateness_ms: int | None = None
     attempts: int = 1
     phases: Phases | None = None
-
-
-class _StoredAttempt(msgspec.Struct, array_like=True):
-    retry: int
-    attempts: int
-    status_code: int
-    response_time_ms: int
-    error_message: str
-    lateness_ms: int | None = None
-    phases: Phases | None = None
+    retry: int = 0
 
 
 _decode_outcome = msgspec.msgpack.Decoder(_StoredOutcome).decode
 _decode_said = msgspec.msgpack.Decoder(tuple[int, str, bytes]).decode
-_decode_attempt = msgspec.msgpack.Decoder(_StoredAttempt).decode
 _DEFAULTS = Request.__struct_defaults__
 # Raised by unpacking damaged bytes.
 _DAMAGED = (msgspec.MsgspecError, ValueError, LookupError)
@@ -187,23 +177,18 @@ def unpack_request(packed: bytes) -> Request:
     return request
 
 
-def pack_outcome(outcome: Outcome, lateness_ms: int | None = None, attempts: int = 1) -> bytes:
-    """The moment is not in it: the server puts it before."""
+def pack_outcome(
+    outcome: Outcome, lateness_ms: int | None = None, attempts: int = 1, retry: int = 0
+) -> bytes:
+    """Of an end; with `retry`, of an attempt after which that retry comes. The moments are not in
+    it: the server puts them first."""
     status, code = NUMBERS[outcome.status], outcome.status_code
     what = (status, code, outcome.response_time_ms, outcome.error_message, lateness_ms)
+    if retry:
+        return _encode((*what, attempts, outcome.phases, retry))
     if outcome.phases is not None:
         return _encode((*what, attempts, outcome.phases))
     return _encode(what if attempts == 1 else (*what, attempts))
-
-
-def pack_attempt(
-    retry: int, attempts: int, outcome: Outcome, lateness_ms: int | None = None
-) -> bytes:
-    """An attempt that failed, the last of so many, and which retry comes after it. The moments are
-    not in it: the server puts them before."""
-    told = (outcome.status_code, outcome.response_time_ms, outcome.error_message, lateness_ms)
-    phases = () if outcome.phases is None else (outcome.phases,)
-    return _encode((retry, attempts, *told, *phases))
 
 
 def seal_said(answer: Answer, attempts: int, secrecy: Secrecy) -> bytes:
@@ -215,7 +200,7 @@ def unpack_attempt(packed: bytes, said: bytes | None = None, secrecy: Secrecy = 
     """What an `n` field says of the attempt that comes next, with the `s` field beside it. Raises
     Unreadable."""
     try:
-        told = _decode_attempt(packed[2 * _MOMENT_BYTES :])
+        told = _decode_outcome(packed[2 * _MOMENT_BYTES :])
         outcome = _outcome(Status.FAILED, told, said, secrecy)
     except _DAMAGED as error:
         raise Unreadable(str(error)) from error
@@ -306,9 +291,7 @@ def _status(end: _StoredOutcome) -> Status:
     return Status(STATUSES[end.status])
 
 
-def _outcome(
-    status: Status, end: _StoredOutcome | _StoredAttempt, said: bytes | None, secrecy: Secrecy
-) -> Outcome:
+def _outcome(status: Status, end: _StoredOutcome, said: bytes | None, secrecy: Secrecy) -> Outcome:
     answer = None
     if said is not None:
         of_attempts, content_type, body = _decode_said(secrecy.open(said))

@@ -6,12 +6,7 @@ import msgspec
 
 from scheduler.models import Answer, Outcome, Phases, Status
 from scheduler.store.queries.listing import Selection
-from scheduler.store.stored import (
-    _StoredAttempt,
-    _StoredOutcome,
-    pack_attempt,
-    pack_outcome,
-)
+from scheduler.store.stored import _StoredOutcome, pack_outcome
 from tests.scheduler.scene import COMPLETED, FAILED, Scene
 
 TOLD = Phases(3, 20, 31, 40, 1)
@@ -49,8 +44,8 @@ async def test_a_stop_between_two_attempts_keeps_them(scene: Scene) -> None:
 
 def test_what_has_none_is_stored_in_the_same_bytes() -> None:
     assert msgspec.msgpack.decode(pack_outcome(COMPLETED, 3)) == [1, 200, 12, "", 3]
-    assert msgspec.msgpack.decode(pack_attempt(1, 2, FAILED, 3)) == [
-        1, 2, 503, 30, "Service Unavailable", 3
+    assert msgspec.msgpack.decode(pack_outcome(FAILED, 3, 2, 1)) == [
+        2, 503, 30, "Service Unavailable", 3, 2, None, 1
     ]  # fmt: skip
     assert len(
         pack_outcome(msgspec.structs.replace(COMPLETED, phases=Phases(0, 1, 2, 3, 4)), 3)
@@ -66,17 +61,7 @@ def test_versions_read_what_each_other_writes() -> None:
         lateness_ms: int | None = None
         attempts: int = 1
 
-    class AttemptOfBefore(msgspec.Struct, array_like=True):
-        retry: int
-        attempts: int
-        status_code: int
-        response_time_ms: int
-        error_message: str
-        lateness_ms: int | None = None
-
     outcome = Outcome(Status.FAILED, 500, 7, "Oh", "", Answer("", b"no"), TOLD)
     read, encode = msgspec.msgpack.decode, msgspec.msgpack.encode
     assert read(pack_outcome(outcome, 3, 2), type=OutcomeOfBefore).attempts == 2
-    assert read(pack_attempt(1, 2, outcome, 3), type=AttemptOfBefore).lateness_ms == 3
     assert read(encode(OutcomeOfBefore(1)), type=_StoredOutcome).phases is None
-    assert read(encode(AttemptOfBefore(1, 1, 0, 0, "")), type=_StoredAttempt).phases is None

@@ -26,7 +26,6 @@ from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Argument
 from scheduler.store.stored import (
     BETWEEN_ATTEMPTS_BYTES,
-    pack_attempt,
     pack_outcome,
     seal_cancelled,
     seal_said,
@@ -117,7 +116,7 @@ def _retried_group(acks: Sequence[Ack], secrecy: Secrecy) -> list[Argument]:
         number = (invocation.retry.number if invocation.retry else 0) + 1
         what = entry(schedule_id, invocation.request, outcome, ack.lateness_ms, made, due_at_ms)
         entries.append(what)
-        packed = pack_attempt(number, made, outcome, ack.lateness_ms)
+        packed = pack_outcome(outcome, ack.lateness_ms, made, number)
         rows += (ids.local(schedule_id), invocation.token, packed, due_at_ms or 0, made)
         answer = outcome.answer
         rows.append(b"" if answer is None else seal_said(_beginning(answer), made, secrecy))
