@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import hmac
+import re
 import secrets
 from urllib.parse import parse_qsl
 
@@ -14,12 +16,16 @@ from api.findings import invalid
 from api.reading import read_body
 from api.service import HttpRequest
 from scheduler.errors import FieldError, PostdateError, Suspended
+from scheduler.models import Idempotency
 from scheduler.targets import split_url
 
 _MAX_FORM_BYTES = 64 * 1024
 _MOST_FIELDS = 1100
+_LONGEST_ONCE = 64
 
 Form = MultiDict[str]
+# By this a form that is sent twice is told from another.
+ONCE = re.compile(r"[\w-]{16}")
 
 
 class Forbidden(PostdateError):
@@ -65,6 +71,18 @@ def unmasked_token(text: str) -> str:
         return ""
     half = len(both) // 2
     return _crossed(both[:half], both[half:]).decode("latin-1")
+
+
+def new_once() -> str:
+    return secrets.token_urlsafe(12)
+
+
+def once_of(form: Form, what: str) -> Idempotency:
+    """Makes a write happen once, however often its form is sent; `what` is all that it depends on,
+    so that the same form filled in differently is another write."""
+    fingerprint = hashlib.sha256(what.encode()).hexdigest()
+    once = form.get("once", "")[:_LONGEST_ONCE]
+    return Idempotency(f"dashboard {once} {fingerprint[:16]}", fingerprint)
 
 
 def _crossed(one: bytes, other: bytes) -> bytes:

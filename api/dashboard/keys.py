@@ -3,24 +3,22 @@ secrets stand under them, and are rotated here."""
 
 from __future__ import annotations
 
-import secrets
 from typing import Any
 
 from litestar import get, post
 from litestar.params import FromPath
 
 from api.dashboard.answer import Raw, redirect
-from api.dashboard.csrf import written
+from api.dashboard.csrf import once_of, written
 from api.dashboard.render import page
 from api.dashboard.session import ROOT, Viewer, redirect_saying, signed_in
 from api.findings import invalid
 from api.service import HttpRequest, service_of
 from api.signing import kept
 from scheduler.errors import FieldError, NotFound, TooMany, TooManySecrets
-from scheduler.models import ApiKey, Idempotency
+from scheduler.models import ApiKey
 
 _LONGEST_NAME = 100
-_LONGEST_ONCE = 64
 
 
 @get("/keys")
@@ -63,7 +61,7 @@ async def ask_to_rotate(request: HttpRequest) -> Raw:
     """Asks whether the earlier secrets are to end at once; the other answer is to go back."""
     viewer = await signed_in(request)
     live = await service_of(request).store.signing.secrets(viewer.account_id)
-    return page(request, "rotate_at_once.html", secrets=live, once=secrets.token_urlsafe(12))
+    return page(request, "rotate_at_once.html", secrets=live)
 
 
 @post("/signing/rotate")
@@ -77,9 +75,9 @@ async def rotate(request: HttpRequest) -> Raw:
         raise invalid([FieldError("keep_for", str(error))]) from None
     if not keep_ms and not form.get("confirmed"):
         return redirect(request, f"{ROOT}/signing/rotate")
-    once = Idempotency(f"dashboard {form.get('once', '')[:_LONGEST_ONCE]}", "rotate")
+    signing = service_of(request).store.signing
     try:
-        await service_of(request).store.signing.rotate(viewer.account_id, keep_ms, once)
+        await signing.rotate(viewer.account_id, keep_ms, once_of(form, "rotate"))
     except TooManySecrets as refusal:
         fault = f"{str(refusal).rstrip('.')}."
         return await _show(request, viewer, 409, not_rotated=fault)
@@ -108,7 +106,6 @@ async def _show(request: HttpRequest, viewer: Viewer, status: int = 200, **shown
         status=status,
         keys=sorted(keys, key=lambda key: (not key.active, -key.created_at_ms)),
         secrets=await store.signing.secrets(viewer.account_id),
-        rotation=secrets.token_urlsafe(12),
         **(nothing | shown),
     )
 

@@ -9,7 +9,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from api.dashboard import formats, static
 from api.dashboard.answer import Raw, html, is_for_panel, is_htmx
-from api.dashboard.csrf import masked_token
+from api.dashboard.csrf import masked_token, new_once
 from api.dashboard.session import base_url, here, seen, zone_of
 from api.service import HttpRequest
 from scheduler.times import format_iso8601
@@ -36,6 +36,7 @@ def page(request: HttpRequest, name: str, /, *, status: int = 200, **values: Any
         path=request.scope["path"],
         here=here(request),
         csrf=masked_token(viewer.session.csrf) if viewer else "",
+        once=new_once(),
         said=viewer.heard if viewer else "",
         zone=zone_of(request),
         **values,

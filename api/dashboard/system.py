@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
-import secrets
 from typing import Any
 
 from litestar import get, post
 
 from api.dashboard.answer import Raw
-from api.dashboard.csrf import written
+from api.dashboard.csrf import ONCE, written
 from api.dashboard.render import page
 from api.dashboard.session import (
     ROOT,
@@ -38,7 +36,6 @@ _ACCOUNTS_GOOD_FOR_S = 10.0
 _GOOD_FOR_S = 1.5
 _SILENT_MS = 5000
 _MOST_CREDITS = 10**12
-_ONCE = re.compile(r"[\w-]{16}")
 
 
 @get("/system")
@@ -53,7 +50,7 @@ async def grant(request: HttpRequest) -> Raw:
     viewer, form = await written(request)
     judged_operator(viewer)
     account_id, once, credits = (form.get(name, "") for name in ("account", "once", "credits"))
-    known = parse_sharded(account_id, "acc") is not None and _ONCE.fullmatch(once)
+    known = parse_sharded(account_id, "acc") is not None and ONCE.fullmatch(once)
     whole = credits.isascii() and credits.isdigit() and len(credits) <= 13
     if not known or not whole or not 1 <= int(credits) <= _MOST_CREDITS:
         return await _page(request, 400, "Credits are granted in whole numbers from 1 on.")
@@ -80,7 +77,6 @@ async def _page(request: HttpRequest, status: int = 200, fault: str | None = Non
         account_count=count,
         activity=activity,
         since_ms=since_ms,
-        once=secrets.token_urlsafe(12),
         **live,
     )
 

@@ -328,6 +328,9 @@ async def test_what_ended_runs_again_as_a_new_schedule(
     assert after.request.headers == before.request.headers
     assert after.status is Status.SCHEDULED
     assert await dashboard.store.accounts.credits(ada.account_id) == 98
+    other = await execute(dashboard, ada)
+    answer = await browser.write(f"/requests/{other}/again", once=once)
+    assert answer.status_code == 303, "the same form of another request is another write"
 
 
 async def test_without_credits_nothing_runs_again(dashboard: Dashboard) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from functools import partial
 
@@ -11,14 +10,14 @@ from litestar import post
 from litestar.params import FromPath
 
 from api.dashboard.answer import Raw
-from api.dashboard.csrf import written
+from api.dashboard.csrf import once_of, written
 from api.dashboard.requests.entry import show
 from api.dashboard.requests.filters import read_filter
 from api.dashboard.session import Viewer, redirect_saying, zone_of
 from api.payload import Change, parse_change
 from api.service import HttpRequest, service_of
 from scheduler.errors import Conflict, InvalidRequest
-from scheduler.models import Idempotency, Request, Schedule, Status
+from scheduler.models import Request, Schedule, Status
 from scheduler.times import format_iso8601
 
 
@@ -54,9 +53,7 @@ async def run_again(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
     """A replay, due now, for one credit. A form that is sent twice makes one."""
     viewer, form = await written(request)
     store = service_of(request).store
-    fingerprint = hashlib.sha256(schedule_id.encode()).hexdigest()
-    once = Idempotency(f"dashboard {form.get('once', '')}", fingerprint)
-    now_ms = store.clock.now_ms()
+    once, now_ms = once_of(form, schedule_id), store.clock.now_ms()
     try:
         done = await store.schedules.replay(
             viewer.account_id, schedule_id, again(now_ms), once, now_ms

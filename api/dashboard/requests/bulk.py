@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import re
-import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
@@ -13,7 +10,7 @@ from typing import NamedTuple
 from litestar import post
 
 from api.dashboard.answer import Raw
-from api.dashboard.csrf import Form, written
+from api.dashboard.csrf import ONCE, Form, once_of, written
 from api.dashboard.render import page
 from api.dashboard.requests.actions import again, new_time, utc_text
 from api.dashboard.requests.filters import Filter, read_filter
@@ -24,7 +21,7 @@ from api.service import HttpRequest, service_of
 from scheduler.durations import parse_duration
 from scheduler.errors import Conflict, Damaged, FieldError, InvalidRequest, NotFound
 from scheduler.ids import is_schedule_id
-from scheduler.models import Idempotency, LogStatus, Request, Schedule, Status
+from scheduler.models import LogStatus, Request, Schedule, Status
 from scheduler.store import Store
 from scheduler.store.lifecycle.refusals import SENTENCES
 from scheduler.store.log.logs import LogQuery
@@ -33,7 +30,6 @@ from scheduler.times import format_iso8601
 
 MOST = 1000
 _SHOWN = 8
-_ONCE = re.compile(r"[\w-]{16}")
 _AT_ONCE = 16
 # How long "all that match" is looked for, and how large what is replayed in one step may be.
 _PATIENCE_S = 5.0
@@ -183,7 +179,6 @@ async def _ask(
         some=[each for each in some if each is not None],
         rest=selection.rest,
         done=done,
-        once=secrets.token_urlsafe(12),
         fault=fault,
     )
 
@@ -212,12 +207,11 @@ def _is_cancelled(refusal: Exception | None) -> bool:
 async def _run_again(request: HttpRequest, viewer: Viewer, form: Form, ids: Sequence[str]) -> Done:
     store = service_of(request).store
     now_ms = store.clock.now_ms()
-    fingerprint = hashlib.sha256(" ".join(ids).encode()).hexdigest()
     done = await store.schedules.replay_all(
         viewer.account_id,
         ids,
         again(now_ms),
-        Idempotency(f"dashboard {form.get('once', '')}", fingerprint),
+        once_of(form, " ".join(ids)),
         now_ms,
         most_bytes=_MOST_REPLAYED_BYTES,
     )
@@ -240,7 +234,7 @@ async def _move(request: HttpRequest, viewer: Viewer, form: Form, ids: Sequence[
 
     async def move(schedule_id: str) -> str:
         """Why it was not moved, if so. A form that is sent twice moves it by so much later once."""
-        operation = f"{once}:{schedule_id}" if _ONCE.fullmatch(once) else None
+        operation = f"{once}:{schedule_id}" if ONCE.fullmatch(once) else None
         async with gate:
             try:
                 await schedules.change(viewer.account_id, schedule_id, changed, operation)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import secrets
 from typing import Any
 
 import msgspec
 from litestar import get, post, route
 
 from api.dashboard.answer import Raw, data, is_for_panel
-from api.dashboard.csrf import Form, written
+from api.dashboard.csrf import Form, once_of, written
 from api.dashboard.render import page
 from api.dashboard.requests.actions import utc_text
 from api.dashboard.requests.filters import ADDRESS, Filter
@@ -23,7 +21,7 @@ from api.reading import read_body
 from api.service import HttpRequest, service_of
 from scheduler.errors import InsufficientCredits, InvalidRequest
 from scheduler.http import METHODS
-from scheduler.models import BodyKind, Idempotency
+from scheduler.models import BodyKind
 
 _DELAYS = ("10s", "1m", "5m", "1h", "1d")
 _MOST_ECHO_BYTES = 256 * 1024
@@ -61,8 +59,7 @@ async def schedule_it(request: HttpRequest) -> Raw:
         if not form.get("delay") and not form.get("at"):
             faults[_LABELS["triggerAt"]] = "Say when, or choose one of the delays."
         return await _show(request, viewer, dict(form), faults)
-    fingerprint = hashlib.sha256(repr(sorted(form.items())).encode()).hexdigest()
-    once = Idempotency(f"dashboard {form.get('once', '')} {fingerprint[:16]}", fingerprint)
+    once = once_of(form, repr(sorted(form.items())))
     try:
         created = await service.store.schedules.create_all(viewer.account_id, [asked], once)
     except InsufficientCredits as refusal:
@@ -151,7 +148,6 @@ async def _show(
         "form_faults": faults,
         "methods": sorted(METHODS),
         "delays": _DELAYS,
-        "once": secrets.token_urlsafe(12),
     }
     status = status if faults else 200
     if is_for_panel(request):

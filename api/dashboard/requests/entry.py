@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -203,7 +202,6 @@ def _values(request: HttpRequest, entry: Entry, fault: str | None) -> dict[str, 
         "headers": masked(asked.headers) if asked else {},
         "body": readable(asked) if asked else None,
         "curl": curl_of(asked) if asked else None,
-        "once": secrets.token_urlsafe(12),
         "fault": fault,
         "now_ms": service_of(request).store.clock.now_ms(),
     }
