@@ -75,19 +75,17 @@ def api_command(
     if context.settings.processes > 1:
         _run_processes("api", context)
         return
-    raise_limit()
     from api.serve import serve  # half a second of imports that no other command needs
 
     def say_ready(port: int) -> None:
         _say_ready(context, parent_fd, url_of(context.settings.host, port))
 
-    settings = _settings(context, quiet_store)
-    listeners = [socket.socket(fileno=fd) for fd in listen_fds]
-    if not listeners:
-        port = asyncio.run(reserve(settings.host, settings.port, patience_s=0.0))
-        listeners = port.listen()
-        port.free()
-    with _named(settings):
+    with _one_process(context, quiet_store) as settings:
+        listeners = [socket.socket(fileno=fd) for fd in listen_fds]
+        if not listeners:
+            port = asyncio.run(reserve(settings.host, settings.port, patience_s=0.0))
+            listeners = port.listen()
+            port.free()
         serve(settings, listeners, parent_fd=parent_fd, on_ready=say_ready)
 
 
@@ -109,13 +107,10 @@ def worker_command(context: Context, parent_fd: int | None, quiet_store: bool) -
     if context.settings.processes > 1:
         _run_processes("worker", context)
         return
-    raise_limit()
     import uvloop
 
-    settings = _settings(context, quiet_store)
-    say_ready = partial(_say_ready, context, parent_fd)
-    with _named(settings):
-        uvloop.run(_work(settings, parent_fd, say_ready))
+    with _one_process(context, quiet_store) as settings:
+        uvloop.run(_work(settings, parent_fd, partial(_say_ready, context, parent_fd)))
 
 
 def _run_processes(role: str, context: Context) -> None:
@@ -169,18 +164,16 @@ async def _tell_findings(settings: Settings, role: str) -> bool:
 
 
 @contextlib.contextmanager
-def _named(settings: Settings) -> Iterator[None]:
-    """Names the store in the error."""
-    try:
-        yield
-    except StoreMisconfigured as error:
-        raise store_fault(settings, error) from error
-
-
-def _settings(context: Context, quiet_store: bool) -> Settings:
+def _one_process(context: Context, quiet_store: bool) -> Iterator[Settings]:
+    """The settings of a process that does the work itself; an error names its store."""
+    raise_limit()
     if quiet_store:
         findings_were_told()
-    return locate_store(context.settings)
+    settings = locate_store(context.settings)
+    try:
+        yield settings
+    except StoreMisconfigured as error:
+        raise store_fault(settings, error) from error
 
 
 def _say_ready(

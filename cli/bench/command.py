@@ -16,7 +16,7 @@ from scheduler.errors import PostdateError
 
 if TYPE_CHECKING:
     from cli.bench.sizing import Findings
-    from cli.bench.stores import Measured
+    from cli.bench.stage import Measured
 
 
 @click.command(name="bench")
@@ -93,8 +93,7 @@ async def _measure(
 ) -> tuple[Findings, Measured]:
     from cli.bench.rounds import ROUNDS, rounds
     from cli.bench.sizing import findings
-    from cli.bench.stage import staged
-    from cli.bench.stores import given_store, own_store
+    from cli.bench.stage import given_store, own_store, staged
 
     if redis_url is None:
         _forget_settings()

@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import Sequence
 from itertools import cycle
-from typing import NamedTuple
 
 from cli.port import Port
 from scheduler.errors import PostdateError
@@ -19,11 +18,6 @@ CONNECTIONS = 64
 _PATIENCE_S = 30.0
 _HEADERS = {"Authorization": "Bearer abcdef0123456789", "X-Order": "ord_8412"}
 _BODY = {"order": "ord_8412", "action": "remind", "attempt": 1, "text": "Your trial ends tomorrow"}
-
-
-class Loaded(NamedTuple):
-    accepted: int
-    took_s: float
 
 
 def stored_request(url: str, trigger_at_ms: int) -> Request:
@@ -48,7 +42,7 @@ def creating(key: str, trigger_at_ms: int) -> bytes:
     return head.encode() + body
 
 
-async def load(port: Port, requests: Sequence[bytes], seconds: float) -> Loaded:
+async def load(port: Port, requests: Sequence[bytes], seconds: float) -> tuple[int, float]:
     """Sends the requests over and over for that long. Raises PostdateError if the API refuses
     one."""
     try:
@@ -65,7 +59,7 @@ async def load(port: Port, requests: Sequence[bytes], seconds: float) -> Loaded:
             )
     except (OSError, EOFError) as error:
         raise PostdateError(f"The API does not answer: {error!r}.") from None
-    return Loaded(sum(accepted), time.monotonic() - began_s)
+    return sum(accepted), time.monotonic() - began_s
 
 
 async def _send(

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from cli.bench.sizing import FULL, Carried, Figure, Findings, alone
-from cli.bench.stores import Measured
+from cli.bench.stage import Measured
 from scheduler.settings import without_password
 
 _NAMES = {"client": "the client", "api": "the API", "store": "the store", "worker": "the worker"}

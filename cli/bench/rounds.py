@@ -77,12 +77,12 @@ async def _accept(stage: Stage, seconds: float) -> tuple[Stretch, float]:
     before = await stage.store.system.spent()
     began = await stage.used()
     requests = [creating(key, due_ms) for key in stage.keys]
-    loaded = await load(stage.port, requests, seconds)
+    accepted, took_s = await load(stage.port, requests, seconds)
     ended = await stage.used()
     after = await stage.store.system.spent()
     grown_bytes = after.used_bytes - before.used_bytes
-    stretch = _stretch(stage, began, ended, loaded.accepted, loaded.took_s)
-    return stretch, grown_bytes / loaded.accepted
+    stretch = _stretch(stage, began, ended, accepted, took_s)
+    return stretch, grown_bytes / accepted
 
 
 async def _fire(stage: Stage, count: int) -> Stretch:

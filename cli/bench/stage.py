@@ -4,21 +4,25 @@ use."""
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
 
-from cli.bench.stores import Measured
 from cli.bench.target import Target
 from cli.child import Child
 from cli.children import Children
+from cli.data_dir import DataDir
+from cli.embedded import EmbeddedValkey
 from cli.options import open_store
 from cli.port import Port, reserve
 from cli.tied import TiedChild
+from scheduler.errors import PostdateError
 from scheduler.models import Plan
-from scheduler.settings import LOOPBACK, Settings
+from scheduler.settings import LOOPBACK, Settings, without_password
 
 if TYPE_CHECKING:
     from scheduler.store import Store
@@ -26,6 +30,26 @@ if TYPE_CHECKING:
 _PATIENCE_S = 60.0
 _CREDITS = 10**9
 _TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Measured(NamedTuple):
+    """`remote`: it runs on another machine."""
+
+    redis_url: str
+    data_dir: Path = Path()
+    version: str = ""
+    servers: int = 1
+    remote: bool = False
+
+    @property
+    def own(self) -> bool:
+        return not self.version
+
+    def as_json(self) -> dict[str, Any]:
+        if self.own:
+            return {"own": True}
+        url = without_password(self.redis_url)
+        return {"own": False, "url": url, "version": self.version, "servers": self.servers}
 
 
 class Used(NamedTuple):
@@ -67,6 +91,44 @@ class Stage(NamedTuple):
     def pids(self) -> tuple[int, int]:
         """Of API and worker; they change if one of them dies."""
         return self.api.pid, self.worker.pid
+
+
+@asynccontextmanager
+async def own_store(directory: Path) -> AsyncIterator[Measured]:
+    """A Valkey in a new directory below this one; both are removed afterwards. Raises
+    PostdateError."""
+    try:
+        home = tempfile.TemporaryDirectory(prefix="postdate-bench-", dir=directory)
+    except OSError as error:
+        raise PostdateError(f"Nothing can be made in {directory}: {error.strerror}.") from None
+    with home as path:
+        data_dir = DataDir(Path(path))
+        valkey = EmbeddedValkey(data_dir)
+        try:
+            await valkey.start()
+            yield Measured(data_dir.url, data_dir.path)
+        finally:
+            await valkey.stop()
+
+
+@asynccontextmanager
+async def given_store(redis_url: str) -> AsyncIterator[Measured]:
+    """The store at this URL. Raises PostdateError if it cannot be used, or has accounts."""
+    async with aclosing(await open_store(Settings(redis_url=redis_url))) as store:
+        _, accounts = await store.accounts.some(0)
+        servers = await store.system.servers()
+    if accounts:
+        raise PostdateError(
+            f"The store at {without_password(redis_url)} has accounts ({accounts:,}): only one"
+            " without any is measured."
+        )
+    host = urlsplit(redis_url).hostname
+    yield Measured(
+        redis_url,
+        version=servers[0].version,
+        servers=len(servers),
+        remote=host not in (None, "localhost", "127.0.0.1", "::1"),
+    )
 
 
 @asynccontextmanager

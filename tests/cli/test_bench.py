@@ -17,7 +17,7 @@ from cli.bench.load import load
 from cli.bench.report import as_text
 from cli.bench.rounds import PROCESSES, Lateness, Round, Stretch
 from cli.bench.sizing import Figure, Findings, alone, findings
-from cli.bench.stores import Measured
+from cli.bench.stage import Measured
 from cli.bench.target import Target
 from cli.port import reserve
 from scheduler.errors import PostdateError
