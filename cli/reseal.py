@@ -11,7 +11,7 @@ import msgspec
 from cli.options import Context, command, with_store
 
 if TYPE_CHECKING:
-    from scheduler.store.operators.reseal import Resealed, Walked
+    from scheduler.store.operators.reseal import Resealed
 
 
 @click.command(name="reseal")
@@ -46,8 +46,8 @@ def reseal_command(context: Context, lost_keys: tuple[str, ...], yes: bool) -> N
         sys.exit(1)
 
 
-def _tell(walked: Walked) -> None:
-    click.echo(f"{walked.requests:,} requests sealed anew; looking once more.", err=True)
+def _tell(done: Resealed) -> None:
+    click.echo(f"{done.requests:,} requests sealed anew; looking once more.", err=True)
 
 
 def _sentences(done: Resealed) -> list[str]:

@@ -18,7 +18,7 @@ from scheduler.settings import Settings
 from scheduler.store import Store, keys
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.operators import reseal as module
-from scheduler.store.operators.reseal import Walked
+from scheduler.store.operators.reseal import Resealed
 from scheduler.store.queries.listing import Selection
 from scheduler.store.secrecy import Secrecy
 from tests.cluster import ValkeyCluster
@@ -159,7 +159,7 @@ async def test_what_lay_in_clear_weighs_more_and_what_is_held_is_waited_for(stor
     held = await claim(clear)
     await clear.aclose()
     store = await stores.open(NEW)
-    met: list[Walked] = []
+    met: list[Resealed] = []
     sealing = asyncio.create_task(store.resealer.reseal(met.append))
     while not met:
         await asyncio.sleep(0.01)

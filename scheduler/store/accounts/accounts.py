@@ -14,7 +14,6 @@ from scheduler.models import Account, Plan
 from scheduler.store import keys
 from scheduler.store.accounts.reserved import reserve
 from scheduler.store.accounts.signing import new_secret
-from scheduler.store.accounts.users import email_is_free, reserve_email
 from scheduler.store.retention import Retention
 from scheduler.store.server import Argument, Script, Server, pairs
 from scheduler.store.shards import Shards
@@ -53,14 +52,14 @@ class Accounts:
         account, which creating it again fills.
         """
         address = normal_email(email) if email else ""
-        if address and not await email_is_free(self._server, address, name):
+        if address and not await self._is_free(address, name):
             raise Taken(f"{address} belongs to another account already.")
         account_id = await self._reserve(name)
         if await self._read(account_id) is not None:
             raise Taken(f"There is an account called {name!r} already.")
-        if address and not await reserve_email(self._server, address, account_id):
+        if address and await reserve(self._server, keys.EMAIL + address, account_id) != account_id:
             raise Taken(f"{address} belongs to another account already.")
-        shard, local = parts_of(account_id, "acc")
+        shard, local = keys.parts(account_id)
         arguments: list[Argument] = [local, ids.new_operation(), name, plan, credits, address]
         arguments += (int(operator), self._retention.log_ms, *new_secret(self._server.secrecy))
         made = await self._server.write_until_answered(_CREATE, keys.shard(shard), arguments)
@@ -147,6 +146,13 @@ class Accounts:
         if granted == _TOO_MANY:
             raise TooMany("So many credits cannot be counted.")
         return await self.get(account_id)
+
+    async def _is_free(self, address: str, name: str) -> bool:
+        """Whether an account of this name could have the address: a look before any is reserved."""
+        holder, named = await self._server.reads(
+            [("GET", keys.EMAIL + address), ("GET", keys.NAME + name)]
+        )
+        return holder is None or bool(holder == named)
 
     async def _reserve(self, name: str) -> str:
         """The account id that this name stands for, reserved now or before."""

@@ -43,13 +43,8 @@ class Ledger:
         replies = await self._server.reads(
             [("HMGET", f"{base}{keys.DAY}{day}", *_FIELDS) for day in days]
         )
-        found = [
-            _movements(day, [int(value or 0) for value in reply])
-            for day, reply in zip(days, replies, strict=True)
-        ]
+        found = []
+        for day, reply in zip(days, replies, strict=True):
+            granted, refunded, *spent = (int(value or 0) for value in reply)
+            found.append(Movements(day * DAY_MS, granted, sum(spent), refunded))
         return [each for each in found if each.granted or each.spent or each.refunded]
-
-
-def _movements(day: int, values: list[int]) -> Movements:
-    granted, refunded, *spent = values
-    return Movements(day * DAY_MS, granted, sum(spent), refunded)

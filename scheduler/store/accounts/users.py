@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from scheduler.emails import normal_email
 from scheduler.store import keys
-from scheduler.store.accounts.reserved import reserve
 from scheduler.store.server import Script, Server
 
 # Failed attempts within a quarter of an hour: from one network address at one e-mail address, and
@@ -86,17 +85,6 @@ class Users:
 
     async def _is_known(self, both: str) -> bool:
         return bool(await self._server.read("EXISTS", keys.ATTEMPTS + f"known {both}"))
-
-
-async def email_is_free(server: Server, address: str, name: str) -> bool:
-    """Whether an account of this name could have the address: a look before a name is reserved."""
-    holder, named = await server.reads([("GET", keys.EMAIL + address), ("GET", keys.NAME + name)])
-    return holder is None or bool(holder == named)
-
-
-async def reserve_email(server: Server, address: str, account_id: str) -> bool:
-    """Whether the address now stands for this account. Safe to repeat, also after a crash."""
-    return await reserve(server, keys.EMAIL + address, account_id) == account_id
 
 
 def _email(email: str) -> str:

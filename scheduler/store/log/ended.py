@@ -106,8 +106,7 @@ class Ended:
         if "(0-0" in bounds:
             return []  # nothing comes before the first id that can be, and servers say so
         command = "XREVRANGE" if stretch.down else "XRANGE"
-        [page] = await self._server.reads([(command, stream, *bounds, "COUNT", most)])
-        entries = chunks_of(page)
+        entries = chunks_of(await self._server.read(command, stream, *bounds, "COUNT", most))
         if stream == base + keys.LOG:
             return entries
         named = [stream_id for stream_id, digests in entries if _has(digests, digest)]

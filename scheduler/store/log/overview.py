@@ -157,7 +157,7 @@ class Overview:
         since_ms = None
         if sum(late):
             # Its triggerAt stands in `held`, unless its worker has given it back since.
-            [since] = await self._server.reads([("ZSCORE", held, first[0])])
+            since = await self._server.read("ZSCORE", held, first[0])
             since_ms = int(float(since or first[1]))
         return Pulse(
             self._clock.told(time),

@@ -79,10 +79,8 @@ class Statistics:
 
     async def _first_ms(self, account_id: str) -> int:
         """The moment from which on the log has every entry: 0, if it was never trimmed."""
-        [first] = await self._server.reads(
-            [("HGET", keys.account(account_id) + keys.LOGGED, "first")]
-        )
-        return int(first or 0)
+        logged = keys.account(account_id) + keys.LOGGED
+        return int(await self._server.read("HGET", logged, "first") or 0)
 
     async def _read(self, account_id: str, from_ms: int, to_ms: int) -> _Sums:
         """Completed, failed and total response time of a stretch of the log."""
@@ -90,8 +88,8 @@ class Statistics:
         log = keys.account(account_id) + keys.LOG
         position = str(from_ms)
         while True:
-            command = ("XRANGE", log, position, f"({to_ms}-0", "COUNT", _PAGE)
-            [page] = await self._server.reads([command])
+            bounds = (position, f"({to_ms}-0")
+            page = await self._server.read("XRANGE", log, *bounds, "COUNT", _PAGE)
             for stream_id, packed in chunks_of(page):
                 for _, entry in readable_chunk(account_id, stream_id, packed):
                     completed += entry.status == _COMPLETED

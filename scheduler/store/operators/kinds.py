@@ -59,7 +59,12 @@ async def of_other_kinds(server: Server) -> list[str]:
     """A sentence for each key whose kind is not its name's. Read-only; scans all names."""
     found: list[str] = []
     async for chunk in server.keys(keys.ROOT + "*", _SCAN_COUNT):
-        found += await _others(server, chunk)
+        known = [(key, kind) for key in map(text, chunk) if (kind := kind_of(key)) is not None]
+        replies = await server.reads([("TYPE", key) for key, _ in known])
+        for (key, expected), reply in zip(known, replies, strict=True):
+            kind = reply.decode() if isinstance(reply, bytes) else str(reply)
+            if kind not in (expected, _GONE):
+                found.append(f"{key} is a {kind}, and should be a {expected}")
     return found
 
 
@@ -78,15 +83,3 @@ def _kind(name: str, kinds: dict[str, str]) -> str | None:
     """By the whole name, or by how it begins up to a colon."""
     head, colon, _ = name.partition(":")
     return kinds.get(head + colon)
-
-
-async def _others(server: Server, found: list[bytes]) -> list[str]:
-    # A name that is no text is none of ours.
-    known = [(text(key), kind) for key in found if (kind := kind_of(text(key))) is not None]
-    replies = await server.reads([("TYPE", key) for key, _ in known])
-    kinds = (each.decode() if isinstance(each, bytes) else str(each) for each in replies)
-    return [
-        f"{key} is a {kind}, and should be a {expected}"
-        for (key, expected), kind in zip(known, kinds, strict=True)
-        if kind not in (expected, _GONE)
-    ]

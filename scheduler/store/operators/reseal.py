@@ -29,37 +29,34 @@ _RESEAL = Script("operators/reseal")
 _RESEAL_SECRETS = Script("operators/reseal_secrets")
 
 
-class Walked(msgspec.Struct):
-    """What one walk through the store came to. `found`: what was not sealed with the newest key, by
-    the key that sealed it (empty: in clear). `unreadable`: a sentence for each such thing, `left`
-    as it is. `whole`: no server was restarted or changed over meanwhile."""
+class Resealed(msgspec.Struct):
+    """What all walks sealed anew; how much the last one left in clear because workers hold it, and
+    a sentence for each thing that it could not read; the keys that are forgotten, and why others
+    are not."""
 
-    found: Counter[str] = msgspec.field(default_factory=Counter)
     requests: int = 0
     answers: int = 0
     secrets: int = 0
     held: int = 0
-    left: int = 0
     unreadable: list[str] = msgspec.field(default_factory=list)
+    forgotten: list[str] = msgspec.field(default_factory=list)
+    kept: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class _Walk(msgspec.Struct):
+    """One walk through the store. `found`: what was not sealed with the newest key, by the key that
+    sealed it (empty: in clear); `left`: what of that is unreadable. `whole`: no server was
+    restarted or changed over meanwhile."""
+
+    done: Resealed
+    found: Counter[str] = msgspec.field(default_factory=Counter)
+    left: int = 0
     whole: bool = True
 
     @property
     def finished(self) -> bool:
         """Whether another walk would find no more to do."""
         return self.whole and self.found.total() == self.left
-
-
-class Resealed(msgspec.Struct):
-    """What all walks came to: what was sealed anew; how much still lies in clear because workers
-    hold it, and what cannot be read; the keys that are forgotten, and why others are not."""
-
-    requests: int
-    answers: int
-    secrets: int
-    held: int
-    unreadable: list[str]
-    forgotten: list[str]
-    kept: dict[str, str]
 
 
 class Resealer:
@@ -80,30 +77,27 @@ class Resealer:
 
     async def reseal(
         self,
-        walking: Callable[[Walked], None] = lambda _: None,
+        walking: Callable[[Resealed], None] = lambda _: None,
         *,
         lost_keys: Sequence[str] = (),
     ) -> Resealed:
         """Seals anew what the newest key did not seal, and forgets keys that nothing is left of;
         those of `lost_keys` even if unreadable things are left. `walking` is called before each
-        further walk with the one before. Safe to repeat. Raises PostdateError if there is no key,
-        or if a running process does not seal with the newest one."""
+        further walk. Safe to repeat. Raises PostdateError without a key, or if a running process
+        does not seal with the newest one."""
         if not self._secrecy.has_key:
             raise PostdateError("There is no POSTDATE_SECRET_KEY to seal with.")
         await self._refuse_while_others_seal()
-        requests = answers = secrets = 0
+        done = Resealed()
         for _ in range(_MOST_WALKS):
-            walked = await self._walk()
-            requests, answers = requests + walked.requests, answers + walked.answers
-            secrets += walked.secrets
-            if walked.finished:
+            walk = await self._walk(done)
+            if walk.finished:
                 break
-            walking(walked)
-            await asyncio.sleep(_PAUSE_S if walked.held else 0)
+            walking(done)
+            await asyncio.sleep(_PAUSE_S if done.held else 0)
         await self._refuse_while_others_seal()
-        forgotten, kept = await self._forget(walked, lost_keys)
-        sealed = (requests, answers, secrets)
-        return Resealed(*sealed, walked.held, walked.unreadable, forgotten, kept)
+        await self._forget(walk, lost_keys)
+        return done
 
     async def _refuse_while_others_seal(self) -> None:
         newest = self._secrecy.key_ids[0]
@@ -120,39 +114,33 @@ class Resealer:
                 f" counts for another {_GONE_AFTER_MS // 60_000} minutes."
             )
 
-    async def _forget(
-        self, walked: Walked, lost_keys: Sequence[str]
-    ) -> tuple[list[str], dict[str, str]]:
-        """The keys that were forgotten, and for each that was not, why."""
-        forgotten: list[str] = []
-        kept: dict[str, str] = {}
+    async def _forget(self, walk: _Walk, lost_keys: Sequence[str]) -> None:
         noted = await self._sealing_keys.read()
         for key_id in sorted(noted - {self._secrecy.key_ids[0]}):
-            if key_id not in lost_keys:
-                if walked.found[key_id]:
-                    kept[key_id] = f"it sealed {walked.found[key_id]} that are left"
-                elif not walked.whole:
-                    kept[key_id] = "the store was restarted or changed over meanwhile"
-            if key_id not in kept:
+            if key_id not in lost_keys and walk.found[key_id]:
+                walk.done.kept[key_id] = f"it sealed {walk.found[key_id]} that are left"
+            elif key_id not in lost_keys and not walk.whole:
+                walk.done.kept[key_id] = "the store was restarted or changed over meanwhile"
+            else:
                 await self._sealing_keys.forget(key_id)
-                forgotten.append(key_id)
-        return forgotten, kept
+                walk.done.forgotten.append(key_id)
 
-    async def _walk(self) -> Walked:
-        before, walked = await self._servers(), Walked()
+    async def _walk(self, done: Resealed) -> _Walk:
+        done.held, done.unreadable = 0, []
+        before, walk = await self._servers(), _Walk(done)
         async for names in self._server.keys(keys.ALL_SCHEDULES, _SCHEDULES_AT_ONCE):
             by_account: dict[str, list[str]] = {}
             for name in names:
                 base, _, schedule = text(name).rpartition(keys.SCHEDULE)
                 by_account.setdefault(base, []).append(schedule)
             for base, schedules in by_account.items():
-                await self._requests(walked, base, schedules)
-        async for account_id in accounts_of(self._server, self._shards, walked.unreadable):
-            await self._secrets(walked, account_id)
-        walked.whole = await self._servers() == before
-        return walked
+                await self._requests(walk, base, schedules)
+        async for account_id in accounts_of(self._server, self._shards, done.unreadable):
+            await self._secrets(walk, account_id)
+        walk.whole = await self._servers() == before
+        return walk
 
-    async def _requests(self, walked: Walked, base: str, schedules: Sequence[str]) -> None:
+    async def _requests(self, walk: _Walk, base: str, schedules: Sequence[str]) -> None:
         """Of an account, a megabyte at a time."""
         while schedules:
             read = await read_rows(self._server, base, schedules)
@@ -160,50 +148,50 @@ class Resealer:
             for schedule, fields in zip(schedules, read, strict=False):
                 what = ids.schedule_id(schedule)
                 if fields.packed == b"":
-                    walked.unreadable.append(f"{what}: its key is damaged")
+                    walk.done.unreadable.append(f"{what}: its key is damaged")
                 for field, stored in (("r", fields.packed), ("s", fields.said)):
-                    if stored and (sealed := self._sealed(walked, what, stored)):
+                    if stored and (sealed := self._sealed(walk, what, stored)):
                         rows += (schedule, field, stored, sealed)
             if rows:
-                await self._replace(walked, base, rows)
+                await self._replace(walk, base, rows)
             schedules = schedules[len(read) :]
 
-    async def _replace(self, walked: Walked, base: str, rows: list[bytes | str]) -> None:
+    async def _replace(self, walk: _Walk, base: str, rows: list[bytes | str]) -> None:
         """`rows`: schedule, field, what it holds, the same sealed anew, …"""
         codes = await self._server.write_until_answered(_RESEAL, base, rows)
         done = Counter(zip(rows[1::4], codes, strict=True))
-        walked.requests += done["r", 1]
-        walked.answers += done["s", 1]
-        walked.held += codes.count(_HELD)
+        walk.done.requests += done["r", 1]
+        walk.done.answers += done["s", 1]
+        walk.done.held += codes.count(_HELD)
         for schedule, code in zip(rows[::4], codes, strict=True):
             if code == _DAMAGED:
-                walked.left += 1
-                walked.unreadable.append(f"sch_{schedule!s}: what its account weighs is damaged")
+                walk.left += 1
+                walk.done.unreadable.append(f"sch_{schedule!s}: what its account weighs is damaged")
 
-    async def _secrets(self, walked: Walked, account_id: str) -> None:
-        with told(walked.unreadable, f"what signs for {account_id}"):
+    async def _secrets(self, walk: _Walk, account_id: str) -> None:
+        with told(walk.done.unreadable, f"what signs for {account_id}"):
             base = keys.account(account_id)
             rows: list[bytes] = []
             for entry in await self._server.read("LRANGE", base + keys.SIGNING, 0, -1):
                 *parts, stored = entry.split(b" ", 3)
                 what = f"the signing secret {text(parts[0])} of {account_id}"
-                if sealed := self._sealed(walked, what, stored):
+                if sealed := self._sealed(walk, what, stored):
                     rows += (entry, b" ".join((*parts, sealed)))
             if rows:
-                walked.secrets += await self._server.write_until_answered(
+                walk.done.secrets += await self._server.write_until_answered(
                     _RESEAL_SECRETS, base, rows
                 )
 
-    def _sealed(self, walked: Walked, what: str, stored: bytes) -> bytes | None:
+    def _sealed(self, walk: _Walk, what: str, stored: bytes) -> bytes | None:
         """The same, sealed with the newest key; None if it is already, or cannot be read."""
         if stored.startswith(self._secrecy.head):
             return None
-        walked.found[self._secrecy.key_id_of(stored)] += 1
+        walk.found[self._secrecy.key_id_of(stored)] += 1
         try:
             return self._secrecy.seal(self._secrecy.open(stored))
         except Unreadable as error:
-            walked.left += 1
-            walked.unreadable.append(f"{what}: {error}")
+            walk.left += 1
+            walk.done.unreadable.append(f"{what}: {error}")
             return None
 
     async def _servers(self) -> object:
