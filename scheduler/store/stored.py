@@ -4,9 +4,9 @@
 letter: 2 bytes for "POST" and "https://" instead of 13. `o`, once it has ended, is the moment (ms
 by the server, six bytes) and the outcome; `a`, once it was replayed, the new schedule. `n`, between
 attempts and while the next one is made, is the last one: its moment and when the next one is due
-(six bytes each), and its outcome. `s`, sealed as the request is, is the last answer of the target
-and the number of its attempt: it belongs to `o` or `n` of the same attempt. The id has the moment
-of creation."""
+(six bytes each), and its outcome. `s`, sealed as the request is, is the target's answer to the
+attempt of `o` or `n`: it goes with the next one that has none. The id has the moment of
+creation."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class _StoredOutcome(msgspec.Struct, array_like=True):
 
 
 _decode_outcome = msgspec.msgpack.Decoder(_StoredOutcome).decode
-_decode_said = msgspec.msgpack.Decoder(tuple[int, str, bytes]).decode
+_decode_said = msgspec.msgpack.Decoder(tuple[str, bytes]).decode
 _DEFAULTS = Request.__struct_defaults__
 # Raised by unpacking damaged bytes.
 _DAMAGED = (msgspec.MsgspecError, ValueError, LookupError)
@@ -191,9 +191,9 @@ def pack_outcome(
     return _encode(what if attempts == 1 else (*what, attempts))
 
 
-def seal_said(answer: Answer, attempts: int, secrecy: Secrecy) -> bytes:
-    """A target's answer to the last of so many attempts, as it is stored."""
-    return secrecy.seal(_encode((attempts, answer.content_type, answer.body)))
+def seal_said(answer: Answer, secrecy: Secrecy) -> bytes:
+    """A target's answer to the last attempt, as it is stored."""
+    return secrecy.seal(_encode((answer.content_type, answer.body)))
 
 
 def unpack_attempt(packed: bytes, said: bytes | None = None, secrecy: Secrecy = _IN_CLEAR) -> Retry:
@@ -292,11 +292,7 @@ def _status(end: _StoredOutcome) -> Status:
 
 
 def _outcome(status: Status, end: _StoredOutcome, said: bytes | None, secrecy: Secrecy) -> Outcome:
-    answer = None
-    if said is not None:
-        of_attempts, content_type, body = _decode_said(secrecy.open(said))
-        if of_attempts == end.attempts:  # and not an earlier one
-            answer = Answer(content_type, body)
+    answer = None if said is None else Answer(*_decode_said(secrecy.open(said)))
     told = (status, end.status_code, end.response_time_ms, end.error_message)
     return Outcome(*told, phases=end.phases, answer=answer)
 

@@ -172,7 +172,7 @@ def test_what_is_no_key_is_told_without_repeating_it(bad: str) -> None:
 def test_what_a_target_said_lies_encrypted() -> None:
     secrecy, said = Secrecy((OLD,)), Answer("text/plain", b"hush")
     outcome = Outcome(Status.FAILED, 500, 1, "Oh", answer=said)
-    packed, sealed = bytes(6) + pack_outcome(outcome, 0, 1), seal_said(said, 1, secrecy)
+    packed, sealed = bytes(6) + pack_outcome(outcome, 0, 1), seal_said(said, secrecy)
     assert b"hush" not in packed + sealed
     fields = Fields(pack_request(REQUEST), packed, said=sealed)
     found = schedule("sch_01jd3m0000e0080000000000a0", fields, secrecy)

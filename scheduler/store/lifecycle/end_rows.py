@@ -119,7 +119,7 @@ def _retried_group(acks: Sequence[Ack], secrecy: Secrecy) -> list[Argument]:
         packed = pack_outcome(outcome, ack.lateness_ms, made, number)
         rows += (ids.local(schedule_id), invocation.token, packed, due_at_ms or 0, made)
         answer = outcome.answer
-        rows.append(b"" if answer is None else seal_said(_beginning(answer), made, secrecy))
+        rows.append(b"" if answer is None else seal_said(_beginning(answer), secrecy))
     account_id, urls = acks[0].invocation.account_id, _urls(acks)
     return _head(_RETRIED, account_id, entries, (LogStatus.RETRYING,), urls) + rows
 
@@ -177,7 +177,7 @@ def _said(place: int, ack: Ack, secrecy: Secrecy) -> tuple[Argument, ...]:
     if retry is not None and outcome is retry.outcome:
         return ()
     if outcome.answer is not None:
-        return place, seal_said(outcome.answer, ack.invocation.attempt, secrecy)
+        return place, seal_said(outcome.answer, secrecy)
     return () if retry is None else (place, b"")
 
 
