@@ -29,6 +29,7 @@ from scheduler.store.lifecycle.schedules import Schedules
 # So much is judged at a time; then other requests have their turn.
 _AT_ONCE_BYTES = 64 * 1024
 _MOMENT_BYTES = 6
+_BY_OLD_RULES = "It was refused when it came first, by rules that have changed since."
 _BATCH, _ITEMS = Object(["schedules"]), List(MAX_ITEMS)
 _UNPAID = RefusedBody(402, str(InsufficientCredits()), [])
 
@@ -135,14 +136,11 @@ async def _refused_before(
     refused = [place for place, each in enumerate(accepted) if not each]
     judged = await _judged(((place, items[place]) for place in refused), rules, judged_at_ms)
     for place, found in zip(refused, judged, strict=True):
-        refusals[place] = found if isinstance(found, RefusedBody) else _refused_then(place)
+        if not isinstance(found, RefusedBody):
+            detail = FieldError(f"schedules[{place}]", _BY_OLD_RULES)
+            found = RefusedBody(400, f"{detail.field}: {detail.message}", [detail])
+        refusals[place] = found
     return refusals
-
-
-def _refused_then(place: int) -> RefusedBody:
-    message = "It was refused when it came first, by rules that have changed since."
-    detail = FieldError(f"schedules[{place}]", message)
-    return RefusedBody(400, f"{detail.field}: {message}", [detail])
 
 
 async def _created(

@@ -75,8 +75,8 @@ class BatchBody(Body, frozen=True):
 
 
 class Shape:
-    """A body that is made of a value: each member by its type, and the path of attributes, or the
-    function, that it comes from. Behind a None all is null."""
+    """A body made of a value: of each member its type, and the path of attributes or the function
+    that gives it. A path that meets None gives null."""
 
     def __init__(
         self, name: str, members: dict[str, tuple[Any, str | Callable[[Any], Any]]], doc: str = ""

@@ -11,6 +11,7 @@ from scheduler.destinations import any_of
 from scheduler.settings import LOOPBACK, Settings
 
 _HEALTH = ("/healthz", "/readyz")
+_PORT = re.compile(r":[0-9]*$")
 _DASHBOARD = "/dashboard"
 
 
@@ -28,7 +29,7 @@ class Hosts:
         """Whether this path is answered under this `host`, with or without a port."""
         if self._allowed is None or not path.startswith(self._prefix) or path in _HEALTH:
             return True
-        name = _without_port(host.lower())
+        name = _PORT.sub("", host.lower()).removesuffix(".")
         return self._allowed.fullmatch(name) is not None or (
             self._addresses and parsed(name.strip("[]")) is not None
         )
@@ -44,7 +45,3 @@ def _names_of_its_own(settings: Settings) -> list[str]:
 def _is_loopback(host: str) -> bool:
     address = parsed(host)
     return host == "localhost" or any(address in net for net in LOOPBACK if address is not None)
-
-
-def _without_port(host: str) -> str:
-    return re.sub(r":[0-9]*$", "", host).removesuffix(".")

@@ -8,8 +8,7 @@ from typing import Any
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from api.rejection import BAD_TRAILER, NO_HTTP, Rejection
-from api.request_head import path_of
+from api.rejection import BAD_TRAILER, NO_HTTP, Rejection, path_of
 
 # The parser would apply these, of a trailer, to the next request.
 _OF_THE_CONNECTION = (b"connection", b"proxy-connection")

@@ -91,16 +91,11 @@ async def read_body(scope: Scope, receive: Receive, limit_bytes: int, most_items
             raise BodyTooLarge(limit_bytes)
         more = event["more_body"]
     items = 1 if most_items == 1 else min(most_items, body.count(b",") + 1)
-    await _make_room(scope, made_of(len(body), items))
-    return bytes(body)
-
-
-async def _make_room(scope: Scope, made_bytes: int) -> None:
-    """Only once a request: those that hold room and wait for more would deadlock."""
-    noted = cast("dict[str, Any]", scope)
-    if made_bytes and BUDGET in noted:
+    made_bytes, noted = made_of(len(body), items), cast("dict[str, Any]", scope)
+    if made_bytes and BUDGET in noted:  # once a request: to hold room and wait for more deadlocks
         await noted[BUDGET].wait_for(made_bytes)
         noted[_MADE] = made_bytes
+    return bytes(body)
 
 
 def end(scope: Scope) -> None:
