@@ -19,7 +19,8 @@ from tests.mutants.mutants import MUTANTS, Mutant
 from tests.mutants.trees import applied, copied
 
 _PASSED, _FAILED = 0, 1
-# A mutant that lets a test wait for ever has been noticed as well.
+# A mutant that lets a test wait for ever has been noticed as well, or what cleans up after it.
+_LONGEST_S = 600
 _PYTEST = ("-m", "pytest", "-q", "-x", "--timeout=60", "-p", "no:cacheprovider")
 
 
@@ -64,14 +65,18 @@ def _run(tree: Path, tests: tuple[str, ...]) -> int:
     """What pytest, in the tree, says of these tests."""
     environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    done = subprocess.run(
-        [sys.executable, "-P", *_PYTEST, *tests],
-        cwd=tree,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", *_PYTEST, *tests],
+            cwd=tree,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=_LONGEST_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return _FAILED
     return done.returncode
 
 
