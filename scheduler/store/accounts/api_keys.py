@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any
 
 from scheduler import ids
@@ -39,7 +39,7 @@ class ApiKeys:
         self._shards = shards
         self._accounts = accounts
         self._rates = [len(rates), *flat((str(plan), rate) for plan, rate in rates.items())]
-        self._admitting: dict[int, Coalescer[str, list[Any]]] = {}
+        self._admitter = cache(self._new_admitter)
 
     async def admit(self, api_key: str) -> Caller | None:
         """Who holds this key at this moment; None if it is invalid or inactive. Counts as a request
@@ -48,11 +48,7 @@ class ApiKeys:
         shard = ids.api_key_shard(api_key)
         if shard is None or not await self._shards.has(shard):
             return None
-        coalescer = self._admitting.get(shard)
-        if coalescer is None:
-            coalescer = Coalescer(lambda hashes: self._admit(shard, hashes), _MOST_KEYS_AT_ONCE)
-            self._admitting[shard] = coalescer
-        found = await coalescer.submit(ids.hash_secret(api_key))
+        found = await self._admitter(shard).submit(ids.hash_secret(api_key))
         if not found:
             return None
         if len(found) == 1:
@@ -99,6 +95,9 @@ class ApiKeys:
             if sha256:
                 return await self._read_key(parts.shard, sha256.decode())
         raise NotFound(f"There is no API key {key_id}.")
+
+    def _new_admitter(self, shard: int) -> Coalescer[str, list[Any]]:
+        return Coalescer(partial(self._admit, shard), _MOST_KEYS_AT_ONCE)
 
     async def _admit(self, shard: int, hashes: list[str]) -> list[list[Any]]:
         arguments = [*self._rates, *hashes]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from itertools import compress
 
 import structlog
 
@@ -70,8 +71,7 @@ class ClockBack:
             some = [each.decode() for each in found]
             bases = [prefix + each + ":" for each in some]
             there = await self._server.reads(
-                [("EXISTS", base + name) for base in bases for name in (keys.HELD, keys.TRIED)]
+                [("EXISTS", base + keys.HELD, base + keys.TRIED) for base in bases]
             )
-            for place, account in enumerate(some):
-                if any(there[2 * place : 2 * place + 2]):
-                    yield account
+            for account in compress(some, there):
+                yield account

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 from scheduler import ids
@@ -83,7 +83,7 @@ class Creating:
         self._clock = clock
         self._retention = retention
         self._failed = failed
-        self._creating: dict[int, Coalescer[_Group, bytes]] = {}
+        self._creator = cache(self._new_creator)
         # By this process, since it began.
         self.created = 0
 
@@ -258,13 +258,8 @@ class Creating:
             self.created += made.verdicts.count(Verdict.DONE)
         return made
 
-    def _creator(self, shard: int) -> Coalescer[_Group, bytes]:
-        creator = self._creating.get(shard)
-        if creator is None:
-            send = partial(self._create, shard)
-            creator = Coalescer(send, _MOST_AT_ONCE, lambda group: group.weight)
-            self._creating[shard] = creator
-        return creator
+    def _new_creator(self, shard: int) -> Coalescer[_Group, bytes]:
+        return Coalescer(partial(self._create, shard), _MOST_AT_ONCE, lambda group: group.weight)
 
     async def _create(self, shard: int, groups: list[_Group]) -> list[bytes]:
         lasting, quotas = self._retention, self._retention.quotas

@@ -119,7 +119,9 @@ def _retried_group(acks: Sequence[Ack], secrecy: Secrecy) -> list[Argument]:
         packed = pack_outcome(outcome, ack.lateness_ms, made, number)
         rows += (ids.local(schedule_id), invocation.token, packed, due_at_ms or 0, made)
         answer = outcome.answer
-        rows.append(b"" if answer is None else seal_said(_beginning(answer), secrecy))
+        if answer is not None:
+            answer = Answer(answer.content_type, answer.body[:BETWEEN_ATTEMPTS_BYTES])
+        rows.append(b"" if answer is None else seal_said(answer, secrecy))
     account_id, urls = acks[0].invocation.account_id, _urls(acks)
     return _head(_RETRIED, account_id, entries, (LogStatus.RETRYING,), urls) + rows
 
@@ -179,10 +181,6 @@ def _said(place: int, ack: Ack, secrecy: Secrecy) -> tuple[Argument, ...]:
     if outcome.answer is not None:
         return place, seal_said(outcome.answer, secrecy)
     return () if retry is None else (place, b"")
-
-
-def _beginning(answer: Answer) -> Answer:
-    return Answer(answer.content_type, answer.body[:BETWEEN_ATTEMPTS_BYTES])
 
 
 def _urls(acks: Sequence[Ack]) -> set[str]:
