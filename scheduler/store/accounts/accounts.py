@@ -181,14 +181,6 @@ class Accounts:
             return None
 
 
-def parts_of(text: str, prefix: str) -> ids.Sharded:
-    """Shard and local part of an id that somebody gave. Raises NotFound if it is none."""
-    parts = ids.parse_sharded(text, prefix)
-    if parts is None:
-        raise NotFound(f"There is no {text!r}.")
-    return parts
-
-
 def _account(account_id: str, stored: dict[bytes, bytes]) -> Account:
     values: dict[str, Any] = {name.decode(): value.decode() for name, value in stored.items()}
     return Account(

@@ -10,7 +10,7 @@ from scheduler import ids
 from scheduler.errors import NotFound, StoreError, TooMany, Unreadable
 from scheduler.models import ApiKey, Caller, Plan, Rate
 from scheduler.store import keys
-from scheduler.store.accounts.accounts import Accounts, parts_of
+from scheduler.store.accounts.accounts import Accounts
 from scheduler.store.server import Script, Server, flat, pairs
 from scheduler.store.server.coalescing import Coalescer
 from scheduler.store.shards import Shards
@@ -60,9 +60,8 @@ class ApiKeys:
     async def create(self, account_id: str, name: str) -> tuple[ApiKey, str]:
         """A new API key and its value, which is not stored. Raises NotFound, TooMany. Beyond 300
         keys, the oldest inactive one is forgotten."""
-        shard, account = parts_of(account_id, "acc")
-        key_id, value = ids.new_key_id(shard), ids.new_api_key(shard)
-        local = parts_of(key_id, "key").local
+        shard, account = keys.parts(account_id)
+        local, value = ids.new_key_id(shard).rpartition("_")[2], ids.new_api_key(shard)
         sha256 = ids.hash_secret(value)
         begins = ids.api_key_prefix(value)
         arguments = (account, local, sha256, name, begins, MOST_ACTIVE_KEYS, _MOST_KEYS)
@@ -78,7 +77,7 @@ class ApiKeys:
     async def of_account(self, account_id: str) -> list[ApiKey]:
         """An account's keys, oldest first, deactivated ones among them. Raises NotFound."""
         await self._accounts.get(account_id)
-        shard, _ = parts_of(account_id, "acc")
+        shard = keys.parts(account_id).shard
         locals_ = await self._server.read("ZRANGE", keys.account(account_id) + keys.KEYS, 0, -1)
         hashes = await self._server.reads(
             [("GET", keys.shard(shard) + keys.KEY_ID + local.decode()) for local in locals_]
