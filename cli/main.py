@@ -25,13 +25,13 @@ COMMANDS = {
     "worker": "cli.roles:worker_command",
     "account": "cli.accounts:account_group",
     "key": "cli.keys:key_group",
-    "hold": "cli.hold:hold_command",
-    "resume": "cli.hold:resume_command",
+    "hold": "cli.operators:hold_command",
+    "resume": "cli.operators:resume_command",
     "backup": "cli.backup:backup_command",
     "restore": "cli.backup:restore_command",
-    "reseal": "cli.reseal:reseal_command",
+    "reseal": "cli.operators:reseal_command",
     "bench": "cli.bench.command:bench_command",
-    "check": "cli.check:check_command",
+    "check": "cli.operators:check_command",
 }
 
 

@@ -22,7 +22,7 @@ from cli.accounts import link_url
 from cli.children import ORPHAN_PATIENCE_S, Children, supervise, with_metrics_port
 from cli.data_dir import DataDir, take_lock
 from cli.embedded import EmbeddedValkey
-from cli.hold import tell_hold
+from cli.operators import tell_hold
 from cli.options import Context, command, open_store
 from cli.parameters import is_loopback
 from cli.port import Port, reserve
