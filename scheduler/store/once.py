@@ -13,7 +13,6 @@ from typing import NamedTuple
 from scheduler import ids
 from scheduler.errors import KeyReused
 from scheduler.models import Idempotency
-from scheduler.store import keys
 
 ONCE_KEPT_MS = 24 * 3_600_000
 
@@ -35,10 +34,6 @@ def kept_with(once: Idempotency | None, first: str, note: bytes) -> tuple[str, b
     if once is None:
         return "", b""
     return once_name(once), asked(once) + ids.to_bytes(first) + note
-
-
-def once_key(account_id: str, once: Idempotency) -> str:
-    return f"{keys.account(account_id)}{keys.ONCE}{once_name(once)}"
 
 
 def once_name(once: Idempotency) -> str:

@@ -206,10 +206,10 @@ def unpack_attempt(packed: bytes, said: bytes | None = None, secrecy: Secrecy = 
         raise Unreadable(str(error)) from error
     return Retry(
         number=told.retry,
-        due_at_ms=_moment(packed[_MOMENT_BYTES:]),
+        due_at_ms=moment_of(packed[_MOMENT_BYTES:]),
         attempts=told.attempts,
         outcome=outcome,
-        failed_at_ms=_moment(packed),
+        failed_at_ms=moment_of(packed),
         lateness_ms=told.lateness_ms,
     )
 
@@ -217,7 +217,7 @@ def unpack_attempt(packed: bytes, said: bytes | None = None, secrecy: Secrecy = 
 def moved_attempt(packed: bytes, now_ms: int, *, but_not_from_ms: int) -> tuple[bytes, int] | None:
     """An `n` field of an attempt that ended in the future, as if it had ended now, and when the
     next one is due then; None if it did not, or the next one is due at `but_not_from_ms`."""
-    failed_at_ms, due_at_ms = _moment(packed), _moment(packed[_MOMENT_BYTES:])
+    failed_at_ms, due_at_ms = moment_of(packed), moment_of(packed[_MOMENT_BYTES:])
     if failed_at_ms <= now_ms + _CLOCK_SLACK_MS or due_at_ms == but_not_from_ms:
         return None
     due_ms = now_ms + due_at_ms - failed_at_ms
@@ -225,15 +225,10 @@ def moved_attempt(packed: bytes, now_ms: int, *, but_not_from_ms: int) -> tuple[
     return moments + packed[2 * _MOMENT_BYTES :], due_ms
 
 
-def ended_at_ms(outcome: bytes) -> int:
-    """The moment in an `o` field."""
-    return _moment(outcome)
-
-
 def ended_status(outcome: bytes) -> Status:
     """The status in an `o` field. Raises Unreadable."""
     try:
-        return _status(_decode_outcome(outcome[_MOMENT_BYTES:]))
+        return Status(STATUSES[_decode_outcome(outcome[_MOMENT_BYTES:]).status])
     except _DAMAGED as error:
         raise Unreadable(str(error)) from error
 
@@ -271,7 +266,7 @@ def _ended(
     schedule_id: str, request: Request, fields: Fields, outcome: bytes, secrecy: Secrecy
 ) -> Schedule:
     end = _decode_outcome(outcome[_MOMENT_BYTES:])
-    status = _status(end)
+    status = Status(STATUSES[end.status])
     cancelled = status is Status.CANCELLED
     return Schedule(
         schedule_id=schedule_id,
@@ -279,16 +274,12 @@ def _ended(
         request=request,
         status=status,
         outcome=None if cancelled else _outcome(status, end, fields.said, secrecy),
-        ended_at_ms=_moment(outcome),
+        ended_at_ms=moment_of(outcome),
         lateness_ms=end.lateness_ms,
         attempts=0 if cancelled else end.attempts,
         replayed_as=None if fields.replay is None else ids.schedule_id(fields.replay.decode()),
         body_dropped=cancelled and end.status_code == 1,
     )
-
-
-def _status(end: _StoredOutcome) -> Status:
-    return Status(STATUSES[end.status])
 
 
 def _outcome(status: Status, end: _StoredOutcome, said: bytes | None, secrecy: Secrecy) -> Outcome:
@@ -297,6 +288,6 @@ def _outcome(status: Status, end: _StoredOutcome, said: bytes | None, secrecy: S
     return Outcome(*told, phases=end.phases, answer=answer)
 
 
-def _moment(packed: bytes) -> int:
+def moment_of(packed: bytes) -> int:
     """The one (ms) that a field begins with."""
     return int.from_bytes(packed[:_MOMENT_BYTES], "big")

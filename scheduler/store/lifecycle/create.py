@@ -29,7 +29,7 @@ from scheduler.store.lifecycle.replays import (
     replays_of,
     until,
 )
-from scheduler.store.once import ONCE_KEPT_MS, Made, kept, kept_with, noted, once_key
+from scheduler.store.once import ONCE_KEPT_MS, Made, kept, kept_with, noted, once_name
 from scheduler.store.queries.listing import Failed, Selection
 from scheduler.store.queries.reading import Stored, read_by_id
 from scheduler.store.retention import Retention
@@ -190,7 +190,8 @@ class Creating:
         return made and replays_of(made)
 
     async def _made_before(self, account_id: str, once: Idempotency) -> Made | None:
-        [value] = await self._server.reads([("GET", once_key(account_id, once))])
+        key = keys.account(account_id) + keys.ONCE + once_name(once)
+        value = await self._server.read("GET", key)
         return value and kept(value, once)
 
     async def _read(

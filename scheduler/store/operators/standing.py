@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from scheduler.models import Status
 from scheduler.store.retention import Retention
-from scheduler.store.stored import ended_at_ms, ended_status, unpack_attempt
+from scheduler.store.stored import ended_status, moment_of, unpack_attempt
 
 # Leases end and are taken over within seconds; the longest that can be set is an hour.
 _LONG_ENDED_MS = 5 * 60_000
@@ -42,7 +42,7 @@ class Letters(NamedTuple):
     def should_have(self, stand: Stand) -> bool:
         """Whether one that has failed ought to be among them: only older ones are ever dropped,
         and what is none is kept for a shorter time."""
-        ended_ms = ended_at_ms(stand.outcome)
+        ended_ms = moment_of(stand.outcome)
         if self.oldest_ms is not None and ended_ms > self.oldest_ms:
             return True
         kept_ms, others_ms = self.kept.failed_kept_ms, self.kept.schedule_ms
@@ -121,6 +121,6 @@ def _letter_faults(stand: Stand, letters: Letters) -> list[str]:
         return ["is a dead letter, but has not failed"]
     if stand.replayed:
         return ["is a dead letter, but was replayed"]
-    if stand.letter_ms != ended_at_ms(stand.outcome):
+    if stand.letter_ms != moment_of(stand.outcome):
         return ["is a dead letter of another moment than that of its end"]
     return []
