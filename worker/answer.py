@@ -31,7 +31,7 @@ ASKING = frozenset({429, 503})
 _RETRY_AFTER = re.compile(rb"\r\nretry-after[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
 _LONGEST_RETRY_AFTER = 64
 _LONGEST_TYPE = 100
-# Framing by chunks may be larger than what it frames; what hides behind more than that is not kept.
+# So much larger than a body its framing by chunks may be for the body to be kept.
 _FRAMING = 4
 _ZIPPED = frozenset({b"gzip", b"x-gzip", b"deflate"})
 _ANY_ZIP = zlib.MAX_WBITS | 32
@@ -47,10 +47,8 @@ class Head(NamedTuple):
 
 
 def weigh(received: bytearray, interims: int) -> Head:
-    """Weigh the head in what was received, which begins with so many 1xx heads before it.
-
-    Raises ValueError if they are not all there.
-    """
+    """Weigh the head in what was received, behind so many 1xx heads. Raises ValueError if they are
+    not all there."""
     start, end = _bounds(received, interims)
     headers = received.count(b"\r\n", start, end) - 2  # less the status line and the empty one
     return Head(

@@ -195,7 +195,7 @@ class Connector:
                 wire.weight = await self.handshakes.secure(
                     transport, wire, context, host, account_id
                 )
-                wire.goes_over(transport)
+                wire.below = transport
                 marks.tls_s = connected_s
         finally:
             self.sockets -= 1

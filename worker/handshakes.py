@@ -1,7 +1,7 @@
 """Handshakes: TLS on connections that are there, a few steps of it in each round of the loop.
 
-A step is up to a millisecond of arithmetic, and with a large certificate several. What a target
-answers in a handshake stays in the kernel until it is its account's turn.
+A step takes a millisecond, or several with a large certificate. What targets answer stays in the
+kernel until it is the account's turn.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _STEPS_IN_A_ROUND = 4
 MAX_HANDSHAKE_BYTES = 32 * 1024
 # struct tcp_info: tcpi_bytes_received, since Linux 4.1.
 _TCP_INFO_BYTES, _RECEIVED = 136, slice(128, 136)
-# What is beyond this of a handshake is kept eightfold for as long as there is the connection: to
-# OpenSSL each name of a certificate is a structure of its own. So all of it together is bounded.
+# What is beyond this of a handshake takes eight times as much while the connection lasts, because
+# OpenSSL makes a structure of each name of a certificate. So all of it together is bounded.
 _USUAL_BYTES = 4 * 1024
 _MOST_UNUSUAL_BYTES = 8 * 1024 * 1024
 _NO_LIMIT_S = 86_400.0  # the fire has one
@@ -45,7 +45,7 @@ def map_large_blocks() -> None:
 
 
 class Unread(asyncio.Protocol):
-    """Reads nothing: what is sent is for whoever comes after."""
+    """Reads nothing until TLS takes over."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         cast("asyncio.Transport", transport).pause_reading()
@@ -53,8 +53,7 @@ class Unread(asyncio.Protocol):
 
 
 class Unexamined(ssl.SSLObject):
-    """Nobody here asks what a certificate says; the loop would have it as thousands of strings, for
-    as long as there is the connection. It is verified all the same."""
+    """Spares the loop thousands of strings of a certificate, which is verified all the same."""
 
     def getpeercert(self, binary_form: bool = False) -> None:
         return None
@@ -83,8 +82,7 @@ class Handshakes:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._steps = Ration(loop, _STEPS_IN_A_ROUND)
-        # Says which of the connections that are not read have something to read: the loop watches
-        # this one selector for all of them.
+        # Of the connections that are not read; the loop watches this one selector for all of them.
         self._unread = selectors.DefaultSelector()
         loop.add_reader(self._unread.fileno(), self._look)
         self._unusual = Shares(_MOST_UNUSUAL_BYTES)
@@ -98,12 +96,9 @@ class Handshakes:
         host: str,
         account_id: str,
     ) -> int:
-        """TLS over a connection that was made with `Unread`; `protocol` has it then. Returns what
-        it weighs: once it has ended, `give_back` is to follow.
-
-        Raises what a handshake raises; then, and when it is cancelled, the connection is closed,
-        and `protocol` never heard of it.
-        """
+        """TLS over a connection that was made with `Unread`; `protocol` has it then. Returns its
+        weight, for `give_back` once it has ended. Where this raises, or is cancelled, it closes the
+        connection, and calls nothing of `protocol`."""
         early = _Early()
         steps: asyncio.Task[asyncio.BaseTransport] | None = None
         weight = 0
@@ -220,7 +215,7 @@ def _pause(transport: asyncio.Transport) -> None:
 
 
 def _unusual_bytes(transport: asyncio.Transport) -> int:
-    """How much of a handshake is beyond what honest ones are. Raises SSLError if it is refused."""
+    """How much of a handshake is beyond honest ones. Raises SSLError if that is too much."""
     received = _received_bytes(transport)
     if received > MAX_HANDSHAKE_BYTES:
         raise ssl.SSLError("The handshake is too large")
@@ -237,6 +232,6 @@ def _received_bytes(transport: asyncio.Transport) -> int:
 
 
 def _heard(steps: asyncio.Task[asyncio.BaseTransport]) -> None:
-    """Whoever waits is told of its failure; there may be nobody left."""
+    """Takes the exception, in case nothing waits for it any more."""
     if not steps.cancelled():
         steps.exception()

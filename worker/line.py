@@ -60,7 +60,7 @@ class Line:
         self.again: deque[Fire] = deque()
         self._in_turn = 0
         self._parts: dict[str, _Part] = {}
-        self._connections: Counter[str] = Counter()  # by account, those that are being opened too
+        self.connections: Counter[str] = Counter()  # by account, those that are being opened too
         # The accounts in line, by how many connections they have; of each number in turn.
         self._turns: dict[int, OrderedDict[str, None]] = {}
 
@@ -112,9 +112,6 @@ class Line:
         self._in_turn -= len(gone)
         return gone
 
-    def connections(self, account_id: str) -> int:
-        return self._connections[account_id]
-
     def is_urgent(self, now_s: float, has_place: bool) -> bool:
         """Whether the next in line is to have another account's place, and not to wait for a
         connection of its own account. `has_place`: one is about to be free."""
@@ -124,7 +121,7 @@ class Line:
         first = self._parts[next_id].first()
         if first.needs_fresh or now_s - first.started_s >= PATIENCE_S:
             return True
-        return not (has_place or self._connections[next_id])
+        return not (has_place or self.connections[next_id])
 
     def is_due(self, account_id: str, opened_s: float, now_s: float) -> bool:
         """Whether a connection that came free, and was made at that time, is to be closed at once
@@ -134,7 +131,7 @@ class Line:
             return False
         if self.again or part.first().needs_fresh:
             return True
-        ours, theirs = self._connections[account_id], self._connections[self._next_account()]
+        ours, theirs = self.connections[account_id], self.connections[self._next_account()]
         is_more = ours > theirs + 1 or (ours > theirs == 0 and now_s - opened_s >= TURN_S)
         return is_more and self.is_urgent(now_s, has_place=False)
 
@@ -143,9 +140,9 @@ class Line:
         waits = account_id in self._parts
         if waits:
             self._leave(account_id)
-        self._connections[account_id] += more
-        if not self._connections[account_id]:
-            del self._connections[account_id]
+        self.connections[account_id] += more
+        if not self.connections[account_id]:
+            del self.connections[account_id]
         if waits:
             self._join(account_id)
 
@@ -160,10 +157,10 @@ class Line:
         return next(iter(self._turns[min(self._turns)]))
 
     def _join(self, account_id: str) -> None:
-        self._turns.setdefault(self._connections[account_id], OrderedDict())[account_id] = None
+        self._turns.setdefault(self.connections[account_id], OrderedDict())[account_id] = None
 
     def _leave(self, account_id: str) -> None:
-        number = self._connections[account_id]
+        number = self.connections[account_id]
         alike = self._turns[number]
         del alike[account_id]
         if not alike:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from scheduler.targets import Origin
@@ -34,13 +35,13 @@ class Openings:
 
     def __init__(self, most_connections: int) -> None:
         self._most = most_connections
-        self._lines: dict[Origin, Line] = {}
+        self._lines: defaultdict[Origin, Line] = defaultdict(Line)
         self.in_line = 0
         """How many stand in any line, ended ones included."""
 
     def admit(self, origin: Origin, entry: Fire) -> bool:
         """True: go and open one, and call `ended` after it. False: it stands in line."""
-        line = self._line(origin)
+        line = self._lines[origin]
         if self._has_room(line) and not line:
             self._begin(line, entry)
             return True
@@ -52,7 +53,7 @@ class Openings:
         """For want of a local port an admitted entry goes back to its line, ahead of its account's
         others, and nothing is admitted until `release`. True: that is to be called after a while;
         False: it is already to be."""
-        line = self._line(origin)
+        line = self._lines[origin]
         line.put_back(entry)
         self.in_line += 1
         line.hope_s = time.monotonic()
@@ -67,7 +68,7 @@ class Openings:
 
     def opened(self, origin: Origin, account_id: str) -> None:
         """A connection was made; `closed` is to follow, however it ends."""
-        line = self._line(origin)  # a new one, if it was given up at the same moment
+        line = self._lines[origin]  # a new one, if it was given up at the same moment
         line.open += 1
         line.count(account_id, 1)
         line.hope_s = time.monotonic()
@@ -129,7 +130,7 @@ class Openings:
 
     def connections(self, origin: Origin, account_id: str) -> int:
         """Of an account, those that are being opened too."""
-        return self._lines[origin].connections(account_id)
+        return self._lines[origin].connections[account_id]
 
     def makes_room(self, origin: Origin) -> None:
         """A connection was aborted for that; its `closed` is to follow."""
@@ -165,12 +166,6 @@ class Openings:
         for line in self._lines.values():
             line.again.clear()
         self.in_line = 0
-
-    def _line(self, origin: Origin) -> Line:
-        line = self._lines.get(origin)
-        if line is None:
-            line = self._lines[origin] = Line()
-        return line
 
     def _begin(self, line: Line, entry: Fire) -> None:
         line.opening += 1

@@ -66,7 +66,7 @@ def failed(failure: Failure, response_time_ms: int = 0) -> Outcome:
 
 
 def concealed(failure: Failure) -> Failure:
-    """What a customer is told who is not to learn which names there are inside."""
+    """What customers get who are not to learn which names there are inside."""
     hidden = (Failure.UNRESOLVED, Failure.NOT_ALLOWED)
     return Failure.NO_DESTINATION if failure in hidden else failure
 

@@ -30,11 +30,9 @@ Attempt = Callable[[str], Coroutine[Any, Any, Wire]]
 
 
 class Race:
-    """One fire's way to a connection; the first that is made wins.
-
-    While others wait, an attempt that hangs is given up in time for each of them to have as
-    long, and for the exchange. A second attempt at once needs a spare socket.
-    """
+    """One fire's way to a connection; the first that is made wins. While others wait, an attempt
+    that hangs is given up in time for each of them, and for the exchange. A second attempt at once
+    needs a spare socket."""
 
     def __init__(
         self,

@@ -80,13 +80,10 @@ def _header_lines(headers: tuple[tuple[str, str], ...], kind: BodyKind | None) -
 
 
 def _line(name: str, value: str) -> bytes:
+    """Latin-1, as HTTP has it, or else UTF-8."""
     if TOKEN.fullmatch(name) is None or LINE_BREAK.search(value):
         raise ValueError("A header could end its line early.")
-    return _encode(f"{name}: {value}\r\n")
-
-
-def _encode(line: str) -> bytes:
-    """Latin-1, as HTTP has it; a line that goes beyond it is sent as UTF-8."""
+    line = f"{name}: {value}\r\n"
     try:
         return line.encode("latin-1")
     except UnicodeEncodeError:

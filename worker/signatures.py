@@ -1,5 +1,5 @@
-"""Signatures: what tells a target that a request is ours, as Standard Webhooks has it
-(https://www.standardwebhooks.com), made of secrets that were read a moment ago."""
+"""Signatures of requests, as Standard Webhooks has them (https://www.standardwebhooks.com), made of
+secrets that were read a moment ago."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from scheduler.store.keys import parts
 from worker.holdings import Holdings
 from worker.leases import Touch
 
-# A rotation holds once nobody goes on with what was read before it: after this long, everywhere.
+# So long secrets are used: a rotation holds everywhere after that.
 GOOD_FOR_S = 5.0
 # Those of accounts that something is held of are read anew so often.
 READ_EVERY_S = 2.0
@@ -85,7 +85,6 @@ class Signer:
         return b"".join((b"webhook-id: ", message_id, self._moment_lines, signatures, b"\r\n"))
 
     def _turn_to(self, seconds: int, moment_ms: int) -> None:
-        """What is the same for all of a second, and who does not sign any more."""
         self._seconds = seconds
         self._signed_moment = b".%d." % seconds
         self._moment_lines = _MOMENT_LINES % seconds
@@ -96,8 +95,7 @@ class Signer:
 class Signatures:
     """The signers of the accounts that this worker fires for.
 
-    Nothing is sent unsigned, nor signed by what was read longer than `GOOD_FOR_S` ago: without a
-    store there is nothing to go by. What is forgotten costs one read.
+    Nothing is sent unsigned, nor signed by secrets that were read longer than `GOOD_FOR_S` ago.
     """
 
     def __init__(self, store: Store, holdings: Holdings, touch: Touch) -> None:
@@ -124,13 +122,13 @@ class Signatures:
         return self._old({each.account_id for each in invocations})
 
     def fault(self, account_id: str) -> tuple[str, str] | None:
-        """Why the secrets of an account cannot be read here, and the key that it takes, empty if
-        they are damaged; None if they can, or have not been read at all."""
+        """Why the secrets of an account cannot be read here, and the missing key, "" if they are
+        damaged; None if they can, or have not been read at all."""
         return self._faults.get(account_id)
 
     async def read_for(self, invocations: list[Invocation]) -> list[Invocation]:
-        """Reads what these, of one shard, are signed with, if it can be. Of accounts that were
-        deleted nothing is held any more, nor among what is returned."""
+        """Reads the secrets for these, of one shard, if it can. Drops those of deleted accounts and
+        returns the others."""
         gone: set[str] = set()
         try:
             gone = await self.read(self.missing(invocations))
@@ -158,8 +156,7 @@ class Signatures:
         return {each for each in account_ids if each not in found}
 
     async def read_all(self) -> None:
-        """Reads those of all accounts that something is held of: it may wait for its moment, or
-        for a connection, longer than what was read is good for."""
+        """Reads those of all accounts that something is held of, which may wait for long."""
         by_shard: defaultdict[int, list[str]] = defaultdict(list)
         for account_id in self._old(self._holdings.accounts()):
             by_shard[parts(account_id).shard].append(account_id)
@@ -182,7 +179,6 @@ class Signatures:
     def _learn(
         self, account_id: str, secrets: Sequence[SigningSecret] | Unreadable, asked_s: float
     ) -> None:
-        """What is no secret is a fault of ours: what it was to sign waits."""
         try:
             if isinstance(secrets, Unreadable):
                 raise secrets

@@ -1,5 +1,5 @@
 """Traces of fires, by OpenTelemetry: a root span each, linked to the trace that created the
-schedule. Years may lie between the two; a span of that length would tell nothing."""
+schedule, because years may lie between the two."""
 
 from __future__ import annotations
 
@@ -64,7 +64,6 @@ class Traces:
         return lines
 
     def ended(self, invocation: Invocation, outcome: Outcome, late_ms: int | None) -> None:
-        """To be called for every fire; for those that are not traced it costs a look."""
         span = self._open.pop(invocation, None)
         if span is None:
             return
@@ -84,7 +83,6 @@ class Traces:
         closing.join(_CLOSING_S)
 
     def _begun(self, invocation: Invocation) -> Span:
-        """One that is sent once more begins anew; what never ended is forgotten."""
         self._open.pop(invocation, None)
         if len(self._open) >= _MOST_OPEN:
             del self._open[next(iter(self._open))]

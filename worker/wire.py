@@ -33,8 +33,7 @@ from worker.sockets import reset
 if TYPE_CHECKING:
     from worker.fire import Fire
 
-# A longer request goes out in slices, as the target takes them: TLS encrypts what it is given
-# at once, and a whole body per connection would be held twice.
+# A longer request goes out in slices, as the target takes them, or TLS would hold it twice.
 SLICE_BYTES = 64 * 1024
 # After so many pieces of an answer the next ones are read a millisecond later each: one that drips
 # for 30 s costs some 250 readings.
@@ -111,10 +110,10 @@ class Wire(asyncio.Protocol):
         self._ration = ration
         self._exchange: Fire | None = None
         self._transport: asyncio.Transport  # from connection_made on, and nobody calls before
-        self._below: asyncio.Transport | None = None
+        self.below: asyncio.Transport | None = None  # of TLS, with a buffer of its own
         self._parser = _NO_PARSER
-        # The last answer that came whole and left the parser as it was. Targets mostly say the same
-        # again, and what is the same byte for byte need not be parsed again.
+        # The last answer that came whole. Targets mostly repeat it byte for byte, and then it need
+        # not be parsed again.
         self._known = b""
         self._known_status = 0
         self._known_reason = ""
@@ -137,12 +136,8 @@ class Wire(asyncio.Protocol):
         return (
             self._rest is None
             and self._transport.get_write_buffer_size() == 0
-            and (self._below is None or self._below.get_write_buffer_size() == 0)
+            and (self.below is None or self.below.get_write_buffer_size() == 0)
         )
-
-    def goes_over(self, below: asyncio.Transport) -> None:
-        """With TLS: the transport below, whose buffer the connection's own does not count."""
-        self._below = below
 
     def send(self, exchange: Fire, request: bytes, head_only: bool) -> None:
         """Write a request; `head_only` says that its answer has no body (HEAD).
@@ -179,7 +174,7 @@ class Wire(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]
-        # Not before: it refers to us, and where there is no connection none ends that ring.
+        # Not before: it refers to us, and only connection_lost breaks that ring.
         self._parser = httptools.HttpResponseParser(self)
         self.opened_s = time.monotonic()
 

@@ -933,7 +933,7 @@ MUTANTS = (
     Mutant(
         "a wire with a full buffer below TLS is used again",
         "worker/wire.py",
-        "            and (self._below is None or self._below.get_write_buffer_size() == 0)\n",
+        "            and (self.below is None or self.below.get_write_buffer_size() == 0)\n",
         "",
         ("tests/worker/test_wire_bytes.py",),
     ),

@@ -28,16 +28,16 @@ def two_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("worker.openings.MAX_OPENINGS", 2)
 
 
-def two_opening(most: int = 100) -> Openings[Waiter]:
-    openings: Openings[Waiter] = Openings(most)
+def two_opening(most: int = 100) -> Openings:
+    openings: Openings = Openings(most)
     assert openings.admit(HERE, Waiter(0))
     assert openings.admit(HERE, Waiter(0))
     return openings
 
 
-def all_open(accounts: str = "aa") -> Openings[Waiter]:
+def all_open(accounts: str = "aa") -> Openings:
     """At the ceiling: all that there may be are open, one for each letter."""
-    openings: Openings[Waiter] = Openings(len(accounts))
+    openings: Openings = Openings(len(accounts))
     for account_id in accounts:
         assert openings.admit(HERE, Waiter(0, account_id))
         openings.opened(HERE, account_id)
@@ -45,13 +45,13 @@ def all_open(accounts: str = "aa") -> Openings[Waiter]:
     return openings
 
 
-def in_line(openings: Openings[Waiter], *waiters: Waiter) -> Openings[Waiter]:
+def in_line(openings: Openings, *waiters: Waiter) -> Openings:
     for waiter in waiters:
         assert not openings.admit(HERE, waiter)
     return openings
 
 
-def order(openings: Openings[Waiter]) -> list[Waiter]:
+def order(openings: Openings) -> list[Waiter]:
     """Who goes, as the connection of one after the other is closed."""
     gone = [Waiter(0), Waiter(0)]
     for each in gone:
@@ -65,7 +65,7 @@ def order(openings: Openings[Waiter]) -> list[Waiter]:
     return gone[2:]
 
 
-def reuse(openings: Openings[Waiter], account_id: str = "a", age_s: float = 0.0) -> Waiter | None:
+def reuse(openings: Openings, account_id: str = "a", age_s: float = 0.0) -> Waiter | None:
     """Who is given a connection of the account that comes free; nobody, if it is to be closed."""
     if openings.is_due(HERE, account_id, time.monotonic() - age_s):
         return None

@@ -198,7 +198,7 @@ def test_a_wire_whose_bytes_lie_in_the_transport_is_not_used_again() -> None:
 def test_a_wire_whose_bytes_lie_below_tls_is_not_used_again() -> None:
     wire, _ = wired()
     below = DeafTransport()
-    wire.goes_over(cast("asyncio.Transport", below))
+    wire.below = cast("asyncio.Transport", below)
     ends = Ends()
     wire.send(ends, b"request", False)
     wire.data_received(WHOLE)
