@@ -61,9 +61,15 @@ class Race:
         try:
             while self._waiting or self._running:
                 self._begin_next()
-                wire = await self._first_done()
-                if wire is not None:
-                    return wire
+                done, _ = await asyncio.wait(
+                    self._running, timeout=self._pause_s(), return_when=asyncio.FIRST_COMPLETED
+                )
+                won = [attempt for attempt in done if attempt.exception() is None]
+                if won:
+                    del self._running[won[0]]  # a second one is dropped with the rest
+                    return won[0].result()
+                for attempt in done:
+                    self._note_end(attempt, attempt.exception())
                 self._give_up_late()
         finally:
             for attempt in self._running:
@@ -90,41 +96,25 @@ class Race:
         self._has_spare = self._has_spare or self._spares.take(self._account_id)
         return self._has_spare
 
-    async def _first_done(self) -> Wire | None:
-        """Waits until an attempt ends or it is time to do something: then None."""
-        limit_s = self._pause_s() if self._waiting else None
-        done, _ = await asyncio.wait(
-            self._running, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED
-        )
-        won = None
-        for attempt in done:
-            if attempt.exception() is None and won is None:
-                won = attempt.result()
-                del self._running[attempt]
-        for attempt in done & self._running.keys():
-            self._note_end(attempt)
-        return won
-
-    def _pause_s(self) -> float:
-        oldest_s = next(iter(self._running.values()))
-        until_s = oldest_s + self._patience_s
+    def _pause_s(self) -> float | None:
+        """Until it is time for the next one; None if none waits."""
+        if not self._waiting:
+            return None
+        until_s = next(iter(self._running.values())) + self._patience_s
         if len(self._running) < _LANES:
             until_s = min(until_s, self._next_s)
         return max(0.0, until_s - self._loop.time())
 
-    def _note_end(self, attempt: asyncio.Task[Wire]) -> None:
-        error = attempt.exception()
-        if error is None:
-            return  # a second winner: dropped with the rest
+    def _note_end(self, attempt: asyncio.Task[Wire], error: BaseException | None) -> None:
         del self._running[attempt]
         self._next_s = 0.0  # the next one's turn at once
+        self._return_spare()
         if isinstance(error, ConnectFailed):
             self._failures.append(error.failure)
         elif isinstance(error, OutOfSockets):
             self._shortage = type(error)
-        else:
+        elif error is not None:
             raise error
-        self._return_spare()
 
     def _give_up_late(self) -> None:
         """Only for one that waits: the last ones have until the fire's own limit."""
@@ -132,11 +122,8 @@ class Race:
             return
         attempt, begun_s = next(iter(self._running.items()))
         if self._loop.time() - begun_s >= self._patience_s:
-            del self._running[attempt]
             _drop(attempt)
-            self._failures.append(Failure.CONNECT_TIMEOUT)
-            self._next_s = 0.0
-            self._return_spare()
+            self._note_end(attempt, ConnectFailed(Failure.CONNECT_TIMEOUT))
 
     def _return_spare(self) -> None:
         if self._has_spare:
