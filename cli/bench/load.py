@@ -43,8 +43,8 @@ def creating(key: str, trigger_at_ms: int) -> bytes:
 
 
 async def load(port: Port, requests: Sequence[bytes], seconds: float) -> tuple[int, float]:
-    """Sends the requests over and over for that long. Raises PostdateError if the API refuses
-    one."""
+    """Sends the requests over and over for that long; returns how many were accepted, and in how
+    many seconds. Raises PostdateError if the API refuses one."""
     try:
         made = [
             await asyncio.open_connection(port.address, port.number) for _ in range(CONNECTIONS)
