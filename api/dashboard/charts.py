@@ -18,7 +18,7 @@ MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 _TOP = 14
 _BOTTOM = 20
 _LEAST_PIXELS = 2.0
-# What a label needs for itself.
+# The least distance between two labels.
 _LABEL_PIXELS = 15
 _MOST_LABELS = 6
 # Round steps from a minute to a day.
@@ -95,7 +95,7 @@ class Axis(NamedTuple):
         return round(100 * (ms - self.from_ms) / (self.to_ms - self.from_ms), 3)
 
     def words(self, index: int) -> str:
-        """The time of a column, as far as it needs to be told."""
+        """The time of a column, to the day or the minute."""
         at = self.zone.local(self.from_ms + index * self.step_ms)
         if self.step_ms >= DAY_MS:
             return f"{at:%b} {at.day}"
@@ -124,7 +124,7 @@ class Axis(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """What a stack is made of: the class of its rectangles, its name, a figure for each column."""
+    """A part of each stack: the class of its rectangles, its name, a figure for each column."""
 
     name: str
     label: str

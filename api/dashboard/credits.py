@@ -67,7 +67,7 @@ def spending(days: Sequence[Movements], now_ms: int) -> Spending:
 
 
 def drawn(days: Sequence[Movements], now_ms: int) -> Chart:
-    """What was spent on each of the last days."""
+    """The spending of each of the last days."""
     axis = Axis(now_ms // DAY_MS * DAY_MS - (_DAYS_DRAWN - 1) * DAY_MS, DAY_MS, _DAYS_DRAWN, UTC)
     spent = {each.day_ms: each.spent for each in days}
     values = [spent.get(axis.from_ms + i * DAY_MS, 0) for i in range(axis.columns)]

@@ -24,7 +24,7 @@ _MOST_FIELDS = 1100
 _LONGEST_ONCE = 64
 
 Form = MultiDict[str]
-# By this a form that is sent twice is told from another.
+# The key in a form, by which a second sending is recognized.
 ONCE = re.compile(r"[\w-]{16}")
 
 

@@ -74,7 +74,7 @@ def _element(ms: float, shown: str) -> str:
 
 
 def field_time(ms: int, zone: Zone) -> str:
-    """What an `<input type=datetime-local>` has as its value."""
+    """The value of an `<input type=datetime-local>`."""
     return zone.text(ms)
 
 

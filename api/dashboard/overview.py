@@ -74,7 +74,7 @@ async def overview_page(request: HttpRequest) -> Raw:
 
 
 async def _read_latest(store: Store, account_id: str) -> list[LogEntry]:
-    # What waits stands at its triggerAt, so up to now the log has what was executed.
+    # Waiting entries stand at their triggerAt: up to now the log has executed ones.
     recent = LogQuery(limit=_LATEST, to_ms=store.clock.now_ms() + 1)
     return (await store.logs.page(account_id, recent)).entries
 

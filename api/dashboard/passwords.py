@@ -15,7 +15,7 @@ MIN_CHARACTERS = 10
 MAX_CHARACTERS = 1000
 # Of zxcvbn's 0 to 4: more than a hundred million guesses.
 _LEAST_SCORE = 3
-# What it takes grows faster than the password does.
+# The time for it grows faster than the password.
 _JUDGED_CHARACTERS = 72
 _BETWEEN_WORDS = re.compile(r"[\W_]+")
 
@@ -58,11 +58,11 @@ async def matches(password: str, stored: str | None) -> bool:
 
 def _verify(stored: str | None, password: str) -> bool:
     try:
-        return _hasher.verify(stored or _nobodys(), password) and stored is not None
+        return _hasher.verify(stored or _stand_in(), password) and stored is not None
     except (VerificationError, InvalidHashError):
         return False
 
 
 @cache
-def _nobodys() -> str:
-    return _hasher.hash("nobody's")
+def _stand_in() -> str:
+    return _hasher.hash("of no account")

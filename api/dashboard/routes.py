@@ -16,7 +16,7 @@ from api.dashboard.answer import Raw, redirect
 from api.dashboard.csrf import Forbidden
 from api.dashboard.render import sentence
 from api.dashboard.requests import actions, bulk, composer, entry, listing
-from api.dashboard.session import SIGN_IN, NotSignedIn, back_cookie, signed_in
+from api.dashboard.session import SIGN_IN, NotSignedIn, asked_for, back_cookie, signed_in
 from api.dashboard.static import static_file
 from api.reading import BodyEncoded, BodyTooLarge, ClientDisconnected
 from api.service import HttpRequest, service_of
@@ -90,7 +90,9 @@ def _on_exception(asked: Request[Any, Any, Any], error: Exception) -> Response[A
 
 def _answer(request: HttpRequest, error: Exception) -> Raw:
     if isinstance(error, NotSignedIn):
-        return redirect(request, SIGN_IN, as_a_whole=True).with_cookie(back_cookie(request))
+        return redirect(request, SIGN_IN, as_a_whole=True).with_cookie(
+            back_cookie(request, asked_for(request))
+        )
     status, title, text = _told(request, error)
     return sentence(request, status, title, text)
 

@@ -1,4 +1,4 @@
-"""Who looks at a page: the session cookie, and the account behind it."""
+"""The viewer of a page: the session cookie, and the account behind it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Viewer(NamedTuple):
 
 
 async def signed_in(request: HttpRequest) -> Viewer:
-    """Who makes this request. Raises NotSignedIn."""
+    """The viewer who makes this request. Raises NotSignedIn."""
     store, session = service_of(request).store, await _session(request)
     if session is None:
         raise NotSignedIn
@@ -58,7 +58,7 @@ async def signed_in(request: HttpRequest) -> Viewer:
 
 
 def show_to(request: HttpRequest, viewer: Viewer) -> Viewer:
-    """Whose menu and forms the pages of this request have from here on."""
+    """From here on the pages of this request have this viewer's menu and forms."""
     cast("dict[str, Any]", request.scope)[_SCOPE_KEY] = viewer
     return viewer
 
@@ -101,13 +101,9 @@ def our_page(text: str) -> str | None:
     return text if found and "//" not in text.partition("?")[0] else None
 
 
-def back_cookie(request: HttpRequest) -> str:
-    """Keeps where somebody was who has to sign in first."""
-    return _cookie(request, "postdate_back", quote(_asked_for(request), safe=""), _BACK_KEPT_S)
-
-
-def no_back_cookie(request: HttpRequest) -> str:
-    return _cookie(request, "postdate_back", "", 0)
+def back_cookie(request: HttpRequest, page: str) -> str:
+    """Keeps the page to go back to after the sign-in; '' takes the cookie away."""
+    return _cookie(request, "postdate_back", quote(page, safe=""), _BACK_KEPT_S)
 
 
 def back(request: HttpRequest) -> str | None:
@@ -122,7 +118,7 @@ def here(request: HttpRequest) -> str:
     return str(quote(request.scope["path"])) + (f"?{query}" if query else "")
 
 
-def _asked_for(request: HttpRequest) -> str:
+def asked_for(request: HttpRequest) -> str:
     """The page that the browser shows or asks for: htmx names the one that it runs on."""
     if is_htmx(request):
         return our_page(split_url(request.headers.get("hx-current-url", ""))[1]) or ROOT
@@ -130,13 +126,8 @@ def _asked_for(request: HttpRequest) -> str:
 
 
 def session_cookie(request: HttpRequest, secret: str) -> str:
-    """The cookie of a signed-in browser. Lax, so that links in mails lead to a signed-in page."""
+    """The cookie of a signed-in browser; '' takes it away. Lax, so that links in mails find it."""
     return _cookie(request, _cookie_name(request), secret, SESSION_TTL_MS // 1000)
-
-
-def no_cookie(request: HttpRequest) -> str:
-    """Takes the cookie away."""
-    return _cookie(request, _cookie_name(request), "", 0)
 
 
 async def end_session(request: HttpRequest) -> None:
@@ -149,6 +140,7 @@ async def end_session(request: HttpRequest) -> None:
 def _cookie(request: HttpRequest, name: str, value: str, max_age_s: int) -> str:
     # A `__Host-` cookie needs this path: then no other host of the domain can replace it.
     path, secure = ("/", "; Secure") if is_https(request) else (ROOT, "")
+    max_age_s = max_age_s if value else 0
     return f"{name}={value}; Path={path}; Max-Age={max_age_s}; HttpOnly; SameSite=Lax{secure}"
 
 
@@ -160,7 +152,7 @@ def _cookie_name(request: HttpRequest) -> str:
 
 
 def base_url(request: HttpRequest) -> str:
-    """Where clients find this API."""
+    """The URL at which clients find this API."""
     settings = service_of(request).settings
     if settings.public_url:
         return settings.public_url
@@ -174,7 +166,7 @@ def is_https(request: HttpRequest) -> bool:
 
 
 def client_address(request: HttpRequest) -> str:
-    """Whose attempts to sign in are counted together."""
+    """The address by which attempts to sign in are counted."""
     trusted = service_of(request).settings.trusted_proxies
     return proxies.address_of(proxies.client_address(request.scope, trusted))
 

@@ -18,7 +18,7 @@ class _Entry(NamedTuple):
 
 
 class _Failed(NamedTuple):
-    """What a read raised: each that waits for it raises its own."""
+    """The exception of a read: each waiter raises a copy."""
 
     error: Exception
 
@@ -39,7 +39,7 @@ class Shared:
             self._forget(now_s)
             reading: asyncio.Task[T | _Failed] = asyncio.ensure_future(_called(read))
             entry = self._entries[key] = _Entry(reading, now_s + good_for_s)
-        # Who goes away does not take the read from the others.
+        # A waiter that is cancelled does not cancel the read for the others.
         result: T | _Failed = await asyncio.shield(entry.reading)
         if isinstance(result, _Failed):
             raise anew(result.error)

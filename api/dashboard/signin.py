@@ -15,10 +15,9 @@ from api.dashboard.session import (
     SIGN_IN,
     NotSignedIn,
     back,
+    back_cookie,
     client_address,
     end_session,
-    no_back_cookie,
-    no_cookie,
     session_cookie,
     signed_in,
 )
@@ -95,7 +94,7 @@ async def redeem_link(request: HttpRequest, secret: FromPath[str]) -> Raw:
 
 
 async def _let_in(request: HttpRequest, opened: Opened) -> Raw:
-    """To where the browser was before it had to sign in, with a session that nobody had before."""
+    """Back to the page that the browser had asked for, with a new session."""
     await end_session(request)
     return _to_where_one_was(request).with_cookie(session_cookie(request, opened.secret))
 
@@ -103,7 +102,7 @@ async def _let_in(request: HttpRequest, opened: Opened) -> Raw:
 def _to_where_one_was(request: HttpRequest) -> Raw:
     before = back(request)
     answer = redirect(request, before or ROOT)
-    return answer.with_cookie(no_back_cookie(request)) if before else answer
+    return answer.with_cookie(back_cookie(request, "")) if before else answer
 
 
 @post("/sign-out")
@@ -114,7 +113,7 @@ async def sign_out(request: HttpRequest) -> Raw:
         await sessions.close_all(viewer.account_id)
     else:
         await sessions.close(viewer.session)
-    return redirect(request, SIGN_IN).with_cookie(no_cookie(request))
+    return redirect(request, SIGN_IN).with_cookie(session_cookie(request, ""))
 
 
 HANDLERS = [sign_in_page, sign_in, show_link, redeem_link, sign_out]

@@ -45,7 +45,7 @@ _FILES = {path.name: _read(path) for path in sorted(_FOLDER.iterdir()) if path.s
 
 
 def address(name: str) -> str:
-    """Where a file is found; another version of it is found elsewhere, so it is kept for long."""
+    """The address of a file's version, which browsers may keep for long."""
     return f"/dashboard/static/{name}?v={_FILES[name].version}"
 
 

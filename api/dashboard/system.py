@@ -82,7 +82,7 @@ async def _page(request: HttpRequest, status: int = 200, fault: str | None = Non
 
 
 async def _live(request: HttpRequest) -> dict[str, Any]:
-    """What changes by itself: the same for all operators who look."""
+    """The part that changes by itself, the same for all operators."""
     store = service_of(request).store
     workers, census, shards, servers = await shared_by(request).get(
         "system", _GOOD_FOR_S, lambda: _read(store)
@@ -94,7 +94,7 @@ async def _live(request: HttpRequest) -> dict[str, Any]:
     return {
         "workers": workers,
         "alive": [each for each in workers if not each.is_lost(now_ms)],
-        # Workers forget who was lost an hour ago; while there are none, nobody does.
+        # Workers forget a lost one after an hour; without workers it stays.
         "lost_ms": max((each.heard_at_ms for each in lost), default=None),
         "overdue": round(sum(each.overdue for each in overdue)),
         "oldest_ms": max((each.oldest_ms for each in overdue), default=None),

@@ -52,7 +52,7 @@ class Picture(NamedTuple):
         return stacked("activity", "Requests", height, self._axis(zone), kinds, now_ms)
 
     def lateness(self, zone: Zone, height: int) -> Chart:
-        """What is overdue counts at this moment, as late as it is by now."""
+        """Overdue requests count at this moment, as late as they are by now."""
         pairs = []
         for point in self.series.points:
             histogram = point.lateness
@@ -74,7 +74,7 @@ class Picture(NamedTuple):
         return Axis(*self.stretch, zone)
 
     def _past(self, zone: Zone) -> Axis:
-        """What is yet to come was neither late nor answered: no half of a chart is empty for it."""
+        """Up to now: for the future there is no lateness, and no half of a chart stays empty."""
         axis = self._axis(zone)
         if not self.is_now:
             return axis

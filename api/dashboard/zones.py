@@ -24,7 +24,7 @@ class Zone(NamedTuple):
     rules: tzinfo
 
     def local(self, ms: float) -> datetime:
-        """What clocks there show at a moment."""
+        """The local time of a moment."""
         return (_EPOCH + timedelta(milliseconds=int(ms))).astimezone(self.rules)
 
     def text(self, ms: float) -> str:

@@ -80,7 +80,7 @@ def _hashes_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
     """What they cost is not the question here; the tests with a real browser pay it in full."""
     cheap = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
     monkeypatch.setattr(passwords, "_hasher", cheap)
-    passwords._nobodys.cache_clear()
+    passwords._stand_in.cache_clear()
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ class Selection(NamedTuple):
 
 
 class Done(NamedTuple):
-    """How many it was done to; of the others, how many for each reason."""
+    """The number of those that it was done to, and of the others by reason."""
 
     number: int
     refused: Counter[str]

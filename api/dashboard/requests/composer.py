@@ -26,7 +26,7 @@ from scheduler.models import BodyKind
 _DELAYS = ("10s", "1m", "5m", "1h", "1d")
 _MOST_ECHO_BYTES = 256 * 1024
 _ECHOED = ("postdate-schedule-id", "postdate-trigger-at", "postdate-attempt", "content-type")
-# What the form calls the fields of the API.
+# The names of the API's fields in the form.
 _LABELS = {
     "targetUrl": "Where to",
     "targetMethod": "Method",
@@ -120,7 +120,7 @@ def _first(request: HttpRequest) -> dict[str, str]:
 
 
 async def _like(request: HttpRequest, viewer: Viewer, schedule_id: str) -> dict[str, str]:
-    """What another one asks for, without values that may be secrets: those are given anew."""
+    """The fields of another request, without values that may be secrets."""
     store = service_of(request).store
     asked = (await store.schedules.get(viewer.account_id, schedule_id)).request
     headers = masked(asked.headers)

@@ -1,4 +1,4 @@
-"""What a list of requests is to show, as its address says it. Pure."""
+"""The filter of a list of requests, to and from its address. Pure."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Filter(NamedTuple):
         return self.from_ms is not None or self.to_ms is not None
 
     def pairs(self) -> dict[str, str]:
-        """What an address says of it, without a place in the list."""
+        """The parameters of an address, without a place in the list."""
         found = {
             "status": self.status.value if self.status else "",
             "q": self.q,
@@ -66,7 +66,7 @@ class Filter(NamedTuple):
         return ADDRESS + path + (f"?{urlencode(pairs)}" if pairs else "")
 
     def stretch(self, now_ms: int, zone: Zone) -> Stretch:
-        """What the chart above the list shows."""
+        """The period of the chart above the list."""
         if self.when or not self.has_times:
             return stretch_of(self.when or FIRST, now_ms, zone)
         to_ms = self.to_ms if self.to_ms is not None else max(now_ms, (self.from_ms or 0) + DAY_MS)
@@ -103,7 +103,7 @@ class Filter(NamedTuple):
 
 
 def read_filter(given: Mapping[str, str], zone: Zone, now_ms: int) -> tuple[Filter, dict[str, str]]:
-    """What an address asks for; what cannot be read is named, and left out."""
+    """The filter of an address, without unreadable parameters, and their faults by name."""
     texts = {name: value.strip()[:_LONGEST_TEXT] for name, value in given.items()}
     faults: dict[str, str] = {}
     when = texts.get("when", "")

@@ -89,7 +89,7 @@ async def requests_page(request: HttpRequest) -> Raw:
 
 @get("/requests/closed")
 async def closed_panel(request: HttpRequest) -> Raw:
-    """What the side panel has when none is open."""
+    """The side panel with nothing open."""
     await signed_in(request)
     return html("")
 
@@ -179,7 +179,7 @@ async def _listing(store: Store, account_id: str, wanted: Filter, now_ms: int) -
     if wanted.is_around_now(now_ms):
         edge_ms = now_ms + _CLOCK_TOLERANCE_MS
         past = wanted.query(now_ms)._replace(to_ms=edge_ms, limit=PER_PAGE - _COMING)
-        # What ends while we read moves from the future to the past: it is looked for there last.
+        # Requests that end while we read move to the past: so the past is read last.
         coming = await _coming_rows(store, account_id, wanted, edge_ms)
         found = await searched(store, account_id, past)
         return Listing(found._replace(before=None), coming)
@@ -192,7 +192,7 @@ async def _listing(store: Store, account_id: str, wanted: Filter, now_ms: int) -
 async def _coming_rows(
     store: Store, account_id: str, wanted: Filter, from_ms: int, cursor: str | None = None
 ) -> Rows:
-    """What is next, the soonest last."""
+    """The next ones, the soonest last."""
     query = LogQuery(
         from_ms=from_ms,
         to_ms=wanted.to_ms,
