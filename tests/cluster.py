@@ -41,9 +41,15 @@ class ValkeyCluster:
         for node in self.nodes[1:]:
             bus = first.options["cluster-port"]
             ask(node, "CLUSTER", "MEET", "127.0.0.1", port_of(first), bus)
-        until(lambda: all(self._agrees(node) for node in self.nodes), "the nodes to agree")
+        self._wait_until_agreed()
         for replica, primary in zip(self.replicas, self.primaries, strict=False):
             until(lambda r=replica, p=primary: _follows(r, p), "a replica that follows")
+
+    def flush(self) -> None:
+        """Empties it. Slots stay where they are."""
+        self._wait_until_agreed()
+        for node in self.primaries:
+            ask(node, "FLUSHALL")
 
     def owner(self, slot: int) -> ValkeyProcess:
         """The node that has a slot, as the first node that answers knows it."""
@@ -67,9 +73,7 @@ class ValkeyCluster:
         """Moves up to so many keys; returns how many there were to move."""
         source = self.owner(slot)
         names = ask(source, "CLUSTER", "GETKEYSINSLOT", slot, most)
-        if names:
-            where = ("127.0.0.1", port_of(to), "", 0, _MIGRATE_TIMEOUT_MS)
-            ask(source, "MIGRATE", *where, "KEYS", *names)
+        migrate(source, to, names)
         return len(names)
 
     def end_move(self, slot: int, to: ValkeyProcess) -> None:
@@ -90,6 +94,9 @@ class ValkeyCluster:
         }
         return ValkeyProcess(port=free_port(), options=options)
 
+    def _wait_until_agreed(self) -> None:
+        until(lambda: all(self._agrees(node) for node in self.nodes), "the nodes to agree")
+
     def _agrees(self, node: ValkeyProcess) -> bool:
         info = dict(
             line.split(":") for line in ask(node, "CLUSTER", "INFO").decode().split() if line
@@ -107,6 +114,13 @@ class ValkeyCluster:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+
+def migrate(source: ValkeyProcess, to: ValkeyProcess, names: list[bytes]) -> None:
+    """Moves keys of a slot that is on its way."""
+    if names:
+        where = ("127.0.0.1", port_of(to), "", 0, _MIGRATE_TIMEOUT_MS)
+        ask(source, "MIGRATE", *where, "KEYS", *names)
 
 
 def port_of(node: ValkeyProcess) -> int:

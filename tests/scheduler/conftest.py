@@ -17,7 +17,7 @@ from scheduler.store.server.single import Single
 from tests.scheduler.clocks import Clock, FakeClock, ServerClock, fakeredis_time
 from tests.scheduler.keyed import Stores
 from tests.scheduler.scene import CREDITS, Scene
-from tests.servers import ValkeyProcess
+from tests.servers import ValkeyCluster, ValkeyProcess
 
 SHARDS = 2
 ON_BOTH_LOOPS = frozenset({"test_line.py"})
@@ -26,6 +26,19 @@ ON_BOTH_LOOPS = frozenset({"test_line.py"})
 @pytest.fixture
 def settings() -> Settings:
     return Settings(shards=SHARDS)
+
+
+@pytest.fixture(scope="module")
+def shared_cluster(request: pytest.FixtureRequest, store_server: str) -> Iterator[ValkeyCluster]:
+    with ValkeyCluster(getattr(request.module, "NODES", 2)) as started:
+        yield started
+
+
+@pytest.fixture
+def cluster(shared_cluster: ValkeyCluster) -> ValkeyCluster:
+    """A Redis Cluster of the module's NODES, or two, emptied. Other tests may have moved slots."""
+    shared_cluster.flush()
+    return shared_cluster
 
 
 @pytest.fixture

@@ -4,18 +4,19 @@ on it, and none does half of what it should."""
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from redis.asyncio import Redis, RedisCluster
+from redis import Redis
+from redis.asyncio import RedisCluster
 
 from scheduler.errors import StoreUnavailable
 from scheduler.models import Idempotency, Plan, Request
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
 from scheduler.store.server import Script
+from tests.cluster import ask, migrate
 from tests.scheduler.clocks import ServerClock
 from tests.scheduler.scene import (
     CREDITS,
@@ -24,10 +25,10 @@ from tests.scheduler.scene import (
     ids_of,
     settled,
 )
-from tests.servers import ValkeyProcess, free_port, until_async
+from tests.servers import ValkeyCluster
 
-SLOTS = 16_384
 SHARDS = 4
+_KEYS = "CLUSTER GETKEYSINSLOT"
 # They are given a key of its own, not the prefix of many.
 _OF_ONE_KEY = {
     "touch",
@@ -45,47 +46,11 @@ SCRIPTS = sorted(
 )
 
 
-class Node(NamedTuple):
-    process: ValkeyProcess
-    client: Redis
-    node_id: str
-    port: int
-
-
-@pytest.fixture(scope="module")
-def processes(store_server: str) -> Iterator[list[ValkeyProcess]]:
-    """Two servers in cluster mode that do not know each other yet."""
-    with ExitStack() as stack:
-        options = [{"cluster-enabled": "yes", "cluster-port": free_port()} for _ in range(2)]
-        yield [
-            stack.enter_context(ValkeyProcess(port=free_port(), options=each)) for each in options
-        ]
-
-
 @pytest.fixture
-async def nodes(processes: list[ValkeyProcess]) -> AsyncIterator[list[Node]]:
-    """A cluster of two that agree, with nothing in it; each has half of the slots."""
-    found = [await _node(each) for each in processes]
-    first, second = found
-    if (await _info(first))["cluster_known_nodes"] == "1":
-        await first.client.execute_command("CLUSTER ADDSLOTSRANGE", 0, SLOTS // 2 - 1)
-        await second.client.execute_command("CLUSTER ADDSLOTSRANGE", SLOTS // 2, SLOTS - 1)
-        bus = int(str(first.process.options["cluster-port"]))
-        await second.client.execute_command("CLUSTER MEET", "127.0.0.1", first.port, bus)
-    await until_async(lambda: _agree(found), "the nodes to agree")
-    for node in found:
-        await node.client.flushall()
-    yield found
-    for node in found:
-        await node.client.aclose()
-
-
-@pytest.fixture
-async def store(nodes: list[Node], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Store]:
+async def store(cluster: ValkeyCluster, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Store]:
     # The client tries sixteen times, with pauses.
     monkeypatch.setattr(RedisCluster, "RedisClusterRequestTTL", 4)
-    url = f"redis+cluster://127.0.0.1:{nodes[0].port}"
-    opened = await Store.open(Settings(redis_url=url, shards=SHARDS))
+    opened = await Store.open(Settings(redis_url=cluster.url, shards=SHARDS))
     yield opened
     await opened.aclose()
 
@@ -105,66 +70,55 @@ async def scenes(store: Store) -> list[Scene]:
 
 
 class Move:
-    """One slot's way from one node to the other."""
+    """One slot's way from its node to another."""
 
-    def __init__(self, slot: int, source: Node, target: Node) -> None:
-        self.slot, self.source, self.target = slot, source, target
+    def __init__(self, cluster: ValkeyCluster, slot: int) -> None:
+        self._cluster, self._slot = cluster, slot
+        self._source = cluster.owner(slot)
+        self._target = next(each for each in cluster.primaries if each is not self._source)
+        self.names: list[bytes] = sorted(ask(self._source, _KEYS, slot, 10_000))
 
-    async def begin(self) -> None:
-        setslot = ("CLUSTER SETSLOT", self.slot)
-        await self.target.client.execute_command(*setslot, "IMPORTING", self.source.node_id)
-        await self.source.client.execute_command(*setslot, "MIGRATING", self.target.node_id)
+    def begin(self, part: slice) -> None:
+        """Moves that part of its keys."""
+        self._cluster.begin_move(self._slot, self._target)
+        migrate(self._source, self._target, self.names[part])
 
-    async def keys(self) -> list[bytes]:
-        """Those that are still to be moved."""
-        command = ("CLUSTER GETKEYSINSLOT", self.slot, 10_000)
-        return await self.source.client.execute_command(*command)  # type: ignore[no-any-return]
+    def end(self) -> None:
+        """Safe to repeat."""
+        if self._cluster.owner(self._slot) is self._source:
+            self._cluster.end_move(self._slot, self._target)
 
-    async def move(self, names: list[bytes]) -> None:
-        to = ("127.0.0.1", self.target.port, "", 0, 5000)
-        if names:
-            await self.source.client.execute_command("MIGRATE", *to, "KEYS", *names)
-
-    async def end(self) -> None:
-        await self.move(await self.keys())
-        for node in (self.target, self.source):
-            setslot = ("CLUSTER SETSLOT", self.slot, "NODE", self.target.node_id)
-            await node.client.execute_command(*setslot)
-
-    async def everything(self) -> dict[bytes, bytes]:
+    def everything(self) -> dict[bytes, bytes]:
         """All that either node has in the slot, as it would be restored."""
         found = {}
-        for node in (self.source, self.target):
-            command = ("CLUSTER GETKEYSINSLOT", self.slot, 10_000)
-            for name in await node.client.execute_command(*command):
-                await node.client.execute_command("ASKING")
-                found[name] = await node.client.dump(name)
+        for node in (self._source, self._target):
+            with Redis.from_url(node.url) as client:
+                for name in client.execute_command(_KEYS, self._slot, 10_000):
+                    client.execute_command("ASKING")
+                    found[name] = client.dump(name)
         return found
 
 
 @pytest.fixture
-async def move(nodes: list[Node], scenes: list[Scene]) -> AsyncIterator[Move]:
+def move(cluster: ValkeyCluster, scenes: list[Scene]) -> Iterator[Move]:
     """The first shard's; it ends with the test."""
-    slot = keys.slot(keys.tag(scenes[0].shard))
-    counts = [await node.client.execute_command("CLUSTER COUNTKEYSINSLOT", slot) for node in nodes]
-    assert 0 in counts
-    source, target = nodes if counts[0] else nodes[::-1]
-    moving = Move(slot, source, target)
+    moving = Move(cluster, keys.slot(keys.tag(scenes[0].shard)))
+    assert moving.names
     yield moving
-    await moving.end()
+    moving.end()
 
 
-@pytest.mark.parametrize("part", [0, 0.5, 1], ids=["none", "half", "all"])
+@pytest.mark.parametrize(
+    "part", [slice(0), slice(None, None, 2), slice(None)], ids=["none", "half", "all"]
+)
 async def test_no_script_runs_while_its_shard_moves(
-    scenes: list[Scene], move: Move, part: float
+    scenes: list[Scene], move: Move, part: slice
 ) -> None:
     """However many of its keys have been moved already."""
     moving, *others = scenes
-    await move.begin()
-    names = sorted(await move.keys())
-    await move.move(names[: int(len(names) * part)])
-    before = await move.everything()
-    assert len(before) == len(names)
+    move.begin(part)
+    before = move.everything()
+    assert len(before) == len(move.names)
 
     async def run(path: str, prefix: str) -> None:
         result = await settled(lambda: moving.store.server.run(Script(path), prefix, ["1"]))
@@ -174,10 +128,10 @@ async def test_no_script_runs_while_its_shard_moves(
         if path not in _OF_ONE_KEY:
             await run(path, keys.shard(moving.shard))
             await run(path, moving.base)
-    assert await move.everything() == before
+    assert move.everything() == before
     for scene in others:
         await serves(scene)
-    await move.end()
+    move.end()
     await serves(moving)
     await moving.assert_sound()
 
@@ -193,10 +147,8 @@ async def test_what_is_asked_of_a_moving_shard_is_unavailable_and_changes_nothin
     [invocation] = await scene.claim()
     _, key = await store.api_keys.create(account_id, "key")
     request = Request(await scene.clock.now_ms() + 60_000, "GET", URL)
-    await move.begin()
-    names = sorted(await move.keys())
-    await move.move(names[::2])
-    before = await move.everything()
+    move.begin(slice(None, None, 2))
+    before = move.everything()
     calls: list[Callable[[], Awaitable[Any]]] = [
         lambda: schedules.create(account_id, request),
         lambda: schedules.create_all(account_id, [request] * 3, Idempotency("key", "asked")),
@@ -215,36 +167,11 @@ async def test_what_is_asked_of_a_moving_shard_is_unavailable_and_changes_nothin
     ]
     for call in calls:
         assert type(await settled(call)) is StoreUnavailable
-    assert await move.everything() == before
-    await move.end()
+    assert move.everything() == before
+    move.end()
     assert await scene.ack([invocation]) == [1]
     await calls[0]()
     await scene.assert_sound()
-
-
-async def _node(process: ValkeyProcess) -> Node:
-    client = Redis.from_url(process.url)
-    assert process.tcp_url is not None
-    port = int(process.tcp_url.rpartition(":")[2].partition("/")[0])
-    return Node(process, client, (await client.execute_command("CLUSTER MYID")).decode(), port)
-
-
-async def _info(node: Node) -> dict[str, str]:
-    return await node.client.cluster("INFO")  # type: ignore[no-untyped-call,no-any-return]
-
-
-async def _agree(nodes: list[Node]) -> bool:
-    """Whether they know each other, and who has which slot."""
-    infos = [await _info(node) for node in nodes]
-    owners = [_owners(await node.client.execute_command("CLUSTER SLOTS")) for node in nodes]
-    return owners[0] == owners[1] and all(
-        (each["cluster_state"], each["cluster_known_nodes"]) == ("ok", str(len(nodes)))
-        for each in infos
-    )
-
-
-def _owners(slots: list[Any]) -> list[tuple[int, int, bytes]]:
-    return sorted((first, last, primary[2]) for first, last, primary, *_ in slots)
 
 
 async def serves(scene: Scene) -> None:

@@ -34,12 +34,6 @@ COMPLETED, FAILED = Outcome(Status.COMPLETED, 200, 12, ""), Outcome(Status.FAILE
 DUE = msgspec.structs.replace(REQUEST, trigger_at_ms=1)
 
 
-@pytest.fixture
-def cluster(store_server: str) -> Iterator[ValkeyCluster]:
-    with ValkeyCluster(2) as started:
-        yield started
-
-
 async def furnished(store: Store) -> str:
     """An account with schedules that wait, completed, failed, were cancelled, and one that is held;
     and with two secrets."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import cast
 
 import pytest
@@ -25,12 +25,6 @@ MANY = 60
 
 
 @pytest.fixture
-def cluster(store_server: str) -> Iterator[ValkeyCluster]:
-    with ValkeyCluster(2) as started:
-        yield started
-
-
-@pytest.fixture
 async def store(cluster: ValkeyCluster) -> AsyncIterator[Store]:
     opened = await Store.open(Settings(redis_url=cluster.url, shards=SHARDS))
     yield opened
@@ -38,10 +32,10 @@ async def store(cluster: ValkeyCluster) -> AsyncIterator[Store]:
 
 
 def where(cluster: ValkeyCluster, shard: int) -> tuple[int, ValkeyProcess, ValkeyProcess]:
-    """A shard's slot, the node that has it, and the other one."""
+    """A shard's slot, the node that has it, and another one."""
     slot = keys.slot(keys.tag(shard))
     source = cluster.owner(slot)
-    [other] = [node for node in cluster.primaries if node is not source]
+    other = next(node for node in cluster.primaries if node is not source)
     return slot, source, other
 
 
