@@ -56,7 +56,7 @@ class Route(NamedTuple):
     account_id: str
 
 
-class Received(msgspec.Struct):
+class Received(msgspec.Struct, gc=False):
     """What has come of one answer."""
 
     was_early: bool = False  # it began before the request had gone out whole
@@ -186,7 +186,7 @@ class Wire(asyncio.Protocol):
             return
         received = self.received
         is_new = received is _NOTHING
-        if data == self._known and is_new and not self._head_only and self.has_sent_all:
+        if is_new and data == self._known and not self._head_only and self.has_sent_all:
             self._exchange = None
             exchange.answered(self, self._known_status, self._known_reason, True)
             return

@@ -954,7 +954,7 @@ MUTANTS = (
     Mutant(
         "the middle of an answer is taken for a known one",
         "worker/wire.py",
-        "if data == self._known and is_new and ",
+        "if is_new and data == self._known and ",
         "if data == self._known and ",
         ("tests/worker/test_wire_bytes.py",),
     ),
