@@ -31,6 +31,7 @@ from cli.tied import TiedChild
 from scheduler.errors import NotFound, Taken
 from scheduler.models import Account, Plan
 from scheduler.settings import LOOPBACK, Settings, cidrs
+from scheduler.version import version
 
 if TYPE_CHECKING:
     from scheduler.store import Store
@@ -100,6 +101,7 @@ async def _start(context: Context, hold: bool, children: Children, stops: AsyncE
         settings = msgspec.structs.replace(settings, redis_url=data_dir.url)
     settings = msgspec.structs.replace(settings, port=port.number)
     async with aclosing(await open_store(settings)) as store:
+        store.log_opened(settings, role="up", version=version())
         if hold:
             await store.hold.begin()
         on_hold_since = (await store.hold.look()).since_ms
@@ -111,7 +113,7 @@ async def _start(context: Context, hold: bool, children: Children, stops: AsyncE
             account_id = first.account.account_id
             secret = await store.sessions.make_link(account_id, Purpose.SIGN_IN)
             link = link_url(settings.url, secret)
-    _announce(context, first, link)
+    _announce(context, first, link, port.url)
     if on_hold_since is not None:
         tell_hold(context, on_hold_since)
     context.show({"ready": port.url}, f"Postdate is ready: {port.url}")
@@ -158,13 +160,19 @@ def _children(context: Context, settings: Settings, port: Port) -> list[TiedChil
     return [api, *workers]
 
 
-def _announce(context: Context, first: First | None, link: str) -> None:
+def _announce(context: Context, first: First | None, link: str, url: str) -> None:
     """Everything before the ready line."""
     if first is not None and first.key is not None:
+        target = (
+            f"{url}/dashboard/echo" if context.settings.allow_targets else "https://example.com"
+        )
         context.show(
             {"account": first.account.name, "apiKey": first.key},
             f'Account "{first.account.name}" has {first.account.credits:,} credits.'
-            f" Its API key, shown only this once:\n\n    {first.key}\n",
+            f" Its API key, shown only this once:\n\n    {first.key}\n\n"
+            f"A first schedule, three seconds ahead:\n\n    curl {url}/schedule"
+            f" -H 'x-api-key: {first.key}'"
+            f' -d \'{{"targetUrl": "{target}", "delay": "3s"}}\'\n',
         )
     if context.settings.allow_targets == LOOPBACK:
         allowed = cidrs(LOOPBACK)

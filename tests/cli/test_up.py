@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import time
 from collections.abc import Iterator
@@ -62,8 +63,13 @@ def test_a_first_start_prints_one_key_and_the_ready_line_last(
 ) -> None:
     lines = postdate_up.stdout.splitlines()
     assert lines[-1] == f"Postdate is ready: {postdate_up.base_url}"
-    assert len(KEY.findall(postdate_up.stdout)) == 1
+    assert set(KEY.findall(postdate_up.stdout)) == {postdate_up.api_key}
     assert any("127.0.0.0/8" in line for line in lines)
+    assert "fsync always" in postdate_up.stderr
+    [command] = [line for line in lines if line.lstrip().startswith("curl ")]
+    _, url, _, header, _, body = shlex.split(command)
+    with urlopen(Request(url, body.encode(), dict([header.split(": ")]))) as answer:
+        assert answer.status == 201
     with urlopen(postdate_up.base_url + "/readyz") as answer:
         assert answer.status == 200
 
