@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -92,6 +93,27 @@ async def test_what_is_unsure_when_it_is_told_to_stop_is_given_back(scene: Scene
         await scene.stop()
     assert (target.requests, scene.claims.released) == ([], [invocation])
     assert len(scene.store.left) == 1
+
+
+async def test_what_is_being_confirmed_when_it_is_told_to_stop_is_given_back(scene: Scene) -> None:
+    asked, may_answer = asyncio.Event(), asyncio.Event()
+    extend = scene.claims.extend
+
+    async def slow(*arguments: Any) -> list[Invocation]:
+        asked.set()
+        await may_answer.wait()
+        return await extend(*arguments)
+
+    scene.claims.extend = slow  # type: ignore[method-assign]
+    async with playing(answering(answer())) as target:
+        invocation = scene.hand_out(url=target.url(), lease_until_s=0.0)
+        await scene.start()
+        await asked.wait()
+        scene.stopping.set()
+        await until(lambda: scene.worker._draining)
+        may_answer.set()
+        await scene.stop()
+    assert (target.requests, scene.claims.released, scene.held) == ([], [invocation], 0)
 
 
 async def test_a_drain_gives_back_what_lies_in_the_wheel_shard_by_shard(scene: Scene) -> None:
