@@ -27,7 +27,7 @@ from scheduler.version import version
 _ROOMS = (public, schedule, batch, many, stats, signing)
 
 
-# Tells whoever put a proxy before a dashboard of their own which setting is missing.
+# Names the missing setting to operators whose proxy stands before the dashboard.
 _MISDIRECTED = Answer(
     421,
     ErrorBody("This service does not answer under this Host; POSTDATE_ALLOWED_HOSTS may name it"),

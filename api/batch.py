@@ -44,7 +44,7 @@ async def create_schedules(request: HttpRequest) -> Answer:
     """Stores up to 1,000 requests in one step, one credit each. Each item is answered on its own,
     in order: those that break a rule with 400, those that the credits do not reach with 402, and
     neither keeps the others from being stored. Counts as one request against the rate limit. With
-    an `Idempotency-Key`, what was decided of each item is told again, whatever the time is then."""
+    an `Idempotency-Key`, each item gets its first result again, whatever the time is then."""
     call, scope = await call_of(request), request.scope
     service, schedules = call.service, call.store.schedules
     limit_bytes = service.settings.max_batch_bytes
@@ -97,8 +97,8 @@ def parse_batch(data: bytes) -> list[Part]:
 async def _judged(
     items: Iterable[tuple[int, Part]], rules: Rules, now_ms: int
 ) -> list[Request | RefusedBody]:
-    """What each item asks for, or what is wrong with it, as of one moment; items come with their
-    places. What is listed of all their faults is bounded."""
+    """Each item's request or its fault, as of one moment; items come with their
+    places. The list of all their faults is bounded."""
     judged: list[Request | RefusedBody] = []
     looked_at_bytes, unlisted = 0, MOST_LISTED_OF_A_CALL
     for place, item in items:
@@ -127,7 +127,7 @@ def _request_of(place: int, text: bytes, rules: Rules, now_ms: int) -> Request:
 async def _refused_before(
     items: Sequence[Part], rules: Rules, note: bytes
 ) -> list[RefusedBody | None]:
-    """What was wrong with each item when the batch was stored: those that the note names are judged
+    """The fault of each item when the batch was stored: those that the note names are judged
     again as of that time, and may pass only where the rules have changed since."""
     accepted, judged_at_ms = unpack_verdicts(note, len(items))
     refusals: list[RefusedBody | None] = [None] * len(items)

@@ -134,7 +134,7 @@ class _Unrouted(Answer):
     """The answer to a request that no handler had: its account may have a rate for the headers."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with suppress(StoreError):  # there is no such path, whoever asks
+        with suppress(StoreError):  # there is no such path, for any caller
             try:
                 if is_keyed(scope):
                     await authenticate(scope["litestar_app"].state.service, scope)

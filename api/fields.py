@@ -214,7 +214,7 @@ REQUIRED = tuple(names for names in SPELLINGS if FIELDS[names[0]].required)
 
 
 def misfits(values: dict[str, Any], given: Collection[str]) -> list[FieldError]:
-    """What is wrong although each field is fine: `values` by their names in a `Request`, of which
+    """Faults of valid fields together: `values` by their names in a `Request`, of which
     `given` are new."""
     due_ms, expires_ms = values.get("trigger_at_ms"), values.get("expires_at_ms")
     if due_ms is None or expires_ms is None or expires_ms > due_ms:

@@ -21,12 +21,12 @@ MAX_ITEMS = 1000
 _MADE_OF_A_BYTE = 5
 # And for each item of a batch, its answer included.
 _MADE_OF_AN_ITEM_BYTES = 1024
-# A body is found too large one read beyond what is allowed.
+# A body is found too large one read above the bound.
 _ONE_READ_BYTES = 256 * 1024
 
 
 def budgets(settings: Settings) -> tuple[int, int]:
-    """How many bytes the bodies of all requests may take, and what is made of them: half of the
+    """The bytes for the bodies of all requests, and for the objects made of them: half of the
     setting each. A single body of the largest allowed size always fits into both."""
     largest_bytes = max(settings.max_batch_bytes, settings.max_body_bytes)
     half_bytes = settings.bodies_bytes // 2

@@ -39,7 +39,7 @@ async def cancel_schedules(request: HttpRequest) -> Answer:
     """Cancels up to 1,000 schedules that wait, and refunds their credits: those that are named, or
     those that a filter finds, by `triggerAt`, which `from` and `to` mean. Each is answered on its
     own; one between two attempts is stopped, and ends as `failed`. Safe to repeat: nothing is
-    refunded twice, and what was cancelled before is a 409 with that status. Where they are large, a
+    refunded twice, and one cancelled before is a 409 with that status. Where they are large, a
     filter stops short of its `limit`; it goes on where `nextCursor` says, to the end, where that is
     null."""
     call = await call_of(request)
@@ -71,7 +71,7 @@ def _cancelled(cancelled: Cancellation) -> CancelledItemBody | UncancelledBody:
 async def replay_schedules(request: HttpRequest) -> Answer:
     """Makes new schedules, due now, of up to 1,000 that have ended, in one step and with one debit:
     of those that are named, or of the dead letters that a filter finds, the oldest first, `from`
-    and `to` by their end. Each is answered on its own, and replayed at most once: what was replayed
+    and `to` by their end. Each has its own result, and is replayed at most once: one replayed
     before is a 409, so that a repeat does nothing twice. Where they are large, a filter stops
     short of its `limit`; it goes on where `nextCursor` says, to the end, where that is null."""
     call, scope = await call_of(request), request.scope

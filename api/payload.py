@@ -105,7 +105,7 @@ class Change(msgspec.Struct, frozen=True):
     def of(self, before: Request) -> Request:
         """The whole request as it then is. Raises InvalidRequest if its fields do not go together.
 
-        Only what is changed is judged, and what it has to go with: a triggerAt may have passed
+        Only changed fields are judged, with those they depend on: a triggerAt may have passed
         since, while the schedule waits for a worker.
         """
         values = msgspec.structs.asdict(before)

@@ -84,7 +84,7 @@ class Protocol(Http11):
         self._lingering_bytes = 0
         self._unsent_bytes, self._unsent_s = 0, 0.0
 
-    # What is counted
+    # Counters
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)

@@ -17,7 +17,7 @@ from scheduler.settings import Settings
 
 # In a scope, a weak reference to its connection, which keeps the scope.
 CONNECTION = "postdate.connection"
-# In a scope, the process's budget for what is made of bodies, and how much of it this one has.
+# In a scope, the process's budget for objects made of bodies, and this request's part of it.
 BUDGET, _MADE = "postdate.budget", "postdate.made_bytes"
 # The header of a repeated answer to the same Idempotency-Key.
 REPLAYED = {"idempotency-replayed": "true"}
@@ -69,8 +69,8 @@ def idempotency(scope: Scope, data: bytes) -> Idempotency | None:
 
 async def read_body(scope: Scope, receive: Receive, limit_bytes: int, most_items: int = 1) -> bytes:
     """The whole body, whatever its Content-Type says, so that a plain `curl -d` works. Returns when
-    there is room for what is made of it, of as many items as it may have; the request keeps the
-    room until it is answered.
+    there is room for the objects made of it, for as many items as it may have; the request keeps
+    the room until it is answered.
 
     Raises BodyTooLarge as soon as it is known to be, before more is read; BodyEncoded.
     """

@@ -105,7 +105,7 @@ def _host_of(version: str, headers: _Headers) -> bytes | Rejection | None:
 
 
 def _path_of_url(target: bytes, host: bytes | None) -> bytes | Rejection:
-    """A URL has to name the same host as the Host header, which decides what is answered."""
+    """A URL has to name the same host as the Host header, which decides the answer."""
     url = _URL.fullmatch(target)
     if url is None:
         return BAD_TARGET

@@ -101,7 +101,7 @@ def target_body_text(text: str, rules: Rules, now_ms: int) -> bytes:
 
 
 def target_body_base64(text: str, rules: Rules, now_ms: int) -> bytes:
-    """Only as RFC 4648 writes it, so that what is shown is what came."""
+    """Only the form of RFC 4648, so that answers show the same text."""
     try:
         body = binascii.a2b_base64(text, strict_mode=True)
     except ValueError:

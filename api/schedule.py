@@ -40,7 +40,7 @@ async def create(service: Service, scope: Scope, receive: Receive) -> Answer:
     data = await read_body(scope, receive, service.settings.max_body_bytes)
     once = idempotency(scope, data)
     if once is not None:
-        # Before it is judged: what was valid then may be too old by now.
+        # Before it is judged: a field that was valid then may be too old by now.
         before = await store.schedules.created_before(account_id, once)
         if before is not None:
             return _created(before, trigger_at_of(data))
@@ -102,7 +102,7 @@ async def get_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> Answ
 @patch("/schedule/{schedule_id:str}", operation_id="changeSchedule", summary="Change what waits")
 async def change_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> Answer:
     """Changes fields of a schedule while it waits, each given one as a whole: headers are replaced,
-    not merged, and null clears what is optional. It keeps its id, and no credit moves. A
+    not merged, and null clears an optional one. It keeps its id, and no credit moves. A
     `targetUrl` of another origin needs headers that look like secrets to be given anew."""
     call = await call_of(request)
     service, schedules = call.service, call.store.schedules

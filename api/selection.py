@@ -50,7 +50,7 @@ class Asked(NamedTuple):
         self, done: Sequence[A], id_of: Callable[[A], str], unknown: Callable[[str], A]
     ) -> list[A]:
         """What came of each, in the order of the names; twice for a name given twice. `unknown`
-        makes it for what is no schedule id, of which it gets a beginning."""
+        makes it for a text that is no schedule id, with its beginning."""
         if self.named is None:
             return list(done)
         found = {id_of(each): each for each in done}

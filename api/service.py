@@ -61,7 +61,7 @@ class HttpRequest(Request[Any, Any, State]):
 
 
 class Outage:
-    """Logs each kind of error when it begins and once a minute. Clients are told nothing of hosts
+    """Logs each kind of error when it begins and once a minute. Clients see nothing of hosts
     and ports, so this is where an operator reads why they were refused."""
 
     def __init__(self) -> None:

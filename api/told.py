@@ -179,9 +179,9 @@ def _of_workers(seen: Seen, most_per_s: int) -> Iterator[Metric]:
 def workers_wanted(
     overdue: float, coming: Sequence[float], window_s: float, fires_per_s: float
 ) -> int:
-    """How many workers are needed, at least one, to fire what is overdue within one window beside
-    what comes in it. `coming` is what is due in each of the next windows, `fires_per_s` what one
-    worker can fire."""
+    """How many workers are needed, at least one, to fire overdue schedules within one window beside
+    those due in it. `coming` counts those due in each of the next windows; `fires_per_s` is the
+    capacity of one worker."""
     first, *later = coming or (0.0,)
     most_per_s = max(overdue + first, *later, 0.0) / window_s
     return max(1, math.ceil(most_per_s / (fires_per_s * _BUSY)))

@@ -131,8 +131,8 @@ def change_plan(context: Context, account: str, plan: str) -> None:
 def suspend(context: Context, account: str) -> None:
     """Let nothing of ACCOUNT go on until it is resumed.
 
-    Its calls get a 403, and what is due waits: nothing is dropped. What workers have by then, from
-    a moment before its time on, is still sent.
+    Its calls get a 403, and due schedules wait: none is dropped. Workers still send those that they
+    have by then, from a moment before their time on.
     """
     _change(context, account, lambda store, found: store.changes.suspend(found))
 

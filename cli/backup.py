@@ -87,10 +87,10 @@ def restore_command(
 ) -> None:
     """Decide about what may have been fired before a restore.
 
-    To be called on hold, before `postdate resume`. A backup holds what waited at its moment, though
-    it was fired since: that would go out again. --expire ends all that was due by --fired-until as
-    failed, without sending it; it is in the log, and can be replayed. --fire leaves it to the
-    workers. What was cancelled, changed or created since the backup is not known to it.
+    Run it on hold, before `postdate resume`. A backup holds the schedules that waited at its
+    moment, though they were fired since: they would go out again. --expire ends those due by
+    --fired-until as failed, unsent; they are in the log, and can be replayed. --fire leaves them to
+    the workers. Cancels, changes and creates since the backup are lost.
     """
     if how is None:
         raise click.UsageError("Say --expire or --fire.")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from postdate import Created, Postdate, PostdateError
 
 # What one call carries: as many as the API takes, and no more bytes than it judges in a moment, so
-# that nobody has to wait behind it.
+# that no other line waits behind it.
 _MOST_AT_ONCE = 1000
 _MOST_BYTES = 1024 * 1024
 # The API says when to come back; it may be restarted, or be out of its rate, for so long.
@@ -148,7 +148,7 @@ def _fault(text: bytes) -> str | None:
 
 
 def _store(remote: Remote, chunk: list[Line], key: str, report: Report) -> None:
-    """Raises PostdateError for what is not about a single line."""
+    """Raises PostdateError for faults that are not about a single line."""
     from postdate import Created, PostdateError
 
     good = [line for line in chunk if line.fault is None]

@@ -56,7 +56,7 @@ class Children:
             await asyncio.gather(*awaited, return_exceptions=True)
 
     def hasten(self) -> None:
-        """Kills them: what was being fired becomes due again."""
+        """Kills them: schedules in flight become due again."""
         for child in self._all:
             child.hasten()
 

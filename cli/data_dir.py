@@ -1,6 +1,6 @@
 """The data dir: who holds it, where its Valkey listens, what lies in it.
 
-lock          held by the `up` that uses the directory, inherited by nobody
+lock          held by the `up` that uses the directory, and not inherited
 valkey.lock   held by that `up` *and* by its Valkey, which inherits it: as long as any Valkey
               has the files open, even one whose `up` was killed, no second one can start
 valkey.sock   its Unix socket, or a link to it (see `_socket_path`)
@@ -141,7 +141,7 @@ def _short_dir() -> str:
 
 
 def _make_private(directory: Path) -> None:
-    """Makes a directory where others may write too, and trusts nobody else's."""
+    """Makes a directory where others may write too, and trusts none of theirs."""
     directory.mkdir(mode=0o700, exist_ok=True)
     found = directory.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:

@@ -156,7 +156,7 @@ class EmbeddedValkey:
         self._child: Child | None = None
 
     async def start(self) -> None:
-        """Returns once it answers and has loaded what was stored. Raises PostdateError."""
+        """Returns once it answers and has loaded its data. Raises PostdateError."""
         self._lock = await _take_over(self.data_dir)
         listen = self.data_dir.make_socket_path()
         log = self.data_dir.log

@@ -40,7 +40,7 @@ def logs_command(
     to: str | None,
     order: Literal["asc", "desc"] | None,
 ) -> None:
-    """Show the log: what was executed or cancelled, and what waits.
+    """Show the log: executed, cancelled and waiting schedules.
 
     With --follow it goes on until Ctrl-C, oldest first, one line (with --json, one object) an
     entry, with all that has ended.
@@ -97,7 +97,7 @@ class Tail:
         found = {status: self._read(status, most) for status in self._newest}
         self._first = False
         self._newest |= {status: _name(new[0]) for status, new in found.items() if new}
-        # The moment of a cancellation is not told; it is put last.
+        # The moment of a cancellation is unknown; it is put last.
         entries = [entry for new in found.values() for entry in reversed(new)]
         entries.sort(key=lambda entry: entry.executed_at or _END_OF_TIME)
         return entries if most is None else entries[-most:]

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def hold_command(context: Context, status: bool) -> None:
     """Have no worker claim anything, until `postdate resume`.
 
-    Schedules are accepted, changed and cancelled as ever; what is due waits, and fires late. What
-    workers have claimed already ends as usual. It holds for workers that start later, too, and
+    Schedules are accepted, changed and cancelled as ever; due ones wait, and fire late. Claimed
+    ones end as usual. It holds for workers that start later, too, and
     through restarts of the store.
     """
     if status:
@@ -39,7 +39,7 @@ def hold_command(context: Context, status: bool) -> None:
 @click.command(name="resume")
 @command()
 def resume_command(context: Context) -> None:
-    """Have workers claim again what is due: ends `postdate hold`."""
+    """Have workers claim due schedules again: ends `postdate hold`."""
     with_store(context.settings, lambda store: store.hold.end(), needs_keys=False)
     context.show({"onHoldSince": None}, "Resumed: what is due is claimed again.")
 

@@ -42,7 +42,7 @@ def durations(text: str) -> list[timedelta]:
 def moment(text: str) -> str:
     """`2026-12-24 18:00`, `2026-12-24` (midnight) or ISO 8601, as the API reads it.
 
-    Without a zone it is this machine's. Other text is passed on: the API says what is wrong.
+    Without a zone it is this machine's. Other text is passed on: the API explains the error.
     """
     try:
         found = datetime.fromisoformat(text.strip())

@@ -18,7 +18,7 @@ from cli.parameters import is_loopback
 if TYPE_CHECKING:
     from postdate import Postdate, PostdateError
 
-# For people: whoever waits at a terminal would rather be told.
+# People who wait at a terminal prefer an error.
 _RETRY_FOR_S = 3.0
 
 _NOT_ALLOWED = "Destination not allowed"

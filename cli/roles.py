@@ -95,10 +95,10 @@ def api_command(
 @_quiet_store
 @command("processes", runs_on=True)
 def worker_command(context: Context, parent_fd: int | None, quiet_store: bool) -> None:
-    """Fire what is due; run as many as you like on one store.
+    """Fire due schedules; run as many as you like on one store.
 
     With --processes there are several on this machine, and one that dies is started again. SIGTERM
-    drains: what is in flight is finished and recorded, the rest is given back to the other
+    drains: requests in flight are finished and recorded, the rest is given back to the other
     workers. A worker that is lost has its schedules fired by another some 15 seconds later.
     Metrics, /healthz and /readyz are at port 9464 of this machine (POSTDATE_METRICS_PORT), those of
     further processes at the ports after it. Every other setting is an environment variable: see

@@ -136,7 +136,7 @@ def change_command(
     cleared: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Change what the waiting schedule ID asks for, or when. What is not given stays.
+    """Change the request or the time of the waiting schedule ID. Other fields stay.
 
     Each is replaced as a whole, all headers by those that are given. No credit moves.
 

@@ -68,7 +68,7 @@ def up_command(context: Context, hold: bool) -> None:
     Without a URL it starts a store of its own in the data dir, every write on disk before it is
     answered. The first start makes the account "default" and prints its API key, once; every start
     prints a link that signs in to its dashboard. The last line says that requests are served.
-    Ctrl-C stops it all in order, and what was scheduled is there after the next start; a second
+    Ctrl-C stops it all in order, and schedules are there after the next start; a second
     Ctrl-C does not wait for requests in flight.
 
     Metrics for Prometheus and health: the API's are at http://127.0.0.1:9464/metrics, the workers'

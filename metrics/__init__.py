@@ -1,1 +1,1 @@
-"""What a process tells of itself: metrics and health, on a port of their own."""
+"""Metrics and health of a process, on a port of their own."""

@@ -181,7 +181,7 @@ class MetricsPort:
             parts = []
             for family in self._source.families():
                 parts.append(text(family))
-                await asyncio.sleep(0)  # what is due now does not wait for all of it
+                await asyncio.sleep(0)  # due work does not wait for all of it
             return _answer(200, b"".join(parts), CONTENT_TYPE)
         except Exception:
             _log.exception("metrics cannot be told", path=path)

@@ -7,7 +7,7 @@ import asyncio
 from metrics.histogram import Histogram
 
 STEP_S = 0.25
-# A loop that has not stepped for so long hangs; whoever watches over the process may restart it.
+# A loop that has not stepped for so long hangs; a supervisor may restart the process.
 HUNG_AFTER_S = 5.0
 _LAG_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 

@@ -1,7 +1,6 @@
 """What clients send, as JSON Schema: the table of fields in its words.
 
-There are no defaults in it: generated clients would send them, and a change would then change what
-nobody asked it to.
+It has no defaults: generated clients would send them, and a change would reset fields unasked.
 """
 
 from __future__ import annotations

@@ -54,9 +54,9 @@ def bench_command(
 
     Starts a store, an API and a worker of its own, as `postdate up` would, accepts and fires at
     itself as fast as it can, in short rounds, and stops and removes all of it. It prints how many
-    schedules a second were accepted and fired, how late, what was full first, the memory of
-    a million that wait, and how many processes --rate needs. Settings in the environment count for
-    nothing here, and no store but its own is touched.
+    schedules a second were accepted and fired, how late, which resource was full first, the memory
+    of a million waiting ones, and how many processes --rate needs. It ignores settings in the
+    environment and touches no store but its own.
 
     With --redis-url it measures a store that you have set up for that: one server, a cluster or
     sentinels. It refuses one that has accounts, and removes its own in the end.

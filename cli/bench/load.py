@@ -21,7 +21,7 @@ _BODY = {"order": "ord_8412", "action": "remind", "attempt": 1, "text": "Your tr
 
 
 def stored_request(url: str, trigger_at_ms: int) -> Request:
-    """About 190 bytes: what is fired, and what `creating` stores."""
+    """A request of about 190 bytes, for fires and for `creating`."""
     body = json.dumps(_BODY, separators=(",", ":")).encode()
     return Request(trigger_at_ms, "POST", url, _HEADERS, body)
 

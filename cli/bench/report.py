@@ -1,4 +1,4 @@
-"""How findings are told: to people, and to machines."""
+"""Prints findings, for people and for machines."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The rounds: accept, fire, be punctual, and again. They are short and interleaved, because a
-machine drifts: what is compared was measured within seconds."""
+machine drifts: compared figures are measured within seconds."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Round(NamedTuple):
 async def rounds(stage: Stage, seconds: float) -> AsyncIterator[Round]:
     """Yields each round as it is done; the first one warms up before.
 
-    `seconds` are for all rounds; storing what is to be fired comes on top. Raises PostdateError if
+    `seconds` are for all rounds; storing the schedules comes on top. Raises PostdateError if
     a process dies or refuses its work.
     """
     pids = stage.pids

@@ -10,7 +10,7 @@ import msgspec
 
 from cli.bench.rounds import PROCESSES, Round, Stretch
 
-# How full a process is to be at most: what is above it comes late, or waits.
+# How full a process may be: above it requests are late, or wait.
 FULL = 0.7
 # Of all cores, or of one: from here on it is that which held up all else.
 _SATURATED = 0.85

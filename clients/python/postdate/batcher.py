@@ -190,7 +190,7 @@ class Batcher:
     async def _send(self, batch: Sequence[Item]) -> None:
         try:
             await self._settle(batch)
-        finally:  # cancelled, or a fault of ours: nobody is to wait for ever
+        finally:  # cancelled, or a fault of ours: no caller may wait for ever
             _answer(batch, [_closed(maybe_done=True) for _ in batch])
 
     async def _settle(self, batch: Sequence[Item]) -> None:

@@ -17,7 +17,7 @@ WAITING_ITEMS = 10_000
 
 
 class Buffer:
-    """Collects what is scheduled and sends it in batches; each caller gets its own result.
+    """Collects schedules and sends them in batches; each caller gets its own result.
 
     A batch goes `linger` seconds after its first item, or once it has `batch_size` items (at most
     1,000) or 16 MiB; at most `in_flight` are on their way at once. Up to `waiting` items (or 64

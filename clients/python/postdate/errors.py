@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One bad field, and what is wrong with it."""
+    """One bad field, and its fault."""
 
     field: str
     message: str
@@ -32,7 +32,7 @@ class PostdateError(Exception):
 
 
 class InvalidRequest(PostdateError):
-    """The server refuses what was sent; `details` has the bad fields. Nothing was stored."""
+    """The server refuses the request; `details` has the bad fields. Nothing was stored."""
 
     details: tuple[FieldError, ...] = ()
 
@@ -42,7 +42,7 @@ class Unauthorized(PostdateError):
 
 
 class Suspended(PostdateError):
-    """An operator has suspended the account; what is due waits until it is resumed."""
+    """An operator has suspended the account; due schedules wait until it is resumed."""
 
 
 class InsufficientCredits(PostdateError):

@@ -30,7 +30,7 @@ class ScheduleOptions(TypedDict, total=False):
 
 
 class ChangeOptions(ScheduleOptions, total=False):
-    """What `change` and `replay` take. What is not given stays as it is; None clears it."""
+    """Options of `change` and `replay`. Fields without an option stay; None clears one."""
 
     url: str
 
@@ -68,7 +68,7 @@ class NewSchedule:
 
 
 def changes(options: ChangeOptions) -> dict[str, Any]:
-    """What is given, by the server's names. Raises TypeError for an unknown option."""
+    """The given options, by the server's names. Raises TypeError for an unknown option."""
     moments = _moments({**options})
     says_when = any(each is not None for each in moments)
     return _fields({**options}) | (when(*moments) if says_when else {})

@@ -108,7 +108,7 @@ class Operations(Walks):
         schedule_id: str,
         **options: Unpack[ChangeOptions],
     ) -> Schedule:
-        """Changes what is given, each as a whole; None clears it. The id stays.
+        """Changes the given fields, each as a whole; None clears one. The id stays.
 
         Raises Conflict if it no longer waits. After a lost answer (`maybe_done`) the change may
         have been made in time.

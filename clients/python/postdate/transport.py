@@ -25,7 +25,7 @@ _IDLE_S = 5.0
 # A body is given as much time as it needs on a link of this speed.
 _SLOWEST_BYTES_PER_S = 64 * 1024
 _AT_ONCE_BYTES = 64 * 1024
-# aiohttp would add them; what is sent is what the client says.
+# aiohttp would add them; only the client's own headers are sent.
 _NOT_ADDED = ("accept", "accept-encoding", "content-type", "user-agent")
 
 
