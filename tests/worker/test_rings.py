@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -38,6 +39,7 @@ _LEAD_MS = 500
 _EVERY_MS = 3
 _ROUNDS = 8
 _PAGE = 1000
+_NUMBERS = itertools.count()
 _RINGS = re.compile(r"^rings (.*)$", re.MULTILINE)
 _MAPPED = re.compile(r"^mapped (.*)$", re.MULTILINE)
 
@@ -72,7 +74,7 @@ class Watched:
     async def _fire(self, kind: Kind, count: int, every_ms: int) -> Counter[int | str | None]:
         """How so many of a kind ended."""
         account = await self._store.accounts.create(
-            f"{kind.name}, {count} every {every_ms} ms", credits=1_000_000, plan=Plan.UNLIMITED
+            f"{kind.name}, {next(_NUMBERS)}", credits=1_000_000, plan=Plan.UNLIMITED
         )
         account_id = account.account_id
         due_ms = round(time.time() * 1000) + _LEAD_MS
