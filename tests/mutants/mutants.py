@@ -1116,7 +1116,7 @@ MUTANTS = (
         STORE + "number.inc.lua",
         "  if sum - n ~= tonumber(gain) then",
         "  if false then",
-        ("tests/scheduler/test_half_writes.py", "-k", "valkey-cancel]"),
+        ("tests/scheduler/test_numbers.py",),
     ),
     Mutant(
         "an account whose outcomes cannot be recorded is fired again with each lease",

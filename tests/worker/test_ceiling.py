@@ -192,7 +192,9 @@ async def test_idle_connections_make_room_for_another_accounts_second_one() -> N
             await line.say(answer())
 
     async with playing(in_pairs) as target, firer_for_tests(ceiling=2) as firer:
-        for account_id in ("acc_00_a", "acc_00_b"):
-            fires = (fired(firer, invocation_of(target.url(), account_id=account_id)) for _ in "ab")
-            assert [each.brief for each in await asyncio.gather(*fires)] == [OK] * 2
+        for account_id, before in (("acc_00_a", 0), ("acc_00_b", 2)):
+            one, two = (invocation_of(target.url(), account_id=account_id) for _ in "ab")
+            first = asyncio.create_task(fired(firer, one))
+            await until(lambda: len(target.requests) > before)  # noqa: B023
+            assert [(await fired(firer, two)).brief, (await first).brief] == [OK] * 2
         assert target.accepted == 4
