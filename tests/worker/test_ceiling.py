@@ -183,7 +183,12 @@ async def test_at_most_once_in_line_gets_no_used_connection_and_is_sent_once() -
         assert (target.accepted, len(target.requests)) == (2, 2)
 
 
-async def test_idle_connections_make_room_for_another_accounts_second_one() -> None:
+async def test_idle_connections_make_room_for_another_accounts_second_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Long before they would be closed anyway."""
+    monkeypatch.setattr("worker.pool.IDLE_LIMIT_S", 1000.0)
+
     async def in_pairs(line: Line) -> None:
         """Answers when another request is there: two at a time need two connections."""
         while True:
@@ -191,7 +196,7 @@ async def test_idle_connections_make_room_for_another_accounts_second_one() -> N
             await until(lambda: len(line.target.requests) % 2 == 0)
             await line.say(answer())
 
-    async with playing(in_pairs) as target, firer_for_tests(ceiling=2) as firer:
+    async with playing(in_pairs) as target, firer_for_tests(10_000, ceiling=2) as firer:
         for account_id, before in (("acc_00_a", 0), ("acc_00_b", 2)):
             one, two = (invocation_of(target.url(), account_id=account_id) for _ in "ab")
             first = asyncio.create_task(fired(firer, one))
