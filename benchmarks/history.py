@@ -14,14 +14,7 @@ from typing import NamedTuple
 
 from scheduler.ids import new_schedule_ids
 from scheduler.models import Outcome, Request, Status
-from scheduler.rollups import (
-    DAY_MS,
-    HOUR_MS,
-    MINUTE_MS,
-    SECONDS_KEPT_MS,
-    lateness_bucket,
-    response_bucket,
-)
+from scheduler.rollups import DAY_MS, HOUR_MS, MINUTE_MS, SECONDS_KEPT_MS, buckets_of
 from scheduler.store import Store, keys
 from scheduler.store.log.entries import entry, pack_chunk, url_place
 from scheduler.store.server import Argument, flat
@@ -74,8 +67,7 @@ def _appended(base: str, stream_id: str, past: Past) -> list[Command]:
 
 def _count(sums: dict[str, Counter[str]], past: Past) -> None:
     mark = "c" if past.outcome.status is Status.COMPLETED else "f"
-    late = f"b{lateness_bucket(past.lateness_ms)}"
-    took = f"r{response_bucket(past.outcome.response_time_ms)}"
+    histograms = buckets_of(past.outcome.response_time_ms, past.lateness_ms)
     minute, hour, day = (past.at_ms // span for span in (MINUTE_MS, HOUR_MS, DAY_MS))
     places = (
         (f"minute:{minute}", past.at_ms // 1000 % 60, False),
@@ -87,8 +79,7 @@ def _count(sums: dict[str, Counter[str]], past: Past) -> None:
         counter[f"{bucket}{mark}"] += 1
         counter[f"{bucket}t"] += past.outcome.response_time_ms
         if with_lateness:
-            counter[f"{bucket}{late}"] += 1
-            counter[f"{bucket}{took}"] += 1
+            counter.update(f"{bucket}{name}" for name in histograms)
     sums[f"day:{day}"]["spent"] += 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,6 +69,12 @@ def anchors(document: Path) -> set[str]:
     """Of its headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", document.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+def test_every_benchmark_that_is_named_can_be_imported() -> None:
+    text = (_ROOT / "benchmarks/README.md").read_text()
+    for name in {*re.findall(r"python -m (benchmarks[\w.]+)", text), "tests.browser.screenshots"}:
+        importlib.import_module(name)
 
 
 def test_every_command_is_in_the_list() -> None:
