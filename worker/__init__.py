@@ -1,1 +1,1 @@
-"""Claims what is due, fires it at its target, and acks the outcome."""
+"""Claims due schedules, fires them at their targets, and acks the outcomes."""

@@ -1,4 +1,4 @@
-"""An answer as bytes: the caps of its head, whether that says where it ends, and what is kept of
+"""An answer as bytes: the caps of its head, whether that says where it ends, and the kept part of
 one that failed. Pure.
 
 A parser callback for each header, or for bodies, would cost every small answer more than all others
@@ -47,7 +47,7 @@ class Head(NamedTuple):
 
 
 def weigh(received: bytearray, interims: int) -> Head:
-    """Weigh the head in what was received, behind so many 1xx heads. Raises ValueError if they are
+    """Weigh the head in the received bytes, behind so many 1xx heads. Raises ValueError if they are
     not all there."""
     start, end = _bounds(received, interims)
     headers = received.count(b"\r\n", start, end) - 2  # less the status line and the empty one
@@ -59,7 +59,7 @@ def weigh(received: bytearray, interims: int) -> Head:
 
 
 def retry_after(received: bytes | bytearray, interims: int) -> str:
-    """The Retry-After in the head of what was received, as `weigh` has it; "" if there is none."""
+    """The Retry-After in the head of the received bytes, as `weigh` has it; "" if there is none."""
     found = _RETRY_AFTER.search(received, *_bounds(received, interims))
     text = b"" if found is None else found[1].strip()
     return text.decode("latin-1") if len(text) <= _LONGEST_RETRY_AFTER else ""
@@ -78,8 +78,8 @@ def most_raw_bytes(keep_bytes: int) -> int:
 
 
 def answer_of(received: bytes | bytearray, interims: int, keep_bytes: int) -> Answer | None:
-    """What is kept of an answer that begins with these bytes, with so many 1xx before it: of a body
-    that was compressed, what it was before. None if there is no body. Never raises."""
+    """The kept part of an answer that begins with these bytes, with so many 1xx before it;
+    decompressed. None if there is no body. Never raises."""
     reader = _Reader(interims, keep_bytes)
     # What cannot be read, or follows the answer, ends the reading: what came before it counts.
     with contextlib.suppress(httptools.HttpParserError, httptools.HttpParserUpgrade):
@@ -121,7 +121,7 @@ class _Reader:
 
 
 def _unzipped(data: bytearray, most_bytes: int) -> bytes:
-    """The first bytes of what was compressed, no more are made; empty if it was not."""
+    """The first decompressed bytes, no more are made; empty if nothing was compressed."""
     try:
         return zlib.decompressobj(_ANY_ZIP).decompress(data, most_bytes)
     except zlib.error:

@@ -1,4 +1,4 @@
-"""Claims what is due, a little ahead of its time; sleeps until then, and looks in between."""
+"""Claims schedules a little ahead of their time; sleeps until then, and looks in between."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from worker.leases import Touch
 from worker.presence import Presence
 
 _MOST_ACCOUNTS = 16
-# A look finds what was created with an earlier time than all others; no message is needed.
+# A look finds schedules created with an earlier time than all others; no message is needed.
 _LOOK_EVERY_MS = 20
 # Other workers' shards: looked at with jitter, so that replicas do not come together, and only for
-# what is late by so much.
+# schedules that are late by so much.
 _LOOK_ABROAD_EVERY_MS = (150, 350)
 _LATE_MS = 200
 # A look that takes this part of a lease means that the store hung, and a step that comes so late
@@ -41,7 +41,7 @@ _log = structlog.get_logger(__name__)
 class Claimer:
     """One loop over all shards, at most one claim on its way for each.
 
-    `claimed` gets what was claimed; `looked` is called after each look, which brings a fresh
+    `claimed` gets the claimed ones; `looked` is called after each look, which brings a fresh
     reading of the store's clock. Lost shards are left alone until the worker has regained them.
     """
 

@@ -1,4 +1,4 @@
-"""Deadlines of what is in flight: one time limit for all, so one queue and one timer."""
+"""Deadlines of fires in flight: one time limit for all, so one queue and one timer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Deadlines:
     order and forgets a fire at once when it ends; a deque would keep everything behind the slowest
     one, a million fires in 30 s.
 
-    A pause of this process is not charged to what was not sent by then: its deadline moves.
+    A pause of this process is not charged to unsent fires: their deadlines move.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, expire: Callable[[Fire], None]) -> None:

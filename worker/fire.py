@@ -77,7 +77,7 @@ class Fire(msgspec.Struct, eq=False):
     def timed(
         self, outcome: Outcome, heard_s: float | None = None, *, whole: bool = False
     ) -> Outcome:
-        """The outcome with the phases of what led to it; of what was sent twice, the second's."""
+        """The outcome with its phases; for a request that was sent twice, the second's."""
         marks = self.marks or Marks(wait_s=self.started_s)
         total_ms = outcome.response_time_ms
         if self.resent and marks.begun_s is not None:

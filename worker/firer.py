@@ -347,7 +347,7 @@ class Firer:
         """The connection is not used after all."""
         fire.wire = None
         if wire.exchanges:
-            # Not at once: a long line that nobody wants any more would nest as deep as it is long.
+            # Not at once: a long line of cancelled fires would nest as deep as it is long.
             self.loop.call_soon(self._pass_on, wire)
         else:
             wire.abort()

@@ -1,7 +1,7 @@
 """The guard: which addresses a target has, and whether all of them may be reached.
 
-A fire connects to one of the addresses returned here and never to a name, so that what was
-judged is what is reached, whatever DNS says a moment later.
+A fire connects to one of the addresses returned here and never to a name, so that the
+judged address is the one reached, whatever DNS says a moment later.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Resolve = Callable[[str], Awaitable[list[str]]]
 
 
 class Resolved(NamedTuple):
-    """What is remembered of a host. Times by the loop's clock."""
+    """The remembered answer for a host. Times by the loop's clock."""
 
     addresses: tuple[str, ...]
     failure: Failure | None
@@ -51,7 +51,7 @@ class Resolved(NamedTuple):
 
 
 class _Names:
-    """What is remembered of names, which an account can have without end: whoever looks up more
+    """Remembered names, which an account can have without end: an account that looks up more
     than its share loses its own oldest one."""
 
     def __init__(self) -> None:
@@ -165,7 +165,7 @@ class Guard:
     def _judged_literal(self, host: str) -> tuple[str, ...] | Failure:
         try:
             return self._judge([host])
-        except OSError:  # nobody could be asked whose it is
+        except OSError:  # the system could not say whose it is
             return Failure.UNRESOLVED
 
     def _judge(self, texts: list[str]) -> tuple[str, ...] | Failure:
@@ -182,8 +182,8 @@ class Guard:
         return chosen
 
     def _is_closed(self, text: str, address: Address) -> bool:
-        """Whether it is this machine's own, and nobody has opened it. Only of those that would be
-        connected to: it takes a system call."""
+        """Whether it is this machine's own, and not opened by a setting. It takes a system call, so
+        only for addresses about to be connected to."""
         return not self._destinations.opens(address) and self._is_own(text)
 
 

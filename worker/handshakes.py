@@ -24,7 +24,7 @@ _STEPS_IN_A_ROUND = 4
 MAX_HANDSHAKE_BYTES = 32 * 1024
 # struct tcp_info: tcpi_bytes_received, since Linux 4.1.
 _TCP_INFO_BYTES, _RECEIVED = 136, slice(128, 136)
-# What is beyond this of a handshake takes eight times as much while the connection lasts, because
+# Bytes of a handshake beyond this take eight times as much while the connection lasts, because
 # OpenSSL makes a structure of each name of a certificate. So all of it together is bounded.
 _USUAL_BYTES = 4 * 1024
 _MOST_UNUSUAL_BYTES = 8 * 1024 * 1024
@@ -60,7 +60,7 @@ class Unexamined(ssl.SSLObject):
 
 
 class _Early(asyncio.Protocol):
-    """Between the handshake's end and whoever is to have the connection."""
+    """Between the handshake's end and the connection's next owner."""
 
     was_called = False
 

@@ -19,7 +19,7 @@ _account_id = attrgetter("account_id")
 
 
 class Part(NamedTuple):
-    """Of what is free, for one claim. A claim brings one schedule whatever it weighs, so it may
+    """Free room for one claim. A claim brings one schedule whatever it weighs, so it may
     exceed `size_bytes` by one request."""
 
     slots: int

@@ -80,7 +80,7 @@ class Leases:
         self._lease_ms = lease_ms
 
     async def extend_all(self) -> None:
-        """Prolongs what is held, shard by shard; one that fails is lost touch with."""
+        """Prolongs held leases, shard by shard; a shard that fails counts as away."""
         for shard in self._holdings.shards() - self._touch.lost:
             try:
                 await self.extend(shard)
@@ -88,7 +88,7 @@ class Leases:
                 self._touch.lose([shard], error)
 
     async def extend(self, shard: int) -> None:
-        """Prolongs what is held of a shard and was not claimed just now. Raises StoreError."""
+        """Prolongs leases of a shard that were not claimed just now. Raises StoreError."""
         young_s = elapsed_s() + 0.75 * self._lease_ms / 1000
         old = [each for each in self._holdings.of(shard) if each.lease_until_s <= young_s]
         await self.confirm(shard, old)

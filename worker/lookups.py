@@ -57,13 +57,13 @@ class Lookups:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def refresh(self, name: str, account_id: str) -> None:
-        """Has a name looked up again; nobody waits for it."""
+        """Has a name looked up again; no fire waits for it."""
         if name not in self._pending:
             self._line_up(self._begin(name, is_refresh=True), account_id)
             self._start()
 
     async def answer(self, name: str, account_id: str) -> Resolved:
-        """Waits for a name's look-up, in the account's turn or with whoever waits already."""
+        """Waits for a name's look-up, in the account's turn or with fires that wait already."""
         lookup = self._pending.get(name) or self._begin(name, is_refresh=False)
         lookup.waiting += 1
         if not lookup.is_started:
@@ -78,7 +78,7 @@ class Lookups:
                 self._pending.pop(name, None)
 
     def close(self) -> None:
-        """Gives up what is being looked up. Whoever waits is given up by its own caller."""
+        """Cancels running look-ups. Callers cancel their own waits."""
         for task in self._tasks:
             task.cancel()
 

@@ -74,7 +74,7 @@ class Openings:
         line.hope_s = time.monotonic()
 
     def ended(self, origin: Origin, account_id: str) -> None:
-        """What was admitted has its connection, or will not have one."""
+        """The admitted fire has its connection, or will not get one."""
         line = self._lines[origin]
         line.opening -= 1
         line.count(account_id, -1)

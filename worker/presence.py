@@ -13,10 +13,10 @@ _LACKS_A_KEY = "lacksAKey"
 
 
 class Presence:
-    """The heartbeat. `says` gives what operators are told of this worker.
+    """The heartbeat. `says` gives the data for operators.
 
     One that lacks a key `yields` to those who lack none, if there are any: no shard is its own, so
-    that what it could not read is claimed, in time, by who can. What is late it claims like others.
+    that a worker with the key claims them in time. It claims late ones like others.
     """
 
     def __init__(self, store: Store, worker_id: str, says: Callable[[], dict[str, Any]]) -> None:

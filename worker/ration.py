@@ -43,7 +43,7 @@ class Ration:
 
     def take(self, size: int) -> bool:
         """Whether so much may be done now; if not, `wait` is to follow. The last one in a round may
-        be larger than what is left."""
+        be larger than the rest."""
         if (self._waiting and not self._is_serving) or self._left <= 0:
             return False
         self._left -= size
@@ -90,7 +90,7 @@ class Ration:
 
 
 class Volley:
-    """Fires what it is given, with `fire`; what is more than a round's time waits for the next
+    """Fires the given ones, with `fire`; those beyond a round's time wait for the next
     ones. One account's thousands so let a neighbour's go next but one."""
 
     def __init__(self, fire: Callable[[Invocation], None]) -> None:
@@ -115,7 +115,7 @@ class Volley:
 
     def _go_on(self) -> None:
         """One round. The next one comes after the loop has looked at all its sockets; until then
-        what is added waits for it, even if nothing else does."""
+        added ones wait for it, even if nothing else does."""
         self._round = None
         if not self._waiting:
             return

@@ -44,7 +44,7 @@ def render(
     return b"%b%bContent-Length: %d\r\n%b%b%b" % (start, close, len(body), signed, own, body)
 
 
-# What is fired together is mostly due at the same millisecond.
+# Requests fired together are mostly due at the same millisecond.
 @functools.lru_cache(maxsize=1024)
 def _moment(ms: int) -> bytes:
     return format_iso8601(ms).encode("ascii")

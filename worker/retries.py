@@ -14,8 +14,8 @@ from worker.outcome import Failure
 # Of answers, those that say "not now". Any other 4xx is the target's word for "never again", as is
 # a redirect, which is not followed.
 _RETRIED = frozenset({408, 409, 425, 429})
-# What the same request would meet again, and what is no attempt. Concealed, a destination that is
-# not allowed is tried again like one that was not found.
+# Errors that the same request would meet again, and those without an attempt. While errors are
+# concealed, a forbidden destination is retried like a missing one.
 _FINAL = (Failure.NOT_ALLOWED, Failure.BAD_REQUEST, Failure.LOST, Failure.EXPIRED)
 
 
@@ -55,7 +55,7 @@ def _may_be_repeated(request: Request, outcome: Outcome, *, sent: bool) -> bool:
         return code in _RETRIED or 500 <= code < 600
     if outcome.error_message in _FINAL:
         return False
-    # Without an answer nobody knows what the target did with what it had.
+    # Without an answer the target may have acted on the request.
     return not sent or request.delivery is not Delivery.AT_MOST_ONCE
 
 

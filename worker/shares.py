@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-# An account may have up to this many times what is still free. One flood so takes four fifths, two
+# An account may have up to this many times the free room. One flood so takes four fifths, two
 # floods four ninths each, and a neighbour always finds room. (Choudhury and Hahne, "Dynamic queue
 # length thresholds for shared-memory packet switches", 1998.)
 SHARE_OF_FREE = 4

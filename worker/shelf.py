@@ -26,7 +26,7 @@ from worker.presence import Presence
 _SOONEST_S, _LATEST_S = 1.0, 60.0
 _KEYS_READ_EVERY_S = 5.0
 _MOST_CAUSES = 64
-# What is there still comes again sooner.
+# Entries still there come again sooner.
 _OVER_AFTER_S = 300.0
 # What it is counted as.
 KEY, DAMAGED, ACCOUNT = "key", "damaged", "account"
@@ -62,7 +62,7 @@ class Shelf:
         self.counted: Counter[str] = Counter({KEY: 0, DAMAGED: 0, ACCOUNT: 0})
 
     def put(self, unread: Sequence[Unread]) -> None:
-        """Takes these, which are held. Tells of each cause once a minute."""
+        """Takes these, which are held. Logs each cause once a minute."""
         now_s, now_ms = time.monotonic(), self._store.clock.now_ms()
         for invocation, why, key_id in unread:
             self.counted[KEY if key_id else DAMAGED] += 1
@@ -109,7 +109,7 @@ class Shelf:
         return left
 
     def _cause(self, name: str, now_s: float) -> _Cause:
-        """What is over is forgotten: should it come again, it begins anew."""
+        """Forgets ended causes: one that comes again begins anew."""
         cause = self._causes.get(name)
         if cause is None or cause.is_over(now_s):
             kept = {each: there for each, there in self._causes.items() if not there.is_over(now_s)}

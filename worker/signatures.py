@@ -73,7 +73,7 @@ class Signer:
         self.asked_s = asked_s
 
     def header_lines(self, message_id: bytes, moment_ms: int, body: bytes | None) -> bytes | None:
-        """Whole lines, for what is sent at this moment (the store's clock); None if every secret
+        """Header lines for a request sent at this moment (the store's clock); None if every secret
         has ended."""
         seconds = moment_ms // 1000
         if seconds != self._seconds or moment_ms >= self._until_ms:

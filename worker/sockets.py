@@ -13,7 +13,7 @@ import structlog
 
 # For the store, look-ups, logs and what libraries open.
 _RESERVED = 256
-# Where the system sets no limit, that is what is asked for at the start as well.
+# The same number that the start asks for where the system sets no limit.
 _ENOUGH = 65_536
 # Of all sockets, this part is for second attempts, which a fire can do without.
 _SPARE_PART = 8

@@ -25,7 +25,7 @@ class WorkerSource:
         self._worker = worker
 
     async def look(self) -> None:
-        """Nothing to ask for: a worker tells of itself alone."""
+        """No reads: a worker reports only itself."""
 
     async def unready(self) -> str | None:
         worker = self._worker()

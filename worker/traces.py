@@ -77,7 +77,7 @@ class Traces:
         span.end()
 
     def close(self) -> None:
-        """Sends what is left; a few seconds at most, though whoever takes spans does not answer."""
+        """Sends the rest; a few seconds at most, even if the collector does not answer."""
         closing = threading.Thread(target=self._provider.shutdown, daemon=True)
         closing.start()
         closing.join(_CLOSING_S)

@@ -1,4 +1,4 @@
-"""The wheel: what was claimed ahead of its time, until its very millisecond."""
+"""The wheel: holds schedules claimed ahead until their very millisecond."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class _Turn(msgspec.Struct):
 
 
 class Wheel:
-    """Holds what is not due yet; `fire` gets what is, as it becomes due.
+    """Holds schedules that are not due yet; `fire` gets each when it is due.
 
     `one_clock`: all of the store has the clock that `clock` reads. Of several servers only what a
-    claim itself told counts.
+    claim itself read counts.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Wheel:
         self._set_for_us = 0
 
     def add(self, invocations: Sequence[Invocation], reading: int) -> None:
-        """Takes in what a claim brought; what is due already is fired before this returns.
+        """Takes in claimed schedules; due ones are fired before this returns.
 
         `reading` is the clock's that came with the claim; nothing was read since.
         """

@@ -109,7 +109,7 @@ class Wire(asyncio.Protocol):
         self._keep_bytes = keep_bytes
         self._ration = ration
         self._exchange: Fire | None = None
-        self._transport: asyncio.Transport  # from connection_made on, and nobody calls before
+        self._transport: asyncio.Transport  # set by connection_made, before any call
         self.below: asyncio.Transport | None = None  # of TLS, with a buffer of its own
         self._parser = _NO_PARSER
         # The last answer that came whole. Targets mostly repeat it byte for byte, and then it need
@@ -158,7 +158,7 @@ class Wire(asyncio.Protocol):
             self._write_rest()
 
     def abort(self) -> None:
-        """Cut the connection, and forget the exchange on it, if there is one: nobody is called."""
+        """Cut the connection and forget the exchange on it, if there is one, without a callback."""
         self._exchange = None
         self._rest = None
         if self._saw_end:

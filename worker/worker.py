@@ -177,7 +177,7 @@ class Worker:
 
     @property
     def unready(self) -> str | None:
-        """Why this worker fires nothing, as a sentence; None if it does. Asks nobody."""
+        """Why this worker fires nothing, as a sentence; None if it does. Without I/O."""
         if self._draining:
             return "This worker is about to end."
         if len(self.touch.lost) == self.store.shards.count:
@@ -185,7 +185,7 @@ class Worker:
         return f"{replaced}." if (replaced := self.store.shards.replaced) else None
 
     def _claimed(self, batch: Batch) -> None:
-        """Fires what is due and keeps the rest for its moment; during a drain, gives all back."""
+        """Fires due schedules, keeps the rest for their moment; during a drain, gives all back."""
         if self._draining:
             self._in_background(self._give_back(batch.invocations))
         elif self._signatures.missing(batch.invocations):
@@ -198,7 +198,7 @@ class Worker:
             self._in_background(self.shelf.settle())
 
     async def _read_and_keep(self, batch: Batch) -> None:
-        """What is claimed ahead has the time for it."""
+        """Schedules claimed ahead have the time for it."""
         invocations = await self._signatures.read_for(batch.invocations)
         if self._draining:
             await self._give_back(invocations)
@@ -265,7 +265,7 @@ class Worker:
             await self._confirm(shard)
 
     async def _confirm(self, shard: int) -> None:
-        """Fires what is ours for certain, and forgets what is another's by now."""
+        """Fires schedules that are certainly ours, and forgets those of other workers."""
         unsure = self._to_confirm.pop(shard)
         try:
             lost = await self._leases.confirm(shard, unsure)
@@ -286,7 +286,7 @@ class Worker:
             self._volley.fire(self._signable(ours))
 
     async def _regain(self, shard: int) -> None:
-        """After a shard was away: first prolong and ack what is held of it, then claim again."""
+        """After a shard was away: first prolong and ack held schedules, then claim again."""
         look = (await self.store.claims.look([shard]))[shard]
         if isinstance(look, StoreError):
             self.touch.remind(look)

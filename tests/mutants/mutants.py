@@ -968,7 +968,7 @@ MUTANTS = (
     Mutant(
         "what cannot be asked for is taken for another's",
         "worker/guard.py",
-        "        except OSError:  # nobody could be asked whose it is\n"
+        "        except OSError:  # the system could not say whose it is\n"
         "            return Failure.UNRESOLVED\n",
         "        except OSError:\n            return (host,)\n",
         ("tests/worker/test_guard.py",),
