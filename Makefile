@@ -45,7 +45,7 @@ attack: $(VENV)/installed-dev ## Floods of hostile targets: how late is a good n
 
 fuzz: $(VENV)/installed-dev ## Feed anything to all that takes bytes for SECONDS=60, and then some
 	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(ARGS)
-	@$(if $(ARGS),true,$(BIN)/python -m pytest -q -n 2 -m hypothesis --hypothesis-profile long)
+	@$(if $(ARGS),true,$(BIN)/python -m pytest -q -n 2 -m hypothesis --hypothesis-profile long --timeout 3600)
 
 mutants: $(VENV)/installed-dev ## Break the code in small ways, and show that a test notices each
 	@$(BIN)/python -m tests.mutants $(ARGS)
