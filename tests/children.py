@@ -16,8 +16,8 @@ _maker = ThreadPoolExecutor(1, "starts processes")
 
 
 def start(command: Sequence[str], *, forked: bool = True, **options: Any) -> subprocess.Popen[Any]:
-    """A Popen. On Linux the process is told to stop when this one is no more: a run that is killed
-    ends no fixture. What is Postdate's own is forked: see `forks`."""
+    """A Popen. On Linux the process gets a signal when this one dies: a run that is killed
+    ends no fixture. Postdate's own processes are forked: see `forks`."""
     stop = forks.die_with_parent if sys.platform == "linux" else None
     Popen = forks.Popen if forked else subprocess.Popen  # noqa: N806 - as the class is called
     return _maker.submit(Popen, command, preexec_fn=stop, **options).result()

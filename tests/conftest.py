@@ -31,7 +31,7 @@ _MEMORY, _ROOM_BYTES = Path("/dev/shm"), 2**30
 
 def pytest_configure() -> None:
     """Whatever tests and their servers write lies in memory, where there is a disk of that: each
-    write of a store is synced before it is answered, and nobody here cuts the power."""
+    write of a store is synced before its answer, and no test here cuts the power."""
     roomy = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _ROOM_BYTES
     if roomy and "TMPDIR" not in os.environ:
         os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
@@ -105,7 +105,7 @@ def store_server(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def valkey_server(store_server: str) -> Iterator[ValkeyProcess]:
-    """A running server. What is in it, other tests may have left: see `valkey`."""
+    """A running server, with data of other tests: see `valkey`."""
     with ValkeyProcess() as server:
         yield server
 
@@ -146,6 +146,6 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture(scope="session")
 def postdate_up() -> Iterator[PostdateProcess]:
-    """A first start of `postdate up`. What is in it by now, other tests may have left."""
+    """A first start of `postdate up`, with data of other tests by now."""
     with PostdateProcess() as up:
         yield up

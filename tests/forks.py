@@ -1,8 +1,8 @@
 """Processes of Postdate that are forked from one which has imported all of it, the stem.
 
 Half a second of imports is most of what a short-lived process costs, and hundreds are started
-here. What is forked is a process like any other: it has its own id, environment, descriptors,
-signals and end, and is a child of whoever asked for it; `ps` shows the command line that was asked
+here. A fork is a process like any other: it has its own id, environment, descriptors,
+signals and end, and is a child of its caller; `ps` shows the command line that was asked
 for. On Linux only; elsewhere, and for every other command, `Popen` here is the usual one.
 """
 
@@ -50,7 +50,7 @@ def is_stem(pid: int) -> bool:
 
 
 class Popen(subprocess.Popen):  # type: ignore[type-arg]
-    """A `subprocess.Popen`; it forks what is ours. With `preexec_fn` that is to die with us."""
+    """Forks Postdate's processes, starts others. With `preexec_fn` they die with us."""
 
     stem: Stem | None = None  # of this process
 

@@ -16,7 +16,7 @@ from tests.waiting import DEADLINE_S
 
 
 class DroppingProxy:
-    """Stands before a Valkey and loses replies (or commands) when told to.
+    """Stands before a Valkey and loses replies (or commands) on request.
 
     `drop_reply(needle)` lets the next command that contains the bytes through, waits until the
     server has done it, and cuts the connection instead of answering; `drop_command(needle)` cuts
@@ -57,7 +57,7 @@ class DroppingProxy:
         return sum(upstream.has_held for upstream in list(self._held))
 
     def let_go(self) -> None:
-        """Passes on what was kept back, and all that follows."""
+        """Passes on the bytes kept back, and all that follow."""
         held, self._held = self._held, []
         for upstream in held:
             self._loop.call_soon_threadsafe(upstream.let_go)

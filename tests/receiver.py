@@ -1,4 +1,4 @@
-"""The target that tests fire at: it remembers what arrived, and behaves as it is told."""
+"""The target that tests fire at: it remembers requests, and answers as the test chooses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.waiting import DEADLINE_S
 class Answer(msgspec.Struct, frozen=True):
     """What a receiver does with a request. The body goes out after `delay_s`, in one piece, or
     a byte every `drip_s`; `never` reads the request and stays silent; `reset` cuts it off; one that
-    is `held` goes out when the receiver is told to `let_go`."""
+    is `held` goes out at `let_go`."""
 
     status: int = 200
     body: bytes = b""

@@ -41,12 +41,12 @@ def import_all() -> None:
     apps.built()  # which takes longer than all else that an API does before it is ready
     api.serve.create_app = apps.app_of_a_fork
     gc.collect()
-    gc.freeze()  # what is never looked at again is never copied
+    gc.freeze()  # pages that are not touched again are never copied
 
 
 def serve(end: socket.socket) -> dict[str, Any]:
-    """Forks whenever it is asked to, until nobody can ask any more. Returns in each fork, which has
-    become what was asked for but has not begun it."""
+    """Forks on request, until all callers are gone. Returns in each fork, which has
+    become the requested process but has not begun."""
     while True:
         asked, fds = _received(end)
         if not _is_fork(end):
@@ -72,8 +72,8 @@ def _received(end: socket.socket) -> tuple[dict[str, Any], list[int]]:
 
 
 def _is_fork(end: socket.socket) -> bool:
-    """Makes a grandchild, tells whoever asked its id, and returns in both. It begins as soon as
-    the child between us is no more, and whoever asked is its parent."""
+    """Makes a grandchild, sends its id to the caller, and returns in both. It begins as soon as
+    the child between us is gone, and the caller is its parent."""
     told, tells = os.pipe()
     waits, lets = os.pipe()
     between = os.fork()

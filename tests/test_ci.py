@@ -1,4 +1,4 @@
-"""What is different where `CI` is set."""
+"""Differences where `CI` is set."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ DRAINED = re.compile(r"\S+ \[info +\] store opened .*\n\S+ \[info +\] draining h
 
 
 def seen_from_outside(process: PostdateProcess) -> dict[str, object]:
-    """What the system says of a process, but for what is another at each start."""
+    """The system's view of a process, without values that differ at each start."""
     proc = Path(f"/proc/{process.pid}")
     status = dict(line.split(":\t", 1) for line in (proc / "status").read_text().splitlines())
     variables = (proc / "environ").read_bytes().rstrip(b"\0").split(b"\0")

@@ -63,7 +63,7 @@ class ValkeyProcess:
         assert ask(self.socket, "SCRIPT FLUSH") == "+OK"
 
     def pause(self) -> None:
-        """It stays, and its connections stay, but it answers nobody until `resume`."""
+        """It and its connections stay, but it answers no call until `resume`."""
         self._running.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:

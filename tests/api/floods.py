@@ -3,7 +3,7 @@
     python -m tests.api.floods --port 8000 [--connections 500]
 
 sends each in turn to a Postdate that you run, and prints what became of /healthz and /readyz while
-it was held. Whoever has a flood open owns its connections.
+it was held. The caller that opened a flood owns its connections.
 """
 
 from __future__ import annotations

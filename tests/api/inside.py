@@ -1,4 +1,4 @@
-"""What a process holds that is not asked for it: told on SIGUSR1, in a file, for tests.
+"""Objects that a process holds, written to a file on SIGUSR1, for tests.
 
 The first look turns the garbage collector off; each one collects, and tells what only that could.
 """

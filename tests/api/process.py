@@ -41,7 +41,7 @@ class ApiProcess:
     ) -> None:
         self.port = port or free_port()
         fd = "" if parent_fd is None else str(parent_fd)
-        # No pipe: one that nobody reads fills up, and then whoever writes to it stands still.
+        # No pipe: an unread pipe fills up and then blocks its writer.
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - until `remove`
         served = [sys.executable, "-P", "-m", "tests.api.served"]
         self.process = forks.Popen(

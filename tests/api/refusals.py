@@ -19,7 +19,7 @@ from tests.api.letters import UNKNOWN
 from tests.api.process import ApiProcess, Reply, chunk
 from tests.plain import redis_of
 
-# Of the process that is asked: what is slow ends soon, and not much fits.
+# Settings of the process: slow requests end soon, and little fits.
 SETTINGS = {
     "head_timeout_ms": 300,
     "body_grace_ms": 300,

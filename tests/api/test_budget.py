@@ -1,4 +1,4 @@
-"""What a process may hold of bodies, and of what is made of them."""
+"""The bound on the bodies that a process holds, and on the objects made of them."""
 
 from __future__ import annotations
 

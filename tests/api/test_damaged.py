@@ -1,4 +1,4 @@
-"""What is damaged in the store: its owner is told which it is, and everything else goes on."""
+"""A damaged entry in the store: its owner sees which one it is, and everything else goes on."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_it_is_named_and_nothing_of_it_is_shown_or_changed(api: Api, damag
             await api.client.post(f"/schedule/{damaged}/replay"),
         ]
     for answer in answers:
-        # Of what has ended in a way that nobody knows, not even that can be told.
+        # With an unreadable outcome, not even the end of a schedule is known.
         assert answer.status_code == 500
         assert answer.json() == {
             "error": f"What is stored of {damaged} is damaged and cannot be read; it is kept as it"

@@ -1,5 +1,5 @@
 """Types that openapi-typescript makes of the OpenAPI document, judged by tsc and used with
-openapi-fetch against a real server. `typescript/main.ts` says what is expected of them."""
+openapi-fetch against a real server. `typescript/main.ts` has the expectations."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def customer(valkey_server: ValkeyProcess) -> Iterator[Customer]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With the packages that package.json names; a machine without them is nobody's fault.
+    """With the packages that package.json names; a machine without them skips the test.
 
     What npm once got is kept beside Python's own packages: to get it takes as long as all else."""
     for program in ("node", "npm"):
@@ -84,7 +84,7 @@ def test_the_types_hold_and_a_client_of_them_works(customer: Customer, folder: P
     run(folder, programs / "openapi-typescript", document, "-o", "schema.ts")
     assert run(folder, programs / "tsc", *JUDGE, "main.ts") == ""
     run(folder, "node", "main.js", customer.base_url, customer.key)
-    # One waits of what was created, and one was cancelled.
+    # Of the created schedules one waits and one was cancelled.
     assert customer.credits() == credits - 1
 
 

@@ -1,4 +1,4 @@
-"""Bytes on a connection to a real process, what is answered, and whether it goes on."""
+"""Bytes on a connection to a real process, the answers, and whether the connection stays."""
 
 from __future__ import annotations
 

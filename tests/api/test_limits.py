@@ -346,7 +346,7 @@ def test_clients_that_read_nothing_cost_no_memory(server: ApiProcess) -> None:
 
 
 def test_clients_that_go_before_their_answers_are_no_error_of_ours(start_api: Start) -> None:
-    """Each error took four kilobytes of the log; and a process whose log nobody reads stands
+    """Each error took four kilobytes of the log; and a process whose log is not read stands
     still when the pipe is full."""
     server = start_api(body_grace_ms=500, max_connections_per_address=20)
     before = open_connections(server)

@@ -1,4 +1,4 @@
-"""What is secret in a request, and how it is shown."""
+"""The secrets of a request, and how answers mask them."""
 
 from __future__ import annotations
 

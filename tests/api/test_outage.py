@@ -1,4 +1,4 @@
-"""An outage of the store: clients are told that there is one, the log is told why."""
+"""An outage of the store: clients get a 503, and the log has the reason."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def bad_fields(data: bytes | dict[str, Any]) -> list[str]:
 
 @contextmanager
 def holding_less_than(most_bytes: int) -> Iterator[None]:
-    """Asserts that what was done has left little behind."""
+    """Asserts that the calls leave little in memory."""
     tracemalloc.start()
     try:
         yield

@@ -23,7 +23,7 @@ def scope_of(peer: str, *headers: tuple[str, str]) -> Scope:
 @pytest.mark.parametrize(
     ("peer", "named", "client"),
     [
-        # Nobody asked, or asked a stranger.
+        # No proxy, or a stranger.
         ("192.0.2.1", None, "192.0.2.1"),
         ("192.0.2.1", "198.51.100.1", "192.0.2.1"),
         # One proxy, which adds whom it sees to what the client said of itself.
@@ -39,7 +39,7 @@ def scope_of(peer: str, *headers: tuple[str, str]) -> Scope:
         ("fd00::1", "[2001:db8::1]:4711", "2001:db8::1"),
         ("fd00::1", "2001:db8::1", "2001:db8::1"),
         ("::ffff:10.0.0.1", "::ffff:198.51.100.1", "198.51.100.1"),
-        # What is no address names nobody.
+        # A text that is no address names no client.
         ("10.0.0.1", "unknown", "10.0.0.1"),
         ("10.0.0.1", "", "10.0.0.1"),
         ("10.0.0.1", "1.2.3.4, nonsense", "10.0.0.1"),

@@ -169,7 +169,7 @@ async def test_a_batch_that_nothing_could_pay_for_keeps_no_key(api: Api) -> None
 async def test_an_id_stays_where_it_was_when_the_rules_have_changed(
     api: Api, settings: Settings
 ) -> None:
-    """What is not refused any more is still told as refused; what would be, as accepted."""
+    """A repeat answers as the first call did, even if the rules would decide differently now."""
     narrow = app_of(Settings(redis_url=settings.redis_url, max_horizon_days=1), api.store)
     two_days = format_iso8601(api.store.clock.now_ms() + 2 * DAY_MS)
     items = [
@@ -280,7 +280,7 @@ async def test_of_two_at_once_with_lost_replies_one_is_the_answer_of_both(
     proxy.drop_reply(script("lifecycle/create"), times=2)
 
     async def repeated() -> httpx.Response:
-        """A lost connection takes the other's question along: it is told to ask again."""
+        """A lost connection also loses the other caller's call, which gets a 503 and repeats it."""
         while (answer := await batch(api.client, items)).status_code == 503:
             pass
         return answer

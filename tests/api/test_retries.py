@@ -1,4 +1,4 @@
-"""What a schedule may say of retries, and what is seen of it."""
+"""The fields for retries, and how answers show them."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_what_is_refused_leaves_nothing(
     watched: Watched, kinds: Callable[[Scene], dict[str, Kind]]
 ) -> None:
     every = kinds(watched.scene).items()
-    for _, (data, _) in every:  # what is made at the first time only, and stays, is made now
+    for _, (data, _) in every:  # create objects now that are made once and stay
         ask(watched.server, data, 1)
     with watched.leaving_nothing():
         for kind, (data, status) in every:

@@ -1,4 +1,4 @@
-"""Which schedules a call for many means, and what is wrong with it."""
+"""The schedules that a bulk call selects, and its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of the verdicts on a batch's items."""
+"""The stored verdicts on a batch's items."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def main() -> int:
     return 1 if broken else 0
 
 
-# Floods that are not told by how late a neighbour's requests are.
+# Floods that are not judged by a neighbour's lateness.
 _OTHERS = {
     "theft": theft.flood,
     "batches": batches.flood,

@@ -34,7 +34,7 @@ def host_address(number: int) -> str:
 
 def addresses(name: str) -> list[str] | None:
     """What a name has; None: no answer at all. `host-7.…` is a flood's host, `black-…` has many
-    addresses that let nobody in, `many-…` far more than anybody needs, `inside-…` one of a private
+    addresses that refuse all, `many-…` thousands of addresses, `inside-…` one of a private
     network, `two-…` this machine's after another one of it; `none-…` does not exist, `dead-…` is
     never answered for; all others are this machine."""
     first = name.partition(".")[0]
@@ -107,7 +107,7 @@ def _question(data: bytes) -> tuple[str, int]:
 
 
 class NameServer:
-    """In a thread of its own; `server` is what a resolver is to be told."""
+    """In a thread of its own; `server` is the address for a resolver."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -123,7 +123,7 @@ class NameServer:
         self._by_tcp = await asyncio.start_server(_answer_by_tcp, "127.0.0.1", 0)
         place = self._by_tcp.sockets[0].getsockname()
         self._by_udp, _ = await self._loop.create_datagram_endpoint(_Answering, local_addr=place)
-        # Hundreds ask at a time: what is lost here is asked again, and late.
+        # Hundreds ask at a time: a lost packet is asked again, and late.
         opened = self._by_udp.get_extra_info("socket")
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _UNREAD_BYTES)
         self.server = "{}:{}".format(*place)

@@ -124,7 +124,7 @@ class Interims(Endless):
 
 
 class Served(Hostile):
-    """Answers, as it should: what is hostile is its certificate, or how many there are of it."""
+    """Answers correctly: its certificate or its number of handshakes is hostile."""
 
     name = "tls"
 
@@ -184,7 +184,7 @@ async def _serve(directory: Path) -> None:
     hole = _listener()
     hole.listen(0)
     ports["black hole"] = hole.getsockname()[1]
-    full = [_knock(ports["black hole"]) for _ in range(4)]  # from here on nobody gets in
+    full = [_knock(ports["black hole"]) for _ in range(4)]  # the listen queue is full from here on
     dripping = loop.create_task(Drip.drip())
     sys.stdout.write(json.dumps(ports) + "\n")
     sys.stdout.flush()

@@ -94,7 +94,7 @@ def context(browser: playwright.Browser) -> Iterator[playwright.BrowserContext]:
 
 @pytest.fixture
 def watched(context: playwright.BrowserContext, postdate_up: PostdateProcess) -> Watched:
-    """An empty page of nobody's."""
+    """An empty page of a signed-out visitor."""
     return Watched(context.new_page(), postdate_up.base_url)
 
 

@@ -190,7 +190,7 @@ def test_without_scripts_all_can_be_read_and_written(
 def test_a_page_without_contact_says_so_and_loses_nothing(
     signed_in: Watched, postdate_up: PostdateProcess, receiver: Receiver
 ) -> None:
-    """What was chosen stays chosen through news; what failed can be done again."""
+    """Choices survive live updates; a failed action can be repeated."""
     page = signed_in.page
     with Customer(postdate_up.base_url, postdate_up.api_key) as customer:
         waiting = customer.schedule(f"{receiver.url}/kept", _HOUR_S)

@@ -102,7 +102,7 @@ def test_a_cancellation_that_failed_is_told_until_it_is_made(
 def test_a_search_whose_next_step_failed_goes_on(
     signed_in: Watched, fail: Fail, words: str
 ) -> None:
-    """Nobody pressed anything: it went on by itself."""
+    """It went on by itself, without a click."""
     page = signed_in.page
     wanted = Filter(q="nothing-is-like-this")
     looking = _templates.get_template("requests/looking.html").render(
@@ -123,7 +123,7 @@ def test_a_search_whose_next_step_failed_goes_on(
 def test_all_that_match_are_cancelled_a_portion_at_a_time_and_it_can_be_stopped(
     signed_in: Watched, postdate_up: PostdateProcess
 ) -> None:
-    """It goes on by itself, as long as nobody stops it."""
+    """It goes on by itself until the user stops it."""
     page, most = signed_in.page, 1000
     with Customer(postdate_up.base_url, postdate_up.api_key) as customer:
         for portion in range(4):

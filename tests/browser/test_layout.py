@@ -1,4 +1,4 @@
-"""What customers write moves nothing off the screen, and what is to be hit can be hit."""
+"""Customers' texts move nothing off the screen, and controls are large enough."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CUT = """
   })
   .map(each => each.textContent)
 """
-# What is wider scrolls by itself.
+# Wider content scrolls by itself.
 _OUTSIDE_THE_PANEL = """
 () => {
   const panel = document.querySelector('#panel article').getBoundingClientRect();
@@ -51,7 +51,7 @@ _EMPTY_BARS = """
   .filter(each => !(each.getBoundingClientRect().width > 0))
   .map(each => each.outerHTML)
 """
-# What is in it is on one line, and turns nothing around that stands behind it.
+# Its content is on one line, and reverses no text behind it.
 _URL_IS_ONE_LINE = """
 () => {
   const url = document.querySelector('tr[data-row] .url');

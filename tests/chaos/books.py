@@ -19,8 +19,8 @@ class Looked(NamedTuple):
 
 Book = Callable[[Case], Looked]
 
-# What each call may be told: done, too late for it, or that the store is away. A read or a change
-# of what was acknowledged that is told 404 has been lost, and a 500 is nobody's promise.
+# Allowed answers of each call: done, too late, or 503. A read or a change
+# of an acknowledged schedule that gets a 404 means a loss, and no promise allows a 500.
 _MAY_BE_TOLD = {
     "create": {201, 503},
     "batch": {200, 503},
@@ -57,7 +57,7 @@ def answers(case: Case) -> Looked:
 
 
 def batches(case: Case) -> Looked:
-    """A batch is stored as a whole or not at all; what is bad in it is refused, and only that."""
+    """A batch is stored as a whole or not at all; only its bad items are refused."""
     calls = [call for call in case.calls if call.invoked.call == "batch"]
     breaches = []
     for call in calls:
@@ -87,7 +87,7 @@ def keys(case: Case) -> Looked:
 
 
 def ledger(case: Case) -> Looked:
-    """granted = remaining + spent, and spent is what is stored and not cancelled."""
+    """granted = remaining + spent, and spent counts stored schedules that were not cancelled."""
     spent = len({e.schedule_id for e in case.account.log if e.status != "cancelled"})
     granted, credits = case.run.granted, case.account.credits
     if granted == credits + spent:
@@ -130,7 +130,7 @@ def lists(case: Case) -> Looked:
 
 
 def strangers(case: Case) -> Looked:
-    """Nothing is logged or arrives that nobody asked for."""
+    """Every log entry and every arrival belongs to a create."""
     return Looked(len(case.account.log), list(case.strangers))
 
 

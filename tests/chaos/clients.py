@@ -1,5 +1,5 @@
 """The customers of a run: each one does what its seed says, one call after the other, and writes
-down what it asked and what it was told."""
+down its calls and their answers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _CALLS: dict[Kind, float] = {
 _RETRIED = {"ok": 0.1, "fail": 0.5, "busy": 0.5, "flaky": 0.9, "reset": 0.5}
 _DELAYS_MS = ((1000,), (1000, 2000))
 _KEEP_FOR = ("0s", "4s", "30s", "30s")
-# By a filter: what is due in this part of the time to come, or an hour ahead.
+# By a filter: schedules due in this part of the coming time, or an hour ahead.
 _WINDOWS_MS = ((2000, 2600), (4000, 4600), (3_600_000, 3_602_000))
 _MANY = 6
 _REMEMBERED = 60
@@ -237,7 +237,7 @@ class Client:
         """`about` is what else is written down of it."""
         op = self._recorder.number()
         about |= {**now(), "key": key}
-        # Written down before it goes out: a call that nothing tells of never left.
+        # Written down before it goes out: a call without a record never left.
         self._recorder.write(Invoked(op, self.name, self._customer.account, kind, **about))
         url = self._apis[self._api] + path
         headers = {"idempotency-key": key} if key else {}

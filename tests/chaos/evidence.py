@@ -1,4 +1,4 @@
-"""What was asked, told and seen of each schedule, and of what was broken meanwhile. Pure."""
+"""Calls, answers and arrivals of each schedule, and the faults meanwhile. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.chaos.history import (
 
 # From a worker's last look to the first byte at the target, on a busy machine.
 SLACK_MS = 2000
-# What an operator does, which is to cost nobody anything but time.
+# Actions of an operator, which may cost accounts time only.
 HARMLESS = frozenset({"stop", "hold", "on hold"})
 
 
@@ -151,7 +151,7 @@ class Case(msgspec.Struct):
         return [o for o in self.outages if o.what == "freeze" and o.target.startswith("worker")]
 
     def deadline_ms(self, since_ms: float) -> float:
-        """By when what was to be done from then on must have been done: a lease and the margin
+        """The deadline for work that could begin then: a lease and the margin
         after the last fault that can have been in its way."""
         allowed_ms = self.run.lease_ms + self.run.margin_ms
         deadline_ms = since_ms + allowed_ms

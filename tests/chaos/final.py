@@ -1,4 +1,4 @@
-"""What the service tells of itself when all has healed: read over HTTP, and by `postdate check`."""
+"""The service's own data after all has healed: read over HTTP, and by `postdate check`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FORGIVEN = 3
 class Reader:
     """One account, read through one API. Now that all has healed, an answer of 500 and more is a
     mishap: it is noted in `mishaps`, and asked for again. The first 503s are not, from connections
-    that broke while nobody used them."""
+    that broke while idle."""
 
     def __init__(self, api: str, customer: Customer) -> None:
         self.mishaps: list[str] = []
@@ -52,7 +52,7 @@ class Reader:
             await asyncio.sleep(_POLL_S)
 
     async def read(self, ids: set[str]) -> Account:
-        """All that is to be known of it; `ids` are those that clients were told."""
+        """All its data; `ids` are those in answers to clients."""
         log = [
             msgspec.convert(entry, Entry)
             for entry in await self._pages("/stats/logs", "logs", order="asc")
@@ -74,7 +74,7 @@ class Reader:
         await self._http.aclose()
 
     async def _executing(self) -> bool:
-        """What is held may be missing where only what waits is listed; the log has both."""
+        """Held schedules may be missing in lists of waiting ones; the log has both."""
         soon = time.time() + 30
         page = await self._get("/stats/logs", status="scheduled", to=_iso(soon), limit=1)
         return bool(page["logs"])
@@ -130,7 +130,7 @@ async def read_final(
 
 
 def _told_ids(directory: Path) -> defaultdict[str, set[str]]:
-    """By account, the ids that its clients were told."""
+    """By account, the ids in answers to its clients."""
     account_of: dict[int, str] = {}
     found: defaultdict[str, set[str]] = defaultdict(set)
     for event in read_history(directory):

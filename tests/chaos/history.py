@@ -1,8 +1,8 @@
-"""What a run leaves behind: three files of JSON, and the shapes of what is in them.
+"""The three JSON files of a run, and the shapes of their entries.
 
 history.jsonl    the run, each call's beginning and end, each fault's beginning and end
 arrivals.jsonl   each request as the target saw it
-final.json       what the API and `postdate check` told when all had healed
+final.json       answers of the API and of `postdate check` after all had healed
 
 Wall times are milliseconds since the Unix epoch; monotonic ones only order what one process did.
 """
@@ -91,7 +91,7 @@ class Secret(msgspec.Struct, frozen=True, rename="camel"):
 class Answered(msgspec.Struct, frozen=True, tag="answer", tag_field="type", omit_defaults=True):
     """A call's end. ok: done. fail: certainly not done. unknown: no answer, or one that says so.
     `ids` has an id for each that was asked, or its code where it was refused; `became`, by id, the
-    status of what was cancelled and the new id of what was replayed, or a code."""
+    status of a cancelled one and the new id of a replayed one, or a code."""
 
     op: int
     result: Result
@@ -150,7 +150,7 @@ class Entry(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Account(msgspec.Struct, frozen=True):
-    """One account when all had healed; `schedules` has what GET /schedule/{id} told of each id
+    """One account when all had healed; `schedules` has the answer of GET /schedule/{id} for each id
     that a client or the log knows, None for a 404; `waiting` the ids that GET /schedule lists."""
 
     credits: int

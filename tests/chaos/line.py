@@ -24,7 +24,7 @@ class TcpProxy:
 
     `cut()` resets all connections and refuses new ones, `silence()` keeps everything back as a
     network that drops packets does, `slow(delay_s)` has every byte come later; `heal()` ends all of
-    these, and what was kept back arrives. `reset()` sends an RST on all connections that there are
+    these, and the bytes kept back arrive. `reset()` sends an RST on all connections that there are
     at this moment, idle ones too. `accepted` counts connections; with `resets_at_once` none lasts.
     """
 

@@ -9,14 +9,14 @@ from base64 import b64decode, b64encode
 from tests.chaos.evidence import SLACK_MS, Case, Story, woke_up
 from tests.chaos.history import Arrival, Secret, to_ms
 
-# What was claimed before a hold goes out so long after it, where nothing is slow.
+# Schedules claimed before a hold go out so long after it, if nothing is slow.
 _CLAIMED_MS = 1000
 # A rotation holds everywhere within so long.
 _ROTATED_MS = 5000
 
 
 def is_replayed_as_asked(_: Case, story: Story) -> list[str] | None:
-    """In bulk it is replayed once; and nothing is replayed that nobody asked for."""
+    """In bulk it is replayed once, and every replay has a call that asked for it."""
     if not story.replays and not story.replayed:
         return None
     told = {new for _, new in story.replays if new}

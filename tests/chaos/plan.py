@@ -99,7 +99,7 @@ def holds(seconds: float) -> list[Step]:
 
 
 def long_freeze(lasts_s: float, workers: list[str]) -> list[Step]:
-    """All workers frozen for so long: nobody takes over what they held."""
+    """All workers frozen for so long: no worker takes over their schedules."""
     return [Step(LONG_FREEZE_AT_S, "freeze", worker, lasts_s) for worker in workers]
 
 

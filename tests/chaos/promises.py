@@ -1,4 +1,4 @@
-"""What was promised of each schedule, one function a promise. Pure.
+"""The promises about each schedule, one function a promise. Pure.
 
 A function gets a case and a story and returns a sentence for each breach, or None where the
 promise is not about this story.
@@ -29,7 +29,7 @@ EXPIRED = "Expired before execution"
 
 
 def is_there(case: Case, story: Story) -> Breaches:
-    """What was acknowledged is found at the end, by its id and in the log."""
+    """An acknowledged schedule is found at the end, by its id and in the log."""
     if not story.acknowledged:
         return None
     lost = [i for i in story.acknowledged if not case.account.schedules.get(i)]
@@ -56,7 +56,7 @@ def is_not_stored_if_refused(_: Case, story: Story) -> Breaches:
 
 
 def has_ended(case: Case, story: Story) -> Breaches:
-    """Nothing that is due stays scheduled for ever, and what is not due still waits."""
+    """No due schedule stays scheduled for ever, and the others still wait."""
     final = story.final
     if story.entry is None or final is None:
         return None
@@ -110,7 +110,7 @@ def is_not_early(_: Case, story: Story) -> Breaches:
 
 
 def arrives_at_most_once(_: Case, story: Story) -> Breaches:
-    """at-most-once never arrives twice, but for a retry of what was answered."""
+    """at-most-once never arrives twice, except for a retry after an answer."""
     if story.asked.delivery != "at-most-once":
         return None
     times, answered = len(story.arrivals), [e for e in story.attempts if e.status_code]
@@ -137,7 +137,7 @@ def repeats_count_up(case: Case, story: Story) -> Breaches:
 
 
 def stays_cancelled(_: Case, story: Story) -> Breaches:
-    """A cancellation that was told is one, once, and nothing of it ever fires."""
+    """An acknowledged cancellation happened once, and its schedule never fires."""
     told, maybe = story.cancelled("ok"), story.cancelled("unknown")
     status = story.entry.status if story.entry else None
     if not story.cancels and status != "cancelled":
@@ -153,7 +153,7 @@ def stays_cancelled(_: Case, story: Story) -> Breaches:
 
 
 def changes_hold(_: Case, story: Story) -> Breaches:
-    """It is what the last change that was told made it, or what one of unknown outcome made it;
+    """It is as the last acknowledged change made it, or as one of unknown outcome made it;
     and what arrives is that as well."""
     if story.entry is None:
         return None

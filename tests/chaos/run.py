@@ -61,7 +61,7 @@ class Options(msgspec.Struct, frozen=True):
 
 def run(options: Options, keep: Path | None = None) -> tuple[Verdict, Path]:
     """Makes one run. Returns the verdict and where its history lies, `keep` if that is given:
-    what is there is the caller's to remove."""
+    the caller removes its files."""
     directory = keep or Path(tempfile.mkdtemp(prefix="pd-chaos-"))
     directory.mkdir(parents=True, exist_ok=True)
     if any(directory.iterdir()):

@@ -26,11 +26,11 @@ _FAILOVER_TIMEOUT_MS = 6000
 
 class SentinelStore(ChaosStore):
     """Replicated servers behind sentinels. A write is answered once a replica has it
-    (`POSTDATE_WAIT_REPLICAS`): without that, a failover may lose what was acknowledged, as
-    replication is asynchronous. What is broken is the primary of that moment.
+    (`POSTDATE_WAIT_REPLICAS`): without that, a failover may lose acknowledged writes, as
+    replication is asynchronous. Faults hit the primary of that moment.
 
     A primary that comes back while another one is being chosen makes two of them: replicas confirm
-    to either, and what one of the two was told is thrown away. That is how Sentinel works, and no
+    to either, and the writes of one of the two are thrown away. That is how Sentinel works, and no
     client of it can do better. So here one is frozen only for so long that no other is chosen, and
     one that was killed comes back once another one was."""
 

@@ -51,7 +51,7 @@ class LossyLine(TcpProxy):
 
 class ChaosStore:
     """A store to break. `url` leads to it directly, `url_for` by the line of a process;
-    `settings` are what the service is told beyond that."""
+    `settings` are further settings of the service."""
 
     kind = ""
     frozen_s = (0.2, 4.0)

@@ -81,7 +81,7 @@ def _by_id(stories: dict[str, Story], account: Account) -> dict[str, Story]:
 
 
 def _add_replays(stories: dict[str, Story], calls: list[Call], account: Account) -> None:
-    """A story for each replay that a client was told of, or that GET knows: its name has the new
+    """A story for each replay in an answer to a client, or that GET knows: its name has the new
     id. They are taken in the order of their ids, as one may be the replay of another."""
     told: dict[str, str] = {}
     told_by: dict[str, list[Call]] = {}
@@ -115,7 +115,7 @@ def _replayed(call: Call) -> dict[str, str]:
 
 
 def _add_calls(stories: dict[str, Story], calls: list[Call], account: Account) -> None:
-    """Puts to each story what was asked about it. Of a call for many each has its own part; one of
+    """Adds to each story the calls about it. Of a call for many each has its own part; one of
     unknown outcome that had a filter may have been about all that it may have found."""
     found = _by_id(stories, account)
     for call in calls:
@@ -155,7 +155,7 @@ def _is_within(invoked: Invoked, story: Story) -> bool:
 
 
 def _secrets(calls: list[Call], account: Account) -> list[Secret]:
-    """All that the account ever had, each with the earliest end that was told of it."""
+    """All credits that the account ever had, each with the earliest time of its answer."""
     told = [each for call in calls if call.answered for each in call.answered.secrets]
     found: dict[str, Secret] = {}
     for secret in [*told, *account.secrets]:

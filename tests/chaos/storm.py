@@ -60,7 +60,7 @@ class Storm(threading.Thread):
 
     def _begin(self, step: Step) -> None:
         if step.target in self._away:
-            return  # it has not come back yet from what was done to it before
+            return  # it has not recovered yet from the fault before
         member = self._members.get(step.target)
         server = self._store.servers.get(step.target)
         if step.what == "hold":

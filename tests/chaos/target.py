@@ -44,7 +44,7 @@ class ChaosTarget(Receiver):
 
 
 def arrival_of(received: Received) -> Arrival:
-    """What is written down of a request."""
+    """The record of a request."""
     return Arrival(
         at_ms=received.at_ms,
         schedule_id=received.schedule_id,

@@ -1,4 +1,4 @@
-"""The checker finds what it is there for: a sound history holds, a planted breach is told."""
+"""The checker works: a sound history passes, a planted breach is reported."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def iso(ms: float) -> str:
 
 
 class History:
-    """A history in the making. What is stored of each tag lies in `entries`, by tag; everything
+    """A history in the making. `entries` has the log entries of each tag; everything
     else of the end follows from it, unless it is set."""
 
     def __init__(self) -> None:
@@ -646,7 +646,7 @@ def test_every_promise_has_a_planted_breach() -> None:
 
 
 def test_an_unknown_outcome_may_go_either_way() -> None:
-    """And so may a cancel or a change that nobody answered, also late."""
+    """And so may a cancel or a change without an answer, also late."""
     for status in ("completed", "cancelled"):
         history = sound()
         history.call("cancel", [], "unknown", schedule_id=sch("plain"))

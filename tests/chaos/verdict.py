@@ -34,7 +34,7 @@ class Row(msgspec.Struct):
 
 
 class Verdict(msgspec.Struct):
-    """What a run came to. `held` is the verdict; `told` what the run was, in one line."""
+    """The result of a run. `held` is the verdict; `told` describes the run in one line."""
 
     rows: list[Row]
     told: str

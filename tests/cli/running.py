@@ -1,4 +1,4 @@
-"""A command that goes on until it is told to end, and what it prints meanwhile."""
+"""A command that runs until the test ends it, and its output."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_an_account_is_renamed(url: str, account_id: str) -> None:
 
 
 def test_what_weighs_nobody_knows_what_is_changed_and_listed(url: str, account_id: str) -> None:
-    """Who is told that a grant failed grants twice."""
+    """An operator who sees that a grant failed would grant twice."""
     postdate("account", "create", "bob", redis_url=url)
     with Redis.from_url(url) as client:
         [base] = client.keys(f"*:{account_id[-8:]}:account")

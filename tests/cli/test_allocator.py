@@ -33,7 +33,7 @@ def fake_server(directory: Path, script: str, malloc: str = "libc") -> Path:
 
 
 async def started(data_dir: DataDir, malloc: str = "auto") -> tuple[str, list[str]]:
-    """What a server has mapped into its memory, and what was said of a library at its start."""
+    """The libraries mapped into a server, and the log line about them."""
     valkey = EmbeddedValkey(data_dir, malloc=malloc)
     data_dir.make()
     with capture_logs() as said:

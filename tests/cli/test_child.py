@@ -1,4 +1,4 @@
-"""A supervised process: started again when it ends, let go when it is told to."""
+"""A supervised process: started again when it ends, released on request."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def entry(number: int, status: LogStatus) -> LogEntry:
 
 
 class Log:
-    """Stands in for a client: a log that grows, and fails for a status as it is told."""
+    """Stands in for a client: a log that grows, and fails with a chosen status."""
 
     def __init__(self, *existing: LogEntry) -> None:
         self.entries = list(existing)

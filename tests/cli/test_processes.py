@@ -57,8 +57,8 @@ def connections_of(api: PostdateProcess, pid: int) -> int:
 
 
 def until_at_work(deployment: Deployment, workers: PostdateProcess) -> None:
-    """Returns once every child, or the one process that there is, has told the store twice that it
-    is alive. (A worker that is told to stop in its very first moments may take its time.)"""
+    """Returns once every child, or the only process, has sent two heartbeats. (A worker that is
+    stopped in its very first moments may take its time.)"""
     pids = set(children_of(workers)) or {workers.pid}
     beats: dict[int, set[int]] = {pid: set() for pid in pids}
 
@@ -207,7 +207,7 @@ def test_a_signal_to_the_whole_group_as_systemd_sends_it_drains_as_well(
 
 @pytest.mark.parametrize("role", ["worker", "api"])
 def test_after_kill_9_of_the_parent_nothing_is_left(deployment: Deployment, role: str) -> None:
-    """Not even of a child that took another's place and had nobody to say its readiness to."""
+    """Not even of a child that replaced another and had no parent to report to."""
     process = {"worker": deployment.worker, "api": deployment.api}[role](processes=2)
     killed, kept = children_of(process)
     os.kill(killed, signal.SIGKILL)

@@ -42,13 +42,13 @@ def up() -> Iterator[PostdateProcess]:
 
 @pytest.fixture(scope="module")
 def guarded_up() -> Iterator[PostdateProcess]:
-    """A first start that was told what targets are allowed; new Pythons, as its users have them."""
+    """A first start with allowed targets, in new Pythons, as users have them."""
     with PostdateProcess(forked=False, allow_targets="none") as process:
         yield process
 
 
 def test_behind_a_proxy_nobody_is_let_to_this_machine() -> None:
-    """Whoever comes through it comes from a loopback address too."""
+    """Clients of the proxy come from a loopback address too."""
     with PostdateProcess(public_url="https://postdate.example") as process:
         assert "may be sent to this machine" not in process.stdout
         with Customer(process.base_url, process.api_key) as customer:

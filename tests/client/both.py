@@ -88,7 +88,7 @@ class Clock:
 
 
 class Client:
-    """Either client: its methods return results, and lists for what is iterated over."""
+    """Either client: its methods return results, and lists instead of iterators."""
 
     def __init__(self, mode: str, base_url: str, key: str, **options: Any) -> None:
         self._runner = asyncio.Runner()

@@ -1,4 +1,4 @@
-"""What an exception tells of why something could not be reached."""
+"""The reason in an exception when something cannot be reached."""
 
 from __future__ import annotations
 

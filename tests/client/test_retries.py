@@ -1,4 +1,4 @@
-"""What is repeated, when, and that a repeat never costs anything."""
+"""Which calls are repeated, when, and that a repeat never costs anything."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Browser:
 
 
 class Dashboard:
-    """The app over a real Valkey, and whoever looks at it."""
+    """The app over a real Valkey, and its viewer."""
 
     def __init__(self, app: Litestar, store: Store) -> None:
         self.app = app

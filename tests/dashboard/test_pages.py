@@ -65,7 +65,7 @@ async def fail_an_attempt(
     answer: Answer | None = None,
     phases: Phases | None = None,
 ) -> None:
-    """What is due was answered 503, and is to be tried again in an hour."""
+    """Due schedules got a 503, and their retry is due in an hour."""
     shard = int(account.account_id.split("_")[1])
     batch = await dashboard.store.claims.claim(shard, lease_ms=15_000, most=10)
     outcome = Outcome(Status.FAILED, 503, 12, "Service Unavailable", "", answer, phases)
@@ -390,7 +390,7 @@ async def test_what_nobody_fires_is_overdue_and_late(
 ) -> None:
     """Though all that was sent went out in time."""
     await execute(dashboard, ada)
-    # What is said of 73.5 hours stays the same for half an hour.
+    # The text for 73.5 hours stays the same for half an hour.
     await schedule(dashboard, ada, -(73 * 3_600_000 + 1_800_000))
     text = (await browser.get("")).text
     tiles = tiles_of(text)
@@ -500,7 +500,7 @@ async def test_the_system_is_for_operators(dashboard: Dashboard, browser: Browse
 
 
 async def test_operators_see_since_when_workers_are_lost(dashboard: Dashboard) -> None:
-    """Those that are alive forget who was lost an hour ago; while there are none, nobody does."""
+    """Live workers drop one that was lost an hour ago; without live workers it stays."""
     boss = await dashboard.signed_in(await dashboard.account("boss", operator=True))
     says = json.dumps({"host": "h", "pid": 1, "inFlight": 0, "concurrency": 1, "fired": 3})
     heard_ms = dashboard.store.clock.now_ms() - 5 * 3_600_000 - 60_000
@@ -625,7 +625,7 @@ async def test_who_has_no_credits_is_told_how_to_get_some_before_scheduling(
         assert "/dashboard/system" not in text, path
         assert "no credits" not in (await browser.get(path)).text, path
     assert "how to get some" in (await bare.get("")).text
-    # What was written is not lost for it.
+    # The written text survives.
     form = {"url": URL, "method": "GET", "delay": "1h", "body": "", "once": "x"}
     refused = await bare.write("/requests/new", **form)
     assert refused.status_code == 402

@@ -1,4 +1,4 @@
-"""What is pure: formats, curl lines, shared reads."""
+"""Pure functions: formats, curl lines, shared reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Requests page over HTTP: the list, the side panel, and what is done from them."""
+"""The Requests page over HTTP: the list, the side panel, and their actions."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ async def test_all_that_match_are_moved_once_however_many_there_are(
     monkeypatch: pytest.MonkeyPatch,
     to: dict[str, str],
 ) -> None:
-    """A portion at a time, and what was moved is not met again; a form that is sent twice moves
+    """A portion at a time, and moved schedules are not met again; a form that is sent twice moves
     nothing by an hour twice."""
     monkeypatch.setattr(bulk, "MOST", 3)
     waiting = [await schedule(dashboard, ada, 600_000 * (n + 1)) for n in range(8)]
@@ -499,7 +499,7 @@ async def test_what_would_turn_a_page_round_is_shown_as_it_is_written(
     assert r"https://example.com/\u202egpj.exe" in re.sub("<[^>]+>", "", panel)
     assert r"\u001b[2J \u202e" in panel
     assert "https://example.com/%E2%80%AEgpj.exe" in panel  # for a shell, what is sent
-    # What is to be written on is what it was.
+    # The path to continue at is unchanged.
     composer = html.unescape((await browser.get("/requests/new", like=failed)).text)
     assert f'name="url" value="{url}"' in composer
     assert "\u2066b\u202e" in composer

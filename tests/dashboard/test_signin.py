@@ -235,7 +235,7 @@ async def test_a_password_is_changed_by_who_knows_it(
     assert (answer.status_code, "not the current" in answer.text) == (403, True)
     answer = await browser.write("/account/password", current=PASSWORD, **new)
     assert (answer.status_code, "is set" in answer.text) == (200, True)
-    # Whoever had the secret of the session before has nothing.
+    # The secret of the earlier session is worthless.
     [(_, after)] = browser.client.cookies.items()
     assert before != after
     assert await dashboard.store.sessions.find(before) is None

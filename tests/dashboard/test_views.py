@@ -161,7 +161,7 @@ def test_times_on_an_axis_are_round_where_its_viewer_is() -> None:
 
 
 def test_what_is_yet_to_come_leaves_no_half_of_a_chart_empty() -> None:
-    """The picture runs through now; how late and how slow it was is of what was."""
+    """The picture runs through now; lateness and response times are of the past."""
     stretch, none = stretch_of("1h", NOW_MS, UTC), [0] * (len(LATENESS_BOUNDS_MS) + 1)
     starts = range(stretch.from_ms, stretch.to_ms, stretch.step_ms)
     once = [1, *none[1:]]

@@ -62,7 +62,7 @@ class Holder:
     async def send(
         self, browser: Browser, path: str, headers: dict[str, str] | None = None, **token: str
     ) -> httpx.Response:
-        """The form of a path, with what is this holder's."""
+        """The form of a path, with this holder's values."""
         used = dict(self.names)
         if path.endswith("/again"):
             used["schedule_id"] = used["ended"]

@@ -1,4 +1,4 @@
-"""A trace from the create, over the fire, to the target and to whoever collects spans."""
+"""A trace from the create, over the fire, to the target and to the collector of spans."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_the_fire_of_a_sampled_create_is_traced(monkeypatch: pytest.MonkeyPatch)
             customer.outcome(customer.schedule(f"{target.url}/traced"))
             del customer.headers["traceparent"]
             customer.outcome(customer.schedule(f"{target.url}/plain"))
-            assert up.stop() == 0  # what is left is sent at the end
+            assert up.stop() == 0  # the rest is sent at the end
         [traced], [plain] = target.at("/traced"), target.at("/plain")
         assert "traceparent" not in plain.headers
         _, trace_id, span_id, flags = traced.headers["traceparent"].split("-")

@@ -13,7 +13,7 @@ _PAUSE_S = 0.005  # in use, and not at its limit: all of it has to be fired and 
 
 
 class Load(threading.Thread):
-    """Creates without an end, due a little later; remembers what was acknowledged."""
+    """Creates without an end, due a little later; remembers acknowledged ones."""
 
     def __init__(self, customer: Customer, target: str) -> None:
         super().__init__(daemon=True)

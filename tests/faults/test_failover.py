@@ -10,7 +10,7 @@ from tests.servers import Deployment, Receiver, ValkeyCluster, until
 
 
 def test_when_a_node_is_lost_its_replica_has_all_that_was_acknowledged(receiver: Receiver) -> None:
-    """With replicas that confirm each write: nothing is lost, and what is at most once is not sent
+    """With replicas that confirm each write: nothing is lost, no at-most-once schedule is sent
     twice. While the new primary has no replica its shard says so; the other one goes on."""
     with (
         ValkeyCluster(3, replicated=True) as cluster,

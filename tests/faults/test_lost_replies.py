@@ -1,4 +1,4 @@
-"""A reply of the store gets lost: what was asked for is done, and done once."""
+"""A reply of the store gets lost: the call is carried out, once."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def in_use(
             assert load.slowest_s < 5
             assert load.customer.credits() == 10_000 - len(load.ids)
         assert deployment.problems() == []
-        # Told once, not at every attempt.
+        # Logged once, not at every attempt.
         assert worker.stderr.count("lost touch with the store") <= 2
         assert (worker.stop(), api.stop()) == (0, 0)
 

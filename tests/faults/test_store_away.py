@@ -28,7 +28,7 @@ SHORT_LEASE_MS = 2000
 
 
 # A store that is gone is known at once; one that is silent only once its reply was waited for, and
-# whoever came while another waited has both waits.
+# a call that came while another waited has both waits.
 REFUSED_WITHIN_S = 15.0
 
 
@@ -87,7 +87,7 @@ def test_while_the_store_is_away_the_api_says_503_and_afterwards_all_goes_on(
         assert customer.credits() == 10_000 - len(ids)
         assert customer.get("/readyz").status_code == 200
         assert (api.pid, worker.pid) == pids
-        # An outage is told once, not at every attempt.
+        # An outage is logged once, not at every attempt.
         assert worker.stderr.count("lost touch with the store") == 1
         assert len(worker.stderr.splitlines()) < 20
         assert worker.stop() == 0

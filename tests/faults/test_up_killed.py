@@ -50,7 +50,7 @@ def test_after_a_power_cut_everything_fires_and_the_ledger_balances(receiver: Re
             assert after.credits() == 1_000_000 - 2 - WAITING
         times = Counter(each.schedule_id for each in receiver.requests)
         assert times.keys() == {done, in_flight, *waiting}
-        # Twice at most, and only what was in flight when all went dark.
+        # Twice at most, and only requests in flight at the power cut.
         assert times[done] == 1
         assert times[in_flight] == 2
         assert all(times[each] == 1 for each in waiting if each not in fired_before)

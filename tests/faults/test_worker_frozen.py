@@ -21,7 +21,7 @@ FROZEN_MS = 3000
 # Of these 64 connect at a time, and the others wait in line.
 AT_THE_DOOR = 70
 IN_THE_WHEEL = 5
-# What is due so much later lies in the wheel soon, and for most of a second.
+# Schedules due so much later lie in the wheel soon, for most of a second.
 WHEEL_S = 1.6
 LOST = "Worker lost; the request may have been sent"
 
@@ -76,7 +76,7 @@ class Frozen:
         return self.deployment.in_store(count)
 
     def arrivals(self) -> Counter[str]:
-        """Of what was not sent before: how often each schedule's request arrived."""
+        """Of schedules not sent before: how often each request arrived."""
         at_the_wheel = (each.schedule_id for each in self.receiver.at("/wheel"))
         return self.door.arrived + Counter(at_the_wheel)
 
@@ -141,7 +141,7 @@ def test_what_another_worker_took_over_it_neither_sends_nor_records(frozen: Froz
 
 @pytest.mark.parametrize("frozen", ["at-most-once"], indirect=True)
 def test_what_another_worker_gave_up_it_does_not_send(frozen: Frozen) -> None:
-    """Nobody could know then whether it had been sent."""
+    """No process can know whether it had been sent."""
     frozen.freeze()
     frozen.deployment.worker()
     until(lambda: set(frozen.unsent) <= frozen.outcomes().keys(), "all of them given up")

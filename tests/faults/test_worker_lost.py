@@ -115,7 +115,7 @@ def test_a_frozen_worker_that_wakes_after_its_lease_records_nothing(receiver: Re
             assert customer.outcome(schedule_id)["statusCode"] == 200
         finally:
             frozen.signal(signal.SIGCONT)
-        # Once it has stopped, it has told the store what became of its own request.
+        # Once it has stopped, it has recorded the outcome of its own request.
         assert frozen.stop() == 0
         assert customer.outcome(schedule_id)["statusCode"] == 200
         assert customer.counts() == (1, 0)

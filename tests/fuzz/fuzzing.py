@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from tests.fuzz.inputs import inputs
 from tests.fuzz.subjects import SUBJECTS
 
-# CPU of this thread, whatever else the machine does. Generous: what is looked for grows faster.
+# CPU of this thread, whatever else the machine does. Generous: real faults grow faster.
 _BASE_NS = 5_000_000
 _NS_A_BYTE = 3_000
 _AGAIN = 3

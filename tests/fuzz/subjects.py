@@ -1,4 +1,4 @@
-"""What is fed with anything: each takes bytes, and raises if a promise does not hold."""
+"""Functions under fuzzing: each takes bytes, and raises if a promise does not hold."""
 
 from __future__ import annotations
 

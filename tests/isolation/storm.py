@@ -31,7 +31,7 @@ def of_a_stranger(count: int) -> Iterator[Request]:
 
 
 def of_an_account(key: str, count: int, name: str) -> Iterator[Request]:
-    """What succeeds, and what is refused."""
+    """Requests that succeed, and requests that are refused."""
     own = {"x-api-key": key, "content-type": "application/json"}
     far = format_iso8601(now_ms() + 3_600_000)
     for n in range(count):

@@ -126,7 +126,7 @@ def test_what_outlives_a_request_is_known_and_bounded(
 
 
 def _faults(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
-    """What has grown and is not in the tables, and what is beyond the bound that it has there."""
+    """Containers that have grown and are not in the tables, or exceed their bound."""
     known = bounds()
     grown = {name: length for name, length in after.items() if length > before.get(name, LEAST)}
     return {name: length for name, length in grown.items() if length > known.get(name, 0)}

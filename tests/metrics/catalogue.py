@@ -1,4 +1,4 @@
-"""Every series that can be told, by name, as the code says it."""
+"""Every series that the code can expose, by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metrics port, as whoever comes to it finds it."""
+"""The metrics port, as clients see it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOST = "127.0.0.1"
 
 
 class ScriptedSource:
-    """Tells what it was told to; `looks` counts how often it had to."""
+    """Serves given samples; `looks` counts the reads."""
 
     def __init__(self) -> None:
         self.looks = 0

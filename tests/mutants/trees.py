@@ -16,7 +16,7 @@ _ROOMS = ("scheduler", "metrics", "api", "worker", "cli", "clients", "tests", "p
 def applied(path: Path, text: str, instead: str) -> Iterator[None]:
     """Within it the file has `instead` of `text`."""
     before = path.read_text()
-    # The copy's bytecode is told from its source by second and size, which may both be the same.
+    # Python matches bytecode to its source by second and size, which may both be the same.
     bytecode = Path(importlib.util.cache_from_source(str(path)))
     try:
         path.write_text(before.replace(text, instead))

@@ -64,7 +64,7 @@ def outside(
 
 @contextmanager
 def proxied(program: str, origin: str, folder: Path, apis: list[str]) -> Iterator[httpx.Client]:
-    """A client of the proxy, whose configuration has what is to be filled in."""
+    """A client of the proxy, with the placeholders of its configuration filled in."""
     authority = trustme.CA()
     certificate = authority.issue_cert(HOST)
     certificate.private_key_pem.write_to_path(folder / "privkey.pem")

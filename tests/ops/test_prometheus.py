@@ -31,7 +31,7 @@ class Prometheus:
         self._url = f"http://127.0.0.1:{free_port()}"
         rules = yaml.safe_load(RULES.read_text())
         for group in rules["groups"]:
-            group.pop("interval", None)  # half a minute, which nobody wants to wait for here
+            group.pop("interval", None)  # half a minute, too long for a test
         judged = folder / RULES.name
         judged.write_text(yaml.safe_dump(rules))
         config = folder / "prometheus.yml"
@@ -110,6 +110,6 @@ def test_it_reads_all_of_it_and_every_rule_and_panel_can_be_asked(
     for expression in dashboard_expressions():
         asked = prometheus.get("query", query=expression.replace("$__rate_interval", "1m"))
         assert asked is not None, expression
-    # On a busy machine something may be late, and pending; nothing lasts long enough to be told.
+    # On a busy machine something may be late, and pending; nothing lasts long enough to fire.
     alerts = prometheus.get("alerts")["alerts"]
     assert [each["labels"] for each in alerts if each["state"] == "firing"] == []

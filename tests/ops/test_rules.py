@@ -70,7 +70,7 @@ def test_every_alert_is_shown_to_fire_and_to_be_silent() -> None:
     cases = [each for test in tests for each in test["alert_rule_test"]]
     assert {each["alertname"] for each in cases if each["exp_alerts"]} == set(alerts())
     silent = {each["alertname"] for each in cases if not each["exp_alerts"]}
-    # A slow burn is silent where a slower one fires; that alone has nobody below it.
+    # A slow burn is silent where a slower one fires; only that one has none below it.
     assert silent == set(alerts()) - {"PostdateLateSlow"}
 
 

@@ -75,7 +75,7 @@ def pytest_asyncio_loop_factories(
 
 @pytest.fixture
 def store(request: pytest.FixtureRequest, store_server: str) -> Store:
-    """Waiting shows that what is said of time holds; a clock that is set, that it does to the
+    """Waiting shows that statements about time hold; a clock that is set, that it does to the
     millisecond: a test marked `time_passes` is run on fakeredis too."""
     name = "fake_store" if store_server == "fakeredis" else "valkey_store"
     return request.getfixturevalue(name)  # type: ignore[no-any-return]

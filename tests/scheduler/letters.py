@@ -32,7 +32,7 @@ async def stop(scene: Scene, count: int = 1) -> list[str]:
 
 
 async def complete_all(scene: Scene) -> list[Request]:
-    """Fires all that is due; what was asked for."""
+    """Fires all due schedules; returns their requests."""
     claimed = await scene.claim(most=1000)
     assert await scene.ack(claimed, COMPLETED) == [1] * len(claimed)
     return [each.request for each in claimed]

@@ -68,7 +68,7 @@ async def told(call: Awaitable[object]) -> object:
 
 
 def each(*calls: Callable[[Hall, Party], Awaitable[object]]) -> Act:
-    """Calls for each party, one after the other; of all parties at once, so that what is collected
+    """Calls for each party, one after the other; of all parties at once, so that calls collected
     goes out together."""
 
     async def all_of(hall: Hall, party: Party) -> object:
@@ -82,7 +82,7 @@ def each(*calls: Callable[[Hall, Party], Awaitable[object]]) -> Act:
 
 
 def shard_wide(call: Callable[[Hall], Awaitable[object]]) -> Act:
-    """What is asked of a shard as a whole must be told, whatever one account has."""
+    """Calls about a whole shard must answer, whatever one account has."""
 
     async def act(hall: Hall, parties: Sequence[Party]) -> list[object]:
         return [await told(call(hall))] * len(parties)

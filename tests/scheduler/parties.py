@@ -1,5 +1,5 @@
 """Accounts in one shard with something of all that an account can have, to be acted on again and
-again: each act begins with what was stored at first."""
+again: each act begins with the first state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.plain import redis_of
 from tests.scheduler.scene import COMPLETED, URL
 
 CREDITS = 100
-# Longer than any test lasts, so that what is held stays held.
+# Longer than any test lasts, so that held schedules stay held.
 LEASE_MS = 3_600_000
 FAR_MS = 2**41
 ONCE = Idempotency("a key", "what was asked")
@@ -49,7 +49,7 @@ class Party(NamedTuple):
 
     @property
     def held(self) -> list[Invocation]:
-        """As they were claimed: what is done with them notes so in them."""
+        """As they were claimed: calls change them."""
         return [copy.copy(self.first), copy.copy(self.second)]
 
     def owns(self, name: str) -> bool:

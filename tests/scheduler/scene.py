@@ -180,7 +180,7 @@ def lease_end_ms(invocation: Invocation) -> float:
 
 
 def new_id() -> str:
-    """The id of a schedule that nobody has stored."""
+    """The id of a schedule that is not stored."""
     return ids.new_schedule_ids(1, START_MS)[0]
 
 

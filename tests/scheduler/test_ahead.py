@@ -1,4 +1,4 @@
-"""Claiming ahead: what is due within a moment is held until then, by who claimed it."""
+"""Claiming ahead: a worker holds schedules that are due within a moment."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ async def test_one_that_is_named_twice_is_refunded_once(scene: Scene) -> None:
 async def test_what_was_done_before_the_store_failed_makes_the_outcome_unknown(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, groups: int, kind: type[StoreError]
 ) -> None:
-    """Or the client would be told that nothing was done."""
+    """Otherwise the answer would say that nothing was done."""
     made = await scene.create_many(300, await scene.clock.now_ms() + 60_000)
     canceller, server, writes = scene.store.canceller, scene.store.server, []
     write, reads = server.write, server.reads

@@ -1,4 +1,4 @@
-"""What operators are told of all that is in the store, and what it costs."""
+"""The operators' overview of the store, and its cost."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_a_ledger_that_does_not_balance_is_counted(scene: Scene) -> None:
 async def test_a_look_costs_so_much_however_many_accounts_there_are(
     valkey_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beyond what a look may cost, what is due is expected of those that were looked at, and the
+    """Beyond the cost of a look, due schedules are estimated from the accounts looked at, and the
     walk over the others goes on with the next look."""
     monkeypatch.setattr(census, "_MOST_ACCOUNTS", 400)
     store, accounts = valkey_store, 1500

@@ -1,4 +1,4 @@
-"""`Store.check`: each invariant, broken by hand, is told in a sentence; a sound store is quiet."""
+"""`Store.check`: each invariant, broken by hand, gives a sentence; a sound store gives none."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ async def test_a_broken_invariant_is_told(
     assert await scene.store.check() == []
     await breakage(scene)
     told = await scene.store.check()
-    # What is gone weighs nothing; and what is kept is part of all that is counted.
+    # Deleted schedules weigh nothing, and kept ones are part of the count.
     assert len(told) == (2 if breakage in (request_gone, letter_gone, kept_miscounted) else 1), told
     assert sentence in told[0]
     if breakage is not name_without_account:

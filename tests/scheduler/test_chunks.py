@@ -1,4 +1,4 @@
-"""The log in chunks: all that one call records of an account lies in one, and nobody can tell."""
+"""The log in chunks: all entries of an account in a call lie in one, and no answer shows it."""
 
 from __future__ import annotations
 

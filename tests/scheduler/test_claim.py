@@ -1,4 +1,4 @@
-"""Claiming: what is due, for how long, and when to look again."""
+"""Claiming: due schedules, their leases, and when to look again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Store.check` beside damage of every kind: each is told, and none ends the look at the rest."""
+"""`Store.check` with damage of every kind: it reports each, and reads on."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_every_key_of_another_kind_is_told_and_the_rest_looked_at(
         await (client.rpush(name, b"1") if other == "list" else client.set(name, b"1"))
         told = await scene.store.check()
         assert f"{name} is a {other}, and should be a {kind}" in told
-        # Of what is damaged itself, or listed nowhere, nothing else can be told.
+        # A damaged or unlisted schedule gives no further sentence.
         if not (name.startswith(keys.account(neighbour)) or name.endswith("}:accounts")):
             assert any(each.startswith(f"{neighbour}: the ledger") for each in told), name
         await before()

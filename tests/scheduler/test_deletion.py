@@ -1,4 +1,4 @@
-"""Accounts that are renamed or deleted, and what is left when that is cut off."""
+"""Accounts that are renamed or deleted, and the state after an interruption."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ async def test_small_accounts_beside_a_flood_are_served_at_once(valkey_scene: Sc
     shares = Counter(each.account_id for each in first)
     assert shares == dict.fromkeys([scene.account_id, *small], 32)
     assert {*made} <= {*ids_of(first), *ids_of(second)}
-    # What nobody else wants, the flood gets: a claim is never half empty.
+    # The flood gets unused places: a claim is never half empty.
     assert (len(first), len(second)) == (128, 128)
     assert [each.account_id for each in await scene.claim()] == [scene.account_id] * 128
 
@@ -76,7 +76,7 @@ async def test_who_is_passed_over_keeps_its_place(scene: Scene) -> None:
         scene.shard, lease_ms=1000, most=10, most_accounts=1, pass_over=[scene.account_id]
     )
     assert ids_of(batch.invocations) == [theirs]
-    # The next look is the lease's end of what was taken, not the one that was passed over.
+    # The next look is the end of the taken lease, not the schedule that was passed over.
     assert batch.next_look_ms == lease_end_ms(batch.invocations[0])
     nothing = await scene.store.claims.claim(
         scene.shard, lease_ms=1000, most=10, pass_over=[scene.account_id, other]

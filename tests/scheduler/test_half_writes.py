@@ -55,8 +55,8 @@ async def hall(valkey: ValkeyProcess) -> AsyncIterator[Hall]:
 
 @pytest.fixture
 def again(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """From each call on, new ids are the same as after the last one: what is done then is a repeat
-    of what was done before."""
+    """From each call on, new ids are the same as after the last one: the next call repeats
+    the one before."""
     numbers = itertools.count()
 
     def number(*_: object) -> str:
@@ -178,7 +178,7 @@ class Trial:
         return names
 
     async def faults(self, name: str, harm: str) -> list[str]:
-        """What is wrong after it was carried out, and repeated, with a key harmed. Of a key that is
+        """The faults after it was carried out, and repeated, with a key harmed. Of a key that is
         no account's all that is asked is that no script which raises has written."""
         store, b = self._hall.store, self._hall.b
         if b.owns(name) or kind_of(name) is None or not (self._owns(name) or harm == HARMS[1]):

@@ -45,7 +45,7 @@ async def test_a_claim_that_takes_nothing_over_leaves_an_ended_lease(scene: Scen
     invocation = await scene.claim_one(lease_ms=SHORT_MS)
     await scene.clock.pass_ms(SHORT_MS + 1)
     fresh = await scene.create()
-    # What nobody held is claimed all the same.
+    # A schedule that no worker held is claimed all the same.
     assert ids_of(await scene.claim(take_over_by_ms=0)) == [fresh]
     assert await scene.visible_at_ms(held) == lease_end_ms(invocation)
     # Who held it holds it still.
@@ -193,7 +193,7 @@ async def test_what_was_given_back_is_looked_for_at_once(scene: Scene) -> None:
 
 @pytest.mark.time_passes
 async def test_an_attempt_used_up_by_a_lost_worker_is_not_given_again(scene: Scene) -> None:
-    """It sent the request twice, the second time on a fresh connection, and told the store."""
+    """It sent the request twice, the second time on a fresh connection, and recorded it."""
     await scene.create()
     held = await scene.claim_one(lease_ms=5)
     held.attempt = 2

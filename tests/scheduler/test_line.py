@@ -224,7 +224,7 @@ async def test_an_unknown_script_is_sent_whole(valkey_scene: Scene) -> None:
 
 
 async def test_a_server_that_may_only_read_is_left(own_valkey: ValkeyProcess) -> None:
-    """It was the primary once. Who writes is told that nothing was done, and looks for another."""
+    """It was the primary once. A write fails without effect, and the line looks for another."""
     async for scene in _scene(own_valkey.url):
         before = line_of(scene)
         async with Redis.from_url(own_valkey.url) as operator:

@@ -1,4 +1,4 @@
-"""What is walked over a piece at a time is met once, all of it, wherever the last piece ends."""
+"""A walk in pieces meets each entry once, wherever the pieces end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replies that get lost on the way: what was asked for is done exactly once, or not at all."""
+"""Replies that get lost on the way: the call is carried out exactly once, or not at all."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ class StoreMachine(RuleBasedStateMachine):
         return multiple(*claimed)
 
     def due(self, by_ms: int | None, ahead_ms: int) -> set[str]:
-        """What a claim may take: of what is held, only what may be taken over."""
+        """The schedules that a claim may take; of held ones, those that it may take over."""
         now_us = self.clock.us
         by_us = now_us if by_ms is None else min(now_us, by_ms * 1000)
         return {
@@ -183,7 +183,7 @@ class StoreMachine(RuleBasedStateMachine):
         lost=losses,
     )
     def ack(self, batch: list[Invocation], status: Status, ms: int, lost: str) -> None:
-        """What is not held by its token is told apart; the others are recorded once."""
+        """Rows without a valid token get their verdict; the others are recorded once."""
         recorded: list[Invocation] = []
         expected: list[int] = []
         for each in batch:
@@ -215,7 +215,7 @@ class StoreMachine(RuleBasedStateMachine):
         lost=losses,
     )
     def retry(self, batch: list[Invocation], wait_ms: int, ms: int, lost: str) -> None:
-        """Those that are held by their tokens wait once more; what was recorded before is known."""
+        """Rows held by their tokens wait again; recorded ones are known."""
         recorded: list[Invocation] = []
         expected: list[int] = []
         for each in batch:

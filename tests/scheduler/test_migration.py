@@ -139,7 +139,7 @@ async def test_no_script_runs_while_its_shard_moves(
 async def test_what_is_asked_of_a_moving_shard_is_unavailable_and_changes_nothing(
     scenes: list[Scene], move: Move
 ) -> None:
-    """In the store's own words: all that an API and a worker ask for, but what is read key by key
+    """In the store's own words: all calls of an API and a worker, except reads key by key
     and found on either node."""
     scene, store = scenes[0], scenes[0].store
     account_id, schedules, claims = scene.account_id, store.schedules, store.claims

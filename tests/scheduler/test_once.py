@@ -1,4 +1,4 @@
-"""What is remembered of a create that came with a key: little, and enough to answer it again."""
+"""The note of a create with a key: little, and enough to answer it again."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def test_a_replay_tells_what_was_stored_and_the_first_note(scene: Scene) -
     first = await create(scene)
     assert (first.repeated, first.note) == (False, ONCE.note)
     later = Idempotency(ONCE.key, ONCE.fingerprint, b"another note")
-    for count in (3, 1, 5):  # what was asked is told by the fingerprint
+    for count in (3, 1, 5):  # the fingerprint identifies the request
         again = await create(scene, count, later)
         assert again == Created(first.schedule_ids, repeated=True, note=ONCE.note)
     assert await scene.store.schedules.created_before(scene.account_id, later) == again

@@ -1,4 +1,4 @@
-"""What is created under a key is created once in the key's life, which is a day."""
+"""A create under a key happens once in the key's life, which is a day."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ async def test_what_is_over_the_quota_is_refused_and_changes_nothing(bounded: Sc
 async def test_what_is_stored_is_told_as_a_create_would_judge_it(
     bounded: Scene, settings: Settings
 ) -> None:
-    """An hour after what ended is forgotten nobody has settled it yet, and it is not counted."""
+    """An ended schedule stops counting an hour after its deletion, before any call settles it."""
     stored = bounded.store.accounts.stored_bytes
     assert await stored(bounded.account_id) == 0
     await create(bounded, 1000)
@@ -148,7 +148,7 @@ async def test_of_a_cancelled_schedule_it_is_known_whether_it_had_a_body(
 
 
 async def test_creating_and_cancelling_without_end_comes_to_an_end(bounded: Scene) -> None:
-    """It costs no credit, and what is kept of each counts."""
+    """It costs no credit, and the rest that is kept of each counts."""
     made = 0
     while made < 100:
         created = await settled(lambda: create(bounded, 0))

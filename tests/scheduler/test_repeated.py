@@ -1,4 +1,4 @@
-"""What is said of a call whose reply was lost: never that it was certainly not done."""
+"""The error of a call whose reply was lost never says that it was certainly not done."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ATTEMPTS = 5
 
 
 class Calls:
-    """A call that ends as it is told to, time after time; the last end stays."""
+    """A call with a given list of endings; the last one stays."""
 
     def __init__(self, *ends: StoreError | str) -> None:
         self.ends = list(ends)

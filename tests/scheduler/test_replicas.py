@@ -33,7 +33,7 @@ def primary(store_server: str) -> Iterator[ValkeyProcess]:
 
 @pytest.fixture
 def replica(store_server: str) -> Iterator[ValkeyProcess]:
-    """A server that follows nobody yet."""
+    """A server that follows no primary yet."""
     with ValkeyProcess() as server:
         yield server
 
@@ -119,7 +119,7 @@ async def test_that_writes_are_refused_is_told_once(valkey: ValkeyProcess) -> No
 async def test_a_replica_that_lags_is_an_unknown_outcome(
     careful: Scene, replica: ValkeyProcess
 ) -> None:
-    """It is done, and the caller is told that it may be: once the replica is there again, nothing
+    """It is done, and the error says that it may be: once the replica is back, nothing
     was done twice."""
     replica.pause()
     try:
@@ -137,7 +137,7 @@ async def test_a_replica_that_lags_is_an_unknown_outcome(
 async def test_a_replica_that_is_lost_is_missed_within_a_second(
     careful: Scene, replica: ValkeyProcess
 ) -> None:
-    """In that second what is written is known to be uncertain; after it, nothing is written."""
+    """In that second writes are known to be uncertain; after it, none happens."""
     await careful.create(60_000)
     replica.kill()
 
@@ -221,7 +221,7 @@ async def test_a_full_store_does_not_make_a_done_write_look_undone(
     careful: Scene, replica: ValkeyProcess
 ) -> None:
     """What follows the script to ask the replicas must not answer for it; and an ack, which
-    nobody outside relies on, waits for none."""
+    no client relies on, waits for none."""
     waiting, _ = await careful.create(60_000), await careful.create(-1000)
     [held] = await careful.claim()
     await redis_of(careful.store).config_set("maxmemory", 1)

@@ -1,4 +1,4 @@
-"""What is forgotten, and when: nothing early, nothing for ever."""
+"""Deletion of ended schedules: none early, all in the end."""
 
 from __future__ import annotations
 

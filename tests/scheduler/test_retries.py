@@ -257,7 +257,7 @@ async def test_a_cancellation_that_read_it_before_an_attempt_tells_that_one_and_
 
 
 async def test_cancellations_that_race_retries_have_one_winner_each(scene: Scene) -> None:
-    """Whoever wins, what is stopped was attempted and paid for, and what is cancelled was not."""
+    """Whichever wins, a stopped schedule was attempted and paid for, a cancelled one was not."""
     rounds = 200
     await scene.store.accounts.grant(scene.account_id, rounds)
     stopped = cancelled = 0

@@ -61,7 +61,7 @@ LISTS: dict[str, Call] = {
 
 
 async def spent_us(scene: Scene) -> int:
-    """What was counted, where time stands still."""
+    """The count, while time stands still."""
     kept = await redis_of(scene.store).get(scene.base + keys.SCANS)
     ahead_us = int(kept or 0) - await scene.clock.now_ms() * 1000
     return max(0, ahead_us) * SCANS_US_PER_S // 1_000_000

@@ -1,4 +1,4 @@
-"""POSTDATE_SECRET_KEY: what is sent, and what it is signed with, lies encrypted in the store."""
+"""POSTDATE_SECRET_KEY: requests and signing secrets lie encrypted in the store."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def test_keys_are_rotated_by_putting_the_new_one_first(stores: Stores) -> 
     before = await stores.open(OLD)
     account_id = await account_of(before)
     old = await before.schedules.create(account_id, REQUEST)
-    # First where it only reads, so that nobody meets what it cannot read.
+    # First where it only reads, so that no process meets a request that it cannot read.
     reading = await stores.open(OLD, NEW)
     after = await stores.open(NEW, OLD)
     new = await after.schedules.create(account_id, REQUEST)

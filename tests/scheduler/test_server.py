@@ -1,4 +1,4 @@
-"""The server behind the store: which are refused, and what is said of one that is away."""
+"""The server behind the store: refused versions and settings, and errors while it is away."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ REPLACED = "The store is another one than this process opened"
 
 
 async def look(store: Store) -> list[str]:
-    """What is logged when a process looks at its store again."""
+    """Log lines when a process checks the id of its store."""
     store.shards._ask_again_at = 0.0
     with capture_logs() as logged:
         assert await store.shards.newest() == 2

@@ -61,7 +61,7 @@ async def test_what_is_held_ends_and_what_is_given_back_waits(scene: Scene) -> N
 
 
 async def test_its_schedules_can_be_changed_and_cancelled_all_the_same(scene: Scene) -> None:
-    """By whoever came in just before it: nothing of that wakes it."""
+    """Calls that came just before the suspension do not wake the account."""
     changed, cancelled = await scene.create(MINUTE_MS), await scene.create(MINUTE_MS)
     await scene.store.changes.suspend(scene.account_id)
     now_ms = await scene.clock.now_ms()

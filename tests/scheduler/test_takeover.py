@@ -1,4 +1,4 @@
-"""Whose lease has ended: who may take over what, and what is looked past meanwhile."""
+"""Ended leases: which worker may take them over, and which ones a claim skips."""
 
 from __future__ import annotations
 

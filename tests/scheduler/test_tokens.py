@@ -45,7 +45,7 @@ def calls(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 async def extend(
     scene: Scene, invocations: list[Invocation], lease_ms: int = LEASE_MS
 ) -> list[str]:
-    """The ids of what was lost."""
+    """The ids of the lost leases."""
     await scene.clock.pass_ms(2)  # no two leases end at one moment
     return ids_of(await scene.store.claims.extend(scene.shard, lease_ms, invocations))
 
@@ -224,7 +224,7 @@ async def test_no_token_names_a_moment_that_a_waiting_schedule_stands_at(
     fake_scene: Scene, fake_clock: FakeClock
 ) -> None:
     """Schedules wait at whole milliseconds, and leases end between them. Else an old token could
-    hold what was given back and then moved to the very end of the lease that there was."""
+    hold a schedule that was given back and then moved to the very end of its former lease."""
     scene, fake_clock.more_us = fake_scene, 0
     await scene.create()
     invocation = await scene.claim_one()

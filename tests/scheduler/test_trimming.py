@@ -1,4 +1,4 @@
-"""A log is cut by age and by number, whole chunks at a time; what is left tells no lies."""
+"""A log is cut by age and by number, whole chunks at a time; the rest stays true."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of a store that cannot be reached the log says what was tried and why it failed."""
+"""For an unreachable store the log has the address and the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot be read, or is damaged: told, put off without a trace, and no matter of others."""
+"""Unreadable and damaged entries: reported, put off without a trace, and harmless to others."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_what_a_worker_without_the_key_gives_back_is_as_if_it_had_not_been
         assert key_id in why
         unread.due_at_ms = behind.clock.now_ms() - 1
         await behind.claims.release(0, [unread])
-        # Nobody holds it: it can be cancelled meanwhile.
+        # No worker holds it: it can be cancelled meanwhile.
         assert not (await ahead.schedules.get(account_id, schedule_id)).executing
     [invocation] = (await claimed(ahead)).invocations
     assert (invocation.attempt, invocation.due_at_ms) == (1, 1)
@@ -138,7 +138,7 @@ async def test_a_restore_ends_what_it_can_read_behind_what_it_cannot(scene: Scen
     ended: list[int] = []
     await scene.store.restore.expire(await scene.clock.now_ms(), ended.append)
     assert ended == [1]
-    # Nobody holds the others, and no attempt is used.
+    # No worker holds the others, and no attempt is used.
     await redis_of(scene.store).hset(f"{scene.base}s:{ids.local(first)}", "r", packed)
     [mended] = await scene.claim(most=200)
     assert (mended.schedule_id, mended.attempt) == (first, 1)

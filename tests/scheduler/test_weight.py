@@ -46,7 +46,7 @@ async def test_a_claim_stops_where_it_is_over(scene: Scene, most_bytes: int) -> 
     claimed = await scene.claim(most_bytes=most_bytes)
     assert ids_of(claimed) == made[:expected]
     assert {each.size_bytes for each in claimed} == {heavy}
-    # Nothing of what was left is held.
+    # None of the others is held.
     assert await redis_of(scene.store).zcard(scene.base + "held") == expected
     await scene.assert_sound()
 

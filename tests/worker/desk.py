@@ -1,4 +1,4 @@
-"""A store that plays what it is told to, for tests of the worker's own rules."""
+"""A scripted store, for tests of the worker's own rules."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ AWAY = StoreUnavailable("away")
 
 
 class Invocations:
-    """Makes invocations, each with an id of its own; their leases end when they are told to."""
+    """Makes invocations, each with an id of its own; their leases end at given times."""
 
     def __init__(self) -> None:
         self._number = 0
@@ -68,7 +68,7 @@ class Invocations:
 
 
 class ScriptedClaims:
-    """Shards with so many due each; those in `away` fail. `calls` notes what was asked of which
+    """Shards with so many due each; those in `away` fail. `calls` notes the calls of each
     shard; `raised` has the errors that the next calls of a name end with, None for none; what is in
     `taken` is another worker's by now; `given` is handed out by the next claims as it is, and so
     are `unread` and `broken`; shards `on_hold` give nothing."""
@@ -164,7 +164,7 @@ class ScriptedClaims:
 
 class ScriptedSigning:
     """Every account has one secret, but those that are `gone`; those in `broken` have what that
-    says. Shards that are away for claims are away here; `asked` notes what was read."""
+    says. Shards that are away for claims are away here; `asked` notes the reads."""
 
     def __init__(self, claims: ScriptedClaims) -> None:
         self.claims = claims
@@ -210,10 +210,10 @@ class ScriptedStore:
         return cast("Store", self)
 
     def log_opened(self, *_: object, **process: str) -> None:
-        """It is nobody's real store."""
+        """Not a real store."""
 
     async def newest(self) -> int:
-        """`count` is what was read last, `now_count` what the store has now."""
+        """`count` is the last value read, `now_count` the store's current one."""
         self.count = self.now_count
         return self.count
 

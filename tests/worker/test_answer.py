@@ -1,4 +1,4 @@
-"""What is kept of an answer that failed: little, whatever the target sends; of others, nothing."""
+"""The kept part of a failed answer: little, whatever the target sends; of others, nothing."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def test_of_an_answer_without_a_body_nothing_is_kept() -> None:
 async def test_of_an_answer_to_head_nothing_is_kept_whatever_comes_behind_it() -> None:
     alone = b"HTTP/1.1 500 Oh\r\nContent-Length: 2\r\n\r\n"
     async with playing(answering(alone, NO), answering(NO)) as target, firer_for_tests() as firer:
-        for accepted in (1, 1, 2):  # with a body behind it, nobody knows where the next one begins
+        for accepted in (1, 1, 2):  # with a body behind it, the start of the next answer is unknown
             asked = invocation_of(target.url(), "HEAD", None)
             outcome = (await fired(firer, asked)).outcome
             assert (outcome.status is Status.FAILED, outcome.answer) == (True, None)

@@ -66,7 +66,7 @@ def _always_abroad(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ahead(desk: Desk) -> list[tuple[int, int]]:
-    """The shards that were claimed from, and what was due there."""
+    """The shards that were claimed from, and their due schedules."""
     return [(asked["shard"], asked["ahead_ms"]) for asked in desk.claims.asked]
 
 
@@ -103,7 +103,7 @@ async def test_where_a_backlog_grows_others_help_until_it_is_gone() -> None:
 
 @pytest.mark.parametrize(("took_ms", "lost"), [(3000, set()), (4500, {0, 1})])
 async def test_a_store_that_is_slow_to_answer_counts_as_lost(took_ms: int, lost: set[int]) -> None:
-    """A quarter of a lease is slow: leases may have ended that nobody could prolong."""
+    """A quarter of a lease is slow: leases may have ended that no worker could extend."""
     desk = Desk({0: 1, 1: 1}, slots=64)
     desk.claims.looking = lambda: desk.clock.observe(desk.clock.now_us() + took_ms * 1000)
     await desk.claimer._look()
@@ -234,7 +234,7 @@ async def test_a_clock_that_is_set_back_does_not_keep_it_from_looking_and_claimi
 async def test_a_look_that_is_answered_after_it_was_stopped_starts_no_claim(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nobody would wait for it: the drain has seen that no claim is on its way."""
+    """The drain would not wait for it: it has seen that no claim is on its way."""
     desk = Desk({0: 3}, slots=64)
     asked, answered, look = asyncio.Event(), asyncio.Event(), desk.claims.look
 

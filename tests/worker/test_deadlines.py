@@ -77,7 +77,7 @@ async def test_clearing_returns_what_was_left() -> None:
 
 
 class Standstill:
-    """A loop and its clock that a test moves: what was to be called by then is called late."""
+    """A loop and its clock that a test moves: callbacks due by then are called late."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = 1000.0
@@ -92,7 +92,7 @@ class Standstill:
         return SimpleNamespace(cancel=self._calls.clear)
 
     def stand_still(self, pause_s: float) -> None:
-        """What was set before comes late by that much at most; what it sets itself waits."""
+        """Earlier timers come late by that much at most; its own timer waits."""
         self.now_s += pause_s
         due = [call for at_s, call in self._calls if at_s <= self.now_s]
         self._calls = [each for each in self._calls if each[0] > self.now_s]

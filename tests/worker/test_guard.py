@@ -21,7 +21,7 @@ UNKNOWN = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
 
 class Resolver:
-    """Answers what it was last told to, and counts how often it was asked."""
+    """Gives the last set answer, and counts the look-ups."""
 
     def __init__(self, *addresses: str) -> None:
         self.answer: list[str] | Exception = list(addresses)

@@ -159,7 +159,7 @@ async def test_large_certificates_are_kept_up_to_a_bound_and_the_others_wait_for
 ) -> None:
     """And those of other accounts, and usual ones, do not."""
     large = authority.issue_cert("large.example", *(f"name-{n}.example" for n in range(600)))
-    unusual = 13 * 1024  # of each, beyond what is usual
+    unusual = 13 * 1024  # of each, beyond the usual
     monkeypatch.setattr("worker.handshakes._MOST_UNUSUAL_BYTES", 5 * unusual)
     context = ssl.create_default_context()
     authority.configure_trust(context)

@@ -1,4 +1,4 @@
-"""Leases are prolonged in time, and nobody is robbed of one because the store was away."""
+"""Leases are extended in time, and an outage of the store takes none from a worker."""
 
 from __future__ import annotations
 

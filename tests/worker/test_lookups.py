@@ -13,7 +13,7 @@ NEIGHBOUR = "neighbour.example"
 
 
 class Names:
-    """Looks names up; each hangs until it is told."""
+    """Looks names up; each hangs until the test answers it."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

@@ -66,7 +66,7 @@ def order(openings: Openings) -> list[Waiter]:
 
 
 def reuse(openings: Openings, account_id: str = "a", age_s: float = 0.0) -> Waiter | None:
-    """Who is given a connection of the account that comes free; nobody, if it is to be closed."""
+    """The fire that gets a freed connection of the account; None if it closes."""
     if openings.is_due(HERE, account_id, time.monotonic() - age_s):
         return None
     return openings.next_to_reuse(HERE, account_id)

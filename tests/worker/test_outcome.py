@@ -115,5 +115,5 @@ def test_at_most_once_is_not_sent_by_who_did_not_claim_it_first(expires_at_ms: i
     )
     assert unsent_outcome(once, 0) is None
     once.attempt = 2
-    # Whoever held it may have sent it: that is told, also of what has expired by now.
+    # The lost worker may have sent it: the outcome says so, also after `expiresAt`.
     assert unsent_outcome(once, 2000) == failed(Failure.LOST)

@@ -1,4 +1,4 @@
-"""How long each part of an exchange took: what is told of which, and by what it is measured."""
+"""How long each part of an exchange took: which phases are reported, and their clock."""
 
 from __future__ import annotations
 

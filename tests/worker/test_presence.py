@@ -59,7 +59,7 @@ async def test_who_lacks_a_key_leaves_all_shards_to_those_who_lack_none() -> Non
     store.sealing_keys.missing = frozenset({"k"})
     await presence.beat()
     assert (presence.shards, presence.yields) == (frozenset(), True)
-    # Where nobody has all keys, what can be read goes out as ever.
+    # If no worker has all keys, readable schedules go out as ever.
     store.others_say["b"] = {"lacksAKey": True}
     await presence.beat()
     assert presence.shards == set(preferred_shards("a", ["a", "b", "c"], SHARDS))

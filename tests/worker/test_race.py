@@ -25,7 +25,7 @@ class FakeWire:
 
 
 class Network:
-    """Addresses that hang until they are told what becomes of them."""
+    """Addresses that hang until the test decides their result."""
 
     def __init__(self) -> None:
         self.tried: list[str] = []

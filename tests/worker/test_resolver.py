@@ -158,7 +158,7 @@ async def test_each_resolver_is_closed_while_the_loop_runs(monkeypatch: pytest.M
 
 
 async def test_of_an_answer_that_is_too_long_there_is_what_fits_into_a_datagram() -> None:
-    """And nobody is asked for the rest, by TCP: here that would be refused."""
+    """The rest is not asked for by TCP: here that would be refused."""
     many = [f"8.8.{n // 250}.{n % 250}" for n in range(4000)]
     async with resolving({"many.example": many}) as (resolver, _):
         found = await resolver("many.example")

@@ -58,7 +58,7 @@ class Watched:
 
     async def fire(self, kind: Kind, count: int) -> None:
         """Until so many of a kind ended as they should: on a busy machine some time out, so that
-        each round fires what is missing, and more slowly."""
+        each round fires the missing ones, more slowly."""
         every_ms = _EVERY_MS
         for _ in range(_ROUNDS + count // _PAGE):
             lot = min(count, _PAGE)
@@ -144,7 +144,7 @@ async def test_no_outcome_leaves_anything_to_the_garbage_collector(
     assert {name: count for name, count in rings.items() if count >= _FEW} == {}
     assert watched.maps_large_blocks  # though buffers of TLS connections have been freed
     for kind in every if EACH > _FEW else ():
-        await watched.fire(kind, EACH // 10)  # what is in flight at a time has its memory by then
+        await watched.fire(kind, EACH // 10)  # fires in flight have their memory by then
         before_mb = watched.memory_mb
         await watched.fire(kind, EACH)
         grown_mb = watched.memory_mb - before_mb

@@ -1,4 +1,4 @@
-"""What a worker claimed and cannot read: given back for later, told, counted; others go on."""
+"""Claimed schedules that a worker cannot read: given back, logged, counted; others go on."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ async def test_what_is_over_is_forgotten_and_begins_anew(
             shelf.put([Unread(one, NO_SUCH_KEY, LACKING)])
         waits_s.append((one.due_at_ms - scene.store.clock.now_ms()) / 1000)
     assert waits_s == pytest.approx([1, 50, 60, 1, 5], abs=0.2)
-    # What was over makes room: others are causes of their own again.
+    # Ended causes make room: others are causes of their own again.
     with capture_logs() as told:
         for now_s in (300_000.0, 300_400.0):
             for number in range(63):

@@ -1,4 +1,4 @@
-"""Signatures: what is signed, by what, and what becomes of what cannot be."""
+"""Signatures: the signed text, the secrets, and requests that cannot be signed."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_the_package_of_the_standard_verifies_it(body: bytes) -> None:
 
 
 def _verify_by_the_package(body: bytes, headers: dict[str, str], key: str) -> None:
-    """It parses JSON after it has verified: what is none was verified all the same."""
+    """It parses JSON after it has verified: another body was verified all the same."""
     with contextlib.suppress(json.JSONDecodeError):
         Webhook(key).verify(body, headers)
 
@@ -142,7 +142,7 @@ async def test_what_was_read_is_good_for_a_while_and_no_longer(read: Read) -> No
 
 
 async def test_it_counts_from_the_question_and_not_from_the_answer(read: Read) -> None:
-    """What was asked before a rotation may be told after it."""
+    """A read that began before a rotation may answer after it."""
 
     def slow() -> None:
         read.now_s += GOOD_FOR_S + 1
@@ -172,7 +172,7 @@ async def test_what_is_held_is_read_anew_shard_by_shard(read: Read) -> None:
     assert sorted(read.signing.asked) == [["acc_00_aaaaaaaa"], ["acc_01_bbbbbbbb"]]
     assert read.touch.lost == {0}
     assert read.signatures.missing(held) == {"acc_00_aaaaaaaa"}
-    # What is lost is left to whoever sees to it, what was read just now is not read again.
+    # Accounts without secrets are left to the repair, and fresh ones are not read again.
     read.signing.asked.clear()
     await read.signatures.read_all()
     assert read.signing.asked == []

@@ -108,7 +108,7 @@ async def test_a_reply_that_was_on_its_way_meanwhile_does_not_set_it_back(machin
 
 
 async def test_what_the_store_says_counts_in_the_end(machine: Machine) -> None:
-    """A system that tells of a sleep that there was not is not believed for long."""
+    """A system that reports a sleep that did not happen is not believed for long."""
     clock = StoreClock()
     clock.observe(server_us())
     machine.asleep_s = 3600.0

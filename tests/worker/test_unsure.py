@@ -1,4 +1,4 @@
-"""What is not sent because its lease may have ended, by the firer."""
+"""Requests that the firer does not send because their lease may have ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.worker.scripted import Line, answer, answering, playing, until
 
 @pytest.mark.parametrize("lease_s", [-10.0, 0.0, 0.2])
 async def test_a_lease_that_may_have_ended_is_not_sent(lease_s: float) -> None:
-    """Nor one that ends before what is sent now arrives."""
+    """Nor one that ends before a request sent now arrives."""
     unsure: list[Invocation] = []
     ended: list[Fired] = []
     async with playing(answering(answer())) as target:

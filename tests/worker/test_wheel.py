@@ -1,4 +1,4 @@
-"""What was claimed ahead of its time goes out at its time: never early, by the store's clock."""
+"""Schedules claimed ahead go out at their time: never early, by the store's clock."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Server:
 
 
 class Fired:
-    """What was fired, and how late by the server's clock (ms)."""
+    """The fired schedules, and their lateness by the server's clock (ms)."""
 
     def __init__(self, server: Server) -> None:
         self.server = server

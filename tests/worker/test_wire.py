@@ -94,7 +94,7 @@ async def test_an_answer_is_understood(corner: str) -> None:
 
 @pytest.mark.parametrize("corner", [corner for corner in CORNERS if CORNERS[corner][3]])
 async def test_what_an_answer_means_does_not_depend_on_those_before_it(corner: str) -> None:
-    """The same again, and then any other: what is known of the first is not taken for the next."""
+    """The same again, and then any other: the first answer's meaning is not taken for the next."""
     before = CORNERS[corner]
     for then in CORNERS.values():
         said = (before[0], before[0], then[0])
@@ -177,7 +177,7 @@ async def test_a_reset_is_called_one(said: bytes) -> None:
         await line.request()
         if said:
             await line.say(said)
-            await asyncio.sleep(0.01)  # an RST may overtake what was said: it need not be read
+            await asyncio.sleep(0.01)  # an RST may overtake the answer, which then stays unread
         line.reset()
 
     async with playing(script) as target, firer_for_tests() as firer:

@@ -69,7 +69,7 @@ class DeafTransport:
 
 
 class SteppedLoop:
-    """Notes what is to be called in the next round, and what after a while."""
+    """Notes callbacks for the next round, and delayed ones."""
 
     def __init__(self) -> None:
         self.soon: list[Callable[[], None]] = []
@@ -341,7 +341,7 @@ def test_heads_before_the_answer_are_counted() -> None:
 
 
 def said_again(*answers: bytes, size: int = 10_000) -> list[str]:
-    """What a wire tells of Retry-After, answer by answer on one connection."""
+    """A wire's Retry-After, answer by answer on one connection."""
     wire, _ = wired()
     told = []
     for said in answers:

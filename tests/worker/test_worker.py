@@ -1,5 +1,5 @@
 """One worker over a scripted store: what it does with leases that it is not sure of, after the
-store was away, and when it is told to stop."""
+store was away, and when it stops."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def test_what_another_worker_has_by_now_is_neither_sent_nor_recorded(scene
 
 
 async def test_a_target_that_was_never_reached_says_nothing_of_lateness(scene: Scene) -> None:
-    """However long it took to find out; what was sent tells how late it went out."""
+    """However long that took; a sent request has its lateness."""
     async with playing(answering(answer())) as target:
         unsent = scene.hand_out(url="http://127.0.0.1:1/", trigger_at_ms=1)
         sent = scene.hand_out(url=target.url(), trigger_at_ms=1)
@@ -232,7 +232,7 @@ async def test_a_lease_is_not_prolonged_while_it_is_settled_by_its_token(
     settle: Callable[[Worker, Invocation], Awaitable[None]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A server that does not know the script yet carries it out after what was asked later."""
+    """A server that does not know the script yet carries it out after later calls."""
     asked, known, enter = asyncio.Event(), asyncio.Event(), scene.claims._enter
 
     async def entered(name: str, shard: int) -> None:
