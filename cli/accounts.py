@@ -10,9 +10,9 @@ import click
 
 from cli import parameters
 from cli.options import Context, command, with_store
-from scheduler.emails import normal_email
 from scheduler.errors import NotFound, StoreError, StoreRefused
 from scheduler.models import Account, Plan
+from scheduler.texts import normal_email
 
 if TYPE_CHECKING:
     from scheduler.store import Store

@@ -35,10 +35,9 @@ RESPONSE_BOUNDS_MS = (
     *(1000, 1500, 2000, 3000, 5000, 7000, 10_000, 15_000, 20_000, 30_000, 60_000),
 )
 
-
 # The buckets of the two histograms, by the names that a rollup has them by.
-_RESPONSES = tuple(f"{RESPONSE}{bucket}" for bucket in range(len(RESPONSE_BOUNDS_MS) + 1))
-_LATENESSES = tuple(f"{LATENESS}{bucket}" for bucket in range(len(LATENESS_BOUNDS_MS) + 1))
+RESPONSES = tuple(f"{RESPONSE}{bucket}" for bucket in range(len(RESPONSE_BOUNDS_MS) + 1))
+LATENESSES = tuple(f"{LATENESS}{bucket}" for bucket in range(len(LATENESS_BOUNDS_MS) + 1))
 
 
 class Range(NamedTuple):
@@ -147,10 +146,10 @@ def _bucket_of_quantile(
 
 def buckets_of(response_ms: int, lateness_ms: int | None) -> list[str]:
     """What an execution counts in of both histograms, by the names in a rollup."""
-    response = _RESPONSES[bisect_left(RESPONSE_BOUNDS_MS, response_ms)]
+    response = RESPONSES[bisect_left(RESPONSE_BOUNDS_MS, response_ms)]
     if lateness_ms is None:
         return [response]
-    return [response, _LATENESSES[bisect_left(LATENESS_BOUNDS_MS, lateness_ms)]]
+    return [response, LATENESSES[bisect_left(LATENESS_BOUNDS_MS, lateness_ms)]]
 
 
 def kept_from(now_ms: int, retention_ms: int) -> int:

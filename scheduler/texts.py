@@ -1,4 +1,4 @@
-"""Texts that strangers wrote, as they are shown to people. Pure."""
+"""Texts that strangers wrote: as people are shown them, and as e-mail addresses. Pure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ _OBEYED = re.compile(
     "[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e"
     "\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]|\r(?!\n)"
 )
+# Only mail can show whether it arrives there; this refuses what is no address at all.
+_ADDRESS = re.compile(r"[^\s@\x00-\x1f\x7f]+@[^\s@\x00-\x1f\x7f]+")
+_LONGEST_ADDRESS = 254
 
 
 def visible(text: str) -> str:
@@ -20,3 +23,11 @@ def visible(text: str) -> str:
 
 def _escaped(match: re.Match[str]) -> str:
     return f"\\u{ord(match[0]):04x}"
+
+
+def normal_email(text: str) -> str:
+    """The address in the one spelling that is stored, without letter case. Raises ValueError."""
+    address = text.strip().casefold()
+    if len(address) > _LONGEST_ADDRESS or _ADDRESS.fullmatch(address) is None:
+        raise ValueError(f"{text[:_LONGEST_ADDRESS]!r} is not an e-mail address")
+    return address

@@ -30,7 +30,7 @@ from scheduler.store.operators.hold import Hold
 from scheduler.store.operators.reseal import Resealer
 from scheduler.store.operators.restore import Restore
 from scheduler.store.operators.sealing_keys import SealingKeys
-from scheduler.store.operators.system import System
+from scheduler.store.operators.system import System, server_warnings, version_of
 from scheduler.store.queries.listing import Failed, Unended
 from scheduler.store.retention import Retention
 from scheduler.store.scans import Scans
@@ -111,15 +111,17 @@ class Store:
 
     async def inspect(self) -> None:
         """Refuses a server that cannot be used, and warns of what could be better in one."""
-        config = await self._config()
-        server, persistence, memory = [
-            await self.server.info(section) for section in ("server", "persistence", "memory")
-        ]
-        _refuse_unusable(server, memory)
-        self.uptime_s = int(server.get("uptime_in_seconds", 0))
-        self.server_version = _version(server)
-        self.persistence = _persistence(config, persistence)
-        for warning in _warnings(config, persistence):
+        config, info = await self._config(), dict[str, str]()
+        for section in ("server", "persistence", "memory"):
+            info |= await self.server.info(section)
+        _refuse_unusable(info)
+        self.uptime_s = int(info.get("uptime_in_seconds", 0))
+        self.server_version = version_of(info)
+        self.persistence = _persistence(config, info)
+        warnings = server_warnings(info)
+        if int(config.get("hash-max-listpack-value", 1024)) < 1024:
+            warnings.append("hash-max-listpack-value is low: 4096 halves the memory per schedule")
+        for warning in warnings:
             _log.warning("store", finding=warning)
 
     async def start(self) -> None:
@@ -174,15 +176,9 @@ class Store:
         return {name.decode(): value.decode() for name, value in pairs(found).items()}
 
 
-def _version(server: dict[str, str]) -> str:
-    if "valkey_version" in server:
-        return f"Valkey {server['valkey_version']}"
-    return f"Redis {server.get('redis_version', 'of no known version')}"
-
-
-def _persistence(config: dict[str, str], persistence: dict[str, str]) -> str:
+def _persistence(config: dict[str, str], info: dict[str, str]) -> str:
     """`config` may be empty: then it is not known when snapshots are written."""
-    if str(persistence.get("aof_enabled")) == "1":
+    if info.get("aof_enabled") == "1":
         return f"append-only file, fsync {config.get('appendfsync', 'unknown')}"
     save = config.get("save")
     if save is None:
@@ -190,24 +186,13 @@ def _persistence(config: dict[str, str], persistence: dict[str, str]) -> str:
     return f"snapshots only ({save})" if save else "none"
 
 
-def _refuse_unusable(server: dict[str, str], memory: dict[str, str]) -> None:
-    version = str(server.get("redis_version", "7.0.0"))
+def _refuse_unusable(info: dict[str, str]) -> None:
+    version = info.get("redis_version", "7.0.0")
     if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST_SERVER:
         raise StoreMisconfigured(f"The store is version {version}; Postdate needs 7.0 or newer.")
-    policy = memory.get("maxmemory_policy", "noeviction")
+    policy = info.get("maxmemory_policy", "noeviction")
     if policy != "noeviction":
         raise StoreMisconfigured(
             f"The store evicts keys (maxmemory-policy {policy}), so it may forget schedules; "
             "set maxmemory-policy noeviction."
         )
-
-
-def _warnings(config: dict[str, str], persistence: dict[str, str]) -> list[str]:
-    """What an operator should know of a server that is usable, but not set up for this."""
-    found = []
-    if str(persistence.get("aof_enabled", "1")) != "1":
-        found.append("the store does not keep an append-only file: a crash of it loses schedules")
-    value = config.get("hash-max-listpack-value")
-    if value is not None and int(value) < 1024:
-        found.append("hash-max-listpack-value is low: 4096 saves half the memory per schedule")
-    return found

@@ -11,7 +11,7 @@ import pytest
 from scheduler.errors import InsufficientCredits, NotFound, StoreUnavailable, Taken
 from scheduler.models import Idempotency, Plan, Request
 from scheduler.store import Store, keys
-from scheduler.store.accounts.reserved import reserve
+from scheduler.store.accounts.accounts import reserve
 from scheduler.store.accounts.sessions import Purpose
 from scheduler.store.verdict import Verdict
 from tests.plain import redis_of

@@ -132,12 +132,12 @@ async def test_an_evicting_server_is_refused(own_valkey: ValkeyProcess) -> None:
 @pytest.mark.parametrize("version", ["6.2.14", "5.0.7", "6.9"])
 def test_too_old_a_server_is_refused(version: str) -> None:
     with pytest.raises(StoreMisconfigured, match=f"version {version}; Postdate needs 7.0"):
-        _refuse_unusable({"redis_version": version}, {})
+        _refuse_unusable({"redis_version": version})
 
 
 @pytest.mark.parametrize("version", ["7.0.0", "7.2.4", "8.0.1", "10.0.0"])
 def test_a_server_that_is_new_enough_is_not(version: str) -> None:
-    _refuse_unusable({"redis_version": version}, {"maxmemory_policy": "noeviction"})
+    _refuse_unusable({"redis_version": version, "maxmemory_policy": "noeviction"})
 
 
 @pytest.mark.usefixtures("store_server")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.emails import normal_email
 from scheduler.errors import NotFound, Taken
 from scheduler.models import Plan
 from scheduler.store import Store, keys
@@ -13,6 +12,7 @@ from scheduler.store.accounts.users import (
     ATTEMPTS_PER_BOTH,
     ATTEMPTS_PER_EMAIL,
 )
+from scheduler.texts import normal_email
 from tests.plain import redis_of
 
 

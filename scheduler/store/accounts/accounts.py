@@ -8,17 +8,17 @@ from typing import Any
 import structlog
 
 from scheduler import ids
-from scheduler.emails import normal_email
 from scheduler.errors import NotFound, StoreRefused, Taken, TooMany
 from scheduler.models import Account, Plan
 from scheduler.store import keys
-from scheduler.store.accounts.reserved import reserve
 from scheduler.store.accounts.signing import new_secret
 from scheduler.store.retention import Retention
 from scheduler.store.server import Argument, Script, Server, pairs
 from scheduler.store.shards import Shards
+from scheduler.texts import normal_email
 
 _CREATE = Script("accounts/create")
+_FREE = Script("accounts/free")
 _GRANT = Script("accounts/grant")
 _STORED = Script("accounts/stored")
 
@@ -33,12 +33,7 @@ _log = structlog.get_logger(__name__)
 class Accounts:
     """Makes, finds and pays into accounts."""
 
-    def __init__(
-        self,
-        server: Server,
-        shards: Shards,
-        retention: Retention,
-    ) -> None:
+    def __init__(self, server: Server, shards: Shards, retention: Retention) -> None:
         self._server = server
         self._retention = retention
         self._shards = shards
@@ -179,6 +174,21 @@ class Accounts:
         except (StoreRefused, KeyError, ValueError) as error:
             _log.error("an account is damaged", account=account_id, error=str(error))
             return None
+
+
+async def reserve(server: Server, key: str, account_id: str) -> str:
+    """Reserves a name or e-mail address: its key, in a slot of its own, leads to the account.
+    Returns the id that it leads to: this one, if it led to none. Safe to repeat."""
+    while True:
+        await server.call("SET", key, account_id, "NX")
+        holder = await server.read("GET", key)
+        if holder is not None:  # else it was freed in between
+            return str(holder.decode())
+
+
+async def free(server: Server, key: str, account_id: str) -> None:
+    """Gives the key up, if it leads to this account. Safe to repeat."""
+    await server.write_until_answered(_FREE, key, [account_id])
 
 
 def _account(account_id: str, stored: dict[bytes, bytes]) -> Account:

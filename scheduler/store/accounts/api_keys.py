@@ -29,11 +29,7 @@ class ApiKeys:
     """Makes, checks and deactivates the keys of accounts."""
 
     def __init__(
-        self,
-        server: Server,
-        shards: Shards,
-        accounts: Accounts,
-        rates: Mapping[Plan, int],
+        self, server: Server, shards: Shards, accounts: Accounts, rates: Mapping[Plan, int]
     ) -> None:
         self._server = server
         self._shards = shards

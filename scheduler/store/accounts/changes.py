@@ -7,8 +7,7 @@ from typing import Any
 from scheduler.errors import NotFound, Taken
 from scheduler.models import Account, Plan
 from scheduler.store import keys
-from scheduler.store.accounts.accounts import Accounts
-from scheduler.store.accounts.reserved import free, reserve
+from scheduler.store.accounts.accounts import Accounts, free, reserve
 from scheduler.store.server import Script, Server
 
 _SET = Script("accounts/set")

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from scheduler.errors import NotFound
 from scheduler.store import keys
-from scheduler.store.accounts.accounts import Accounts
-from scheduler.store.accounts.reserved import free
+from scheduler.store.accounts.accounts import Accounts, free
 from scheduler.store.server import Script, Server
 
 _SCAN_COUNT = 500

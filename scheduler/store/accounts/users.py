@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from scheduler.emails import normal_email
 from scheduler.store import keys
 from scheduler.store.server import Script, Server
+from scheduler.texts import normal_email
 
 # Failed attempts within a quarter of an hour: from one network address at one e-mail address, and
 # at all of them, as an office shares it. Attempts from elsewhere do not lock a holder out; beyond

@@ -11,12 +11,11 @@ from scheduler.rollups import (
     CREATED,
     FAILED,
     HOUR_MS,
-    LATENESS,
     LATENESS_BOUNDS_MS,
+    LATENESSES,
     MINUTE_MS,
-    RESPONSE,
-    RESPONSE_BOUNDS_MS,
     RESPONSE_TIME,
+    RESPONSES,
     lateness_quantile_ms,
     ranges_of,
     response_quantile_ms,
@@ -33,10 +32,7 @@ _OVERDUE = [bound_ms for bound_ms in LATENESS_BOUNDS_MS if bound_ms >= OVERDUE_A
 # Rollups of one round trip: each may have some thousand fields.
 _ROLLUPS_AT_ONCE = 2
 # The columns of a row, as a rollup has them of a bucket; and each field's bucket and column.
-_LATENESSES, _RESPONSES = len(LATENESS_BOUNDS_MS) + 1, len(RESPONSE_BOUNDS_MS) + 1
-_ROW = [COMPLETED, FAILED, RESPONSE_TIME]
-_ROW += [f"{LATENESS}{n}" for n in range(_LATENESSES)]
-_ROW += [f"{RESPONSE}{n}" for n in range(_RESPONSES)]
+_ROW = (COMPLETED, FAILED, RESPONSE_TIME, *LATENESSES, *RESPONSES)
 _FIELDS = {
     f"{bucket}{what}".encode(): (bucket, place)
     for bucket in range(60)
@@ -167,7 +163,7 @@ class Overview:
             max(0, soon - executing),
             sum(late),
             since_ms,
-            [0] * (_LATENESSES - len(late)) + late,
+            [0] * (len(LATENESSES) - len(late)) + late,
         )
 
     async def past(self, account_id: str, stretch: Stretch) -> Series:
@@ -241,5 +237,5 @@ def _add(points: dict[int, list[int]], fields: list[bytes]) -> None:
 
 def _point(at_ms: int, row: list[int]) -> Point:
     completed, failed, total_ms, *histograms = row
-    lateness, response = histograms[:_LATENESSES], histograms[_LATENESSES:]
+    lateness, response = histograms[: len(LATENESSES)], histograms[len(LATENESSES) :]
     return Point(at_ms, completed, failed, total_ms, lateness, response)

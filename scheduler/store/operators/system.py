@@ -125,13 +125,11 @@ class System:
 
 
 def _server(name: str, info: Mapping[str, Any]) -> Server:
-    version = info.get("valkey_version") or info.get("redis_version", "?")
-    kind = "Valkey" if "valkey_version" in info else "Redis"
     # db0:keys=3,expires=0,…
     databases = [_KEYS.match(value) for key, value in info.items() if key.startswith("db")]
     return Server(
         name=name,
-        version=f"{kind} {version}",
+        version=version_of(info),
         used_bytes=int(info.get("used_memory", 0)),
         peak_bytes=int(info.get("used_memory_peak", 0)),
         most_bytes=int(info.get("maxmemory", 0)),
@@ -141,6 +139,12 @@ def _server(name: str, info: Mapping[str, Any]) -> Server:
         failed=[what for what, (field, _) in PERSISTENCE.items() if info.get(field, "ok") != "ok"],
         warnings=server_warnings(info),
     )
+
+
+def version_of(info: Mapping[str, Any]) -> str:
+    if "valkey_version" in info:
+        return f"Valkey {info['valkey_version']}"
+    return f"Redis {info.get('redis_version', 'of no known version')}"
 
 
 def server_warnings(info: Mapping[str, Any]) -> list[str]:
@@ -155,8 +159,7 @@ def server_warnings(info: Mapping[str, Any]) -> list[str]:
         found.append(f"It evicts keys ({info['maxmemory_policy']}), so it may forget schedules.")
     if str(info.get("aof_enabled", "1")) != "1":
         found.append("It keeps no append-only file: a crash of it loses schedules.")
-    failed = [why for field, why in PERSISTENCE.values() if info.get(field, "ok") != "ok"]
-    found += failed
+    found += [why for field, why in PERSISTENCE.values() if info.get(field, "ok") != "ok"]
     if info.get("master_link_status", "up") != "up":
         found.append("It is a replica and has lost its primary.")
     return found

@@ -23,11 +23,7 @@ class Apart:
     must not answer that question. `heard` is called with errors."""
 
     def __init__(
-        self,
-        line: Line,
-        key: str,
-        replicas: int,
-        heard: Callable[[Exception], None],
+        self, line: Line, key: str, replicas: int, heard: Callable[[Exception], None]
     ) -> None:
         self._line = line
         self._key = key
