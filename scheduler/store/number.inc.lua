@@ -1,7 +1,7 @@
 -- Numbers as the store keeps them: whole, and no larger than 2^53, up to which Lua counts exactly.
 
--- A whole number in digits, for a command: Redis 7.0 writes a zero that Lua negated as -0, which no
--- counter accepts, and Lua's own text of a number has 14 digits.
+-- A whole number in digits, for a command: Redis 7.0 writes a negated zero as -0, which no counter
+-- accepts, and Lua's own text of a number has 14 digits.
 local function whole(value)
   return string.format('%.0f', value + 0)
 end

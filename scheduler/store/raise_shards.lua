@@ -2,10 +2,9 @@
 -- Writes the number of shards, the format and an id at the first start. Later it raises the number,
 -- and never lowers it. Changes nothing in a store of another format.
 -- KEYS[1]  the store's metadata
--- ARGV     number for a new store, number asked for (0: none), format, id for a new store ('': leave
---          an empty store empty)
--- Returns  {the number in force (0: the store is empty), the format that the store has (0: it says
---          none), its id}
+-- ARGV     number for a new store, number asked for (0: none), format, id for a new store ('': an
+--          empty store stays empty)
+-- Returns  {the number in force (0: the store is empty), the store's format (0: none), its id}
 local stored = redis.call('HMGET', KEYS[1], 'shards', 'format', 'id')
 local asked, ours = tonumber(ARGV[2]), tonumber(ARGV[3])
 if not stored[1] and ARGV[4] == '' then

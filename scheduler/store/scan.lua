@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Counts an account's searches in a leaky bucket, as the rate of requests is counted; the burst is a
--- second's worth. A repeat counts twice.
+-- Counts an account's searches in a leaky bucket, with a burst of a second's worth. A repeat counts
+-- twice.
 -- KEYS[1]  the account's prefix
 -- ARGV     what it took (us), how much of it there may be in a second (us), the longest debt (us)
 -- Returns  how long the account is to wait before it may look through more (ms); 0: it may

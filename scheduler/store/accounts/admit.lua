@@ -1,15 +1,13 @@
 #!lua flags=allow-oom
--- Looks up the holders of API keys, and counts each request against its account's rate. Notes a
--- key's use at most once a minute. A repeat after a lost reply counts twice.
--- The rate is GCRA, a leaky bucket that keeps one number: the moment at which the account will have
--- paid for all it asked for (https://brandur.org/rate-limiting). The burst is a second's worth.
+-- Looks up the holders of API keys, and counts each request against its account's rate: GCRA, a
+-- leaky bucket that keeps the moment up to which the account has paid
+-- (https://brandur.org/rate-limiting), with a burst of a second's worth. Notes a key's use at most
+-- once a minute. A repeat counts twice.
 -- KEYS[1]  the shard's prefix
--- ARGV[1]  how many plans have a rate
--- ARGV[2…] for each of these: plan, requests a second
--- ARGV[…]  SHA-256 of each key
--- Returns  for each key {account, key id, plan, '1' if the account is suspended, else ''} and, where
---          the plan has a rate, behind it {limit, remaining, until full (s), until allowed (s; 0:
---          it is)}; {} if it is unknown or inactive; {account} ('': unknown) if it is damaged
+-- ARGV     how many plans have a rate; for each of these: plan, requests a second; SHA-256 of keys
+-- Returns  for each key {account, key id, plan, '1' if the account is suspended, else ''; if the
+--          plan has a rate also limit, remaining, until full (s), until allowed (s; 0: it is)}; {}
+--          if it is unknown or inactive; {account} ('': unknown) if it is damaged
 --@include now
 --@include number
 local prefix = KEYS[1]
@@ -20,7 +18,7 @@ end
 local paid_until = {} -- rate key -> us
 local used = {} -- keys whose use the end of the script notes
 
--- Until when (us) an account has paid: a second from now at most, also after the clock was set back.
+-- Until when (us) an account has paid: at most a second from now, as the clock may be set back.
 local function read_paid_until(key)
   local before = paid_until[key] or tonumber(redis.call('GET', key) or 0)
   if not before or not (before >= now_us) then

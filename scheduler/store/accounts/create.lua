@@ -3,8 +3,7 @@
 -- KEYS[1]  the shard's prefix
 -- ARGV     account, operation, name, plan, credits, email, operator ('1' or '0'),
 --          how long a day's rollup is kept (ms), the id of its signing secret, that secret
--- Returns  1 made (now or before, by this operation), 0 another account has this id, -1 one that is
---          being deleted has
+-- Returns  1 made (now or before), 0 another account has this id, -1 one that is being deleted has
 --@include now
 --@include ledger
 --@include accounts/signing

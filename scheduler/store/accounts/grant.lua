@@ -2,8 +2,7 @@
 -- Adds credits to an account. Safe to repeat with the same operation for a day.
 -- KEYS[1]  the account's prefix
 -- ARGV     operation, credits, how long a day's rollup is kept (ms)
--- Returns  1 granted (now or before), 0 no such account, -1 it would have been granted more in all
---          than a number in JSON is sure to tell exactly
+-- Returns  1 granted (now or before), 0 no such account, -1 all grants would come to over 2^53
 --@include now
 --@include operation
 --@include ledger

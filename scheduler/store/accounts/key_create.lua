@@ -1,6 +1,5 @@
 #!lua
--- Makes an API key. Safe to repeat: the same key is made once. Beyond the most in all, the oldest
--- inactive one is forgotten.
+-- Makes an API key; beyond the most in all, forgets the oldest inactive one. Safe to repeat.
 -- KEYS[1]  the shard's prefix
 -- ARGV     account, key id, SHA-256 of the key, name, its beginning, most active ones, most in all
 -- Returns  1 made (now or before), 0 no such account, -1 it has as many active ones as it may

@@ -1,10 +1,9 @@
 #!lua flags=allow-oom
--- Begins an account's deletion, in one step: its keys, sessions and links end, nothing of it is fired
--- or held any more. Its data is removed after this, bit by bit. Safe to repeat.
+-- Begins an account's deletion: ends its keys, sessions, links, schedules and leases. Its data
+-- stays for now. Safe to repeat.
 -- KEYS[1]  the shard's prefix
 -- ARGV[1]  account
--- Returns  {how many schedules had not ended, name, its other name ('': none), e-mail}; {} if there
---          is no such account
+-- Returns  {schedules that had not ended, name, its other name ('': none), e-mail}; {}: no account
 --@include now
 --@include accounts/session
 --@include lifecycle/place

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Redeems a one-time link: removes it and opens a session; a new password closes all others. Safe to
--- repeat with the same session.
+-- Removes a one-time link and opens a session; a new password closes all others. Safe to repeat
+-- with the same session.
 -- KEYS[1]  the shard's prefix
--- ARGV     SHA-256 of the link's secret, its purpose, argon2id of the new password ('': none is set),
+-- ARGV     SHA-256 of the link's secret, its purpose, argon2id of the new password ('': none),
 --          SHA-256 of the session's secret, its CSRF token, how long it is open (ms), most sessions
 -- Returns  the account, or '' if there is no such link (any more)
 --@include now

@@ -1,7 +1,7 @@
 -- Sessions of an account. prefix: the shard's; account: its name there.
 
 --@include number
--- Reads, before the first write, all sessions but `kept` ('': all), and the epoch, which voids links.
+-- Reads, before the first write, all sessions but `kept` ('': all), and the epoch of the links.
 local function read_sessions(prefix, account, kept)
   local base, closing = prefix .. account .. ':', {}
   for _, sha256 in ipairs(redis.call('ZRANGE', base .. K.SESSIONS, 0, -1)) do
@@ -21,8 +21,8 @@ local function close_sessions(prefix, account, read)
   write(read.epoch)
 end
 
--- Opens one for `ttl_ms`; of more than `most`, closes those that end first. Callers read or count the
--- account's sessions before their first write.
+-- Opens one; of more than `most`, closes those that end first. Callers read or count the sessions
+-- before their first write.
 local function open_session(prefix, account, sha256, csrf, ttl_ms, most)
   local sessions, key = prefix .. account .. ':' .. K.SESSIONS, prefix .. K.SESSION .. sha256
   local ends = now_ms + ttl_ms

@@ -1,5 +1,5 @@
--- An account's signing secrets: a list, the newest first, of `<id> <created> <until> <secret>`, with
--- moments in ms, and 0 for one that has no end.
+-- An account's signing secrets: a list, the newest first, of `<id> <created> <until> <secret>`. The
+-- moments are in ms; 0: no end.
 
 --@include number
 -- Raises DAMAGED for any other text.

@@ -1,11 +1,11 @@
 #!lua
 -- Puts a new signing secret before an account's others, shortens their time and drops ended ones.
--- Safe to repeat with the same once-key for as long as that is kept.
+-- Safe to repeat for as long as the once-key is kept.
 -- KEYS[1]  the account's prefix
--- ARGV     once-key, digest of the request (16 bytes), how long these are kept (ms), the new secret's
---          id, that secret as it is stored, how long the others stay (ms), most in all
--- Returns  {1 done now, 2 done before, 0 no such account, -1 there would be too many, -2 the once-key
---          came with another request, the secrets as they then are, the newest first}
+-- ARGV     once-key, digest of the request (16 bytes), how long these are kept (ms), id and stored
+--          form of the new secret, how long the others stay (ms), most in all
+-- Returns  {code, the secrets then, the newest first}; 1 done, 2 done before, 0 no such account, -1
+--          there would be too many, -2 the once-key came with another request
 --@include now
 --@include accounts/signing
 local base, key, once = KEYS[1], KEYS[1] .. K.SIGNING, KEYS[1] .. K.ONCE .. ARGV[1]

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- What an account's schedules weigh at this moment, as a create would judge it.
+-- The weight of an account's schedules now, as a create would judge it.
 -- KEYS[1]  the account's prefix
 -- Returns  bytes
 --@include now

@@ -1,7 +1,6 @@
 #!lua flags=allow-oom
--- Suspends an account, or resumes it. Claims do not find a suspended one: its head stands before
--- every moment, and new schedules only move heads to earlier ones. Resumed, what came due meanwhile
--- is due now. Safe to repeat.
+-- Suspends an account, or resumes it. Claims pass over a suspended one: its head stands before
+-- every moment, and new schedules move heads to earlier moments only. Safe to repeat.
 -- KEYS[1]  the shard's prefix
 -- ARGV     account, 1: suspend, 0: resume
 -- Returns  1 done (now or before), 0 no such account

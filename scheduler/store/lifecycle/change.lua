@@ -1,12 +1,11 @@
 #!lua
--- Changes a waiting schedule's request; between two attempts a new triggerAt moves the next one. Safe
--- to repeat with the same operation for an hour.
+-- Changes a waiting schedule's request; between two attempts a new triggerAt moves the next one.
+-- Safe to repeat with the same operation for an hour.
 -- KEYS[1]  the shard's prefix
--- ARGV     account, schedule, operation, SHA-1 of the packed request as the caller read it, the new
---          one, its triggerAt (ms) if that is another one, else '', and for each plan that has a
---          quota: plan, what its schedules may weigh (bytes)
--- Returns  {verdict, said}: DONE (the attempt before, '' if there was none), ENDED (the outcome),
---          UNKNOWN, HELD, CHANGED or NO_ROOM ('')
+-- ARGV     account, schedule, operation, SHA-1 of the packed request that the caller read, the new
+--          one, its triggerAt (ms; '': the same); for each plan with a quota: plan, bytes
+-- Returns  {verdict, said}: DONE (the attempt before; '': none), ENDED (the outcome), UNKNOWN,
+--          HELD, CHANGED or NO_ROOM ('')
 --@include now
 --@include lifecycle/place
 --@include moment

@@ -1,26 +1,23 @@
 #!lua flags=allow-oom
--- Claims what is due: moves each schedule to the end of a lease. Nothing is popped, so the schedules
--- of a lost worker become due by themselves. The lease's end is the claim's token: no other claim of
--- the same schedule has it. A repeat claims other schedules; those of a lost reply wait for the end
--- of their lease.
+-- Claims what is due: moves each schedule to the end of a lease, so that those of a lost worker
+-- become due again by themselves. The lease's end is the claim's token: no other claim of the same
+-- schedule has it. A repeat claims others; those of a lost reply wait for the end of their lease.
 -- KEYS[1]  the shard's prefix
 -- ARGV[1]  lease (ms)
 -- ARGV[2]  most schedules to claim
 -- ARGV[3]  most bytes of packed requests to claim; one is claimed whatever it weighs
 -- ARGV[4]  most accounts to take them from
--- ARGV[5]  ahead (ms): what is due within so long from now is due; below 0, only what has been due
---          for that long
--- ARGV[6]  when it was asked for (ms): a lease that ended later, or has not ended yet, is not taken
---          over. While a late claim waited, nobody may have been able to prolong leases. 0: none is
--- ARGV[7]  '' for a worker's claim; an account for an operator's, though it is suspended or the shard
---          on hold: ARGV[5] is then the moment by which its schedules were due
+-- ARGV[5]  ahead (ms): what is due within so long from now is due; < 0: what has been due so long
+-- ARGV[6]  when it was asked for (ms): leases that ended later are not taken over (0: none is), for
+--          workers may have been unable to prolong them while a late claim waited
+-- ARGV[7]  '' for a worker's claim; an account for an operator's, though it is suspended or the
+--          shard on hold: ARGV[5] is then the moment by which its schedules were due
 -- ARGV[8…] accounts to pass over, which hold more than their share of the worker
--- Writes   <prefix>backlog for a second, if due ones are left: since when (ms). It calls workers of
---          other shards to help
+-- Writes   <prefix>backlog for a second, if due ones are left: it calls other workers to help
 -- Returns  {now (us), when to look next (ms; -1: nothing waits, -2: on hold), token (us), for each
---          account: {account, {schedule, packed request, …}, {place among these, attempt, the attempt
---          before if it is retried, else '', …}}, damaged accounts, of which nothing was claimed};
---          the last of an account's for those that are not at their first attempt
+--          account: {account, {schedule, packed request, …}, {place among these, attempt, the
+--          attempt before ('': it is not retried), … of those beyond their first attempt}}, damaged
+--          accounts, of which nothing was claimed}
 --@include now
 --@include lifecycle/place
 local prefix = KEYS[1]
@@ -82,8 +79,8 @@ local function attempts_used(queue, schedules)
   return redis.call('HMGET', queue.tried, unpack(schedules))
 end
 
--- Claims from a stretch of an account's due ones; returns how many it looked at, and how many of them
--- it left to the workers that hold them.
+-- Claims from a stretch of an account's due ones. Returns how many it looked at, and how many of
+-- these it left to the workers that hold them.
 local function take_from(account, first, most)
   local base = prefix .. account .. ':'
   local queue, key = queue_of(prefix, account), base .. K.SCHEDULE
@@ -110,8 +107,7 @@ local function take_from(account, first, most)
       visible_again[#visible_again + 1] = lease_end
       visible_again[#visible_again + 1] = schedule
       local request = redis.pcall('HGET', key .. schedule, 'r')
-      -- Only in a broken store (`postdate check` names it) is there no request, or another type of
-      -- key. The schedule waits for a lease, and does not block those behind it.
+      -- Only in a damaged store is it none: it waits for a lease, and does not block others.
       if type(request) == 'string' then
         room_bytes = room_bytes - #request
         local n = #rows
@@ -154,9 +150,9 @@ local function take(account, most)
   return taken, true
 end
 
--- Sets when to look at an account next, and returns when its earliest schedule is due. With a backlog
--- it goes behind accounts that have waited longer for their turn: floods cannot starve a neighbour.
--- Of those served just now, the first one stays first by a microsecond; or names would decide.
+-- Sets when to look at an account next, and returns when its earliest schedule is due. With a
+-- backlog it goes behind accounts that have waited longer: floods cannot starve a neighbour. Those
+-- served now keep their order by a microsecond each; or names would decide.
 local function set_head(account, served_after)
   if only and redis.call('ZSCORE', heads, account) == '-inf' then
     return math.huge

@@ -1,11 +1,10 @@
 #!lua flags=allow-oom
--- After the server's clock was set back: brings forward leases that no worker can have, and retries.
--- Safe to repeat.
+-- Brings forward leases and retries after the server's clock was set back. Safe to repeat.
 -- KEYS[1]  the shard's prefix
 -- ARGV[1]  account
 -- ARGV[2]  longest that a lease may last from now on (ms)
--- ARGV[3…] for each schedule: schedule, its last attempt as the caller read it ('': look at its lease
---          only), the same with the moments that hold now, when its next attempt is due (ms)
+-- ARGV[3…] for each schedule: schedule, its last attempt as the caller read it ('': look only at
+--          its lease), the same with the moments that hold now, when its next attempt is due (ms)
 -- Returns  {now (us), how many were brought forward}
 --@include now
 --@include lifecycle/place

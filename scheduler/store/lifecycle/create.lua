@@ -1,25 +1,25 @@
 #!lua
--- Stores schedules and takes a credit for each, in one step. They come in groups. Of new ones, those
--- are stored that the account can pay for, the first ones first. Replays are judged one by one; each
--- is made of a schedule that has ended, which notes it, leaves the dead letters, and is forgotten
--- when others are. Safe to repeat: stored ones are not paid for again. A group with a once-key is
--- stored once in the key's life, and a later one gets the result of the first.
+-- Stores groups of schedules, each for a credit. Of new ones, the first that the account can pay
+-- for are stored. Replays are judged one by one; the ended schedule that a replay is made of notes
+-- it, leaves the dead letters, and is forgotten when others are. Safe to repeat: stored ones are
+-- not paid for again. A group with a once-key is stored once in the key's life; a later one gets
+-- the result of the first.
 -- KEYS[1]  the shard's prefix
 -- ARGV[1]  how long a day's rollup is kept (ms)
 -- ARGV[2]  how long a once-key is kept (ms)
 -- ARGV[3]  how long an ended schedule is kept that is no dead letter (ms)
 -- ARGV[4]  how many plans have a quota
 -- ARGV[5…] for each of these: plan, what its schedules may weigh (bytes)
--- ARGV[…]  for each group: account, once-key ('': none), what to keep with it (16 bytes that tell
---          what was asked, then a note; '' without a once-key), how many schedules, for each of these:
---          schedule, triggerAt (ms), packed request. Of replays, how many is below 0, then comes '1' if
---          what was replayed before is replayed again, else '0', and each has also the ended one
--- Returns  {now (us), for each group its verdict in a byte and what follows it}: DONE, and a verdict
---          in a byte for each of its schedules: DONE (now or before), UNPAID, of replays also NO_ROOM,
---          UNKNOWN, REPLAYED, DAMAGED; REPEATED, and what was kept: the verdicts, a 0
---          and the note; UNKNOWN: no such account; KEY_REUSED; NO_ROOM: the new ones would go over
---          the quota together, and none is stored; DAMAGED: a key of the account is, and nothing of
---          it is changed
+-- ARGV[…]  for each group: account, once-key ('': none), what to keep with it (digest of what was
+--          asked, 16 bytes, then a note), how many schedules, for each of these: schedule,
+--          triggerAt (ms), packed request. Of replays, how many is negative, then comes '1' to
+--          replay also what was replayed before, else '0', and each row ends with the ended
+--          schedule
+-- Returns  {now (us), for each group its verdict in a byte and what follows it}: DONE, and a
+--          verdict in a byte for each schedule: DONE (now or before), UNPAID, of replays also
+--          NO_ROOM, UNKNOWN, REPLAYED, DAMAGED; REPEATED, and what was kept: the verdicts, a 0 and
+--          the note; UNKNOWN: no such account; KEY_REUSED; NO_ROOM: together over the quota, none
+--          is stored; DAMAGED: a key of the account is, nothing of it was changed
 --@include now
 --@include lifecycle/place
 --@include ledger
@@ -35,7 +35,8 @@ end
 -- Reading comes first; an account for which it raises is damaged.
 local function read(account)
   local base = account.base
-  local stored = redis.call('HMGET', base .. K.ACCOUNT, 'credits', 'spent', 'plan', 'bytes', 'settled')
+  local stored = redis.call('HMGET', base .. K.ACCOUNT, 'credits', 'spent', 'plan', 'bytes',
+    'settled')
   account.left, account.spent = number(stored[1] or -1), number(stored[2])
   account.quota = quotas[stored[3]] or math.huge
   account.bytes, account.over = stored_bytes(base, stored[4], stored[5])
@@ -171,8 +172,8 @@ local function fault(account, key, again, weight)
   end
 end
 
--- The verdicts on a group of replays. originals: ended schedule's key -> new schedule; letters: those
--- that are dead letters no more; earlier: keys that are to be forgotten sooner.
+-- The verdicts on a group of replays. originals: ended schedule's key -> new schedule; letters:
+-- dead letters that go; earlier: keys to forget sooner.
 local function add_replays(group)
   local account, verdicts = group.account, {}
   account.originals = account.originals or {}

@@ -1,12 +1,11 @@
 #!lua flags=allow-oom
 -- Ends schedules, or attempts that are made again: outcomes, a chunk of the log, indexes,
--- statistics and credits, in one step. They come in groups of one account and one kind. A group is
--- recorded as a whole or not at all: if one of its rows cannot be, the caller repeats it without
--- that row. A row names the score of its schedule in `waiting`; the first time takes that away, so
--- a repeat does nothing. A worker names its lease (also one that has ended, if nobody took it
--- over), an owner the moment when the schedule is due. An account with a damaged key is parked:
--- claims pass it over until the store can record again, or a worker would fire its schedules after
--- each lease.
+-- statistics and credits. They come in groups of one account and one kind. A group is recorded as a
+-- whole or not at all: if one of its rows cannot be, the caller repeats it without that row. A row
+-- names the score of its schedule in `waiting`, which the first call takes away: a repeat does
+-- nothing. A worker names its lease (also one that has ended, if nobody took it over), an owner the
+-- moment when the schedule is due. An account with a damaged key is parked: claims pass it over
+-- until the store can record again, or workers would fire its schedules after each lease.
 -- KEYS[1]  the shard's prefix
 -- ARGV[1]  how long an ended schedule is kept (ms)
 -- ARGV[2]  how long log and statistics are kept (ms)

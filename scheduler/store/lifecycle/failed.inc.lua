@@ -1,5 +1,5 @@
--- Dead letters: schedules that ended as failed, in an index by when they ended. Each that is added
--- trims it, by age and by number; an idle account's index expires as a whole.
+-- Dead letters: failed schedules, in an index by when they ended. Each addition trims it, by age
+-- and by number; an idle account's index expires.
 
 --@include members
 --@include lifecycle/weight
@@ -9,9 +9,9 @@ local function has_failed(outcome)
 end
 
 -- Chooses, before the first write, the dead letters that go as `count` come at a moment (ms): those
--- that are older than `kept_ms`, and the oldest above the `most`, which are kept as long as any other
--- ended schedule (ms); `hours` gets the difference. It lets more go than come, but not all at once.
--- Returns {schedules that go, flat: keys that are forgotten sooner, and when (ms)}.
+-- older than `kept_ms`, and the oldest above the `most`, which are then kept for `schedule_ms`;
+-- `hours` gets the difference. More go than come, but not all at once. Returns {schedules that go,
+-- flat: keys that are forgotten sooner, and when (ms)}.
 local function read_failed(base, count, at, kept_ms, most, schedule_ms, hours)
   local index = base .. K.FAILED
   local over = redis.call('ZCARD', index) + count - most

@@ -1,16 +1,15 @@
 #!lua flags=allow-oom
--- Prolongs leases, or gives back schedules that were not started: due as before, the attempt not
--- used; only where the claim that the token names still holds the schedule. Safe to repeat: giving
--- back takes the lease away; to prolong, with the new token among the old ones.
+-- Prolongs leases, or gives back schedules that were not started, where the token still holds the
+-- schedule. Safe to repeat: to prolong, with the new token among the old ones.
 -- KEYS[1]  the shard's prefix
 -- ARGV[1]  lease (ms)
--- ARGV[2]  the new token: when the leases are to end (us), by the caller's idea of our clock; not a
---          whole millisecond, as what waits stands at. '' to give back
--- ARGV[3…] for each schedule: account, schedule, token, attempts used ('': none), when it is due (ms;
---          '' to prolong)
+-- ARGV[2]  the new token: when the leases are to end (us), by the caller's idea of our clock, and
+--          no whole millisecond, at which only waiting ones stand; '' to give back
+-- ARGV[3…] for each schedule: account, schedule, token, attempts used ('': none), when it is due
+--          (ms; '' to prolong)
 -- Returns  {now (us), a verdict for each}: DONE, ENDED: not held by this token any more, DAMAGED: a
---          key of its account; no verdicts and nothing done if the new token is more than half a
---          lease (and a second) off
+--          key of its account. No verdicts: the new token is more than half a lease (and a second)
+--          off, and nothing was done
 --@include now
 --@include lifecycle/place
 --@include lifecycle/token

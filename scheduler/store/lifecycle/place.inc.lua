@@ -1,7 +1,6 @@
--- Where schedules stand until they end. Each queue, which is an account, has `waiting`: when each of
--- its schedules is due, or its lease ends; `held`: those that a worker holds, by when they were due;
--- and `tried`: attempts used, of those that have had one or more. `heads` of the shard has when
--- claims look at each queue next. Only this file writes these four. Needs `now`.
+-- Where schedules stand until they end (keys.py): in `waiting`, `held` and `tried` of a queue,
+-- which is an account; `heads` has when claims look at each queue. Only this file writes these
+-- four. Needs `now`.
 
 --@include members
 local function queue_of(prefix, name)

@@ -10,7 +10,8 @@ local heads = KEYS[1] .. K.HEADS
 local first, count = tonumber(ARGV[1]), tonumber(ARGV[2])
 local accounts = redis.call('ZRANGE', heads, first, first + count - 1, 'WITHSCORES')
 for i = 1, #accounts, 2 do
-  local due = redis.pcall('ZRANGE', KEYS[1] .. accounts[i] .. ':' .. K.WAITING, 0, 0, 'WITHSCORES')[2]
+  local waiting = KEYS[1] .. accounts[i] .. ':' .. K.WAITING
+  local due = redis.pcall('ZRANGE', waiting, 0, 0, 'WITHSCORES')[2]
   if due and tonumber(accounts[i + 1]) > math.max(tonumber(due), now_ms) then
     look_at(KEYS[1], accounts[i], tonumber(due))
   end

@@ -11,7 +11,7 @@ local function check_numbers(key)
   end
 end
 
--- Raises unless `end` could record anything of the account now. A claim reads the other keys itself.
+-- Raises unless `end` could record anything of the account now; a claim reads the other keys.
 local function check_recordable(base)
   local at = read_log(base, ROOM, '').at
   check_numbers(base .. K.EXPIRING)

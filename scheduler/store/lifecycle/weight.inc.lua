@@ -1,8 +1,7 @@
--- The weight of schedules (bytes): the packed request, and roughly what is kept beside it. The field
--- `bytes` of an account sums it for the quota of its plan: of schedules that have not ended, and of
--- ended ones until the hour is over in which they are forgotten. They are forgotten by themselves,
--- so `expiring` has the weight of each such hour, and the first create after it settles that. Needs
--- `now`.
+-- The weight of schedules (bytes): the packed request, and roughly what is kept beside it. The
+-- field `bytes` of an account sums it for its quota, of ended schedules until the hour is over in
+-- which they are forgotten. They expire by themselves, so `expiring` has the weight of each such
+-- hour, and the first create after it settles that. Needs `now`.
 
 --@include members
 --@include number

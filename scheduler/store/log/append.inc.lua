@@ -1,12 +1,12 @@
--- Appends a chunk of entries to an account's log, and its id to the index streams of its statuses and
--- URLs. The id, by the server's clock, is the moment of all its entries: it decides period, order and
--- rollup. Each append trims by age and number; an idle account's streams expire. Needs `now`.
+-- Appends a chunk of entries to an account's log, and its id to the index streams of its statuses
+-- and URLs. The id, by the server's clock, is the moment of all its entries. Each append trims by
+-- age and number; an idle account's streams expire. Needs `now`.
 
 --@include number
 --@include log/chunk
--- Reads, before the first write, the state that `append` changes; raises if it is damaged. base: the
--- account's prefix. Returns {at: the chunk's moment (ms), entries: how many the log will have, first:
--- the moment up to which it was trimmed}.
+-- Reads, before the first write, the state that `append` changes; raises if it is damaged. Returns
+-- {at: the chunk's moment (ms), entries: how many the log will have, first: up to when (ms) it was
+-- trimmed}.
 local function read_log(base, count, chunk)
   local log, at = base .. K.LOG, now_ms
   -- Has the log an entry of this millisecond, or a later one because the clock was set back?
@@ -20,10 +20,9 @@ local function read_log(base, count, chunk)
   return {at = at, entries = entries, first = number(logged[2])}
 end
 
--- Removes the oldest chunks: those from before `oldest_ms`, and what is `over` the most entries, but
--- not the one that came, `id`. Not all at once, but more than the `count` entries that it has, be
--- each of the old ones a chunk by itself. Returns how many entries it removed and, if any, the
--- moment (ms) of the last.
+-- Removes the oldest chunks: those from before `oldest_ms`, and what is `over` the most entries,
+-- but not the new one, `id`. Not all at once, but more than the `count` entries that came. Returns
+-- how many entries it removed and, if any, the moment (ms) of the last.
 local function trim(log, oldest_ms, over, id, count)
   local removed, last, looks = 0, nil, 0
   repeat

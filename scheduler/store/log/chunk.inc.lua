@@ -7,14 +7,13 @@ local function packed_chunk(entries)
   return head .. table.concat(entries)
 end
 
--- How many entries a chunk of the log counts as: those in it, or one for each 512 bytes, so that long
--- URLs do not make a log of so many entries ten times as large as others.
+-- How many entries a chunk of the log counts as: those in it, or one for each 512 bytes, so that
+-- long URLs do not make a log ten times as large.
 local function counted_entries(entries, chunk)
   return math.max(entries, math.ceil(#chunk / 512))
 end
 
--- How many entries a chunk of the log has: the length of a msgpack array. Other bytes count as one
--- entry.
+-- How many entries a chunk has: the length of a msgpack array. Other bytes count as one.
 local function entries_in(chunk)
   local head, high, low = string.byte(chunk, 1, 3)
   if not head or (head >= 0xa0 and not low) then

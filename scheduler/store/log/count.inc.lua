@@ -1,5 +1,4 @@
--- Counts executions in the rollups: seconds within a minute, minutes within an hour, hours within a
--- day.
+-- Counts executions in the rollups: by second of a minute, minute of an hour, hour of a day.
 
 --@include number
 -- What `names` say of one bucket of a rollup, with their gains, for `write`.

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Notes that a process is alive, and lists those that are. Silent ones are lost, and stay in the hash
--- for a while, unless too many do. Heartbeats from the future, as a clock was set back since, are
--- dropped: processes that are alive send others.
+-- Notes that a process is alive, and lists those that are. Lost ones stay in the hash for a while,
+-- unless too many do. Heartbeats from the future are from before the clock was set back, and
+-- dropped.
 -- KEYS[1]  the hash of its role
 -- ARGV     process id, what it says of itself (JSON; '': good-bye), silence after which one is lost
 --          (ms), and forgotten (ms), most lost ones

@@ -2,8 +2,8 @@
 -- Replaces requests, and what targets said, by the same sealed anew. Safe to repeat.
 -- KEYS[1]  the account's prefix
 -- ARGV     schedule, its field, what that holds as the caller read it, the new one, …
--- Returns  for each: 1 replaced, 0 it was changed since or is gone, -1 its weight would change, which
---          the worker that holds it counts, -2 its weight would change, and a key for that is damaged
+-- Returns  for each: 1 replaced, 0 changed since or gone; its weight would change, and -1 a worker
+--          holds it, which counts that, or -2 a key for that is damaged
 --@include now
 --@include lifecycle/weight
 local base, codes = KEYS[1], {}
@@ -11,8 +11,8 @@ local account = base .. K.ACCOUNT
 -- Of an account that is being deleted nothing is counted any more.
 local counted = redis.call('EXISTS', account) == 1
 
--- The sums to write when a schedule weighs `more`: the account's, and that of the hour which forgets
--- it. Nil if a worker holds it; raises if a sum is damaged.
+-- The sums to write when a schedule weighs `more`: the account's, and that of the hour in which it
+-- is forgotten. Nil if a worker holds it; raises if a sum is damaged.
 local function weighed(schedule, more)
   if more == 0 then
     return {}

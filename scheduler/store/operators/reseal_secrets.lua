@@ -1,6 +1,5 @@
 #!lua
--- Replaces signing secrets by the same ones, sealed anew; one that was changed since stays. Safe to
--- repeat.
+-- Replaces signing secrets that were not changed since by the same sealed anew. Safe to repeat.
 -- KEYS[1]  the account's prefix
 -- ARGV     an entry as the caller read it, the new one, …
 -- Returns  how many of them are there as they are to be

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Gives back what was held under leases that have ended: due as it was, the attempt used. Of another
--- lease the worker may be alive. Safe to repeat.
+-- Gives back what was held under leases that have ended: due as it was, the attempt used. Safe to
+-- repeat.
 -- KEYS[1]  the shard's prefix
 -- ARGV     account, most to give back
 -- Returns  {now (us), how many were given back, when the last lease ends (ms; -1: none is left), of

@@ -1,9 +1,8 @@
 #!lua flags=no-writes
--- What schedules of an account weigh.
+-- Weighs schedules of an account.
 -- KEYS[1]  the account's prefix
 -- ARGV     the schedules
--- Returns  {now (us), flat: each one's weight (bytes; 0: it is gone), when it is forgotten (ms; < 0:
---          not known yet)}
+-- Returns  {now (us), flat: weight (bytes; 0: gone) and when it is forgotten (ms; < 0: not known)}
 --@include now
 --@include lifecycle/weight
 local found = {}
