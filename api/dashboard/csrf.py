@@ -10,12 +10,13 @@ import secrets
 from urllib.parse import parse_qsl
 
 from litestar.datastructures import MultiDict
+from litestar.exceptions import PermissionDeniedException
 
 from api.dashboard.session import Viewer, base_url, signed_in
 from api.findings import invalid
 from api.reading import read_body
 from api.service import HttpRequest
-from scheduler.errors import FieldError, PostdateError, Suspended
+from scheduler.errors import FieldError, Suspended
 from scheduler.models import Idempotency
 from scheduler.targets import split_url
 
@@ -28,7 +29,7 @@ Form = MultiDict[str]
 ONCE = re.compile(r"[\w-]{16}")
 
 
-class Forbidden(PostdateError):
+class Forbidden(PermissionDeniedException):
     """A write that another site may have sent, or whose page is of an earlier session."""
 
 
@@ -41,7 +42,7 @@ async def written(request: HttpRequest, *, even_suspended: bool = False) -> tupl
     form = await read_form(request)
     given = unmasked_token(form.pop("csrf", ""))
     if not hmac.compare_digest(given.encode(), viewer.session.csrf.encode()):
-        raise Forbidden("This page is of an earlier session; reload it and try again.")
+        raise Forbidden("This page is of an earlier session; reload it and try again")
     return viewer, form
 
 
@@ -99,4 +100,4 @@ def judge_origin(request: HttpRequest) -> None:
             return
     elif request.headers.get("sec-fetch-site") == "same-origin":
         return
-    raise Forbidden("This request did not come from a page of this dashboard.")
+    raise Forbidden("This request did not come from a page of this dashboard")

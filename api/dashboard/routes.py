@@ -7,32 +7,19 @@ import traceback
 from typing import Any, cast
 
 import structlog
-from litestar import Request, Response, Router, get
+from litestar import Response, Router, get
 from litestar.exceptions import HTTPException
 from litestar.params import FromPath
 
 from api.dashboard import credits, holder, keys, overview, signin, system
 from api.dashboard.answer import Raw, redirect
-from api.dashboard.csrf import Forbidden
 from api.dashboard.render import sentence
 from api.dashboard.requests import actions, bulk, composer, entry, listing
 from api.dashboard.session import SIGN_IN, NotSignedIn, asked_for, back_cookie, signed_in
 from api.dashboard.static import static_file
-from api.reading import BodyEncoded, BodyTooLarge, ClientDisconnected
+from api.errors import status_of
 from api.service import HttpRequest, service_of
-from scheduler.errors import (
-    Conflict,
-    Damaged,
-    InsufficientCredits,
-    InvalidRequest,
-    NotFound,
-    OutcomeUnknown,
-    PostdateError,
-    QuotaExceeded,
-    StoreError,
-    StoreFull,
-    Suspended,
-)
+from scheduler.errors import Damaged, NotFound, OutcomeUnknown, StoreError, StoreFull
 
 _log = structlog.get_logger()
 
@@ -49,20 +36,16 @@ _PAGES = (
     holder,
     system,
 )
-# Of each error: the status, and the title of its page.
-_TOLD: tuple[tuple[type[PostdateError], int, str], ...] = (
-    (NotFound, 404, "Not found"),
-    (InsufficientCredits, 402, "No credits left"),
-    (InvalidRequest, 400, "That is not valid"),
-    (Conflict, 409, "Too late"),
-    (Forbidden, 403, "Refused"),
-    (Suspended, 403, "Suspended"),
-    (BodyTooLarge, 413, "Too large"),
-    (QuotaExceeded, 413, "No room left"),
-    (BodyEncoded, 415, "Encoded"),
-    (ClientDisconnected, 400, "Incomplete"),
-    (Damaged, 500, "Cannot be read"),
-)
+# The title of the page of an error.
+_TITLES = {
+    400: "That is not valid",
+    402: "No credits left",
+    403: "Refused",
+    404: "Not found",
+    409: "Too late",
+    413: "Too much",
+}
+_OTHER = "Not possible"
 
 
 @get("/{rest:path}")
@@ -77,33 +60,27 @@ def dashboard_router() -> Router:
     return Router(
         path="/dashboard",
         route_handlers=[*handlers, static_file, no_such_page],
-        exception_handlers={Exception: _on_exception},
+        exception_handlers={Exception: cast("Any", _on_exception)},
     )
 
 
-def _on_exception(asked: Request[Any, Any, Any], error: Exception) -> Response[Any]:
-    request = cast("HttpRequest", asked)
-    if isinstance(error, StoreError):
-        service_of(request).outage.note(error)
-    return cast("Response[Any]", _answer(request, error))
-
-
-def _answer(request: HttpRequest, error: Exception) -> Raw:
+def _on_exception(request: HttpRequest, error: Exception) -> Response[Any]:
     if isinstance(error, NotSignedIn):
-        return redirect(request, SIGN_IN, as_a_whole=True).with_cookie(
-            back_cookie(request, asked_for(request))
-        )
-    status, title, text = _told(request, error)
-    return sentence(request, status, title, text)
+        back = back_cookie(request, asked_for(request))
+        answer = redirect(request, SIGN_IN, as_a_whole=True).with_cookie(back)
+    else:
+        answer = sentence(request, *_told(request, error))
+    return cast("Response[Any]", answer)
 
 
 def _told(request: HttpRequest, error: Exception) -> tuple[int, str, str]:
     """The status, the title and the text of its page."""
     if isinstance(error, HTTPException) and error.status_code < 500:
-        return error.status_code, "Not possible", f"{error.detail}."
-    for kind, status, title in _TOLD:
-        if isinstance(error, kind):
-            return status, title, f"{str(error).rstrip('.')}."
+        return error.status_code, _TITLES.get(error.status_code, _OTHER), f"{error.detail}."
+    if isinstance(error, Damaged):
+        return 500, "Cannot be read", f"{error}."
+    if isinstance(error, StoreError):
+        service_of(request).outage.note(error)
     if isinstance(error, OutcomeUnknown) and request.method == "POST":
         text = "The store's answer was lost: it may or may not have been done."
         return 503, "Unknown", f"{text} Look before you try again."
@@ -113,6 +90,9 @@ def _told(request: HttpRequest, error: Exception) -> tuple[int, str, str]:
     if isinstance(error, StoreError):
         text = "The store does not answer right now. What was scheduled is kept; try again soon."
         return 503, "A moment, please", text
+    status = status_of(error)
+    if status < 500:
+        return status, _TITLES.get(status, _OTHER), f"{str(error).rstrip('.')}."
     # As text: a log that shows the variables of every frame would show cookies.
     trace = "".join(traceback.format_exception(error))
     _log.error("page failed", path=_without_secret(request.scope["path"]), exception=trace)
