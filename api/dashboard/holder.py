@@ -13,7 +13,6 @@ from api.dashboard.session import (
     Viewer,
     our_page,
     session_cookie,
-    show_to,
     signed_in,
     zone_cookie,
 )
@@ -46,7 +45,7 @@ async def change_password(request: HttpRequest) -> Raw:
     hashed = await passwords.hashed(form["password"])
     opened = await service_of(request).store.sessions.open(viewer.account_id, password=hashed)
     done = "The password is set; other browsers are signed out."
-    show_to(request, viewer._replace(session=opened.session))
+    request.state.viewer = viewer._replace(session=opened.session)
     changed = await _page(request, viewer, done=done)
     return changed.with_cookie(session_cookie(request, opened.secret))
 

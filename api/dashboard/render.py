@@ -10,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from api.dashboard import formats, static
 from api.dashboard.answer import Raw, html, is_for_panel, is_htmx
 from api.dashboard.csrf import masked_token, new_once
-from api.dashboard.session import base_url, here, seen, zone_of
+from api.dashboard.session import Viewer, base_url, here, zone_of
 from api.service import HttpRequest
 from scheduler.times import format_iso8601
 
@@ -29,7 +29,7 @@ _templates.globals.update(asset=static.address, iso=format_iso8601)
 
 def page(request: HttpRequest, name: str, /, *, status: int = 200, **values: Any) -> Raw:
     """A whole page, or a part of one, as the template is. Without a viewer there is no menu."""
-    viewer = seen(request)
+    viewer: Viewer | None = request.state.get("viewer")
     text = _templates.get_template(name).render(
         viewer=viewer,
         base_url=base_url(request),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 from urllib.parse import quote
 
 from api import proxies
@@ -18,7 +18,6 @@ from scheduler.targets import split_url
 ROOT = "/dashboard"
 SIGN_IN = f"{ROOT}/sign-in"
 
-_SCOPE_KEY = "postdate.viewer"
 _ZONE_KEPT_S = 366 * 86_400
 _BACK_KEPT_S = 900
 # A page of ours, as it may stand in an address: no second slash, so no other host.
@@ -43,7 +42,7 @@ class Viewer(NamedTuple):
 
 
 async def signed_in(request: HttpRequest) -> Viewer:
-    """The viewer who makes this request. Raises NotSignedIn."""
+    """The viewer who makes this request; its pages show their menu. Raises NotSignedIn."""
     store, session = service_of(request).store, await _session(request)
     if session is None:
         raise NotSignedIn
@@ -54,18 +53,8 @@ async def signed_in(request: HttpRequest) -> Viewer:
     # A page or a panel shows what was said; an answer with news does not.
     if session.said and request.method == "GET" and not asks_for_news(request):
         viewer = viewer._replace(heard=await store.sessions.hear(session))
-    return show_to(request, viewer)
-
-
-def show_to(request: HttpRequest, viewer: Viewer) -> Viewer:
-    """From here on the pages of this request have this viewer's menu and forms."""
-    cast("dict[str, Any]", request.scope)[_SCOPE_KEY] = viewer
+    request.state.viewer = viewer  # for `render.page`
     return viewer
-
-
-def seen(request: HttpRequest) -> Viewer | None:
-    """The viewer that was found for this request, if any: an error page has a menu too."""
-    return cast("dict[str, Any]", request.scope).get(_SCOPE_KEY)
 
 
 async def redirect_saying(request: HttpRequest, viewer: Viewer, words: str, path: str) -> Raw:
@@ -77,13 +66,6 @@ async def redirect_saying(request: HttpRequest, viewer: Viewer, words: str, path
 async def _session(request: HttpRequest) -> Session | None:
     secret = request.cookies.get(_cookie_name(request))
     return await service_of(request).store.sessions.find(secret) if secret else None
-
-
-def judged_operator(viewer: Viewer) -> Viewer:
-    """Raises NotFound for others: a page for operators does not exist for them."""
-    if not viewer.account.operator:
-        raise NotFound("There is no such page.")
-    return viewer
 
 
 def zone_of(request: HttpRequest) -> Zone:

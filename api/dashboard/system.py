@@ -11,13 +11,7 @@ from litestar import get, post
 from api.dashboard.answer import Raw
 from api.dashboard.csrf import ONCE, written
 from api.dashboard.render import page
-from api.dashboard.session import (
-    ROOT,
-    asks_for_news,
-    judged_operator,
-    redirect_saying,
-    signed_in,
-)
+from api.dashboard.session import ROOT, Viewer, asks_for_news, redirect_saying, signed_in
 from api.dashboard.shared import shared_by
 from api.service import HttpRequest, service_of
 from scheduler.errors import NotFound
@@ -57,6 +51,12 @@ async def grant(request: HttpRequest) -> Raw:
     account = await service_of(request).store.accounts.grant(account_id, int(credits), once)
     words = f"{int(credits):,} credits granted to {account.name}: {account.credits:,} are left."
     return await redirect_saying(request, viewer, words, f"{ROOT}/system")
+
+
+def judged_operator(viewer: Viewer) -> None:
+    """Raises NotFound for others: a page for operators does not exist for them."""
+    if not viewer.account.operator:
+        raise NotFound("There is no such page.")
 
 
 async def _page(request: HttpRequest, status: int = 200, fault: str | None = None) -> Raw:

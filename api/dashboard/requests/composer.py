@@ -14,7 +14,7 @@ from api.dashboard.requests.actions import utc_text
 from api.dashboard.requests.filters import ADDRESS, Filter
 from api.dashboard.requests.listing import list_page, read_page
 from api.dashboard.requests.text import readable
-from api.dashboard.session import ROOT, Viewer, base_url, redirect_saying, show_to, signed_in
+from api.dashboard.session import ROOT, Viewer, base_url, redirect_saying, signed_in
 from api.masks import MASK, masked, masked_url
 from api.payload import parse_request
 from api.reading import read_body
@@ -64,7 +64,7 @@ async def schedule_it(request: HttpRequest) -> Raw:
         created = await service.store.schedules.create_all(viewer.account_id, [asked], once)
     except InsufficientCredits as refusal:
         account = msgspec.structs.replace(viewer.account, credits=0)
-        show_to(request, viewer._replace(account=account))
+        request.state.viewer = viewer._replace(account=account)
         return await _show(request, viewer, dict(form), {"Credits": f"{refusal}."}, status=402)
     address = f"{ADDRESS}/{created.schedule_ids[0]}"
     return await redirect_saying(request, viewer, "Scheduled, for one credit.", address)
