@@ -51,7 +51,6 @@ class Raw:
         if is_https(scope, scope["litestar_app"].state.service.settings):
             headers.append(_TLS_ONLY)
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        body = b"" if scope.get("method") == "HEAD" else body
         await send({"type": "http.response.body", "body": body, "more_body": False})
 
     def _packed(self, scope: Scope) -> tuple[bytes, list[tuple[bytes, bytes]]]:

@@ -49,15 +49,10 @@ class Column(NamedTuple):
     to_ms: int
 
 
-class Line(NamedTuple):
-    """A gridline and its label."""
+class Mark(NamedTuple):
+    """A labelled place on an axis: a gridline's in pixels, a time's in percent."""
 
-    y: float
-    label: str
-
-
-class Tick(NamedTuple):
-    x: float
+    at: float
     label: str
 
 
@@ -68,8 +63,8 @@ class Chart(NamedTuple):
     title: str
     height: int
     columns: list[Column]
-    lines: list[Line]
-    ticks: list[Tick]
+    lines: list[Mark]
+    ticks: list[Mark]
     headings: list[str]
     now: float | None = None
 
@@ -101,7 +96,7 @@ class Axis(NamedTuple):
             return f"{at:%b} {at.day}"
         return f"{at:%b} {at.day}, {at:%H:%M}"
 
-    def ticks(self) -> list[Tick]:
+    def ticks(self) -> list[Mark]:
         """Round times, as many as there is room for."""
         span_ms = self.to_ms - self.from_ms
         wanted = (step for step in _LABEL_STEPS_MS if span_ms / step <= _MOST_LABELS)
@@ -116,11 +111,11 @@ class Axis(NamedTuple):
         day = self.zone.local(ms).toordinal()
         return since_midnight_ms < self.step_ms and day % (step_ms // DAY_MS) == 0
 
-    def _tick(self, ms: int, step_ms: int) -> Tick:
+    def _tick(self, ms: int, step_ms: int) -> Mark:
         at = self.zone.local(ms)
         midnight = at.hour == at.minute == 0
         label = f"{at:%b} {at.day}" if step_ms >= DAY_MS or midnight else f"{at:%H:%M}"
-        return Tick(self.part(ms), label)
+        return Mark(self.part(ms), label)
 
 
 class Kind(NamedTuple):
@@ -181,11 +176,11 @@ def ranges(
         cells = [words(low), words(high)]
         text = ", ".join(f"{label} {cell}" for label, cell in zip(labels, cells, strict=True))
         columns.append(_column(axis, index, parts, text, cells))
-    lines: list[Line] = []
+    lines: list[Mark] = []
     for tick in reversed([tick for tick in _DURATION_TICKS_MS if tick <= top_ms]):
-        above = lines[-1].y if lines else -_BOTTOM
+        above = lines[-1].at if lines else -_BOTTOM
         if y(tick) - above >= _LABEL_PIXELS and floor - y(tick) >= _LABEL_PIXELS:
-            lines.append(Line(y(tick), formats.duration(tick)))
+            lines.append(Mark(y(tick), formats.duration(tick)))
     return Chart(name, title, height, columns, lines, axis.ticks(), list(labels))
 
 
@@ -214,14 +209,14 @@ def _stack(kinds: Sequence[Kind], values: Sequence[int], height: int, ceiling: i
     return parts
 
 
-def _counts(highest: int, height: int) -> tuple[int, list[Line]]:
+def _counts(highest: int, height: int) -> tuple[int, list[Mark]]:
     """The top of a scale of whole numbers, and its gridlines; each has its label."""
     steps = [factor * 10**power for power in range(9) for factor in (1, 2, 5)]
     step = next((each for each in steps if highest <= 3 * each), steps[-1])
     ceiling = max(step * -(-highest // step), 1)
     room = height - _BOTTOM - _TOP
     lines = [
-        Line(round(height - _BOTTOM - room * value / ceiling, 1), _short(value))
+        Mark(round(height - _BOTTOM - room * value / ceiling, 1), _short(value))
         for value in range(step, ceiling + 1, step)
     ]
     return ceiling, lines

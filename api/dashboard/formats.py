@@ -20,8 +20,8 @@ _BYTES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _NOTHING = "–"  # noqa: RUF001 - an en dash, as tables have it
 
 
-class _Typed(str):
-    """A text that a field hands on unchanged."""
+class Typed(str):
+    """A text that a field has, and hands on unchanged."""
 
     __slots__ = ()
 
@@ -29,11 +29,6 @@ class _Typed(str):
 def shown(value: object) -> object:
     """A value as a page shows it: plain text without characters that turn its direction."""
     return visible(value) if type(value) is str else value
-
-
-def as_typed(text: str) -> str:
-    """For what a field has, and hands on."""
-    return _Typed(text)
 
 
 def moment(ms: float | None, zone: Zone) -> str:
@@ -59,11 +54,6 @@ def clock(ms: float | None, zone: Zone) -> str:
     return _NOTHING if ms is None else f"{zone.local(ms):%H:%M}"
 
 
-def day(ms: float) -> str:
-    """`2026-11-20`, of a day that begins when it does in UTC."""
-    return format_iso8601(int(ms))[:10]
-
-
 def _time(ms: float | None, zone: Zone, characters: int) -> str:
     return _NOTHING if ms is None else _element(ms, zone.text(ms)[:characters].replace("T", " "))
 
@@ -71,11 +61,6 @@ def _time(ms: float | None, zone: Zone, characters: int) -> str:
 def _element(ms: float, shown: str) -> str:
     iso = format_iso8601(int(ms))
     return Markup('<time datetime="{0}" title="{0}">{1}</time>').format(iso, shown)
-
-
-def field_time(ms: int, zone: Zone) -> str:
-    """The value of an `<input type=datetime-local>`."""
-    return zone.text(ms)
 
 
 def lateness(ms: float | None) -> str:
@@ -183,25 +168,12 @@ def _in_zone(render: Callable[..., str]) -> Any:
     return in_zone
 
 
+_TIMES = (moment, exact, brief, clock)
+_SPANS = (lateness, late, ago, duration, until, soon)
+_OTHERS = (number, signed, share, size, url, status, dot)
+# By the name that templates have for each.
 FILTERS: dict[str, Any] = {
-    "moment": _in_zone(moment),
-    "exact": _in_zone(exact),
-    "brief": _in_zone(brief),
-    "clock": _in_zone(clock),
-    "field_time": _in_zone(field_time),
-    "day": day,
-    "lateness": lateness,
-    "late": late,
-    "ago": ago,
-    "as_typed": as_typed,
-    "dot": dot,
-    "number": number,
-    "signed": signed,
-    "duration": duration,
-    "until": until,
-    "url": url,
-    "soon": soon,
-    "share": share,
-    "size": size,
-    "status": status,
+    "as_typed": Typed,
+    **{each.__name__: _in_zone(each) for each in _TIMES},
+    **{each.__name__: each for each in (*_SPANS, *_OTHERS)},
 }

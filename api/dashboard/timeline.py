@@ -49,7 +49,7 @@ class Picture(NamedTuple):
             Kind("waiting", "waiting", self.due),
         ]
         now_ms = self.pulse.now_ms
-        return stacked("activity", "Requests", height, self._axis(zone), kinds, now_ms)
+        return stacked("activity", "Requests", height, Axis(*self.stretch, zone), kinds, now_ms)
 
     def lateness(self, zone: Zone, height: int) -> Chart:
         """Overdue requests count at this moment, as late as they are by now."""
@@ -70,12 +70,9 @@ class Picture(NamedTuple):
     def _with_overdue(self, histogram: Sequence[int]) -> list[int]:
         return [a + b for a, b in zip(histogram, self.pulse.overdue_lateness, strict=True)]
 
-    def _axis(self, zone: Zone) -> Axis:
-        return Axis(*self.stretch, zone)
-
     def _past(self, zone: Zone) -> Axis:
         """Up to now: for the future there is no lateness, and no half of a chart stays empty."""
-        axis = self._axis(zone)
+        axis = Axis(*self.stretch, zone)
         if not self.is_now:
             return axis
         return axis._replace(columns=int(self.pulse.now_ms - axis.from_ms) // axis.step_ms + 1)

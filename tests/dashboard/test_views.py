@@ -146,7 +146,7 @@ def test_labels_of_durations_do_not_meet() -> None:
     for highest in (1.0, 40.0, 900.0, 30_000.0, 3_600_000.0):
         values = [(None, None), (0.0, highest)] * 10
         chart = ranges("r", "R", 130, AXIS, ("p50", "p99"), values, formats.duration)
-        places = sorted(line.y for line in chart.lines)
+        places = sorted(line.at for line in chart.lines)
         assert all(b - a >= 15 for a, b in pairwise(places))
         assert all(0 <= part.y <= chart.floor for each in chart.columns for part in each.parts)
         assert chart.columns[0].parts == []
