@@ -14,7 +14,7 @@ from api.masks import masked_url
 from scheduler.errors import FieldError
 from scheduler.ids import invocation_id
 from scheduler.models import LogEntry, LogStatus, Schedule, Status
-from scheduler.store.lifecycle.cancel import Cancelled
+from scheduler.store.lifecycle.cancel import Cancellations
 
 # Only the OpenAPI document uses these annotations.
 _SUFFIX = "[0-7][0-9a-hjkmnp-tv-z]{25}$"
@@ -178,8 +178,8 @@ class CancelledBody(Body, frozen=True):
     attempts: int | UnsetType = UNSET
 
     @classmethod
-    def of(cls, schedule_id: str, cancelled: Cancelled) -> CancelledBody:
-        left, stopped = cancelled
+    def of(cls, cancelled: Cancellations) -> CancelledBody:
+        [(schedule_id, _, stopped)], left, _ = cancelled
         if stopped is None:
             message = "Cancelled before execution; one credit was refunded"
             return cls(schedule_id, left, message, Status.CANCELLED)

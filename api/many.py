@@ -26,9 +26,8 @@ from scheduler.errors import Conflict
 from scheduler.ids import invocation_id
 from scheduler.models import Status
 from scheduler.store.lifecycle.cancel import Cancellation, unknown
-from scheduler.store.lifecycle.refusals import refusal
 from scheduler.store.lifecycle.replays import Replay
-from scheduler.store.verdict import Verdict
+from scheduler.store.verdict import Verdict, refusal
 
 _CANCEL, _REPLAY = "/schedule/cancel", "/schedule/replay"
 _AS_IT_WAS = Change({})

@@ -124,7 +124,7 @@ async def cancel_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> A
     refunded."""
     call = await call_of(request)
     cancelled = await call.store.canceller.cancel(call.account_id, schedule_id)
-    return Answer(200, CancelledBody.of(schedule_id, cancelled))
+    return Answer(200, CancelledBody.of(cancelled))
 
 
 @post(

@@ -21,7 +21,7 @@ from scheduler.models import (
     Usage,
 )
 from scheduler.settings import DAY_MS
-from scheduler.store.lifecycle.cancel import Cancelled
+from scheduler.store.lifecycle.cancel import Cancellation, Cancellations
 from scheduler.times import parse_iso8601
 
 _SCHEDULE_ID = "sch_01m7td70g0fw3s9s2m2v2v2v2v"
@@ -134,7 +134,7 @@ OPERATIONS = {
     "getSchedule": Operation(bodies.SCHEDULE.of(_COMPLETED)),
     "changeSchedule": Operation(bodies.SCHEDULE.of(_WAITING), errors=(409,), body="ChangeRequest"),
     "cancelSchedule": Operation(
-        bodies.CancelledBody.of(_SCHEDULE_ID, Cancelled(1000, None)),
+        bodies.CancelledBody.of(Cancellations([Cancellation(_SCHEDULE_ID)], 1000)),
         errors=(409,),
     ),
     "cancelSchedules": Operation(

@@ -11,10 +11,10 @@ import pytest
 from scheduler.errors import Conflict, NotFound
 from scheduler.models import Request, Status
 from scheduler.store import lifecycle
-from scheduler.store.lifecycle.cancel import Cancelled
-from scheduler.store.lifecycle.refusals import MOST_CHANGES_MET
+from scheduler.store.lifecycle.cancel import Cancellations
 from scheduler.store.queries.reading import read_by_id, read_one
 from scheduler.store.stored import pack_request
+from scheduler.store.verdict import MOST_CHANGES_MET
 from tests.plain import redis_of
 from tests.scheduler.scene import (
     CREDITS,
@@ -63,7 +63,7 @@ async def test_of_parallel_cancellations_one_wins(scene: Scene) -> None:
             for _ in range(50)
         )
     )
-    assert sorted(type(each).__name__ for each in results) == ["Cancelled"] + ["Conflict"] * 49
+    assert sorted(type(each).__name__ for each in results) == ["Cancellations"] + ["Conflict"] * 49
     assert await scene.holdings() == Holdings(CREDITS, 0, 0, 0, {"cancelled": 1})
     await scene.assert_sound()
 
@@ -189,8 +189,8 @@ async def test_a_cancellation_racing_a_claim_has_exactly_one_winner(scene: Scene
             result = await settled(
                 lambda: scene.store.canceller.cancel(scene.account_id, schedule_id)
             )
-            assert isinstance(result, Cancelled | Conflict), result
-            if isinstance(result, Cancelled):
+            assert isinstance(result, Cancellations | Conflict), result
+            if isinstance(result, Cancellations):
                 cancelled.append(schedule_id)
 
         async def claim_and_ack(most: int) -> None:

@@ -23,9 +23,8 @@ from scheduler.errors import Conflict, Damaged, FieldError, InvalidRequest, NotF
 from scheduler.ids import is_schedule_id
 from scheduler.models import LogStatus, Request, Schedule, Status
 from scheduler.store import Store
-from scheduler.store.lifecycle.refusals import SENTENCES
 from scheduler.store.log.logs import LogQuery
-from scheduler.store.verdict import Verdict
+from scheduler.store.verdict import SENTENCES, Verdict
 from scheduler.times import format_iso8601
 
 MOST = 1000

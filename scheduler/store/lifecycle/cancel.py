@@ -12,11 +12,10 @@ from scheduler.models import Retry, Status
 from scheduler.store import keys
 from scheduler.store.lifecycle.end import Ends
 from scheduler.store.lifecycle.end_rows import Waiting, cancelled_group, parts_of, stopped_group
-from scheduler.store.lifecycle.refusals import MOST_CHANGES_MET, refusal
 from scheduler.store.queries.listing import Selection, Unended
 from scheduler.store.queries.reading import Stored, read_by_id
 from scheduler.store.server import Argument, Server
-from scheduler.store.verdict import Verdict
+from scheduler.store.verdict import MOST_CHANGES_MET, Verdict, refusal
 
 
 class Cancellation(NamedTuple):
@@ -36,14 +35,6 @@ class Cancellations(NamedTuple):
     next_cursor: str | None = None
 
 
-class Cancelled(NamedTuple):
-    """The credits that are left; and the attempt that it was stopped after, if there was one. Only
-    one that was not attempted got its credit back."""
-
-    credits: int
-    stopped: Retry | None = None
-
-
 def unknown(schedule_id: str) -> Cancellation:
     """For a text that is no schedule's id."""
     return Cancellation(schedule_id, refusal(schedule_id, Verdict.UNKNOWN))
@@ -61,15 +52,15 @@ class Canceller:
         # By this process, since it began.
         self.cancelled = 0
 
-    async def cancel(self, account_id: str, schedule_id: str) -> Cancelled:
-        """Raises NotFound, Conflict if it has ended or a worker holds it, or Damaged. Refunds once,
-        however often it is called or a reply is lost."""
+    async def cancel(self, account_id: str, schedule_id: str) -> Cancellations:
+        """As `by_id`, of one. Raises NotFound, Damaged, Conflict if it has ended or a worker holds
+        it."""
         if not ids.is_schedule_id(schedule_id):
             raise refusal(schedule_id, Verdict.UNKNOWN)
-        [done], credits, _ = await self.by_id(account_id, [schedule_id])
-        if done.refusal is not None:
-            raise anew(done.refusal)
-        return Cancelled(credits, done.stopped)
+        done = await self.by_id(account_id, [schedule_id])
+        if (refused := done.each[0].refusal) is not None:
+            raise anew(refused)
+        return done
 
     async def by_id(self, account_id: str, schedule_ids: Sequence[str]) -> Cancellations:
         """Ends those that still wait, each once, a bounded group of them in one step, with which

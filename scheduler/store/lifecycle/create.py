@@ -19,7 +19,6 @@ from scheduler.errors import (
 )
 from scheduler.models import Idempotency, Request, Schedule
 from scheduler.store import keys, stored
-from scheduler.store.lifecycle.refusals import refusal
 from scheduler.store.lifecycle.replays import (
     Asked,
     Remake,
@@ -36,7 +35,7 @@ from scheduler.store.retention import Retention
 from scheduler.store.server import Argument, Script, Server
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.server.coalescing import Coalescer
-from scheduler.store.verdict import Verdict
+from scheduler.store.verdict import Verdict, refusal
 
 # Most that one script stores, as `_Group.weight` counts it: about 3 ms of the server.
 _MOST_AT_ONCE = 500

@@ -10,14 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from scheduler import ids
-from scheduler.models import (
-    COMPLETED,
-    Answer,
-    Invocation,
-    LogStatus,
-    Outcome,
-    Status,
-)
+from scheduler.models import COMPLETED, Answer, Invocation, LogStatus, Outcome, Status
 from scheduler.rollups import buckets_of
 from scheduler.store import keys
 from scheduler.store.log.entries import entry, pack_chunk, url_places

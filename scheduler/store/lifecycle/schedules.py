@@ -8,10 +8,9 @@ from scheduler import ids
 from scheduler.models import Request, Schedule, Status
 from scheduler.store import keys, stored
 from scheduler.store.lifecycle.create import Creating
-from scheduler.store.lifecycle.refusals import MOST_CHANGES_MET, refusal
 from scheduler.store.queries.reading import read_one, whole
 from scheduler.store.server import Argument, Script
-from scheduler.store.verdict import Verdict
+from scheduler.store.verdict import MOST_CHANGES_MET, Verdict, refusal
 
 _CHANGE = Script("lifecycle/change")
 

@@ -8,50 +8,27 @@ from scheduler.store.server import Server
 
 _SCAN_COUNT = 500
 
-_BESIDE = {
-    "meta": "hash",
-    "workers": "hash",
-    "apis": "hash",
-    "name:": "string",
-    "email:": "string",
-    "attempts:": "string",
-}
-_OF_A_SHARD = {
-    keys.HEADS: "zset",
-    keys.BACKLOG: "string",
-    keys.PARKED: "zset",
-    keys.HOLD: "string",
-    keys.ACCOUNTS: "zset",
-    keys.API_KEY: "hash",
-    keys.KEY_ID: "string",
-    keys.SESSION: "hash",
-    keys.LINK: "hash",
-    keys.WAITED: "string",
-}
-_OF_AN_ACCOUNT = {
-    keys.ACCOUNT: "hash",
-    keys.LEAVING: "hash",
-    keys.KEYS: "zset",
-    keys.HOLDER: "hash",
-    keys.SESSIONS: "zset",
-    keys.WAITING: "zset",
-    keys.HELD: "zset",
-    keys.FAILED: "zset",
-    keys.EXPIRING: "hash",
-    keys.TRIED: "hash",
-    keys.SCHEDULE: "hash",
-    keys.LOG: "stream",
-    keys.LOGGED: "hash",
-    keys.INDEX: "stream",
-    keys.MINUTE: "hash",
-    keys.HOUR: "hash",
-    keys.DAY: "hash",
-    keys.ONCE: "string",
-    keys.SIGNING: "list",
-    keys.RATE: "string",
-    keys.SCANS: "string",
-    keys.OPERATION: "string",
-}
+
+def _by_name(**names: tuple[str, ...]) -> dict[str, str]:
+    return {name: kind for kind, some in names.items() for name in some}
+
+
+_BESIDE = _by_name(hash=("meta", "workers", "apis"), string=("name:", "email:", "attempts:"))
+_OF_A_SHARD = _by_name(
+    zset=(keys.HEADS, keys.PARKED, keys.ACCOUNTS),
+    string=(keys.BACKLOG, keys.HOLD, keys.KEY_ID, keys.WAITED),
+    hash=(keys.API_KEY, keys.SESSION, keys.LINK),
+)
+_OF_AN_ACCOUNT = _by_name(
+    hash=(
+        *(keys.ACCOUNT, keys.LEAVING, keys.HOLDER, keys.EXPIRING, keys.TRIED, keys.SCHEDULE),
+        *(keys.LOGGED, keys.MINUTE, keys.HOUR, keys.DAY),
+    ),
+    zset=(keys.KEYS, keys.SESSIONS, keys.WAITING, keys.HELD, keys.FAILED),
+    stream=(keys.LOG, keys.INDEX),
+    string=(keys.ONCE, keys.RATE, keys.SCANS, keys.OPERATION),
+    list=(keys.SIGNING,),
+)
 _GONE = "none"
 
 

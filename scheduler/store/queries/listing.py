@@ -11,15 +11,7 @@ from scheduler.models import Schedule, Status
 from scheduler.store import keys
 from scheduler.store.queries.members import read_members
 from scheduler.store.queries.reading import CHUNK, Stored, read_rows, stored_or_damaged
-from scheduler.store.queries.timeline import (
-    Found,
-    Place,
-    Span,
-    encode_cursor,
-    lowered,
-    merge,
-    span,
-)
+from scheduler.store.queries.timeline import Found, Place, Span, encode_cursor, lowered, merge, span
 from scheduler.store.retention import Retention
 from scheduler.store.scans import Scan, Scans
 from scheduler.store.secrecy import SEALED

@@ -22,8 +22,6 @@ from scheduler.store import keys, stored
 from scheduler.store.server.line import Argument
 from scheduler.store.verdict import Verdict
 
-__all__ = ["Script"]
-
 _FOLDER = Path(__file__).parent.parent
 _INCLUDE = re.compile(r"^--@include (\S+)\n", re.MULTILINE)
 _CONSTANT = re.compile(r"\b([KRSV])\.([A-Z_]+)\b")
