@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 from api.protocol import Guard
 from api.service import Service
-from metrics.common import common
+from metrics.common import Pulse, common
 from metrics.families import Metric, counter, gauge, histogram
-from metrics.pulse import Pulse
 from scheduler.errors import StoreError, StoreReplaced
 from scheduler.store.operators.census import WINDOW_MS, WINDOWS, Figures
 from scheduler.store.operators.heartbeats import Process

@@ -7,6 +7,7 @@ plain ints are counted with.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 
 from prometheus_client.core import (
@@ -19,12 +20,31 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as CONTENT_TYP
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
-from metrics.histogram import Histogram
-
-__all__ = ["CONTENT_TYPE", "Metric", "counter", "gauge", "histogram", "text"]
+__all__ = ["CONTENT_TYPE", "Histogram", "Metric", "counter", "gauge", "histogram", "text"]
 
 Values = Mapping[tuple[str, ...], float] | float
 """By the values of the labels, in their order; a single one where there are no labels."""
+
+
+class Histogram:
+    """Counts values of any unit below each of `bounds`, which ascend, and above the last, in plain
+    ints: every fire and every request counts here."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def note(self, value: float) -> None:
+        """A value that is a bound belongs below it."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
 
 
 def counter(name: str, told: str, values: Values, labels: Sequence[str] = ()) -> Metric:

@@ -16,8 +16,8 @@ from typing import Protocol
 
 import structlog
 
+from metrics.common import Pulse
 from metrics.families import CONTENT_TYPE, Metric, text
-from metrics.pulse import Pulse
 from scheduler.settings import Settings
 
 MAX_HEAD_BYTES = 8 * 1024

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from metrics.histogram import Histogram
+from metrics.families import Histogram
 from scheduler import ids
 from scheduler.models import Invocation, Outcome
 from worker.outcome import Failure

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from metrics.common import common
+from metrics.common import Pulse, common
 from metrics.families import Metric, counter, gauge, histogram
-from metrics.pulse import Pulse
 from worker.race import OutOfPorts, OutOfSockets
 from worker.tally import NO_ANSWER
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from metrics.families import Metric, counter, gauge, histogram, text
-from metrics.histogram import Histogram
+from metrics.families import Histogram, Metric, counter, gauge, histogram, text
 
 
 def samples(family: Metric) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import structlog
 
-from metrics import port, pulse
+from metrics import common, port
+from metrics.common import Pulse
 from metrics.families import Metric, gauge
 from metrics.port import MetricsPort
-from metrics.pulse import Pulse
 from tests.servers import free_port, until_async
 
 HOST = "127.0.0.1"
@@ -150,7 +150,7 @@ async def test_health_is_the_loops_whatever_the_source_says(ported: Ported) -> N
 async def test_a_loop_that_has_stood_still_is_not_healthy(
     ported: Ported, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pulse, "HUNG_AFTER_S", 0.0)
+    monkeypatch.setattr(common, "HUNG_AFTER_S", 0.0)
     assert await ported.status("/healthz") == 503
 
 
