@@ -18,8 +18,7 @@ from api.limits import MAX_ITEMS
 from api.payload import parse_request
 from api.reading import REPLAYED, idempotency, read_body, traced
 from api.rules import Rules
-from api.service import HttpRequest
-from api.tally import Tally
+from api.service import HttpRequest, Tally
 from scheduler.errors import FieldError, InsufficientCredits, InvalidRequest
 from scheduler.ids import invocation_id
 from scheduler.models import Idempotency, Request

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import functools
 import math
-import os
 import resource
 import signal
 import socket
@@ -126,9 +125,8 @@ class _Server(uvicorn.Server):
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         if self._parent_fd is not None:
-            os.set_blocking(self._parent_fd, False)
             loop = asyncio.get_running_loop()
-            loop.add_reader(self._parent_fd, self._watch_parent, self._parent_fd)
+            loop.add_reader(self._parent_fd, self._on_parent_gone, loop, self._parent_fd)
         source = functools.partial(ApiSource, self._service, self._guard)
         async with serving_metrics(self._guard.settings, source):
             await super().serve(sockets)
@@ -164,15 +162,9 @@ class _Server(uvicorn.Server):
         self._service.draining = True
         self.should_exit = True
 
-    def _watch_parent(self, fd: int) -> None:
-        try:
-            if os.read(fd, 4096):
-                return  # alive
-        except BlockingIOError:
-            return
-        except ConnectionResetError:
-            pass  # it died with bytes of ours unread
-        asyncio.get_running_loop().remove_reader(fd)
+    def _on_parent_gone(self, loop: asyncio.AbstractEventLoop, fd: int) -> None:
+        """A parent never writes to its children, so readable means end-of-file."""
+        loop.remove_reader(fd)
         self._drain()
 
     def _give_up(self, error: StoreMisconfigured) -> None:

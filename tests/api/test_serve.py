@@ -196,22 +196,6 @@ def test_a_process_ends_when_its_parent_does(valkey_server: ValkeyProcess) -> No
         server.remove()
 
 
-def test_a_parent_that_speaks_is_alive(valkey_server: ValkeyProcess) -> None:
-    read_end, write_end = os.pipe()
-    server = ApiProcess(valkey_server.url, parent_fd=read_end)
-    os.close(read_end)
-    try:
-        server.wait_until_ready()
-        os.write(write_end, b"hello")
-        with closing(server.connect()) as connection:
-            connection.sendall(b"GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
-            assert Reply(connection, "GET").status == 200
-        os.close(write_end)
-        assert server.ended() == (0, "")
-    finally:
-        server.remove()
-
-
 def test_a_taken_port_is_one_sentence(valkey_server: ValkeyProcess, server: ApiProcess) -> None:
     second = ApiProcess(valkey_server.url, port=server.port)
     try:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from api.tally import Tally
+from api.service import Tally
 from scheduler.models import Plan
 from tests.api.conftest import Api, client_of, payload
 
