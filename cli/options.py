@@ -139,7 +139,7 @@ def _why_closed(error: StoreError) -> str:
         sentence = "The store cannot be reached"
     if not sentence.endswith("cannot be reached"):
         return sentence
-    from postdate.reasons import reason_of
+    from postdate.errors import reason_of
 
     return f"{sentence}: {reason_of(error.__cause__ or error).rstrip('.')}"
 

@@ -8,7 +8,7 @@ import ssl
 
 import pytest
 
-from postdate.reasons import reason_of
+from postdate.errors import reason_of
 
 
 def wrapped(error: Exception) -> Exception:

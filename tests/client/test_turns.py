@@ -45,7 +45,7 @@ def waited(monkeypatch: pytest.MonkeyPatch) -> Waited:
 def test_who_waited_longer_than_that_is_repeated_all_the_same(
     waited: Waited, monkeypatch: pytest.MonkeyPatch, own: bool
 ) -> None:
-    monkeypatch.setattr("postdate.client._CONNECTIONS", 1)
+    monkeypatch.setattr("postdate.modes._CONNECTIONS", 1)
     with (
         Line(waited.answered, UNAVAILABLE, CREDITS) as line,
         httpx.Client(limits=httpx.Limits(max_connections=1), timeout=None) as http,

@@ -1368,7 +1368,7 @@ MUTANTS = (
     Mutant(
         "the patience of a call runs while it waits for a connection",
         CLIENT + "calls.py",
-        "            patience.waited(turn.waited_s)\n",
+        "            self._deadline_s += monotonic() - self._asked_s\n",
         "",
         ("tests/client/test_turns.py",),
     ),

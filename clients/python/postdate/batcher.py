@@ -59,13 +59,11 @@ class Waiting:
         self._items[item] = None
         self._bytes += len(item.content)
 
-    def discard(self, item: Item) -> bool:
-        """Whether it was still there."""
-        if item not in self._items:
-            return False
-        del self._items[item]
-        self._bytes -= len(item.content)
-        return True
+    def discard(self, item: Item) -> None:
+        """Safe to repeat."""
+        if item in self._items:
+            del self._items[item]
+            self._bytes -= len(item.content)
 
     @property
     def late_at_s(self) -> float:
@@ -121,7 +119,7 @@ class Batcher:
             try:
                 return await item.result
             finally:
-                self._forget(item)
+                self._waiting.discard(item)  # if its caller was cancelled before it was sent
         finally:
             self._callers -= 1
             self._changed.set()
@@ -149,11 +147,6 @@ class Batcher:
             self._waiting.add(item)
         self._send_what_is_due(late_too=False)
         return item
-
-    def _forget(self, item: Item) -> None:
-        """For a cancelled caller; a sent item is no longer here."""
-        if self._waiting.discard(item):
-            self._changed.set()
 
     def _send_what_is_due(self, *, late_too: bool) -> None:
         """Call it after every change. Items of one turn of the event loop go together, however long

@@ -24,8 +24,8 @@ from postdate.errors import (
     Unavailable,
     error_of,
     nothing_was_done,
+    reason_of,
 )
-from postdate.reasons import reason_of
 
 T = TypeVar("T")
 
@@ -87,16 +87,15 @@ class Calls(ABC):
         """`body` is JSON. Raises PostdateError when repeating is useless, or after `retry_for`
         seconds without those spent waiting for a connection."""
         request = self._request(method, path, query or {}, body, idempotency_key)
-        patience = _Patience(self._retry_for, monotonic())
+        patience = _Patience(self._retry_for)
         maybe_done = False
         while True:
-            turn = _Turn()
-            outcome = await self._attempt(request, turn)
+            patience.asks()
+            outcome = await self._attempt(request, patience.begins)
             if isinstance(outcome, Answer):
                 return outcome
-            patience.waited(turn.waited_s)
             maybe_done = outcome.maybe_done = maybe_done or outcome.maybe_done
-            pause_s = patience.pause_s(outcome, monotonic())
+            pause_s = patience.pause_s(outcome)
             if pause_s is None:
                 outcome.idempotency_key = idempotency_key
                 raise outcome
@@ -120,9 +119,11 @@ class Calls(ABC):
         url = _url(self._base_url + path)
         return httpx.Request(method, url, params=given or None, headers=headers, content=body)
 
-    async def _attempt(self, request: httpx.Request, turn: _Turn) -> Answer | PostdateError:
+    async def _attempt(
+        self, request: httpx.Request, begins: Callable[[], None]
+    ) -> Answer | PostdateError:
         try:
-            response = await self._send(request, turn.begins)
+            response = await self._send(request, begins)
         except _HOPELESS as error:
             return PostdateError(f"The request cannot be sent: {error}")
         except httpx.RequestError as error:
@@ -151,23 +152,31 @@ class Calls(ABC):
 
 class _Patience:
     """The pauses of one call: they double, with jitter, are never shorter than the server asks for,
-    and end within `retry_for_s`, without the time that it `waited` for a connection."""
+    and end within `retry_for_s`, without the time that attempts wait for a connection."""
 
-    def __init__(self, retry_for_s: float, now_s: float) -> None:
-        self._deadline_s = now_s + retry_for_s
+    def __init__(self, retry_for_s: float) -> None:
+        self._deadline_s = monotonic() + retry_for_s
         self._longest_s = _FIRST_PAUSE_S
+        self._asked_s: float | None = None
 
-    def waited(self, seconds: float) -> None:
-        self._deadline_s += seconds
+    def asks(self) -> None:
+        """An attempt asks for a connection."""
+        self._asked_s = monotonic()
 
-    def pause_s(self, error: PostdateError, now_s: float) -> float | None:
+    def begins(self) -> None:
+        """It has one; further calls change nothing."""
+        if self._asked_s is not None:
+            self._deadline_s += monotonic() - self._asked_s
+            self._asked_s = None
+
+    def pause_s(self, error: PostdateError) -> float | None:
         """How long to wait before the next attempt; None if there is none."""
         if not isinstance(error, RateLimited | Unavailable | ConnectionFailed):
             return None
         asked_s = 0.0 if isinstance(error, ConnectionFailed) else error.retry_after or 0.0
         pause_s = asked_s + self._longest_s * random.uniform(0.5, 1.0)  # noqa: S311
         self._longest_s = min(self._longest_s * 2, _LONGEST_PAUSE_S)
-        return pause_s if now_s + pause_s <= self._deadline_s else None
+        return pause_s if monotonic() + pause_s <= self._deadline_s else None
 
 
 def _retry_after_s(header: str | None) -> float | None:
@@ -182,18 +191,6 @@ def _retry_after_s(header: str | None) -> float | None:
         return None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return max((moment - datetime.now(UTC)).total_seconds(), 0.0)
-
-
-class _Turn:
-    """How long an attempt waited for a connection; 0 if it never had one."""
-
-    def __init__(self) -> None:
-        self._asked_s: float | None = monotonic()
-        self.waited_s = 0.0
-
-    def begins(self) -> None:
-        if self._asked_s is not None:
-            self.waited_s, self._asked_s = monotonic() - self._asked_s, None
 
 
 def as_json(value: Mapping[str, Any]) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from functools import partial
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -10,13 +9,12 @@ from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
-from postdate.modes import Awaiting, Blocking
+from postdate.modes import Awaiting, Blocking, Pool
 from postdate.operations import Operations
 from postdate.per_process import Given, PerProcess
 
 RETRY_FOR_S = 30.0
 TIMEOUT_S = 10.0
-_CONNECTIONS = 100  # httpx's own limit
 _CLOSED = "The client has been closed."
 _LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
 # This machine is reached directly, whatever proxy the environment names: as httpx spells it.
@@ -46,7 +44,7 @@ class Postdate(Blocking, Operations):
         http: httpx.Client | None = None,
     ) -> None:
         super().__init__(base_url, api_key, retry_for)
-        make = partial(_Pool, _settings(self._base_url, timeout))
+        make = partial(Pool, _settings(self._base_url, timeout))
         self._http = Given(http) if http else PerProcess(make, _CLOSED)
 
     def close(self) -> None:
@@ -89,23 +87,6 @@ class AsyncPostdate(Awaiting, Operations):
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
-
-
-class _Pool:
-    """httpx's pool looks at all its requests, waiting ones too, whenever one comes or goes: so it
-    gets no more than it has connections."""
-
-    def __init__(self, settings: dict[str, Any]) -> None:
-        self._turns = threading.BoundedSemaphore(_CONNECTIONS)
-        self._http = httpx.Client(**settings)
-
-    def close(self) -> None:
-        self._http.close()
-
-    def send(self, request: httpx.Request) -> httpx.Response:
-        with self._turns:
-            request.extensions.pop("trace")("turn.started", {})  # httpx would call it 20 times
-            return self._http.send(request)
 
 
 def _senders(base_url: str, timeout: float) -> PerProcess[Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import threading
 import time
 from collections.abc import (
     AsyncGenerator,
@@ -17,26 +18,51 @@ from collections.abc import (
     Coroutine,
     Iterator,
 )
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Self,
+    TypeVar,
+    cast,
+    overload,
+)
 
 import httpx
 
 from postdate.per_process import Given, PerProcess
 
+if TYPE_CHECKING:
+    from postdate.transport import Transport
+
 P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
 
+_CONNECTIONS = 100  # httpx's own limit
 
-class BlockingSender(Protocol):
-    """What a `Blocking` client needs of an httpx.Client."""
 
-    def send(self, request: httpx.Request) -> httpx.Response: ...
-    def close(self) -> None: ...
+class Pool:
+    """httpx's pool looks at all its requests, waiting ones too, whenever one comes or goes: so it
+    gets no more than it has connections."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._turns = threading.BoundedSemaphore(_CONNECTIONS)
+        self._http = httpx.Client(**settings)
+
+    def close(self) -> None:
+        self._http.close()
+
+    def send(self, request: httpx.Request) -> httpx.Response:
+        with self._turns:
+            request.extensions.pop("trace")("turn.started", {})  # httpx would call it 20 times
+            return self._http.send(request)
 
 
 class Blocking:
-    _http: PerProcess[BlockingSender] | Given[BlockingSender]
+    _http: PerProcess[Pool] | Given[httpx.Client]
 
     async def _send(self, request: httpx.Request, begins: Callable[[], None]) -> httpx.Response:
         request.extensions["trace"] = lambda *_: begins()
@@ -63,15 +89,8 @@ class Blocking:
             self._run(items.aclose())
 
 
-class Sender(Protocol):
-    """What an `Awaiting` client needs of an httpx.AsyncClient."""
-
-    async def send(self, request: httpx.Request) -> httpx.Response: ...
-    async def aclose(self) -> None: ...
-
-
 class Awaiting:
-    _http: PerProcess[Sender] | Given[Sender]
+    _http: PerProcess[httpx.AsyncClient] | PerProcess[Transport] | Given[httpx.AsyncClient]
 
     async def _send(self, request: httpx.Request, begins: Callable[[], None]) -> httpx.Response:
         async def trace(*_: object) -> None:
