@@ -1,26 +1,101 @@
 """The children of one parent, API and workers: they start together and end in order, whatever
-signal the parent is sent."""
+signal the parent is sent. roles.py has the children's side."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import signal
+import socket
+import sys
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack
 from typing import Any
 
 import msgspec
 import structlog
 
-from cli.tied import TiedChild
+from cli.child import Child
+from cli.port import Port
 from scheduler.errors import PostdateError, SettingsError
-from scheduler.settings import Settings
+from scheduler.settings import Settings, cidrs
 
 _log = structlog.get_logger()
 
 # How long a port may stay taken by the API of a parent that was killed: it is about to go.
 ORPHAN_PATIENCE_S = 3.0
 _LAST_PORT = 65_535
+# How long a child may take to end; a worker beyond the time limit of a fire.
+_API_GRACE_S = 20.0
+_WORKER_GRACE_S = 10.0
+
+
+class TiedChild(Child):
+    """One `postdate api` or `postdate worker` with these settings, tied to us by a socket pair.
+    `arguments` follow the role on its command line. With a `port`, each start gets new listening
+    sockets: those of a dead process are gone with it."""
+
+    def __init__(
+        self,
+        name: str,
+        role: str,
+        settings: Settings,
+        *,
+        arguments: Sequence[str] = (),
+        port: Port | None = None,
+    ) -> None:
+        self._ours, self._theirs = socket.socketpair()
+        self._ours.setblocking(False)
+        self._port = port
+        fd = self._theirs.fileno()
+        # -P: a directory that happens to be called `cli` must not take our place.
+        argv = [sys.executable, "-P", "-m", "cli.main", role, "--parent-fd", str(fd), *arguments]
+        environ = {**os.environ, **_environment(settings)}
+        super().__init__(name, argv, environ=environ, pass_fds=(fd,))
+        self.role = role
+        fire_s = settings.fire_timeout_ms / 1000
+        self.grace_s = _API_GRACE_S if role == "api" else fire_s + _WORKER_GRACE_S
+        self._is_ready = False
+        self._refused = asyncio.Event()
+
+    async def start(self, arguments: Sequence[str] = (), pass_fds: Sequence[int] = ()) -> None:
+        listeners = self._port.listen() if self._port else []
+        with contextlib.ExitStack() as ours:
+            for each in listeners:
+                ours.enter_context(each)
+            fds = [each.fileno() for each in listeners]
+            named = [word for fd in fds for word in ("--listen-fd", str(fd))]
+            await super().start([*arguments, *named], [*pass_fds, *fds])
+
+    async def ready(self) -> None:
+        """Returns once it, or a process that replaced it, has said that it is ready."""
+        if not self._is_ready:
+            await asyncio.get_running_loop().sock_recv(self._ours, 1)
+            self._is_ready = True
+
+    async def refused(self) -> None:
+        """Returns once it has ended by itself before it was ready."""
+        await self._refused.wait()
+
+    async def stop(self, grace_s: float) -> bool:
+        as_asked = await super().stop(grace_s)
+        self._ours.close()
+        self._theirs.close()
+        return as_asked
+
+    def _ask_to_end(self) -> None:
+        """By end-of-file: systemd sends SIGTERM to the whole group, and a second one would hasten
+        it."""
+        self._ours.close()
+        if not self._is_ready:  # it would take a second before it looks
+            super()._ask_to_end()
+
+    def _has_refused(self) -> bool:
+        status = self._process.returncode if self._process else None
+        if self._is_ready or status is None or status < 0:
+            return False
+        self._refused.set()
+        return True
 
 
 class Children:
@@ -83,7 +158,7 @@ class Children:
 
 
 async def supervise(
-    children: Children, start: Callable[[AsyncExitStack], Coroutine[Any, Any, None]]
+    children: Children, start: Callable[[contextlib.AsyncExitStack], Coroutine[Any, Any, None]]
 ) -> None:
     """Runs `start`, then waits for SIGINT, SIGTERM or SIGHUP and unwinds the stack that `start`
     filled. A second signal hastens the children.
@@ -101,7 +176,7 @@ async def supervise(
         if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
             continue  # as nohup has it
         asyncio.get_running_loop().add_signal_handler(number, on_signal)
-    async with AsyncExitStack() as stops:
+    async with contextlib.AsyncExitStack() as stops:
         starting = asyncio.create_task(start(stops))
         stopping = asyncio.create_task(asked_to_stop.wait())
         try:
@@ -129,3 +204,18 @@ def with_metrics_port(settings: Settings, place: int) -> Settings:
             f" port, and {port} is none."
         )
     return msgspec.structs.replace(settings, metrics_port=port)
+
+
+def _environment(settings: Settings) -> dict[str, str]:
+    """Settings that our own environment may lack."""
+    return {
+        "POSTDATE_REDIS_URL": settings.redis_url or "",
+        "POSTDATE_DATA_DIR": os.fspath(settings.data_dir),
+        "POSTDATE_HOST": settings.host,
+        "POSTDATE_PORT": str(settings.port),
+        "POSTDATE_METRICS_HOST": settings.metrics_host,
+        "POSTDATE_METRICS_PORT": str(settings.metrics_port),
+        "POSTDATE_PROCESSES": "1",
+        "POSTDATE_ALLOW_TARGETS": cidrs(settings.allow_targets) or "none",
+        "POSTDATE_DESTINATION_ERRORS": settings.destination_errors,
+    }

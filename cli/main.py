@@ -17,7 +17,7 @@ COMMANDS = {
     "list": "cli.schedules:list_command",
     "change": "cli.schedule:change_command",
     "cancel": "cli.schedules:cancel_command",
-    "replay": "cli.replay:replay_command",
+    "replay": "cli.schedules:replay_command",
     "logs": "cli.logs:logs_command",
     "stats": "cli.logs:stats_command",
     "signing": "cli.signing:signing_group",

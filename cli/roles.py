@@ -20,11 +20,16 @@ from functools import partial
 import click
 import msgspec
 
-from cli.children import ORPHAN_PATIENCE_S, Children, supervise, with_metrics_port
+from cli.children import (
+    ORPHAN_PATIENCE_S,
+    Children,
+    TiedChild,
+    supervise,
+    with_metrics_port,
+)
 from cli.log_setup import findings_were_told
 from cli.options import Context, command, locate_store, open_store, store_fault
 from cli.port import reserve, url_of
-from cli.tied import TiedChild
 from scheduler.errors import PostdateError, StoreMisconfigured
 from scheduler.settings import Settings
 from scheduler.version import version

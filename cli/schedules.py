@@ -1,14 +1,15 @@
-"""`postdate get`, `list` and `cancel`."""
+"""`postdate get`, `list`, `cancel` and `replay`."""
 
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from cli.parameters import from_option, to_option
+from cli.parameters import duration, from_option, to_option
 from cli.remote import Remote, as_api, remote_command, when
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 # Of these, nought says nothing.
 _COUNTS = ("retries", "attempts")
+_COUNTED_FAILURES = 1000
 
 
 @click.command(name="get")
@@ -68,6 +70,59 @@ def cancel_command(remote: Remote, schedule_ids: tuple[str, ...]) -> None:
     cancelled = remote.client.cancel(schedule_ids[0])
     text = f"{cancelled.schedule_id}  {cancelled.message}"
     remote.show(cancelled, f"{text}  {cancelled.credits_remaining:,} credits")
+
+
+@click.command(name="replay")
+@click.argument("schedule_ids", metavar="[ID...]", nargs=-1)
+@click.option("--failed", is_flag=True, help="All that failed and were not replayed yet.")
+@click.option("--since", type=duration, help="Of these, what failed so long ago: 1h.")
+@click.option("--target", metavar="URL", help="Of these, what was sent there.")
+@click.option("--limit", type=click.IntRange(min=1), help="Of these, the oldest so many.")
+@click.option("--yes", is_flag=True, help="Do not ask before --failed.")
+@click.option("--idempotency-key", metavar="KEY", help="Repeating with it replays nothing twice.")
+@remote_command()
+def replay_command(
+    remote: Remote,
+    schedule_ids: tuple[str, ...],
+    failed: bool,
+    since: timedelta | None,
+    target: str | None,
+    limit: int | None,
+    yes: bool,
+    idempotency_key: str | None,
+) -> None:
+    """Replay schedules that have ended.
+
+    Each becomes a new one of the same request, due now, for a credit.
+
+    \b
+    postdate replay sch_01m7td70g0fw3s9s2m2v2v2v2v
+    postdate replay --failed --since 1h
+    """
+    if failed == bool(schedule_ids) or (not failed and (since or target or limit)):
+        raise click.UsageError("Give ids, or --failed with --since, --target and --limit.")
+    from_ = None if since is None else datetime.now(UTC) - since
+    if failed and not yes:
+        _confirm(remote, limit, url=target, from_=from_)
+    done = remote.client.replay_many(
+        schedule_ids or None,
+        url=target,
+        from_=from_,
+        limit=limit,
+        idempotency_key=idempotency_key,
+    )
+    remote.show_many(
+        done, lambda each: f"Replay of {each.replay_of}", id_name="replayOf", was="replayed"
+    )
+
+
+def _confirm(remote: Remote, limit: int | None, **chosen: Any) -> None:
+    most = _COUNTED_FAILURES if limit is None else min(limit, _COUNTED_FAILURES)
+    found = sum(1 for _ in remote.client.list(status="failed", limit=most + 1, **chosen))
+    if found:
+        more = "more than " if found > most and most != limit else ""
+        many = f"{more}{min(found, most):,}"
+        click.confirm(f"Replay {many} that failed, for a credit each?", abort=True, err=True)
 
 
 def details_of(schedule: Schedule) -> str:

@@ -19,7 +19,7 @@ import msgspec
 import structlog
 
 from cli.accounts import link_url
-from cli.children import ORPHAN_PATIENCE_S, Children, supervise, with_metrics_port
+from cli.children import ORPHAN_PATIENCE_S, Children, TiedChild, supervise, with_metrics_port
 from cli.data_dir import DataDir, take_lock
 from cli.embedded import EmbeddedValkey
 from cli.operators import tell_hold
@@ -27,7 +27,6 @@ from cli.options import Context, command, open_store
 from cli.parameters import is_loopback
 from cli.port import Port, reserve
 from cli.roles import host_option, port_option
-from cli.tied import TiedChild
 from scheduler.errors import NotFound, Taken
 from scheduler.models import Account, Plan
 from scheduler.settings import LOOPBACK, Settings, cidrs

@@ -75,9 +75,9 @@ def bench_command(
         fail(str(error), as_json=as_json)
     except (asyncio.CancelledError, KeyboardInterrupt):
         fail("Ended before it was done.", as_json=as_json)
-    from cli.bench import report
+    from cli.bench import sizing
 
-    show(report.as_json(*found), report.as_text(*found), as_json=as_json)
+    show(sizing.as_json(*found), sizing.as_text(*found), as_json=as_json)
 
 
 def _forget_settings(*but: str) -> None:

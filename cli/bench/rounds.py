@@ -60,7 +60,8 @@ async def rounds(stage: Stage, seconds: float) -> AsyncIterator[Round]:
     pids = stage.pids
     each_s = seconds / ROUNDS
     warm, _ = await _accept(stage, min(0.5, each_s))
-    count = _between(_LEAST, warm.per_second * each_s * _FIRE_SHARE, _MOST_FIRED)
+    wanted = int(warm.per_second * each_s * _FIRE_SHARE)
+    count = min(max(wanted, _LEAST), _MOST_FIRED)
     fired = await _fire(stage, _LEAST)
     for _ in range(ROUNDS):
         accept, bytes_each = await _accept(stage, each_s * _ACCEPT_SHARE)
@@ -156,7 +157,3 @@ def _stretch(stage: Stage, began: Used, ended: Used, count: int, took_s: float) 
         {name: min(1.0, max(0.0, each_s) / took_s) for name, each_s in a_server_s.items()},
         max(0.0, others_s / elapsed_s),
     )
-
-
-def _between(least: int, wanted: float, most: int) -> int:
-    return int(min(max(wanted, least), most))

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from cli.bench.target import Target
+from cli.bench.load import Target
 from cli.child import Child
-from cli.children import Children
+from cli.children import Children, TiedChild
 from cli.data_dir import DataDir
 from cli.embedded import EmbeddedValkey
 from cli.options import open_store
 from cli.port import Port, reserve
-from cli.tied import TiedChild
 from scheduler.errors import PostdateError
 from scheduler.models import Plan
 from scheduler.settings import LOOPBACK, Settings, without_password

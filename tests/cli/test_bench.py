@@ -13,12 +13,10 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from cli.bench.load import load
-from cli.bench.report import as_text
+from cli.bench.load import Target, load
 from cli.bench.rounds import PROCESSES, Lateness, Round, Stretch
-from cli.bench.sizing import Figure, Findings, alone, findings
+from cli.bench.sizing import Figure, Findings, alone, as_text, findings
 from cli.bench.stage import Measured
-from cli.bench.target import Target
 from cli.port import reserve
 from scheduler.errors import PostdateError
 from tests import children
