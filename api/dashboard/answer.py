@@ -35,14 +35,18 @@ PANEL = "panel"
 
 
 class Raw:
-    """A status, headers and a body, sent as they are; an ASGI app, as the API's `Answer` is."""
+    """A status, headers and a body, sent as they are; an ASGI app, as the API's `Answer` is.
+    `packed` is the same body in gzip, where it is kept."""
 
-    __slots__ = ("body", "headers", "status")
+    __slots__ = ("body", "headers", "packed", "status")
 
-    def __init__(self, status: int, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:
+    def __init__(
+        self, status: int, body: bytes, headers: list[tuple[bytes, bytes]], packed: bytes = b""
+    ) -> None:
         self.status = status
         self.body = body
         self.headers = headers
+        self.packed = packed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body, coding = self._packed(scope)
@@ -55,12 +59,14 @@ class Raw:
 
     def _packed(self, scope: Scope) -> tuple[bytes, list[tuple[bytes, bytes]]]:
         """Compression reveals no secret of a page: a form masks its token anew each time."""
-        if any(name == b"content-encoding" for name, _ in self.headers):
-            return self.body, []
         vary = (b"vary", b"accept-encoding")
-        if len(self.body) < _PACKED_FROM_BYTES or not _takes_gzip(scope):
+        takes_gzip = any(
+            name == b"accept-encoding" and b"gzip" in value for name, value in scope["headers"]
+        )
+        is_small = len(self.body) < _PACKED_FROM_BYTES and not self.packed
+        if is_small or not takes_gzip:
             return self.body, [vary]
-        packed = gzip.compress(self.body, _PACKING_LEVEL, mtime=0)
+        packed = self.packed or gzip.compress(self.body, _PACKING_LEVEL, mtime=0)
         return packed, [vary, (b"content-encoding", b"gzip")]
 
     def to_asgi_response(self, app: object, request: object, **options: object) -> Raw:
@@ -77,11 +83,6 @@ class Raw:
     def with_retry_after(self, wait_ms: int) -> Raw:
         """Unchanged, if there is nothing to wait for."""
         return self.with_header(b"retry-after", str(-(-wait_ms // 1000))) if wait_ms else self
-
-
-def _takes_gzip(scope: Scope) -> bool:
-    headers: Any = scope.get("headers", ())
-    return any(name == b"accept-encoding" and b"gzip" in value for name, value in headers)
 
 
 def html(text: str, status: int = 200) -> Raw:

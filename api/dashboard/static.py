@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
+from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
 
 from litestar import get
 from litestar.params import FromPath
 
 from api.dashboard.answer import Raw
-from api.service import HttpRequest
 from scheduler.errors import NotFound
 
 _FOLDER = Path(__file__).parent / "static"
@@ -23,35 +21,26 @@ _TYPES = {
 }
 
 
-class _File(NamedTuple):
-    plain: Raw
-    packed: Raw
-    version: str
-
-
-def _read(path: Path) -> _File:
+def _read(path: Path) -> Raw:
     content = path.read_bytes()
     headers = [
         (b"content-type", _TYPES[path.suffix]),
         (b"cache-control", b"public, max-age=31536000, immutable"),
-        (b"vary", b"accept-encoding"),
     ]
-    gzipped = gzip.compress(content, 9, mtime=0)
-    packed = Raw(200, gzipped, [*headers, (b"content-encoding", b"gzip")])
-    return _File(Raw(200, content, headers), packed, hashlib.sha256(content).hexdigest()[:12])
+    return Raw(200, content, headers, gzip.compress(content, 9, mtime=0))
 
 
 _FILES = {path.name: _read(path) for path in sorted(_FOLDER.iterdir()) if path.suffix in _TYPES}
+_VERSIONS = {name: sha256(file.body).hexdigest()[:12] for name, file in _FILES.items()}
 
 
 def address(name: str) -> str:
     """The address of a file's version, which browsers may keep for long."""
-    return f"/dashboard/static/{name}?v={_FILES[name].version}"
+    return f"/dashboard/static/{name}?v={_VERSIONS[name]}"
 
 
 @get("/static/{name:str}")
-async def static_file(request: HttpRequest, name: FromPath[str]) -> Raw:
-    file = _FILES.get(name)
-    if file is None:
+async def static_file(name: FromPath[str]) -> Raw:
+    if name not in _FILES:
         raise NotFound("There is no such file.")
-    return file.packed if "gzip" in request.headers.get("accept-encoding", "") else file.plain
+    return _FILES[name]
