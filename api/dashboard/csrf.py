@@ -74,10 +74,6 @@ def unmasked_token(text: str) -> str:
     return _crossed(both[:half], both[half:]).decode("latin-1")
 
 
-def new_once() -> str:
-    return secrets.token_urlsafe(12)
-
-
 def once_of(form: Form, what: str) -> Idempotency:
     """Makes a write happen once, however often its form is sent; `what` is all that it depends on,
     so that the same form filled in differently is another write."""

@@ -69,15 +69,11 @@ def grouped(entries: Iterable[LogEntry], *, is_all: bool) -> Failures:
     for each in entries:
         key = (split_url(each.url)[0], each.error_message, each.status_code)
         found.setdefault(key, []).append(each.at_ms)
-    groups = [
-        Group(host, answer, code, len(moments), moments[0], _address(host, answer or str(code)))
-        for (host, answer, code), moments in found.items()
-    ]
+    groups = []
+    for (host, answer, code), moments in found.items():
+        alike = Filter(status=LogStatus.FAILED, q=host, answer=answer or str(code))
+        groups.append(Group(host, answer, code, len(moments), moments[0], alike.address()))
     groups.sort(key=lambda group: (-group.fires, -group.at_ms))
     total = sum(group.fires for group in groups)
     others = sum(group.fires for group in groups[_MOST_GROUPS:])
     return Failures(groups[:_MOST_GROUPS], total, others, is_all)
-
-
-def _address(host: str, answer: str) -> str:
-    return Filter(status=LogStatus.FAILED, q=host, answer=answer).address()

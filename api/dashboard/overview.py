@@ -14,9 +14,7 @@ from api.dashboard.shared import shared_by
 from api.dashboard.timeline import picture_of
 from api.dashboard.windows import FIRST, WINDOWS, stretch_of
 from api.service import HttpRequest, service_of
-from scheduler.models import LogEntry
 from scheduler.rollups import HOUR_MS
-from scheduler.store import Store
 from scheduler.store.log.logs import LogQuery
 
 _LATEST = 8
@@ -42,12 +40,14 @@ async def overview_page(request: HttpRequest) -> Raw:
     name = request.query_params.get("range", FIRST)
     chosen = name if name in _CHOICES else FIRST
     now_ms = store.clock.now_ms()
+    # Waiting entries stand at their triggerAt: up to now the log has executed ones.
+    recent = LogQuery(limit=_LATEST, to_ms=now_ms + 1)
     hour, picture, failures, latest = await asyncio.gather(
         picture_of(request, viewer, stretch_of("1h", now_ms, zone)),
         picture_of(request, viewer, stretch_of(chosen, now_ms, zone)),
         failures_of(request, viewer, now_ms - 24 * HOUR_MS, now_ms + 60_000),
         shared_by(request).get(
-            (account_id, "latest"), 1.0, lambda: _read_latest(store, account_id)
+            (account_id, "latest"), 1.0, lambda: store.logs.page(account_id, recent)
         ),
     )
     series, late_ms = hour.series, hour.lateness_ms(0.99) or 0
@@ -56,7 +56,7 @@ async def overview_page(request: HttpRequest) -> Raw:
         request,
         "overview_live.html" if asks_for_news(request) else "overview.html",
         hour=hour,
-        latest=latest,
+        latest=latest.entries,
         failed_level=level(failed_share, FAILED_SHARES),
         # A bucket's bound may be on the edge: only what is beyond it is bad.
         lateness_level=level(late_ms - 1, LATENESS_MS),
@@ -69,14 +69,8 @@ async def overview_page(request: HttpRequest) -> Raw:
         windows=WINDOWS,
         choices=_CHOICES,
         chosen=chosen,
-        is_new=not (viewer.account.spent or series.executed or latest),
+        is_new=not (viewer.account.spent or series.executed or latest.entries),
     )
-
-
-async def _read_latest(store: Store, account_id: str) -> list[LogEntry]:
-    # Waiting entries stand at their triggerAt: up to now the log has executed ones.
-    recent = LogQuery(limit=_LATEST, to_ms=store.clock.now_ms() + 1)
-    return (await store.logs.page(account_id, recent)).entries
 
 
 HANDLERS = [overview_page]

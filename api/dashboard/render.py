@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from secrets import token_urlsafe
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from api.dashboard import formats, static
 from api.dashboard.answer import Raw, html, is_for_panel, is_htmx
-from api.dashboard.csrf import masked_token, new_once
+from api.dashboard.csrf import masked_token
 from api.dashboard.session import Viewer, base_url, here, zone_of
 from api.service import HttpRequest
 from scheduler.times import format_iso8601
@@ -36,7 +37,7 @@ def page(request: HttpRequest, name: str, /, *, status: int = 200, **values: Any
         path=request.scope["path"],
         here=here(request),
         csrf=masked_token(viewer.session.csrf) if viewer else "",
-        once=new_once(),
+        once=token_urlsafe(12),
         said=viewer.heard if viewer else "",
         zone=zone_of(request),
         **values,

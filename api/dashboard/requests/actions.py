@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import msgspec
@@ -14,11 +13,15 @@ from api.dashboard.csrf import once_of, written
 from api.dashboard.requests.entry import show
 from api.dashboard.requests.filters import read_filter
 from api.dashboard.session import Viewer, redirect_saying, zone_of
+from api.errors import status_of
 from api.payload import Change, parse_change
 from api.service import HttpRequest, service_of
 from scheduler.errors import Conflict, InvalidRequest
-from scheduler.models import Request, Schedule, Status
+from scheduler.models import Status
 from scheduler.times import format_iso8601
+
+# The change of a replay that changes nothing.
+AS_IT_WAS = Change({})
 
 
 @post("/requests/{schedule_id:str}/cancel")
@@ -29,7 +32,7 @@ async def cancel(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
         await service_of(request).store.canceller.cancel(viewer.account_id, schedule_id)
     except Conflict as conflict:
         if conflict.status != Status.CANCELLED:
-            return await _refused(request, viewer, schedule_id, 409, conflict)
+            return await _refused(request, viewer, schedule_id, conflict)
     return await _done(request, viewer, schedule_id, "Cancelled; its credit is yours again.")
 
 
@@ -41,10 +44,8 @@ async def change_time(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
     try:
         change = new_time(request, utc_text(request, form.get("at", "")))
         await schedules.change(viewer.account_id, schedule_id, change.of)
-    except InvalidRequest as refusal:
-        return await _refused(request, viewer, schedule_id, 400, refusal)
-    except Conflict as conflict:
-        return await _refused(request, viewer, schedule_id, 409, conflict)
+    except (InvalidRequest, Conflict) as refusal:
+        return await _refused(request, viewer, schedule_id, refusal)
     return await _done(request, viewer, schedule_id, "Its time is changed; no credit moved.")
 
 
@@ -54,19 +55,13 @@ async def run_again(request: HttpRequest, schedule_id: FromPath[str]) -> Raw:
     viewer, form = await written(request)
     store = service_of(request).store
     once, now_ms = once_of(form, schedule_id), store.clock.now_ms()
+    again = partial(AS_IT_WAS.of_replay, now_ms=now_ms)
     try:
-        done = await store.schedules.replay(
-            viewer.account_id, schedule_id, again(now_ms), once, now_ms
-        )
+        done = await store.schedules.replay(viewer.account_id, schedule_id, again, once, now_ms)
     except Conflict as conflict:
-        return await _refused(request, viewer, schedule_id, 409, conflict)
+        return await _refused(request, viewer, schedule_id, conflict)
     words = "This is a new schedule of the same request; it took one credit."
     return await _done(request, viewer, done.each[0].schedule_id or schedule_id, words)
-
-
-def again(now_ms: int) -> Callable[[Schedule], Request]:
-    """Makes the request of a replay as the API does: due now, unchanged."""
-    return partial(Change({}).of_replay, now_ms=now_ms)
 
 
 def new_time(request: HttpRequest, text: str) -> Change:
@@ -90,12 +85,10 @@ async def _done(request: HttpRequest, viewer: Viewer, schedule_id: str, words: s
     return await redirect_saying(request, viewer, words, wanted.address(f"/{schedule_id}"))
 
 
-async def _refused(
-    request: HttpRequest, viewer: Viewer, schedule_id: str, status: int, why: Exception
-) -> Raw:
+async def _refused(request: HttpRequest, viewer: Viewer, schedule_id: str, why: Exception) -> Raw:
     """The request as it stands, and why it was not changed."""
     fault = str(why).rstrip(".") + "."
-    return await show(request, viewer, schedule_id, status=status, fault=fault)
+    return await show(request, viewer, schedule_id, status=status_of(why), fault=fault)
 
 
 HANDLERS = [cancel, change_time, run_again]

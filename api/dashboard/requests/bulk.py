@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from litestar import post
@@ -12,7 +13,7 @@ from litestar import post
 from api.dashboard.answer import Raw
 from api.dashboard.csrf import ONCE, Form, once_of, written
 from api.dashboard.render import page
-from api.dashboard.requests.actions import again, new_time, utc_text
+from api.dashboard.requests.actions import AS_IT_WAS, new_time, utc_text
 from api.dashboard.requests.filters import Filter, read_filter
 from api.dashboard.requests.listing import searched
 from api.dashboard.session import Viewer, redirect_saying, zone_of
@@ -209,7 +210,7 @@ async def _run_again(request: HttpRequest, viewer: Viewer, form: Form, ids: Sequ
     done = await store.schedules.replay_all(
         viewer.account_id,
         ids,
-        again(now_ms),
+        partial(AS_IT_WAS.of_replay, now_ms=now_ms),
         once_of(form, " ".join(ids)),
         now_ms,
         most_bytes=_MOST_REPLAYED_BYTES,

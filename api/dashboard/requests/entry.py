@@ -95,21 +95,8 @@ class Entry(LogEntry, frozen=True):
         return self.scheduled_at_ms + self.lateness_ms
 
     @property
-    def outcome(self) -> Outcome | None:
-        """Of the last attempt; the log has less."""
-        return self.schedule.last_outcome if self.schedule else None
-
-    @property
-    def waterfall(self) -> list[Bar]:
-        return waterfall(self.outcome)
-
-    @property
     def host(self) -> str:
         return split_url(self.url)[0]
-
-    @property
-    def invocation_id(self) -> str:
-        return invocation_id(self.schedule_id)
 
 
 def entry_of(schedule: Schedule) -> Entry:
@@ -195,9 +182,14 @@ async def _read(store: Store, account_id: str, schedule_id: str, asked: Mapping[
 
 def _values(request: HttpRequest, entry: Entry, fault: str | None) -> dict[str, Any]:
     asked = entry.schedule.request if entry.schedule else None
+    # Of the last attempt; the log has less.
+    outcome = entry.schedule.last_outcome if entry.schedule else None
     return {
         "entry": entry,
+        "invocation_id": invocation_id(entry.schedule_id),
         "asked": asked,
+        "outcome": outcome,
+        "bars": waterfall(outcome),
         "url": masked_url(entry.url),
         "headers": masked(asked.headers) if asked else {},
         "body": readable(asked) if asked else None,

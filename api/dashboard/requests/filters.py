@@ -18,6 +18,7 @@ from scheduler.times import format_iso8601
 ADDRESS = f"{ROOT}/requests"
 PER_PAGE = 50
 _LONGEST_TEXT = 2000
+_STATUSES = frozenset(LogStatus)
 
 
 class Filter(NamedTuple):
@@ -73,15 +74,11 @@ class Filter(NamedTuple):
         from_ms = self.from_ms if self.from_ms is not None else to_ms - DAY_MS
         return fitted(from_ms, to_ms)
 
-    def spans(self, now_ms: int) -> bool:
-        """Whether this moment is within the list."""
-        before = self.from_ms is None or self.from_ms <= now_ms
-        return before and (self.to_ms is None or now_ms < self.to_ms)
-
     def is_around_now(self, now_ms: int) -> bool:
         """Whether the list has what is next and what was last, with this moment in between."""
-        plain = self.status is None and not self.cursor
-        return plain and not self.answer and self.spans(now_ms)
+        begins = self.from_ms is None or self.from_ms <= now_ms
+        ends = self.to_ms is not None and self.to_ms <= now_ms
+        return begins and not ends and not (self.status or self.cursor or self.answer)
 
     def descends(self, now_ms: int) -> bool:
         """The latest first; but of what is yet to come, the soonest."""
@@ -109,10 +106,12 @@ def read_filter(given: Mapping[str, str], zone: Zone, now_ms: int) -> tuple[Filt
     when = texts.get("when", "")
     if when and when not in WINDOWS:
         when, faults["when"] = "", "There is no such period."
-    status = _status(texts.get("status", ""), faults)
+    status = texts.get("status", "")
+    if status and status not in _STATUSES:
+        status, faults["status"] = "", "There is no such status."
     from_ms, to_ms = _period(texts, when, zone, now_ms, faults)
     return Filter(
-        status=status,
+        status=LogStatus(status) if status else None,
         q=texts.get("q", ""),
         answer=texts.get("answer", ""),
         when=when,
@@ -121,14 +120,6 @@ def read_filter(given: Mapping[str, str], zone: Zone, now_ms: int) -> tuple[Filt
         cursor=texts.get("cursor") or None,
         back=bool(texts.get("back")),
     ), faults
-
-
-def _status(text: str, faults: dict[str, str]) -> LogStatus | None:
-    try:
-        return LogStatus(text) if text else None
-    except ValueError:
-        faults["status"] = "There is no such status."
-        return None
 
 
 def _period(
