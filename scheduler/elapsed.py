@@ -1,9 +1,8 @@
-"""Elapsed time that includes the time a machine sleeps, for whatever others count meanwhile:
-leases, idle connections, cached values, the store's clock between two replies.
+"""Elapsed time that includes the time a machine sleeps: for leases, idle connections, cached values
+and the store's clock between two replies.
 
-On Linux the loop's clock and `time.monotonic` stop while a machine is suspended, so timers fire
-late by that time and never early. If a hypervisor stops a machine, none of its clocks can show it:
-two workers may then send the same invocation.
+On Linux the loop's clock and `time.monotonic` stop meanwhile, so timers fire late, never early. No
+clock shows that a hypervisor stopped the machine: two workers may then send the same invocation.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The store: everything that Postdate keeps, in Redis or Valkey.
-
-`Store.open(settings)` gives one to a process; what it can do is split by noun.
-"""
+"""The store: everything that Postdate keeps, in Redis or Valkey."""
 
 from scheduler.store.store import Store
 

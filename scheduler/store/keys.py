@@ -1,9 +1,8 @@
 """The name of every key in the store.
 
 All that belongs to one shard carries that shard's hash tag, so it lies in one Redis Cluster slot
-and one script can change it atomically. Scripts are handed a prefix from here, as their first
-key, and derive from it only the names below, which they spell `K.WAITING`. Python spells them
-`keys.WAITING`; what ends with a colon is followed by what tells one from another.
+and one script can change it atomically. Scripts get a prefix from here as their key, and derive
+only the names below from it, which they spell `K.WAITING`. An id follows a name with a colon.
 
 Beside the shards, each in a slot of its own:
 

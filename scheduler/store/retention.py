@@ -9,11 +9,9 @@ from scheduler.settings import Settings
 
 
 class Retention(NamedTuple):
-    """As scripts get it: a day longer than promised, and reads are clipped to the promise.
-    `quotas`: plan, and most bytes of its schedules, by turns.
-
-    An ended schedule is kept a minute at least, so that a repeated create finds it. A failed one is
-    a dead letter for `failed_ms`, and never forgotten earlier than others are.
+    """As scripts get it: a day longer than promised, and reads are clipped to the promise. An ended
+    schedule is kept a minute at least, so that a repeated create finds it; a failed one, a dead
+    letter for `failed_ms`, no shorter. `quotas`: plan, and most bytes of its schedules, by turns.
     """
 
     schedule_ms: int

@@ -1,8 +1,4 @@
-"""Secrecy: what lies encrypted in the store, if the operator has given a key for it.
-
-`pd:meta` names each key that sealed something (`operators/sealing_keys.py`), so that a process that
-lacks one of them does not start.
-"""
+"""Encryption of what is stored, if the operator has given a key for it."""
 
 from __future__ import annotations
 
@@ -26,8 +22,8 @@ _TRIAL = b"postdate"
 class Secrecy:
     """Seals by the first of its keys, opens by any. Without keys all is stored in clear.
 
-    AES-256-GCM-SIV: each key seals more than anybody stores, because a nonce that should come twice
-    gives nothing away but that two texts are the same.
+    AES-256-GCM-SIV, so that a key never wears out: a nonce that came twice would show only that two
+    texts are the same.
 
     `has_sealed`: whether something was sealed here; `is_noted`: whether the store has the note that
     something may be sealed with its first key.
@@ -63,10 +59,6 @@ class Secrecy:
         """Which key sealed it; empty if it lies in clear."""
         head = stored[len(SEALED) : len(SEALED) + _ID_BYTES]
         return head.hex() if stored.startswith(SEALED) else ""
-
-    @property
-    def has_key(self) -> bool:
-        return self._first is not None
 
     def seal(self, text: bytes) -> bytes:
         """33 bytes longer than the text; without a key the text itself."""

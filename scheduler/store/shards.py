@@ -23,11 +23,9 @@ _log = structlog.get_logger(__name__)
 
 
 class Shards:
-    """The number of shards and the store's id, which the store keeps: written at its first start.
-    The number is raised when a process starts with a larger one, and never lowered.
-
-    `replaced`: why the store is not the one that was read first, by the last read; or empty.
-    """
+    """The number of shards and the store's id, written at its first start. A process that asks for
+    more shards raises the number; it is never lowered. `replaced`: why the store is not the one
+    that was read first, by the last read; or empty."""
 
     def __init__(self, server: Server, wanted: int | None, *, read_only: bool = False) -> None:
         self._server = server

@@ -41,11 +41,9 @@ class Accounts:
     async def create(
         self, name: str, *, credits: int, plan: Plan, email: str = "", operator: bool = False
     ) -> Account:
-        """Makes an account. Raises Taken; ValueError for a bad e-mail address.
-
-        Name and e-mail address are reserved first. A crash in between leaves a name without an
-        account, which creating it again fills.
-        """
+        """Makes an account. Raises Taken; ValueError for a bad e-mail address. Name and e-mail
+        address are reserved first: a crash may leave them without an account, which creating it
+        again fills."""
         address = normal_email(email) if email else ""
         if address and not await self._is_free(address, name):
             raise Taken(f"{address} belongs to another account already.")
@@ -122,9 +120,8 @@ class Accounts:
 
     async def credits(self, account_id: str) -> int:
         """What is left to spend. Raises NotFound."""
-        credits = await self._server.read(
-            "HGET", keys.account(account_id) + keys.ACCOUNT, "credits"
-        )
+        key = keys.account(account_id) + keys.ACCOUNT
+        credits = await self._server.read("HGET", key, "credits")
         if credits is None:
             raise NotFound(f"There is no account {account_id}.")
         return int(credits)
@@ -150,13 +147,10 @@ class Accounts:
         return holder is None or bool(holder == named)
 
     async def _reserve(self, name: str) -> str:
-        """The account id that this name stands for, reserved now or before."""
-        shard = await self._emptiest_shard()
-        return await reserve(self._server, keys.NAME + name, ids.new_account_id(shard))
-
-    async def _emptiest_shard(self) -> int:
+        """The account id of this name, reserved before, or now in the emptiest shard."""
         sizes = await self._sizes()
-        return sizes.index(min(sizes))
+        new_id = ids.new_account_id(sizes.index(min(sizes)))
+        return await reserve(self._server, keys.NAME + name, new_id)
 
     async def _sizes(self) -> list[int]:
         """How many accounts each shard has."""

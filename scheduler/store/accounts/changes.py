@@ -36,11 +36,9 @@ class Changes:
         return await self._suspend(account_id, 0)
 
     async def rename(self, account_id: str, name: str) -> Account:
-        """Gives it another name, and frees the old one. Raises Taken.
-
-        The account notes the new name before it is reserved, and the old one until it is free: the
-        next rename clears up after a crash.
-        """
+        """Gives it another name, and frees the old one. Raises Taken. The account notes the new
+        name before it is reserved, and the old one until it is free: the next rename clears up
+        after a crash."""
         account = await self._accounts.get(account_id)
         await self._settle(account_id)
         if account.name == name:

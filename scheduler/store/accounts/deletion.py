@@ -31,12 +31,9 @@ class Deletion:
         self._accounts = accounts
 
     async def delete(self, name_or_id: str) -> Deleted:
-        """Removes an account and all that it has; its waiting schedules are not fired. Raises
-        NotFound.
-
-        The first step ends all that it could do. After a failure the same call goes on; until it is
-        through, name and e-mail address stay reserved. It scans the names of all keys in the store:
-        a second for some hundred thousand.
+        """Removes an account and all that it has, its waiting schedules unfired. Safe to repeat:
+        after a failure the same call goes on. Name and e-mail address stay reserved until it is
+        through. Scans the names of all keys: a second for some hundred thousand. Raises NotFound.
         """
         account_id = await self._accounts.id_of(name_or_id)
         shard, account = keys.parts(account_id)

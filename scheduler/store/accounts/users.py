@@ -51,9 +51,8 @@ class Users:
 
     async def of(self, account_id: str) -> Holder:
         """The holder of an account."""
-        password = await self._server.read(
-            "HGET", keys.account(account_id) + keys.HOLDER, "password"
-        )
+        key = keys.account(account_id) + keys.HOLDER
+        password = await self._server.read("HGET", key, "password")
         return Holder(account_id, password.decode() if password else None)
 
     async def attempt(self, email: str, address: str) -> int:

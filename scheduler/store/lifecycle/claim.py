@@ -25,8 +25,7 @@ from scheduler.store.stored import open_request, unpack_attempt
 
 _REALIGNED_AT_ONCE = 500
 _LOOK_ALONE_S = 0.5
-# Most bytes of a claim: more than a full one of usual requests has, and no burden to a worker's
-# loop.
+# Most bytes of a claim: more than usual requests have, and no burden to a worker's loop.
 _MOST_BYTES = 4 * 1024 * 1024
 _ON_HOLD = b"-2"
 # The attempt of a first claim, and the attempt before it.
@@ -112,12 +111,10 @@ class Claims(Leasing):
         """Claims up to `most` due schedules, a fair share from each of up to `most_accounts`.
 
         Due is what is due within `ahead_ms` from now; below 0, what has been due for so long.
-        Leases that ended later than `take_over_by_ms` (the server's clock; 0: at any time) are not
-        taken over: while a store hangs nobody can prolong them. `pass_over` names account ids to
-        leave. Not repeated after a lost reply: what it claimed waits for its lease to end.
-
-        With `wait_replicas`, at-most-once schedules are returned only once the replicas have the
-        claim: a primary that fails over must not forget it.
+        Leases that ended later than `take_over_by_ms` (the server's clock) are not taken over:
+        while a store hangs workers cannot prolong them. `pass_over` names account ids to leave. Not
+        repeated after a lost reply: what it claimed waits for its lease to end. With
+        `wait_replicas`, at-most-once schedules are returned only once the replicas have the claim.
         """
         asked_s = elapsed_s()
         by_ms = 2**53 if take_over_by_ms is None else take_over_by_ms

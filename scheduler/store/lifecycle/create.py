@@ -87,11 +87,8 @@ class Creating:
         self.created = 0
 
     async def create(self, account_id: str, request: Request) -> str:
-        """Stores a schedule, and returns its new id.
-
-        Raises InsufficientCredits, QuotaExceeded. Each call makes another schedule; within one
-        call, repeats after a lost reply do not.
-        """
+        """Stores one, and returns its new id. Raises InsufficientCredits, QuotaExceeded. Each call
+        makes another schedule; repeats within it after a lost reply do not."""
         created = await self.create_all(account_id, [request])
         return created.schedule_ids[0]
 
@@ -126,11 +123,9 @@ class Creating:
         once: Idempotency | None = None,
         now_ms: int | None = None,
     ) -> Replays:
-        """Replays one that has ended, whether it was replayed before or not.
-
-        Raises NotFound, Conflict, Damaged, InsufficientCredits, QuotaExceeded, and whatever
-        `remake` raises. Without `once`, each call makes another.
-        """
+        """Replays one that has ended, also if it was replayed before. Without `once`, each call
+        makes another. Raises NotFound, Conflict, Damaged, InsufficientCredits, QuotaExceeded, and
+        what `remake` raises."""
         if not ids.is_schedule_id(schedule_id):
             raise refusal(schedule_id, Verdict.UNKNOWN)
         found = await self._read(account_id, [schedule_id])
@@ -152,11 +147,8 @@ class Creating:
         most_bytes: int,
     ) -> Replays:
         """Replays those of them that can be, each at most once, in one step and with one debit;
-        as many as the credits reach for.
-
-        Safe to repeat: what was replayed before is told to be. Raises InvalidRequest if they are
-        larger than `most_bytes`.
-        """
+        as many as the credits reach for. Safe to repeat: REPLAYED is the verdict on those that were
+        replayed before. Raises InvalidRequest if they are larger than `most_bytes`."""
         found = await self._read(account_id, schedule_ids, most_bytes)
         return await self._replay(account_id, asked_for(schedule_ids, found, remake), once, now_ms)
 

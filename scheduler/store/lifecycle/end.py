@@ -28,12 +28,9 @@ class Ends:
 
     async def ack(self, shard: int, acks: Sequence[Ack]) -> list[Verdict]:
         """Records outcomes, with log and statistics; of those that are to be tried again, the
-        attempt and when the next one is due. Safe to repeat.
-
-        A verdict for each: DONE, ENDED (before), HELD (by another worker now), or DAMAGED: it, or a
-        key of its account, of which nothing was recorded then, and no claim brings that account any
-        more until something can be.
-        """
+        attempt and when the next one is due. Safe to repeat. A verdict for each: DONE, ENDED
+        (before), HELD (by another worker now), or DAMAGED: it, or a key of its account. Then
+        nothing of that account was recorded, and claims pass it over until something can be."""
         left: dict[Invocation, Ack] = {}
         for ack in acks:
             left.setdefault(ack.invocation, ack)

@@ -49,10 +49,8 @@ class Leasing:
         return lost
 
     async def release(self, shard: int, invocations: Sequence[Invocation]) -> None:
-        """Gives back what was not started: due as it was, the attempt not used up.
-
-        Safe to repeat; what another worker holds by now stays with it.
-        """
+        """Gives back what was not started: due as it was, the attempt not used up. Safe to repeat;
+        what another worker holds by now stays with it."""
         arguments: list[Argument] = ["", ""]
         for each in invocations:
             arguments += (*_held(each), each.attempt - 1 or "", each.due_at_ms)

@@ -33,12 +33,12 @@ class Schedules(Creating):
         operation: str | None = None,
     ) -> Schedule:
         """Replaces what a waiting schedule asks for; `changed` makes the new request of the old.
-        Between two attempts a new triggerAt moves the next one.
+        Between two attempts a new triggerAt moves the next one. Two changes are applied one after
+        the other. Safe to repeat after a lost reply; with the name of an `operation`, once for all
+        calls of that name within an hour.
 
         Raises NotFound, Conflict if it has ended, a worker holds it or others keep changing it,
-        QuotaExceeded, Damaged, and whatever `changed` raises; then nothing was changed. Two changes
-        are applied one after the other. Safe to repeat after a lost reply. With the name of an
-        `operation`, once for all calls of that name within an hour.
+        QuotaExceeded, Damaged, and what `changed` raises; then nothing was changed.
         """
         operation = operation or ids.new_operation()
         server, secrecy = self._server, self._secrecy

@@ -85,7 +85,7 @@ class Resealer:
         those of `lost_keys` even if unreadable things are left. `walking` is called before each
         further walk. Safe to repeat. Raises PostdateError without a key, or if a running process
         does not seal with the newest one."""
-        if not self._secrecy.has_key:
+        if not self._secrecy.key_ids:
             raise PostdateError("There is no POSTDATE_SECRET_KEY to seal with.")
         await self._refuse_while_others_seal()
         done = Resealed()

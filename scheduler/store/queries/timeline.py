@@ -1,8 +1,7 @@
 """The order of the log: places in it, cursors that name them, and merging what is read.
 
-An entry's place is its moment, then what kind it is, then what tells it from others of the same
-millisecond. A cursor holds the place after which to read on, so nothing that stays as it is can be
-skipped or repeated, whatever comes or goes around it.
+An entry's place is its moment, its kind, and what tells it from others of the millisecond. A cursor
+holds the place to read on after: what stays as it is, is never skipped or repeated.
 """
 
 from __future__ import annotations
@@ -133,11 +132,9 @@ def _can_be(place: Place) -> bool:
 
 
 def merge(sources: Sequence[Found[T]], limit: int, span: Span) -> Page[T]:
-    """The first `limit` entries of all sources together, and where to read on.
-
-    A source that stopped early hides what comes after the place it reached, so no entry beyond
-    the nearest such place is given out: the page is short, and the next one begins there.
-    """
+    """The first `limit` entries of all sources together, and where to read on. A source that
+    stopped early hides what comes after the place it reached: the page ends at the nearest such
+    place, and the next one begins there."""
     stop = span.nearest(source.reached for source in sources)
     merged: Iterator[tuple[Place, T]] = heapq.merge(
         *(source.entries for source in sources), key=lambda found: found[0], reverse=span.down

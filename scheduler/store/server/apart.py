@@ -50,12 +50,10 @@ class Apart:
             raise StoreUnavailable("Too few replicas of the store are connected")
 
     async def replicated(self) -> None:
-        """Returns once enough replicas have all that was written so far.
-
-        WAIT counts only writes of its own connection, and a repeated script may have written
-        nothing, so a write comes before it: a replica that has that one has the earlier ones. Any
-        failure raises OutcomeUnknown, never StoreUnavailable: the script before it was run.
-        """
+        """Returns once enough replicas have all that was written so far. Any failure raises
+        OutcomeUnknown, never StoreUnavailable: the script before it was run."""
+        # WAIT counts only writes of its own connection, and a repeated script may have written
+        # nothing: a replica that has this write has the earlier ones.
         source, _ = _TOUCH.source_and_sha1()
         commands = [
             ("EVAL", source, 1, self._key + keys.WAITED),

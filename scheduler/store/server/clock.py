@@ -24,13 +24,12 @@ def time_us(reply: Sequence[bytes]) -> int:
 class StoreClock:
     """An estimate of the server's time that is never ahead of it.
 
-    Scripts reply with the server's time. Each reading is late by its reply's way, so the largest
-    of the recent ones is the best. Older ones do not count: a server may set its clock back.
-    `steps_back` counts when it did by more than 20 s, `readings` all readings.
+    Each reading is late by its reply's way, so the largest of the recent ones is the best. Older
+    ones do not count: a server may set its clock back. `steps_back` counts steps of more than 20 s,
+    `readings` all readings.
 
-    The server's clock goes on while this machine sleeps. Until the next reply, `now_us` adds the
-    time slept as the system measures it, which may be a second too much. `offset_since_us`, which
-    decides when to fire, uses replies alone.
+    While this machine sleeps, the server's clock goes on: until the next reply `now_us` adds the
+    time slept, by up to a second too much. `offset_since_us`, which decides when to fire, does not.
     """
 
     def __init__(self) -> None:

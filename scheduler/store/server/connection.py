@@ -1,7 +1,5 @@
-"""How the store is reached: one server, a cluster, sentinels or a Unix socket, by URL.
-
-redis-py finds the servers, and does not repeat by itself.
-"""
+"""The way to the store by its URL: one server, a cluster, sentinels or a Unix socket. redis-py
+finds the servers, and does not repeat by itself."""
 
 from __future__ import annotations
 

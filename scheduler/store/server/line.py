@@ -32,12 +32,9 @@ Key = str | bytes
 
 
 class Line(asyncio.Protocol):
-    """One connection. Replies come in the order of the calls.
-
-    A connection that breaks, or a reply that takes more than 5 s, ends the line: calls without a
-    reply raise ConnectionError or TimeoutError, and may have been done. Check `is_open` before each
-    `call`, and await nothing in between.
-    """
+    """One connection. Replies come in the order of the calls. If it breaks, or a reply takes more
+    than 5 s, the line ends: calls without a reply raise ConnectionError or TimeoutError, and may
+    have been done. Check `is_open` before each `call`, and await nothing in between."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -1,9 +1,6 @@
-"""The ways to a cluster's nodes: a line to each, and which of them has what slot.
-
-redis-py reads which node has what, and is asked for nothing else. Its own way with a redirection
-sends ASKING over one connection of a pool and the command over another, and closes all of them,
-whoever waits there, at every fifth one; and while it asks a node that hangs, everybody waits.
-"""
+"""The ways to a cluster's nodes: a line to each. redis-py only reads which node has what slot: it
+would send ASKING over one connection of a pool and the command over another, close all of them at
+every fifth redirection, and keep all callers waiting while it asks a node that hangs."""
 
 from __future__ import annotations
 
@@ -62,10 +59,10 @@ class Routes:
         """The replies to commands, about `key` or each about its second word; errors of the servers
         among them as values. Raises a StoreError, or redis-py's error if a reply was lost.
 
-        While a slot moves key by key, the node that it leaves answers ASK for a key that it has no
-        more: a command of one key then belongs to the other node. `whole` is for commands that need
-        all keys of a shard, as scripts do and reads at one moment: they do not follow an ASK, which
-        is their reply, and all of them go again to a slot that has moved.
+        While a slot moves, the node that it leaves answers ASK for a key that is gone: a command of
+        one key follows it to the other node. `whole` is for commands that need all keys of a shard,
+        as scripts and reads at one moment do: an ASK is their reply, and all of them go again to a
+        slot that has moved.
         """
         asked = [(key or cast("Key", words[1]), words) for words in commands]
         await self._known()

@@ -66,9 +66,7 @@ class Server:
 
     async def run(self, script: Script, key: str, arguments: Sequence[Argument]) -> Any:
         """A script's reply. `key`: a prefix from `keys.py` (its shard's or account's), or a key.
-
-        Raises OutcomeUnknown if the reply was lost: it may have run.
-        """
+        Raises OutcomeUnknown if the reply was lost: it may have run."""
         await self._note_key_once()
         return await script.run(self._one, key, arguments)
 
@@ -131,11 +129,9 @@ class Server:
         self, commands: Sequence[Command], *, at_once: str = "", damaged: bool = False
     ) -> list[Any]:
         """The replies of commands that only read, in one round trip, which is repeated if it is
-        lost. The second word of each is its key.
-
-        With `at_once`, the prefix of a shard or account, all are read at one moment. With
-        `damaged`, the reply of a command whose key has another type is Unreadable, as a value.
-        """
+        lost. The second word of each is its key. With `at_once`, the prefix of a shard or account,
+        all are read at one moment. With `damaged`, the reply about a key of another type is
+        Unreadable, as a value."""
 
         async def ask() -> list[Any]:
             if not at_once:
