@@ -51,6 +51,16 @@ async def test_the_list_runs_from_what_waits_through_now_to_what_was(
     assert re.search(rf'<tr id="r-{bad}" data-row class="failed">', text)
 
 
+async def test_a_link_to_another_list_is_not_put_into_the_side_panel(
+    dashboard: Dashboard, ada: Account, browser: Browser
+) -> None:
+    """The rows of the table open there, and its other links would inherit that."""
+    for _ in range(9):
+        await schedule(dashboard, ada)
+    [attributes] = re.findall(r"<a ([^>]+)>All that wait", (await browser.get("/requests")).text)
+    assert 'hx-boost="false"' in attributes
+
+
 async def test_it_is_filtered_by_what_the_address_says(
     dashboard: Dashboard, ada: Account, browser: Browser
 ) -> None:
