@@ -234,7 +234,7 @@
     brushed = null;
   });
 
-  // --- Lists: selection, and the keys of the side panel -----------------------------------------
+  // --- Lists: selection, and the side panel -----------------------------------------------------
 
   function count() {
     const boxes = $$(".pick");
@@ -264,16 +264,8 @@
   const shown = () => $("#panel article")?.dataset;
 
   document.addEventListener("keydown", (event) => {
-    const typing = event.target.closest("input, select, textarea, dialog");
-    if (event.key === "Escape" && !typing) {
+    if (event.key === "Escape" && !event.target.closest("input, select, textarea, dialog")) {
       $("#panel [data-close]")?.click();
-    } else if (!typing && !event.ctrlKey && !event.metaKey && !event.altKey && (event.key === "j" || event.key === "k")) {
-      const links = $$("tr[data-row] a.opens");
-      const at = links.findIndex((each) => each.closest("tr").id === `r-${shown()?.schedule}`);
-      links[event.key === "j" ? at + 1 : Math.max(0, at - 1)]?.click();
-    } else if (event.key === "/" && !typing && $("#q")) {
-      event.preventDefault();
-      $("#q").focus();
     }
   });
 
