@@ -106,7 +106,7 @@ async def more(request: HttpRequest) -> Raw:
     if paused:
         rows = Rows([], next=wanted.cursor, unfinished=True)
     elif side == "coming":
-        rows = await _coming_rows(store, viewer.account_id, wanted, now_ms, wanted.cursor)
+        rows = await _coming_rows(store, viewer.account_id, wanted, now_ms)
     else:
         rows = await searched(store, viewer.account_id, wanted.query(now_ms))
     return page(
@@ -189,18 +189,9 @@ async def _listing(store: Store, account_id: str, wanted: Filter, now_ms: int) -
     return Listing(found if wanted.cursor else found._replace(before=None))
 
 
-async def _coming_rows(
-    store: Store, account_id: str, wanted: Filter, from_ms: int, cursor: str | None = None
-) -> Rows:
+async def _coming_rows(store: Store, account_id: str, wanted: Filter, from_ms: int) -> Rows:
     """The next ones, the soonest last."""
-    query = LogQuery(
-        from_ms=from_ms,
-        to_ms=wanted.to_ms,
-        limit=_COMING,
-        descending=False,
-        cursor=cursor,
-        url_part=wanted.q,
-    )
+    query = wanted.query(from_ms)._replace(from_ms=from_ms, limit=_COMING, descending=False)
     found = await searched(store, account_id, query)
     return found._replace(entries=found.entries[::-1])
 
