@@ -1,22 +1,54 @@
-"""Templates to pages."""
+"""Templates to pages; and the files that pages name, from memory: none is of another host."""
 
 from __future__ import annotations
 
+import gzip
+from hashlib import sha256
 from pathlib import Path
 from secrets import token_urlsafe
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from litestar import get
+from litestar.params import FromPath
 
-from api.dashboard import formats, static
+from api.dashboard import formats
 from api.dashboard.answer import Raw, html, is_for_panel, is_htmx
 from api.dashboard.csrf import masked_token
 from api.dashboard.session import Viewer, base_url, here, zone_of
 from api.service import HttpRequest
+from scheduler.errors import NotFound
 from scheduler.times import format_iso8601
 
+_HERE = Path(__file__).parent
+_TYPES = {
+    ".css": b"text/css; charset=utf-8",
+    ".js": b"text/javascript; charset=utf-8",
+    ".svg": b"image/svg+xml",
+    ".txt": b"text/plain; charset=utf-8",
+}
+
+
+def _read(path: Path) -> Raw:
+    content = path.read_bytes()
+    headers = [
+        (b"content-type", _TYPES[path.suffix]),
+        (b"cache-control", b"public, max-age=31536000, immutable"),
+    ]
+    return Raw(200, content, headers, gzip.compress(content, 9, mtime=0))
+
+
+_FILES = {each.name: _read(each) for each in (_HERE / "static").iterdir()}
+_VERSIONS = {name: sha256(file.body).hexdigest()[:12] for name, file in _FILES.items()}
+
+
+def address(name: str) -> str:
+    """The address of a file's version, which browsers may keep for long."""
+    return f"/dashboard/static/{name}?v={_VERSIONS[name]}"
+
+
 _templates = Environment(
-    loader=FileSystemLoader(Path(__file__).parent / "templates"),
+    loader=FileSystemLoader(_HERE / "templates"),
     autoescape=True,
     undefined=StrictUndefined,
     # Whatever stands on a page; what a field has goes back as it came, `as_typed`.
@@ -25,7 +57,7 @@ _templates = Environment(
     lstrip_blocks=True,
 )
 _templates.filters.update(formats.FILTERS)
-_templates.globals.update(asset=static.address, iso=format_iso8601)
+_templates.globals.update(asset=address, iso=format_iso8601)
 
 
 def page(request: HttpRequest, name: str, /, *, status: int = 200, **values: Any) -> Raw:
@@ -52,3 +84,10 @@ def sentence(request: HttpRequest, status: int, title: str, text: str) -> Raw:
     name = "requests/sentence.html" if is_for_panel(request) else name
     may_repeat = status >= 500 and request.method == "GET"
     return page(request, name, status=status, title=title, text=text, may_repeat=may_repeat)
+
+
+@get("/static/{name:str}")
+async def static_file(name: FromPath[str]) -> Raw:
+    if name not in _FILES:
+        raise NotFound("There is no such file.")
+    return _FILES[name]

@@ -13,10 +13,9 @@ from litestar.params import FromPath
 
 from api.dashboard import credits, holder, keys, overview, signin, system
 from api.dashboard.answer import Raw, redirect
-from api.dashboard.render import sentence
+from api.dashboard.render import sentence, static_file
 from api.dashboard.requests import actions, bulk, composer, entry, listing
 from api.dashboard.session import SIGN_IN, NotSignedIn, asked_for, back_cookie, signed_in
-from api.dashboard.static import static_file
 from api.errors import status_of
 from api.service import HttpRequest, service_of
 from scheduler.errors import Damaged, NotFound, OutcomeUnknown, StoreError, StoreFull
