@@ -44,18 +44,14 @@ async def change_password(request: HttpRequest) -> Raw:
         return await _page(request, viewer, 400, fault=fault)
     hashed = await passwords.hashed(form["password"])
     opened = await service_of(request).store.sessions.open(viewer.account_id, password=hashed)
-    done = "The password is set; other browsers are signed out."
-    request.state.viewer = viewer._replace(session=opened.session)
-    changed = await _page(request, viewer, done=done)
+    heard = "The password is set; other browsers are signed out."
+    request.state.viewer = viewer._replace(session=opened.session, heard=heard)
+    changed = await _page(request, viewer)
     return changed.with_cookie(session_cookie(request, opened.secret))
 
 
 async def _page(
-    request: HttpRequest,
-    viewer: Viewer,
-    status: int = 200,
-    fault: str | None = None,
-    done: str | None = None,
+    request: HttpRequest, viewer: Viewer, status: int = 200, fault: str | None = None
 ) -> Raw:
     store = service_of(request).store
     return page(
@@ -63,7 +59,6 @@ async def _page(
         "account.html",
         status=status,
         fault=fault,
-        done=done,
         sessions=await store.sessions.count(viewer.account_id),
         has_password=(await store.users.of(viewer.account_id)).password is not None,
     )

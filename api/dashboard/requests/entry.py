@@ -84,10 +84,6 @@ class Entry(LogEntry, frozen=True):
         return self.status is not LogStatus.SCHEDULED
 
     @property
-    def was_executed(self) -> bool:
-        return self.status in (LogStatus.COMPLETED, LogStatus.FAILED, LogStatus.RETRYING)
-
-    @property
     def sent_ms(self) -> int | None:
         """Of a later attempt only how late it was is kept."""
         if self.lateness_ms is None or self.attempt > 1:
