@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 import msgspec
 from litestar import post
@@ -174,17 +173,10 @@ def _answers(
             yield _UNPAID
 
 
-class Verdicts(NamedTuple):
-    """Which items of a batch were accepted, in order, and when they were judged (None if all were
-    accepted): kept with its Idempotency-Key. A repeat that judged anew, at another moment and by
-    other settings, could give an item's id to its neighbour."""
-
-    accepted: Sequence[bool]
-    judged_at_ms: int | None
-
-
 def pack_verdicts(accepted: Sequence[bool], judged_at_ms: int) -> bytes:
-    """The moment in 6 bytes and a bit for each item; nothing at all if all were accepted."""
+    """Which items of a batch were accepted, and when: the moment in 6 bytes and a bit for each, in
+    order; nothing at all if all were. Kept with its Idempotency-Key: a repeat that judged anew, at
+    another moment and by other settings, could give an item's id to its neighbour."""
     if all(accepted):
         return b""
     bits = sum(1 << place for place, each in enumerate(accepted) if each)
@@ -192,13 +184,13 @@ def pack_verdicts(accepted: Sequence[bool], judged_at_ms: int) -> bytes:
     return judged_at_ms.to_bytes(_MOMENT_BYTES, "big") + bits.to_bytes(size_bytes, "little")
 
 
-def unpack_verdicts(packed: bytes, count: int) -> Verdicts:
-    """The verdicts on `count` items."""
+def unpack_verdicts(packed: bytes, count: int) -> tuple[list[bool], int | None]:
+    """The verdicts on `count` items, and when they were judged; None if all were accepted."""
     if not packed:
-        return Verdicts([True] * count, None)
+        return [True] * count, None
     bits = int.from_bytes(packed[_MOMENT_BYTES:], "little")
     accepted = [bool(bits >> place & 1) for place in range(count)]
-    return Verdicts(accepted, int.from_bytes(packed[:_MOMENT_BYTES], "big"))
+    return accepted, int.from_bytes(packed[:_MOMENT_BYTES], "big")
 
 
 HANDLERS = [create_schedules]

@@ -96,14 +96,12 @@ async def replay_schedules(request: HttpRequest) -> Answer:
                 now_ms,
                 most_bytes=settings.max_batch_bytes,
             )
-    each = asked.answers(done.each, attrgetter("original"), _unknown)
+    each = asked.answers(
+        done.each, attrgetter("original"), lambda each: Replay(each, Verdict.UNKNOWN)
+    )
     next_cursor = asked.walk.given_out(done.next_cursor)
     body = ReplaysBody(list(map(_replayed, each)), next_cursor)
     return Answer(200, body, REPLAYED if done.repeated else None)
-
-
-def _unknown(schedule_id: str) -> Replay:
-    return Replay(schedule_id, Verdict.UNKNOWN)
 
 
 def _replayed(replay: Replay) -> ReplayedBody | UnreplayedBody:

@@ -7,9 +7,8 @@ import contextlib
 import functools
 import math
 import resource
-import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import structlog
@@ -142,18 +141,8 @@ class _Server(uvicorn.Server):
         else:
             self._service.on_opened = self._on_ready
 
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Uvicorn's own raises the signal again at the end, which looks like a failure."""
-        names = (signal.SIGINT, signal.SIGTERM)
-        before = {name: signal.signal(name, self.handle_exit) for name in names}
-        try:
-            yield
-        finally:
-            for name, handler in before.items():
-                signal.signal(name, handler)
-
     def handle_exit(self, sig: int, frame: object) -> None:
+        """Uvicorn's own notes the signal and raises it again at the end: a failure, it seems."""
         if self.should_exit:
             self.force_exit = True
         self._drain()
