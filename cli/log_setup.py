@@ -9,8 +9,9 @@ import structlog
 from structlog.typing import EventDict, Processor
 
 
-def set_up_logging(level: str, *, as_json: bool = False) -> None:
-    """Sends everything of `level` and above to stderr, as text or as one JSON object a line."""
+def set_up_logging(level: str, *, as_json: bool = False, quiet_store: bool = False) -> None:
+    """Sends everything of `level` and above to stderr, as text or as one JSON object a line; with
+    `quiet_store` no findings about the store, which the parent has logged."""
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -18,7 +19,7 @@ def set_up_logging(level: str, *, as_json: bool = False) -> None:
     ]
     structlog.configure(
         processors=[
-            _pass_findings_once,
+            _Findings(silent=quiet_store),
             *shared,
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],
@@ -42,31 +43,22 @@ def set_up_logging(level: str, *, as_json: bool = False) -> None:
     root.setLevel(level.upper())
 
 
-def findings_were_told() -> None:
-    """The parent has logged the findings about the store; this child stays silent."""
-    _findings.silent = True
-
-
 class _Findings:
-    """Findings about the store that this process has logged: it may open the store repeatedly."""
+    """Passes each finding about the store once: a process may open the store repeatedly."""
 
-    def __init__(self) -> None:
-        self.silent = False
-        self.told: set[str] = set()
+    def __init__(self, *, silent: bool) -> None:
+        self._silent = silent
+        self._logged: set[str] = set()
 
-
-_findings = _Findings()
-
-
-def _pass_findings_once(_logger: object, _name: str, event: EventDict) -> EventDict:
-    if _findings.silent and event["event"] == "store opened":
-        raise structlog.DropEvent
-    finding = event.get("finding")
-    if finding is not None:
-        if _findings.silent or finding in _findings.told:
+    def __call__(self, _logger: object, _name: str, event: EventDict) -> EventDict:
+        finding = event.get("finding")
+        if self._silent and (finding is not None or event["event"] == "store opened"):
             raise structlog.DropEvent
-        _findings.told.add(finding)
-    return event
+        if finding in self._logged:
+            raise structlog.DropEvent
+        if finding is not None:
+            self._logged.add(finding)
+        return event
 
 
 def _renderer(as_json: bool) -> Processor:

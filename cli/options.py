@@ -79,7 +79,8 @@ def command(
             try:
                 given = {name: str(value) for name, value in flags.items() if value is not None}
                 settings = from_environment(os.environ, given)
-                set_up_logging(settings.log_level, as_json=as_json)
+                quiet = options.pop("quiet_store", False)  # the parent has logged the findings
+                set_up_logging(settings.log_level, as_json=as_json, quiet_store=quiet)
                 if options.get("parent_fd") is None:  # whose parent has said it
                     _tell_unknown_variables()
                 function(Context(settings, as_json, runs_on), *args, **options)

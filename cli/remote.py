@@ -92,7 +92,8 @@ def remote_command(
         def wrapped(
             *args: object, as_json: bool, base_url: str, api_key: str | None, **options: Any
         ) -> None:
-            _leave_out_its_command_line()
+            # httpx would import its own command line and rich, which takes half as long again.
+            sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # as import documents
             # The client's imports take a tenth of a second, which no other command has to spend.
             from postdate import Postdate, PostdateError
 
@@ -112,11 +113,6 @@ def remote_command(
         return wrapped
 
     return decorate
-
-
-def _leave_out_its_command_line() -> None:
-    """httpx would import its own command line and rich, which takes half as long again."""
-    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # as import documents it
 
 
 def sentence_of(error: PostdateError) -> str:

@@ -27,7 +27,6 @@ from cli.children import (
     supervise,
     with_metrics_port,
 )
-from cli.log_setup import findings_were_told
 from cli.options import Context, command, locate_store, open_store, store_fault
 from cli.port import reserve, url_of
 from scheduler.errors import PostdateError, StoreMisconfigured
@@ -66,7 +65,6 @@ _quiet_store = click.option("--quiet-store", is_flag=True, hidden=True)
 def api_command(
     context: Context,
     parent_fd: int | None,
-    quiet_store: bool,
     listen_fds: tuple[int, ...],
 ) -> None:
     """Serve the HTTP API; run as many as you like on one store.
@@ -85,7 +83,7 @@ def api_command(
     def say_ready(port: int) -> None:
         _say_ready(context, parent_fd, url_of(context.settings.host, port))
 
-    with _one_process(context, quiet_store) as settings:
+    with _one_process(context) as settings:
         listeners = [socket.socket(fileno=fd) for fd in listen_fds]
         if not listeners:
             port = asyncio.run(reserve(settings.host, settings.port, patience_s=0.0))
@@ -99,7 +97,7 @@ def api_command(
 @_parent_fd
 @_quiet_store
 @command("processes", runs_on=True)
-def worker_command(context: Context, parent_fd: int | None, quiet_store: bool) -> None:
+def worker_command(context: Context, parent_fd: int | None) -> None:
     """Fire due schedules; run as many as you like on one store.
 
     With --processes there are several on this machine, and one that dies is started again. SIGTERM
@@ -114,7 +112,7 @@ def worker_command(context: Context, parent_fd: int | None, quiet_store: bool) -
         return
     import uvloop
 
-    with _one_process(context, quiet_store) as settings:
+    with _one_process(context) as settings:
         uvloop.run(_work(settings, parent_fd, partial(_say_ready, context, parent_fd)))
 
 
@@ -169,11 +167,9 @@ async def _tell_findings(settings: Settings, role: str) -> bool:
 
 
 @contextlib.contextmanager
-def _one_process(context: Context, quiet_store: bool) -> Iterator[Settings]:
+def _one_process(context: Context) -> Iterator[Settings]:
     """The settings of a process that does the work itself; an error names its store."""
     raise_limit()
-    if quiet_store:
-        findings_were_told()
     settings = locate_store(context.settings)
     try:
         yield settings
