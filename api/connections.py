@@ -6,7 +6,7 @@ import asyncio
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING
 
-from api.limits import FOR_HEALTH
+from api.limits import FOR_HEALTH, budgets
 from api.proxies import is_trusted
 from scheduler.settings import Settings
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 # A new connection looks at so many others for one that may give way.
 _LOOKS = 256
-
 
 _Line = OrderedDict["Protocol", None]
 
@@ -119,3 +118,16 @@ class Budget:
                     return
                 turn.set_result(None)
             self._waiting.popleft()
+
+
+class Guard:
+    """What the connections of one process share."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.head_s = settings.head_timeout_ms / 1000
+        self.body_grace_s = settings.body_grace_ms / 1000
+        self.idle_s = settings.idle_timeout_ms / 1000
+        self.connections = Connections(settings)
+        self.bodies, self.made = map(Budget, budgets(settings))
+        self.rejected: dict[int, int] = {}  # by the status of the answer

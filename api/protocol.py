@@ -9,14 +9,13 @@ from typing import Any
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from api.connections import Budget, Connections
+from api.connections import Guard
 from api.http11 import Http11, Part
 from api.limits import (
     MAX_HEAD_LINES,
     MAX_PIPELINED,
     MAX_TARGET_BYTES,
     UNCOUNTED_BYTES,
-    budgets,
 )
 from api.proxies import address_of
 from api.reading import BUDGET, CONNECTION
@@ -31,7 +30,6 @@ from api.rejection import (
     UNKNOWN_VERSION,
     Rejection,
 )
-from scheduler.settings import Settings
 
 # How long a rejected client may take to read why, and how much it may go on sending.
 _LINGER_S = 2.0
@@ -41,19 +39,6 @@ _PIECE_BYTES = 16 * 1024
 # Bytes of framing that each byte of a body may have: chunks of one byte have six.
 _FRAMING = 16
 _HEALTH = (b"/healthz", b"/readyz")
-
-
-class Guard:
-    """What the connections of one process share."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.head_s = settings.head_timeout_ms / 1000
-        self.body_grace_s = settings.body_grace_ms / 1000
-        self.idle_s = settings.idle_timeout_ms / 1000
-        self.connections = Connections(settings)
-        self.bodies, self.made = map(Budget, budgets(settings))
-        self.rejected: dict[int, int] = {}  # by the status of the answer
 
 
 class Protocol(Http11):

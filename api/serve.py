@@ -15,8 +15,9 @@ import structlog
 import uvicorn
 
 from api.app import create_app
+from api.connections import Guard
 from api.limits import FOR_HEALTH
-from api.protocol import Guard, Protocol
+from api.protocol import Protocol
 from api.service import Service
 from api.told import ApiSource
 from metrics.port import serving_metrics
@@ -39,22 +40,21 @@ def serve(
     listeners: list[socket.socket],
     *,
     parent_fd: int | None = None,
-    on_ready: Callable[[int], None] = lambda _: None,
+    on_ready: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve the API until SIGTERM, SIGINT or EOF on `parent_fd`, then drain and return.
 
     Draining: /readyz answers 503, no new connection is accepted, requests in flight finish,
     for ten seconds at most. A second signal ends it at once. `parent_fd` is the read end of a
     pipe whose other end the parent holds: it breaks when the parent dies, however it dies.
-    `listeners` are sockets that listen; they are closed at the end. `on_ready` is called with the
-    port, once requests are accepted and the store is open; until then they are answered 503.
+    `listeners` are sockets that listen; they are closed at the end. `on_ready` is called once
+    requests are accepted and the store is open; until then they are answered 503.
 
     Raises StoreMisconfigured if the store answers but cannot be used.
     """
     app = create_app(settings)
     guard = Guard(settings)
-    ready = functools.partial(on_ready, listeners[0].getsockname()[1])
-    server = _Server(uvicorn_config(app, guard), app.state.service, guard, parent_fd, ready)
+    server = _Server(uvicorn_config(app, guard), app.state.service, guard, parent_fd, on_ready)
     with contextlib.ExitStack() as stack:
         for listener in listeners:
             stack.enter_context(listener)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from api.protocol import Guard
+from api.connections import Guard
 from api.service import Service
 from metrics.common import Pulse, common
 from metrics.families import Metric, counter, gauge, histogram

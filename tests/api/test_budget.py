@@ -12,9 +12,9 @@ from unittest.mock import create_autospec
 import pytest
 from uvicorn.server import ServerState
 
-from api.connections import Budget
+from api.connections import Budget, Guard
 from api.limits import MAX_ITEMS, UNCOUNTED_BYTES, budgets, made_of
-from api.protocol import Guard, Protocol
+from api.protocol import Protocol
 from api.reading import end, read_body
 from api.serve import uvicorn_config
 from scheduler.models import Plan
