@@ -56,7 +56,7 @@ class TiedChild(Child):
         fire_s = settings.fire_timeout_ms / 1000
         self.grace_s = _API_GRACE_S if role == "api" else fire_s + _WORKER_GRACE_S
         self._is_ready = False
-        self._refused = asyncio.Event()
+        self.refused = asyncio.Event()  # set once it has ended by itself before it was ready
 
     async def start(self, arguments: Sequence[str] = (), pass_fds: Sequence[int] = ()) -> None:
         listeners = self._port.listen() if self._port else []
@@ -72,10 +72,6 @@ class TiedChild(Child):
         if not self._is_ready:
             await asyncio.get_running_loop().sock_recv(self._ours, 1)
             self._is_ready = True
-
-    async def refused(self) -> None:
-        """Returns once it has ended by itself before it was ready."""
-        await self._refused.wait()
 
     async def stop(self, grace_s: float) -> bool:
         as_asked = await super().stop(grace_s)
@@ -94,7 +90,7 @@ class TiedChild(Child):
         status = self._process.returncode if self._process else None
         if self._is_ready or status is None or status < 0:
             return False
-        self._refused.set()
+        self.refused.set()
         return True
 
 
@@ -119,7 +115,7 @@ class Children:
                 ) from None
             child.keep_alive()
         all_ready = asyncio.gather(*(child.ready() for child in self._all))
-        refusals = [asyncio.ensure_future(child.refused()) for child in self._all]
+        refusals = [asyncio.ensure_future(child.refused.wait()) for child in self._all]
         awaited: list[asyncio.Future[Any]] = [all_ready, *refusals]
         try:
             await asyncio.wait(awaited, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)

@@ -12,6 +12,9 @@ from structlog.typing import EventDict, Processor
 def set_up_logging(level: str, *, as_json: bool = False, quiet_store: bool = False) -> None:
     """Sends everything of `level` and above to stderr, as text or as one JSON object a line; with
     `quiet_store` no findings about the store, which the parent has logged."""
+    renderer: Processor = structlog.processors.JSONRenderer()
+    if not as_json:
+        renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0)
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -34,7 +37,7 @@ def set_up_logging(level: str, *, as_json: bool = False, quiet_store: bool = Fal
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.format_exc_info,
-                _renderer(as_json),
+                renderer,
             ],
         )
     )
@@ -59,9 +62,3 @@ class _Findings:
         if finding is not None:
             self._logged.add(finding)
         return event
-
-
-def _renderer(as_json: bool) -> Processor:
-    if as_json:
-        return structlog.processors.JSONRenderer()
-    return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0)

@@ -130,19 +130,14 @@ async def open_store(
 
 
 def store_fault(settings: Settings, error: StoreError) -> PostdateError:
-    where = without_password(settings.redis_url or "")
-    return PostdateError(f"{_why_closed(error)} ({where}).")
-
-
-def _why_closed(error: StoreError) -> str:
     sentence = str(error).rstrip(".")
     if isinstance(error, OutcomeUnknown):  # of a question: it was opened, not changed
         sentence = "The store cannot be reached"
-    if not sentence.endswith("cannot be reached"):
-        return sentence
-    from postdate.errors import reason_of
+    if sentence.endswith("cannot be reached"):
+        from postdate.errors import reason_of
 
-    return f"{sentence}: {reason_of(error.__cause__ or error).rstrip('.')}"
+        sentence = f"{sentence}: {reason_of(error.__cause__ or error).rstrip('.')}"
+    return PostdateError(f"{sentence} ({without_password(settings.redis_url or '')}).")
 
 
 def with_store(

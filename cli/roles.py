@@ -62,11 +62,7 @@ _quiet_store = click.option("--quiet-store", is_flag=True, hidden=True)
 @_quiet_store
 @click.option("--listen-fd", "listen_fds", type=int, multiple=True, hidden=True)
 @command("host", "port", "processes", runs_on=True)
-def api_command(
-    context: Context,
-    parent_fd: int | None,
-    listen_fds: tuple[int, ...],
-) -> None:
+def api_command(context: Context, parent_fd: int | None, listen_fds: tuple[int, ...]) -> None:
     """Serve the HTTP API; run as many as you like on one store.
 
     With --processes there are several behind one port, and one that dies is started again. Put a
@@ -80,15 +76,14 @@ def api_command(
         return
     from api.serve import serve  # half a second of imports that no other command needs
 
-    def say_ready(port: int) -> None:
-        _say_ready(context, parent_fd, url_of(context.settings.host, port))
-
     with _one_process(context) as settings:
         listeners = [socket.socket(fileno=fd) for fd in listen_fds]
         if not listeners:
             port = asyncio.run(reserve(settings.host, settings.port, patience_s=0.0))
             listeners = port.listen()
             port.free()
+        url = url_of(settings.host, listeners[0].getsockname()[1])
+        say_ready = partial(_say_ready, context, parent_fd, url)
         serve(settings, listeners, parent_fd=parent_fd, on_ready=say_ready)
 
 

@@ -42,10 +42,9 @@ def rotate_command(remote: Remote, keep_for: timedelta | None) -> None:
 
 
 def _text(secrets: Sequence[SigningSecret]) -> str:
-    return "\n".join(f"{each.secret_id}  {each.secret}  {_until(each)}" for each in secrets)
-
-
-def _until(secret: SigningSecret) -> str:
-    if secret.expires_at is None:
-        return f"since {when(secret.created_at)}"
-    return f"until {when(secret.expires_at)}"
+    lines = []
+    for each in secrets:
+        since = f"since {when(each.created_at)}"
+        good = f"until {when(each.expires_at)}" if each.expires_at else since
+        lines.append(f"{each.secret_id}  {each.secret}  {good}")
+    return "\n".join(lines)

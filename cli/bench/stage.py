@@ -83,7 +83,7 @@ class Stage(NamedTuple):
             _cpu_s(self.api),
             (await self.store.system.spent()).cpu_s,
             _cpu_s(self.worker),
-            _idle_s(),
+            _seconds("/proc/stat", 4),  # idle, and idle while the disk works
         )
 
     @property
@@ -189,16 +189,13 @@ async def _remove(store: Store, accounts: Sequence[str]) -> None:
 
 
 def _cpu_s(child: Child) -> float:
-    try:
-        fields = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+    return _seconds(f"/proc/{child.pid}/stat", 11)  # in user mode and in the kernel
 
 
-def _idle_s() -> float:
+def _seconds(path: str, first: int) -> float:
+    """Two neighbouring fields of the file's line, behind the program's name; 0 off Linux."""
     try:
-        fields = Path("/proc/stat").read_text().partition("\n")[0].split()
+        fields = Path(path).read_text().partition("\n")[0].rpartition(")")[2].split()
     except OSError:
         return 0.0
-    return (int(fields[4]) + int(fields[5])) / _TICKS
+    return (int(fields[first]) + int(fields[first + 1])) / _TICKS

@@ -11,10 +11,6 @@ from postdate.new import NewSchedule, ScheduleOptions
 from postdate.per_process import PerProcess
 from postdate.results import Created
 
-LINGER_S = 0.005
-IN_FLIGHT = 4
-WAITING_ITEMS = 10_000
-
 
 class Buffer:
     """Collects schedules and sends them in batches; each caller gets its own result.
@@ -32,10 +28,10 @@ class Buffer:
         self,
         client: AsyncPostdate,
         *,
-        linger: float = LINGER_S,
+        linger: float = 0.005,
         batch_size: int = BATCH_ITEMS,
-        in_flight: int = IN_FLIGHT,
-        waiting: int = WAITING_ITEMS,
+        in_flight: int = 4,
+        waiting: int = 10_000,
     ) -> None:
         if not 1 <= batch_size <= BATCH_ITEMS:
             raise ValueError(f"batch_size must be 1 to {BATCH_ITEMS:,}, not {batch_size}.")
