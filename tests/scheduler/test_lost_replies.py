@@ -252,7 +252,7 @@ async def test_what_is_stopped_between_attempts_is_counted_once(
     await scene.retry([await scene.claim_one()], 60_000)
     proxy.drop_reply(script("lifecycle/end"), times=lost)
     stopped = await scene.store.canceller.cancel(scene.account_id, schedule_id)
-    assert (proxy.dropped, stopped.credits, stopped.stopped is not None) == (
+    assert (proxy.dropped, stopped.credits, stopped.each[0].stopped is not None) == (
         lost,
         CREDITS - 2,
         True,

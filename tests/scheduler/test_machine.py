@@ -303,7 +303,7 @@ class StoreMachine(RuleBasedStateMachine):
             return
         if modelled.recorded:
             modelled.status, modelled.ended_ms = Status.FAILED, modelled.recorded[-1][2]
-            assert result.stopped.number == len(modelled.recorded)
+            assert result.each[0].stopped.number == len(modelled.recorded)
         else:
             self.credits[modelled.account] += 1
             self.spent[modelled.account] -= 1

@@ -203,8 +203,8 @@ async def test_a_cancellation_between_attempts_stops_the_rest_and_refunds_nothin
     schedule_id = await retried(scene, times=2)
     cancelled = await scene.store.canceller.cancel(scene.account_id, schedule_id)
     assert cancelled.credits == CREDITS - 1
-    assert cancelled.stopped is not None
-    assert (cancelled.stopped.attempts, cancelled.stopped.outcome) == (2, FAILED)
+    assert cancelled.each[0].stopped is not None
+    assert (cancelled.each[0].stopped.attempts, cancelled.each[0].stopped.outcome) == (2, FAILED)
     found = await shown(scene, schedule_id)
     assert (found.status, found.outcome, found.attempts) == (Status.FAILED, FAILED, 2)
     assert await fields(scene, schedule_id) == {b"r", b"o"}
@@ -251,8 +251,8 @@ async def test_a_cancellation_that_read_it_before_an_attempt_tells_that_one_and_
     after_the_first_read(monkeypatch, it_is_attempted)
     cancelled = await scene.store.canceller.cancel(scene.account_id, schedule_id)
     assert cancelled.credits == CREDITS - 1
-    assert cancelled.stopped is not None
-    assert cancelled.stopped.attempts == before + 1
+    assert cancelled.each[0].stopped is not None
+    assert cancelled.each[0].stopped.attempts == before + 1
     await scene.assert_sound()
 
 
@@ -280,8 +280,8 @@ async def test_cancellations_that_race_retries_have_one_winner_each(scene: Scene
                     assert result.status == Status.SCHEDULED  # it is being attempted
                     await asyncio.sleep(0)
                     continue
-                stopped += result.stopped is not None
-                cancelled += result.stopped is None
+                stopped += result.each[0].stopped is not None
+                cancelled += result.each[0].stopped is None
                 return
 
         await asyncio.gather(attempt(), cancel())
