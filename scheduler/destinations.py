@@ -16,7 +16,7 @@ Ports = tuple[tuple[int, int], ...]
 WEB_PORTS: Ports = ((80, 80), (443, 443), (1024, 65535))
 
 _PATTERN = re.compile(r"[a-z0-9*_-]+(?:\.[a-z0-9*_-]+)*")
-# What is meant for an address, and would never be a name's.
+# A pattern for addresses; names never look like this.
 _NUMERIC = re.compile(r"(?=.*[0-9])[0-9.*]+|(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 _RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 

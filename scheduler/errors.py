@@ -17,7 +17,7 @@ class PostdateError(Exception):
 
 
 class FieldError(msgspec.Struct, frozen=True):
-    """One bad field of a payload or query, and what is wrong with it."""
+    """One bad field of a payload or query, and its fault."""
 
     field: str
     message: str
@@ -35,7 +35,7 @@ class InvalidRequest(PostdateError):
 
 
 class NotFound(PostdateError):
-    """No such thing, or it belongs to another account: the two are not told apart."""
+    """No such thing, or it belongs to another account: both get the same error."""
 
 
 class Conflict(PostdateError):
@@ -121,11 +121,11 @@ class StoreReplaced(StoreUnavailable):
 
 
 class StoreFull(StoreUnavailable):
-    """There is no room for more; what is there can be read, fired and cancelled."""
+    """There is no room for more; stored schedules can be read, fired and cancelled."""
 
 
 class StoreRefused(StoreError):
-    """The store rejected a command for what is in it; repeating it will not help."""
+    """The store rejected a command for its content; repeating it will not help."""
 
 
 class OutcomeUnknown(StoreError):
@@ -141,7 +141,7 @@ class Unreadable(StoreRefused):
 
 
 class Damaged(PostdateError):
-    """Nobody can read what is stored of a schedule; it is kept as it is, others are unharmed."""
+    """A stored schedule is unreadable; it is kept as it is, others are unharmed."""
 
     def __init__(self, schedule_id: str) -> None:
         super().__init__(

@@ -67,7 +67,7 @@ def created_at_ms(schedule_id: str) -> int:
 
 @lru_cache(maxsize=1024)
 def _moment_ms(digits: str) -> int:
-    """Cached: what is fired or listed together was mostly created together."""
+    """Cached: schedules fired or listed together were mostly created together."""
     return int(digits.translate(_TO_PYTHON), 32)
 
 

@@ -131,7 +131,7 @@ def _bucket_of_quantile(
     histogram: Sequence[int], share: float, bounds_ms: Sequence[int]
 ) -> tuple[int, int, float] | None:
     """The bounds of the quantile's bucket, and behind what part of its counts it lies; the last
-    bound twice for what is beyond. None of nothing."""
+    bound twice for values beyond it. None for an empty one."""
     left = share * sum(histogram)
     if left <= 0:
         return None

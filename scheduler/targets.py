@@ -1,5 +1,5 @@
-"""Targets: a targetUrl, taken apart here and nowhere else, so that the connection goes to what was
-judged. `urlsplit` drops CR, LF and tabs in silence, and lets backslashes pass. Pure, no
+"""Targets: a targetUrl, parsed here and nowhere else, so that the connection goes to the
+judged address. `urlsplit` drops CR, LF and tabs in silence, and lets backslashes pass. Pure, no
 look-ups."""
 
 from __future__ import annotations

@@ -45,5 +45,5 @@ def format_iso8601(ms: int) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _to_the_second(seconds: int) -> str:
-    """Cached: what is fired or listed together mostly shares its seconds."""
+    """Cached: schedules fired or listed together mostly share their seconds."""
     return (_NAIVE_EPOCH + timedelta(seconds=seconds)).isoformat()

@@ -73,7 +73,7 @@ def read_ratio(text: str) -> float:
 
 
 def read_secret_keys(text: str) -> tuple[bytes, ...]:
-    """Raises SettingsError, which repeats nothing of what was given."""
+    """Raises SettingsError, which repeats no part of the text."""
     found = []
     for part in text.split(","):
         try:
@@ -81,7 +81,7 @@ def read_secret_keys(text: str) -> tuple[bytes, ...]:
         except ValueError:
             key = b""
         if len(key) != _SECRET_KEY_BYTES:
-            # Without what was given: it may be a key all but a letter.
+            # Without the text: it may be a key except for a letter.
             raise SettingsError(
                 "POSTDATE_SECRET_KEY must be the base64 of 32 bytes, as `openssl rand -base64 32`"
                 " prints it, or several of these with commas between, the newest first."

@@ -1,6 +1,6 @@
-"""What is kept with an Idempotency-Key. Pure.
+"""The note kept with an Idempotency-Key. Pure.
 
-The scripts spell it so: a digest of what was asked for (16 bytes), a verdict on each (1, none of
+The scripts spell it so: a digest of the request (16 bytes), a verdict on each (1, none of
 them 0), a 0, the first one's id (16), and a note. The first id leads to the others.
 """
 
@@ -20,7 +20,7 @@ _DIGEST_BYTES, _ID_BYTES = 16, 16
 
 
 class Made(NamedTuple):
-    """The ids of what was to be stored, with a `Verdict` on each; the note of the call that stored
+    """The ids of the schedules, with a `Verdict` on each; the note of the call that stored
     them. `repeated`: that was an earlier call with the same key."""
 
     schedule_ids: list[str]
@@ -41,7 +41,7 @@ def once_name(once: Idempotency) -> str:
 
 
 def asked(once: Idempotency) -> bytes:
-    """The digest of what was asked for."""
+    """The digest of the request."""
     return _digest(once.fingerprint)
 
 

@@ -1,6 +1,6 @@
 """Limits searches of an account's requests to 50 ms of work a second, over all API processes.
 
-Work is counted by what was looked at, not by a clock: others may make a search slow. A process runs
+Work is counted by entries looked at, not by a clock: others may make a search slow. A process runs
 one search of an account at a time, so at most one of each is not counted yet."""
 
 from __future__ import annotations

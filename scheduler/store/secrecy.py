@@ -74,7 +74,7 @@ class Secrecy:
         return b"%b%b%b%b" % (SEALED, self._first, nonce, sealed)
 
     def open(self, stored: bytes) -> bytes:
-        """What was sealed, or what was stored in clear. Raises Unreadable."""
+        """The opened bytes, or bytes stored in clear. Raises Unreadable."""
         if not stored.startswith(SEALED):
             return stored
         key_id = stored[len(SEALED) : len(SEALED) + _ID_BYTES]

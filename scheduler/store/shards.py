@@ -13,7 +13,7 @@ from scheduler.store import keys
 from scheduler.store.server import Script, Server
 
 _DEFAULT_COUNT = 16
-# Of what is stored and how.
+# The number of the stored format.
 FORMAT = 5
 
 _RAISE_SHARDS = Script("raise_shards")

@@ -74,7 +74,7 @@ BETWEEN_ATTEMPTS_BYTES = 256
 
 
 class Fields(NamedTuple):
-    """A schedule as it is stored: `FIELDS`, None for what is not there; and whether a worker holds
+    """A stored schedule: `FIELDS`, None for missing ones; and whether a worker holds
     it."""
 
     packed: bytes | None

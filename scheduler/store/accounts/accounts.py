@@ -119,7 +119,7 @@ class Accounts:
         return [each for each in accounts if each is not None], sum(await self._sizes())
 
     async def credits(self, account_id: str) -> int:
-        """What is left to spend. Raises NotFound."""
+        """The remaining credits. Raises NotFound."""
         key = keys.account(account_id) + keys.ACCOUNT
         credits = await self._server.read("HGET", key, "credits")
         if credits is None:

@@ -17,7 +17,7 @@ _RENAME = Script("accounts/rename")
 
 
 class Changes:
-    """All raise NotFound, and are safe to repeat: after a crash, repeating ends what was begun."""
+    """All raise NotFound, and are safe to repeat: after a crash, a repeat finishes the change."""
 
     def __init__(self, server: Server, accounts: Accounts) -> None:
         self._server = server
@@ -28,7 +28,7 @@ class Changes:
         return await self._set(account_id, "plan", plan)
 
     async def suspend(self, account_id: str) -> Account:
-        """Refuses its calls from now on; what is due waits. Workers still fire what they hold."""
+        """Refuses its calls from now on; due schedules wait. Workers still fire held ones."""
         return await self._suspend(account_id, 1)
 
     async def resume(self, account_id: str) -> Account:

@@ -1,4 +1,4 @@
-"""The ledger's movements by day: what was granted, spent and refunded."""
+"""The ledger's movements by day: credits granted, spent and refunded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scheduler.store.retention import Retention
 from scheduler.store.server import Server
 from scheduler.store.server.clock import StoreClock
 
-# What was spent is noted by its hour.
+# Spent credits are noted by their hour.
 _FIELDS = ("granted", "refunded", *(f"{hour}{CREATED}" for hour in range(24)))
 
 

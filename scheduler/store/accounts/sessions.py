@@ -44,7 +44,7 @@ class Session(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """A session and its secret, which is not stored and cannot be told again."""
+    """A session and its secret, which is not stored and cannot be shown again."""
 
     session: Session
     secret: str

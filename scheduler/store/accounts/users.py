@@ -43,7 +43,7 @@ class Users:
         account_id = await self._server.read("GET", keys.EMAIL + address)
         if account_id is None:
             return None
-        # Reserved, but its account was never made: nobody yet.
+        # Reserved, but its account was never made.
         base = keys.account(account_id.decode())
         if await self._server.read("HGET", base + keys.ACCOUNT, "email") != address.encode():
             return None

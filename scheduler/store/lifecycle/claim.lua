@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Claims what is due: moves each schedule to the end of a lease, so that those of a lost worker
+-- Claims due schedules: moves each one to the end of a lease, so that those of a lost worker
 -- become due again by themselves. The lease's end is the claim's token: no other claim of the same
 -- schedule has it. A repeat claims others; those of a lost reply wait for the end of their lease.
 -- KEYS[1]  the shard's prefix

@@ -1,4 +1,4 @@
-"""Claiming what is due in a shard."""
+"""Claiming the due schedules of a shard."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Look(NamedTuple):
 
 
 class Claims(Leasing):
-    """Claims what is due in a shard, prolongs the leases, and gives back what was not started."""
+    """Claims due schedules of a shard, prolongs leases, and gives back unstarted ones."""
 
     async def look(
         self, shards: Sequence[int], *, backlogs: bool = True
@@ -110,7 +110,7 @@ class Claims(Leasing):
     ) -> Batch:
         """Claims up to `most` due schedules, a fair share from each of up to `most_accounts`.
 
-        Due is what is due within `ahead_ms` from now; below 0, what has been due for so long.
+        It claims schedules due within `ahead_ms` from now; below 0, those due for so long.
         Leases that ended later than `take_over_by_ms` (the server's clock) are not taken over:
         while a store hangs workers cannot prolong them. `pass_over` names account ids to leave. Not
         repeated after a lost reply: what it claimed waits for its lease to end. With

@@ -28,7 +28,7 @@ class ClockBack:
 
     async def mend(self, shard: int, lease_ms: int) -> int:
         """To be called a lease after the clock was set back: by then each worker that is alive has
-        prolonged what it holds, and a lease that ends later than two from now is nobody's. Returns
+        prolonged its leases, and a lease that ends later than two from now has no owner. Returns
         how many schedules were brought forward. Safe to repeat."""
         count = 0
         async for account in self._accounts(shard):

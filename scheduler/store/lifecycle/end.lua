@@ -3,7 +3,7 @@
 -- statistics and credits. They come in groups of one account and one kind. A group is recorded as a
 -- whole or not at all: if one of its rows cannot be, the caller repeats it without that row. A row
 -- names the score of its schedule in `waiting`, which the first call takes away: a repeat does
--- nothing. A worker names its lease (also one that has ended, if nobody took it over), an owner the
+-- nothing. A worker names its lease (also an ended one, if no worker took it over), an owner the
 -- moment when the schedule is due. An account with a damaged key is parked: claims pass it over
 -- until the store can record again, or workers would fire its schedules after each lease.
 -- KEYS[1]  the shard's prefix
@@ -20,13 +20,13 @@
 --          the last one did. More: number completed and failed, total response time (ms), bytes of
 --          the packed requests of those completed and of those failed, a list (buckets of the
 --          histograms, by letter and number, and the fires in each) and, if any failed, another
---          (answers of their targets: the row, what is kept of it, '' to forget the answer to an
+--          (answers of their targets: the row, its kept part, '' to delete the answer to an
 --          attempt before). Row: schedule, score, packed outcome; of `s` also the request's SHA-1
 --          kind `c`, cancelled by the owner before the first attempt, with the credit back. More:
 --          bytes that are kept of the requests, bytes that this is less than before. Row: schedule,
---          score, packed outcome, the request's SHA-1, what is kept of the request
+--          score, packed outcome, the request's SHA-1, the kept part of the request
 --          kind `r`, to be tried again. Row: schedule, score, packed attempt, when the next one is
---          due (ms), attempts made so far, what is kept of the target's answer ('': nothing)
+--          due (ms), attempts made so far, the kept part of the target's answer ('': nothing)
 -- Returns  {now (us), a verdict for each row}
 --@include now
 --@include moment

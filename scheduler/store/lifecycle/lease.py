@@ -1,4 +1,4 @@
-"""Leases of what was claimed: prolonged, or given back."""
+"""Leases of claimed schedules: prolonged, or given back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LEASE = Script("lifecycle/lease")
 
 
 class Leasing:
-    """Prolongs leases, and gives back what was not started."""
+    """Prolongs leases, and gives back unstarted schedules."""
 
     def __init__(self, server: Server, clock: StoreClock) -> None:
         self._server = server
@@ -49,7 +49,7 @@ class Leasing:
         return lost
 
     async def release(self, shard: int, invocations: Sequence[Invocation]) -> None:
-        """Gives back what was not started: due as it was, the attempt not used up. Safe to repeat;
+        """Gives back unstarted schedules: due as before, the attempt not used up. Safe to repeat;
         what another worker holds by now stays with it."""
         arguments: list[Argument] = ["", ""]
         for each in invocations:

@@ -57,7 +57,7 @@ local function put_back(queue, schedules, due, tried, fresh, earliest)
   wait(queue, due, earliest)
 end
 
--- Nothing waits in a queue any more, and nobody holds anything of it.
+-- Empties a queue: no schedule waits, and none is held.
 local function clear(queue)
   redis.call('UNLINK', queue.waiting, queue.held, queue.tried)
 end

@@ -1,4 +1,4 @@
--- The weight of schedules (bytes): the packed request, and roughly what is kept beside it. The
+-- The weight of schedules (bytes): the packed request, and roughly the data beside it. The
 -- field `bytes` of an account sums it for its quota, of ended schedules until the hour is over in
 -- which they are forgotten. They expire by themselves, so `expiring` has the weight of each such
 -- hour, and the first create after it settles that. Needs `now`.

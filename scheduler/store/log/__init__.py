@@ -1,1 +1,1 @@
-"""What was executed: the log and its order, and the statistics that come from it."""
+"""Executions: the log and its order, and the statistics that come from it."""

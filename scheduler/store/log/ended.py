@@ -117,7 +117,7 @@ class Ended:
         return [(stream_id, logged.get(stream_id, b"")) for stream_id, _ in entries]
 
     def _bounds(self, stretch: Span) -> tuple[str, str]:
-        """Where to begin and to end, clipped to what is kept. The chunk that the place to go on
+        """Where to begin and to end, clipped to the kept entries. The chunk that the place to go on
         from lies in is among them, unless nothing in it comes after."""
         oldest_ms = kept_from(self._clock.now_ms(), self._retention_ms)
         after, end_ms, down = stretch

@@ -159,7 +159,7 @@ def unended_entry(schedule: Schedule) -> LogEntry:
 
 def url_place(url: str) -> tuple[str, bytes]:
     """The index stream of a URL (one of 256) and the bytes that tell it from others there. By
-    CRC-32: who chooses URLs that collide makes a longer way for nobody but himself."""
+    CRC-32: an account that chooses colliding URLs slows down only its own reads."""
     digest = zlib.crc32(url.encode())
     return _BUCKETS[digest >> 24], (digest & 0xFFFFFF).to_bytes(DIGEST_BYTES, "big")
 

@@ -150,7 +150,7 @@ class Logs:
 
 
 def _without(unended: Found[LogEntry], ended: Found[LogEntry]) -> Found[LogEntry]:
-    """Leaves out of what had not ended what has done so since; what is retried has not."""
+    """Leaves out schedules that have ended since; retried ones have not."""
     gone = {
         entry.schedule_id for _, entry in ended.entries if entry.status is not LogStatus.RETRYING
     }

@@ -1,4 +1,4 @@
-"""How an account stands, at a glance: what waits, what is coming, what was executed of late."""
+"""An account at a glance: waiting, coming and recently executed schedules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from scheduler.store.log.statistics import read_sums
 from scheduler.store.server import Server
 from scheduler.store.server.clock import StoreClock
 
-# What is due for longer than this, and held by no worker that is alive, is overdue.
+# A schedule due for longer than this, and held by no live worker, is overdue.
 OVERDUE_AFTER_MS = 1000
 _OVERDUE = [bound_ms for bound_ms in LATENESS_BOUNDS_MS if bound_ms >= OVERDUE_AFTER_MS]
 
@@ -167,7 +167,7 @@ class Overview:
         )
 
     async def past(self, account_id: str, stretch: Stretch) -> Series:
-        """What was executed in a stretch, as far as it is over. Read-only."""
+        """Executions in a stretch, as far as it is over. Read-only."""
         hourly = stretch.from_ms % HOUR_MS == stretch.step_ms % HOUR_MS == 0
         level, bucket_ms = ("day", HOUR_MS) if hourly else ("hour", MINUTE_MS)
         ranges = ranges_of(level, stretch.from_ms, stretch.to_ms)

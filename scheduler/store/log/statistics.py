@@ -40,7 +40,7 @@ class _Sums(NamedTuple):
 
 
 class Statistics:
-    """Sums the rollups, and reads the log for what is left of a second at either end."""
+    """Sums the rollups, and reads the log for the part of a second at either end."""
 
     def __init__(self, server: Server, clock: StoreClock, retention: Retention) -> None:
         self._server = server
@@ -48,7 +48,7 @@ class Statistics:
         self._retention_ms = retention.promised_log_ms
 
     async def usage(self, account_id: str, from_ms: int, to_ms: int) -> Usage:
-        """Executions recorded in `[from_ms, to_ms)`, clipped to what is kept; exact to the
+        """Executions recorded in `[from_ms, to_ms)`, clipped to the kept ones; exact to the
         millisecond while the log has the entries. Where it was trimmed by their number, `from_ms`
         rounds down to the second, and to the minute when older than two days."""
         now_ms = self._clock.now_ms()

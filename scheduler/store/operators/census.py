@@ -1,6 +1,6 @@
 """How much there is in the store, for operators. Each look costs little, however many accounts
-there are: it reads what is due of the accounts that come first, and goes a step further on a walk
-that counts what waits and how the ledgers stand."""
+there are: it reads due schedules of the accounts that come first, and goes a step further on a walk
+that counts waiting schedules and checks ledgers."""
 
 from __future__ import annotations
 

@@ -269,7 +269,7 @@ class _Look:
             if not (noted or b"0").isdigit():
                 self._found.append(f"{about} has attempts that are no number: {text(noted)!r}")
                 continue
-            with suppress(Unreadable):  # `_requests` reports what is damaged
+            with suppress(Unreadable):  # `_requests` reports damage
                 faults = faults_of(stand_of(row, now_ms), letters, suspended=owner.suspended)
                 self._found += [f"{about} {fault}" for fault in faults]
 
@@ -292,7 +292,7 @@ async def _stands(
     for reply in (oldest, *places):
         if isinstance(reply, Unreadable):
             raise anew(reply)
-    # What is none of ours and has the name of a schedule is as good as nothing.
+    # A foreign key with the name of a schedule counts as missing.
     stored = (
         [None] * 4 if isinstance(each, Unreadable) else each for each in replies[2 + len(places) :]
     )

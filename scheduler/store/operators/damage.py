@@ -1,4 +1,4 @@
-"""Damage told as a finding: of a key that is of another kind, or has what nobody wrote."""
+"""Damage as a finding: a key of another kind, or with foreign content."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- Counts what is due in a shard now and soon, of the accounts whose heads come first: not of
--- suspended accounts (at -inf) and damaged ones, nor what workers hold.
+-- Counts schedules of a shard that are due now and soon, of the accounts whose heads come first: not
+-- of suspended accounts (at -inf) and damaged ones, nor held ones.
 -- KEYS[1]  the shard's prefix
 -- ARGV     most accounts to look at, how many windows of time to look ahead, a window (ms)
 -- Returns  {now (us), accounts with something due by the last window's end, how many of these were

@@ -34,7 +34,7 @@ class Hold:
         return max(await self._each("1"))
 
     async def end(self) -> None:
-        """What is due is claimed again, within half a second. Safe to repeat."""
+        """Workers claim again within half a second. Safe to repeat."""
         await self._each("0")
 
     async def look(self) -> Held:

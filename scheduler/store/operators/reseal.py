@@ -44,8 +44,8 @@ class Resealed(msgspec.Struct):
 
 
 class _Walk(msgspec.Struct):
-    """One walk through the store. `found`: what was not sealed with the newest key, by the key that
-    sealed it (empty: in clear); `left`: what of that is unreadable. `whole`: no server was
+    """One walk through the store. `found`: entries not sealed with the newest key, by the key that
+    sealed it (empty: in clear); `left`: the unreadable ones among them. `whole`: no server was
     restarted or changed over meanwhile."""
 
     done: Resealed
@@ -60,7 +60,7 @@ class _Walk(msgspec.Struct):
 
 
 class Resealer:
-    """Walks beside whatever else is done; each change is made only to what was read."""
+    """Walks beside all other calls; each change applies only to the value that was read."""
 
     def __init__(
         self,

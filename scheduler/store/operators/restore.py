@@ -1,5 +1,5 @@
-"""After a restore the store knows what was due when it was saved, and not what was fired since:
-that would go out again. An operator can end it here instead, while the store is on hold."""
+"""A restored store knows the schedules that were due at its backup, not those fired since:
+they would go out again. An operator can end them here instead, while the store is on hold."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ class Restore:
 
     async def expire(self, by_ms: int, ended: Callable[[int], None]) -> None:
         """Ends all that was due by then as failed, unsent, and logs it; no credit moves. Calls
-        `ended` after each step with how many it ended. Safe to repeat; after a crash what was
-        claimed is held for a minute."""
+        `ended` after each step with how many it ended. Safe to repeat; after a crash, schedules
+        claimed by then are held for a minute."""
         async for account_id in self._accounts():
             with self._sound(account_id):
                 await self._expire_of(account_id, by_ms, ended)
@@ -116,7 +116,7 @@ class Restore:
         self.damaged += [each for each in found if each not in self.damaged]
 
     async def _put_off(self, shard: int, unread: Sequence[Unread], by_ms: int) -> None:
-        """Gives back what cannot be read, its attempt not used: due right after what is ended."""
+        """Gives back unreadable schedules, their attempt unused: due right after the ended ones."""
         for each in unread:
             what = each.invocation.schedule_id
             _log.error("not ended: it cannot be read", schedule=what, error=each.why)

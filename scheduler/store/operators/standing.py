@@ -1,4 +1,4 @@
-"""How a schedule stands in all the places that know of it, and what is wrong with that. Pure."""
+"""Where a schedule stands in all keys that name it, and the faults of that. Pure."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Letters(NamedTuple):
 
     def should_have(self, stand: Stand) -> bool:
         """Whether one that has failed ought to be among them: only older ones are ever dropped,
-        and what is none is kept for a shorter time."""
+        and other ended ones are kept for a shorter time."""
         ended_ms = moment_of(stand.outcome)
         if self.oldest_ms is not None and ended_ms > self.oldest_ms:
             return True
@@ -69,8 +69,8 @@ def stand_of(row: list[Any], now_ms: float) -> Stand:
 
 
 def faults_of(stand: Stand, letters: Letters, *, suspended: bool) -> list[str]:
-    """What is wrong with a schedule that stands so. What a lost worker held of a suspended account
-    waits, as all that it has."""
+    """The faults of a schedule that stands so. Those of a suspended account wait, also after their
+    worker was lost."""
     there, outcome, visible_in_ms, held, *_ = stand
     waiting = visible_in_ms is not None
     if not there:
@@ -92,7 +92,7 @@ def faults_of(stand: Stand, letters: Letters, *, suspended: bool) -> list[str]:
 
 
 def _retry_faults(stand: Stand) -> list[str]:
-    """What is wrong with its attempts."""
+    """The faults of its attempts."""
     faults = []
     waiting, retried = stand.visible_in_ms is not None, stand.attempts is not None
     if stand.noted_attempts is not None and not waiting:
@@ -112,7 +112,7 @@ def _retry_faults(stand: Stand) -> list[str]:
 
 
 def _letter_faults(stand: Stand, letters: Letters) -> list[str]:
-    """What is wrong with a schedule as a dead letter, or because it is none."""
+    """The faults of a schedule as a dead letter, or as none."""
     failed = bool(stand.outcome) and ended_status(stand.outcome) is Status.FAILED
     if stand.letter_ms is None:
         missed = failed and not stand.replayed and letters.should_have(stand)

@@ -148,7 +148,7 @@ def version_of(info: Mapping[str, Any]) -> str:
 
 
 def server_warnings(info: Mapping[str, Any]) -> list[str]:
-    """What is wrong with a server, or soon will be. Pure."""
+    """Present and coming faults of a server. Pure."""
     found = []
     most, used = int(info.get("maxmemory", 0)), int(info.get("used_memory", 0))
     if most and used >= most:

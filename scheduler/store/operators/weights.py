@@ -67,7 +67,7 @@ class Weights:
                 f"and weigh {self._unended[account_id]}"
             )
         ended = self._ended.get(account_id, Counter())
-        # What is forgotten in the present hour may be gone already.
+        # Schedules that expire in the present hour may be gone already.
         for hour in sorted(ended.keys() | counted.expiring.keys()):
             if hour > self._now_ms // _HOUR_MS and ended[hour] != counted.expiring[hour]:
                 told = f"counted as {counted.expiring[hour]} bytes, and weighs {ended[hour]}"

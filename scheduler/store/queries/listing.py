@@ -145,7 +145,7 @@ class Failed(_List):
         return await self._page(account_id, selected, self._kept(stretch), selected.wants)
 
     def _kept(self, stretch: Span) -> Span:
-        """The part of it that is promised to be kept; what is older goes as others come."""
+        """The part of it that is promised to be kept; older ones go as others come."""
         oldest_ms = self._clock.now_ms() - self._kept_ms
         if stretch.down:
             return stretch._replace(end_ms=max(stretch.end_ms, oldest_ms))

@@ -35,8 +35,8 @@ class Stored(NamedTuple):
 
 @contextmanager
 def whole(schedule_id: str) -> Iterator[None]:
-    """Around what reads one of them. Raises Damaged of what nobody can read, and tells of it;
-    Unreadable of what another process can, which has another key."""
+    """Wraps the reading of one schedule. Raises Damaged if it is unreadable, and logs it;
+    Unreadable if only a process with another key can read it."""
     try:
         yield
     except Unreadable as error:
@@ -77,8 +77,8 @@ async def read_rows(
 async def read_by_id(
     server: Server, account_id: str, schedule_ids: Sequence[str]
 ) -> AsyncIterator[list[Stored | Damaged | None]]:
-    """Schedules in the order of their ids, None for unknown ones, Damaged for those that nobody can
-    read; as many at a time as are within the bytes of a chunk. Read-only."""
+    """Schedules in the order of their ids, None for unknown ones, Damaged for those that are not
+    readable; as many at a time as are within the bytes of a chunk. Read-only."""
     base, read = keys.account(account_id), 0
     while read < len(schedule_ids):
         wanted = schedule_ids[read : read + CHUNK]

@@ -1,4 +1,4 @@
-"""The order of the log: places in it, cursors that name them, and merging what is read.
+"""The order of the log: places in it, cursors that name them, and merging reads.
 
 An entry's place is its moment, its kind, and what tells it from others of the millisecond. A cursor
 holds the place to read on after: what stays as it is, is never skipped or repeated.

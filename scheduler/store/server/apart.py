@@ -74,7 +74,7 @@ class Apart:
                     if isinstance(reply, Exception):
                         raise anew(reply)
             except exceptions.ReadOnlyError as error:
-                # It was the primary. What is open to it is of no use any more.
+                # It was the primary. Connections to it are useless now.
                 self._line.close()
                 self._heard(error)
                 raise

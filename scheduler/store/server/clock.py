@@ -70,7 +70,7 @@ class StoreClock:
         return self.now_us() // 1000
 
     def _asleep_us(self) -> int:
-        """How long the machine slept since what replies told."""
+        """How long the machine slept since the last reading of a reply."""
         asleep_s = slept_s() - self._slept_s
         if asleep_s < _NAP_S:
             return 0

@@ -70,7 +70,7 @@ class Coalescer(Generic[Item, Reply]):
     async def _send_batch(self, items: list[Item], replies: list[asyncio.Future[Reply]]) -> None:
         try:
             answers = await self._send(items)
-        except Exception as error:  # whatever it is, each caller is told
+        except Exception as error:  # whatever it is, each caller gets it
             if not isinstance(error, StoreError):
                 # As text: a log that shows the variables of every frame would show the batch.
                 _log.error("a batch failed", exception="".join(format_exception(error)))

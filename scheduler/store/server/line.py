@@ -173,7 +173,7 @@ class Lines:
             self._line.close()
 
     def close(self) -> None:
-        """For good, also what is being opened."""
+        """Closes for good, also an opening connection."""
         self._ended = True
         self.renew()
 

@@ -204,7 +204,7 @@ class Routes:
             with translated():
                 await self._nodes.initialize(last_failed_node_name=failed)
         except StoreError as error:
-            # Whoever fails next has it read again.
+            # The next failing call has it read again.
             _log.debug("the cluster's nodes cannot be asked", error=str(error))
             return
         for name in self._lines.keys() - self._nodes.nodes_cache.keys():
