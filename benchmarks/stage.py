@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from cli.allocator import find_allocator
@@ -109,11 +109,11 @@ def logging_target(log: Path | None) -> Iterator[Running]:
 
 
 @contextlib.contextmanager
-def worker(redis_url: str, **settings: object) -> Iterator[Running]:
-    """A `postdate worker` that may fire at this machine."""
+def worker(redis_url: str, *, below: Sequence[str] = (), **settings: object) -> Iterator[Running]:
+    """A `postdate worker` that may fire at this machine; `below`: the command that runs it."""
     given = {"redis_url": redis_url, "allow_targets": "127.0.0.0/8", **settings}
     environment = {f"POSTDATE_{name.upper()}": str(value) for name, value in given.items()}
-    command = [sys.executable, "-m", "cli.main", "worker"]
+    command = [*below, sys.executable, "-m", "cli.main", "worker"]
     with _process(command, environment=environment) as process:
         assert process.stdout is not None
         assert "ready" in process.stdout.readline(), "the worker did not start"

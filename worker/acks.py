@@ -12,7 +12,7 @@ import structlog
 from scheduler.errors import StoreError, StoreRefused
 from scheduler.store import Store
 from scheduler.store.lifecycle.end_rows import Ack
-from scheduler.store.verdict import Verdict
+from scheduler.store.verdict import DONE, ENDED, Verdict
 from worker.holdings import Holdings
 from worker.leases import Touch
 from worker.subject import subject
@@ -107,11 +107,13 @@ class Acks:
             return
         about = subject(batch[0].invocation)
         _log.error("an outcome cannot be recorded", **about, error=str(error))
-        self._settle(batch, [Verdict.ENDED])
+        self._settle(batch, [ENDED])
 
     def _settle(self, batch: list[Ack], verdicts: list[Verdict]) -> None:
         self._holdings.remove([ack.invocation for ack in batch])
         for ack, verdict in zip(batch, verdicts, strict=True):
+            if verdict is DONE:
+                continue
             if verdict is Verdict.DAMAGED:
                 why = "something of it, or of its account, is damaged"
                 _log.error("an outcome cannot be recorded", **subject(ack.invocation), error=why)

@@ -138,6 +138,26 @@ def test_a_waiting_schedule_is_moved_to_another_time(
     expect(page.locator(".facts").first).to_contain_text(f"{day} 04:05:06.789")
 
 
+def test_a_request_can_be_closed_as_soon_as_it_is_drawn(
+    signed_in: Watched, postdate_up: PostdateProcess, receiver: Receiver
+) -> None:
+    page = signed_in.page
+    with Customer(postdate_up.base_url, postdate_up.api_key) as customer:
+        waiting = customer.schedule(f"{receiver.url}/closed", _HOUR_S)
+    signed_in.go("/requests")
+    page.evaluate(
+        """document.addEventListener("htmx:afterSwap", () => setTimeout(() => {
+             window.notReloaded = true;
+             document.querySelector("#panel [data-close]").click();
+           }), { once: true })"""
+    )
+    page.locator(f"#r-{waiting}").get_by_role("link").click()
+    page.wait_for_function("window.notReloaded")
+    expect(page.locator("#panel article")).to_have_count(0)
+    expect(page).to_have_url(re.compile("/requests$"))
+    assert page.evaluate("window.notReloaded")
+
+
 def test_a_password_is_set_by_link_and_signs_in(
     browser: Browser, postdate_up: PostdateProcess
 ) -> None:

@@ -11,7 +11,7 @@ from scheduler.store.lifecycle.end_rows import Ack, group_of, groups_of
 from scheduler.store.retention import Retention
 from scheduler.store.server import Argument, Script, Server
 from scheduler.store.server.clock import StoreClock
-from scheduler.store.verdict import Verdict
+from scheduler.store.verdict import AGAIN, DONE, ENDED, VERDICTS, Verdict
 
 _END = Script("lifecycle/end")
 
@@ -37,13 +37,13 @@ class Ends:
         found: dict[Invocation, Verdict] = {}
         while left:
             found |= await self._ack(shard, list(left.values()))
-            left = {each: ack for each, ack in left.items() if found[each] is Verdict.AGAIN}
+            left = {each: ack for each, ack in left.items() if found[each] is AGAIN}
         verdicts = []
         for ack in acks:
             verdict = found[ack.invocation]
             verdicts.append(verdict)
-            if verdict is Verdict.DONE:  # the same one, later in the list, had ended by then
-                found[ack.invocation] = Verdict.ENDED
+            if verdict is DONE:  # the same one, later in the list, had ended by then
+                found[ack.invocation] = ENDED
         return verdicts
 
     async def _ack(self, shard: int, acks: Sequence[Ack]) -> dict[Invocation, Verdict]:
@@ -67,4 +67,4 @@ class Ends:
         arguments += (kept.seconds_ms, kept.failed_kept_ms, kept.failed_ms, kept.failed_most)
         now_us, verdicts = await send(_END, keys.shard(shard), [*arguments, *groups])
         self._clock.observe(now_us)
-        return list(map(Verdict, verdicts))
+        return [VERDICTS[each] for each in verdicts]
