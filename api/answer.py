@@ -16,7 +16,7 @@ _RATE = "postdate.rate"
 _encode = msgspec.json.Encoder().encode
 
 
-class Answer:
+class JsonResponse:
     """A status and a JSON body, sent as they are.
 
     It is an ASGI app and no litestar `Response`: building and rendering one of those costs a
@@ -40,12 +40,12 @@ class Answer:
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
         await send({"type": "http.response.body", "body": self.body, "more_body": False})
 
-    def to_asgi_response(self, app: object, request: object, **options: object) -> Answer:
+    def to_asgi_response(self, app: object, request: object, **options: object) -> JsonResponse:
         """Litestar calls it on what a handler returns, for errors too."""
         return self
 
 
-class Options(Answer):
+class Options(JsonResponse):
     """The answer to OPTIONS: no body, and all methods of the path."""
 
     __slots__ = ()

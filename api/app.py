@@ -12,8 +12,8 @@ from litestar import HttpMethod, Litestar, route
 from litestar.datastructures import State
 from litestar.types import HTTPScope, Message, Receive, Send
 
-from api import batch, many, public, schedule, signing, stats
-from api.answer import Answer, Options
+from api import batch, bulk, public, schedule, signing, stats
+from api.answer import JsonResponse, Options
 from api.bodies import ErrorBody
 from api.dashboard.routes import dashboard_router
 from api.errors import answered, on_exception
@@ -24,11 +24,11 @@ from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.version import version
 
-_ROOMS = (public, schedule, batch, many, stats, signing)
+_ROOMS = (public, schedule, batch, bulk, stats, signing)
 
 
 # Names the missing setting to operators whose proxy stands before the dashboard.
-_MISDIRECTED = Answer(
+_MISDIRECTED = JsonResponse(
     421,
     ErrorBody("This service does not answer under this Host; POSTDATE_ALLOWED_HOSTS may name it"),
 )

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 from litestar import post
 
-from api.answer import Answer
+from api.answer import JsonResponse
 from api.auth import call_of
 from api.bodies import AcceptedBody, BatchBody, RefusedBody
 from api.findings import MOST_LISTED_OF_A_CALL, Findings, details_of, invalid
@@ -17,11 +17,11 @@ from api.limits import MAX_ITEMS
 from api.payload import parse_request
 from api.reading import REPLAYED, idempotency, read_body, traced
 from api.rules import Rules
-from api.service import HttpRequest, Tally
+from api.service import HttpRequest, RequestMetrics
 from scheduler.errors import FieldError, InsufficientCredits, InvalidRequest
 from scheduler.ids import invocation_id
 from scheduler.models import Idempotency, Request
-from scheduler.store.lifecycle.create import Created
+from scheduler.store.lifecycle.create import CreateResult
 from scheduler.store.lifecycle.schedules import Schedules
 
 # So much is judged at a time; then other requests have their turn.
@@ -38,7 +38,7 @@ _UNPAID = RefusedBody(402, str(InsufficientCredits()), [])
     summary="Schedule many requests",
     status_code=200,
 )
-async def create_schedules(request: HttpRequest) -> Answer:
+async def create_schedules(request: HttpRequest) -> JsonResponse:
     """Stores up to 1,000 requests in one step, one credit each. Each item is answered on its own,
     in order: those that break a rule with 400, those that the credits do not reach with 402, and
     neither keeps the others from being stored. Counts as one request against the rate limit. With
@@ -70,10 +70,12 @@ async def create_schedules(request: HttpRequest) -> Answer:
     else:
         _count(service.tally, refusals, created)
     body = BatchBody(list(_answers(refusals, created.schedule_ids)))
-    return Answer(200, body, REPLAYED if created.repeated else None)
+    return JsonResponse(200, body, REPLAYED if created.repeated else None)
 
 
-def _count(tally: Tally, refusals: Sequence[RefusedBody | None], created: Created) -> None:
+def _count(
+    tally: RequestMetrics, refusals: Sequence[RefusedBody | None], created: CreateResult
+) -> None:
     invalid_items = sum(refusal is not None for refusal in refusals)
     unpaid_items = len(refusals) - invalid_items - len(created.schedule_ids)
     for reason, count in (("invalid", invalid_items), ("credits", unpaid_items)):
@@ -147,16 +149,16 @@ async def _created(
     requests: Sequence[Request],
     once: Idempotency | None,
     now_ms: int,
-) -> Created:
+) -> CreateResult:
     """Stores what can be stored of a batch, or nothing."""
     if not requests:
         # Judging takes its time, in which the same batch may have been stored by another call.
         before = await schedules.created_before(account_id, once) if once else None
-        return before or Created([])
+        return before or CreateResult([])
     try:
         return await schedules.create_all(account_id, requests, once, now_ms)
     except InsufficientCredits:
-        return Created([])
+        return CreateResult([])
 
 
 def _answers(

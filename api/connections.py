@@ -82,7 +82,7 @@ class Connections:
         return False
 
 
-class Budget:
+class ByteBudget:
     """Bytes to take and to give back."""
 
     def __init__(self, size_bytes: int) -> None:
@@ -120,7 +120,7 @@ class Budget:
             self._waiting.popleft()
 
 
-class Guard:
+class ConnectionLimits:
     """What the connections of one process share."""
 
     def __init__(self, settings: Settings) -> None:
@@ -129,5 +129,5 @@ class Guard:
         self.body_grace_s = settings.body_grace_ms / 1000
         self.idle_s = settings.idle_timeout_ms / 1000
         self.connections = Connections(settings)
-        self.bodies, self.made = map(Budget, budgets(settings))
+        self.bodies, self.made = map(ByteBudget, budgets(settings))
         self.rejected: dict[int, int] = {}  # by the status of the answer

@@ -11,7 +11,7 @@ from litestar import Response
 from litestar.exceptions import HTTPException
 from litestar.types import HTTPScope, Receive, Scope, Send
 
-from api.answer import Answer, allow
+from api.answer import JsonResponse, allow
 from api.auth import RateLimited, Unauthorized, authenticate, is_keyed
 from api.bodies import ConflictBody, DetailedErrorBody, ErrorBody
 from api.findings import details_of
@@ -80,17 +80,17 @@ def status_of(error: Exception) -> int:
     return _kind_of(error)[0]
 
 
-def _answer_to(error: Exception, scope: HTTPScope) -> Answer:
+def _answer_to(error: Exception, scope: HTTPScope) -> JsonResponse:
     """What an error says to the client. A bare 500 explains nothing."""
     if isinstance(error, OutcomeUnknown) and scope["method"] != "GET":
         keyed = scope["method"] == "POST" and scope["path"] not in _WITHOUT_KEY
-        return Answer(503, ErrorBody(_REPEAT_CREATE if keyed else _REPEAT), RETRY)
+        return JsonResponse(503, ErrorBody(_REPEAT_CREATE if keyed else _REPEAT), RETRY)
     if isinstance(error, HTTPException) and error.status_code < 500:
         return _answer_to_the_frameworks(error)
     return _answer_to_our_own(error)
 
 
-def _answer_to_our_own(error: Exception) -> Answer:
+def _answer_to_our_own(error: Exception) -> JsonResponse:
     sentence = str(error)
     status, _, headers = _kind_of(error)
     body = ErrorBody(sentence)
@@ -113,10 +113,10 @@ def _answer_to_our_own(error: Exception) -> Answer:
             body = ErrorBody("The service is temporarily unavailable")
         case _ if status == 500 and not isinstance(error, Damaged):
             body = ErrorBody("Internal server error")
-    return Answer(status, body, headers)
+    return JsonResponse(status, body, headers)
 
 
-def _answer_to_the_frameworks(error: HTTPException) -> Answer:
+def _answer_to_the_frameworks(error: HTTPException) -> JsonResponse:
     """An unknown path, a wrong method, a Host header that is none."""
     match error.status_code:
         case 404:
@@ -127,10 +127,10 @@ def _answer_to_the_frameworks(error: HTTPException) -> Answer:
             return _Unrouted(405, ErrorBody("Method not allowed"), headers)
         case status:
             detail = FieldError("request", f"{error.detail}.")
-            return Answer(status, DetailedErrorBody(error.detail, [detail]))
+            return JsonResponse(status, DetailedErrorBody(error.detail, [detail]))
 
 
-class _Unrouted(Answer):
+class _Unrouted(JsonResponse):
     """The answer to a request that no handler had: its account may have a rate for the headers."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -144,7 +144,7 @@ class _Unrouted(Answer):
         await super().__call__(scope, receive, send)
 
 
-def answered(error: Exception, scope: HTTPScope, service: Service) -> Answer:
+def answered(error: Exception, scope: HTTPScope, service: Service) -> JsonResponse:
     """The answer to a request that raised this; counts it, and logs it if it is our fault."""
     answer = _answer_to(error, scope)
     _, reason, _ = _kind_of(error)

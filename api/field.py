@@ -14,7 +14,7 @@ from scheduler.models import Schedule
 Schema = dict[str, Any]
 
 
-class Kind(NamedTuple):
+class JsonType(NamedTuple):
     """A JSON type: how the text of a value is read, and the fault of any other. `typed` is what a
     decoder of the whole payload makes of it: the value, or its text for `decode`."""
 
@@ -24,11 +24,13 @@ class Kind(NamedTuple):
     typed: Any = msgspec.Raw
 
 
-TEXT = Kind("string", msgspec.json.Decoder(str | None).decode, "It must be a string.", str | None)
+TEXT = JsonType(
+    "string", msgspec.json.Decoder(str | None).decode, "It must be a string.", str | None
+)
 # Its rule reads it: the very text counts.
-OBJECT = Kind("object", text_or_none, "It must be an object.")
-WHOLE = Kind("integer", whole_or_none, "It must be a whole number.")
-TEXTS = Kind(
+OBJECT = JsonType("object", text_or_none, "It must be an object.")
+WHOLE = JsonType("integer", whole_or_none, "It must be a whole number.")
+TEXTS = JsonType(
     "array",
     msgspec.json.Decoder(list[str] | None).decode,
     "It must be an array of strings.",
@@ -54,7 +56,7 @@ class Field(msgspec.Struct, frozen=True):
     of: str
     rule: Callable[[Any, Rules, int], Any]
     description: str
-    kind: Kind = TEXT
+    kind: JsonType = TEXT
     examples: list[Any] = []
     more: Schema = {}
     show: Callable[[Any], Any] | None = _itself

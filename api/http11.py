@@ -15,7 +15,7 @@ _OF_THE_CONNECTION = (b"connection", b"proxy-connection")
 _FRAMING = (b"content-length", b"transfer-encoding")
 
 
-class Part(Enum):
+class ReadState(Enum):
     """What of a request is being read."""
 
     NONE = 0
@@ -31,7 +31,7 @@ class Http11(HttpToolsProtocol):
     """Refuses ambiguous heads, drops trailers, and ignores offers to upgrade. A refusal is sent in
     its turn, and ends the connection."""
 
-    part = Part.NONE
+    part = ReadState.NONE
     rejection: Rejection | None = None
     _skipped_body = b""
     # The request being answered; uvicorn's `cycle` is the last one that has arrived.
@@ -70,19 +70,19 @@ class Http11(HttpToolsProtocol):
         return b""
 
     def on_message_begin(self) -> None:
-        if self.part is Part.BODY:  # our own head before a skipped body
+        if self.part is ReadState.BODY:  # our own head before a skipped body
             return
         super().on_message_begin()
-        self.part = Part.HEAD
+        self.part = ReadState.HEAD
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self.part is not Part.BODY:
+        if self.part is not ReadState.BODY:
             super().on_header(name, value)
         elif name.lower() in _OF_THE_CONNECTION:
             raise self.rejected(BAD_TRAILER)
 
     def on_headers_complete(self) -> None:
-        if self.part is Part.BODY:
+        if self.part is ReadState.BODY:
             return
         version = self.parser.get_http_version()
         path = path_of(version, self.parser.get_method(), self.url, self.headers)
@@ -96,13 +96,13 @@ class Http11(HttpToolsProtocol):
                 name + b": " + value for name, value in self.headers if name in _FRAMING
             )
         super().on_headers_complete()
-        self.part = Part.BODY
+        self.part = ReadState.BODY
 
     def on_message_complete(self) -> None:
         if self._skipped_body:
             return
         super().on_message_complete()
-        self.part = Part.NONE
+        self.part = ReadState.NONE
 
     # Answering
 
@@ -117,7 +117,7 @@ class Http11(HttpToolsProtocol):
     def reject(self, rejection: Rejection) -> None:
         """Ends the connection with this answer, once all requests before have theirs."""
         self.rejection = rejection
-        if self.part is Part.BODY and self.pipeline:
+        if self.part is ReadState.BODY and self.pipeline:
             self.pipeline.popleft()  # the rejected request itself
         if not self.is_served:
             self.end(rejection)
@@ -133,7 +133,7 @@ class Http11(HttpToolsProtocol):
 
     def _may_speak(self) -> bool:
         served = self._served
-        if served is not None and served is self.cycle and self.part is Part.BODY:
+        if served is not None and served is self.cycle and self.part is ReadState.BODY:
             return not (served.response_started or self.transport.is_closing())
         return not self.transport.is_closing()
 

@@ -9,8 +9,8 @@ from typing import Any
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from api.connections import Guard
-from api.http11 import Http11, Part
+from api.connections import ConnectionLimits
+from api.http11 import Http11, ReadState
 from api.limits import (
     MAX_HEAD_LINES,
     MAX_PIPELINED,
@@ -47,7 +47,7 @@ class Protocol(Http11):
 
     def __init__(
         self,
-        guard: Guard,
+        guard: ConnectionLimits,
         config: Config,
         server_state: ServerState,
         app_state: dict[str, Any],
@@ -102,7 +102,7 @@ class Protocol(Http11):
             return
         self._piece_bytes = len(piece)
         self.parse(piece)
-        if self.part is not Part.NONE and self.rejection is None:
+        if self.part is not ReadState.NONE and self.rejection is None:
             self._count(piece)
 
     def _count(self, piece: bytes) -> None:
@@ -110,9 +110,9 @@ class Protocol(Http11):
         self._began_s = self._began_s or self.loop.time()
         self._fed_bytes += self._piece_bytes
         self._framing_bytes += self._piece_bytes
-        if self.part is Part.HEAD and self.is_without_version(piece):
+        if self.part is ReadState.HEAD and self.is_without_version(piece):
             self.reject(UNKNOWN_VERSION)
-        elif self.part is Part.HEAD and (fault := self._head_fault()) is not None:
+        elif self.part is ReadState.HEAD and (fault := self._head_fault()) is not None:
             self.reject(fault)
         elif self._is_framing_too_large():
             self.reject(HEAD_TOO_LARGE)
@@ -131,12 +131,12 @@ class Protocol(Http11):
         most_bytes = self._settings.max_head_bytes + _PIECE_BYTES
         if self._framing_bytes > most_bytes:
             return True
-        if self.part is Part.BODY:
+        if self.part is ReadState.BODY:
             most_bytes += _PIECE_BYTES + _FRAMING * self._body_bytes
         return self._fed_bytes > most_bytes
 
     def on_message_begin(self) -> None:
-        if self.part is not Part.BODY:
+        if self.part is not ReadState.BODY:
             if len(self.pipeline) >= MAX_PIPELINED:
                 raise self.rejected(PIPELINE_FULL)
             self._fed_bytes = self._framing_bytes = 0
@@ -145,7 +145,7 @@ class Protocol(Http11):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        if self.part is Part.BODY:
+        if self.part is ReadState.BODY:
             return
         rejection = self._head_fault()
         if rejection is None and self._is_head_too_large():
@@ -176,7 +176,7 @@ class Protocol(Http11):
 
     def on_response_complete(self) -> None:
         self.recent = True
-        self._began_s = 0.0 if self.part is Part.NONE else self.loop.time()
+        self._began_s = 0.0 if self.part is ReadState.NONE else self.loop.time()
         if not self.pipeline:
             self._give_back()
         super().on_response_complete()
@@ -239,9 +239,9 @@ class Protocol(Http11):
             self._began_s = now_s
             return now_s + self._look_s
         self._began_s = self._began_s or now_s
-        if self.part is Part.HEAD or self.cycle is None:
+        if self.part is ReadState.HEAD or self.cycle is None:
             return self._began_s + self._guard.head_s
-        if self.part is Part.NONE:
+        if self.part is ReadState.NONE:
             return self._began_s + self._guard.idle_s
         if self.cycle.response_complete:  # the rest of a body after the answer
             return self._began_s + self._guard.body_grace_s
@@ -257,11 +257,11 @@ class Protocol(Http11):
 
     def _time_out(self) -> None:
         match self.part:
-            case Part.HEAD:
+            case ReadState.HEAD:
                 self.reject(HEAD_TIMED_OUT)
-            case Part.BODY:
+            case ReadState.BODY:
                 self.reject(BODY_TIMED_OUT)
-            case Part.NONE:
+            case ReadState.NONE:
                 self.transport.close()
                 self._abort_soon()
 

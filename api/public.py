@@ -9,7 +9,7 @@ from pathlib import Path
 from litestar import Litestar, get
 from litestar.params import FromPath
 
-from api.answer import Answer
+from api.answer import JsonResponse
 from api.bodies import ErrorBody, HealthBody
 from api.errors import RETRY
 from api.query import read_query
@@ -39,7 +39,7 @@ _ASSET_HEADERS = {"cache-control": "public, max-age=86400"}
 _content = functools.cache(Path.read_bytes)
 
 
-class File(Answer):
+class File(JsonResponse):
     """One of our files as an answer."""
 
     __slots__ = ()
@@ -53,14 +53,14 @@ class File(Answer):
 
 
 @get("/")
-async def get_root(request: HttpRequest) -> Answer:
+async def get_root(request: HttpRequest) -> JsonResponse:
     """Leads browsers to the dashboard; tells others where things are."""
     read_query(request.scope["query_string"])
     where = {"service": "postdate", "dashboard": "/dashboard", "documentation": "/schema"}
     headers = {"vary": "accept"}
     if "text/html" in request.headers.get("accept", ""):
-        return Answer(303, where, headers | {"location": "/dashboard"})
-    return Answer(200, where, headers)
+        return JsonResponse(303, where, headers | {"location": "/dashboard"})
+    return JsonResponse(200, where, headers)
 
 
 @get("/schema")
@@ -80,33 +80,33 @@ async def get_asset(request: HttpRequest, name: FromPath[str]) -> File:
 
 
 @get("/schema/openapi.json")
-async def get_schema(request: HttpRequest) -> Answer:
+async def get_schema(request: HttpRequest) -> JsonResponse:
     """The OpenAPI document."""
     read_query(request.scope["query_string"])
     app: Litestar = request.app
-    return Answer(200, app.state.document)
+    return JsonResponse(200, app.state.document)
 
 
 @get("/healthz", operation_id="getHealth", summary="Alive?")
-async def healthz(request: HttpRequest) -> Answer:
+async def healthz(request: HttpRequest) -> JsonResponse:
     """This process is alive, whatever the store does."""
     read_query(request.scope["query_string"])
-    return Answer(200, HealthBody("ok"))
+    return JsonResponse(200, HealthBody("ok"))
 
 
 @get("/readyz", operation_id="getReadiness", summary="Able to serve?")
-async def readyz(request: HttpRequest) -> Answer:
+async def readyz(request: HttpRequest) -> JsonResponse:
     """This process can serve: the store answers, and it is not about to end."""
     read_query(request.scope["query_string"])
     service = service_of(request)
     if service.draining:
-        return Answer(503, ErrorBody("The service is draining"), RETRY)
+        return JsonResponse(503, ErrorBody("The service is draining"), RETRY)
     try:
         async with asyncio.timeout(_PATIENCE_S):
             await service.store.ping()
     except TimeoutError:
         raise StoreUnavailable("The store does not answer.") from None
-    return Answer(200, HealthBody("ready"))
+    return JsonResponse(200, HealthBody("ready"))
 
 
 HANDLERS = [get_root, browse_schema, get_schema, get_asset, healthz, readyz]

@@ -9,7 +9,7 @@ from litestar import delete, get, patch, post
 from litestar.params import FromPath
 from litestar.types import Receive, Scope
 
-from api.answer import Answer
+from api.answer import JsonResponse
 from api.auth import authenticate, call_of
 from api.bodies import SCHEDULE, CancelledBody, CreatedBody, ReplayBody, SchedulesBody
 from api.payload import parse_change, parse_request, trigger_at_of
@@ -18,7 +18,7 @@ from api.reading import REPLAYED, idempotency, read_body, traced
 from api.service import HttpRequest, Service, service_of
 from scheduler.ids import invocation_id
 from scheduler.models import Status
-from scheduler.store.lifecycle.create import Created
+from scheduler.store.lifecycle.create import CreateResult
 from scheduler.store.lifecycle.replays import Replays
 from scheduler.store.queries.listing import Selection
 from scheduler.times import format_iso8601
@@ -27,12 +27,12 @@ _MOMENT_BYTES = 8
 
 
 @post("/schedule", operation_id="createSchedule", summary="Schedule a request")
-async def create_schedule(request: HttpRequest) -> Answer:
+async def create_schedule(request: HttpRequest) -> JsonResponse:
     """Stores a request to be performed at `triggerAt`, or after `delay`; costs one credit."""
     return await create(service_of(request), request.scope, request.receive)
 
 
-async def create(service: Service, scope: Scope, receive: Receive) -> Answer:
+async def create(service: Service, scope: Scope, receive: Receive) -> JsonResponse:
     """The same, without litestar: see `api.direct`."""
     account_id = (await authenticate(service, scope)).account_id
     read_query(scope["query_string"])  # there is no parameter
@@ -53,18 +53,18 @@ async def create(service: Service, scope: Scope, receive: Receive) -> Answer:
     return _created(created, wanted.trigger_at_ms)
 
 
-def _created(created: Created, trigger_at_ms: int | None) -> Answer:
+def _created(created: CreateResult, trigger_at_ms: int | None) -> JsonResponse:
     """The note has the time where the body (`trigger_at_ms`) has none."""
     [schedule_id] = created.schedule_ids
     if created.note or trigger_at_ms is None:
         trigger_at_ms = int.from_bytes(created.note)
     message = f"Scheduled for {format_iso8601(trigger_at_ms)}"
     body = CreatedBody(schedule_id, invocation_id(schedule_id), message)
-    return Answer(201, body, REPLAYED if created.repeated else None)
+    return JsonResponse(201, body, REPLAYED if created.repeated else None)
 
 
 @get("/schedule", operation_id="listSchedules", summary="List what waits, or what has failed")
-async def list_schedules(request: HttpRequest) -> Answer:
+async def list_schedules(request: HttpRequest) -> JsonResponse:
     """Schedules that have not been executed yet, by `triggerAt`; with `status=failed` the dead
     letters, by when they ended: what has failed and was not replayed, for a week. A page at a time:
     `cursor` takes the `nextCursor` of the page before. Where schedules are large, or few match, a
@@ -86,21 +86,21 @@ async def list_schedules(request: HttpRequest) -> Answer:
     source = store.failed if failed else store.unended
     page = await source.page(account_id, selected, descending=down)
     next_cursor = walk.given_out(page.next_cursor)
-    return Answer(200, SchedulesBody(list(map(SCHEDULE.of, page.schedules)), next_cursor))
+    return JsonResponse(200, SchedulesBody(list(map(SCHEDULE.of, page.schedules)), next_cursor))
 
 
 @get("/schedule/{schedule_id:str}", operation_id="getSchedule", summary="Read a schedule")
-async def get_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> Answer:
+async def get_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> JsonResponse:
     """A schedule as it was asked for, how it stands, and its outcome once it has been executed; for
     a day after it has ended, and for a week if it failed and was not replayed. What looks like a
     secret in its headers, or in the query of its URL, is masked."""
     call = await call_of(request)
     schedule = await call.store.schedules.get(call.account_id, schedule_id)
-    return Answer(200, SCHEDULE.of(schedule))
+    return JsonResponse(200, SCHEDULE.of(schedule))
 
 
 @patch("/schedule/{schedule_id:str}", operation_id="changeSchedule", summary="Change what waits")
-async def change_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> Answer:
+async def change_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> JsonResponse:
     """Changes fields of a schedule while it waits, each given one as a whole: headers are replaced,
     not merged, and null clears an optional one. It keeps its id, and no credit moves. A
     `targetUrl` of another origin needs headers that look like secrets to be given anew."""
@@ -109,7 +109,7 @@ async def change_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> A
     data = await read_body(request.scope, request.receive, service.settings.max_body_bytes)
     change = parse_change(data, service.rules, call.store.clock.now_ms())
     changed = await schedules.change(call.account_id, schedule_id, change.of)
-    return Answer(200, SCHEDULE.of(changed))
+    return JsonResponse(200, SCHEDULE.of(changed))
 
 
 @delete(
@@ -118,13 +118,13 @@ async def change_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> A
     summary="Cancel what waits",
     status_code=200,
 )
-async def cancel_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> Answer:
+async def cancel_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> JsonResponse:
     """Cancels a schedule that still waits, and refunds its credit, once. One that was attempted and
     waits for its next attempt is stopped: it has `failed` as the last attempt did, and nothing is
     refunded."""
     call = await call_of(request)
     cancelled = await call.store.canceller.cancel(call.account_id, schedule_id)
-    return Answer(200, CancelledBody.of(cancelled))
+    return JsonResponse(200, CancelledBody.of(cancelled))
 
 
 @post(
@@ -132,7 +132,7 @@ async def cancel_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> A
     operation_id="replaySchedule",
     summary="Replay what has ended",
 )
-async def replay_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> Answer:
+async def replay_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> JsonResponse:
     """Makes a new schedule of one that has ended: the same request, body and secret headers
     included, due now; costs one credit. The body may give any field anew, each as a whole and
     judged as in a change; an `expiresAt` that has passed keeps its distance to `triggerAt`. The new
@@ -151,7 +151,7 @@ async def replay_schedule(request: HttpRequest, schedule_id: FromPath[str]) -> A
     return _replayed(await schedules.replay(call.account_id, schedule_id, remade, once, now_ms))
 
 
-def _replayed(done: Replays) -> Answer:
+def _replayed(done: Replays) -> JsonResponse:
     [replay] = done.each
     assert replay.schedule_id is not None
     body = ReplayBody(
@@ -160,7 +160,7 @@ def _replayed(done: Replays) -> Answer:
         f"Scheduled for {format_iso8601(done.trigger_at_ms)}",
         replay.original,
     )
-    return Answer(201, body, REPLAYED if done.repeated else None)
+    return JsonResponse(201, body, REPLAYED if done.repeated else None)
 
 
 HANDLERS = [

@@ -31,7 +31,7 @@ _FILTERS = (
 _OBJECT = Object(["ids", "status", *(each.name for each in _FILTERS)])
 
 
-class Asked(NamedTuple):
+class BulkQuery(NamedTuple):
     """Either the strings that were `named` as ids, or the `selection` of a list and the walk of
     its cursors."""
 
@@ -95,7 +95,7 @@ def filter_schema(status: Status, description: str) -> Schema:
     }
 
 
-def parse_selection(data: bytes, path: str, status: Status) -> Asked:
+def parse_selection(data: bytes, path: str, status: Status) -> BulkQuery:
     """What a body means: `{"ids": [...]}`, or a filter over the list of this status, which has to
     be given, so that an empty body does not mean all. Raises InvalidRequest with every bad field.
     """
@@ -107,11 +107,11 @@ def parse_selection(data: bytes, path: str, status: Status) -> Asked:
                 findings.add(name, "It does not go with ids.")
         named = _named(bytes(given["ids"]), findings)
         findings.refuse_if_any()
-        return Asked(named, Selection(), Walk())
+        return BulkQuery(named, Selection(), Walk())
     return _filter(given, path, status, findings)
 
 
-def _filter(given: Mapping[str, Part], path: str, status: Status, findings: Findings) -> Asked:
+def _filter(given: Mapping[str, Part], path: str, status: Status, findings: Findings) -> BulkQuery:
     values: dict[str, Any] = {}
     for each in (_STATUS, *_FILTERS):
         kind = WHOLE if each.schema["type"] == WHOLE.type else TEXT
@@ -127,7 +127,7 @@ def _filter(given: Mapping[str, Part], path: str, status: Status, findings: Find
     url, limit = values["targetUrl"], values["limit"] or MAX_ITEMS
     walk = Walk(path, url)
     cursor = walk.taken_back(values["cursor"])
-    return Asked(None, Selection(url, values["from"], values["to"], limit, cursor), walk)
+    return BulkQuery(None, Selection(url, values["from"], values["to"], limit, cursor), walk)
 
 
 def _named(text: bytes, findings: Findings) -> list[str]:

@@ -15,11 +15,11 @@ import structlog
 import uvicorn
 
 from api.app import create_app
-from api.connections import Guard
+from api.connections import ConnectionLimits
 from api.limits import FOR_HEALTH
+from api.metrics_source import ApiSource
 from api.protocol import Protocol
 from api.service import Service
-from api.told import ApiSource
 from metrics.port import serving_metrics
 from scheduler.collector import spare_the_collector
 from scheduler.errors import StoreMisconfigured
@@ -53,7 +53,7 @@ def serve(
     Raises StoreMisconfigured if the store answers but cannot be used.
     """
     app = create_app(settings)
-    guard = Guard(settings)
+    guard = ConnectionLimits(settings)
     server = _Server(uvicorn_config(app, guard), app.state.service, guard, parent_fd, on_ready)
     with contextlib.ExitStack() as stack:
         for listener in listeners:
@@ -66,9 +66,9 @@ def serve(
         raise server.misconfigured
 
 
-def uvicorn_config(app: object, guard: Guard | None = None) -> uvicorn.Config:
+def uvicorn_config(app: object, guard: ConnectionLimits | None = None) -> uvicorn.Config:
     """How an app is served; benchmarks serve others the same way."""
-    guard = guard or Guard(Settings())
+    guard = guard or ConnectionLimits(Settings())
     return uvicorn.Config(
         app,  # type: ignore[arg-type]  # litestar's own names for the ASGI types
         loop="uvloop",
@@ -86,7 +86,7 @@ def uvicorn_config(app: object, guard: Guard | None = None) -> uvicorn.Config:
     )
 
 
-def _fit_open_files(guard: Guard) -> None:
+def _fit_open_files(guard: ConnectionLimits) -> None:
     """Allows fewer connections than the settings where the limit of open files is too low: at that
     limit the system would refuse all of them, health checks included."""
     most_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -110,7 +110,7 @@ class _Server(uvicorn.Server):
         self,
         config: uvicorn.Config,
         service: Service,
-        guard: Guard,
+        guard: ConnectionLimits,
         parent_fd: int | None,
         on_ready: Callable[[], None],
     ) -> None:

@@ -84,7 +84,7 @@ class Outage:
             )
 
 
-class Tally:
+class RequestMetrics:
     """Requests, counted as they end: by route (its template, "none" where none fits), method and
     status code (0: the client went away); `refused` by reason."""
 
@@ -117,7 +117,7 @@ class Service:
         self.rules = Rules.of(settings)
         self.hosts = Hosts(settings)
         self.refusals = Refusals()
-        self.tally = Tally()
+        self.tally = RequestMetrics()
         self.outage = Outage()
         self.draining = False
         self.on_misconfigured: Callable[[StoreMisconfigured], None] = lambda error: _log.error(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from litestar import get, post
 
-from api.answer import Answer
+from api.answer import JsonResponse
 from api.auth import call_of
 from api.bodies import SECRET, SecretsBody
 from api.field import TEXT
@@ -22,15 +22,15 @@ _ROTATION = Object(["keepFor"])
 
 
 @get("/signing", operation_id="getSigningSecrets", summary="Read the signing secrets")
-async def get_secrets(request: HttpRequest) -> Answer:
+async def get_secrets(request: HttpRequest) -> JsonResponse:
     """What requests are signed with, newest first: each carries one signature for each of these."""
     call = await call_of(request)
     secrets = await call.store.signing.secrets(call.account_id)
-    return Answer(200, _body(secrets))
+    return JsonResponse(200, _body(secrets))
 
 
 @post("/signing/rotate", operation_id="rotateSigningSecret", summary="Make a new signing secret")
-async def rotate_secret(request: HttpRequest) -> Answer:
+async def rotate_secret(request: HttpRequest) -> JsonResponse:
     """Makes a new secret, and ends those before after `keepFor`; until then requests are signed
     with each of them. It holds everywhere within 5 seconds. At most three are good at a time. With
     an `Idempotency-Key` a repeat makes no further secret: it answers how they stand by then."""
@@ -38,7 +38,7 @@ async def rotate_secret(request: HttpRequest) -> Answer:
     data = await read_body(scope, request.receive, call.service.settings.max_body_bytes)
     once = idempotency(scope, data)
     rotated = await call.store.signing.rotate(call.account_id, parse_rotation(data), once)
-    return Answer(201, _body(rotated.secrets), REPLAYED if rotated.replayed else None)
+    return JsonResponse(201, _body(rotated.secrets), REPLAYED if rotated.replayed else None)
 
 
 def parse_rotation(data: bytes) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from litestar import get
 
-from api.answer import Answer
+from api.answer import JsonResponse
 from api.auth import call_of
 from api.bodies import LOG_ENTRY, USAGE, CreditsBody, LogsBody
 from api.findings import invalid
@@ -25,15 +25,17 @@ _CLOCK_TOLERANCE_MS = 100
 
 
 @get("/stats", operation_id="getUsage", summary="Usage statistics")
-async def get_usage(request: HttpRequest) -> Answer:
+async def get_usage(request: HttpRequest) -> JsonResponse:
     """Executions of a period, counted; the last 30 days unless `from` and `to` say otherwise."""
     call = await call_of(request, PERIOD)
     from_ms, to_ms = period(call.query, call.store.clock.now_ms())
-    return Answer(200, USAGE.of(await call.store.stats.usage(call.account_id, from_ms, to_ms)))
+    return JsonResponse(
+        200, USAGE.of(await call.store.stats.usage(call.account_id, from_ms, to_ms))
+    )
 
 
 @get("/stats/logs", operation_id="listLogs", summary="The execution log")
-async def list_logs(request: HttpRequest) -> Answer:
+async def list_logs(request: HttpRequest) -> JsonResponse:
     """One page of the log; `cursor` takes the `nextCursor` of the page before. A page may be short
     of its `limit`: the end is where `nextCursor` is null."""
     call = await call_of(request, OF_LOGS)
@@ -42,14 +44,14 @@ async def list_logs(request: HttpRequest) -> Answer:
     cursor = walk.taken_back(query["cursor"])
     page = await call.store.logs.page(call.account_id, log_query({**query, "cursor": cursor}))
     entries = [LOG_ENTRY.of(entry) for entry in page.entries]
-    return Answer(200, LogsBody(entries, walk.given_out(page.next_cursor)))
+    return JsonResponse(200, LogsBody(entries, walk.given_out(page.next_cursor)))
 
 
 @get("/stats/remaining-credits", operation_id="getCredits", summary="The credit balance")
-async def get_credits(request: HttpRequest) -> Answer:
+async def get_credits(request: HttpRequest) -> JsonResponse:
     """How many more requests the account can pay for."""
     call = await call_of(request)
-    return Answer(200, CreditsBody(await call.store.accounts.credits(call.account_id)))
+    return JsonResponse(200, CreditsBody(await call.store.accounts.credits(call.account_id)))
 
 
 def period(query: Mapping[str, int | None], now_ms: int) -> tuple[int, int]:

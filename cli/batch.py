@@ -30,7 +30,7 @@ _SHOWN_REFUSALS = 20
 _TOO_LARGE = 413
 
 
-class Line(NamedTuple):
+class BatchLine(NamedTuple):
     """A line of the file, numbered from 1; one with a `fault` is not sent."""
 
     number: int
@@ -48,13 +48,13 @@ class Report:
         self.refused = 0
         self.credits_ended = False
 
-    def created(self, line: Line, created: Created) -> None:
+    def created(self, line: BatchLine, created: Created) -> None:
         self.stored += 1
         if self._remote.as_json:
             told = {"scheduleId": created.schedule_id, "invocationId": created.invocation_id}
             click.echo(json.dumps({"line": line.number, **told}))
 
-    def refuse(self, line: Line, error: PostdateError | None) -> None:
+    def refuse(self, line: BatchLine, error: PostdateError | None) -> None:
         """With the API's error, or with the line's own fault. Without credits only the first is
         printed."""
         from postdate import InsufficientCredits
@@ -74,7 +74,7 @@ class Report:
             self.credits_ended = True
             self._say("The credits have ended: what follows is not sent.")
 
-    def interrupted(self, line: Line, key: str) -> None:
+    def interrupted(self, line: BatchLine, key: str) -> None:
         self._say(
             f"Stopped at line {line.number:,}, with {self.stored:,} scheduled before it. To go on,"
             f" give the same file and --idempotency-key {key}: nothing is stored twice."
@@ -121,10 +121,10 @@ def batch_command(remote: Remote, file: IO[bytes], idempotency_key: str | None) 
         sys.exit(1)
 
 
-def chunks(lines: IO[bytes]) -> Iterator[list[Line]]:
+def chunks(lines: IO[bytes]) -> Iterator[list[BatchLine]]:
     """The lines of each call. A file is always cut at the same places, so that a repeat of it
     repeats each call."""
-    chunk: list[Line] = []
+    chunk: list[BatchLine] = []
     chunk_bytes = 0
     for number, text in enumerate(lines, 1):
         if not text.strip():
@@ -132,7 +132,7 @@ def chunks(lines: IO[bytes]) -> Iterator[list[Line]]:
         if len(chunk) == _MOST_AT_ONCE or (chunk and chunk_bytes + len(text) > _MOST_BYTES):
             yield chunk
             chunk, chunk_bytes = [], 0
-        chunk.append(Line(number, text, _fault(text)))
+        chunk.append(BatchLine(number, text, _fault(text)))
         chunk_bytes += len(text)
     if chunk:
         yield chunk
@@ -147,7 +147,7 @@ def _fault(text: bytes) -> str | None:
     return None if isinstance(found, dict) else "It is not a JSON object"
 
 
-def _store(remote: Remote, chunk: list[Line], key: str, report: Report) -> None:
+def _store(remote: Remote, chunk: list[BatchLine], key: str, report: Report) -> None:
     """Raises PostdateError for faults that are not about a single line."""
     from postdate import Created, PostdateError
 
@@ -166,7 +166,7 @@ def _store(remote: Remote, chunk: list[Line], key: str, report: Report) -> None:
             report.refuse(line, result)
 
 
-def _sent(client: Postdate, lines: list[Line], key: str) -> list[Created | PostdateError]:
+def _sent(client: Postdate, lines: list[BatchLine], key: str) -> list[Created | PostdateError]:
     """An answer for each line; a call that is too large is sent in halves."""
     from postdate import InvalidRequest
 

@@ -19,7 +19,7 @@ _LAG_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0
 _process = ProcessCollector(registry=None)
 
 
-class Pulse:
+class LoopLag:
     """Steps a few times a second by itself. Make it inside a running loop."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Pulse:
         self._timer = self._loop.call_at(now_s + STEP_S, self._step)
 
 
-def common(role: str, pulse: Pulse, store: Store | None) -> Iterator[Metric]:
+def common(role: str, pulse: LoopLag, store: Store | None) -> Iterator[Metric]:
     """Of the process, its event loop and its calls to the store."""
     yield gauge(
         "postdate_build_info",

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import structlog
 
-from metrics.common import Pulse
+from metrics.common import LoopLag
 from metrics.families import CONTENT_TYPE, Metric, text
 from scheduler.settings import Settings
 
@@ -53,13 +53,13 @@ class Source(Protocol):
 
 @asynccontextmanager
 async def serving_metrics(
-    settings: Settings, source: Callable[[Pulse], Source]
+    settings: Settings, source: Callable[[LoopLag], Source]
 ) -> AsyncIterator[None]:
     """Serves within it, if the settings name a port; `source` is not called otherwise."""
     if not settings.metrics_port:
         yield
         return
-    pulse = Pulse()
+    pulse = LoopLag()
     port = MetricsPort(settings.metrics_host, settings.metrics_port, source(pulse), pulse)
     serving = asyncio.create_task(port.run())
     try:
@@ -73,7 +73,7 @@ async def serving_metrics(
 class MetricsPort:
     """Serves while `run` does."""
 
-    def __init__(self, host: str, number: int, source: Source, pulse: Pulse) -> None:
+    def __init__(self, host: str, number: int, source: Source, pulse: LoopLag) -> None:
         self._at = host, number
         self._source = source
         self._pulse = pulse

@@ -25,8 +25,8 @@ from tests.forks import MOST_BYTES, MOST_FDS, Popen, Stem, die_with_parent
 
 # What processes of Postdate import; not `cli.main`, which is run.
 _MODULES = """
-    cli.up cli.roles api.serve api.told worker.worker
-    worker.told metrics.port uvloop uvicorn.protocols.http.httptools_impl
+    cli.up cli.roles api.serve api.metrics_source worker.worker
+    worker.metrics_source metrics.port uvloop uvicorn.protocols.http.httptools_impl
     uvicorn.lifespan.on uvicorn.loops.uvloop anyio._backends._asyncio encodings.idna
 """
 _ABOVE_ALL_FDS = 256

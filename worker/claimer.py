@@ -14,7 +14,7 @@ from scheduler.errors import StoreError, StoreUnavailable
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.lifecycle.claim import Batch, Look
-from worker.holdings import Holdings, Part
+from worker.holdings import ClaimRoom, Holdings
 from worker.leases import Touch
 from worker.presence import Presence
 
@@ -177,7 +177,7 @@ class Claimer:
                 return
             self._claims[shard] = asyncio.create_task(self._claim(shard, part))
 
-    async def _claim(self, shard: int, part: Part) -> None:
+    async def _claim(self, shard: int, part: ClaimRoom) -> None:
         own = shard in self._presence.shards or shard in self._backlogged
         self._due_ms[shard] = self._now_ms() + _AFTER_AN_ERROR_MS  # unless the claim knows better
         asked_ms, batch = self._now_ms(), None

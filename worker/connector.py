@@ -16,13 +16,13 @@ import truststore
 from scheduler.reminder import Reminder
 from scheduler.settings import Settings
 from scheduler.targets import Origin
-from worker.handshakes import Handshakes, Unexamined, Unread
+from worker.fair_share import FairShare
+from worker.handshakes import Handshakes, PausedProtocol, Unexamined
+from worker.happy_eyeballs import HappyEyeballs, OutOfPorts, OutOfSockets
+from worker.loop_budget import LoopBudget, bound_reading
 from worker.outcome import ConnectFailed, connect_failure
 from worker.phases import Marks
 from worker.pool import Pool
-from worker.race import OutOfPorts, OutOfSockets, Race
-from worker.ration import Ration, bound_reading
-from worker.shares import Shares
 from worker.sockets import budget, is_out_of_files, is_out_of_ports
 from worker.wire import Route, Wire
 
@@ -52,7 +52,7 @@ class _CountedWire(Wire):
 
     def __init__(self, connector: Connector, route: Route, settings: Settings) -> None:
         most_bytes, keep_bytes = settings.max_response_bytes, settings.keep_answer_bytes
-        super().__init__(route, most_bytes, connector.ration, connector.forget, keep_bytes)
+        super().__init__(route, most_bytes, connector.loop_budget, connector.forget, keep_bytes)
         self._connector = connector
         self.weight = 0
 
@@ -88,13 +88,13 @@ class Connector:
         self._pool = pool
         self.forget = pool.forget
         self._settings = settings
-        self.ration = Ration(loop)
+        self.loop_budget = LoopBudget(loop)
         self.handshakes = Handshakes(loop)
         self._ssl_context = ssl_context
         self._opened = opened
         self._closed = closed
         self._budget = budget()
-        self._spares = Shares(self._budget.spares)
+        self._spares = FairShare(self._budget.spares)
         self.sockets = 0
         """Of connections, and of attempts at one."""
         self.shortages: dict[type[OutOfSockets], int] = {OutOfSockets: 0, OutOfPorts: 0}
@@ -117,7 +117,7 @@ class Connector:
             return self._connect_one(Route(origin, address, account_id), marks)
 
         limit_s = self._settings.fire_timeout_ms / 1000
-        return await Race(attempt, addresses, limit_s, self._spares, account_id).run()
+        return await HappyEyeballs(attempt, addresses, limit_s, self._spares, account_id).run()
 
     def note_opened(self, route: Route) -> None:
         self.sockets += 1
@@ -184,7 +184,7 @@ class Connector:
         marks.tls_s = None
         try:
             transport, _ = await self._loop.create_connection(
-                Unread if is_tls else lambda: wire,
+                PausedProtocol if is_tls else lambda: wire,
                 route.address,
                 route.origin.port,
                 flags=socket.AI_NUMERICHOST,

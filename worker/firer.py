@@ -17,16 +17,16 @@ from scheduler.elapsed import elapsed_s
 from scheduler.models import Invocation, Outcome
 from scheduler.settings import Settings
 from scheduler.targets import DestinationNotAllowed, Origin, parse_target
+from worker.connection_slots import ConnectionSlots
 from worker.connector import PORTS_PAUSE_S, Connector
 from worker.deadlines import Deadlines
 from worker.fire import NOT_SENT, Done, Fire
 from worker.guard import Guard, Resolve
-from worker.line import PATIENCE_S
-from worker.openings import Openings
+from worker.happy_eyeballs import OutOfPorts, OutOfSockets
+from worker.origin_queue import PATIENCE_S
 from worker.outcome import ConnectFailed, Failure, concealed, failed, timed_out
 from worker.phases import Marks
 from worker.pool import Pool
-from worker.race import OutOfPorts, OutOfSockets
 from worker.request import AT_MOST_ONCE, render
 from worker.resolver import SystemResolver
 from worker.subject import subject
@@ -63,14 +63,14 @@ class Firer:
         self.loop = asyncio.get_running_loop()
         self.limit_ms = settings.fire_timeout_ms
         self.limit_s = self.limit_ms / 1000
-        self._openings = Openings(settings.max_connections_per_origin)
+        self._slots = ConnectionSlots(settings.max_connections_per_origin)
         self.pool = Pool(self.loop)
         self.connector = Connector(
             self.loop,
             self.pool,
             settings,
             ssl_context,
-            opened=self._openings.opened,
+            opened=self._slots.opened,
             closed=self._on_closed,
         )
         self._crowded: set[Origin] = set()  # where room may have to be made in a moment
@@ -86,7 +86,7 @@ class Firer:
     @property
     def in_flight(self) -> int:
         """Fires whose `done` has not been called yet."""
-        return len(self._deadlines) + self._openings.unbegun
+        return len(self._deadlines) + self._slots.unbegun
 
     def fire(self, invocation: Invocation, done: Done) -> None:
         """Send the invocation's request; `done` is called once with the outcome.
@@ -115,7 +115,7 @@ class Firer:
     def give_up_unbegun(self) -> list[Invocation]:
         """Gives up the fires in line that have not had a turn, and returns their invocations, of
         which nothing was sent. Their `done` is never called."""
-        unbegun = self._openings.pop_unbegun()
+        unbegun = self._slots.pop_unbegun()
         for fire in unbegun:
             fire.done = None
         return [fire.invocation for fire in unbegun]
@@ -123,7 +123,7 @@ class Firer:
     async def aclose(self) -> None:
         """Close all connections. Fires in flight are cut off, their `done` is never called, and
         their leases run out; the next claim knows that they may have been sent."""
-        self._openings.clear()
+        self._slots.clear()
         for fire in self._deadlines.clear():
             fire.done = None
             self._let_go(fire)
@@ -141,7 +141,7 @@ class Firer:
         The time limit begins with the turn, but for what went out once already.
         """
         origin = fire.target.origin
-        if self._openings.admit(origin, fire):
+        if self._slots.admit(origin, fire):
             self._take_steps(fire)
             return
         if not fire.resent:
@@ -150,15 +150,15 @@ class Firer:
 
     def free(self, wire: Wire) -> None:
         """A connection is ready for another exchange."""
-        if not self._openings.in_line:
+        if not self._slots.queued:
             self.pool.keep(wire)
             return
         origin, _, account_id = wire.route
-        if self._openings.is_due(origin, account_id, wire.opened_s):
+        if self._slots.is_due(origin, account_id, wire.opened_s):
             wire.abort()
-            self._openings.makes_room(origin)
+            self._slots.makes_room(origin)
             return
-        waiting = self._openings.next_to_reuse(origin, account_id)
+        waiting = self._slots.next_to_reuse(origin, account_id)
         if waiting is not None:
             self._begin(waiting)
             try:
@@ -173,13 +173,13 @@ class Firer:
         """A connection has had its last exchange. A target that said that it closes it may do so,
         unless the place is needed."""
         origin = wire.route.origin
-        is_wanted = self._openings.must_make_room(origin)
+        is_wanted = self._slots.must_make_room(origin)
         if wire.closes_first and not is_wanted:
             self.pool.keep(wire)
             return
         wire.abort()
         if is_wanted:
-            self._openings.makes_room(origin)
+            self._slots.makes_room(origin)
 
     def end(self, fire: Fire, outcome: Outcome) -> None:
         done = fire.done
@@ -222,16 +222,16 @@ class Firer:
         fire.steps.add_done_callback(lambda _: self._after_steps(origin, account_id))
 
     def _after_steps(self, origin: Origin, account_id: str) -> None:
-        self._openings.ended(origin, account_id)
+        self._slots.ended(origin, account_id)
         self._advance(origin)
 
     def _on_closed(self, origin: Origin, account_id: str) -> None:
-        self._openings.closed(origin, account_id)
+        self._slots.closed(origin, account_id)
         self._advance(origin)
 
     def _advance(self, origin: Origin) -> None:
         """Places may have come free: the next in line have their turns."""
-        while (following := self._openings.next_to_open(origin)) is not None:
+        while (following := self._slots.next_to_open(origin)) is not None:
             if not following.resent:
                 self._begin(following)
             self._take_steps(following)
@@ -239,14 +239,14 @@ class Firer:
 
     def _make_room(self, origin: Origin) -> None:
         """Close kept connections of other accounts for the line, now or in a moment."""
-        connections = partial(self._openings.connections, origin)
-        while self._openings.must_make_room(origin):
-            if not self._openings.is_urgent(origin):
+        connections = partial(self._slots.connections, origin)
+        while self._slots.must_make_room(origin):
+            if not self._slots.is_urgent(origin):
                 self._make_room_later(origin)
                 return
             if not self.pool.drop_idle(origin, connections):
                 return
-            self._openings.makes_room(origin)
+            self._slots.makes_room(origin)
 
     def _make_room_later(self, origin: Origin) -> None:
         def make_room() -> None:
@@ -330,7 +330,7 @@ class Firer:
             return
         self._deadlines.discard(fire)
         origin = fire.target.origin
-        if self._openings.hold(origin, fire):
+        if self._slots.hold(origin, fire):
             self.loop.call_later(PORTS_PAUSE_S, self._release, origin)
 
     def _ends_as_sent(self, fire: Fire) -> bool:
@@ -340,7 +340,7 @@ class Firer:
         return fire.resent
 
     def _release(self, origin: Origin) -> None:
-        self._openings.release(origin)
+        self._slots.release(origin)
         self._advance(origin)
 
     def _put_back(self, fire: Fire, wire: Wire) -> None:
@@ -371,7 +371,7 @@ class Firer:
         """End fires that stood in line for a whole time limit in which the target gave no
         connection: an account's dead host must not fill its slots for hours."""
         since_s = time.monotonic() - self.limit_s
-        for waiting in self._openings.pop_hopeless(origin, since_s):
+        for waiting in self._slots.pop_hopeless(origin, since_s):
             self.end(waiting, timed_out(self.limit_ms))
 
     def _let_go(self, fire: Fire) -> None:

@@ -16,10 +16,10 @@ import structlog
 
 from scheduler.destinations import Destinations
 from scheduler.targets import Address, Target
+from worker.fair_share import SHARE_OF_FREE
 from worker.lookups import Lookups
+from worker.loop_budget import LoopBudget
 from worker.outcome import ConnectFailed, Failure
-from worker.ration import Ration
-from worker.shares import SHARE_OF_FREE
 from worker.sockets import is_own_address
 
 FRESH_S = 5.0
@@ -99,7 +99,7 @@ class Guard:
         self._is_own = is_own
         self._names = _Names()
         self._literals: dict[str, Resolved] = {}
-        self._steps = Ration(loop, _STEPS_IN_A_ROUND)
+        self._steps = LoopBudget(loop, _STEPS_IN_A_ROUND)
         self._lookups = Lookups(loop, self._ask)
 
     def known(self, target: Target) -> tuple[str, ...] | None:

@@ -14,10 +14,10 @@ import ssl
 import sys
 from typing import NamedTuple, cast
 
-from worker.ration import Ration, bound_reading
-from worker.shares import Shares
+from worker.fair_queue import FairQueue
+from worker.fair_share import FairShare
+from worker.loop_budget import LoopBudget, bound_reading
 from worker.sockets import reset
-from worker.turns import Turns
 
 _STEPS_IN_A_ROUND = 4
 # OpenSSL would take 100 KiB of certificates, and keep half a megabyte of names for each connection.
@@ -44,7 +44,7 @@ def map_large_blocks() -> None:
         mallopt(_M_MMAP_THRESHOLD, _MAPPED_BYTES)
 
 
-class Unread(asyncio.Protocol):
+class PausedProtocol(asyncio.Protocol):
     """Reads nothing until TLS takes over."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -71,7 +71,7 @@ class _Early(asyncio.Protocol):
         self.was_called = True
 
 
-class _Waiting(NamedTuple):
+class _Waiter(NamedTuple):
     account_id: str
     room: asyncio.Future[None]
 
@@ -81,12 +81,12 @@ class Handshakes:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._steps = Ration(loop, _STEPS_IN_A_ROUND)
+        self._steps = LoopBudget(loop, _STEPS_IN_A_ROUND)
         # Of the connections that are not read; the loop watches this one selector for all of them.
         self._unread = selectors.DefaultSelector()
         loop.add_reader(self._unread.fileno(), self._look)
-        self._unusual = Shares(_MOST_UNUSUAL_BYTES)
-        self._crowded_out: Turns[_Waiting] = Turns()
+        self._unusual = FairShare(_MOST_UNUSUAL_BYTES)
+        self._crowded_out: FairQueue[_Waiter] = FairQueue()
 
     async def secure(
         self,
@@ -96,9 +96,9 @@ class Handshakes:
         host: str,
         account_id: str,
     ) -> int:
-        """TLS over a connection that was made with `Unread`; `protocol` has it then. Returns its
-        weight, for `give_back` once it has ended. Where this raises, or is cancelled, it closes the
-        connection, and calls nothing of `protocol`."""
+        """TLS over a connection that was made with `PausedProtocol`; `protocol` has it then.
+        Returns its weight, for `give_back` once it has ended. Where this raises, or is cancelled,
+        it closes the connection, and calls nothing of `protocol`."""
         early = _Early()
         steps: asyncio.Task[asyncio.BaseTransport] | None = None
         weight = 0
@@ -152,7 +152,7 @@ class Handshakes:
         """Returns once there is room for it; what has been sent waits in the kernel."""
         while not self._unusual.take(account_id, weight):
             room = self._loop.create_future()
-            self._crowded_out.add(_Waiting(account_id, room))
+            self._crowded_out.add(_Waiter(account_id, room))
             self._let_in()  # the room may be another account's
             try:
                 await room

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from scheduler.models import Invocation
-from worker.shares import Shares
+from worker.fair_share import FairShare
 
 # What one claim may bring: a full one of usual requests, and what the loop can bear at once.
 _MOST_A_CLAIM = 128
@@ -18,7 +18,7 @@ _MOST_BYTES = 4 * 1024 * 1024
 _account_id = attrgetter("account_id")
 
 
-class Part(NamedTuple):
+class ClaimRoom(NamedTuple):
     """Free room for one claim. A claim brings one schedule whatever it weighs, so it may
     exceed `size_bytes` by one request."""
 
@@ -32,7 +32,7 @@ class Holdings:
 
     def __init__(self, limit: int, limit_bytes: int) -> None:
         self._held: dict[Invocation, None] = {}
-        self._slots, self._bytes = Shares(limit), Shares(limit_bytes)
+        self._slots, self._bytes = FairShare(limit), FairShare(limit_bytes)
         self._reserved = self._reserved_bytes = 0
         self._changed = asyncio.Event()
         self.asking: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -55,19 +55,19 @@ class Holdings:
     def is_full(self) -> bool:
         return self.free <= self._reserved or self.free_bytes <= self._reserved_bytes
 
-    def reserve(self, claims: int) -> Part | None:
+    def reserve(self, claims: int) -> ClaimRoom | None:
         """The part of the next of so many claims, which are to have equal ones; None if all is
         taken. `give_back` is to follow, once what the claim brought is held."""
         if self.is_full:
             return None
         slots = -(-(self.free - self._reserved) // claims)
         size_bytes = -(-(self.free_bytes - self._reserved_bytes) // claims)
-        part = Part(min(slots, _MOST_A_CLAIM), min(size_bytes, _MOST_BYTES))
+        part = ClaimRoom(min(slots, _MOST_A_CLAIM), min(size_bytes, _MOST_BYTES))
         self._reserved += part.slots
         self._reserved_bytes += part.size_bytes
         return part
 
-    def give_back(self, part: Part) -> None:
+    def give_back(self, part: ClaimRoom) -> None:
         self._reserved -= part.slots
         self._reserved_bytes -= part.size_bytes
 

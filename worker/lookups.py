@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from worker.shares import Shares
-from worker.turns import Turns
+from worker.fair_queue import FairQueue
+from worker.fair_share import FairShare
 
 if TYPE_CHECKING:
     from worker.guard import Resolved
@@ -32,7 +32,7 @@ class _Lookup(msgspec.Struct, eq=False):
         return not self.is_started and (self.is_refresh or self.waiting > 0)
 
 
-class _Turn(NamedTuple):
+class _Queued(NamedTuple):
     account_id: str
     lookup: _Lookup
 
@@ -50,10 +50,10 @@ class Lookups:
     ) -> None:
         self._loop = loop
         self._ask = ask
-        self._shares = Shares(MAX_LOOKUPS)
+        self._shares = FairShare(MAX_LOOKUPS)
         self._pending: dict[str, _Lookup] = {}
-        self._known: Turns[_Turn] = Turns()
-        self._new: Turns[_Turn] = Turns()
+        self._known: FairQueue[_Queued] = FairQueue()
+        self._new: FairQueue[_Queued] = FairQueue()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def refresh(self, name: str, account_id: str) -> None:
@@ -91,7 +91,7 @@ class Lookups:
         if account_id not in lookup.accounts:
             lookup.accounts.add(account_id)
             line = self._known if lookup.is_refresh else self._new
-            line.add(_Turn(account_id, lookup))
+            line.add(_Queued(account_id, lookup))
 
     def _start(self) -> None:
         while self._shares.free:

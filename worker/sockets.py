@@ -23,7 +23,7 @@ _OUT_OF_FILES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOM
 _log = structlog.get_logger(__name__)
 
 
-class Budget(NamedTuple):
+class SocketBudget(NamedTuple):
     """`sockets`: to targets, in all. `fires`: how many can be in flight, each with a socket.
     `spares`: those that second attempts may have."""
 
@@ -32,13 +32,13 @@ class Budget(NamedTuple):
     spares: int
 
 
-def budget_of(most_files: int) -> Budget:
+def budget_of(most_files: int) -> SocketBudget:
     sockets = max(most_files // 2, most_files - _RESERVED)
     spares = sockets // _SPARE_PART
-    return Budget(sockets, sockets - spares, spares)
+    return SocketBudget(sockets, sockets - spares, spares)
 
 
-def budget() -> Budget:
+def budget() -> SocketBudget:
     """This process's, as its limit is now (RLIMIT_NOFILE)."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return budget_of(_ENOUGH if soft == resource.RLIM_INFINITY else soft)

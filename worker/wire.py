@@ -26,8 +26,8 @@ from worker.answer import (
     retry_after,
     weigh,
 )
+from worker.loop_budget import LoopBudget
 from worker.outcome import Failure
-from worker.ration import Ration
 from worker.sockets import reset
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Wire(asyncio.Protocol):
         self,
         route: Route,
         max_body_bytes: int,
-        ration: Ration,
+        loop_budget: LoopBudget,
         on_idle_close: Callable[[Wire], None],
         keep_bytes: int = 0,
     ) -> None:
@@ -107,7 +107,7 @@ class Wire(asyncio.Protocol):
         self.on_idle_close = on_idle_close
         self._max_body_bytes = max_body_bytes
         self._keep_bytes = keep_bytes
-        self._ration = ration
+        self._loop_budget = loop_budget
         self._exchange: Fire | None = None
         self._transport: asyncio.Transport  # set by connection_made, before any call
         self.below: asyncio.Transport | None = None  # of TLS, with a buffer of its own
@@ -192,10 +192,10 @@ class Wire(asyncio.Protocol):
             return
         if is_new:
             received = self.received = Received(was_early=not self.has_sent_all)
-        if len(data) > SMALL_BYTES and not self._ration.take(len(data)):
+        if len(data) > SMALL_BYTES and not self._loop_budget.take(len(data)):
             self._note_heard()
             self._transport.pause_reading()
-            self._ration.wait(exchange.account_id, partial(self._hear_late, data))
+            self._loop_budget.wait(exchange.account_id, partial(self._hear_late, data))
             return
         try:
             self._parser.feed_data(data)
@@ -315,7 +315,7 @@ class Wire(asyncio.Protocol):
         received.pieces += 1
         if received.pieces > PIECES:
             self._transport.pause_reading()
-            self._ration.pause(_PAUSE_S * received.pieces, self._hear_on)
+            self._loop_budget.pause(_PAUSE_S * received.pieces, self._hear_on)
         if received.head is not None:
             received.head += data
             if not self._weigh_head(received.head):

@@ -19,7 +19,7 @@ from scheduler.errors import SettingsError, StoreError, StoreMisconfigured
 from scheduler.models import Invocation, Outcome
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.lifecycle.claim import Batch, Unread
+from scheduler.store.lifecycle.claim import Batch, UnreadClaim
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.operators.heartbeats import STORE_ID
 from scheduler.store.operators.sealing_keys import READ_EVERY_S as KEYS_READ_EVERY_S
@@ -32,17 +32,17 @@ from worker.firer import Firer
 from worker.handshakes import map_large_blocks
 from worker.holdings import Holdings
 from worker.leases import WATCH_EVERY_S, ClockSteps, Leases, Touch
+from worker.loop_budget import SendBatch
+from worker.metrics_source import WorkerSource
 from worker.outcome import unsent_outcome
 from worker.presence import BEAT_EVERY_S, Presence
-from worker.ration import Volley
 from worker.retries import next_attempt_at_ms
-from worker.shelf import Shelf
 from worker.signatures import READ_EVERY_S, Signatures
 from worker.sockets import fires_at_once
 from worker.tally import Tally, fires_per_s
-from worker.told import WorkerSource
+from worker.timer_wheel import TimerWheel
+from worker.unreadable import Unreadables
 from worker.upkeep import Backoff, ended, keep_up
-from worker.wheel import Wheel
 
 if TYPE_CHECKING:
     from worker.traces import Traces
@@ -127,12 +127,14 @@ class Worker:
             resent=lambda each: self._in_background(self._leases.note_attempt(each)),
             unsure=self._unsure,
         )
-        self._volley = Volley(self._fire)
-        self._wheel = Wheel(store.clock, one_clock=not store.server.routed, fire=self._volley.fire)
+        self._batch = SendBatch(self._fire)
+        self._wheel = TimerWheel(
+            store.clock, one_clock=not store.server.routed, fire=self._batch.fire
+        )
         self._presence = Presence(store, self._worker_id, self._says)
         self._clock_steps = ClockSteps(store, settings.lease_ms)
         self._leases = Leases(store, self.holdings, touch, settings.lease_ms)
-        self.shelf = Shelf(store, self._leases, touch, self._presence)
+        self.unreadables = Unreadables(store, self._leases, touch, self._presence)
         self.claimer = Claimer(
             store,
             self.holdings,
@@ -193,9 +195,9 @@ class Worker:
         elif batch.invocations:
             self._wheel.add(batch.invocations, batch.reading)
         if batch.unread or batch.broken:
-            self.shelf.note_broken(batch.broken)
-            self.shelf.put(batch.unread)
-            self._in_background(self.shelf.settle())
+            self.unreadables.note_broken(batch.broken)
+            self.unreadables.put(batch.unread)
+            self._in_background(self.unreadables.settle())
 
     async def _read_and_keep(self, batch: Batch) -> None:
         """Schedules claimed ahead have the time for it."""
@@ -215,7 +217,7 @@ class Worker:
                 if fault is None:
                     self._unsure(each)
                 else:
-                    self.shelf.put([Unread(each, *fault)])
+                    self.unreadables.put([UnreadClaim(each, *fault)])
         return [each for each in invocations if each.account_id not in unread]
 
     def _fire(self, invocation: Invocation) -> None:
@@ -260,7 +262,7 @@ class Worker:
 
     async def _recover(self) -> None:
         await asyncio.gather(*(self._regain(shard) for shard in self.touch.lost))
-        await self.shelf.settle()
+        await self.unreadables.settle()
         for shard in self._to_confirm.keys() - self.touch.lost:
             await self._confirm(shard)
 
@@ -283,7 +285,7 @@ class Worker:
         if self._draining:
             await self._give_back(ours)
         else:
-            self._volley.fire(self._signable(ours))
+            self._batch.fire(self._signable(ours))
 
     async def _regain(self, shard: int) -> None:
         """After a shard was away: first prolong and ack held schedules, then claim again."""
@@ -310,11 +312,11 @@ class Worker:
         try:
             async with asyncio.timeout(limit_s):
                 await self.claimer.stop()
-                unbegun = self._volley.clear() + self.firer.give_up_unbegun()
+                unbegun = self._batch.clear() + self.firer.give_up_unbegun()
                 # Where it is another's by now, that one keeps it.
                 unsure = [each for some in self._to_confirm.values() for each in some]
                 self._to_confirm.clear()
-                unread = self.shelf.clear()
+                unread = self.unreadables.clear()
                 await self._give_back(self._wheel.clear() + unbegun + unsure + unread)
                 if self._background:
                     await asyncio.wait(self._background)

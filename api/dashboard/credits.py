@@ -9,7 +9,7 @@ from typing import NamedTuple
 from litestar import get
 
 from api.dashboard.answer import Raw
-from api.dashboard.charts import DAY_MS, Axis, Chart, Kind, stacked
+from api.dashboard.charts import DAY_MS, Axis, Chart, Layer, stacked
 from api.dashboard.overview import level
 from api.dashboard.render import page
 from api.dashboard.session import signed_in
@@ -71,7 +71,7 @@ def drawn(days: Sequence[Movements], now_ms: int) -> Chart:
     axis = Axis(now_ms // DAY_MS * DAY_MS - (_DAYS_DRAWN - 1) * DAY_MS, DAY_MS, _DAYS_DRAWN, UTC)
     spent = {each.day_ms: each.spent for each in days}
     values = [spent.get(axis.from_ms + i * DAY_MS, 0) for i in range(axis.columns)]
-    kinds = [Kind("completed", "spent", values)]
+    kinds = [Layer("completed", "spent", values)]
     return stacked("spent", "Spent by day", _HEIGHT, axis, kinds, axis.from_ms - 1)
 
 

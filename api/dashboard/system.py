@@ -21,7 +21,7 @@ from scheduler.store import Store
 from scheduler.store.log.overview import OVERDUE_AFTER_MS
 from scheduler.store.operators.census import Figures
 from scheduler.store.operators.heartbeats import Process
-from scheduler.store.operators.system import Server, ShardState
+from scheduler.store.operators.system import ServerStatus, ShardState
 
 _MOST_ACCOUNTS = 100
 # A search by a part looks at so many; a whole name or id is found among any number.
@@ -107,7 +107,9 @@ async def _live(request: HttpRequest) -> dict[str, Any]:
     }
 
 
-async def _read(store: Store) -> tuple[list[Process], Figures, list[ShardState], list[Server]]:
+async def _read(
+    store: Store,
+) -> tuple[list[Process], Figures, list[ShardState], list[ServerStatus]]:
     await store.tick()
     workers, shards = await asyncio.gather(store.workers.all(), store.system.shards())
     return workers, await store.census.look(), shards, await store.system.servers()

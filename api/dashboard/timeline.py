@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from api.dashboard.charts import MINUTE_MS, Axis, Chart, Kind, ranges, stacked
+from api.dashboard.charts import MINUTE_MS, Axis, Chart, Layer, ranges, stacked
 from api.dashboard.formats import duration, lateness
 from api.dashboard.session import Viewer
 from api.dashboard.shared import shared_by
@@ -14,16 +14,16 @@ from api.dashboard.zones import Zone
 from api.service import HttpRequest, service_of
 from scheduler.rollups import lateness_quantile_ms
 from scheduler.store import Store
-from scheduler.store.log.overview import Pulse, Series, Stretch
+from scheduler.store.log.overview import AccountSnapshot, ChartRange, Series
 
 
 class Picture(NamedTuple):
     """A stretch of time: its past, what is due in it, and how the account stands now."""
 
-    stretch: Stretch
+    stretch: ChartRange
     series: Series
     due: list[int]
-    pulse: Pulse
+    pulse: AccountSnapshot
 
     @property
     def is_now(self) -> bool:
@@ -44,9 +44,9 @@ class Picture(NamedTuple):
         """Completed, failed and waiting, on one another."""
         points = self.series.points
         kinds = [
-            Kind("failed", "failed", [point.failed for point in points]),
-            Kind("completed", "completed", [point.completed for point in points]),
-            Kind("waiting", "waiting", self.due),
+            Layer("failed", "failed", [point.failed for point in points]),
+            Layer("completed", "completed", [point.completed for point in points]),
+            Layer("waiting", "waiting", self.due),
         ]
         now_ms = self.pulse.now_ms
         return stacked("activity", "Requests", height, Axis(*self.stretch, zone), kinds, now_ms)
@@ -78,7 +78,7 @@ class Picture(NamedTuple):
         return axis._replace(columns=int(self.pulse.now_ms - axis.from_ms) // axis.step_ms + 1)
 
 
-async def picture_of(request: HttpRequest, viewer: Viewer, stretch: Stretch) -> Picture:
+async def picture_of(request: HttpRequest, viewer: Viewer, stretch: ChartRange) -> Picture:
     """The same for all who look at the same moment."""
     store, account_id = service_of(request).store, viewer.account_id
     good_for_s = 1.0 if stretch.step_ms <= MINUTE_MS else 4.0
@@ -90,6 +90,6 @@ async def picture_of(request: HttpRequest, viewer: Viewer, stretch: Stretch) -> 
     return Picture(stretch, series, due, pulse)
 
 
-async def _read(store: Store, account_id: str, stretch: Stretch) -> tuple[Series, list[int]]:
+async def _read(store: Store, account_id: str, stretch: ChartRange) -> tuple[Series, list[int]]:
     series = await store.overview.past(account_id, stretch)
     return series, await store.overview.forecast(account_id, stretch)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from api.dashboard.charts import DAY_MS, HOUR_MS, MINUTE_MS, STEPS_MS
 from api.dashboard.zones import Zone
-from scheduler.store.log.overview import Stretch
+from scheduler.store.log.overview import ChartRange
 
 _MOST_COLUMNS = 120
 # Long stretches are of whole days, by any number of them.
@@ -41,17 +41,17 @@ WINDOWS: dict[str, Around | Day] = {
 FIRST = "1h"
 
 
-def stretch_of(name: str, now_ms: int, zone: Zone) -> Stretch:
+def stretch_of(name: str, now_ms: int, zone: Zone) -> ChartRange:
     """The columns of a window, this moment in one of them if it is in the window at all."""
     window = WINDOWS[name]
     if isinstance(window, Day):
         from_ms = zone.midnight(now_ms, window.later)
         return fitted(from_ms, zone.midnight(now_ms, window.later + 1), 15 * MINUTE_MS)
     first_ms = now_ms // window.step_ms * window.step_ms + window.step_ms - window.each_ms
-    return Stretch(first_ms, window.step_ms, 2 * window.each_ms // window.step_ms)
+    return ChartRange(first_ms, window.step_ms, 2 * window.each_ms // window.step_ms)
 
 
-def fitted(from_ms: int, to_ms: int, least_step_ms: int = MINUTE_MS) -> Stretch:
+def fitted(from_ms: int, to_ms: int, least_step_ms: int = MINUTE_MS) -> ChartRange:
     """Columns that cover a period, as many as a chart has room for."""
     to_ms = min(max(to_ms, from_ms + MINUTE_MS), from_ms + _LONGEST_MS)
     steps = [step_ms for step_ms in STEPS_MS if step_ms >= least_step_ms]
@@ -62,4 +62,4 @@ def fitted(from_ms: int, to_ms: int, least_step_ms: int = MINUTE_MS) -> Stretch:
         points = -(-(to_ms - first_ms) // step_ms)
         if points <= _MOST_COLUMNS:
             break
-    return Stretch(first_ms, step_ms, points)
+    return ChartRange(first_ms, step_ms, points)

@@ -15,7 +15,7 @@ from cli.output import fail, show
 from scheduler.errors import PostdateError
 
 if TYPE_CHECKING:
-    from cli.bench.sizing import Findings
+    from cli.bench.sizing import SizingReport
     from cli.bench.stage import Measured
 
 
@@ -90,7 +90,7 @@ def _forget_settings(*but: str) -> None:
 
 async def _measure(
     directory: Path, redis_url: str | None, seconds: float, rate: float
-) -> tuple[Findings, Measured]:
+) -> tuple[SizingReport, Measured]:
     from cli.bench.rounds import ROUNDS, rounds
     from cli.bench.sizing import findings
     from cli.bench.stage import given_store, own_store, staged

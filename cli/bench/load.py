@@ -87,7 +87,7 @@ async def _send(
     return accepted
 
 
-class Arrival(NamedTuple):
+class TimedArrival(NamedTuple):
     """When a request was complete, and the triggerAt that it carries."""
 
     at_ns: int
@@ -98,12 +98,12 @@ class Arrival(NamedTuple):
         return self.at_ns / 1e6 - parse_iso8601(self.due.decode())
 
 
-class Target:
+class LoadTarget:
     """Answers 200, and notes when each request was complete. Runs in this process, which is idle
     while requests are fired."""
 
     def __init__(self) -> None:
-        self.arrivals: list[Arrival] = []
+        self.arrivals: list[TimedArrival] = []
         self._wanted = 0
         self._all_came = asyncio.Event()
         self._server: asyncio.Server | None = None
@@ -127,13 +127,13 @@ class Target:
         self._wanted = count
         self._all_came.clear()
 
-    async def all_came(self) -> list[Arrival]:
+    async def all_came(self) -> list[TimedArrival]:
         """Waits for the expected number; returns the arrivals in order."""
         await self._all_came.wait()
         return self.arrivals
 
     def took(self, due: bytes) -> None:
-        self.arrivals.append(Arrival(time.time_ns(), due))
+        self.arrivals.append(TimedArrival(time.time_ns(), due))
         if len(self.arrivals) == self._wanted:
             self._all_came.set()
 
@@ -141,7 +141,7 @@ class Target:
 class _Connection(asyncio.Protocol):
     """Of a worker of ours: its requests have a Content-Length or no body."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: LoadTarget) -> None:
         self._target = target
         self._unread = b""
         self._transport: asyncio.Transport

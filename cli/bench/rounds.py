@@ -28,7 +28,7 @@ _EASY = 0.2
 _TRIES = 3
 
 
-class Stretch(NamedTuple):
+class Measurement(NamedTuple):
     """A part of a round: how many a second, CPU time of each (us) by process, the part of a core
     that each process had (a store's servers: one of them), and the cores that others had."""
 
@@ -45,9 +45,9 @@ class Lateness(NamedTuple):
 
 
 class Round(NamedTuple):
-    accept: Stretch
+    accept: Measurement
     bytes_each: float
-    fire: Stretch
+    fire: Measurement
     lateness: Lateness
 
 
@@ -72,7 +72,7 @@ async def rounds(stage: Stage, seconds: float) -> AsyncIterator[Round]:
         yield Round(accept, bytes_each, fired, late)
 
 
-async def _accept(stage: Stage, seconds: float) -> tuple[Stretch, float]:
+async def _accept(stage: Stage, seconds: float) -> tuple[Measurement, float]:
     """Also returns the memory that each of them takes while it waits."""
     due_ms = stage.store.clock.now_ms() + _FAR_MS
     before = await stage.store.system.spent()
@@ -86,7 +86,7 @@ async def _accept(stage: Stage, seconds: float) -> tuple[Stretch, float]:
     return stretch, grown_bytes / accepted
 
 
-async def _fire(stage: Stage, count: int) -> Stretch:
+async def _fire(stage: Stage, count: int) -> Measurement:
     """A backlog: stored on hold, all due, then released. Timed from the first arrival to the
     last."""
     await stage.store.hold.begin()
@@ -142,7 +142,7 @@ async def _recorded(stage: Stage) -> None:
             await asyncio.sleep(_POLL_S)
 
 
-def _stretch(stage: Stage, began: Used, ended: Used, count: int, took_s: float) -> Stretch:
+def _stretch(stage: Stage, began: Used, ended: Used, count: int, took_s: float) -> Measurement:
     """CPU time is of the whole time between the two looks, the rate of `took_s` alone."""
     elapsed_s = ended.at_s - began.at_s
     spent_s = {name: getattr(ended, name) - getattr(began, name) for name in PROCESSES}
@@ -151,7 +151,7 @@ def _stretch(stage: Stage, began: Used, ended: Used, count: int, took_s: float) 
     here_s = sum(spent_s.values()) - spent_s["store"] * stage.measured.remote
     others_s = cores * elapsed_s - idle_s - here_s if ended.idle else 0.0
     a_server_s = spent_s | {"store": spent_s["store"] / stage.measured.servers}
-    return Stretch(
+    return Measurement(
         count / took_s,
         {name: max(0.0, each_s) * 1e6 / count for name, each_s in spent_s.items()},
         {name: min(1.0, max(0.0, each_s) / took_s) for name, each_s in a_server_s.items()},

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from cli.bench.rounds import PROCESSES, Round, Stretch
+from cli.bench.rounds import PROCESSES, Measurement, Round
 from cli.bench.stage import Measured
 from scheduler.settings import without_password
 
@@ -64,7 +64,7 @@ class Needed(msgspec.Struct, frozen=True, rename="camel"):
     store_cores: float
 
 
-class Findings(msgspec.Struct, frozen=True, rename="camel"):
+class SizingReport(msgspec.Struct, frozen=True, rename="camel"):
     """As `--json` prints them. Read `noise` before you believe them."""
 
     rounds: int
@@ -78,11 +78,11 @@ class Findings(msgspec.Struct, frozen=True, rename="camel"):
     needed: Needed
 
 
-def findings(done: Sequence[Round], cores: int, rate: float) -> Findings:
+def findings(done: Sequence[Round], cores: int, rate: float) -> SizingReport:
     accept = _carried([each.accept for each in done], cores)
     fire = _carried([each.fire for each in done], cores)
     bytes_each = Figure.of(each.bytes_each for each in done)
-    return Findings(
+    return SizingReport(
         len(done),
         cores,
         _noise(accept, fire, cores),
@@ -130,7 +130,7 @@ def alone(carried: Carried, process: str) -> float:
     return 1e6 / each_us if each_us else carried.per_second.median
 
 
-def _carried(parts: Sequence[Stretch], cores: int) -> Carried:
+def _carried(parts: Sequence[Measurement], cores: int) -> Carried:
     busy = {name: statistics.median(p.busy[name] for p in parts) for name in PROCESSES}
     others = statistics.median(p.others for p in parts)
     return Carried(
@@ -149,7 +149,7 @@ def _saturated(busy: dict[str, float], others: float, cores: int) -> str:
     return "machine" if sum(busy.values()) + others >= _SATURATED * cores else "waiting"
 
 
-def as_text(found: Findings, measured: Measured) -> str:
+def as_text(found: SizingReport, measured: Measured) -> str:
     return "\n".join(
         [
             *(f"! {sentence}" for sentence in found.noise),
@@ -167,7 +167,7 @@ def _store(measured: Measured) -> str:
     return f"The store was {without_password(measured.redis_url)} ({measured.version}{servers})."
 
 
-def _figures(found: Findings) -> str:
+def _figures(found: SizingReport) -> str:
     late, each = found.lateness.p99_ms, found.waiting_bytes_each
     million_mib = found.million_waiting_bytes / 2**20
     return f"""\
@@ -183,7 +183,7 @@ memory     {each.median:,.0f} bytes for each that waits: {million_mib:,.0f} MiB 
 """
 
 
-def _meaning(found: Findings) -> str:
+def _meaning(found: SizingReport) -> str:
     need = found.needed
     nodes = math.ceil(need.store_cores)
     cluster = f" A server has one for its commands: a cluster of {nodes} nodes." * (nodes > 1)
@@ -195,7 +195,7 @@ For {need.per_second:,.0f} a second, accepted and fired, at {100 * FULL:.0f} % o
 {need.store_cores:.2f} cores of the store.{cluster}"""
 
 
-def as_json(found: Findings, measured: Measured) -> dict[str, Any]:
+def as_json(found: SizingReport, measured: Measured) -> dict[str, Any]:
     return {"store": measured.as_json(), **msgspec.to_builtins(found)}
 
 

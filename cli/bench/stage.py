@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from cli.bench.load import Target
+from cli.bench.load import LoadTarget
 from cli.child import Child
 from cli.children import Children, TiedChild
 from cli.data_dir import DataDir
@@ -72,7 +72,7 @@ class Stage(NamedTuple):
     port: Port
     api: Child
     worker: Child
-    target: Target
+    target: LoadTarget
     keys: list[str]
     firing: list[str]
 
@@ -162,7 +162,7 @@ async def staged(measured: Measured) -> AsyncIterator[Stage]:
             port,
             api,
             worker,
-            Target(),
+            LoadTarget(),
             [(await store.api_keys.create(each, "bench"))[1] for each in waiting],
             await _accounts(store, "firing", count, made),
         )

@@ -12,7 +12,7 @@ from unittest.mock import create_autospec
 import pytest
 from uvicorn.server import ServerState
 
-from api.connections import Budget, Guard
+from api.connections import ByteBudget, ConnectionLimits
 from api.limits import MAX_ITEMS, UNCOUNTED_BYTES, budgets, made_of
 from api.protocol import Protocol
 from api.reading import end, read_body
@@ -27,14 +27,14 @@ from tests.servers import ValkeyProcess
 MB = 1_000_000
 
 
-async def turns(budget: Budget, *wanted: int) -> list[asyncio.Task[None]]:
+async def turns(budget: ByteBudget, *wanted: int) -> list[asyncio.Task[None]]:
     tasks = [asyncio.create_task(budget.wait_for(each)) for each in wanted]
     await asyncio.sleep(0)
     return tasks
 
 
 async def test_all_is_taken_or_nothing() -> None:
-    budget = Budget(100)
+    budget = ByteBudget(100)
     assert budget.take(70)
     assert not budget.take(31)
     assert budget.take(30)
@@ -43,7 +43,7 @@ async def test_all_is_taken_or_nothing() -> None:
 
 
 async def test_those_that_wait_are_served_in_turn() -> None:
-    budget = Budget(100)
+    budget = ByteBudget(100)
     await budget.wait_for(80)
     large, small = await turns(budget, 50, 10)
     assert [each.done() for each in (large, small)] == [False, False]
@@ -54,7 +54,7 @@ async def test_those_that_wait_are_served_in_turn() -> None:
 
 @pytest.mark.parametrize("granted", [False, True])
 async def test_a_waiter_that_leaves_gives_up_its_turn(granted: bool) -> None:
-    budget = Budget(100)
+    budget = ByteBudget(100)
     await budget.wait_for(80)
     leaves, stays = await turns(budget, 50, 60)
     if granted:
@@ -130,7 +130,7 @@ async def test_a_body_counts_until_it_is_carried_out_though_its_client_has_left(
         await ends.wait()
         end(scope)
 
-    guard = Guard(Settings())
+    guard = ConnectionLimits(Settings())
     before = guard.bodies.left_bytes, guard.made.left_bytes
     config = uvicorn_config(app, guard)
     config.load()

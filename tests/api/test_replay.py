@@ -16,7 +16,7 @@ from api.rules import MAX_PAST_MS
 from scheduler.models import Idempotency, Plan
 from scheduler.settings import DAY_MS, Settings
 from scheduler.store import Store
-from scheduler.store.lifecycle.create import Created
+from scheduler.store.lifecycle.create import CreateResult
 from scheduler.times import format_iso8601
 from tests.api.conftest import CREDITS, URL, Api, client_of, payload
 from tests.apps import app_of
@@ -199,7 +199,7 @@ async def test_of_two_at_once_that_judge_differently_one_is_the_answer_of_both(
 ) -> None:
     look, both = api.store.schedules.created_before, asyncio.Barrier(2)
 
-    async def look_together(account_id: str, once: Idempotency) -> Created | None:
+    async def look_together(account_id: str, once: Idempotency) -> CreateResult | None:
         found = await look(account_id, once)
         await both.wait()
         return found
@@ -218,7 +218,7 @@ async def test_one_that_finds_nothing_acceptable_any_more_looks_again(
     """It looked before the other one had stored anything, and judged too late."""
     look, looked, stored = api.store.schedules.created_before, asyncio.Event(), asyncio.Event()
 
-    async def look_and_wait(account_id: str, once: Idempotency) -> Created | None:
+    async def look_and_wait(account_id: str, once: Idempotency) -> CreateResult | None:
         found = await look(account_id, once)
         looked.set()
         await stored.wait()

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from api.service import Tally
+from api.service import RequestMetrics
 from scheduler.models import Plan
 from tests.api.conftest import Api, client_of, payload
 
 
-def tally_of(api: Api) -> Tally:
-    tally: Tally = api.app.state.service.tally
+def tally_of(api: Api) -> RequestMetrics:
+    tally: RequestMetrics = api.app.state.service.tally
     return tally
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from api.told import workers_wanted
+from api.metrics_source import workers_wanted
 
 
 @pytest.mark.parametrize(

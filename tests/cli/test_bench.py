@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from cli.bench.load import Target, load
-from cli.bench.rounds import PROCESSES, Lateness, Round, Stretch
-from cli.bench.sizing import Figure, Findings, alone, as_text, findings
+from cli.bench.load import LoadTarget, load
+from cli.bench.rounds import PROCESSES, Lateness, Measurement, Round
+from cli.bench.sizing import Figure, SizingReport, alone, as_text, findings
 from cli.bench.stage import Measured
 from cli.port import reserve
 from scheduler.errors import PostdateError
@@ -137,14 +137,18 @@ def measured(accept: float = 2000.0, fire: float = 10_000.0, others: float = 0.0
     api = {"client": 0.2, "api": 0.9, "store": 0.1, "worker": 0.0}
     firing = {"client": 0.1, "api": 0.0, "store": 0.2, "worker": 0.3}
     return Round(
-        Stretch(accept, {"client": 40.0, "api": 200.0, "store": 20.0, "worker": 0.0}, api, others),
+        Measurement(
+            accept, {"client": 40.0, "api": 200.0, "store": 20.0, "worker": 0.0}, api, others
+        ),
         400.0,
-        Stretch(fire, {"client": 9.0, "api": 0.0, "store": 30.0, "worker": 50.0}, firing, others),
+        Measurement(
+            fire, {"client": 9.0, "api": 0.0, "store": 30.0, "worker": 50.0}, firing, others
+        ),
         Lateness(500, 0.5, 2.0),
     )
 
 
-def found_of(*done: Round, rate: float = 1000.0) -> Findings:
+def found_of(*done: Round, rate: float = 1000.0) -> SizingReport:
     return findings(done, 4, rate)
 
 
@@ -181,7 +185,7 @@ def test_an_even_and_quiet_machine_is_not_called_noisy() -> None:
 
 
 async def test_a_target_takes_requests_in_any_pieces() -> None:
-    target = Target()
+    target = LoadTarget()
     url = await target.listen()
     port = int(url.rpartition(":")[2].partition("/")[0])
     reader, writer = await asyncio.open_connection("127.0.0.1", port)

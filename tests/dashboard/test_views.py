@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from api.dashboard import formats
-from api.dashboard.charts import DAY_MS, HOUR_MS, MINUTE_MS, Axis, Kind, ranges, stacked
+from api.dashboard.charts import DAY_MS, HOUR_MS, MINUTE_MS, Axis, Layer, ranges, stacked
 from api.dashboard.credits import drawn, spending
 from api.dashboard.csrf import masked_token, unmasked_token
 from api.dashboard.failures import grouped
@@ -20,7 +20,7 @@ from api.dashboard.zones import UTC, Zone, _zone, zone_named
 from scheduler.models import LogEntry, LogStatus
 from scheduler.rollups import LATENESS_BOUNDS_MS
 from scheduler.store.accounts.ledger import Movements
-from scheduler.store.log.overview import Point, Pulse, Series
+from scheduler.store.log.overview import AccountSnapshot, Point, Series
 from scheduler.times import format_iso8601, parse_iso8601
 
 NOW_MS = parse_iso8601("2026-11-21T16:38:05.123Z")
@@ -121,7 +121,7 @@ AXIS = Axis(NOW_MS // MINUTE_MS * MINUTE_MS - 10 * MINUTE_MS, MINUTE_MS, 20, UTC
 @pytest.mark.parametrize("highest", [0, 1, 2, 3, 7, 19, 120, 5000, 123_456])
 def test_bars_stay_in_their_chart_and_every_gridline_has_its_label(highest: int) -> None:
     values = [highest if i == 3 else 0 for i in range(20)]
-    chart = stacked("a", "A", 120, AXIS, [Kind("completed", "completed", values)], NOW_MS)
+    chart = stacked("a", "A", 120, AXIS, [Layer("completed", "completed", values)], NOW_MS)
     assert 1 <= len(chart.lines) <= 6
     labels = [line.label for line in chart.lines]
     assert len(set(labels)) == len(labels)
@@ -135,7 +135,7 @@ def test_bars_stay_in_their_chart_and_every_gridline_has_its_label(highest: int)
 
 
 def test_what_is_rare_is_seen_beside_what_is_frequent() -> None:
-    kinds = [Kind("failed", "failed", [1] * 20), Kind("completed", "completed", [10_000] * 20)]
+    kinds = [Layer("failed", "failed", [1] * 20), Layer("completed", "completed", [10_000] * 20)]
     chart = stacked("a", "A", 120, AXIS, kinds, NOW_MS)
     failed, completed = chart.columns[0].parts
     assert (failed.kind, failed.height >= 2, completed.y < failed.y) == ("failed", True, True)
@@ -166,7 +166,7 @@ def test_what_is_yet_to_come_leaves_no_half_of_a_chart_empty() -> None:
     starts = range(stretch.from_ms, stretch.to_ms, stretch.step_ms)
     once = [1, *none[1:]]
     points = [Point(at_ms, int(at_ms < NOW_MS), 0, 0, once, once) for at_ms in starts]
-    pulse = Pulse(NOW_MS, 1, 0, 0, 0, 0, None, none)
+    pulse = AccountSnapshot(NOW_MS, 1, 0, 0, 0, 0, None, none)
     picture = Picture(stretch, Series(points), [0] * stretch.points, pulse)
     last = picture.activity(UTC, 190).columns[-1]
     for chart in (picture.lateness(UTC, 130), picture.response(UTC, 130)):

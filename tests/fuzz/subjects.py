@@ -19,8 +19,8 @@ from scheduler.models import Request
 from scheduler.store.queries.timeline import span
 from scheduler.targets import Origin, parse_target
 from tests.worker.test_wire_bytes import DeafTransport, Ends, SteppedLoop
+from worker.loop_budget import LoopBudget
 from worker.outcome import Failure, answered
-from worker.ration import Ration
 from worker.request import render
 from worker.wire import Route, Wire
 
@@ -73,7 +73,7 @@ def answer(data: bytes) -> None:
     fault of ours."""
     size = _PIECES[len(data) % len(_PIECES)] if len(data) < 10_000 else _PIECES[0]
     for head_only in (False, True):
-        wire = Wire(_ROUTE, _CAP_BYTES, Ration(cast("Any", SteppedLoop())), lambda wire: None)
+        wire = Wire(_ROUTE, _CAP_BYTES, LoopBudget(cast("Any", SteppedLoop())), lambda wire: None)
         wire.connection_made(cast("asyncio.Transport", DeafTransport()))
         wire.send(ends := Ends(), b"request", head_only)
         for start in range(0, len(data), size):

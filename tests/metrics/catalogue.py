@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-_FILES = ("metrics/common.py", "worker/told.py", "api/told.py")
+_FILES = ("metrics/common.py", "worker/metrics_source.py", "api/metrics_source.py")
 _MADE = re.compile(r"\b(?:shard_)?(counter|gauge|histogram)\(\s*\"(postdate_\w+)\"")
 _SUFFIXES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_sum", "_count")}
 

@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from metrics import common, port
-from metrics.common import Pulse
+from metrics.common import LoopLag
 from metrics.families import Metric, gauge
 from metrics.port import MetricsPort
 from tests.servers import free_port, until_async
@@ -48,7 +48,7 @@ class Ported:
     def __init__(self, number: int) -> None:
         self.number = number
         self.source = ScriptedSource()
-        self.pulse = Pulse()
+        self.pulse = LoopLag()
         self.port = MetricsPort(HOST, number, self.source, self.pulse)
 
         self.serving = asyncio.create_task(self.port.run())
@@ -155,7 +155,7 @@ async def test_a_loop_that_has_stood_still_is_not_healthy(
 
 
 async def test_a_lag_of_the_loop_is_counted() -> None:
-    beating = Pulse()
+    beating = LoopLag()
     before = beating.lag_s.count
     await until_async(lambda: beating.lag_s.count > before)
     beating.close()

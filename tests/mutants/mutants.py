@@ -461,14 +461,14 @@ MUTANTS = (
     ),
     Mutant(
         "answers are parsed without a ration",
-        "worker/ration.py",
+        "worker/loop_budget.py",
         "        if (self._waiting and not self._is_serving) or self._left <= 0:\n",
         "        if False:\n",
         ("tests/worker/test_wire_bytes.py",),
     ),
     Mutant(
         "what is due goes out in one round",
-        "worker/ration.py",
+        "worker/loop_budget.py",
         "        while self._waiting and time.monotonic() < until_s:\n",
         "        while self._waiting:\n",
         ("tests/worker/test_volley.py",),
@@ -658,7 +658,7 @@ MUTANTS = (
     ),
     Mutant(
         "nobody crowds",
-        "worker/shares.py",
+        "worker/fair_share.py",
         "SHARE_OF_FREE = 4",
         "SHARE_OF_FREE = 10**6",
         ("tests/worker/test_holdings.py", "tests/worker/test_claimer.py"),
@@ -764,14 +764,14 @@ MUTANTS = (
     ),
     Mutant(
         "a connection that came free is given to another account in line",
-        "worker/line.py",
+        "worker/origin_queue.py",
         "        part = self._parts.get(account_id)\n        if part is None or not part.any:\n",
         "        account_id, part = next(iter(self._parts.items()))\n        if not part.any:\n",
         ("tests/worker/test_hasty_targets.py",),
     ),
     Mutant(
         "an account keeps all connections for as long as it has use for them",
-        "worker/line.py",
+        "worker/origin_queue.py",
         "return is_more and self.is_urgent(now_s, has_place=False)",
         "return False",
         ("tests/worker/test_ceiling.py", "-k", "neighbour"),
@@ -785,10 +785,10 @@ MUTANTS = (
     ),
     Mutant(
         "at most once in line gets a used connection",
-        "worker/line.py",
+        "worker/origin_queue.py",
         "return self.fresh if entry.needs_fresh else self.any\n",
         "return self.any\n",
-        ("tests/worker/test_openings.py",),
+        ("tests/worker/test_connection_slots.py",),
     ),
     Mutant(
         "at most once in line gets a used connection, and is sent again when that dies",
@@ -862,10 +862,10 @@ MUTANTS = (
     ),
     Mutant(
         "a cause is never over",
-        "worker/shelf.py",
+        "worker/unreadable.py",
         "return now_s - self.met_s > _OVER_AFTER_S",
         "return False",
-        ("tests/worker/test_shelf.py",),
+        ("tests/worker/test_unreadable.py",),
     ),
     Mutant(
         "what a lost worker may have sent expires as unsent",
@@ -877,7 +877,7 @@ MUTANTS = (
     Mutant(
         "a trailer counts as a header",
         "api/http11.py",
-        "        if self.part is not Part.BODY:\n            super().on_header(name, value)\n",
+        "        if self.part is not ReadState.BODY:\n            super().on_header(name, value)\n",
         "        if True:\n            super().on_header(name, value)\n",
         ("tests/api/test_http11.py",),
     ),
@@ -897,8 +897,8 @@ MUTANTS = (
     ),
     Mutant(
         "a worker remembers every origin for good",
-        "worker/openings.py",
-        "            del self._lines[origin]\n",
+        "worker/connection_slots.py",
+        "            del self._queues[origin]\n",
         "            pass\n",
         ("tests/isolation",),
     ),
@@ -1012,10 +1012,10 @@ MUTANTS = (
     ),
     Mutant(
         "the wheel believes a clock from before its claim",
-        "worker/wheel.py",
-        "_Turn(deque(by_time), self._clock.offset_since_us(reading), reading)",
-        "_Turn(deque(by_time), self._clock.offset_since_us(0), reading)",
-        ("tests/worker/test_wheel.py",),
+        "worker/timer_wheel.py",
+        "_Claimed(deque(by_time), self._clock.offset_since_us(reading), reading)",
+        "_Claimed(deque(by_time), self._clock.offset_since_us(0), reading)",
+        ("tests/worker/test_timer_wheel.py",),
     ),
     # End to end
     Mutant(

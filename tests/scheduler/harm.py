@@ -9,7 +9,7 @@ from typing import NamedTuple
 from redis.asyncio import Redis
 
 from scheduler.store import Store, keys
-from scheduler.store.operators.kinds import kind_of
+from scheduler.store.operators.key_types import kind_of
 from tests.plain import redis_of
 
 MANY = 10_000

@@ -14,10 +14,10 @@ from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Purpose
 from scheduler.store.lifecycle.clock_back import _CLOCK_BACK
 from scheduler.store.lifecycle.end_rows import Ack
-from scheduler.store.lifecycle.replays import Asked, asked_for
+from scheduler.store.lifecycle.replays import ReplayPlan, asked_for
 from scheduler.store.operators.restore import _UNLEASE
 from scheduler.store.scans import _SCAN
-from scheduler.store.server.apart import _TOUCH
+from scheduler.store.server.replicated import _TOUCH
 from scheduler.store.server.server import _READ
 from scheduler.store.verdict import Verdict
 from tests.plain import redis_of
@@ -156,12 +156,12 @@ async def replay(hall: Hall, parties: Sequence[Party]) -> list[Any]:
     """All are read before, so that one script replays for all parties."""
     schedules, once = hall.store.schedules, Idempotency("a fourth", "of a fourth")
 
-    async def read(party: Party) -> Asked:
+    async def read(party: Party) -> ReplayPlan:
         names = [party.dead, party.older, party.due]
         return asked_for(names, await schedules._read(party.account_id, names), made)
 
     async def replayed(party: Party, what: object) -> object:
-        if not isinstance(what, Asked):
+        if not isinstance(what, ReplayPlan):
             return what
         return await schedules._replay(party.account_id, what, once, None)
 

@@ -16,7 +16,7 @@ from scheduler.store import Store, keys
 from scheduler.store.lifecycle import cancel
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.log.logs import LogQuery
-from scheduler.store.log.overview import Series, Stretch
+from scheduler.store.log.overview import ChartRange, Series
 from scheduler.store.queries.reading import read_by_id
 from tests.scheduler.clocks import START_MS, Clock
 
@@ -203,7 +203,9 @@ async def until_now(store: Store, account_id: str, period: tuple[int, int]) -> S
     """So many points of so many ms, the one that is not over yet being the last."""
     step_ms, points = period
     to_ms = store.clock.now_ms() // step_ms * step_ms + step_ms
-    return await store.overview.past(account_id, Stretch(to_ms - points * step_ms, step_ms, points))
+    return await store.overview.past(
+        account_id, ChartRange(to_ms - points * step_ms, step_ms, points)
+    )
 
 
 def after_the_first_read(

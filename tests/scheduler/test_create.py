@@ -10,7 +10,7 @@ from scheduler import ids
 from scheduler.errors import InsufficientCredits, KeyReused, NotFound, StoreUnavailable
 from scheduler.models import Delivery, Idempotency, Request, Schedule, Status
 from scheduler.store import keys
-from scheduler.store.lifecycle.create import Created
+from scheduler.store.lifecycle.create import CreateResult
 from tests.plain import redis_of
 from tests.scheduler.scene import CREDITS, URL, Holdings, Scene, new_id, settled
 
@@ -101,7 +101,7 @@ async def test_parallel_creates_with_one_key_are_one_create(scene: Scene) -> Non
     request = Request(await scene.clock.now_ms() + 60_000, "GET", URL)
     once = Idempotency("key", "fingerprint")
 
-    async def create() -> Created:
+    async def create() -> CreateResult:
         return await scene.store.schedules.create_all(scene.account_id, [request] * 3, once)
 
     results = await asyncio.gather(*(create() for _ in range(20)))

@@ -10,7 +10,7 @@ from scheduler.errors import StoreMisconfigured
 from scheduler.models import Idempotency, Plan, Request
 from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Purpose
-from scheduler.store.operators.kinds import kind_of
+from scheduler.store.operators.key_types import kind_of
 from tests.plain import redis_of
 from tests.scheduler.scene import FAILED, URL, Scene
 

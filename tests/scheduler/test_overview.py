@@ -15,7 +15,7 @@ from scheduler.rollups import (
 )
 from scheduler.settings import Settings
 from scheduler.store.log.logs import LogQuery
-from scheduler.store.log.overview import Stretch
+from scheduler.store.log.overview import ChartRange
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.conftest import open_fake
 from tests.scheduler.scene import (
@@ -45,12 +45,12 @@ async def test_what_waits_is_forecast_where_it_is_due(fake_scene: Scene) -> None
     pulse = await overview.pulse(account_id)
     assert (pulse.waiting, pulse.due_soon, pulse.credits) == (5, 2, 95)
     minute_ms = pulse.now_ms // 60_000 * 60_000
-    minutes = await overview.forecast(account_id, Stretch(minute_ms - 120_000, 60_000, 180))
+    minutes = await overview.forecast(account_id, ChartRange(minute_ms - 120_000, 60_000, 180))
     assert (len(minutes), sum(minutes), minutes[:2]) == (180, 4, [0, 0])
     due = [2 + (pulse.now_ms + ms) // 60_000 - minute_ms // 60_000 for ms in (30_000, 90_000)]
     assert minutes[2] >= 1, "what is overdue is due now"
     assert all(minutes[minute] >= 1 for minute in due)
-    days = await overview.forecast(account_id, Stretch(minute_ms, 24 * 3_600_000, 3))
+    days = await overview.forecast(account_id, ChartRange(minute_ms, 24 * 3_600_000, 3))
     assert sum(days) == 5
 
 
@@ -62,7 +62,7 @@ async def test_what_a_worker_holds_is_executing_and_not_forecast(scene: Scene) -
     pulse = await scene.store.overview.pulse(scene.account_id)
     assert (pulse.waiting, pulse.executing, pulse.due_soon) == (1, 2, 0)
     minute_ms = pulse.now_ms // 60_000 * 60_000
-    stretch = Stretch(minute_ms, 60_000, 120)
+    stretch = ChartRange(minute_ms, 60_000, 120)
     assert sum(await scene.store.overview.forecast(scene.account_id, stretch)) == 1
 
 
@@ -75,9 +75,9 @@ async def test_points_need_not_begin_where_a_day_does(fake_scene: Scene) -> None
     day_ms, now_ms = 86_400_000, fake_scene.clock.ms
     for offset_h in (0, 1, 9, 23):
         from_ms = now_ms // day_ms * day_ms - 3 * day_ms + offset_h * 3_600_000
-        days = (await overview.past(account_id, Stretch(from_ms, day_ms, 5))).points
-        hours = (await overview.past(account_id, Stretch(from_ms, 3_600_000, 120))).points
-        quarters = (await overview.past(account_id, Stretch(from_ms, 900_000, 480))).points
+        days = (await overview.past(account_id, ChartRange(from_ms, day_ms, 5))).points
+        hours = (await overview.past(account_id, ChartRange(from_ms, 3_600_000, 120))).points
+        quarters = (await overview.past(account_id, ChartRange(from_ms, 900_000, 480))).points
         for width, points in ((24, hours), (96, quarters)):
             sums = [
                 sum(p.completed for p in points[i : i + width])

@@ -15,8 +15,8 @@ from scheduler.models import Delivery, Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.server import Server
-from scheduler.store.server.apart import Apart
 from scheduler.store.server.line import Argument
+from scheduler.store.server.replicated import Replicated
 from tests.plain import redis_of
 from tests.scheduler.clocks import ServerClock
 from tests.scheduler.scene import CREDITS, Holdings, Scene, ids_of, settled
@@ -159,14 +159,14 @@ async def test_how_many_there_are_is_asked_once_a_second(
     careful: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server, asked = careful.store.server, 0
-    ask = Apart.enough_replicas
+    ask = Replicated.enough_replicas
 
-    async def counted(apart: Apart) -> None:
+    async def counted(apart: Replicated) -> None:
         nonlocal asked
         asked += 1
         await ask(apart)
 
-    monkeypatch.setattr(Apart, "enough_replicas", counted)
+    monkeypatch.setattr(Replicated, "enough_replicas", counted)
     forget_replicas(server)
     began_s = time.monotonic()
     for _ in range(5):
@@ -242,15 +242,15 @@ async def test_replicas_that_cannot_be_asked_are_an_unknown_outcome(
 ) -> None:
     """Never "unavailable", which would say that nothing was done."""
 
-    replies = Apart._replies
+    replies = Replicated._replies
 
-    async def broken(apart: Apart, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+    async def broken(apart: Replicated, commands: Sequence[Sequence[Argument]]) -> list[Any]:
         if commands[-1][0] == "WAIT":
             raise StoreUnavailable("The store cannot be reached")
         return await replies(apart, commands)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Apart, "_replies", broken)
+        patched.setattr(Replicated, "_replies", broken)
         with pytest.raises(OutcomeUnknown):
             await careful.create(60_000)
     assert (await careful.holdings()).waiting == 1
@@ -262,14 +262,14 @@ async def test_a_claim_that_was_cut_off_is_not_confirmed_by_whoever_is_there_the
     """The next server may have taken over without the claim, and its replicas confirm all the
     same; so a connection that broke is not made anew to ask."""
     schedule_id = await careful.create(delivery=Delivery.AT_MOST_ONCE)
-    ask = Apart.replicated
+    ask = Replicated.replicated
 
-    async def after_a_cut(apart: Apart) -> None:
+    async def after_a_cut(apart: Replicated) -> None:
         await redis_of(careful.store).execute_command("CLIENT KILL TYPE normal")
         await ask(apart)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Apart, "replicated", after_a_cut)
+        patched.setattr(Replicated, "replicated", after_a_cut)
         assert await careful.claim() == []
     assert ids_of(await careful.claim()) == [schedule_id]
     await careful.assert_sound()

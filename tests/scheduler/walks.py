@@ -16,10 +16,10 @@ import msgspec
 from scheduler import ids
 from scheduler.rollups import DAY_MS
 from scheduler.store import keys
-from scheduler.store.lifecycle.claim import Unread
+from scheduler.store.lifecycle.claim import UnreadClaim
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.log.entries import entry, pack_chunk
-from scheduler.store.log.overview import Stretch
+from scheduler.store.log.overview import ChartRange
 from scheduler.store.queries.listing import Selection
 from tests.plain import redis_of
 from tests.scheduler import operator_walks as operators
@@ -31,8 +31,8 @@ from tests.worker.desk import LEASE_MS, ScriptedStore
 from worker.acks import Acks
 from worker.holdings import Holdings
 from worker.leases import Leases, Touch
-from worker.shelf import Shelf
 from worker.signatures import Signatures
+from worker.unreadable import Unreadables
 
 _PIECE = 4
 _EDGES = (_PIECE, _PIECE + 1, 2 * _PIECE)
@@ -160,7 +160,7 @@ async def summed(scene: Scene, count: int) -> Found:
     today = await scene.clock.now_ms() // DAY_MS
     for day in range(today - count, today):
         await redis_of(scene.store).hset(f"{scene.base}{keys.DAY}{day}", "5c", 1)
-    stretch = Stretch((today - count) * DAY_MS, DAY_MS, count)
+    stretch = ChartRange((today - count) * DAY_MS, DAY_MS, count)
     usage = await scene.store.stats.usage(scene.account_id, stretch.from_ms, stretch.to_ms)
     series = await scene.store.overview.past(scene.account_id, stretch)
     return [usage.completed, *(each.completed for each in series.points)], [count] + [1] * count
@@ -214,8 +214,8 @@ async def put_off(scene: Scene, count: int) -> Found:
     presence: Any = SimpleNamespace(yields=False)
     touch = Touch(LEASE_MS, LEASE_MS)
     leases = Leases(store.as_store, holdings, touch, LEASE_MS)
-    shelf = Shelf(store.as_store, leases, touch, presence)
-    shelf.put([Unread(each, "damaged", "") for each in held])
+    shelf = Unreadables(store.as_store, leases, touch, presence)
+    shelf.put([UnreadClaim(each, "damaged", "") for each in held])
     await shelf.settle()
     assert len(holdings) == 0
     return ids_of(store.claims.released), ids_of(held)
@@ -238,7 +238,7 @@ WALKS = (
     Walk(operators.letters_without_a_request, (_CHECK + "_CHUNK",)),
     Walk(operators.damaged_requests, ("scheduler.store.queries.reading.CHUNK_BYTES",), 100),
     Walk(operators.damaged_log, (_CHECK + "_CHUNKS",)),
-    Walk(operators.of_another_kind, ("scheduler.store.operators.kinds._SCAN_COUNT",)),
+    Walk(operators.of_another_kind, ("scheduler.store.operators.key_types._SCAN_COUNT",)),
     Walk(
         operators.names_that_lead_nowhere, ("scheduler.store.operators.reservations._SCAN_COUNT",)
     ),

@@ -15,7 +15,7 @@ from scheduler.errors import StoreUnavailable
 from scheduler.models import Invocation, Outcome, Request, SigningSecret, Status
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.lifecycle.claim import Batch, Look, Unread
+from scheduler.store.lifecycle.claim import Batch, Look, UnreadClaim
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.operators.heartbeats import Process
 from scheduler.store.server.clock import StoreClock
@@ -86,7 +86,7 @@ class ScriptedClaims:
         self.raised: defaultdict[str, list[Exception | None]] = defaultdict(list)
         self.taken: set[Invocation] = set()
         self.given: list[Invocation] = []
-        self.unread: list[Unread] = []
+        self.unread: list[UnreadClaim] = []
         self.broken: list[str] = []
         self.extended: list[Invocation] = []
         self.released: list[Invocation] = []

@@ -129,7 +129,7 @@ async def test_a_ceiling_does_not_hold_up_another_origin() -> None:
 async def test_who_waits_for_a_target_that_gives_nobody_a_connection_is_out_of_time_with_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("worker.openings.MAX_OPENINGS", 2)
+    monkeypatch.setattr("worker.connection_slots.MAX_OPENINGS", 2)
 
     async def no_handshake(line: Line) -> None:
         await line.until_closed()
@@ -158,7 +158,7 @@ async def test_what_has_not_had_its_turn_can_be_given_up_and_the_rest_goes_on() 
 async def test_a_neighbour_does_not_wait_behind_an_accounts_thousands(
     delivery: Delivery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.line.TURN_S", 0.0)
+    monkeypatch.setattr("worker.origin_queue.TURN_S", 0.0)
     async with playing(slow(0.001)) as target, firer_for_tests(ceiling=1) as firer:
         ended: list[Any] = []
         for _ in range(100):

@@ -15,7 +15,7 @@ from scheduler.models import Delivery, Invocation
 from tests.worker.firing import OK, Fired, always, fired, firer_for_tests, invocation_of
 from tests.worker.scripted import Line, Script, answer, answering, playing, until
 from worker.firer import Firer
-from worker.race import OutOfPorts
+from worker.happy_eyeballs import OutOfPorts
 
 CLOSE = answer(b"ok", "200 OK", "Connection: close")
 RESET, FIN = "a reset", "a FIN"
@@ -163,7 +163,7 @@ async def test_fires_wait_for_ports_uncharged_and_go_as_ports_come_free(
     ):
         with few_ports(monkeypatch, firer) as ports:
             fires = [asyncio.create_task(fired(firer, once(target.url()))) for _ in range(3)]
-            await until(lambda: firer._openings.unbegun == 3 and len(firer._deadlines) == 0)
+            await until(lambda: firer._slots.unbegun == 3 and len(firer._deadlines) == 0)
             for done in range(1, 4):
                 ports.left = 1
                 await until(lambda: sum(each.done() for each in fires) == done)  # noqa: B023
@@ -183,7 +183,7 @@ async def test_an_address_without_a_port_is_left_alone_for_a_while(
                 firer.fire(each, lambda *end: ended.append(end))
             # Another origin at the same address and port, from which it is not known yet.
             firer.fire(invocation_of(target.url(scheme="https")), lambda *end: ended.append(end))
-            await until(lambda: firer._openings.unbegun == 101)
+            await until(lambda: firer._slots.unbegun == 101)
             assert (ports.attempts, ended) == (1, [])
             assert len(firer.give_up_unbegun()) == 101
 

@@ -357,7 +357,7 @@ async def test_idle_connections_are_closed_after_a_while(monkeypatch: pytest.Mon
 async def test_a_handshake_that_hangs_times_out_and_so_does_who_waits_in_line(
     monkeypatch: pytest.MonkeyPatch, trusting: ssl.SSLContext
 ) -> None:
-    monkeypatch.setattr("worker.openings.MAX_OPENINGS", 1)
+    monkeypatch.setattr("worker.connection_slots.MAX_OPENINGS", 1)
 
     async def silent(line: Line) -> None:
         await line.until_closed()
@@ -376,7 +376,7 @@ async def test_a_handshake_that_hangs_times_out_and_so_does_who_waits_in_line(
 async def test_who_waits_in_line_is_served_by_connections_that_come_free(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("worker.openings.MAX_OPENINGS", 1)
+    monkeypatch.setattr("worker.connection_slots.MAX_OPENINGS", 1)
     async with playing(answering(*[answer()] * 100)) as target, firer_for_tests() as firer:
         results = await asyncio.gather(
             *(fired(firer, invocation_of(target.url())) for _ in range(50))
@@ -389,7 +389,7 @@ async def test_who_waits_in_line_is_served_by_connections_that_come_free(
 async def test_at_most_once_in_line_waits_for_a_connection_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("worker.openings.MAX_OPENINGS", 1)
+    monkeypatch.setattr("worker.connection_slots.MAX_OPENINGS", 1)
     async with playing(answering(answer(), answer())) as target, firer_for_tests() as firer:
         once = [invocation_of(target.url(), delivery=Delivery.AT_MOST_ONCE) for _ in range(5)]
         results = await asyncio.gather(*(fired(firer, each) for each in once))
@@ -400,7 +400,7 @@ async def test_at_most_once_in_line_waits_for_a_connection_of_its_own(
 async def test_a_line_moves_on_when_connections_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("worker.openings.MAX_OPENINGS", 1)
+    monkeypatch.setattr("worker.connection_slots.MAX_OPENINGS", 1)
     url = f"http://127.0.0.1:{unused_port()}/"
     async with firer_for_tests() as firer:
         results = await asyncio.gather(*(fired(firer, invocation_of(url)) for _ in range(20)))
@@ -410,7 +410,7 @@ async def test_a_line_moves_on_when_connections_are_refused(
 async def test_a_long_line_that_is_no_longer_wanted_ends_without_a_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("worker.openings.MAX_OPENINGS", 1)
+    monkeypatch.setattr("worker.connection_slots.MAX_OPENINGS", 1)
     gone = Outcome(Status.FAILED, 0, 0, "Expired before execution")
     asked: list[Invocation] = []
 

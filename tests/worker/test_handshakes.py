@@ -179,7 +179,7 @@ async def test_large_certificates_are_kept_up_to_a_bound_and_the_others_wait_for
     ):
         url = heavy.url(host="large.example", scheme="https")
         fires = [asyncio.create_task(fired(firer, invocation_of(url))) for _ in range(FIRES)]
-        crowded = firer.connector.handshakes._crowded_out._lines
+        crowded = firer.connector.handshakes._crowded_out._queues
         await until(lambda: crowded and len(heavy.requests) + len(crowded[ACCOUNT]) == FIRES)
         kept = len(heavy.requests)
         assert 3 <= kept <= 8
@@ -193,7 +193,7 @@ async def test_large_certificates_are_kept_up_to_a_bound_and_the_others_wait_for
         assert {(await each).brief for each in fires} == {OK}
         handshakes = firer.connector.handshakes
         await until(lambda: handshakes._unusual.free == 5 * unusual)
-        assert handshakes._crowded_out._lines == {}
+        assert handshakes._crowded_out._queues == {}
 
 
 async def test_who_is_given_up_with_room_at_last_leaves_it_to_the_next(
@@ -203,7 +203,7 @@ async def test_who_is_given_up_with_room_at_last_leaves_it_to_the_next(
     handshakes = Handshakes(asyncio.get_running_loop())
     await handshakes._weigh(ACCOUNT, 100)
     given_up, following = [asyncio.create_task(handshakes._weigh(ACCOUNT, 50)) for _ in range(2)]
-    await until(lambda: len(handshakes._crowded_out._lines.get(ACCOUNT, ())) == 2)
+    await until(lambda: len(handshakes._crowded_out._queues.get(ACCOUNT, ())) == 2)
     handshakes.give_back(ACCOUNT, 100)
     given_up.cancel()
     async with asyncio.timeout(5):

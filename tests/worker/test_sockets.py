@@ -8,18 +8,20 @@ import socket
 
 import pytest
 
-from worker.sockets import Budget, budget_of, fires_at_once, is_out_of_ports, is_own_address
+from worker.sockets import SocketBudget, budget_of, fires_at_once, is_out_of_ports, is_own_address
 
 
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
-        (65_536, Budget(sockets=65_280, fires=57_120, spares=8_160)),
-        (1024, Budget(sockets=768, fires=672, spares=96)),
-        (100, Budget(sockets=50, fires=44, spares=6)),
+        (65_536, SocketBudget(sockets=65_280, fires=57_120, spares=8_160)),
+        (1024, SocketBudget(sockets=768, fires=672, spares=96)),
+        (100, SocketBudget(sockets=50, fires=44, spares=6)),
     ],
 )
-def test_fires_and_their_second_attempts_fit_and_leave_room(files: int, expected: Budget) -> None:
+def test_fires_and_their_second_attempts_fit_and_leave_room(
+    files: int, expected: SocketBudget
+) -> None:
     assert budget_of(files) == expected
     assert expected.fires + expected.spares == expected.sockets
 

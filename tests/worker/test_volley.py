@@ -7,7 +7,7 @@ import time
 
 from scheduler.models import Invocation
 from tests.worker.desk import Invocations
-from worker.ration import ROUND_S, Volley
+from worker.loop_budget import ROUND_S, SendBatch
 
 SLOW_S = ROUND_S / 4
 
@@ -25,8 +25,8 @@ class Slow:
 
 async def test_the_loop_is_heard_between_rounds_and_all_go_out_in_their_order() -> None:
     slow = Slow()
-    volley = Volley(slow.fire)
-    volley.fire(flood := Invocations().many(40))
+    batch = SendBatch(slow.fire)
+    batch.fire(flood := Invocations().many(40))
     longest = len(slow.fired)
     assert 1 <= longest <= 5
     while len(slow.fired) < 40:
@@ -39,10 +39,10 @@ async def test_the_loop_is_heard_between_rounds_and_all_go_out_in_their_order() 
 
 async def test_a_neighbours_goes_out_after_one_of_the_floods() -> None:
     slow, make = Slow(), Invocations()
-    volley = Volley(slow.fire)
-    volley.fire(make.many(40, 0, "flood"))
+    batch = SendBatch(slow.fire)
+    batch.fire(make.many(40, 0, "flood"))
     at_once = len(slow.fired)
-    volley.fire([neighbours := make.one(0, "neighbour")])
+    batch.fire([neighbours := make.one(0, "neighbour")])
     while len(slow.fired) < 41:
         await asyncio.sleep(0)
     assert slow.fired.index(neighbours) <= at_once + 1
@@ -51,16 +51,16 @@ async def test_a_neighbours_goes_out_after_one_of_the_floods() -> None:
 async def test_what_comes_in_the_same_round_waits_for_the_next_one() -> None:
     """Each shard's claim brings a volley of its own: together they have one round's time."""
     slow, make = Slow(), Invocations()
-    volley = Volley(slow.fire)
+    batch = SendBatch(slow.fire)
     for shard in range(10):
-        volley.fire(make.many(10, shard))
+        batch.fire(make.many(10, shard))
     assert len(slow.fired) <= 5
 
 
 async def test_what_waits_can_be_given_up() -> None:
     slow = Slow()
-    volley = Volley(slow.fire)
-    volley.fire(flood := Invocations().many(40))
-    left = volley.clear()
+    batch = SendBatch(slow.fire)
+    batch.fire(flood := Invocations().many(40))
+    left = batch.clear()
     await asyncio.sleep(0)
     assert slow.fired + left == flood

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from scheduler.targets import Origin
 from tests.rings import counting_rings
+from worker.loop_budget import ROUND_BYTES, LoopBudget
 from worker.outcome import Failure
-from worker.ration import ROUND_BYTES, Ration
 from worker.wire import MAX_INTERIMS, MAX_LINES, PIECES, SLICE_BYTES, Route, Wire
 
 FRAGMENTS = [
@@ -103,15 +103,15 @@ class Ends:
         self.noted.append((failure, silent))
 
 
-def unconnected(ration: Ration, cap: int = 100) -> Wire:
+def unconnected(loop_budget: LoopBudget, cap: int = 100) -> Wire:
     route = Route(Origin("http", "e.example", 80), "8.8.8.8", "acc_00_a")
-    return Wire(route, cap, ration, lambda wire: None)
+    return Wire(route, cap, loop_budget, lambda wire: None)
 
 
 def wired(
-    loop: SteppedLoop | None = None, ration: Ration | None = None, cap: int = 100
+    loop: SteppedLoop | None = None, loop_budget: LoopBudget | None = None, cap: int = 100
 ) -> tuple[Wire, DeafTransport]:
-    wire = unconnected(ration or Ration(cast("Any", loop or SteppedLoop())), cap)
+    wire = unconnected(loop_budget or LoopBudget(cast("Any", loop or SteppedLoop())), cap)
     transport = DeafTransport()
     wire.connection_made(cast("asyncio.Transport", transport))
     return wire, transport
@@ -259,11 +259,13 @@ CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n
 DONE = [(200, "OK", False)]
 
 
-def flooded(ration: Ration, count: int, account_id: str) -> list[tuple[Ends, DeafTransport]]:
+def flooded(
+    loop_budget: LoopBudget, count: int, account_id: str
+) -> list[tuple[Ends, DeafTransport]]:
     """So many connections, each with the same long answer, all in one round."""
     flood = []
     for _ in range(count):
-        wire, transport = wired(ration=ration, cap=50_000)
+        wire, transport = wired(loop_budget=loop_budget, cap=50_000)
         ends = Ends(account_id)
         wire.send(ends, b"request", False)
         wire.data_received(CHUNKS)
@@ -273,13 +275,13 @@ def flooded(ration: Ration, count: int, account_id: str) -> list[tuple[Ends, Dea
 
 def test_answers_beyond_the_ration_wait_unread_for_their_accounts_turn_in_later_rounds() -> None:
     loop = SteppedLoop()
-    ration = Ration(cast("Any", loop))
-    flood = flooded(ration, 100, "acc_00_a")
+    loop_budget = LoopBudget(cast("Any", loop))
+    flood = flooded(loop_budget, 100, "acc_00_a")
     at_once = [ends for ends, _ in flood if ends.noted]
     assert len(at_once) == ROUND_BYTES // len(CHUNKS) + 1
     assert [transport.reading for ends, transport in flood] == [bool(e.noted) for e, _ in flood]
-    [(neighbour, _)] = flooded(ration, 1, "acc_00_b")
-    small, _ = wired(ration=ration)
+    [(neighbour, _)] = flooded(loop_budget, 1, "acc_00_b")
+    small, _ = wired(loop_budget=loop_budget)
     small.send(ends := Ends("acc_00_b"), b"request", False)
     small.data_received(WHOLE)
     assert ends.noted  # nothing to wait for
@@ -295,9 +297,9 @@ def test_answers_beyond_the_ration_wait_unread_for_their_accounts_turn_in_later_
 
 def test_an_answer_that_is_given_up_while_it_waits_is_not_heard() -> None:
     loop = SteppedLoop()
-    ration = Ration(cast("Any", loop))
-    wire, _ = wired(ration=ration)
-    ration.take(ROUND_BYTES)
+    loop_budget = LoopBudget(cast("Any", loop))
+    wire, _ = wired(loop_budget=loop_budget)
+    loop_budget.take(ROUND_BYTES)
     wire.send(ends := Ends(), b"request", False)
     wire.data_received(CHUNKS)
     wire.abort()
@@ -378,7 +380,7 @@ def test_a_wire_that_is_kept_holds_no_long_answer() -> None:
 
 def test_a_wire_that_never_connected_and_one_that_has_ended_leave_no_ring() -> None:
     with counting_rings() as found:
-        unconnected(Ration(cast("Any", SteppedLoop())))
+        unconnected(LoopBudget(cast("Any", SteppedLoop())))
         for head_only in (False, True):
             play(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 10, head_only)
     assert not found

@@ -14,7 +14,7 @@ from scheduler.elapsed import elapsed_s
 from scheduler.models import Invocation
 from scheduler.settings import Settings
 from scheduler.store import Store
-from scheduler.store.lifecycle.claim import Unread
+from scheduler.store.lifecycle.claim import UnreadClaim
 from scheduler.store.lifecycle.end_rows import Ack
 from tests.worker.desk import AWAY, COMPLETED, LEASE_MS, ScriptedStore
 from tests.worker.scene import Scene
@@ -222,8 +222,8 @@ async def _give_back(worker: Worker, held: Invocation) -> None:
 
 
 async def _put_off(worker: Worker, held: Invocation) -> None:
-    worker.shelf.put([Unread(held, "damaged", "")])
-    await worker.shelf.settle()
+    worker.unreadables.put([UnreadClaim(held, "damaged", "")])
+    await worker.unreadables.settle()
 
 
 @pytest.mark.parametrize("settle", [_record, _give_back, _put_off])

@@ -36,7 +36,7 @@ _PATIENCE_S = 5.0
 _MOST_REPLAYED_BYTES = 32 * 1024 * 1024
 
 
-class Selection(NamedTuple):
+class BulkPage(NamedTuple):
     """A portion of what is to be acted on, and the cursor of what is beyond it."""
 
     ids: list[str]
@@ -84,7 +84,7 @@ async def bulk(request: HttpRequest) -> Raw:
     if not form.get("confirmed"):
         selection = await _selected(store, viewer, form, wanted, form.get("rest"))
         return await _ask(request, viewer, wanted, selection, form)
-    selection = Selection(_named(form), form.get("rest") or None)
+    selection = BulkPage(_named(form), form.get("rest") or None)
     try:
         ids = selection.ids
         done = await action.act(request, viewer, form, ids) if ids else Done(0, Counter())
@@ -125,10 +125,10 @@ async def _selected(
     wanted: Filter,
     rest: str | None,
     there_ms: int | None = None,
-) -> Selection:
+) -> BulkPage:
     """The ids that were chosen, or the next of all that match, but for those that are there."""
     if form.get("scope") != "matching":
-        return Selection(_named(form))
+        return BulkPage(_named(form))
     loop = asyncio.get_running_loop()
     until_s = loop.time() + _PATIENCE_S
     query = _matching(wanted, form["action"], rest or None, store.clock.now_ms())
@@ -138,11 +138,11 @@ async def _selected(
         rows = await searched(store, viewer.account_id, query)
         found += [each.schedule_id for each in rows.entries if each.at_ms != there_ms]
         if rows.next is None:
-            return Selection(list(dict.fromkeys(found)))
+            return BulkPage(list(dict.fromkeys(found)))
         query = query._replace(cursor=rows.next)
         if rows.wait_ms:
             await asyncio.sleep(min(rows.wait_ms / 1000, until_s - loop.time()))
-    return Selection(list(dict.fromkeys(found)), query.cursor)
+    return BulkPage(list(dict.fromkeys(found)), query.cursor)
 
 
 def _matching(wanted: Filter, action: str, cursor: str | None, now_ms: int) -> LogQuery:
@@ -159,7 +159,7 @@ async def _ask(
     request: HttpRequest,
     viewer: Viewer,
     wanted: Filter,
-    selection: Selection,
+    selection: BulkPage,
     form: Form,
     *,
     done: Done | None = None,

@@ -12,7 +12,7 @@ from api.dashboard.windows import FIRST, WINDOWS, fitted, stretch_of
 from api.dashboard.zones import Zone, zone_named
 from scheduler.models import LogStatus
 from scheduler.store.log.logs import LogQuery
-from scheduler.store.log.overview import Stretch
+from scheduler.store.log.overview import ChartRange
 from scheduler.times import format_iso8601
 
 ADDRESS = f"{ROOT}/requests"
@@ -66,7 +66,7 @@ class Filter(NamedTuple):
         pairs = {name: value for name, value in (self.pairs() | changes).items() if value}
         return ADDRESS + path + (f"?{urlencode(pairs)}" if pairs else "")
 
-    def stretch(self, now_ms: int, zone: Zone) -> Stretch:
+    def stretch(self, now_ms: int, zone: Zone) -> ChartRange:
         """The period of the chart above the list."""
         if self.when or not self.has_times:
             return stretch_of(self.when or FIRST, now_ms, zone)

@@ -39,7 +39,7 @@ _LONGEST_PAUSE_S = 5.0
 _url = lru_cache(maxsize=16)(httpx.URL)
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """A 2xx answer."""
 
     body: Any
@@ -83,7 +83,7 @@ class Calls(ABC):
         query: Mapping[str, str | int | None] | None = None,
         body: bytes | None = None,
         idempotency_key: str | None = None,
-    ) -> Answer:
+    ) -> Response:
         """`body` is JSON. Raises PostdateError when repeating is useless, or after `retry_for`
         seconds without those spent waiting for a connection."""
         request = self._request(method, path, query or {}, body, idempotency_key)
@@ -92,7 +92,7 @@ class Calls(ABC):
         while True:
             patience.asks()
             outcome = await self._attempt(request, patience.begins)
-            if isinstance(outcome, Answer):
+            if isinstance(outcome, Response):
                 return outcome
             maybe_done = outcome.maybe_done = maybe_done or outcome.maybe_done
             pause_s = patience.pause_s(outcome)
@@ -121,7 +121,7 @@ class Calls(ABC):
 
     async def _attempt(
         self, request: httpx.Request, begins: Callable[[], None]
-    ) -> Answer | PostdateError:
+    ) -> Response | PostdateError:
         try:
             response = await self._send(request, begins)
         except _HOPELESS as error:
@@ -133,7 +133,7 @@ class Calls(ABC):
         except ValueError:
             body = None
         if response.is_success:
-            return Answer(body, response.headers)
+            return Response(body, response.headers)
         wait_s = _retry_after_s(response.headers.get("retry-after"))
         refused = error_of(
             response.status_code, body, reason=response.reason_phrase, retry_after=wait_s

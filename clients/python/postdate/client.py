@@ -9,7 +9,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
-from postdate.modes import Awaiting, Blocking, Pool
+from postdate.modes import Awaiting, Blocking, HttpPool
 from postdate.operations import Operations
 from postdate.per_process import Given, PerProcess
 
@@ -44,7 +44,7 @@ class Postdate(Blocking, Operations):
         http: httpx.Client | None = None,
     ) -> None:
         super().__init__(base_url, api_key, retry_for)
-        make = partial(Pool, _settings(self._base_url, timeout))
+        make = partial(HttpPool, _settings(self._base_url, timeout))
         self._http = Given(http) if http else PerProcess(make, _CLOSED)
 
     def close(self) -> None:

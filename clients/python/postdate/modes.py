@@ -44,7 +44,7 @@ R = TypeVar("R")
 _CONNECTIONS = 100  # httpx's own limit
 
 
-class Pool:
+class HttpPool:
     """httpx's pool looks at all its requests, waiting ones too, whenever one comes or goes: so it
     gets no more than it has connections."""
 
@@ -62,7 +62,7 @@ class Pool:
 
 
 class Blocking:
-    _http: PerProcess[Pool] | Given[httpx.Client]
+    _http: PerProcess[HttpPool] | Given[httpx.Client]
 
     async def _send(self, request: httpx.Request, begins: Callable[[], None]) -> httpx.Response:
         request.extensions["trace"] = lambda *_: begins()

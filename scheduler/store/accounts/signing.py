@@ -12,7 +12,7 @@ from scheduler import ids
 from scheduler.errors import KeyReused, NotFound, TooManySecrets, Unreadable, anew
 from scheduler.models import Idempotency, SigningSecret
 from scheduler.store import keys
-from scheduler.store.once import ONCE_KEPT_MS, asked, once_name
+from scheduler.store.idempotency import ONCE_KEPT_MS, asked, once_name
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Script, Server
 from scheduler.store.server.clock import StoreClock

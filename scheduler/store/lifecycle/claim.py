@@ -19,8 +19,8 @@ from scheduler.store import keys
 from scheduler.store.lifecycle.lease import Leasing
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.server import Script
-from scheduler.store.server.apart import Apart
-from scheduler.store.server.line import Argument, Commands
+from scheduler.store.server.line import Argument, PackedCommands
+from scheduler.store.server.replicated import Replicated
 from scheduler.store.stored import open_request, unpack_attempt
 
 _REALIGNED_AT_ONCE = 500
@@ -38,7 +38,7 @@ _REALIGN = Script("lifecycle/realign")
 _log = structlog.get_logger(__name__)
 
 
-class Unread(NamedTuple):
+class UnreadClaim(NamedTuple):
     """A claimed schedule that cannot be read here: its invocation, without the request, and why.
     `key_id` is the key that this process lacks; empty if it is damaged, or newer than this
     program."""
@@ -59,7 +59,7 @@ class Batch(NamedTuple):
     full: bool
     reading: int
     on_hold: bool = False
-    unread: Sequence[Unread] = ()
+    unread: Sequence[UnreadClaim] = ()
     broken: Sequence[str] = ()
 
 
@@ -147,7 +147,7 @@ class Claims(Leasing):
         self._clock.observe(now_us)
         reading, until_s, claim = self._clock.readings, asked_s + lease_ms / 1000, str(token)
         found: list[Invocation] = []
-        unread: list[Unread] = []
+        unread: list[UnreadClaim] = []
         for part in parts:
             claimed = _invocations(shard, claim, until_s, part, self._server.secrecy, unread)
             for each in claimed:
@@ -163,7 +163,7 @@ class Claims(Leasing):
         return Batch(found, next_look_ms, full, reading, unread=unread, broken=broken)
 
     async def _replicated(
-        self, apart: Apart, shard: int, found: list[Invocation]
+        self, apart: Replicated, shard: int, found: list[Invocation]
     ) -> list[Invocation]:
         """Those that may be fired: not at-most-once ones of which too few replicas know."""
         careful = [each for each in found if each.request.delivery is Delivery.AT_MOST_ONCE]
@@ -203,7 +203,7 @@ class Claims(Leasing):
 
 
 @lru_cache(maxsize=16)
-def _looks_at(shards: tuple[int, ...], backlogs: bool, time: bool) -> Commands:
+def _looks_at(shards: tuple[int, ...], backlogs: bool, time: bool) -> PackedCommands:
     """The same ones fifty times a second."""
     prefixes = [keys.shard(shard) for shard in shards]
     first = ("(-inf", "+inf", "BYSCORE", "LIMIT", 0, 1, "WITHSCORES")
@@ -213,7 +213,7 @@ def _looks_at(shards: tuple[int, ...], backlogs: bool, time: bool) -> Commands:
         commands += [("GET", prefix + keys.BACKLOG) for prefix in prefixes]
     if time:
         commands.append(("TIME",))
-    return Commands(commands)
+    return PackedCommands(commands)
 
 
 def _invocations(
@@ -222,7 +222,7 @@ def _invocations(
     until_s: float,
     part: list[Any],
     secrecy: Secrecy,
-    unread: list[Unread],
+    unread: list[UnreadClaim],
 ) -> list[Invocation]:
     """The invocations of one account; those that cannot be read go to `unread`."""
     account, rows, later = part
@@ -237,7 +237,9 @@ def _invocations(
             retry = unpack_attempt(before) if before else None
         except Unreadable as error:
             unknown = (schedule_id, token, attempt, until_s, _UNKNOWN, 0, len(packed))
-            unread.append(Unread(Invocation(shard, account_id, *unknown), str(error), error.key_id))
+            unread.append(
+                UnreadClaim(Invocation(shard, account_id, *unknown), str(error), error.key_id)
+            )
             continue
         due_ms = retry.due_at_ms if retry else request.trigger_at_ms
         what = (schedule_id, token, attempt, until_s, request, due_ms, len(packed), retry)

@@ -19,16 +19,16 @@ from scheduler.errors import (
 )
 from scheduler.models import Idempotency, Request, Schedule
 from scheduler.store import keys, stored
+from scheduler.store.idempotency import ONCE_KEPT_MS, Made, kept, kept_with, noted, once_name
 from scheduler.store.lifecycle.replays import (
-    Asked,
     Remake,
+    ReplayPlan,
     Replays,
     asked_for,
     cursor_until,
     replays_of,
     until,
 )
-from scheduler.store.once import ONCE_KEPT_MS, Made, kept, kept_with, noted, once_name
 from scheduler.store.queries.listing import Failed, Selection
 from scheduler.store.queries.reading import Stored, read_by_id
 from scheduler.store.retention import Retention
@@ -44,7 +44,7 @@ _BYTES_LIKE_ONE_MORE = 2048
 _CREATE = Script("lifecycle/create")
 
 
-class Created(NamedTuple):
+class CreateResult(NamedTuple):
     """The ids of the stored schedules, in order: the first ones, if there were too few credits.
     `repeated`: an earlier call with the same key stored them. `note` came with that call."""
 
@@ -53,7 +53,7 @@ class Created(NamedTuple):
     note: bytes = b""
 
     @classmethod
-    def of(cls, made: Made) -> Created:
+    def of(cls, made: Made) -> CreateResult:
         count = made.verdicts.count(Verdict.DONE)
         return cls(made.schedule_ids[:count], made.repeated, made.note)
 
@@ -98,7 +98,7 @@ class Creating:
         requests: Sequence[Request],
         once: Idempotency | None = None,
         now_ms: int | None = None,
-    ) -> Created:
+    ) -> CreateResult:
         """Stores schedules in one step, with one debit; as many as the credits reach for.
 
         Raises InsufficientCredits only if not even one could be stored; QuotaExceeded if those that
@@ -108,12 +108,12 @@ class Creating:
         made = await self._make(account_id, requests, once, note, now_ms)
         if Verdict.DONE not in made.verdicts:
             raise InsufficientCredits
-        return Created.of(made)
+        return CreateResult.of(made)
 
-    async def created_before(self, account_id: str, once: Idempotency) -> Created | None:
+    async def created_before(self, account_id: str, once: Idempotency) -> CreateResult | None:
         """What an earlier call with this key stored, or None. Raises KeyReused. Read-only."""
         made = await self._made_before(account_id, once)
-        return made and Created.of(made)
+        return made and CreateResult.of(made)
 
     async def replay(
         self,
@@ -201,7 +201,7 @@ class Creating:
     async def _replay(
         self,
         account_id: str,
-        what: Asked,
+        what: ReplayPlan,
         once: Idempotency | None,
         now_ms: int | None,
         *,

@@ -10,7 +10,7 @@ import msgspec
 from scheduler import ids
 from scheduler.errors import Damaged, FieldError, InvalidRequest
 from scheduler.models import Request, Schedule, Status
-from scheduler.store.once import Made
+from scheduler.store.idempotency import Made
 from scheduler.store.queries.listing import Selection
 from scheduler.store.verdict import Verdict
 
@@ -53,7 +53,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Note).decode
 
 
-class Asked(NamedTuple):
+class ReplayPlan(NamedTuple):
     """One call, as far as reading alone decides it: those that can be replayed, their new requests,
     and the note."""
 
@@ -67,14 +67,14 @@ def asked_for(
     found: Sequence[Schedule | Damaged | None],
     remake: Remake,
     next_cursor: str | None = None,
-) -> Asked:
+) -> ReplayPlan:
     verdicts = bytes(map(_verdict, found))
     fine = [each for each in found if isinstance(each, Schedule) and _verdict(each) == Verdict.DONE]
     requests = list(map(remake, fine))
     due_ms = requests[0].trigger_at_ms if requests else 0
     packed = b"".join(map(ids.to_bytes, originals))
     note = _encode(_Note(packed, verdicts, due_ms, next_cursor))
-    return Asked([each.schedule_id for each in fine], requests, note)
+    return ReplayPlan([each.schedule_id for each in fine], requests, note)
 
 
 def _verdict(found: Schedule | Damaged | None) -> Verdict:

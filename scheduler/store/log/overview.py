@@ -41,7 +41,7 @@ _FIELDS = {
 _NO_FIELD = (-1, 0)
 
 
-class Stretch(NamedTuple):
+class ChartRange(NamedTuple):
     """`points` of `step_ms` each: whole minutes, or whole hours if `from_ms` begins one."""
 
     from_ms: int
@@ -53,7 +53,7 @@ class Stretch(NamedTuple):
         return self.from_ms + self.points * self.step_ms
 
 
-class Pulse(NamedTuple):
+class AccountSnapshot(NamedTuple):
     """An account at one moment. `overdue_lateness` counts overdue ones by
     `rollups.LATENESS_BOUNDS_MS`, as if they were sent now; the oldest was due at
     `overdue_since_ms`."""
@@ -132,7 +132,7 @@ class Overview:
         self._server = server
         self._clock = clock
 
-    async def pulse(self, account_id: str) -> Pulse:
+    async def pulse(self, account_id: str) -> AccountSnapshot:
         """One look, all at one moment. Read-only."""
         base, now_ms = keys.account(account_id), self._clock.now_ms()
         waiting, held = base + keys.WAITING, base + keys.HELD
@@ -155,7 +155,7 @@ class Overview:
             # Its triggerAt stands in `held`, unless its worker has given it back since.
             since = await self._server.read("ZSCORE", held, first[0])
             since_ms = int(float(since or first[1]))
-        return Pulse(
+        return AccountSnapshot(
             self._clock.told(time),
             int(credits or 0),
             max(0, all_ - executing),
@@ -166,7 +166,7 @@ class Overview:
             [0] * (len(LATENESSES) - len(late)) + late,
         )
 
-    async def past(self, account_id: str, stretch: Stretch) -> Series:
+    async def past(self, account_id: str, stretch: ChartRange) -> Series:
         """Executions in a stretch, as far as it is over. Read-only."""
         hourly = stretch.from_ms % HOUR_MS == stretch.step_ms % HOUR_MS == 0
         level, bucket_ms = ("day", HOUR_MS) if hourly else ("hour", MINUTE_MS)
@@ -198,7 +198,7 @@ class Overview:
             found[account_id] = Activity(completed + failed, failed, created)
         return since_ms, found
 
-    async def forecast(self, account_id: str, stretch: Stretch) -> list[int]:
+    async def forecast(self, account_id: str, stretch: ChartRange) -> list[int]:
         """How many are due at each point; overdue ones count at the present one. Read-only."""
         base, now_ms = keys.account(account_id), self._clock.now_ms()
         begins = range(stretch.from_ms, stretch.to_ms, stretch.step_ms)

@@ -51,8 +51,8 @@ class Census:
     def __init__(self, server: Server, shards: Shards) -> None:
         self._server = server
         self._shards = shards
-        self._waiting: dict[int, _Walk] = {}
-        self._ledgers: dict[int, _Walk] = {}
+        self._waiting: dict[int, _CensusWalk] = {}
+        self._ledgers: dict[int, _CensusWalk] = {}
 
     async def look(self) -> Figures:
         """Read-only. Raises StoreError if not one shard can be read."""
@@ -82,15 +82,15 @@ class Census:
         return Due(overdue / part, oldest_ms, [each / part for each in coming], on_hold_ms)
 
     async def _step(
-        self, walks: dict[int, _Walk], script: Script, shards: Collection[int], most: int
+        self, walks: dict[int, _CensusWalk], script: Script, shards: Collection[int], most: int
     ) -> dict[int, Sequence[int]]:
         for number in shards:
-            walks.setdefault(number, _Walk())
+            walks.setdefault(number, _CensusWalk())
         await asyncio.gather(*(walks[n].step(self._server, script, n, most) for n in shards))
         return {n: walks[n].found for n in shards if walks[n].found}
 
 
-class _Walk:
+class _CensusWalk:
     """Through the accounts of one shard, round after round."""
 
     def __init__(self) -> None:

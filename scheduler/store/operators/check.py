@@ -14,7 +14,7 @@ from scheduler.store import keys, stored
 from scheduler.store.accounts.signing import secret_of
 from scheduler.store.log.entries import chunks_of, unpack_chunk
 from scheduler.store.operators.damage import schedule_or_none, text, told
-from scheduler.store.operators.kinds import of_other_kinds
+from scheduler.store.operators.key_types import of_other_kinds
 from scheduler.store.operators.reservations import is_leaving, misled
 from scheduler.store.operators.standing import Letters, faults_of, stand_of
 from scheduler.store.operators.weights import Weights

@@ -43,7 +43,7 @@ class Resealed(msgspec.Struct):
     kept: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class _Walk(msgspec.Struct):
+class _ResealWalk(msgspec.Struct):
     """One walk through the store. `found`: entries not sealed with the newest key, by the key that
     sealed it (empty: in clear); `left`: the unreadable ones among them. `whole`: no server was
     restarted or changed over meanwhile."""
@@ -114,7 +114,7 @@ class Resealer:
                 f" counts for another {_GONE_AFTER_MS // 60_000} minutes."
             )
 
-    async def _forget(self, walk: _Walk, lost_keys: Sequence[str]) -> None:
+    async def _forget(self, walk: _ResealWalk, lost_keys: Sequence[str]) -> None:
         noted = await self._sealing_keys.read()
         for key_id in sorted(noted - {self._secrecy.key_ids[0]}):
             if key_id not in lost_keys and walk.found[key_id]:
@@ -125,9 +125,9 @@ class Resealer:
                 await self._sealing_keys.forget(key_id)
                 walk.done.forgotten.append(key_id)
 
-    async def _walk(self, done: Resealed) -> _Walk:
+    async def _walk(self, done: Resealed) -> _ResealWalk:
         done.held, done.unreadable = 0, []
-        before, walk = await self._servers(), _Walk(done)
+        before, walk = await self._servers(), _ResealWalk(done)
         async for names in self._server.keys(keys.ALL_SCHEDULES, _SCHEDULES_AT_ONCE):
             by_account: dict[str, list[str]] = {}
             for name in names:
@@ -140,7 +140,7 @@ class Resealer:
         walk.whole = await self._servers() == before
         return walk
 
-    async def _requests(self, walk: _Walk, base: str, schedules: Sequence[str]) -> None:
+    async def _requests(self, walk: _ResealWalk, base: str, schedules: Sequence[str]) -> None:
         """Of an account, a megabyte at a time."""
         while schedules:
             read = await read_rows(self._server, base, schedules)
@@ -156,7 +156,7 @@ class Resealer:
                 await self._replace(walk, base, rows)
             schedules = schedules[len(read) :]
 
-    async def _replace(self, walk: _Walk, base: str, rows: list[bytes | str]) -> None:
+    async def _replace(self, walk: _ResealWalk, base: str, rows: list[bytes | str]) -> None:
         """`rows`: schedule, field, what it holds, the same sealed anew, …"""
         codes = await self._server.write_until_answered(_RESEAL, base, rows)
         done = Counter(zip(rows[1::4], codes, strict=True))
@@ -168,7 +168,7 @@ class Resealer:
                 walk.left += 1
                 walk.done.unreadable.append(f"sch_{schedule!s}: what its account weighs is damaged")
 
-    async def _secrets(self, walk: _Walk, account_id: str) -> None:
+    async def _secrets(self, walk: _ResealWalk, account_id: str) -> None:
         with told(walk.done.unreadable, f"what signs for {account_id}"):
             base = keys.account(account_id)
             rows: list[bytes] = []
@@ -182,7 +182,7 @@ class Resealer:
                     _RESEAL_SECRETS, base, rows
                 )
 
-    def _sealed(self, walk: _Walk, what: str, stored: bytes) -> bytes | None:
+    def _sealed(self, walk: _ResealWalk, what: str, stored: bytes) -> bytes | None:
         """The same, sealed with the newest key; None if it is already, or cannot be read."""
         if stored.startswith(self._secrecy.head):
             return None

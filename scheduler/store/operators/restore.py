@@ -12,7 +12,7 @@ import structlog
 from scheduler.errors import StoreRefused
 from scheduler.models import Outcome, Status
 from scheduler.store import keys
-from scheduler.store.lifecycle.claim import Claims, Unread
+from scheduler.store.lifecycle.claim import Claims, UnreadClaim
 from scheduler.store.lifecycle.end import Ends
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.operators.damage import accounts_of, told
@@ -115,7 +115,7 @@ class Restore:
             yield
         self.damaged += [each for each in found if each not in self.damaged]
 
-    async def _put_off(self, shard: int, unread: Sequence[Unread], by_ms: int) -> None:
+    async def _put_off(self, shard: int, unread: Sequence[UnreadClaim], by_ms: int) -> None:
         """Gives back unreadable schedules, their attempt unused: due right after the ended ones."""
         for each in unread:
             what = each.invocation.schedule_id

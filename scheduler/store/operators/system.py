@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from scheduler.errors import StoreError, anew
 from scheduler.store import keys
 from scheduler.store.lifecycle.claim import Claims
-from scheduler.store.server import Server as StoreServer
+from scheduler.store.server import Server
 from scheduler.store.shards import Shards
 
 _KEYS = re.compile(r"keys=(\d+)")
@@ -39,7 +39,7 @@ class ShardState(NamedTuple):
     backlog_since_ms: float | None
 
 
-class Server(NamedTuple):
+class ServerStatus(NamedTuple):
     """One Redis or Valkey. `most_bytes` is 0 if it has no limit; `saved_at_s` is when its last
     snapshot was written; `failed` names what of its persistence failed the last time."""
 
@@ -65,7 +65,7 @@ class Spent(NamedTuple):
 class System:
     """Reads all of it; nothing here is an account holder's."""
 
-    def __init__(self, server: StoreServer, claims: Claims, shards: Shards) -> None:
+    def __init__(self, server: Server, claims: Claims, shards: Shards) -> None:
         self._server = server
         self._claims = claims
         self._shards = shards
@@ -91,7 +91,7 @@ class System:
             states.append(ShardState(number, counts[2 * number], counts[2 * number + 1], *look))
         return states
 
-    async def servers(self) -> list[Server]:
+    async def servers(self) -> list[ServerStatus]:
         """Each server of the store, and what an operator should know of it."""
         infos = await self._server.infos()
         return [_server(name, info) for name, info in sorted(infos.items())]
@@ -124,10 +124,10 @@ class System:
             await asyncio.sleep(_LOOK_EVERY_S)
 
 
-def _server(name: str, info: Mapping[str, Any]) -> Server:
+def _server(name: str, info: Mapping[str, Any]) -> ServerStatus:
     # db0:keys=3,expires=0,…
     databases = [_KEYS.match(value) for key, value in info.items() if key.startswith("db")]
-    return Server(
+    return ServerStatus(
         name=name,
         version=version_of(info),
         used_bytes=int(info.get("used_memory", 0)),

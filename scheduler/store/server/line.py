@@ -121,7 +121,7 @@ class Line(asyncio.Protocol):
             self._timer = self._loop.call_later(left_s, self._judge)
 
 
-class Commands(list[tuple[Argument, ...]]):
+class PackedCommands(list[tuple[Argument, ...]]):
     """Commands that are sent again and again: packed once."""
 
     @cached_property
@@ -131,7 +131,7 @@ class Commands(list[tuple[Argument, ...]]):
 
 def packed(commands: Iterable[Sequence[Argument]]) -> bytes:
     """Commands as they go over the wire."""
-    if isinstance(commands, Commands):
+    if isinstance(commands, PackedCommands):
         return commands.packed
     return b"".join([hiredis.pack_command(tuple(words)) for words in commands])  # type: ignore[arg-type]
 

@@ -23,9 +23,9 @@ from scheduler.errors import (
 )
 from scheduler.store import keys
 from scheduler.store.secrecy import NOTE, Secrecy
-from scheduler.store.server.apart import Apart
 from scheduler.store.server.failures import meant, translated
 from scheduler.store.server.line import Argument
+from scheduler.store.server.replicated import Replicated
 from scheduler.store.server.routing import Routes
 from scheduler.store.server.scripts import Script
 from scheduler.store.server.single import Single
@@ -103,14 +103,14 @@ class Server:
         return await self.repeated(lambda: self.write(script, key, arguments))
 
     @asynccontextmanager
-    async def apart(self, key: str) -> AsyncIterator[Apart]:
+    async def apart(self, key: str) -> AsyncIterator[Replicated]:
         """A connection of the caller's own to the server that has the key."""
         lines = await self.way.own_lines(key)
         await self._note_key_once()
         async with lines.one() as line:
-            yield Apart(line, key, self.wait_replicas, partial(self.way.heard, key))
+            yield Replicated(line, key, self.wait_replicas, partial(self.way.heard, key))
 
-    async def _enough_replicas(self, apart: Apart) -> None:
+    async def _enough_replicas(self, apart: Replicated) -> None:
         """Asks a server at most once a second: `replicated` notices a replica that is lost
         meanwhile. Logs once that there are too few."""
         now_s = time.monotonic()

@@ -12,7 +12,7 @@ import pytest
 from scheduler.models import Invocation, Request
 from scheduler.store.server.clock import StoreClock
 from tests.worker.scripted import until
-from worker.wheel import Alarm, Wheel
+from worker.timer_wheel import Alarm, TimerWheel
 
 
 class Machine:
@@ -52,9 +52,9 @@ class ScriptedAlarm:
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine()
-    monkeypatch.setattr("worker.wheel.time", machine)
+    monkeypatch.setattr("worker.timer_wheel.time", machine)
     monkeypatch.setattr("scheduler.store.server.clock.time", machine)
-    monkeypatch.setattr("worker.wheel.Alarm", lambda _, ring: ScriptedAlarm(machine, ring))
+    monkeypatch.setattr("worker.timer_wheel.Alarm", lambda _, ring: ScriptedAlarm(machine, ring))
     return machine
 
 
@@ -106,8 +106,8 @@ def fired(server: Server) -> Fired:
 
 
 @pytest.fixture
-async def wheel(clock: StoreClock, fired: Fired) -> Wheel:
-    return Wheel(clock, one_clock=True, fire=fired)
+async def wheel(clock: StoreClock, fired: Fired) -> TimerWheel:
+    return TimerWheel(clock, one_clock=True, fire=fired)
 
 
 def due_at(ms: int) -> Invocation:
@@ -116,7 +116,7 @@ def due_at(ms: int) -> Invocation:
 
 
 def test_what_is_due_goes_at_once_and_the_rest_at_its_time(
-    wheel: Wheel, machine: Machine, server: Server, fired: Fired
+    wheel: TimerWheel, machine: Machine, server: Server, fired: Fired
 ) -> None:
     late, second, first = server.due_in(-5, 30, 10)
     wheel.add([late, second, first], server.reply())
@@ -128,7 +128,7 @@ def test_what_is_due_goes_at_once_and_the_rest_at_its_time(
 
 
 def test_claims_that_bring_earlier_ones_later_are_in_order(
-    wheel: Wheel, machine: Machine, server: Server, fired: Fired
+    wheel: TimerWheel, machine: Machine, server: Server, fired: Fired
 ) -> None:
     last, first = server.due_in(40, 15)
     wheel.add([last], server.reply())
@@ -138,7 +138,7 @@ def test_claims_that_bring_earlier_ones_later_are_in_order(
 
 
 def test_a_better_reading_makes_up_for_a_slow_reply(
-    wheel: Wheel, machine: Machine, server: Server, fired: Fired
+    wheel: TimerWheel, machine: Machine, server: Server, fired: Fired
 ) -> None:
     [invocation] = server.due_in(40)
     wheel.add([invocation], server.reply(late_us=10_000_000))
@@ -149,7 +149,7 @@ def test_a_better_reading_makes_up_for_a_slow_reply(
 
 
 def test_what_was_read_before_a_clock_was_set_back_does_not_count(
-    wheel: Wheel, machine: Machine, server: Server, fired: Fired
+    wheel: TimerWheel, machine: Machine, server: Server, fired: Fired
 ) -> None:
     server.reply()
     server.ahead_us -= 5_000_000
@@ -163,7 +163,7 @@ def test_what_was_read_before_a_clock_was_set_back_does_not_count(
 async def test_of_several_servers_only_what_the_claim_told_counts(
     clock: StoreClock, machine: Machine, server: Server, fired: Fired
 ) -> None:
-    wheel = Wheel(clock, one_clock=False, fire=fired)
+    wheel = TimerWheel(clock, one_clock=False, fire=fired)
     [invocation] = server.due_in(20)
     reading = server.reply()
     wheel.add([invocation], reading)
@@ -174,7 +174,7 @@ async def test_of_several_servers_only_what_the_claim_told_counts(
 
 
 def test_clearing_gives_up_all_that_waits(
-    wheel: Wheel, machine: Machine, server: Server, fired: Fired
+    wheel: TimerWheel, machine: Machine, server: Server, fired: Fired
 ) -> None:
     invocations = server.due_in(10, 20)
     wheel.add(invocations, server.reply())

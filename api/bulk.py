@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from litestar import post
 
-from api.answer import Answer
+from api.answer import JsonResponse
 from api.auth import call_of
 from api.bodies import (
     CancelledItemBody,
@@ -34,7 +34,7 @@ _AS_IT_WAS = Change({})
 
 
 @post(_CANCEL, operation_id="cancelSchedules", summary="Cancel many", status_code=200)
-async def cancel_schedules(request: HttpRequest) -> Answer:
+async def cancel_schedules(request: HttpRequest) -> JsonResponse:
     """Cancels up to 1,000 schedules that wait, and refunds their credits: those that are named, or
     those that a filter finds, by `triggerAt`, which `from` and `to` mean. Each is answered on its
     own; one between two attempts is stopped, and ends as `failed`. Safe to repeat: nothing is
@@ -54,7 +54,7 @@ async def cancel_schedules(request: HttpRequest) -> Answer:
     each = asked.answers(done.each, attrgetter("schedule_id"), unknown)
     next_cursor = asked.walk.given_out(done.next_cursor)
     body = CancelledManyBody(list(map(_cancelled, each)), done.credits, next_cursor)
-    return Answer(200, body)
+    return JsonResponse(200, body)
 
 
 def _cancelled(cancelled: Cancellation) -> CancelledItemBody | UncancelledBody:
@@ -67,7 +67,7 @@ def _cancelled(cancelled: Cancellation) -> CancelledItemBody | UncancelledBody:
 
 
 @post(_REPLAY, operation_id="replaySchedules", summary="Replay many", status_code=200)
-async def replay_schedules(request: HttpRequest) -> Answer:
+async def replay_schedules(request: HttpRequest) -> JsonResponse:
     """Makes new schedules, due now, of up to 1,000 that have ended, in one step and with one debit:
     of those that are named, or of the dead letters that a filter finds, the oldest first, `from`
     and `to` by their end. Each has its own result, and is replayed at most once: one replayed
@@ -101,7 +101,7 @@ async def replay_schedules(request: HttpRequest) -> Answer:
     )
     next_cursor = asked.walk.given_out(done.next_cursor)
     body = ReplaysBody(list(map(_replayed, each)), next_cursor)
-    return Answer(200, body, REPLAYED if done.repeated else None)
+    return JsonResponse(200, body, REPLAYED if done.repeated else None)
 
 
 def _replayed(replay: Replay) -> ReplayedBody | UnreplayedBody:

@@ -1,4 +1,4 @@
-"""The line: who waits for a connection to an origin, and whose turn it is."""
+"""The fires that wait for a connection to one origin, and whose turn it is."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ TURN_S = 0.25
 PATIENCE_S = 0.05
 
 
-class _Part:
-    """An account's part of a line: what came first goes first."""
+class _AccountQueue:
+    """An account's part of a queue: what came first goes first."""
 
     def __init__(self) -> None:
         self.fresh: deque[Fire] = deque()
@@ -48,8 +48,8 @@ class _Part:
         return self.fresh if self.fresh[0].started_s <= self.any[0].started_s else self.any
 
 
-class Line:
-    """One origin's line, and how many connections it has. `again` had its turn before."""
+class OriginQueue:
+    """One origin's queue, and how many connections it has. `again` had its turn before."""
 
     def __init__(self) -> None:
         self.opening = 0
@@ -59,9 +59,9 @@ class Line:
         self.is_held = False
         self.again: deque[Fire] = deque()
         self._in_turn = 0
-        self._parts: dict[str, _Part] = {}
+        self._parts: dict[str, _AccountQueue] = {}
         self.connections: Counter[str] = Counter()  # by account, those that are being opened too
-        # The accounts in line, by how many connections they have; of each number in turn.
+        # The accounts in the queue, by how many connections they have; of each number in turn.
         self._turns: dict[int, OrderedDict[str, None]] = {}
 
     def __len__(self) -> int:
@@ -113,7 +113,7 @@ class Line:
         return gone
 
     def is_urgent(self, now_s: float, has_place: bool) -> bool:
-        """Whether the next in line is to have another account's place, and not to wait for a
+        """Whether the next in the queue is to have another account's place, and not to wait for a
         connection of its own account. `has_place`: one is about to be free."""
         if self.again:
             return True
@@ -125,7 +125,7 @@ class Line:
 
     def is_due(self, account_id: str, opened_s: float, now_s: float) -> bool:
         """Whether a connection that came free, and was made at that time, is to be closed at once
-        so that the next in line gets its place, although its account is in line as well."""
+        so that the next entry gets its place, although its own account is queued as well."""
         part = self._parts.get(account_id)
         if part is None:
             return False
@@ -146,10 +146,10 @@ class Line:
         if waits:
             self._join(account_id)
 
-    def _part(self, account_id: str) -> _Part:
+    def _part(self, account_id: str) -> _AccountQueue:
         part = self._parts.get(account_id)
         if part is None:
-            part = self._parts[account_id] = _Part()
+            part = self._parts[account_id] = _AccountQueue()
             self._join(account_id)
         return part
 
@@ -166,7 +166,7 @@ class Line:
         if not alike:
             del self._turns[number]
 
-    def _drop_empty(self, account_id: str, part: _Part) -> None:
+    def _drop_empty(self, account_id: str, part: _AccountQueue) -> None:
         if not part:
             del self._parts[account_id]
             self._leave(account_id)

@@ -1,4 +1,4 @@
-"""The shelf: what this worker claimed and cannot read, until the store has it back for later.
+"""Schedules that this worker claimed and cannot read, until it has given them back.
 
 A key is missing here, or it is damaged, or of a newer version. The attempt is given back with the
 lease, so that no at-most-once schedule is lost.
@@ -17,7 +17,7 @@ from scheduler.errors import StoreError
 from scheduler.models import Invocation
 from scheduler.reminder import Reminder
 from scheduler.store import Store
-from scheduler.store.lifecycle.claim import Unread
+from scheduler.store.lifecycle.claim import UnreadClaim
 from worker.leases import Leases, Touch
 from worker.presence import Presence
 
@@ -47,7 +47,7 @@ class _Cause:
         return now_s - self.met_s > _OVER_AFTER_S
 
 
-class Shelf:
+class Unreadables:
     """What lies here is held, and its lease prolonged, until the store has it back (`settle`)."""
 
     def __init__(self, store: Store, leases: Leases, touch: Touch, presence: Presence) -> None:
@@ -61,7 +61,7 @@ class Shelf:
         self._keys_read_s = -_KEYS_READ_EVERY_S
         self.counted: Counter[str] = Counter({KEY: 0, DAMAGED: 0, ACCOUNT: 0})
 
-    def put(self, unread: Sequence[Unread]) -> None:
+    def put(self, unread: Sequence[UnreadClaim]) -> None:
         """Takes these, which are held. Logs each cause once a minute."""
         now_s, now_ms = time.monotonic(), self._store.clock.now_ms()
         for invocation, why, key_id in unread:

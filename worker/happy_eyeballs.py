@@ -1,4 +1,4 @@
-"""The race: the addresses of a name are tried in turn, two at a time (RFC 8305)."""
+"""Tries the addresses of a name in turn, two at a time (RFC 8305)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from worker.fair_share import FairShare
 from worker.outcome import ConnectFailed, Failure
-from worker.shares import Shares
 from worker.wire import Wire
 
 # How long one address may take before the next is tried beside it (RFC 8305, section 5).
@@ -29,7 +29,7 @@ Attempt = Callable[[str], Coroutine[Any, Any, Wire]]
 """Connects to one address. Raises ConnectFailed or OutOfSockets."""
 
 
-class Race:
+class HappyEyeballs:
     """One fire's way to a connection; the first that is made wins. While others wait, an attempt
     that hangs is given up in time for each of them, and for the exchange. A second attempt at once
     needs a spare socket."""
@@ -39,7 +39,7 @@ class Race:
         attempt: Attempt,
         addresses: tuple[str, ...],
         limit_s: float,
-        spares: Shares,
+        spares: FairShare,
         account_id: str,
     ) -> None:
         self._loop = asyncio.get_running_loop()

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
-from worker.ration import Ration
+from worker.loop_budget import LoopBudget
 
 
 async def test_so_many_go_through_in_a_round_and_accounts_take_turns() -> None:
     loop = asyncio.get_running_loop()
-    ration = Ration(loop, 2)
+    loop_budget = LoopBudget(loop, 2)
     through: list[str] = []
 
     async def enter(account_id: str) -> None:
-        await ration.turn(account_id)
+        await loop_budget.turn(account_id)
         through.append(account_id)
 
     flood = [asyncio.create_task(enter("flood")) for _ in range(10)]
@@ -35,9 +35,9 @@ async def test_so_many_go_through_in_a_round_and_accounts_take_turns() -> None:
 
 
 async def test_without_a_crowd_nobody_waits() -> None:
-    ration = Ration(asyncio.get_running_loop(), 1)
+    loop_budget = LoopBudget(asyncio.get_running_loop(), 1)
     for _ in range(3):
-        turn = ration.turn("anybody")
+        turn = loop_budget.turn("anybody")
         try:
             turn.send(None)
         except StopIteration:

@@ -17,7 +17,7 @@ _REPLICAS_TIMEOUT_MS = 1000
 _TOUCH = Script("touch")
 
 
-class Apart:
+class Replicated:
     """A connection of the caller's own to the server that has `key`. If another server takes over
     between a script and the question to the replicas, it breaks: the replicas of the next server
     must not answer that question. `heard` is called with errors."""

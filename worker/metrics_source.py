@@ -1,13 +1,13 @@
-"""What a worker tells on its metrics port."""
+"""The metrics of a worker."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from metrics.common import Pulse, common
+from metrics.common import LoopLag, common
 from metrics.families import Metric, counter, gauge, histogram
-from worker.race import OutOfPorts, OutOfSockets
+from worker.happy_eyeballs import OutOfPorts, OutOfSockets
 from worker.tally import NO_ANSWER
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _MS = 0.001
 class WorkerSource:
     """Of one process; `worker` gives None until its store was reached."""
 
-    def __init__(self, pulse: Pulse, worker: Callable[[], Worker | None]) -> None:
+    def __init__(self, pulse: LoopLag, worker: Callable[[], Worker | None]) -> None:
         self._pulse = pulse
         self._worker = worker
 
@@ -106,7 +106,7 @@ def _claims(worker: Worker) -> Iterator[Metric]:
         "postdate_unreadable",
         "Claimed schedules that could not be read here and were put off, each time: for want of a"
         " key, or damaged; and accounts of which nothing could be claimed.",
-        {(what,): count for what, count in worker.shelf.counted.items()},
+        {(what,): count for what, count in worker.unreadables.counted.items()},
         ("cause",),
     )
     yield counter(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from worker.shares import Shares
+from worker.fair_share import FairShare
 
 
 def test_one_account_cannot_have_all() -> None:
-    shares = Shares(100)
+    shares = FairShare(100)
     flood = sum(shares.take("flood") for _ in range(200))
     assert flood == 80
     assert shares.take("neighbour")

@@ -1,4 +1,4 @@
-"""The wheel: holds schedules claimed ahead until their very millisecond."""
+"""Holds schedules claimed ahead until their very millisecond."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TFD_TIMER_ABSTIME = 1
 _US = 1_000_000
 
 
-class _Turn(msgspec.Struct):
+class _Claimed(msgspec.Struct):
     """What one claim brought, earliest first.
 
     `ahead_us` is what the server's clock is ahead of ours at least, by readings since the claim: a
@@ -47,7 +47,7 @@ class _Turn(msgspec.Struct):
         return due
 
 
-class Wheel:
+class TimerWheel:
     """Holds schedules that are not due yet; `fire` gets each when it is due.
 
     `one_clock`: all of the store has the clock that `clock` reads. Of several servers only what a
@@ -60,7 +60,7 @@ class Wheel:
         self._clock = clock
         self._one_clock = one_clock
         self._fire = fire
-        self._turns: list[_Turn] = []
+        self._turns: list[_Claimed] = []
         self._alarm = Alarm(asyncio.get_running_loop(), self._ring)
         self._set_for_us = 0
 
@@ -70,7 +70,7 @@ class Wheel:
         `reading` is the clock's that came with the claim; nothing was read since.
         """
         by_time = sorted(invocations, key=attrgetter("due_at_ms"))
-        turn = _Turn(deque(by_time), self._clock.offset_since_us(reading), reading)
+        turn = _Claimed(deque(by_time), self._clock.offset_since_us(reading), reading)
         due = turn.pop_due(_now_us())
         if turn.invocations:
             self._turns.append(turn)

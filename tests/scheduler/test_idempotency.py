@@ -10,7 +10,7 @@ from scheduler.errors import InsufficientCredits, KeyReused, OutcomeUnknown, Sto
 from scheduler.models import Idempotency, Request
 from scheduler.rollups import HOUR_MS
 from scheduler.store import keys
-from scheduler.store.lifecycle.create import Created
+from scheduler.store.lifecycle.create import CreateResult
 from tests.plain import redis_of
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.losses import COMMAND, REPLY, losing
@@ -22,7 +22,7 @@ ONCE = Idempotency("key", "what was asked", b"a note")
 MOST_BYTES = {"valkey": (120, 64), "redis": (160, 96)}
 
 
-async def create(scene: Scene, count: int = 3, once: Idempotency = ONCE) -> Created:
+async def create(scene: Scene, count: int = 3, once: Idempotency = ONCE) -> CreateResult:
     request = Request(await scene.clock.now_ms() + 60_000, "GET", URL)
     return await scene.store.schedules.create_all(scene.account_id, [request] * count, once)
 
@@ -38,7 +38,7 @@ async def test_a_replay_tells_what_was_stored_and_the_first_note(scene: Scene) -
     later = Idempotency(ONCE.key, ONCE.fingerprint, b"another note")
     for count in (3, 1, 5):  # the fingerprint identifies the request
         again = await create(scene, count, later)
-        assert again == Created(first.schedule_ids, repeated=True, note=ONCE.note)
+        assert again == CreateResult(first.schedule_ids, repeated=True, note=ONCE.note)
     assert await scene.store.schedules.created_before(scene.account_id, later) == again
     assert await scene.holdings() == Holdings(CREDITS - 3, 3, 3, 0, {"scheduled": 3})
 
@@ -75,7 +75,7 @@ async def test_a_part_that_was_stored_is_all_that_a_replay_tells(scene: Scene) -
     made = (await create(scene, 5)).schedule_ids
     assert len(made) == 3
     await scene.store.accounts.grant(scene.account_id, 10)
-    assert await create(scene, 5) == Created(made, repeated=True, note=ONCE.note)
+    assert await create(scene, 5) == CreateResult(made, repeated=True, note=ONCE.note)
     assert await scene.store.accounts.credits(scene.account_id) == 10
     await scene.assert_sound()
 
@@ -99,8 +99,8 @@ async def test_of_one_key_in_one_batch_the_first_is_done(scene: Scene) -> None:
         create(scene, once=Idempotency("key", "something else")),
         return_exceptions=True,
     )
-    assert isinstance(made, Created)
-    assert isinstance(beside, Created)
+    assert isinstance(made, CreateResult)
+    assert isinstance(beside, CreateResult)
     assert again == made._replace(repeated=True)
     assert (len(beside.schedule_ids), beside.note, beside.repeated) == (2, b"its note", False)
     assert isinstance(other, KeyReused)

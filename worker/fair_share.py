@@ -1,4 +1,4 @@
-"""Shares: something scarce, of which no account may have all."""
+"""Divides a scarce resource so that no account can take all of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SHARE_OF_FREE = 4
 _MOST_CROWDED = 64
 
 
-class Shares:
+class FairShare:
     """So many pieces, of which `free` are left. What takes several at once may be over its
     account's share by all but one of them."""
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.worker.scripted import until
+from worker.fair_share import FairShare
+from worker.happy_eyeballs import HappyEyeballs, OutOfSockets
 from worker.outcome import ConnectFailed, Failure
-from worker.race import OutOfSockets, Race
-from worker.shares import Shares
 from worker.wire import Wire
 
 
@@ -56,10 +56,10 @@ def network() -> Network:
 
 
 def race(
-    network: Network, addresses: str, limit_s: float = 30, spares: Shares | None = None
+    network: Network, addresses: str, limit_s: float = 30, spares: FairShare | None = None
 ) -> Coroutine[Any, Any, Wire]:
-    return Race(
-        network.attempt, tuple(addresses), limit_s, Shares(10) if spares is None else spares, "a"
+    return HappyEyeballs(
+        network.attempt, tuple(addresses), limit_s, FairShare(10) if spares is None else spares, "a"
     ).run()
 
 
@@ -84,7 +84,7 @@ async def test_the_last_ones_are_not_given_up(network: Network) -> None:
 async def test_a_refusal_makes_it_the_next_ones_turn_at_once(
     network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.race.NEXT_ADDRESS_AFTER_S", 100)
+    monkeypatch.setattr("worker.happy_eyeballs.NEXT_ADDRESS_AFTER_S", 100)
     racing = asyncio.ensure_future(race(network, "abc", limit_s=1000))
     await until(lambda: network.tried == ["a"])
     network.fail("a", ConnectFailed(Failure.UNREACHABLE))
@@ -109,7 +109,7 @@ async def test_of_two_winners_one_is_closed(network: Network) -> None:
 async def test_without_a_spare_socket_the_next_waits_for_the_first_to_be_given_up(
     network: Network,
 ) -> None:
-    racing = asyncio.ensure_future(race(network, "ab", limit_s=1, spares=Shares(0)))
+    racing = asyncio.ensure_future(race(network, "ab", limit_s=1, spares=FairShare(0)))
     await until(lambda: network.tried == ["a", "b"])
     assert network.most == 1
     network.connect("b")
@@ -127,7 +127,7 @@ async def test_an_address_for_which_there_was_no_socket_was_not_tried(network: N
 
 
 async def test_a_race_that_is_given_up_leaves_nothing_running(network: Network) -> None:
-    spares = Shares(1)
+    spares = FairShare(1)
     racing = asyncio.ensure_future(race(network, "abc", spares=spares))
     await until(lambda: network.tried == ["a", "b"])
     assert not spares.take("b")

@@ -9,11 +9,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from scheduler.models import Invocation
-from scheduler.store.lifecycle.claim import Unread
+from scheduler.store.lifecycle.claim import UnreadClaim
 from tests.worker.desk import AWAY
 from tests.worker.scene import Scene
 from tests.worker.scripted import answer, answering, playing, until
-from worker.shelf import ACCOUNT, DAMAGED, KEY
+from worker.unreadable import ACCOUNT, DAMAGED, KEY
 
 LACKING, NO_SUCH_KEY = "aabbccdd", "It is encrypted with key aabbccdd, which is not here"
 
@@ -21,7 +21,9 @@ LACKING, NO_SUCH_KEY = "aabbccdd", "It is encrypted with key aabbccdd, which is 
 def unreadable(scene: Scene, *, key_id: str = "", **fields: Any) -> Invocation:
     """What the next claim brings and cannot read."""
     invocation = scene.claims.make.one(**fields)
-    scene.claims.unread.append(Unread(invocation, NO_SUCH_KEY if key_id else "garbled", key_id))
+    scene.claims.unread.append(
+        UnreadClaim(invocation, NO_SUCH_KEY if key_id else "garbled", key_id)
+    )
     return invocation
 
 
@@ -37,7 +39,7 @@ async def test_it_is_given_back_for_later_and_the_others_go_out(scene: Scene) ->
     assert 0 < wait_ms <= 1000
     [line] = [each for each in told if "cannot be read" in each["event"]]
     assert (line["schedule"], line["error"]) == (unread.schedule_id, "garbled")
-    assert scene.worker.shelf.counted == {KEY: 0, DAMAGED: 1, ACCOUNT: 0}
+    assert scene.worker.unreadables.counted == {KEY: 0, DAMAGED: 1, ACCOUNT: 0}
 
 
 async def test_until_the_store_has_it_back_it_is_held_and_given_back_again(scene: Scene) -> None:
@@ -64,28 +66,28 @@ async def test_thousands_that_nobody_can_read_come_less_and_less_and_are_one_lin
 ) -> None:
     moments_s = [1000.0, 1001.0, 1010.0, 1059.0, 1060.0, 1300.0, 1310.0]
     now_s = 0.0
-    for module in ("worker.shelf", "scheduler.reminder"):
+    for module in ("worker.unreadable", "scheduler.reminder"):
         monkeypatch.setattr(f"{module}.time", SimpleNamespace(monotonic=lambda: now_s))
-    shelf, waits_s = scene.worker.shelf, []
+    unreadables, waits_s = scene.worker.unreadables, []
     with capture_logs() as told:
         for moment_s in moments_s:
             now_s = moment_s
             for _ in range(1000):
                 one = scene.claims.make.one()
-                shelf.put([Unread(one, "garbled", "")])
+                unreadables.put([UnreadClaim(one, "garbled", "")])
             waits_s.append((one.due_at_ms - scene.store.clock.now_ms()) / 1000)
     assert waits_s == pytest.approx([1, 1, 5, 29.5, 30, 60, 60], abs=0.2)
     assert [each["count"] for each in told] == [1, 4000, 1000]
-    shelf.clear()
+    unreadables.clear()
 
 
 async def test_damage_that_looks_like_keys_without_number_is_few_causes(scene: Scene) -> None:
     with capture_logs() as told:
         for number in range(1000):
             one = scene.claims.make.one()
-            scene.worker.shelf.put([Unread(one, "garbled", f"{number:08x}")])
+            scene.worker.unreadables.put([UnreadClaim(one, "garbled", f"{number:08x}")])
     assert len(told) <= 65
-    scene.worker.shelf.clear()
+    scene.worker.unreadables.clear()
 
 
 async def test_what_is_over_is_forgotten_and_begins_anew(
@@ -93,14 +95,14 @@ async def test_what_is_over_is_forgotten_and_begins_anew(
 ) -> None:
     """A key that is missing again days later is looked for again at once."""
     now_s = 1000.0
-    for module in ("worker.shelf", "scheduler.reminder"):
+    for module in ("worker.unreadable", "scheduler.reminder"):
         monkeypatch.setattr(f"{module}.time", SimpleNamespace(monotonic=lambda: now_s))
-    shelf, waits_s = scene.worker.shelf, []
+    unreadables, waits_s = scene.worker.unreadables, []
     for moment_s in (1000.0, 1100.0, 1200.0, 200_000.0, 200_010.0):
         now_s = moment_s
         one = scene.claims.make.one()
         with capture_logs() as told:
-            shelf.put([Unread(one, NO_SUCH_KEY, LACKING)])
+            unreadables.put([UnreadClaim(one, NO_SUCH_KEY, LACKING)])
         waits_s.append((one.due_at_ms - scene.store.clock.now_ms()) / 1000)
     assert waits_s == pytest.approx([1, 50, 60, 1, 5], abs=0.2)
     # Ended causes make room: others are causes of their own again.
@@ -108,9 +110,9 @@ async def test_what_is_over_is_forgotten_and_begins_anew(
         for now_s in (300_000.0, 300_400.0):
             for number in range(63):
                 one = scene.claims.make.one()
-                shelf.put([Unread(one, "garbled", f"{now_s:.0f}{number:02x}")])
+                unreadables.put([UnreadClaim(one, "garbled", f"{now_s:.0f}{number:02x}")])
     assert len(told) == 2 * 63
-    shelf.clear()
+    unreadables.clear()
 
 
 async def test_who_lacks_a_key_that_others_have_asks_and_soon_lets_them_have_it(
@@ -126,12 +128,12 @@ async def test_who_lacks_a_key_that_others_have_asks_and_soon_lets_them_have_it(
     await scene.start()
     await until(lambda: scene.claims.released == [unread])
     assert sealing_keys.missing == {LACKING}
-    assert scene.worker.shelf.counted[KEY] == 1
+    assert scene.worker.unreadables.counted[KEY] == 1
 
 
 async def test_accounts_that_are_damaged_are_told_and_counted(scene: Scene) -> None:
     scene.claims.broken.append("acc_00_broken")
     with capture_logs() as told:
         await scene.start()
-        await until(lambda: scene.worker.shelf.counted[ACCOUNT] == 1)
+        await until(lambda: scene.worker.unreadables.counted[ACCOUNT] == 1)
     assert "acc_00_broken" in [each.get("account") for each in told]

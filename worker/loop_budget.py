@@ -1,4 +1,4 @@
-"""What fires and costly work may take of one round of the loop, so that the store is heard."""
+"""Bounds what fires and costly work take of one round of the loop: the store is read in between."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from scheduler.models import Invocation
-from worker.turns import Turns
+from worker.fair_queue import FairQueue
 
 # A byte of the most costly answers, one-byte chunks and empty 1xx, is 5 to 30 ns of parsing.
 ROUND_BYTES = 256 * 1024
@@ -23,12 +23,12 @@ ROUND_S = 0.002
 _FEW = 8
 
 
-class _Waiting(NamedTuple):
+class _Postponed(NamedTuple):
     account_id: str
     go_on: Callable[[], None]
 
 
-class Ration:
+class LoopBudget:
     """So many bytes of answers are parsed, or costly steps taken, in one round of the loop. The
     rest waits, and accounts take turns. Between two rounds the loop reads all its sockets, so
     leases, acks and small answers wait for one round at most."""
@@ -37,7 +37,7 @@ class Ration:
         self._loop = loop
         self._in_a_round = in_a_round
         self._left = in_a_round
-        self._waiting: Turns[_Waiting] = Turns()
+        self._waiting: FairQueue[_Postponed] = FairQueue()
         self._is_serving = False
         self._next_round: asyncio.Handle | None = None
 
@@ -52,7 +52,7 @@ class Ration:
 
     def wait(self, account_id: str, go_on: Callable[[], None]) -> None:
         """`go_on` is called in the account's turn; it is to `take` then."""
-        self._waiting.add(_Waiting(account_id, go_on))
+        self._waiting.add(_Postponed(account_id, go_on))
         self._count_round()
 
     async def turn(self, account_id: str) -> None:
@@ -89,13 +89,13 @@ class Ration:
                 self._count_round()
 
 
-class Volley:
+class SendBatch:
     """Fires the given ones, with `fire`; those beyond a round's time wait for the next
     ones. One account's thousands so let a neighbour's go next but one."""
 
     def __init__(self, fire: Callable[[Invocation], None]) -> None:
         self._fire = fire
-        self._waiting: Turns[Invocation] = Turns()
+        self._waiting: FairQueue[Invocation] = FairQueue()
         self._loop = asyncio.get_running_loop()
         self._round: asyncio.Handle | None = None
 

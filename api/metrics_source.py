@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from api.connections import Guard
+from api.connections import ConnectionLimits
 from api.service import Service
-from metrics.common import Pulse, common
+from metrics.common import LoopLag, common
 from metrics.families import Metric, counter, gauge, histogram
 from scheduler.errors import StoreError, StoreReplaced
 from scheduler.store.operators.census import WINDOW_MS, WINDOWS, Figures
 from scheduler.store.operators.heartbeats import Process
-from scheduler.store.operators.system import PERSISTENCE, Server
+from scheduler.store.operators.system import PERSISTENCE, ServerStatus
 
 _PATIENCE_S = 2.0
 _KEPT_S = 5.0
@@ -29,14 +29,14 @@ class Seen(NamedTuple):
 
     figures: Figures
     workers: list[Process]
-    servers: list[Server]
+    servers: list[ServerStatus]
 
 
 class ApiSource:
     """Of one process, and of the whole store, which is read at most every five seconds; while it
     cannot be read, nothing is shown of it."""
 
-    def __init__(self, service: Service, guard: Guard, pulse: Pulse) -> None:
+    def __init__(self, service: Service, guard: ConnectionLimits, pulse: LoopLag) -> None:
         self._service = service
         self._guard = guard
         self._pulse = pulse
@@ -206,7 +206,7 @@ def _of_ledgers(seen: Seen) -> Iterator[Metric]:
     )
 
 
-def _of_servers(servers: list[Server]) -> Iterator[Metric]:
+def _of_servers(servers: list[ServerStatus]) -> Iterator[Metric]:
     """Labelled by index in the order of their names: metrics do not expose host names."""
     by_node = {(str(place),): server for place, server in enumerate(servers)}
     node = ("node",)
