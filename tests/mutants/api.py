@@ -1,0 +1,105 @@
+"""Mutants of the API, the dashboard, the commands and the client, as mutants.py reads them."""
+
+API = r"""
+@ api/http11.py tests/api/test_http11.py
+# a trailer counts as a header
+- if self.part is not ReadState.BODY:
+-             super().on_header(name, value)
++ if True:
++             super().on_header(name, value)
+# the body behind an offer to upgrade is the next request
+- if self._skipped_body:
+-                 framing
++ if False:
++                 framing
+# what is refused takes the answers before it along
+- if not self.is_served:
+-             self.end(rejection)
++ self.end(rejection)
+@ api/auth.py tests/api/test_auth.py
+# of two API keys the first counts
+- if len(keys) > 1:
++ if False:
+@ cli/backup.py tests/cli/test_backup.py
+# what is not due yet is ended after a restore
+- if not since_ms <= until_ms <= now_ms:
++ if not since_ms <= until_ms:
+# a restore takes a span that ends before it begins
+- if not since_ms <= until_ms <= now_ms:
++ if not until_ms <= now_ms:
+# others may read a backup
+- directory.mkdir(mode=0o700, parents=True)
++ directory.mkdir(parents=True)
+# a file is rewritten while it is copied
+- async with store.system.rewrites_held_back():
++ if True:
+@ api/batch.py tests/api/test_tally.py
+# unpaid items of a batch are not counted
+- for reason, count in (("invalid", invalid_items), ("credits", unpaid_items)):
++ for reason, count in (("invalid", invalid_items),):
+@ api/batch.py tests/api/test_batch.py
+# the items of a batch list all their faults
+- unlisted -= listed
+@ api/dashboard/signin.py tests/dashboard/test_writes.py
+# a link is redeemed from any page
+- judge_origin(request)
+-     form = await read_form(request)
+-     store =
++ form = await read_form(request)
++     store =
+# a browser is signed in from any page
+- judge_origin(request)
+-     form = await read_form(request)
+-     email,
++ form = await read_form(request)
++     email,
+@ api/dashboard/system.py tests/dashboard/test_writes.py
+# any account grants credits
+- judged_operator(viewer)
+-     account_id
++ account_id
+@ api/dashboard/keys.py tests/dashboard/test_writes.py
+# the holder of any account deactivates an API key
+- key = await _own_key(request, viewer, key_id)
+-     await service_of(request).store.api_keys.deactivate(key.key_id)
++ await service_of(request).store.api_keys.deactivate(key_id)
+@ api/dashboard/keys.py tests/dashboard/test_pages.py -k at_once
+# signing secrets end at once without a question
+- if not keep_ms and not form.get("confirmed"):
++ if False:
+@ api/dashboard/csrf.py tests/dashboard/test_writes.py
+# the holder of a suspended account writes
+- if viewer.account.suspended and not even_suspended:
++ if False:
+@ clients/python/postdate/batcher.py tests/client/test_buffer.py
+# a batch that may be stored goes again in halves
+- error.status_code in _NOTHING_STORED and not error.maybe_done
++ error.status_code in _NOTHING_STORED
+@ clients/python/postdate/batcher.py tests/client/test_forks.py -k buffer
+# a fork sends what the buffer of its parent holds
+- if self._pid != os.getpid():
++ if False:
+@ clients/python/postdate/per_process.py tests/client/test_forks.py -k connections
+# a fork has the pool of its parent
+- made = self._made.get(pid)
+-         if
++ made = next(iter(self._made.values()))
++         if
+@ clients/python/postdate/transport.py tests/client/test_forks.py -k connections
+# a fork closes the connections of its parent
+- if self._pid == os.getpid():
++ if True:
+@ clients/python/postdate/calls.py tests/client/test_turns.py
+# the patience of a call runs while it waits for a connection
+- self._deadline_s += monotonic() - self._asked_s
+@ api/app.py tests/api/test_memory.py
+# routes of strangers are remembered
+- app.asgi_router.handle_routing = cast("Any", routed)
+@ api/reading.py tests/api/test_budget.py
+# the room that a body had stays taken
+- noted[BUDGET].give_back(noted.pop(_MADE))
++ noted.pop(_MADE)
+# a body without room does not wait
+- await noted[BUDGET].wait_for(made_bytes)
++ noted[BUDGET].take(made_bytes)
+"""

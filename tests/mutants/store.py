@@ -1,0 +1,291 @@
+"""Mutants of the store, as mutants.py reads them."""
+
+STORE = r"""
+@ scheduler/store/server/server.py tests/scheduler/test_repeated.py
+# certainly not done, after a lost reply
+- if not maybe_done:
+-                     raise
++ raise
+# certainly not done, after the last attempt
+- if maybe_done:
+-                 raise OutcomeUnknown(
++ if False:
++                 raise OutcomeUnknown(
+@ scheduler/store/server/server.py tests/api/test_rings.py
+# an error of the store keeps the frame that it went through
+- raise anew(reply)
++ raise reply
+@ scheduler/store/server/server.py tests/scheduler/test_long_walks.py -k '{walk} and not redis'
+# deleted_data: a piece is dropped
+- >= most or (found and cursor == b"0"):
++ >= most:
+# another_kind: a full piece is dropped
+- yield found[:most]
++ yield found[: most - 1]
+# not_among: a piece is doubled
+- del found[:most]
++ del found[: most - 2]
+@ scheduler/store/lifecycle/end.lua tests/scheduler/test_quota.py
+# a cancelled body goes on counting
+- {count, -count, -group.less}
++ {count, -count, 0}
+@ scheduler/store/lifecycle/end.lua tests/scheduler/test_lost_replies.py -k retr
+# a retry whose reply was lost is another worker's
+- recorded and V.ENDED or V.HELD
++ V.HELD
+@ scheduler/store/lifecycle/end.lua tests/scheduler/test_retries.py
+# what was attempted meanwhile is stopped by what it was before
+- names(ARGV[row + 1], score),
++ names(ARGV[row + 1], score) or group.kind == 's',
+@ scheduler/store/lifecycle/end.lua tests/scheduler/test_half_writes.py -k valkey-ack
+# an ack checks the held schedules after its first write
+- check_queue(group.queue)
+@ scheduler/store/lifecycle/end.lua tests/scheduler/test_parked.py -k fakeredis
+# an account whose outcomes cannot be recorded is fired again with each lease
+- redis.pcall('ZADD', prefix .. K.PARKED, now_ms, group.account)
+@ scheduler/store/lifecycle/end_rows.py tests/scheduler/test_answers.py
+# what was said to an attempt before is told as the last one's
+- return () if retry is None else (place, b"")
++ return ()
+@ scheduler/store/operators/reseal.py tests/scheduler/test_reseal.py
+# what targets said keeps the key that it was sealed with
+- in (("r", fields.packed), ("s", fields.said)):
++ in (("r", fields.packed),):
+@ scheduler/store/operators/reseal.py tests/scheduler/test_long_walks.py -k '{walk} and not redis'
+# resealed: a piece is dropped
+- schedules = schedules[len(read) :]
++ schedules = schedules[len(read) + 1 :]
+@ scheduler/store/lifecycle/create.lua tests/scheduler/test_quota.py
+# what has ended is never taken off the count
+- settle(base, account.over)
++ redis.call('PING')
+@ scheduler/store/lifecycle/create.lua tests/scheduler/test_once_keys.py
+# a once-key never expires
+- redis.call('SET', key, note, 'PX', once_ttl_ms)
++ redis.call('SET', key, note)
+@ scheduler/store/lifecycle/create.lua tests/scheduler/test_half_writes.py -k 'valkey-replay]'
+# a replay meets the dead letters unchecked
+- redis.call('ZCARD', account.base .. K.FAILED)
+@ scheduler/store/lifecycle/weight.inc.lua tests/scheduler/test_quota.py
+# a dead letter that was replayed counts as long as before
+- note_expiring(hours, -bytes, before_ms)
+-     note_expiring(hours, bytes, at_ms)
+# what is forgotten within this hour is off the quota before
+- if number(expiring[i]) < now_hour then
++ if number(expiring[i]) <= now_hour then
+# what was forgotten in the hour before is on the quota
+- if number(expiring[i]) < now_hour then
++ if number(expiring[i]) < now_hour - 1 then
+@ scheduler/store/lifecycle/weight.inc.lua tests/scheduler/test_half_writes.py -k 'valkey-create]'
+# what a whole year's hours weigh is settled in one command
+- each_thousand('HDEL', base .. K.EXPIRING, hours)
++ if #hours > 0 then redis.call('HDEL', base .. K.EXPIRING, unpack(hours)) end
+@ scheduler/store/log/append.inc.lua tests/scheduler/test_chunks.py -k one_by_one
+# an index is trimmed to its newest
+- 'MINID', '~', oldest, id,
++ 'MINID', '~', now_ms, id,
+@ scheduler/store/accounts/admit.lua tests/scheduler/test_rates.py
+# a plan's rate is forgotten at once
+- 'PX', 2000)
++ 'PX', 20)
+# a plan's rate is forgotten before it is paid for
+- 'PX', 2000)
++ 'PX', 900)
+@ scheduler/store/accounts/admit.lua tests/scheduler/test_half_writes.py -k valkey-admit
+# an account's damage ends the admission of its neighbours
+- sound, caller = pcall(caller_of, stored)
++ sound, caller = true, caller_of(stored)
+@ scheduler/store/lifecycle/place.inc.lua tests/scheduler/test_turns.py -k push_ahead
+# what comes in with an early time pushes ahead
+- math.max(at, now_ms)
++ at
+@ scheduler/store/lifecycle/place.inc.lua tests/scheduler/test_hold.py
+# what was held wakes a suspended account when it is given back
+- K.HEADS, 'LT', math.max
++ K.HEADS, math.max
+@ scheduler/store/lifecycle/claim.lua tests/scheduler/test_fairness.py -k forty
+# a flood keeps its turn
+- string.format('%.3f', math.max(due, turn))
++ string.format('%.3f', due)
+@ scheduler/store/lifecycle/claim.lua tests/scheduler/test_fairness.py -k passed_over
+# who is passed over is claimed from
+- passed_over[ARGV[i]] = true
+@ scheduler/store/lifecycle/claim.lua tests/scheduler/test_lease.py -k fakeredis
+# a takeover is a first attempt
+- made = held_since[i] and 1 or 0
++ made = 0
+# a third attempt is a second
+- tried[#tried + 1], tried[#tried + 2] = schedule, attempt
+@ scheduler/store/lifecycle/claim.lua tests/scheduler/test_retries.py
+# a worker is not told what the attempts before came to
+- local before = used[i] and redis.call('HGET', key .. schedule, 'n') or ''
++ local before = ''
+@ scheduler/store/lifecycle/claim.lua tests/scheduler/test_parked.py -k fakeredis
+# an account stays parked after its repair
+- redis.call('ZREM', prefix .. K.PARKED, account)
+-         return false
+@ scheduler/store/lifecycle/claim.lua tests/scheduler/test_hold.py
+# a shard on hold is claimed from
+- if not only and redis.call('EXISTS', prefix .. K.HOLD) == 1 then
++ if false then
+# a restore wakes a suspended account
+- if only and redis.call('ZSCORE', heads, account) == '-inf' then
++ if false then
+@ scheduler/store/operators/heartbeat.lua tests/scheduler/test_workers.py
+# the dead are never forgotten
+- each[1] > tonumber(ARGV[4])
++ each[1] > 1e15
+@ scheduler/store/lifecycle/lease.py tests/scheduler/test_lease.py -k release
+# a release uses up its attempt
+- each.attempt - 1 or ""
++ each.attempt or ""
+@ scheduler/store/lifecycle/lease.py tests/scheduler/test_lease.py -k fakeredis
+# an extension forgets an attempt used up by the worker
+- if each.attempt > 1 else
++ if each.attempt > 2 else
+@ scheduler/store/lifecycle/lease.py tests/scheduler/test_tokens.py -k being_prolonged
+# an ack knows nothing of an extension on its way
+- each.token = f"{each.token}:{ends_us}"
+@ scheduler/store/lifecycle/lease.py tests/scheduler/test_lease.py -k question
+# an extension's lease counts from its reply
+- each.lease_until_s = asked_s + lease_ms / 1000
++ each.lease_until_s = elapsed_s() + lease_ms / 1000
+@ scheduler/store/lifecycle/lease.lua tests/scheduler/test_lease.py -k 'release and fakeredis'
+# a release forgets the attempts before
+- put_back(queue, schedules, due, tried, fresh, earliest)
++ put_back(queue, schedules, due, {}, fresh, earliest)
+@ scheduler/store/server/line.py tests/scheduler/test_line.py
+# replies of a call that was given up are the next call's
+- call = waiting[0]
++ while len(waiting) > 1 and waiting[0].future.done():
++                     waiting.popleft()
++                 call = waiting[0]
+# a line is used on after a reply that did not come
+- self.close(exceptions.TimeoutError("Timeout reading from the server"))
++ call = self._waiting.popleft()
++             call.future.set_exception(exceptions.TimeoutError("Timeout"))
+@ scheduler/store/shards.py tests/scheduler/test_accounts.py -k more_shards
+# the number of shards is read once
+-     await self.read()
+-         return self.count
++ return self.count
+@ scheduler/store/lifecycle/claim.py tests/scheduler/test_lease.py -k question
+# a claim's lease counts from its reply
+- self._clock.readings, asked_s + lease_ms / 1000, str(token)
++ self._clock.readings, elapsed_s() + lease_ms / 1000, str(token)
+@ scheduler/store/lifecycle/claim.py tests/scheduler/test_long_walks.py -k '{walk} and not redis'
+# realigned: a piece is dropped
+- place += count
++ place += count + 1
+@ scheduler/store/server/clock.py tests/worker/test_suspended.py
+# the store's clock stops while the machine sleeps
+- + self._offset_us + self._asleep_us()
++ + self._offset_us
+# a reply from before a sleep sets the store's clock back
+- if knows_of_it or self
++ if True or self
+@ scheduler/store/lifecycle/create.py tests/scheduler/test_replays.py
+# a walk of replays leaves out the millisecond in which it began
+- until_ms = self._clock.told(time) + 1
++ until_ms = self._clock.told(time)
+@ scheduler/texts.py tests/scheduler/test_texts.py
+# a carriage return overwrites a line
+- ]|\r(?!\n)
++ ]
+@ scheduler/store/number.inc.lua tests/scheduler/test_numbers.py
+# a number is rounded where it is too large to be exact
+- if sum - n ~= tonumber(gain) then
++ if false then
+@ scheduler/store/operators/unlease.lua tests/scheduler/test_hold.py
+# a restore takes what a worker may be sending
+- if lease_end > now_ms then
++ if false then
+# at most once is sent again after a restore
+- tried[#tried + 1], tried[#tried + 2] = schedule, 1
+@ scheduler/store/operators/system.py tests/scheduler/test_rewrites.py
+# a rewrite that is under way is not waited for
+- await self._rewritten()
++ pass
+# rewrites are held back for good
+- await self._server.ask("CONFIG", "SET", _REWRITE_SETTING, before)
++ pass
+@ scheduler/store/lifecycle/change.lua tests/scheduler/test_quota.py
+# a change is judged by another plan's quota
+- if ARGV[i] == account[1] and more > 0 and
++ if more > 0 and
+@ scheduler/store/scans.py tests/scheduler/test_scans.py
+# a search begins in debt
+- if wait_ms:
++ if False:
+# a search that breaks off costs nothing
+- try:
+-                 yield scan
+-             finally:
+-                 await
++ if 1:
++                 yield scan
++             if 1:
++                 await
+# an account searches as often at a time as it likes
+- turn = self._turns.setdefault(account_id, asyncio.Lock())
++ turn = asyncio.Lock()
+@ scheduler/store/scan.lua tests/scheduler/test_scans.py
+# a search owes for an hour when the clock was set back
+- now_us + ARGV[3])
++ 2 ^ 53)
+@ scheduler/store/queries/members.py tests/scheduler/test_members.py
+# a list reads what waits and what is held at two moments
+- reads(commands, at_once=base)
++ reads(commands)
+# a list skips what comes between its place and the page it looked at
+- not self._rank or len(behind) < len(members)
++ True
+@ scheduler/store/queries/listing.py tests/scheduler/test_scans.py
+# what the store passes over in a search costs nothing
+- scan.add(len(names), unpacked, read_bytes)
++ scan.add(unpacked, unpacked, 0)
+@ scheduler/store/queries/listing.py tests/scheduler/test_long_walks.py -k '{walk} and not redis'
+# listed_schedules: a piece is dropped
+- reached = chunk.reached
++ reached = chunk.reached if most == limit else None
+@ scheduler/store/server/coalescing.py tests/scheduler/test_coalesce.py
+# all callers of a batch share its error
+- reply.set_exception(anew(error))
++ reply.set_exception(error)
+@ scheduler/store/operators/restore.py tests/scheduler/test_long_walks.py -k '{walk} and not redis'
+# given_back: a piece is dropped
+- left = given_back == _MOST_AT_ONCE or last_end_ms >= 0
++ left = last_end_ms >= 0
+# expired: a piece is dropped
+- looking = bool(found or batch.unread)
++ looking = False
+@ scheduler/store/operators/check.py tests/scheduler/test_long_walks.py -k '{walk} and not redis'
+# letters_without: a piece is dropped
+- place += len(found)
++ place += _CHUNK + 1
+# damaged_requests: a piece is dropped
+- while schedules:
++ if schedules:
+# damaged_log: a piece is dropped
+- while page:
++ if page:
+@ scheduler/store/accounts/accounts.py tests/scheduler/test_long_walks.py -k '{walk} and not redis'
+# listed_accounts: a piece is dropped
+- for i in range(0, len(found), _READ_AT_ONCE):
++ for i in range(0, len(found) - _READ_AT_ONCE, _READ_AT_ONCE):
+@ scheduler/store/members.inc.lua tests/scheduler/test_long_walks.py -k '{walk} and not redis'
+# claimed: a member is dropped
+- math.min(i + 999, #members)
++ math.min(i + 997, #members)
+@ scheduler/store/log/statistics.py tests/scheduler/test_long_walks.py -k '{walk} and not redis'
+# counted: a piece is dropped
+- if len(page) < _PAGE:
++ if True:
+# counted: an entry is doubled
+- position = "(" + page
++ position = page
+@ scheduler/store/log/ended.py tests/scheduler/test_long_walks.py -k '{walk} and not redis'
+# read_log: an entry is doubled
+- last=not stretch.down
++ last=stretch.down
+"""

@@ -1,0 +1,328 @@
+"""Mutants of the worker, as mutants.py reads them."""
+
+WORKER = r"""
+@ worker/acks.py tests/worker/test_acks.py
+# a refused batch is dropped whole
+- if len(batch) > 1:
++ if False:
+# an unforeseen exception ends the sender
+- except Exception as error:
++ except ZeroDivisionError as error:
+# an unforeseen exception is repeated for ever
+- if stumbles > _STUMBLES:
++ if False:
+# batches of any weight
+- if left < 0:
++ if False:
+# an ack that the store did not take does not lose touch
+- self._touch.lose([shard], error)
++ pass
+@ worker/acks.py tests/worker/test_worker.py -k settled
+# an outcome is recorded while its lease is being prolonged
+- async with self._holdings.asking[shard]:
++ if True:
+@ worker/acks.py tests/scheduler/test_long_walks.py -k '{walk} and not redis'
+# acked: a piece is dropped
+- del waiting[:count]
++ del waiting[: count + 1]
+@ worker/leases.py tests/worker/test_leases.py
+# no grace after the store's start
+- max(0, lease_ms - max(0, store_uptime_ms))
++ 0
+# no grace for a shard that is back
+- self._grace_until_s[shard] = elapsed_s() + self._lease_s
+# leases of a shard are prolonged by several calls at a time
+- async with self._holdings.asking[shard]:
+-             return await self._confirm(
++ if True:
++             return await self._confirm(
+@ worker/leases.py tests/scheduler/test_long_walks.py -k '{walk} and not redis'
+# extended: a piece is dropped
+- for start in range(0, len(invocations), _MOST_AT_ONCE):
++ for start in range(0, max(1, len(invocations) - 1), _MOST_AT_ONCE):
+# put_off: a piece is dropped
+- del invocations[:_MOST_AT_ONCE]
++ invocations.clear()
+@ worker/worker.py tests/worker/test_worker.py -k stores_start
+# the store's uptime is not asked
+- 1000 * store.uptime_s
++ settings.lease_ms
+@ worker/worker.py tests/worker/test_worker.py -k away
+# no extension before claiming again
+- await self._leases.extend(shard)
++ pass
+# no ack before claiming again
+- await self._acks.settle(shard, _ACKS_FIRST_S)
+@ worker/worker.py tests/worker/test_worker.py
+# what another has by now is fired
+- gone = set(lost)
++ gone: set[Invocation] = set()
+# a confirmation that failed is forgotten
+- self._to_confirm.setdefault(shard, []).extend(unsure)
+# what is unsure is fired by a worker that drains
+- if self._draining:
+-             await self._give_back(ours)
++ if False:
++             await self._give_back(ours)
+# a drain leaves what lies in the wheel
+- self._wheel.clear() + unbegun
++ unbegun
+# a shard that is away keeps the others from being given back
+- _log.warning("not given back; the leases will end", error=str(error))
++ raise
+@ worker/worker.py tests/worker/test_expiry.py
+# what has expired is sent if it had not when it was claimed
+- unsent=self._unsent,
++ unsent=lambda _: None,
+# what was not sent counts as an attempt
+- invocation.attempt -= 1  # the one that is not made
++ pass
+@ worker/claimer.py tests/worker/test_claimer.py
+# a claim in grace takes over
+- 0 if self._touch.has_grace(shard) else self._store.clock.now_ms()
++ self._store.clock.now_ms()
+# after a pause a worker takes over from itself
+- self._notice_pause()
+# a claim begins after a drain has counted those on their way
+- if self._stopping:
+-             return
+-         due
++ due
+# floods are not kept from filling a worker
+- pass_over=self._holdings.crowding(),
++ pass_over=[],
+# what is not late is claimed from the shards of others
+- ahead_ms=self._ahead_ms if own else -_LATE_MS,
++ ahead_ms=self._ahead_ms,
+# nobody helps with a backlog
+- self._backlogged.add(shard)
++ pass
+# help never ends
+- self._backlogged.discard(shard)
+# a slow store is not lost
+- found = dict.fromkeys(found, slow)
+@ worker/loop_budget.py tests/worker/test_wire_bytes.py
+# answers are parsed without a ration
+- if (self._waiting and not self._is_serving) or self._left <= 0:
++ if False:
+@ worker/loop_budget.py tests/worker/test_volley.py
+# what is due goes out in one round
+- while self._waiting and time.monotonic() < until_s:
++ while self._waiting:
+@ worker/handshakes.py tests/worker/test_handshakes.py
+# all handshakes step at once
+- _STEPS_IN_A_ROUND = 4
++ _STEPS_IN_A_ROUND = 4000
+# a large certificate is read
+- if received > MAX_HANDSHAKE_BYTES:
++ if False:
+# large certificates are kept without bound
+- while not self._unusual.take(account_id, weight):
++ while False:
+# a handshake that failed is left to the collector
+- steps = None  # what
++ pass  # what
+# a handshake that was reset is watched
+- if transport.is_closing():  # it has no socket
++ if False:  # it has no socket
+@ worker/holdings.py tests/worker/test_claimer.py
+# claims bring what weighs too much
+- self.free <= self._reserved or self.free_bytes <= self._reserved_bytes
++ self.free <= self._reserved
+@ worker/wire.py tests/worker/test_wire_bytes.py
+# a wire that never connected has a parser
+- self._parser = _NO_PARSER
+-         # The
++ self._parser = httptools.HttpResponseParser(self)
++         # The
+# a wire with an unsent rest is used again
+- self._rest is None
+-             and self._transport
++ self._transport
+# a wire with a full buffer is used again
+- and self._transport.get_write_buffer_size() == 0
+# a wire with a full buffer below TLS is used again
+- and (self.below is None or self.below.get_write_buffer_size() == 0)
+# a wire whose answer began before the request was out is used again
+- Received(was_early=not self.has_sent_all)
++ Received()
+# a known answer is taken for one to a request that is still going out
+- and not self._head_only and self.has_sent_all:
++ and not self._head_only:
+# the middle of an answer is taken for a known one
+- if is_new and data == self._known and
++ if data == self._known and
+@ worker/resolver.py tests/worker/test_resolver.py
+# c-ares keeps answers without end
+- self._look_ups += 1
+# answers of any length are asked for
+- _FLAGS = pycares.ARES_FLAG_EDNS | pycares.ARES_FLAG_IGNTC
++ _FLAGS = pycares.ARES_FLAG_EDNS
+@ worker/guard.py tests/worker/test_guard.py
+# one account's names push out all others
+- self._forget(next(iter(own or self._answers)))
++ self._forget(next(iter(self._answers)))
+# an address of this machine is gone to
+- return not self._destinations.opens(address) and self._is_own(text)
++ return False
+# what cannot be asked for is taken for another's
+- except OSError:  # the system could not say whose it is
+-             return Failure.UNRESOLVED
++ except OSError:
++             return (host,)
+# a resolver that stumbles takes an answer back
+- if found is Failure.UNRESOLVED and old and now < old.usable_until_s:
++ if False and old is not None:
+@ worker/firer.py tests/worker/test_unsure.py
+# a lease that may have ended is sent
+-  or elapsed_s() > invocation.lease_until_s - _LEASE_MARGIN_S:
++ :
+# a lease that ends before its request arrives is sent
+- _LEASE_MARGIN_S = 0.25
++ _LEASE_MARGIN_S = 0.0
+# what was sent once is postponed
+- if not self._ends_as_sent(fire):
+-             fire.done = None
++ if True:
++             fire.done = None
+@ worker/firer.py tests/worker/test_expiry.py
+# what was sent once and expired is told as unsent
+- if not self._ends_as_sent(fire):
+-                 self.end(fire, refusal)
++ self.end(fire, refusal)
+@ worker/firer.py tests/worker/test_ceiling.py -k idle
+# an account keeps idle connections that another one lacks
+- self.loop.call_later(PATIENCE_S, make_room)
++ pass
+@ worker/firer.py tests/worker/test_closing.py
+# the wait for a local port is charged
+- self._deadlines.discard(fire)
+-         origin = fire.target.origin
++ origin = fire.target.origin
+# a target that says so is not left to close first
+- if wire.closes_first and not is_wanted:
++ if False:
+@ worker/firer.py tests/faults/test_worker_frozen.py -k another
+# a frozen worker sends what another has taken over
+- signed is None or elapsed_s() > invocation.lease_until_s - _LEASE_MARGIN_S
++ signed is None
+@ worker/fair_share.py tests/worker/test_holdings.py tests/worker/test_claimer.py
+# nobody crowds
+- SHARE_OF_FREE = 4
++ SHARE_OF_FREE = 10**6
+@ worker/presence.py tests/worker/test_presence.py
+# who lacks a key keeps its shards
+- self.yields = lacks and bool(able)
++ self.yields = False
+# the dead keep their shards
+- preferred_shards(self._worker_id, others, count)
++ preferred_shards(self._worker_id, [], count)
+# shards that were added are nobody's
+- await self._store.shards.newest()
++ self._store.shards.count
+@ worker/outcome.py tests/worker/test_outcome.py
+# expired at its very millisecond
+- now_ms > request.expires_at_ms
++ now_ms >= request.expires_at_ms
+# what a lost worker may have sent expires as unsent
+- if lost and (expired or given_up or
++ if lost and (given_up or
+@ worker/outcome.py tests/worker/test_firer.py
+# a customer learns which names there are inside
+- return Failure.NO_DESTINATION if failure in hidden else failure
++ return failure
+@ worker/signatures.py tests/worker/test_signatures.py
+# a secret that has ended signs on within its second
+- if seconds != self._seconds or moment_ms >= self._until_ms:
++ if seconds != self._seconds:
+@ worker/signatures.py tests/scheduler/test_long_walks.py -k '{walk} and not redis'
+# signed: a piece is dropped
+- for start in range(0, len(account_ids), _MOST_AT_ONCE):
++ for start in range(0, len(account_ids) - _MOST_AT_ONCE, _MOST_AT_ONCE):
+# signed: a piece is doubled
+- await self.read(account_ids[start : start + _MOST_AT_ONCE])
++ await self.read(account_ids[start:])
+@ worker/pool.py tests/worker/test_pool.py
+# a dead connection is used again
+- if not wire.is_open:
+-                     continue
+@ worker/pool.py tests/worker/test_hasty_targets.py
+# a kept connection is used by another account
+- wires = routes.get((address, account_id))
++ wires = next((w for (a, _), w in routes.items() if a == address), None)
+@ worker/pool.py tests/worker/test_suspended.py
+# a connection from before the machine slept is used again
+- if elapsed_s() - wire.idle_since_s < _STALE_S:
++ if True:
+@ worker/origin_queue.py tests/worker/test_hasty_targets.py
+# a connection that came free is given to another account in line
+- part = self._parts.get(account_id)
+-         if part is None or not part.any:
++ account_id, part = next(iter(self._parts.items()))
++         if not part.any:
+@ worker/origin_queue.py tests/worker/test_ceiling.py -k neighbour
+# an account keeps all connections for as long as it has use for them
+- return is_more and self.is_urgent(now_s, has_place=False)
++ return False
+@ worker/origin_queue.py tests/worker/test_connection_slots.py
+# at most once in line gets a used connection
+- return self.fresh if entry.needs_fresh else self.any
++ return self.any
+@ worker/fire.py tests/worker/test_ceiling.py -k at_most_once
+# at most once in line gets a used connection, and is sent again when that dies
+- return self.resent or self.invocation.request.delivery is AT_MOST_ONCE
++ return self.resent
+@ worker/fire.py tests/worker/test_wire.py -k used_up
+# an attempt is sent before it is told
+- self.firer.note_resent(self.invocation)
+-             self.firer.connect(self)
++ self.firer.connect(self)
++             self.firer.note_resent(self.invocation)
+@ worker/connector.py tests/worker/test_closing.py
+# a shortage of local ports is the target's failure
+- return OutOfPorts if is_out_of_ports(error, route.address, route.origin.port) else None
++ return None
+# an address without a local port is tried again at once
+- if self._loop.time() < until_s:
++ if False:
+@ worker/sockets.py tests/worker/test_closing.py
+# a connection that a worker closes keeps its local port
+- opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
++ pass
+@ worker/unreadable.py tests/worker/test_unreadable.py
+# a cause is never over
+- return now_s - self.met_s > _OVER_AFTER_S
++ return False
+@ worker/connection_slots.py tests/isolation
+# a worker remembers every origin for good
+- del self._queues[origin]
++ pass
+@ worker/deadlines.py tests/worker/test_deadlines.py
+# a pause is charged to what was not sent
+- if not entry.is_sent:
++ if False:
+# what came during a pause is not read first
+- _READ_FIRST_S = 0.1
++ _READ_FIRST_S = -1.0
+@ worker/deadlines.py tests/faults/test_worker_frozen.py -k alone
+# a frozen worker times out what it had not sent
+- _PAUSE_S = 1.0
++ _PAUSE_S = 1e6
+@ worker/timer_wheel.py tests/worker/test_timer_wheel.py
+# the wheel believes a clock from before its claim
+- _Claimed(deque(by_time), self._clock.offset_since_us(reading), reading)
++ _Claimed(deque(by_time), self._clock.offset_since_us(0), reading)
+@ worker/retries.py tests/worker/test_retries.py
+# a 5xx is the last word
+- return code in _RETRIED or 500 <= code < 600
++ return code in _RETRIED
+# at most once is retried after it was sent
+- return not sent or request.delivery is not Delivery.AT_MOST_ONCE
++ return True
+# an attempt is made after its expiresAt
+- at_ms > request.expires_at_ms:
++ at_ms < 0:
+# a target may ask to wait for years
+- return min(int(retry_after) * 1000, LONGEST_ASKED_MS)
++ return int(retry_after) * 1000
+"""
