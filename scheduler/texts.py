@@ -10,7 +10,7 @@ _OBEYED = re.compile(
     "[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e"
     "\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]|\r(?!\n)"
 )
-# Only mail can show whether it arrives there; this refuses what is no address at all.
+# Only mail can show whether it arrives there; this refuses texts that are no address at all.
 _ADDRESS = re.compile(r"[^\s@\x00-\x1f\x7f]+@[^\s@\x00-\x1f\x7f]+")
 _LONGEST_ADDRESS = 254
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -108,3 +109,15 @@ def test_every_metric_is_told_of_and_no_other() -> None:
         for name, kind in catalogue.families().items()
     }
     assert set(listed) == wanted
+
+
+def test_every_container_that_docs_isolation_names_exists() -> None:
+    named = re.findall(
+        r"`((?:api|scheduler|worker)(?:\.[a-z_]+)+)\.(\w+)(?:\.(\w+))?`",
+        (_ROOT / "docs/isolation.md").read_text(),
+    )
+    assert len(named) > 30
+    for module, name, attribute in named:
+        found = getattr(importlib.import_module(module), name)
+        if attribute:
+            assert f"self.{attribute}" in inspect.getsource(found), f"{name}.{attribute}"

@@ -25,8 +25,8 @@ class ConnectionSlots:
 
     A connection belongs to one account until it ends. A queued entry goes on when a place comes
     free, or a connection of its account that it may use. Entries that were `resent` go first. Then
-    a place goes to the queued account that has the fewest connections, by turns among equals, and
-    to that account's oldest entry. If that account has no connection, room is made for it at once,
+    a place goes to the queued account that has the fewest connections, round-robin among equals,
+    and to its oldest entry. If that account has no connection, room is made for it at once,
     else after `PATIENCE_S`. For that, idle connections are closed, and those that come free of an
     account that has at least two more. Of an account with a single one it is closed after `TURN_S`
     for one that has none. A queue moves on with each `ended` and each `closed`: then ask
@@ -149,7 +149,7 @@ class ConnectionSlots:
 
     @property
     def unbegun(self) -> int:
-        """How many stand in a queue whose turn has not come yet."""
+        """How many are queued and have not begun yet."""
         return self.queued - sum(len(queue.again) for queue in self._queues.values())
 
     def pop_unbegun(self) -> list[Fire]:

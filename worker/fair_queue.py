@@ -1,4 +1,4 @@
-"""A queue in which accounts take turns; entries of one account go first in, first out."""
+"""A round-robin queue over accounts; entries of one account go first in, first out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class FairQueue(Generic[T]):
     """A queue by account: one that has thousands in it lets a neighbour's go next but one."""
 
     def __init__(self) -> None:
-        # A dict as a ring: the first account's turn it is.
+        # A dict as a ring: the first account is next.
         self._queues: dict[str, deque[T]] = {}
 
     def __bool__(self) -> bool:
@@ -32,7 +32,7 @@ class FairQueue(Generic[T]):
         queue.append(entry)
 
     def pop(self) -> T:
-        """Removes the first in turn; the next turn is another account's, if one waits."""
+        """Removes the next entry; the one after it is another account's, if one waits."""
         account_id = next(iter(self._queues))
         if len(self._queues) == 1:
             queue = self._queues[account_id]
@@ -47,7 +47,7 @@ class FairQueue(Generic[T]):
         return entry
 
     def pop_of(self, may: Callable[[str], bool]) -> T | None:
-        """The first one in turn of an account that may; None if there is none."""
+        """Removes the next entry of an account that may; None if there is none."""
         for account_id, queue in self._queues.items():
             if may(account_id):
                 del self._queues[account_id]

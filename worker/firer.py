@@ -113,8 +113,8 @@ class Firer:
                 self.fail_internally(fire)
 
     def give_up_unbegun(self) -> list[Invocation]:
-        """Gives up the fires in line that have not had a turn, and returns their invocations, of
-        which nothing was sent. Their `done` is never called."""
+        """Gives up the queued fires that have not begun, and returns their invocations, of which
+        nothing was sent. Their `done` is never called."""
         unbegun = self._slots.pop_unbegun()
         for fire in unbegun:
             fire.done = None
@@ -138,7 +138,7 @@ class Firer:
     def connect(self, fire: Fire) -> None:
         """The cold path: resolve if need be, then a new connection, or one that comes free.
 
-        The time limit begins with the turn, but for what went out once already.
+        The time limit begins when the fire leaves the queue; a resent one keeps its first limit.
         """
         origin = fire.target.origin
         if self._slots.admit(origin, fire):
@@ -230,7 +230,7 @@ class Firer:
         self._advance(origin)
 
     def _advance(self, origin: Origin) -> None:
-        """Places may have come free: the next in line have their turns."""
+        """Slots may be free: the next fires in the queue connect."""
         while (following := self._slots.next_to_open(origin)) is not None:
             if not following.resent:
                 self._begin(following)
@@ -238,7 +238,7 @@ class Firer:
         self._make_room(origin)
 
     def _make_room(self, origin: Origin) -> None:
-        """Close kept connections of other accounts for the line, now or in a moment."""
+        """Close kept connections of other accounts for the queue, now or in a moment."""
         connections = partial(self._slots.connections, origin)
         while self._slots.must_make_room(origin):
             if not self._slots.is_urgent(origin):
@@ -258,7 +258,7 @@ class Firer:
             self.loop.call_later(PATIENCE_S, make_room)
 
     def _begin(self, fire: Fire) -> None:
-        """Its turn has come, and its time begins. (So deadlines come in their order.)"""
+        """The fire leaves the queue, and its time begins. (So deadlines come in their order.)"""
         fire.started_s = time.monotonic()
         fire.deadline_s = fire.started_s + self.limit_s
         self._deadlines.add(fire)
@@ -324,8 +324,8 @@ class Firer:
             self._unsure(fire.invocation)
 
     def _wait_for_port(self, fire: Fire) -> None:
-        """This host has no local port for it: it waits in line, as all do for this origin, and is
-        not charged for it."""
+        """This host has no local port for it: the fire waits in the queue, as all do for this
+        origin, and is not charged for it."""
         if self._ends_as_sent(fire):
             return
         self._deadlines.discard(fire)
@@ -347,7 +347,7 @@ class Firer:
         """The connection is not used after all."""
         fire.wire = None
         if wire.exchanges:
-            # Not at once: a long line of cancelled fires would nest as deep as it is long.
+            # Not at once: a long queue of cancelled fires would nest as deep as it is long.
             self.loop.call_soon(self._pass_on, wire)
         else:
             wire.abort()
@@ -368,8 +368,8 @@ class Firer:
             self._end_hopeless(fire.target.origin)
 
     def _end_hopeless(self, origin: Origin) -> None:
-        """End fires that stood in line for a whole time limit in which the target gave no
-        connection: an account's dead host must not fill its slots for hours."""
+        """End fires that were queued for a whole time limit in which the target gave no connection:
+        an account's dead host must not fill its slots for hours."""
         since_s = time.monotonic() - self.limit_s
         for waiting in self._slots.pop_hopeless(origin, since_s):
             self.end(waiting, timed_out(self.limit_ms))

@@ -14,7 +14,7 @@ from worker.wire import Wire
 
 # How long one address may take before the next is tried beside it (RFC 8305, section 5).
 NEXT_ADDRESS_AFTER_S = 0.25
-_LANES = 2
+_ATTEMPTS = 2
 
 
 class OutOfSockets(Exception):
@@ -45,8 +45,8 @@ class HappyEyeballs:
         self._loop = asyncio.get_running_loop()
         self._attempt = attempt
         self._waiting = deque(addresses)
-        self._patience_s = limit_s / (math.ceil(len(addresses) / _LANES) + 1)
-        self._pace_s = min(NEXT_ADDRESS_AFTER_S, self._patience_s / _LANES)
+        self._patience_s = limit_s / (math.ceil(len(addresses) / _ATTEMPTS) + 1)
+        self._pace_s = min(NEXT_ADDRESS_AFTER_S, self._patience_s / _ATTEMPTS)
         self._spares = spares
         self._account_id = account_id
         self._has_spare = False
@@ -91,7 +91,7 @@ class HappyEyeballs:
         self._next_s = now_s + self._pace_s
 
     def _may_have_second(self) -> bool:
-        if len(self._running) == _LANES:
+        if len(self._running) == _ATTEMPTS:
             return False
         self._has_spare = self._has_spare or self._spares.take(self._account_id)
         return self._has_spare
@@ -101,13 +101,13 @@ class HappyEyeballs:
         if not self._waiting:
             return None
         until_s = next(iter(self._running.values())) + self._patience_s
-        if len(self._running) < _LANES:
+        if len(self._running) < _ATTEMPTS:
             until_s = min(until_s, self._next_s)
         return max(0.0, until_s - self._loop.time())
 
     def _note_end(self, attempt: asyncio.Task[Wire], error: BaseException | None) -> None:
         del self._running[attempt]
-        self._next_s = 0.0  # the next one's turn at once
+        self._next_s = 0.0  # the next one may begin at once
         self._return_spare()
         if isinstance(error, ConnectFailed):
             self._failures.append(error.failure)

@@ -18,7 +18,7 @@ MAX_LOOKUPS = 256
 
 
 class _Lookup(msgspec.Struct, eq=False):
-    """One name's. `accounts` have a place in line for it; it starts at the first one's turn."""
+    """The look-up of one name, queued for each of `accounts`; it starts with the first of them."""
 
     name: str
     answer: asyncio.Future[Resolved]
@@ -39,8 +39,9 @@ class _Queued(NamedTuple):
 
 class Lookups:
     """At most 256 at a time, of which no account has all; each name's is made once for all that
-    wait. Names that were known go before new ones, accounts take turns, and a name is not looked up
-    once its fires have ended. `ask` looks up a name within a limit of its own, and does not raise.
+    wait. Names that were known go before new ones, round-robin over accounts, and a name is not
+    looked up once its fires have ended. `ask` looks up a name within its own limit, and does not
+    raise.
     """
 
     def __init__(
@@ -90,19 +91,20 @@ class Lookups:
     def _line_up(self, lookup: _Lookup, account_id: str) -> None:
         if account_id not in lookup.accounts:
             lookup.accounts.add(account_id)
-            line = self._known if lookup.is_refresh else self._new
-            line.add(_Queued(account_id, lookup))
+            queue = self._known if lookup.is_refresh else self._new
+            queue.add(_Queued(account_id, lookup))
 
     def _start(self) -> None:
         while self._shares.free:
             may_take = self._shares.may_take
-            turn = self._known.pop_of(may_take) or self._new.pop_of(may_take)
-            if turn is None:
+            queued = self._known.pop_of(may_take) or self._new.pop_of(may_take)
+            if queued is None:
                 return
-            if turn.lookup.is_wanted:
-                turn.lookup.is_started = True
-                self._shares.take(turn.account_id)
-                task = self._loop.create_task(self._run(turn.lookup, turn.account_id))
+            account_id, lookup = queued
+            if lookup.is_wanted:
+                lookup.is_started = True
+                self._shares.take(account_id)
+                task = self._loop.create_task(self._run(lookup, account_id))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 

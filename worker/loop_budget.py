@@ -30,8 +30,8 @@ class _Postponed(NamedTuple):
 
 class LoopBudget:
     """So many bytes of answers are parsed, or costly steps taken, in one round of the loop. The
-    rest waits, and accounts take turns. Between two rounds the loop reads all its sockets, so
-    leases, acks and small answers wait for one round at most."""
+    rest is queued, round-robin over accounts. Between two rounds the loop reads all its sockets,
+    so leases, acks and small answers wait for one round at most."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, in_a_round: int = ROUND_BYTES) -> None:
         self._loop = loop
@@ -90,8 +90,8 @@ class LoopBudget:
 
 
 class SendBatch:
-    """Fires the given ones, with `fire`; those beyond a round's time wait for the next
-    ones. One account's thousands so let a neighbour's go next but one."""
+    """Calls `fire` for each invocation, some in each round of the loop, round-robin over accounts:
+    a neighbour of an account with thousands waits for one of them."""
 
     def __init__(self, fire: Callable[[Invocation], None]) -> None:
         self._fire = fire
@@ -100,7 +100,7 @@ class SendBatch:
         self._round: asyncio.Handle | None = None
 
     def fire(self, invocations: Sequence[Invocation]) -> None:
-        """In this order, but for turns. Possibly after this returns."""
+        """In this order within an account. Possibly after this returns."""
         if len(invocations) <= _FEW and not self._waiting:
             for each in invocations:
                 self._fire(each)

@@ -1,4 +1,4 @@
-"""The fires that wait for a connection to one origin, and whose turn it is."""
+"""The queue of fires that wait for a connection to one origin."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATIENCE_S = 0.05
 
 
 class _AccountQueue:
-    """An account's part of a queue: what came first goes first."""
+    """An account's part of a queue: first in, first out."""
 
     def __init__(self) -> None:
         self.fresh: deque[Fire] = deque()
@@ -49,7 +49,7 @@ class _AccountQueue:
 
 
 class OriginQueue:
-    """One origin's queue, and how many connections it has. `again` had its turn before."""
+    """One origin's queue, and how many connections it has. `again` left the queue before."""
 
     def __init__(self) -> None:
         self.opening = 0
@@ -58,31 +58,31 @@ class OriginQueue:
         self.hope_s = -math.inf  # when a connection was made, or was not for want of a port
         self.is_held = False
         self.again: deque[Fire] = deque()
-        self._in_turn = 0
+        self._new_count = 0
         self._parts: dict[str, _AccountQueue] = {}
         self.connections: Counter[str] = Counter()  # by account, those that are being opened too
-        # The accounts in the queue, by how many connections they have; of each number in turn.
-        self._turns: dict[int, OrderedDict[str, None]] = {}
+        # The queued accounts by their number of connections; among equals, round-robin.
+        self._by_count: dict[int, OrderedDict[str, None]] = {}
 
     def __len__(self) -> int:
-        return len(self.again) + self._in_turn
+        return len(self.again) + self._new_count
 
     def add(self, entry: Fire) -> None:
         if entry.resent:
             self.again.append(entry)
         else:
-            self._in_turn += 1
+            self._new_count += 1
             self._part(entry.account_id).kind(entry).append(entry)
 
     def put_back(self, entry: Fire) -> None:
         """Ahead of its account's others; for one that is not `resent`."""
-        self._in_turn += 1
+        self._new_count += 1
         self._part(entry.account_id).kind(entry).appendleft(entry)
 
     def pop(self) -> Fire:
         if self.again:
             return self.again.popleft()
-        self._in_turn -= 1
+        self._new_count -= 1
         account_id = self._next_account()
         part = self._parts[account_id]
         entry = part.pop()
@@ -98,18 +98,18 @@ class OriginQueue:
         part = self._parts.get(account_id)
         if part is None or not part.any:
             return None
-        self._in_turn -= 1
+        self._new_count -= 1
         entry = part.any.popleft()
         self._drop_empty(account_id, part)
         return entry
 
     def pop_until(self, started_s: float) -> list[Fire]:
-        """Removes and returns what came until then, but for `again`."""
+        """Removes and returns the entries that came until then, but for `again`."""
         gone: list[Fire] = []
         for account_id, part in list(self._parts.items()):
             gone += part.pop_until(started_s)
             self._drop_empty(account_id, part)
-        self._in_turn -= len(gone)
+        self._new_count -= len(gone)
         return gone
 
     def is_urgent(self, now_s: float, has_place: bool) -> bool:
@@ -154,17 +154,17 @@ class OriginQueue:
         return part
 
     def _next_account(self) -> str:
-        return next(iter(self._turns[min(self._turns)]))
+        return next(iter(self._by_count[min(self._by_count)]))
 
     def _join(self, account_id: str) -> None:
-        self._turns.setdefault(self.connections[account_id], OrderedDict())[account_id] = None
+        self._by_count.setdefault(self.connections[account_id], OrderedDict())[account_id] = None
 
     def _leave(self, account_id: str) -> None:
         number = self.connections[account_id]
-        alike = self._turns[number]
+        alike = self._by_count[number]
         del alike[account_id]
         if not alike:
-            del self._turns[number]
+            del self._by_count[number]
 
     def _drop_empty(self, account_id: str, part: _AccountQueue) -> None:
         if not part:

@@ -25,9 +25,9 @@ _US = 1_000_000
 
 
 class _Claimed(msgspec.Struct):
-    """What one claim brought, earliest first.
+    """The invocations of one claim, earliest first.
 
-    `ahead_us` is what the server's clock is ahead of ours at least, by readings since the claim: a
+    `ahead_us`: the server's clock is ahead of ours by at least this, by readings since the claim: a
     server that set its clock back is believed.
     """
 
@@ -50,8 +50,8 @@ class _Claimed(msgspec.Struct):
 class TimerWheel:
     """Holds schedules that are not due yet; `fire` gets each when it is due.
 
-    `one_clock`: all of the store has the clock that `clock` reads. Of several servers only what a
-    claim itself read counts.
+    `one_clock`: all of the store has the clock that `clock` reads. With several servers only the
+    claim's own reading counts.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class TimerWheel:
         self._clock = clock
         self._one_clock = one_clock
         self._fire = fire
-        self._turns: list[_Claimed] = []
+        self._claims: list[_Claimed] = []
         self._alarm = Alarm(asyncio.get_running_loop(), self._ring)
         self._set_for_us = 0
 
@@ -70,25 +70,25 @@ class TimerWheel:
         `reading` is the clock's that came with the claim; nothing was read since.
         """
         by_time = sorted(invocations, key=attrgetter("due_at_ms"))
-        turn = _Claimed(deque(by_time), self._clock.offset_since_us(reading), reading)
-        due = turn.pop_due(_now_us())
-        if turn.invocations:
-            self._turns.append(turn)
+        claimed = _Claimed(deque(by_time), self._clock.offset_since_us(reading), reading)
+        due = claimed.pop_due(_now_us())
+        if claimed.invocations:
+            self._claims.append(claimed)
             self._set()
         if due:
             self._fire(due)
 
     def refresh(self) -> None:
         """The clock was read again: it may be known to be further than it was thought to be."""
-        if self._one_clock and self._turns:
-            for turn in self._turns:
-                better_us = self._clock.offset_since_us(turn.reading)
-                turn.ahead_us = max(turn.ahead_us, better_us)
+        if self._one_clock and self._claims:
+            for claimed in self._claims:
+                better_us = self._clock.offset_since_us(claimed.reading)
+                claimed.ahead_us = max(claimed.ahead_us, better_us)
             self._set()
 
     def clear(self) -> list[Invocation]:
-        left = [each for turn in self._turns for each in turn.invocations]
-        self._turns.clear()
+        left = [each for claimed in self._claims for each in claimed.invocations]
+        self._claims.clear()
         return left
 
     def close(self) -> None:
@@ -96,15 +96,15 @@ class TimerWheel:
 
     def _ring(self) -> None:
         now_us = _now_us()
-        due = [each for turn in self._turns for each in turn.pop_due(now_us)]
-        self._turns = [turn for turn in self._turns if turn.invocations]
+        due = [each for claimed in self._claims for each in claimed.pop_due(now_us)]
+        self._claims = [claimed for claimed in self._claims if claimed.invocations]
         self._set_for_us = 0
         self._set()
         if due:
             self._fire(due)
 
     def _set(self) -> None:
-        first_us = min((turn.first_us() for turn in self._turns), default=0)
+        first_us = min((claimed.first_us() for claimed in self._claims), default=0)
         if first_us and first_us != self._set_for_us:
             self._set_for_us = first_us
             self._alarm.set(first_us)

@@ -48,8 +48,8 @@ _NO_PARSER = httptools.HttpResponseParser(None)
 
 
 class Route(NamedTuple):
-    """What makes two connections alike. A connection carries requests of one account only, because
-    a target may take the rest of one request for the beginning of the next one."""
+    """The key of alike connections. A connection carries requests of one account only, because a
+    target may take the rest of one request for the beginning of the next one."""
 
     origin: Origin
     address: str
@@ -57,7 +57,7 @@ class Route(NamedTuple):
 
 
 class Received(msgspec.Struct, gc=False):
-    """What has come of one answer."""
+    """The parts of one answer that have come."""
 
     was_early: bool = False  # it began before the request had gone out whole
     heard_s: float | None = None  # when one in several pieces began, by the monotonic clock
@@ -332,7 +332,7 @@ class Wire(asyncio.Protocol):
             self._finish(b"")
 
     def _hear_late(self, data: bytes) -> None:
-        """Its turn has come, if it is still waited for."""
+        """The budget has room for this piece, if an exchange still waits for it."""
         if self._exchange is not None:
             self._transport.resume_reading()
             self.data_received(data)

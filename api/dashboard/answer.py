@@ -107,7 +107,7 @@ def is_for_panel(request: HttpRequest) -> bool:
 
 def redirect(request: HttpRequest, path: str, *, as_a_whole: bool = False) -> Raw:
     """To another page. htmx would follow a plain redirect and put that page into this one, without
-    its scripts: it is told to load it, unless only the side panel moves on."""
+    its scripts: a header makes it load the page, unless only the side panel changes."""
     if is_htmx(request) and (as_a_whole or not is_for_panel(request)):
         return Raw(200, b"", [(b"hx-redirect", path.encode()), *_NOT_KEPT])
     return Raw(303, b"", [(b"location", path.encode()), *_NOT_KEPT])

@@ -42,7 +42,7 @@ def exact(ms: float | None, zone: Zone) -> str:
 
 
 def brief(ms: float | None, zone: Zone) -> str:
-    """`Nov 20 08:00:00`, for lists of what is near."""
+    """`Nov 20 08:00:00`, for lists of near times."""
     if ms is None:
         return _NOTHING
     at = zone.local(ms)
@@ -76,7 +76,7 @@ def late(ms: float | None) -> str:
 
 
 def ago(ms: float, now_ms: float) -> str:
-    """`12 s`, of what was."""
+    """`12 s`, for a past moment."""
     return duration(max(0, now_ms - ms) // 1000 * 1000)
 
 
@@ -107,7 +107,7 @@ def duration(ms: float | None) -> str:
 
 
 def until(ms: float, now_ms: float) -> str:
-    """`in 4 min 3 s`, `now`, or for what is overdue `12 s ago`."""
+    """`in 4 min 3 s`, `now`, or for an overdue schedule `12 s ago`."""
     left_ms = ms - now_ms
     if abs(left_ms) < 1000:
         return "now"
@@ -150,7 +150,7 @@ def status(value: str) -> str:
 
 
 def dot(value: str) -> str:
-    """The same where there are many: what is as it should be is quiet."""
+    """The same for long lists: the normal status is quiet."""
     if value == "failed":
         return status(value)
     return Markup(

@@ -1,4 +1,4 @@
-"""The overview: how the account stands, what was executed, what is coming, and what fails; live."""
+"""The overview: the account's figures, past and coming schedules, and failures; live."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def overview_page(request: HttpRequest) -> Raw:
         hour=hour,
         latest=latest.entries,
         failed_level=level(failed_share, FAILED_SHARES),
-        # A bucket's bound may be on the edge: only what is beyond it is bad.
+        # A bucket ends at its bound, so a value at the edge is still good.
         lateness_level=level(late_ms - 1, LATENESS_MS),
         pulse=hour.pulse,
         now_ms=hour.pulse.now_ms,

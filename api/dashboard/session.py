@@ -50,7 +50,7 @@ async def signed_in(request: HttpRequest) -> Viewer:
         viewer = Viewer(session, await store.accounts.get(session.account_id))
     except NotFound:
         raise NotSignedIn from None
-    # A page or a panel shows what was said; an answer with news does not.
+    # A page or a panel shows the flash message; a live update does not.
     if session.said and request.method == "GET" and not asks_for_news(request):
         viewer = viewer._replace(heard=await store.sessions.hear(session))
     request.state.viewer = viewer  # for `render.page`

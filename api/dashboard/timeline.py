@@ -18,7 +18,7 @@ from scheduler.store.log.overview import AccountSnapshot, ChartRange, Series
 
 
 class Picture(NamedTuple):
-    """A stretch of time: its past, what is due in it, and how the account stands now."""
+    """A stretch of time: its past, its due schedules, and the account's present state."""
 
     stretch: ChartRange
     series: Series
@@ -34,7 +34,7 @@ class Picture(NamedTuple):
         return not self.series.executed and not any(self.due)
 
     def lateness_ms(self, share: float) -> int | None:
-        """Over what was sent in this stretch; and, if it is now, what should have been."""
+        """Over requests sent in this stretch; and, if it is now, overdue ones."""
         histogram = self.series.lateness
         if self.is_now:
             histogram = self._with_overdue(histogram)

@@ -1,4 +1,4 @@
-"""Encryption of what is stored, if the operator has given a key for it."""
+"""Encryption of stored data, if the operator has given a key for it."""
 
 from __future__ import annotations
 

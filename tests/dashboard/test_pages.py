@@ -400,7 +400,7 @@ async def test_what_nobody_fires_is_overdue_and_late(
     boss = await dashboard.signed_in(await dashboard.account("boss", operator=True))
     system = (await boss.get("/system")).text
     assert tiles_of(system)["backlog"] == "3 d 1 h"
-    assert "what is due is claimed at once" not in system
+    assert "due schedules are claimed at once" not in system
 
 
 async def test_a_worker_that_is_gone_stays_listed_as_lost(

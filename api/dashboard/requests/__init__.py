@@ -1,1 +1,1 @@
-"""Requests: one timeline of what was executed and what waits, found, opened, and acted on."""
+"""Requests: one timeline of executed and waiting schedules, with search, panel and actions."""

@@ -72,7 +72,7 @@ def new_time(request: HttpRequest, text: str) -> Change:
 
 
 def utc_text(request: HttpRequest, text: str) -> str:
-    """A time of the viewer's zone as the API takes it; what is none, as it is."""
+    """A time of the viewer's zone as the API takes it; other text unchanged."""
     try:
         return format_iso8601(zone_of(request).moment(text))
     except (ValueError, OverflowError):

@@ -31,13 +31,13 @@ from scheduler.times import format_iso8601
 MOST = 1000
 _SHOWN = 8
 _AT_ONCE = 16
-# How long "all that match" is looked for, and how large what is replayed in one step may be.
+# How long "all that match" is searched for, and how many bytes one step may replay.
 _PATIENCE_S = 5.0
 _MOST_REPLAYED_BYTES = 32 * 1024 * 1024
 
 
 class BulkPage(NamedTuple):
-    """A portion of what is to be acted on, and the cursor of what is beyond it."""
+    """A portion of the schedules to act on, and the cursor of the next portion."""
 
     ids: list[str]
     rest: str | None = None

@@ -1,4 +1,4 @@
-"""One request: what was asked, how it went, and what can still be done about it."""
+"""One request: its fields, its outcome, and the actions that it still allows."""
 
 from __future__ import annotations
 

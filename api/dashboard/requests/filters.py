@@ -75,13 +75,13 @@ class Filter(NamedTuple):
         return fitted(from_ms, to_ms)
 
     def is_around_now(self, now_ms: int) -> bool:
-        """Whether the list has what is next and what was last, with this moment in between."""
+        """Whether the list has the next and the last schedules, with this moment in between."""
         begins = self.from_ms is None or self.from_ms <= now_ms
         ends = self.to_ms is not None and self.to_ms <= now_ms
         return begins and not ends and not (self.status or self.cursor or self.answer)
 
     def descends(self, now_ms: int) -> bool:
-        """The latest first; but of what is yet to come, the soonest."""
+        """The latest first; of coming schedules, the soonest."""
         coming = self.from_ms is not None and self.from_ms > now_ms
         return not coming and self.status is not LogStatus.SCHEDULED
 

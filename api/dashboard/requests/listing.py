@@ -24,7 +24,7 @@ from scheduler.store.log.logs import LogPage, LogQuery
 _HEIGHT = 120
 _COUNTS_GOOD_FOR_S = 4.0
 _PERIODS = ("15m", "1h", "today", "yesterday", "7d", "tomorrow")
-# Of what is next, a list around this moment shows so many.
+# A list around this moment shows so many coming schedules.
 _COMING = 8
 # How long one step of a search may take. It is made of reads that are bounded each.
 _STEP_S = 0.4
@@ -150,7 +150,7 @@ async def read_page(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
 
 
 def list_page(request: HttpRequest, shown: dict[str, Any], *, status: int = 200) -> Raw:
-    """The whole page, with what is in its side panel; or, for news, what changes of it."""
+    """The whole page with its side panel; or, for a live update, the parts that change."""
     name = "requests/live.html" if asks_for_news(request) else "requests/list.html"
     return page(request, name, status=status, **shown)
 

@@ -14,7 +14,7 @@
   Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) => !(KEPT[name] && node.matches(KEPT[name]));
   Idiomorph.defaults.callbacks.beforeNodeMorphed = (node) => !node.matches?.(".readout");
 
-  // --- Contact: how fresh what is shown is ------------------------------------------------------
+  // --- Contact: how fresh the page is ------------------------------------------------------
 
   // A request may hang as well as fail: after this time the badge says so.
   const SILENT_MS = 8000;
@@ -42,7 +42,7 @@
 
   function lose(words) {
     if (!trouble) {
-      announce(`${words}. What is shown may be old.`);
+      announce(`${words}. The page may be old.`);
     }
     trouble = words;
     tell();
@@ -74,7 +74,7 @@
     tick();
   });
 
-  // --- Failures are announced, keep what was typed, and can be repeated --------------------------
+  // --- Failures are announced, keep typed text, and can be repeated --------------------------
 
   function announce(words) {
     $("#announced").textContent = words;
@@ -120,7 +120,7 @@
   document.addEventListener("htmx:sendError", unsent);
   document.addEventListener("htmx:timeout", unsent);
 
-  // An answer that says "not now" is not put in the place of what is there.
+  // An answer that says "not now" does not replace the page.
   document.addEventListener("htmx:beforeSwap", (event) => {
     const { xhr, elt, requestConfig } = event.detail;
     const element = requestConfig?.elt || elt;
@@ -176,7 +176,7 @@
 
   // --- Charts: the words of a column, and a stretch that is brushed -----------------------------
 
-  // What is dragged may be a text, which has no `closest`.
+  // The dragged thing may be a text, which has no `closest`.
   const column = (target) => target.closest?.(".columns > *");
   let brushed = null;
 

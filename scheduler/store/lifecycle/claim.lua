@@ -7,7 +7,7 @@
 -- ARGV[2]  most schedules to claim
 -- ARGV[3]  most bytes of packed requests to claim; one is claimed whatever it weighs
 -- ARGV[4]  most accounts to take them from
--- ARGV[5]  ahead (ms): what is due within so long from now is due; < 0: what has been due so long
+-- ARGV[5]  ahead (ms): claims schedules due within so long from now; < 0: those due for so long
 -- ARGV[6]  when it was asked for (ms): leases that ended later are not taken over (0: none is), for
 --          workers may have been unable to prolong them while a late claim waited
 -- ARGV[7]  '' for a worker's claim; an account for an operator's, though it is suspended or the

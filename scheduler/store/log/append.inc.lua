@@ -20,7 +20,7 @@ local function read_log(base, count, chunk)
   return {at = at, entries = entries, first = number(logged[2])}
 end
 
--- Removes the oldest chunks: those from before `oldest_ms`, and what is `over` the most entries,
+-- Removes the oldest chunks: those from before `oldest_ms`, and `over` surplus entries,
 -- but not the new one, `id`. Not all at once, but more than the `count` entries that came. Returns
 -- how many entries it removed and, if any, the moment (ms) of the last.
 local function trim(log, oldest_ms, over, id, count)

@@ -1,6 +1,5 @@
 #!lua flags=allow-oom
--- Gives back what was held under leases that have ended: due as it was, the attempt used. Safe to
--- repeat.
+-- Gives back schedules whose leases have ended: due as before, the attempt used. Safe to repeat.
 -- KEYS[1]  the shard's prefix
 -- ARGV     account, most to give back
 -- Returns  {now (us), how many were given back, when the last lease ends (ms; -1: none is left), of
