@@ -69,6 +69,8 @@ class Replicated:
     async def _replies(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
         with translated(but=exceptions.NoScriptError):
             try:
+                if not self._line.is_open:
+                    raise exceptions.ConnectionError("Connection closed by server.")
                 replies = await self._line.call(packed(commands), len(commands))
                 for reply in replies:
                     if isinstance(reply, Exception):
