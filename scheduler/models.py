@@ -177,6 +177,19 @@ class Retry(msgspec.Struct, frozen=True):
     lateness_ms: int | None = None
 
 
+class Stage(StrEnum):
+    """How far a worker has come with an invocation that it holds."""
+
+    CLAIMED = "claimed"  # its signing secret may have to be read
+    TIMED = "timed"  # in the timer wheel
+    QUEUED = "queued"  # due; waits for its turn, or for a connection
+    CONNECTING = "connecting"
+    SENT = "sent"
+    ACKING = "acking"  # its outcome is being recorded
+    UNSURE = "unsure"  # not sent, because its lease may have ended: the store is asked
+    UNREADABLE = "unreadable"  # goes back to the store
+
+
 class Invocation(msgspec.Struct, eq=False):
     """One firing of one schedule, as the worker that claimed it holds it. `attempt` counts every
     sending, from 1: retries, takeovers from lost workers, and repeats on a fresh connection.
@@ -194,6 +207,7 @@ class Invocation(msgspec.Struct, eq=False):
     due_at_ms: int
     size_bytes: int = 0
     retry: Retry | None = None
+    stage: Stage = Stage.CLAIMED
 
     @property
     def taken_over(self) -> bool:

@@ -57,7 +57,5 @@ class FairQueue(Generic[T]):
                 return entry
         return None
 
-    def pop_all(self) -> list[T]:
-        left = [entry for queue in self._queues.values() for entry in queue]
+    def clear(self) -> None:
         self._queues.clear()
-        return left

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
-from scheduler.models import Invocation
+from scheduler.models import Invocation, Stage
 from worker.fair_share import FairShare
 
 # What one claim may bring: a full one of usual requests, and what the loop can bear at once.
 _MOST_A_CLAIM = 128
 _MOST_BYTES = 4 * 1024 * 1024
+_UNSENT = {Stage.TIMED, Stage.QUEUED, Stage.UNSURE, Stage.UNREADABLE}
 _account_id = attrgetter("account_id")
 
 
@@ -91,6 +92,13 @@ class Holdings:
 
     def accounts(self) -> list[str]:
         return self._slots.accounts()
+
+    def stages(self) -> Counter[Stage]:
+        return Counter(each.stage for each in self._held)
+
+    def unsent(self) -> list[Invocation]:
+        """Those that can go back to the store, because nothing sends them at this moment."""
+        return [each for each in self._held if each.stage in _UNSENT]
 
     def of(self, shard: int) -> list[Invocation]:
         return [each for each in self._held if each.shard == shard]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from scheduler.models import Invocation
+from scheduler.models import Invocation, Stage
 from worker.fair_queue import FairQueue
 
 # A byte of the most costly answers, one-byte chunks and empty 1xx, is 5 to 30 ns of parsing.
@@ -21,6 +21,7 @@ _UNREAD_BYTES = 32 * 1024
 ROUND_S = 0.002
 # So few go out at once, whatever waits.
 _FEW = 8
+_QUEUED = Stage.QUEUED  # an enum's member takes a tenth of a microsecond to look up
 
 
 class _Postponed(NamedTuple):
@@ -106,12 +107,13 @@ class SendBatch:
                 self._fire(each)
             return
         for each in invocations:
+            each.stage = _QUEUED
             self._waiting.add(each)
         if self._round is None:
             self._go_on()
 
-    def clear(self) -> list[Invocation]:
-        return self._waiting.pop_all()
+    def clear(self) -> None:
+        self._waiting.clear()
 
     def _go_on(self) -> None:
         """One round. The next one comes after the loop has looked at all its sockets; until then

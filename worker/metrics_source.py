@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from metrics.common import LoopLag, common
 from metrics.families import Metric, counter, gauge, histogram
+from scheduler.models import Stage
 from worker.happy_eyeballs import OutOfPorts, OutOfSockets
 from worker.tally import NO_ANSWER
 
@@ -74,12 +75,14 @@ def _fires(worker: Worker) -> Iterator[Metric]:
 
 
 def _claims(worker: Worker) -> Iterator[Metric]:
-    claimer, holdings = worker.claimer, worker.holdings
+    claimer, held = worker.claimer, worker.holdings.stages()
     connector, idle = worker.firer.connector, worker.firer.pool.idle_count
     shortages = connector.shortages
-    yield gauge("postdate_in_flight", "Fires that are under way.", worker.firer.in_flight)
     yield gauge(
-        "postdate_held", "Schedules that were claimed and have not been recorded.", len(holdings)
+        "postdate_held",
+        "Schedules that were claimed and have not been recorded, by how far the worker has come.",
+        {(stage,): held[stage] for stage in Stage},
+        ("stage",),
     )
     yield gauge("postdate_slots", "Schedules that this worker may hold at a time.", worker.slots)
     yield gauge(

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler.models import Invocation
+from scheduler.models import Invocation, Stage
 from scheduler.store.server.clock import StoreClock
 
 # Linux's timerfd: a descriptor that becomes readable at a moment of the monotonic clock, exact to
@@ -22,6 +22,7 @@ from scheduler.store.server.clock import StoreClock
 _CLOCK_MONOTONIC = 1
 _TFD_TIMER_ABSTIME = 1
 _US = 1_000_000
+_TIMED = Stage.TIMED  # an enum's member takes a tenth of a microsecond to look up
 
 
 class _Claimed(msgspec.Struct):
@@ -70,6 +71,8 @@ class TimerWheel:
         `reading` is the clock's that came with the claim; nothing was read since.
         """
         by_time = sorted(invocations, key=attrgetter("due_at_ms"))
+        for each in by_time:
+            each.stage = _TIMED
         claimed = _Claimed(deque(by_time), self._clock.offset_since_us(reading), reading)
         due = claimed.pop_due(_now_us())
         if claimed.invocations:
@@ -86,10 +89,8 @@ class TimerWheel:
                 claimed.ahead_us = max(claimed.ahead_us, better_us)
             self._set()
 
-    def clear(self) -> list[Invocation]:
-        left = [each for claimed in self._claims for each in claimed.invocations]
+    def clear(self) -> None:
         self._claims.clear()
-        return left
 
     def close(self) -> None:
         self._alarm.close()

@@ -14,7 +14,7 @@ from contextlib import suppress
 import structlog
 
 from scheduler.errors import StoreError
-from scheduler.models import Invocation
+from scheduler.models import Invocation, Stage
 from scheduler.reminder import Reminder
 from scheduler.store import Store
 from scheduler.store.lifecycle.claim import UnreadClaim
@@ -68,6 +68,7 @@ class Unreadables:
             self.counted[KEY if key_id else DAMAGED] += 1
             self._key_missed |= bool(key_id) and not self._store.sealing_keys.missing
             cause = self._cause(key_id, now_s)
+            invocation.stage = Stage.UNREADABLE
             invocation.due_at_ms = now_ms + round(1000 * self._wait_s(cause, now_s))
             self._shards.setdefault(invocation.shard, []).append(invocation)
             self._tell(cause, schedule=invocation.schedule_id, error=why)
@@ -103,10 +104,8 @@ class Unreadables:
         with suppress(StoreError):
             await self._store.sealing_keys.read()
 
-    def clear(self) -> list[Invocation]:
-        left = [each for theirs in self._shards.values() for each in theirs]
+    def clear(self) -> None:
         self._shards.clear()
-        return left
 
     def _cause(self, name: str, now_s: float) -> _Cause:
         """Forgets ended causes: one that comes again begins anew."""

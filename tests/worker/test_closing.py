@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.models import Delivery, Invocation
+from scheduler.models import Delivery, Invocation, Stage
 from tests.worker.firing import OK, Fired, always, fired, firer_for_tests, invocation_of
 from tests.worker.scripted import Line, Script, answer, answering, playing, until
 from worker.firer import Firer
@@ -185,7 +185,9 @@ async def test_an_address_without_a_port_is_left_alone_for_a_while(
             firer.fire(invocation_of(target.url(scheme="https")), lambda *end: ended.append(end))
             await until(lambda: firer._slots.unbegun == 101)
             assert (ports.attempts, ended) == (1, [])
-            assert len(firer.give_up_unbegun()) == 101
+            assert {each.stage for each in invocations} == {Stage.QUEUED}
+            firer.give_up_unbegun()
+            assert firer.in_flight == 0
 
 
 async def test_a_port_of_a_kept_connection_to_there_is_used_first(

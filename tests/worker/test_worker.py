@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from scheduler.elapsed import elapsed_s
-from scheduler.models import Invocation
+from scheduler.models import Invocation, Stage
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.lifecycle.claim import UnreadClaim
@@ -123,6 +123,30 @@ async def test_a_drain_gives_back_what_lies_in_the_wheel_shard_by_shard(scene: S
     await scene.stop()
     assert set(scene.claims.released) == set(given)
     assert (scene.held, scene.recorded, len(scene.store.left)) == (0, [], 1)
+
+
+async def test_each_held_schedule_has_a_stage(scene: Scene) -> None:
+    answered = asyncio.Event()
+
+    async def slow(line: Line) -> None:
+        await line.request()
+        await answered.wait()
+        await line.say(answer())
+
+    async with playing(slow) as target:
+        scene.in_the_wheel(0)
+        sent = scene.hand_out(url=target.url())
+        scene.hand_out(url=target.url(), lease_until_s=0.0)
+        scene.claims.raised["extend"] += [AWAY] * 1000
+        await scene.start()
+        await until(lambda: target.requests and ("extend", 0) in scene.claims.calls)
+        assert scene.worker.holdings.stages() == {Stage.TIMED: 1, Stage.SENT: 1, Stage.UNSURE: 1}
+        scene.claims.raised["ack"] += [AWAY] * 1000
+        answered.set()
+        await until(lambda: sent.stage is Stage.ACKING)
+        scene.claims.raised.clear()
+        await scene.stop()
+    assert (scene.recorded, len(scene.claims.released)) == ([sent], 2)
 
 
 @pytest.mark.parametrize("away", [0, 1])
