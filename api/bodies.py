@@ -151,12 +151,12 @@ SCHEDULE = Shape(
         "replayOf": (ScheduleId | None, "request.replay_of"),
         "replayedAs": (ScheduleId | None, "replayed_as"),
     },
-    "A schedule as it was asked for, and how it stands. What is known of its outcome is null until "
-    "it has been executed, or an attempt has failed that is made again: then it is that attempt's, "
-    "and nextAttemptAt says when the next one is. replayOf is what it is a replay of, replayedAs "
-    "its own last replay. responseBody is how the target's answer began, if it failed with a body: "
-    "what is not UTF-8 is replaced. phases is null for what completed within a second over a "
-    "connection that was there.",
+    "A schedule as it was asked for, and its state. The fields of its outcome are null until it "
+    "has been executed, or an attempt has failed that is made again: then they are that attempt's, "
+    "and nextAttemptAt is the time of the next one. replayOf is the schedule that it replays, "
+    "replayedAs its own last replay. responseBody is the beginning of the target's answer, if it "
+    "failed with a body; bytes that are not UTF-8 are replaced. phases is null if the request "
+    "completed within a second over a kept connection.",
 )
 
 

@@ -107,7 +107,7 @@ def _answer_to_our_own(error: Exception) -> JsonResponse:
             body = DetailedErrorBody(sentence, [FieldError("body", f"{sentence}.")])
         case Unreadable(key_id=""):
             status, headers = 500, {}
-            body = ErrorBody("What is stored of this is damaged and cannot be read")
+            body = ErrorBody("The stored data is damaged and cannot be read")
         case StoreError() if not isinstance(error, StoreReplaced):
             # Its own sentence may name hosts and ports: for the log, not for clients.
             body = ErrorBody("The service is temporarily unavailable")

@@ -157,8 +157,8 @@ _TABLE = (
         rule=rules.delivery,
         default=Delivery.AT_LEAST_ONCE,
         more={"anyOf": [_DELIVERY, {"type": "null"}]},
-        description="What becomes of a request whose worker was lost while it had it: it is "
-        "sent again (at-least-once, if it is left out), or it is given up as failed.",
+        description="If a worker is lost while it has the request: at-least-once (the default) "
+        "sends it again, at-most-once gives it up as failed.",
         shown=_DELIVERY,
     ),
     Field(

@@ -109,13 +109,13 @@ class ApiSource:
         )
         yield counter(
             "postdate_refused",
-            "What was refused, items of a batch each by itself.",
+            "Refused requests, items of a batch each by itself.",
             {(reason,): count for reason, count in tally.refused.items()},
             ("reason",),
         )
         yield counter(
             "postdate_api_rejected",
-            "What never became a request: refused at the connection, by the code of the answer.",
+            "Connections refused before they sent a request, by the code of the answer.",
             {(str(code),): count for code, count in self._guard.rejected.items()},
             ("code",),
         )
@@ -167,11 +167,11 @@ def _of_workers(seen: Seen, most_per_s: int) -> Iterator[Metric]:
     yield gauge("postdate_workers", "Workers that were heard of of late.", len(seen.workers))
     yield gauge(
         "postdate_workers_wanted",
-        "Workers that what is overdue, and what comes within three minutes, needs; at least 1.",
+        "Workers that the schedules overdue or due within three minutes need; at least 1.",
         wanted,
     )
     yield gauge(
-        "postdate_worker_fires_per_second", "What a worker can fire, as they say themselves.", per_s
+        "postdate_worker_fires_per_second", "Fires that a worker can make, by its own count.", per_s
     )
 
 

@@ -159,7 +159,7 @@ OF_SCHEDULES = (
         "status",
         (Status.SCHEDULED, Status.FAILED),
         {"default": Status.SCHEDULED},
-        "What waits, or what has failed and was not replayed.",
+        "Waiting schedules, or failed ones that were not replayed.",
     ),
     url_of(_MAX_URL_CHARACTERS, "Only those of this very URL."),
     *PERIOD,

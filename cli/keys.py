@@ -26,7 +26,7 @@ def key_group() -> None:
 @key_group.command(name="create")
 @click.argument("account")
 @click.option(
-    "--name", type=parameters.name, required=True, metavar="TEXT", help="What the key is for."
+    "--name", type=parameters.name, required=True, metavar="TEXT", help="The key's purpose."
 )
 @command()
 def create(context: Context, account: str, name: str) -> None:

@@ -42,7 +42,7 @@ class Arrival(msgspec.Struct, frozen=True, rename="camel"):
     type=click.IntRange(200, 599),
     default=200,
     show_default=True,
-    help="What every request is answered with.",
+    help="The status of every answer.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 def listen_command(host: str, port: int, status: int, as_json: bool) -> None:

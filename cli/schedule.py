@@ -126,7 +126,7 @@ def schedule_command(
     "cleared",
     type=click.Choice(list(_CLEARED)),
     multiple=True,
-    help="What it shall no longer say; as often as needed.",
+    help="A field to clear; as often as needed.",
 )
 @remote_command()
 def change_command(

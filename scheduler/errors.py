@@ -145,8 +145,8 @@ class Damaged(PostdateError):
 
     def __init__(self, schedule_id: str) -> None:
         super().__init__(
-            f"What is stored of {schedule_id} is damaged and cannot be read; it is kept as it is,"
-            " for an operator to look at"
+            f"The stored schedule {schedule_id} is damaged and cannot be read; it is kept for an"
+            " operator to look at"
         )
         self.schedule_id = schedule_id
 

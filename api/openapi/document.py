@@ -29,8 +29,8 @@ error is `{"error": "<one readable sentence>"}`; a 400 also has `details`, with 
 _HEALTH = "Health"
 _TAGS = {
     "Schedules": "Requests that wait for their time.",
-    "Statistics": "What was executed, what it came to, what is left.",
-    "Signing": "What tells a target that a request is ours.",
+    "Statistics": "Executed requests, their outcomes, and the credits that are left.",
+    "Signing": "Secrets by which a target verifies that a request is ours.",
     _HEALTH: "For load balancers.",
 }
 # By how a path begins.

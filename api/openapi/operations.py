@@ -93,7 +93,7 @@ SCHEDULE_ID: Schema = {
     "in": "path",
     "required": True,
     "schema": {"type": "string", "pattern": "^sch_[0-7][0-9a-hjkmnp-tv-z]{25}$"},
-    "description": "What the create answered.",
+    "description": "The id that the create answered.",
     "example": _SCHEDULE_ID,
 }
 

@@ -48,8 +48,8 @@ REQUESTS: dict[str, Schema] = {
     },
     "ReplayRequest": {
         "type": "object",
-        "description": "What is to be another than it was, each field replaced as a whole and "
-        "judged as in a change. Without `triggerAt` and `delay` the replay is due now.",
+        "description": "The fields to change; each is replaced as a whole and judged as in a "
+        "change. Without `triggerAt` and `delay` the replay is due now.",
         "properties": _PROPERTIES,
         "additionalProperties": False,
         "examples": [{"delay": "10s"}],
@@ -59,7 +59,7 @@ REQUESTS: dict[str, Schema] = {
         Status.FAILED, "Dead letters that match, the oldest first; `from` and `to` mean their end."
     ),
     "WaitingFilter": filter_schema(
-        Status.SCHEDULED, "What waits and matches, by `triggerAt`, which `from` and `to` mean."
+        Status.SCHEDULED, "Matching schedules that wait; `from` and `to` mean their `triggerAt`."
     ),
     "ReplayManyRequest": _either("ScheduleIds", "FailedFilter"),
     "CancelManyRequest": _either("ScheduleIds", "WaitingFilter"),

@@ -162,7 +162,7 @@ def as_text(found: SizingReport, measured: Measured) -> str:
 
 def _store(measured: Measured) -> str:
     if measured.own:
-        return "What was accepted was on disk before the answer."
+        return "Accepted schedules were on disk before the answer."
     servers = f", {measured.servers} servers" * (measured.servers > 1)
     return f"The store was {without_password(measured.redis_url)} ({measured.version}{servers})."
 

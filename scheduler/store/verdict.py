@@ -50,7 +50,7 @@ SENTENCES = {
     Verdict.REPLAYED: "The schedule was replayed already",
     Verdict.UNPAID: str(InsufficientCredits()),
     Verdict.NO_ROOM: str(QuotaExceeded()),
-    Verdict.DAMAGED: "What is stored of the schedule is damaged and cannot be read",
+    Verdict.DAMAGED: "The stored schedule is damaged and cannot be read",
     Verdict.CANCELLED: "Its body was not kept when it was cancelled",
 }
 

@@ -50,8 +50,8 @@ async def test_it_is_named_and_nothing_of_it_is_shown_or_changed(api: Api, damag
         # With an unreadable outcome, not even the end of a schedule is known.
         assert answer.status_code == 500
         assert answer.json() == {
-            "error": f"What is stored of {damaged} is damaged and cannot be read; it is kept as it"
-            " is, for an operator to look at"
+            "error": f"The stored schedule {damaged} is damaged and cannot be read; it is kept for"
+            " an operator to look at"
         }
     assert [each["schedule"] for each in told] == [damaged] * len(answers)
     assert not any("exception" in each for each in told)
@@ -84,7 +84,7 @@ async def test_a_damaged_signing_secret_is_a_fault_and_no_outage(api: Api) -> No
         answer = await api.client.get("/signing")
     assert answer.status_code == 500
     assert [each["event"] for each in told if each["log_level"] != "debug"] == ["request failed"]
-    assert answer.json() == {"error": "What is stored of this is damaged and cannot be read"}
+    assert answer.json() == {"error": "The stored data is damaged and cannot be read"}
 
 
 @pytest.mark.parametrize("place", [keys.ACCOUNT, keys.WAITING, keys.RATE])
@@ -105,7 +105,7 @@ async def test_a_damaged_account_gets_500_and_its_neighbours_are_served(
             *(each.client.post("/schedule", json=payload()) for each in (damaged, neighbour, api))
         )
     assert refused.status_code == 500
-    assert refused.json() == {"error": "What is stored of this is damaged and cannot be read"}
+    assert refused.json() == {"error": "The stored data is damaged and cannot be read"}
     assert [each.status_code for each in served] == [201, 201]
     assert any(damaged.account_id in each.get("exception", "") for each in logged)
     assert await neighbour.credits() == CREDITS - 1

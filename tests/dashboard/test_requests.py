@@ -481,10 +481,10 @@ async def test_one_that_is_damaged_is_named_and_the_others_are_listed(
     assert await listed(browser) == [sound]
     page = await browser.get(f"/requests/{damaged}")
     assert page.status_code == 500
-    assert f"What is stored of {damaged} is damaged and cannot be read" in page.text
+    assert f"The stored schedule {damaged} is damaged and cannot be read" in page.text
     assert "hush" not in page.text
     panel = await browser.get(f"/requests/{damaged}", headers=PANEL)
-    assert f"What is stored of {damaged} is damaged" in panel.text
+    assert f"The stored schedule {damaged} is damaged" in panel.text
 
 
 async def test_what_would_turn_a_page_round_is_shown_as_it_is_written(

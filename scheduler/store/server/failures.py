@@ -130,7 +130,7 @@ def _refusal(error: exceptions.ResponseError) -> _Meaning:
     if isinstance(error, _NOT_NOW_TYPES) or text.startswith(_NOT_NOW):
         return StoreUnavailable, "The store is not writable"
     if text.startswith(_DAMAGED):
-        return Unreadable, f"What is stored is damaged: {error}"
+        return Unreadable, f"Stored data is damaged: {error}"
     return StoreRefused, f"The store refused a command: {error}"
 
 
