@@ -96,7 +96,7 @@ def test_a_cut_proxy_is_a_store_that_is_away(proxy: DroppingProxy) -> None:
         proxy.cut()
         with pytest.raises(redis_errors.ConnectionError):
             until(lambda: not redis.ping())
-        proxy.restore()
+        proxy.heal()
         assert redis.ping()
 
 

@@ -8,7 +8,6 @@ from typing import Any, Protocol, Self
 from redis import Redis
 from redis.exceptions import RedisError
 
-from tests.chaos.line import TcpProxy
 from tests.proxy import DroppingProxy
 from tests.valkey import ValkeyProcess
 from tests.waiting import free_port, until
@@ -25,30 +24,6 @@ class Server(Protocol):
     def resume(self) -> None: ...
 
 
-class LossyLine(TcpProxy):
-    """A line to a Valkey that loses replies as well."""
-
-    def __init__(self, valkey: ValkeyProcess) -> None:
-        self._proxy = DroppingProxy(valkey.socket)
-        super().__init__(self._proxy.socket)
-
-    def lose_replies(self, count: int) -> None:
-        """Cuts the connection instead of answering, for the next commands, so many."""
-        self._proxy.drop_reply(b"", times=count)
-
-    def heal(self) -> None:
-        self._proxy.forget_rules()
-        super().heal()
-
-    def start(self) -> None:
-        self._proxy.start()
-        super().start()
-
-    def stop(self) -> None:
-        super().stop()
-        self._proxy.stop()
-
-
 class ChaosStore:
     """A store to break. `url` leads to it directly, `url_for` by the line of a process;
     `settings` are further settings of the service."""
@@ -60,15 +35,15 @@ class ChaosStore:
     def __init__(self) -> None:
         self.stack = ExitStack()
         self.servers: dict[str, Server] = {}
-        self.lines: dict[str, LossyLine] = {}
+        self.lines: dict[str, DroppingProxy] = {}
         self.settings: dict[str, Any] = {}
         self.url = ""
 
     def url_for(self, process: str) -> str:
         raise NotImplementedError
 
-    def add_line(self, name: str, valkey: ValkeyProcess) -> LossyLine:
-        line = self.lines[name] = self.stack.enter_context(LossyLine(valkey))
+    def add_line(self, name: str, valkey: ValkeyProcess) -> DroppingProxy:
+        line = self.lines[name] = self.stack.enter_context(DroppingProxy(valkey.socket))
         return line
 
     def until_ready(self) -> None:

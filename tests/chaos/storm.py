@@ -13,8 +13,9 @@ import msgspec
 from tests.chaos.history import Fault, Recorder, now
 from tests.chaos.members import Member
 from tests.chaos.plan import ALL_LINES, Step
-from tests.chaos.stores import ChaosStore, LossyLine
+from tests.chaos.stores import ChaosStore
 from tests.processes import postdate_process
+from tests.proxy import DroppingProxy
 
 _FLAP_EVERY_S = 0.25
 _REOPENED_S = 60.0
@@ -125,7 +126,7 @@ class Storm(threading.Thread):
 
         self._at(step.until_s, heal)
 
-    def _flap(self, step: Step, lines: list[LossyLine]) -> None:
+    def _flap(self, step: Step, lines: list[DroppingProxy]) -> None:
         """Away and back, again and again."""
         at_s, away = step.at_s, True
         while at_s < step.until_s:
@@ -145,7 +146,7 @@ def _of(step: Step, kill: Act, start: Act, freeze: Act, thaw: Act) -> tuple[Act,
     return (kill, start) if step.what == "kill" else (freeze, thaw)
 
 
-def _disturb(line: LossyLine, step: Step) -> None:
+def _disturb(line: DroppingProxy, step: Step) -> None:
     match step.what:
         case "cut" | "flap":
             line.cut()
@@ -156,4 +157,4 @@ def _disturb(line: LossyLine, step: Step) -> None:
         case "reset":
             line.reset()
         case "lose replies":
-            line.lose_replies(round(step.detail))
+            line.drop_reply(b"", times=round(step.detail))

@@ -18,7 +18,6 @@ from scheduler.store.server import line
 from scheduler.store.server.connection import connect
 from scheduler.store.server.line import Line, Lines
 from scheduler.store.server.single import Single
-from tests.chaos.line import TcpProxy
 from tests.plain import redis_of
 from tests.scheduler.clocks import ServerClock
 from tests.scheduler.scene import CREDITS, Scene, settled
@@ -29,13 +28,13 @@ RESETS = 30
 
 
 @pytest.fixture
-def resetting(valkey: ValkeyProcess) -> Iterator[TcpProxy]:
-    with TcpProxy(valkey.socket) as between:
+def resetting(valkey: ValkeyProcess) -> Iterator[DroppingProxy]:
+    with DroppingProxy(valkey.socket) as between:
         yield between
 
 
 @pytest.fixture
-async def far(resetting: TcpProxy) -> AsyncIterator[Scene]:
+async def far(resetting: DroppingProxy) -> AsyncIterator[Scene]:
     """An account in a store behind the proxy that resets."""
     async for scene in _scene(f"redis://127.0.0.1:{resetting.port}/0"):
         yield scene
@@ -142,7 +141,9 @@ async def test_an_idle_line_that_is_reset_costs_nobody_anything(
     assert await far.claim() == []
 
 
-async def test_resets_at_any_moment_change_nothing_twice(far: Scene, resetting: TcpProxy) -> None:
+async def test_resets_at_any_moment_change_nothing_twice(
+    far: Scene, resetting: DroppingProxy
+) -> None:
     """While idle, while a call is being written, while its reply is on its way; while the next
     connection is being made, and then it is certain that nothing was done."""
     due_ms, made = await far.clock.now_ms() + 60_000, 0

@@ -24,7 +24,6 @@ from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.store import _refuse_unusable
-from tests.chaos.line import TcpProxy
 from tests.plain import redis_of
 from tests.scheduler.clocks import ServerClock
 from tests.scheduler.scene import Scene, settled
@@ -203,7 +202,7 @@ async def test_a_full_turn_over_tls_with_a_password(
     authority, tls = trustme.CA(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("127.0.0.1").configure_cert(tls)
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
-    with TcpProxy(own_valkey.socket, tls=tls) as line:
+    with DroppingProxy(own_valkey.socket, tls=tls) as line:
         plain = f"rediss://127.0.0.1:{line.port}/0?ssl_ca_certs={tmp_path}/ca.pem"
         url = plain.replace("//", "//default:secret@", 1)
         store = await Store.open(Settings(redis_url=plain))
@@ -265,6 +264,6 @@ async def test_a_store_behind_a_proxy_that_is_cut_is_away(
     store = await Store.open(Settings(redis_url=proxy.url, shards=2))
     proxy.cut()
     assert isinstance(await settled(store.ping), StoreError)
-    proxy.restore()
+    proxy.heal()
     await round_trip(store)
     await store.aclose()
