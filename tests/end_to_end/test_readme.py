@@ -24,16 +24,21 @@ BLOCKING, AWAITING, VERIFYING, BUFFERING = (
 )
 
 
+@pytest.fixture(scope="module")
+def deployment() -> Iterator[Deployment]:
+    with Deployment() as running:
+        running.api()
+        running.worker()
+        yield running
+
+
 @pytest.fixture(autouse=True)
-def customer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Customer]:
+def customer(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Customer:
     """Whom the environment names."""
-    with Deployment() as deployment:
-        deployment.api()
-        deployment.worker()
-        customer = deployment.customer()
-        monkeypatch.setenv("POSTDATE_URL", deployment.apis[0].base_url)
-        monkeypatch.setenv("POSTDATE_API_KEY", customer.key)
-        yield customer
+    customer = deployment.customer()
+    monkeypatch.setenv("POSTDATE_URL", deployment.apis[0].base_url)
+    monkeypatch.setenv("POSTDATE_API_KEY", customer.key)
+    return customer
 
 
 def run(shown: str, **names: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shutil
@@ -27,8 +28,9 @@ OF_THE_CLIENT = {"process_cpu_seconds_total", "process_start_time_seconds"}
 _NAME = re.compile(r"\b(?:postdate|process)(?:_[a-z0-9]+)+\b|\bpostdate:[a-z0-9_:]+")
 
 
+@functools.cache
 def load(path: Path) -> Any:
-    return yaml.safe_load(path.read_text())
+    return yaml.load(path.read_text(), yaml.CSafeLoader)
 
 
 def rules() -> list[dict[str, Any]]:
