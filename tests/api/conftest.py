@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,10 +13,11 @@ import msgspec
 import pytest
 from litestar import Litestar
 
-from scheduler.models import Account, Invocation, Outcome, Plan
+from scheduler.models import Account, Invocation, Outcome, Plan, Request
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.lifecycle.end_rows import Ack
+from tests.api.process import ApiProcess, serving
 from tests.apps import app_of
 from tests.servers import ValkeyProcess
 
@@ -50,6 +52,15 @@ class Api(msgspec.Struct, frozen=True):
             if query["cursor"] is None:
                 return found
 
+    async def stored(self, schedule_id: str) -> Request:
+        return (await self.store.schedules.get(self.account_id, schedule_id)).request
+
+    async def read(self, schedule_id: str) -> dict[str, Any]:
+        """What a GET says of it."""
+        answer = await self.client.get(f"/schedule/{schedule_id}")
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
     async def create_id(self, **fields: Any) -> str:
         answer = await self.create(**fields)
         assert answer.status_code == 201, answer.text
@@ -75,6 +86,23 @@ class Api(msgspec.Struct, frozen=True):
 
     async def create(self, **fields: Any) -> httpx.Response:
         return await self.client.post("/schedule", json=payload(**fields))
+
+    @asynccontextmanager
+    async def another(
+        self, credits: int = 5, plan: Plan = Plan.UNLIMITED, app: Litestar | None = None
+    ) -> AsyncIterator[Api]:
+        """The same with another account, and another app over the same store if one is given."""
+        async with api_of(app or self.app, self.store, credits, plan) as other:
+            yield other
+
+
+@asynccontextmanager
+async def api_of(app: Litestar, store: Store, credits: int, plan: Plan) -> AsyncIterator[Api]:
+    """An app, and a new account in its store."""
+    account = await store.accounts.create(os.urandom(8).hex(), credits=credits, plan=plan)
+    _, key = await store.api_keys.create(account.account_id, "test")
+    async with client_of(app, key) as client:
+        yield Api(app, store, account, key, client)
 
 
 def payload(**fields: Any) -> dict[str, Any]:
@@ -109,19 +137,22 @@ async def store(settings: Settings) -> AsyncIterator[Store]:
 
 @pytest.fixture
 async def api(settings: Settings, store: Store) -> AsyncIterator[Api]:
-    account = await store.accounts.create("first", credits=CREDITS, plan=Plan.UNLIMITED)
-    _, key = await store.api_keys.create(account.account_id, "test")
-    app = app_of(settings, store)
-    async with client_of(app, key) as client:
-        yield Api(app, store, account, key, client)
+    async with api_of(app_of(settings, store), store, CREDITS, Plan.UNLIMITED) as made:
+        yield made
 
 
 @pytest.fixture
 async def key(valkey_server: ValkeyProcess) -> str:
     """A key of an account of its own, with 10 credits."""
-    store = await Store.open(Settings(redis_url=valkey_server.url))
-    try:
+    async with aclosing(await Store.open(Settings(redis_url=valkey_server.url))) as store:
         account = await store.accounts.create(os.urandom(8).hex(), credits=10, plan=Plan.UNLIMITED)
         return (await store.api_keys.create(account.account_id, "test"))[1]
-    finally:
-        await store.aclose()
+
+
+@pytest.fixture(scope="module")
+def server(valkey_server: ValkeyProcess) -> Iterator[ApiProcess]:
+    """A process of the module's own, which has nothing to log."""
+    valkey_server.flush()
+    with serving(valkey_server.url) as process:
+        yield process
+        assert process.said() == ""

@@ -1,22 +1,17 @@
-"""What a client can do to an API process without a key: bounded floods, for tests and by hand.
+"""What a client can do to an API process without a key: bounded floods.
 
-    python -m tests.api.floods --port 8000 [--connections 500]
-
-sends each in turn to a Postdate that you run, and prints what became of /healthz and /readyz while
-it was held. The caller that opened a flood owns its connections.
+The caller that opened a flood owns its connections.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import http.client
 import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 _PATIENCE_S = 10.0
+_STALL_S = 0.3
 _PIECE = 64 * 1024
 _HEAD = b"POST /schedule HTTP/1.1\r\nHost: a\r\n"
 
@@ -37,14 +32,14 @@ def connect(port: int, *, receive_bytes: int = 0) -> socket.socket:
 def pour(connection: socket.socket, start: bytes, piece: bytes, size: int) -> int:
     """Sends `start`, then `piece` over and over: `size` bytes, or as many as are taken. How many
     that were."""
-    sent = 0
-    try:
+    sent, patience_s = 0, connection.gettimeout()
+    connection.settimeout(_STALL_S)
+    with contextlib.suppress(OSError):  # the other side has had enough
         connection.sendall(start)
         while sent < size:
             connection.sendall(piece)
             sent += len(piece)
-    except OSError:
-        pass  # the other side has had enough
+    connection.settimeout(patience_s)
     return sent
 
 
@@ -134,36 +129,3 @@ def deaf(port: int, number: int) -> contextlib.AbstractContextManager[list[socke
 
 
 HELD: tuple[Flood, ...] = (silent, half_heads, half_bodies, large_bodies, idle, deaf)
-ENDLESS = (endless_lines, endless_line, endless_url, endless_pipeline)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--connections", type=int, default=500)
-    parser.add_argument("--megabytes", type=int, default=60)
-    arguments = parser.parse_args()
-    for flood in HELD:
-        with flood(arguments.port, arguments.connections):
-            print(f"{flood.__name__:16}  {_health(arguments.port)}", flush=True)
-    for endless in ENDLESS:
-        with contextlib.closing(connect(arguments.port)) as connection:
-            taken = endless(connection, arguments.megabytes * 1_000_000)
-            print(f"{endless.__name__:16}  {_health(arguments.port)}, {taken:,} bytes taken")
-
-
-def _health(port: int) -> str:
-    return ", ".join(_asked(port, path) for path in ("/healthz", "/readyz"))
-
-
-def _asked(port: int, path: str) -> str:
-    began_s = time.monotonic()
-    client = http.client.HTTPConnection("127.0.0.1", port, timeout=_PATIENCE_S)
-    with contextlib.closing(client):
-        client.request("GET", path)
-        status = client.getresponse().status
-    return f"{path} {status} in {(time.monotonic() - began_s) * 1000:.1f} ms"
-
-
-if __name__ == "__main__":
-    main()

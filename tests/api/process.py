@@ -9,9 +9,10 @@ import signal
 import socket
 import sys
 import tempfile
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from tests import forks
 from tests.api import inside
@@ -57,16 +58,17 @@ class ApiProcess:
 
     def ended(self) -> tuple[int, str]:
         """Exit status, and all that it said."""
-        status = self.process.wait(timeout=DEADLINE_S)
-        return status, self.said()
+        return self.process.wait(timeout=DEADLINE_S), self.said()
 
     def said(self) -> str:
         """All that it wrote to its log by now."""
         fd = self._said.fileno()
         return os.pread(fd, os.fstat(fd).st_size, 0).decode()
 
-    def remove(self) -> None:
-        """For the end of a test, whatever came of it."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
@@ -96,11 +98,15 @@ class ApiProcess:
         finally:
             told.unlink()
 
-    def answers(self, path: str) -> int:
-        """The status of a GET on a connection of its own."""
+    def ask(self, request: bytes) -> Reply:
+        """The answer to a request on a connection of its own."""
         with closing(self.connect()) as connection:
-            connection.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
-            return Reply(connection, "GET").status
+            connection.sendall(request)
+            return Reply(connection, request.partition(b" ")[0].decode("latin-1"))
+
+    def answers(self, path: str) -> int:
+        """The status of a GET."""
+        return self.ask(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode()).status
 
     def _status_bytes(self, name: str) -> int:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
@@ -111,6 +117,14 @@ class ApiProcess:
             return self.answers("/readyz") == 200
         except ConnectionRefusedError:
             return False
+
+
+@contextmanager
+def serving(redis_url: str, **settings: Any) -> Iterator[ApiProcess]:
+    """A process that is ready."""
+    with ApiProcess(redis_url, **settings) as process:
+        process.wait_until_ready()
+        yield process
 
 
 class Reply:

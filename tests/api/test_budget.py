@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, closing
+from contextlib import aclosing
 from typing import Any
 from unittest.mock import create_autospec
 
@@ -21,7 +21,7 @@ from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
 from tests.api.conftest import payload
-from tests.api.process import ApiProcess, Reply, head
+from tests.api.process import head, serving
 from tests.servers import ValkeyProcess
 
 MB = 1_000_000
@@ -88,37 +88,21 @@ def test_the_largest_body_and_what_is_made_of_it_always_fit() -> None:
     assert made_bytes == made_of(16 * MB, MAX_ITEMS)
 
 
-async def key_of_a_new_account(valkey: ValkeyProcess) -> str:
-    async with aclosing(await Store.open(Settings(redis_url=valkey.url))) as store:
-        account = await store.accounts.create("bulk", credits=10**6, plan=Plan.UNLIMITED)
-        return (await store.api_keys.create(account.account_id, "test"))[1]
-
-
-def batch_of(items: int) -> bytes:
-    item = json.dumps(payload(targetBodyText="x" * 15_000))
-    return f'{{"schedules":[{",".join([item] * items)}]}}'.encode()
-
-
 async def test_batches_at_once_take_no_more_memory_than_the_budget(
     own_valkey: ValkeyProcess,
 ) -> None:
-    key, body = await key_of_a_new_account(own_valkey), batch_of(250)
+    async with aclosing(await Store.open(Settings(redis_url=own_valkey.url))) as store:
+        account = await store.accounts.create("bulk", credits=10**6, plan=Plan.UNLIMITED)
+        key = (await store.api_keys.create(account.account_id, "test"))[1]
+    item = json.dumps(payload(targetBodyText="x" * 15_000))
+    body = f'{{"schedules":[{",".join([item] * 250)}]}}'.encode()
     request = head(key, f"Content-Length: {len(body)}", request="POST /schedule/batch") + body
-    server = ApiProcess(own_valkey.url, max_batch_bytes=4 * MB, bodies_bytes=100 * MB)
-    try:
-        server.wait_until_ready()
-
-        def ask(_: int) -> int:
-            with closing(server.connect()) as connection:
-                connection.sendall(request)
-                return Reply(connection).status
-
+    settings = {"max_batch_bytes": 4 * MB, "bodies_bytes": 100 * MB}
+    with serving(own_valkey.url, **settings) as server, ThreadPoolExecutor(12) as clients:
         before = server.most_memory_bytes()
-        with ThreadPoolExecutor(12) as clients:
-            assert set(clients.map(ask, range(36))) == {200}
+        replies = list(clients.map(lambda _: server.ask(request), range(24)))
+        assert {each.status for each in replies} == {200}
         assert server.most_memory_bytes() - before < 90 * MB
-    finally:
-        server.remove()
 
 
 async def test_a_body_counts_until_it_is_carried_out_though_its_client_has_left() -> None:

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from api.refusals import AT_ONCE, LONGEST_WAIT_S, MOST_WAITING, PER_SECOND, Refusals
+from api.refusals import AT_ONCE, LONGEST_WAIT_S, PER_SECOND, Refusals
 from scheduler.errors import StoreUnavailable
 from scheduler.models import Caller, Plan, Rate
 from scheduler.settings import Settings
@@ -17,6 +17,7 @@ from tests.apps import app_of
 
 HEADERS = ("ratelimit-limit", "ratelimit-remaining", "ratelimit-reset")
 LIMITED = Rate(limit=10, remaining=7, full_in_s=1, wait_s=0)
+MOST_WAITING = 600
 USED_UP = Rate(limit=10, remaining=0, full_in_s=1, wait_s=3)
 
 # Each ends in another way; all of them count, and say so.
@@ -154,7 +155,11 @@ async def test_a_few_bad_keys_are_refused_at_once_and_a_flood_waits_its_turn() -
     assert burst_s < LONGEST_WAIT_S
 
 
-async def test_of_a_flood_without_end_all_wait_and_the_rest_is_turned_away_at_once() -> None:
+async def test_of_a_flood_without_end_all_wait_and_the_rest_is_turned_away_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("api.refusals.MOST_WAITING", MOST_WAITING)
+    monkeypatch.setattr("api.refusals.LONGEST_WAIT_S", 0.1)
     refusals = Refusals()
     waiting = [asyncio.create_task(refusals.turn()) for _ in range(AT_ONCE + MOST_WAITING + 100)]
     await asyncio.sleep(0)

@@ -15,22 +15,20 @@ import pytest
 
 from cli.embedded import ask as command
 from tests.api.conftest import payload
-from tests.api.process import ApiProcess
+from tests.api.process import ApiProcess, serving
 from tests.api.refusals import SETTINGS, Kind, Scene, ask, http, leavers, pages, refusals, scene
 from tests.api.refusals import time_out as clients_time_out
 from tests.servers import ValkeyProcess
 
-EACH = int(os.environ.get("REFUSALS_EACH", "24"))
+EACH = int(os.environ.get("REFUSALS_EACH", "12"))
 MB = 1_000_000
 
 
 class Watched:
     """A process that collects no garbage, and what can be asked of it."""
 
-    def __init__(self, valkey: ValkeyProcess, asked: Scene) -> None:
-        self.scene = asked
-        self.server = ApiProcess(valkey.url, **SETTINGS)  # type: ignore[arg-type]
-        self.server.wait_until_ready()
+    def __init__(self, server: ApiProcess, scene: Scene) -> None:
+        self.server, self.scene = server, scene
 
     @contextmanager
     def leaving_nothing(self) -> Iterator[None]:
@@ -54,11 +52,8 @@ class Watched:
 
 @pytest.fixture
 async def watched(own_valkey: ValkeyProcess) -> AsyncIterator[Watched]:
-    found = Watched(own_valkey, await scene(own_valkey.url))
-    try:
-        yield found
-    finally:
-        found.server.remove()
+    with serving(own_valkey.url, **SETTINGS) as server:
+        yield Watched(server, await scene(own_valkey.url))
 
 
 @pytest.mark.parametrize("kinds", [refusals, pages])
@@ -81,21 +76,13 @@ def test_clients_that_go_or_that_are_too_slow_leave_nothing(watched: Watched) ->
                 for _ in range(EACH):
                     leaves()
         with watched.growing("time out"):
-            for _ in range(EACH // 24):
-                clients_time_out(watched.server, watched.scene, 24)
+            for _ in range(EACH // 12):
+                clients_time_out(watched.server, watched.scene, 12)
 
 
-def kill(valkey: ValkeyProcess) -> None:
-    valkey.kill()
-
-
-def fill(valkey: ValkeyProcess) -> None:
-    assert command(valkey.socket, "CONFIG SET maxmemory 1") == "+OK"
-
-
-@pytest.mark.parametrize("ends", [kill, fill])
+@pytest.mark.parametrize("store", ["away", "full"])
 def test_a_store_that_is_away_or_full_leaves_nothing(
-    watched: Watched, own_valkey: ValkeyProcess, ends: Callable[[ValkeyProcess], None]
+    watched: Watched, own_valkey: ValkeyProcess, store: str
 ) -> None:
     key, waiting = f"x-api-key: {watched.scene.key}", f"/schedule/{watched.scene.waiting}"
     every = [
@@ -103,10 +90,14 @@ def test_a_store_that_is_away_or_full_leaves_nothing(
         http("POST", "/schedule/batch", key, body={"schedules": [payload()] * 3}),
         http("PATCH", waiting, key, body={"targetBodyText": "x" * 50_000}),
     ]
-    if ends is kill:
+    if store == "away":
         page = http("GET", "/dashboard", f"Cookie: postdate_session={watched.scene.session}")
         every += [http("GET", waiting, key), http("GET", "/readyz"), page]
-    ends(own_valkey)
+        own_valkey.kill()
+    else:
+        assert command(own_valkey.socket, "CONFIG SET maxmemory 1") == "+OK"
+    for data in every:
+        ask(watched.server, data, 1)
     with watched.leaving_nothing():
         for data in every:
             with watched.growing(f"{data[:20]!r} and 503"):
