@@ -1,5 +1,5 @@
-"""A client before and after a fork, as a program of its own: `python -m tests.client.forking
-blocking URL` asks in the parent, in its child, and in the parent again."""
+"""Clients before and after a fork, as a program of its own: `python -m tests.client.forking
+blocking URL...` asks each URL in the parent, in its child, and in the parent again."""
 
 from __future__ import annotations
 
@@ -29,39 +29,35 @@ def forked(child: Callable[[], object]) -> None:
     assert status == 0
 
 
-def blocking(url: str) -> None:
-    client = Postdate(url, KEY, **OPTIONS)
-    client.credits()
-    forked(client.credits)
-    client.credits()
-    client.close()
+def blocking(*urls: str) -> None:
+    for url in urls:
+        client = Postdate(url, KEY, **OPTIONS)
+        client.credits()
+        forked(client.credits)
+        client.credits()
+        client.close()
+        forked(lambda client=client: print_error(client))
 
 
-def awaiting(url: str) -> None:
-    client = AsyncPostdate(url, KEY, **OPTIONS)
-    with asyncio.Runner() as runner:
-        runner.run(client.credits())
-        forked(lambda: asyncio.run(client.credits()))
-        runner.run(client.credits())
-        runner.run(client.aclose())
-
-
-def closed(url: str) -> None:
-    client = Postdate(url, KEY, **OPTIONS)
-    client.credits()
-    client.close()
-    forked(lambda: _print_error(client))
+def awaiting(*urls: str) -> None:
+    for url in urls:
+        client = AsyncPostdate(url, KEY, **OPTIONS)
+        with asyncio.Runner() as runner:
+            runner.run(client.credits())
+            forked(lambda client=client: asyncio.run(client.credits()))
+            runner.run(client.credits())
+            runner.run(client.aclose())
 
 
 def given(url: str) -> None:
     with httpx.Client() as http:
         client = Postdate(url, KEY, http=http, **OPTIONS)
         client.credits()
-        forked(lambda: _print_error(client))
+        forked(lambda: print_error(client))
         client.credits()
 
 
-def _print_error(client: Postdate) -> None:
+def print_error(client: Postdate) -> None:
     try:
         client.credits()
     except RuntimeError as error:
@@ -84,7 +80,7 @@ class Recording(AsyncPostdate):
         return httpx.Response(200, json={"schedules": created})
 
 
-def buffered(_: str) -> None:
+def buffered() -> None:
     """One batch is on its way and two wait when the child comes, which goes on on the event loop of
     its parent, and then on its own. Each process prints what it sends from then on."""
     client = Recording()
@@ -125,6 +121,5 @@ def buffered(_: str) -> None:
 
 
 if __name__ == "__main__":
-    {each.__name__: each for each in (blocking, awaiting, closed, given, buffered)}[sys.argv[1]](
-        sys.argv[2]
-    )
+    scenarios = {each.__name__: each for each in (blocking, awaiting, given, buffered)}
+    scenarios[sys.argv[1]](*sys.argv[2:])  # type: ignore[operator]

@@ -49,22 +49,17 @@ def test_a_status_is_an_exception_and_is_not_repeated(
     assert len(server.requests) == 1
 
 
-def test_an_invalid_request_names_every_bad_field(client: Client, server: Server) -> None:
+def test_an_error_has_what_the_answer_says(client: Client, server: Server) -> None:
     details = [{"field": "targetUrl", "message": "No."}, {"field": "triggerAt", "message": "Nor."}]
     server.plays(error(400, details=details))
-    with pytest.raises(InvalidRequest) as caught:
+    with pytest.raises(InvalidRequest) as invalid:
         client.schedule("x", in_=1)
-    assert caught.value.details == (FieldError("targetUrl", "No."), FieldError("triggerAt", "Nor."))
-
-
-def test_a_conflict_tells_the_status(client: Client, server: Server) -> None:
+    fields = (FieldError("targetUrl", "No."), FieldError("triggerAt", "Nor."))
+    assert invalid.value.details == fields
     server.plays(error(409, "It has ended", status="completed"))
-    with pytest.raises(Conflict) as caught:
+    with pytest.raises(Conflict) as conflict:
         client.change("sch_1", in_=1)
-    assert caught.value.status == "completed"
-
-
-def test_what_is_not_json_is_told_by_its_status(client: Client, server: Server) -> None:
+    assert conflict.value.status == "completed"
     server.plays(Answer(500, b"<html>", {}))
     with pytest.raises(PostdateError, match="The server answered 500 Internal Server Error"):
         client.credits()
@@ -116,8 +111,14 @@ def test_an_idempotency_key_that_cannot_be_one_is_refused_before_anything_is_sen
 
 
 @pytest.mark.parametrize("kind", [Postdate, AsyncPostdate])
+@pytest.mark.parametrize(
+    ("missing", "argument"), [("POSTDATE_URL", "base_url"), ("POSTDATE_API_KEY", "api_key")]
+)
 def test_the_environment_has_the_defaults(
-    kind: type[Postdate] | type[AsyncPostdate], monkeypatch: pytest.MonkeyPatch
+    kind: type[Postdate] | type[AsyncPostdate],
+    missing: str,
+    argument: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("POSTDATE_URL", BASE_URL + "/")
     monkeypatch.setenv("POSTDATE_API_KEY", KEY)
@@ -125,25 +126,7 @@ def test_the_environment_has_the_defaults(
     assert (by_default._base_url, by_default._headers["x-api-key"]) == (BASE_URL, KEY)
     given = kind("http://other.example", "pd_other")
     assert (given._base_url, given._headers["x-api-key"]) == ("http://other.example", "pd_other")
-
-
-@pytest.mark.parametrize("kind", [Postdate, AsyncPostdate])
-@pytest.mark.parametrize(
-    ("missing", "argument"), [("POSTDATE_URL", "base_url"), ("POSTDATE_API_KEY", "api_key")]
-)
-@pytest.mark.parametrize("text", ["", None])
-def test_what_nobody_says_is_asked_for(
-    kind: type[Postdate] | type[AsyncPostdate],
-    missing: str,
-    argument: str,
-    text: str | None,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("POSTDATE_URL", BASE_URL)
-    monkeypatch.setenv("POSTDATE_API_KEY", KEY)
-    if text is None:
-        monkeypatch.delenv(missing)
-    else:
-        monkeypatch.setenv(missing, text)
-    with pytest.raises(ValueError, match=rf"^Give {argument}, or set {missing}\.$"):
-        kind()
+    for change in (lambda: monkeypatch.setenv(missing, ""), lambda: monkeypatch.delenv(missing)):
+        change()
+        with pytest.raises(ValueError, match=rf"^Give {argument}, or set {missing}\.$"):
+            kind()

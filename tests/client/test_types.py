@@ -56,9 +56,10 @@ def test_methods_document_themselves(name: str) -> None:
             assert method.__name__ == name
 
 
-def test_the_client_imports_nothing_of_the_server() -> None:
+def test_the_client_imports_nothing_of_the_server_and_no_aiohttp_while_it_blocks() -> None:
     program = (
-        "import sys; before = set(sys.modules); import postdate;"
+        "import sys; before = set(sys.modules); from postdate import Postdate;"
+        "Postdate('http://127.0.0.1', 'k').close();"
         "print(*{m.partition('.')[0] for m in set(sys.modules) - before})"
     )
     path = [entry for entry in sys.path if entry]
@@ -71,4 +72,5 @@ def test_the_client_imports_nothing_of_the_server() -> None:
     )
     loaded = set(done.stdout.split())
     assert "postdate" in loaded
-    assert loaded.isdisjoint({"scheduler", "api", "worker", "cli", "msgspec", "redis", "litestar"})
+    server = {"scheduler", "api", "worker", "cli", "msgspec", "redis", "litestar"}
+    assert loaded.isdisjoint(server | {"aiohttp"})
