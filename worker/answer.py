@@ -13,6 +13,7 @@ import zlib
 from typing import NamedTuple
 
 import httptools
+import msgspec
 
 from scheduler.models import Answer
 
@@ -35,6 +36,36 @@ _LONGEST_TYPE = 100
 _FRAMING = 4
 _ZIPPED = frozenset({b"gzip", b"x-gzip", b"deflate"})
 _ANY_ZIP = zlib.MAX_WBITS | 32
+
+
+class Received(msgspec.Struct, gc=False):
+    """The parts of one answer that have come."""
+
+    was_early: bool = False  # it began before the request had gone out whole
+    heard_s: float | None = None  # when one in several pieces began, by the monotonic clock
+    head: bytearray | None = msgspec.field(default_factory=bytearray)  # until it is whole
+    status: int = 0
+    reason: bytes = b""
+    interims: int = 0
+    body_bytes: int = 0
+    body_lines: int = 0
+    pieces: int = 0
+    headers_done: bool = False
+    framed: bool = False
+    keep_alive: bool = False
+    extra: bool = False
+    done: bool = False
+    raw: bytearray | None = None  # of one that failed, up to a bound
+    most_raw_bytes: int = 0
+    retry_after: str = ""  # of a 429 or 503
+    kept: Answer | None = None  # of one that failed
+
+
+class _Nothing(Received, frozen=True, gc=False):  # type: ignore[misc]  # msgspec permits it
+    """Connections of all accounts share one of these, so it must not change."""
+
+
+NOTHING: Received = _Nothing(head=None)
 
 
 class Head(NamedTuple):

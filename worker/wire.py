@@ -12,15 +12,15 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import httptools
-import msgspec
 import structlog
 
-from scheduler.models import Answer
 from scheduler.targets import Origin
 from worker.answer import (
     ASKING,
     MAX_HEAD_BYTES,
+    NOTHING,
     SMALL_BYTES,
+    Received,
     answer_of,
     most_raw_bytes,
     retry_after,
@@ -54,32 +54,6 @@ class Route(NamedTuple):
     origin: Origin
     address: str
     account_id: str
-
-
-class Received(msgspec.Struct, gc=False):
-    """The parts of one answer that have come."""
-
-    was_early: bool = False  # it began before the request had gone out whole
-    heard_s: float | None = None  # when one in several pieces began, by the monotonic clock
-    head: bytearray | None = msgspec.field(default_factory=bytearray)  # until it is whole
-    status: int = 0
-    reason: bytes = b""
-    interims: int = 0
-    body_bytes: int = 0
-    body_lines: int = 0
-    pieces: int = 0
-    headers_done: bool = False
-    framed: bool = False
-    keep_alive: bool = False
-    extra: bool = False
-    done: bool = False
-    raw: bytearray | None = None  # of one that failed, up to a bound
-    most_raw_bytes: int = 0
-    retry_after: str = ""  # of a 429 or 503
-    kept: Answer | None = None  # of one that failed
-
-
-_NOTHING = Received()
 
 
 class Wire(asyncio.Protocol):
@@ -122,7 +96,7 @@ class Wire(asyncio.Protocol):
         self._saw_end = False
         self._head_only = False
         self.closes_first = False
-        self.received = _NOTHING
+        self.received = NOTHING
 
     # What its owner calls
 
@@ -147,7 +121,7 @@ class Wire(asyncio.Protocol):
         transport = self._transport
         self._exchange = exchange
         self._head_only = head_only
-        self.received = _NOTHING
+        self.received = NOTHING
         self.exchanges += 1
         if transport.is_closing():
             self._break(Failure.CLOSED_EARLY)
@@ -185,7 +159,7 @@ class Wire(asyncio.Protocol):
             self._lose()
             return
         received = self.received
-        is_new = received is _NOTHING
+        is_new = received is NOTHING
         if is_new and data == self._known and not self._head_only and self.has_sent_all:
             self._exchange = None
             exchange.answered(self, self._known_status, self._known_reason, True)

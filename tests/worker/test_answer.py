@@ -10,7 +10,7 @@ import pytest
 from scheduler.models import Answer, Status
 from tests.worker.firing import fired, firer_for_tests, invocation_of
 from tests.worker.scripted import answer, answering, playing
-from worker.answer import answer_of
+from worker.answer import NOTHING, answer_of
 
 KEPT = 1024
 HOSTILE = b"\x00\x1b[31m\x9b<script>\xff\r\n"
@@ -109,3 +109,11 @@ async def test_of_an_answer_to_head_nothing_is_kept_whatever_comes_behind_it() -
             outcome = (await fired(firer, asked)).outcome
             assert (outcome.status is Status.FAILED, outcome.answer) == (True, None)
             assert target.accepted == accepted
+
+
+def test_the_answer_that_connections_share_before_one_comes_cannot_change() -> None:
+    for name in NOTHING.__struct_fields__:
+        value = getattr(NOTHING, name)
+        assert value is None or isinstance(value, int | float | str | bytes), name
+        with pytest.raises(AttributeError):
+            setattr(NOTHING, name, value)
