@@ -12,14 +12,8 @@ import pytest
 
 from tests.cluster import ask, id_of, port_of
 from tests.faults.load import Load, two_customers
-from tests.servers import (
-    Deployment,
-    Receiver,
-    ValkeyCluster,
-    until,
-)
+from tests.servers import Deployment, Receiver, ValkeyCluster, until
 
-SETTINGS = {"shards": 2, "lease_ms": 2000}
 REDIS_CLI = shutil.which("redis-cli")
 
 
@@ -46,7 +40,7 @@ def in_use(
 ) -> Iterator[tuple[Deployment, list[Load], int]]:
     """A deployment with a customer in each shard who creates, and the slot of the first one's;
     afterwards everything was fired once and adds up."""
-    with Deployment(cluster, **SETTINGS) as deployment:
+    with Deployment(cluster, shards=2, lease_ms=2000) as deployment:
         api, worker = deployment.api(), deployment.worker()
         *customers, slot = two_customers(deployment)
         loads = [Load(customer, f"{receiver.url}/{n}") for n, customer in enumerate(customers)]

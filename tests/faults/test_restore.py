@@ -11,7 +11,12 @@ import cli.backup
 from cli.data_dir import DataDir
 from tests.servers import Customer, PostdateProcess, Receiver, postdate, postdate_json, until
 
-EACH = 40
+EACH = 30
+
+
+def restored_since(moment: str, copy: Path, *how: str) -> dict[str, int]:
+    found: dict[str, int] = postdate_json("restore", "--fired-since", moment, *how, data_dir=copy)
+    return found
 
 
 def test_nothing_that_was_fired_since_the_backup_goes_out_again(
@@ -38,41 +43,26 @@ def test_nothing_that_was_fired_since_the_backup_goes_out_again(
         with Customer(up.base_url, key) as customer:
             lost = customer.schedule(target)
             receiver.wait_for(EACH + 1, "/hook")
-    restored = PostdateProcess("up", "--hold", data_dir=str(copy), lease_ms=2000)
-    with restored:
+    with PostdateProcess("up", "--hold", data_dir=str(copy), lease_ms=2000) as restored:
         assert "On hold since" in restored.stdout
         with Customer(restored.base_url, key) as customer:
             new = customer.schedule(target)
             refused = postdate("restore", "--fired-since", "2026-01-01", "--expire", data_dir=copy)
             assert "this is no backup of" in refused.stderr
-            found = postdate_json(
-                *("restore", "--fired-since", backup["at"], "--fired-until", backup["at"]),
-                "--fire",
-                data_dir=copy,
-            )
-            assert found["due"] < EACH
-            counted = postdate_json(
-                "restore", "--fired-since", backup["at"], "--expire", data_dir=copy
-            )
-            assert 0 < counted["expired"] <= EACH
-            assert (
-                customer.get(f"/schedule/{new}").json()["status"] == "failed"
-            )  # due before it was asked
-            again = postdate_json(
-                "restore", "--fired-since", backup["at"], "--expire", data_dir=copy
-            )
-            assert again["expired"] == 0
+            until_backup = ("--fired-until", backup["at"], "--fire")
+            assert restored_since(backup["at"], copy, *until_backup)["due"] < EACH
+            assert 0 < restored_since(backup["at"], copy, "--expire")["expired"] <= EACH
+            # It was due before the store was asked.
+            assert customer.get(f"/schedule/{new}").json()["status"] == "failed"
+            assert restored_since(backup["at"], copy, "--expire")["expired"] == 0
             due_now = customer.schedule(target)
             assert postdate_json("resume", data_dir=copy) == {"onHoldSince": None}
             assert customer.outcome(due_now)["status"] == "completed"
             assert customer.get(f"/schedule/{lost}").status_code == 404
-            assert {customer.get(f"/schedule/{each}").json()["status"] for each in later} == {
-                "scheduled"
-            }
-            until(
-                lambda: postdate_json("check", data_dir=copy) == {"problems": []},
-                "a store in which every invariant holds",
-            )
+            statuses = {customer.get(f"/schedule/{each}").json()["status"] for each in later}
+            assert statuses == {"scheduled"}
+            sound = {"problems": []}
+            until(lambda: postdate_json("check", data_dir=copy) == sound, "a sound store")
         times = Counter(each.schedule_id for each in receiver.requests)
         assert times == dict.fromkeys([*soon, lost, due_now], 1)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,19 +12,10 @@ import pytest
 
 from scheduler.store import Store, keys
 from scheduler.store.lifecycle.claim import Batch
-from tests.servers import (
-    Customer,
-    Deployment,
-    Receiver,
-    ValkeyProcess,
-    now_ms,
-    until,
-    until_async,
-)
+from scheduler.times import format_iso8601
+from tests.servers import Customer, Deployment, Receiver, ValkeyProcess, now_ms, until, until_async
 
-AWAY_MS = 4000  # by then all is due
-SHORT_LEASE_MS = 2000
-
+SHORT_LEASE_MS = 1000
 
 # A store that is gone is known at once; one that is silent only once its reply was waited for, and
 # a call that came while another waited has both waits.
@@ -62,15 +52,14 @@ def test_while_the_store_is_away_the_api_says_503_and_afterwards_all_goes_on(
         pids = api.pid, worker.pid
         customer = deployment.customer()
         ids = [customer.schedule(slow_target)]
-        ids += [customer.schedule(receiver.url + "/waits", due_in_s=s) for s in (1.5, 3.0)]
-        back_ms = now_ms() + AWAY_MS
+        ids += [customer.schedule(receiver.url + "/waits", due_in_s=s) for s in (0.7, 1.0)]
+        all_due_ms = now_ms() + 1000
         receiver.wait_for(1, "/slow")
 
         getattr(own_valkey, leaves)()
         refused(customer)
         receiver.let_go()
-        while now_ms() < back_ms:
-            refused(customer)
+        until(lambda: now_ms() > all_due_ms, "all of them to be due")
         until(lambda: "lost touch with the store" in worker.stderr, "a worker that knows")
         getattr(own_valkey, returns)()
 
@@ -134,18 +123,18 @@ def test_a_store_killed_in_mid_flight_loses_nothing_and_no_schedule_is_fired_by_
         ids: list[str] = []
         for customer in customers:
             ids += [customer.schedule(slow_target) for _ in range(5)]
-            ids += [
-                customer.schedule(receiver.url + "/quick", due_in_s=1.0 + i * 0.02)
+            due_ms = now_ms() + 1000
+            quick = [
+                {"targetUrl": receiver.url + "/quick", "triggerAt": format_iso8601(due_ms + i * 10)}
                 for i in range(100)
             ]
+            ids += customer.schedule_batch(quick)
         receiver.wait_for(60, "/quick")
         own_valkey.kill()
-        killed_at = time.monotonic()
+        killed_ms = now_ms()
         receiver.wait_for(20, "/slow")
-        until(
-            lambda: time.monotonic() - killed_at > SHORT_LEASE_MS / 1000 * 1.5,
-            "the leases' end while the store is away",
-        )
+        leases_end_ms = killed_ms + SHORT_LEASE_MS * 1.5
+        until(lambda: now_ms() > leases_end_ms, "the leases' end while the store is away")
         own_valkey.start()
 
         for customer in customers:
@@ -175,15 +164,11 @@ def test_a_claim_that_waited_in_a_hanging_store_takes_nothing_over(
             """As another worker does."""
             own_valkey.pause()
             asked_at_ms = store.clock.now_ms()
-            claim = asyncio.create_task(
-                store.claims.claim(
-                    shard, lease_ms=SHORT_LEASE_MS, most=10, take_over_by_ms=asked_at_ms
-                )
-            )
+            asked = {"lease_ms": SHORT_LEASE_MS, "take_over_by_ms": asked_at_ms}
+            claim = asyncio.create_task(store.claims.claim(shard, most=10, **asked))
+            lease_ends_ms = asked_at_ms + SHORT_LEASE_MS * 1.25
             try:
-                await until_async(
-                    lambda: now_ms() - asked_at_ms > SHORT_LEASE_MS * 1.25, "the lease's end"
-                )
+                await until_async(lambda: now_ms() > lease_ends_ms, "the lease's end")
             finally:
                 own_valkey.resume()
             return await claim

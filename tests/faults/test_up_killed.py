@@ -68,7 +68,7 @@ def test_after_kill_9_of_up_alone_what_is_in_flight_ends_once_and_the_rest_fires
         with Customer(up.base_url, up.api_key) as before:
             key = before.key
             ids = [before.schedule(in_flight_target)]
-            ids += [before.schedule(receiver.url + "/waiting", due_in_s=s) for s in (0.5, 2.0, 4.0)]
+            ids += [before.schedule(receiver.url + "/waiting", due_in_s=s) for s in (0.5, 1.5, 2.5)]
             receiver.wait_for(1, "/in-flight")
         up.kill()
         up.start()

@@ -59,6 +59,8 @@ def _holders(every: list[object], wanted: list[Any]) -> dict[int, list[object]]:
     found: dict[int, list[object]] = {}
     for _ in range(_DEEPEST):
         ids = {id(each) for each in wanted} - found.keys()
+        if not ids:
+            break
         found |= {each: [] for each in ids}
         wanted = []
         for holder in every:

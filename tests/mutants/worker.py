@@ -274,7 +274,7 @@ WORKER = r"""
 # at most once in line gets a used connection, and is sent again when that dies
 - return self.resent or self.invocation.request.delivery is AT_MOST_ONCE
 + return self.resent
-@ worker/fire.py tests/worker/test_wire.py -k used_up
+@ worker/fire.py tests/worker/test_wire.py -k replaced
 # an attempt is sent before it is told
 - self.firer.note_resent(self.invocation)
 -             self.firer.connect(self)

@@ -4,15 +4,19 @@ transports do differently shows here."""
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
 
 import pytest
+import trustme
 import uvloop
 
 from tests.virtual_time import VirtualTimeLoop
+from tests.worker.firing import always
 from tests.worker.scene import Scene
 
-IN_VIRTUAL_TIME = frozenset({"test_race.py"})
+IN_VIRTUAL_TIME = frozenset({"test_happy_eyeballs.py"})
 ON_BOTH_LOOPS = frozenset(
     {"test_wire.py", "test_firer.py", "test_ceiling.py", "test_hasty_targets.py", "test_closing.py"}
 )
@@ -26,6 +30,31 @@ def pytest_asyncio_loop_factories(
     if item.path.name in IN_VIRTUAL_TIME:
         return {"asyncio": VirtualTimeLoop}
     return {"uvloop": uvloop.new_event_loop}
+
+
+@pytest.fixture(scope="session")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture(scope="session")
+def trusting(authority: trustme.CA) -> ssl.SSLContext:
+    """A client's context, for certificates of the authority."""
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    return context
+
+
+@pytest.fixture
+def options(trusting: ssl.SSLContext) -> dict[str, Any]:
+    """A firer's: it trusts the authority, and every name is this machine's."""
+    return {"resolve": always(["127.0.0.1"]), "ssl_context": trusting}
+
+
+@pytest.fixture
+def one_opening(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One connection at a time is opened to a target."""
+    monkeypatch.setattr("worker.connection_slots.MAX_OPENINGS", 1)
 
 
 @pytest.fixture

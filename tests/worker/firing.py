@@ -7,7 +7,7 @@ import contextlib
 import ipaddress
 import math
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any, NamedTuple
 
 import trustme
@@ -16,6 +16,7 @@ from scheduler.elapsed import elapsed_s
 from scheduler.models import Delivery, Invocation, Outcome, Request
 from scheduler.settings import Settings
 from tests.waiting import DEADLINE_S
+from tests.worker.scripted import Script, Target, playing
 from worker.firer import Firer
 from worker.guard import Resolve
 
@@ -93,6 +94,15 @@ async def firer_for_tests(
     await firer.aclose()
 
 
+@contextlib.asynccontextmanager
+async def firing_at(
+    *scripts: Script, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1", **options: Any
+) -> AsyncIterator[tuple[Target, Firer]]:
+    """A target that plays these scripts, and a firer."""
+    async with playing(*scripts, tls=tls, host=host) as target, firer_for_tests(**options) as firer:
+        yield target, firer
+
+
 async def fired(firer: Firer, invocation: Invocation) -> Fired:
     """Fire it and wait for its outcome; `done` must be called once."""
     over: asyncio.Future[Fired] = asyncio.get_running_loop().create_future()
@@ -100,6 +110,11 @@ async def fired(firer: Firer, invocation: Invocation) -> Fired:
     result = await asyncio.wait_for(over, DEADLINE_S)
     await asyncio.sleep(0)  # a second call would raise InvalidStateError in here
     return result
+
+
+async def all_fired(firer: Firer, invocations: Iterable[Invocation]) -> list[Fired]:
+    """Fire them all at once and wait for their outcomes."""
+    return await asyncio.gather(*(fired(firer, each) for each in invocations))
 
 
 def leased(url: str, lease_s: float) -> Invocation:

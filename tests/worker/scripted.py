@@ -130,6 +130,19 @@ def answering_then_closing(*answers: bytes) -> Script:
     return script
 
 
+async def silent(line: Line) -> None:
+    """Reads a request, and never answers."""
+    await line.request()
+    await line.until_closed()
+
+
+async def dying(line: Line) -> None:
+    """Answers once; hangs up on reading the second request."""
+    await line.request()
+    await line.say(answer())
+    await line.request()
+
+
 def answer(body: bytes = b"ok", status: str = "200 OK", *headers: str) -> bytes:
     lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers]
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body

@@ -12,10 +12,20 @@ from typing import Any
 import pytest
 
 from scheduler.models import Delivery, Invocation, Stage
-from tests.worker.firing import OK, Fired, always, fired, firer_for_tests, invocation_of
-from tests.worker.scripted import Line, Script, answer, answering, playing, until
+from tests.worker.firing import (
+    OK,
+    Fired,
+    all_fired,
+    always,
+    fired,
+    firer_for_tests,
+    firing_at,
+    invocation_of,
+)
+from tests.worker.scripted import Line, Script, answer, answering, dying, playing, until
 from worker.firer import Firer
 from worker.happy_eyeballs import OutOfPorts
+from worker.pool import IDLE_LIMIT_S
 
 CLOSE = answer(b"ok", "200 OK", "Connection: close")
 RESET, FIN = "a reset", "a FIN"
@@ -71,9 +81,9 @@ async def test_one_that_does_not_close_after_all_is_reset(monkeypatch: pytest.Mo
 
 async def test_a_closing_connection_gives_its_place_to_a_waiting_fire() -> None:
     ends: list[str] = []
-    async with playing(watching(ends)) as target, firer_for_tests(ceiling=1) as firer:
-        fires = (fired(firer, once(target.url(), f"acc_00_{n}")) for n in range(3))
-        assert {each.brief for each in await asyncio.gather(*fires)} == {OK}
+    async with firing_at(watching(ends), ceiling=1) as (target, firer):
+        results = await all_fired(firer, [once(target.url(), f"acc_00_{n}") for n in range(3)])
+        assert {each.brief for each in results} == {OK}
         await until(lambda: ends == [RESET] * 2)
         assert firer.connector.sockets == 1
 
@@ -95,12 +105,14 @@ async def test_connections_that_are_closed_here_first_are_reset() -> None:
 
 
 async def test_an_idle_connection_ends_as_targets_expect(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert IDLE_LIMIT_S < 5
     monkeypatch.setattr("worker.pool.SWEEP_S", 0.01)
     monkeypatch.setattr("worker.pool.IDLE_LIMIT_S", 0.0)
     ends: list[str] = []
-    async with playing(watching(ends, answer())) as target, firer_for_tests() as firer:
+    async with firing_at(watching(ends, answer())) as (target, firer):
         assert (await fired(firer, invocation_of(target.url()))).brief == OK
         await until(lambda: ends == [FIN])
+        assert firer.pool.idle_count == 0
 
 
 class Ports:
@@ -157,10 +169,7 @@ async def test_a_shortage_of_local_ports_is_no_outcome(
 async def test_fires_wait_for_ports_uncharged_and_go_as_ports_come_free(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with (
-        playing(answering(*[answer()] * 9)) as target,
-        firer_for_tests() as firer,
-    ):
+    async with firing_at(answering(*[answer()] * 9)) as (target, firer):
         with few_ports(monkeypatch, firer) as ports:
             fires = [asyncio.create_task(fired(firer, once(target.url()))) for _ in range(3)]
             await until(lambda: firer._slots.unbegun == 3 and len(firer._deadlines) == 0)
@@ -211,12 +220,7 @@ async def test_a_port_of_a_kept_connection_to_there_is_used_first(
 async def test_a_second_sending_without_a_port_ends_as_the_first_did(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def dying(line: Line) -> None:
-        await line.request()
-        await line.say(answer())
-        await line.request()
-
-    async with playing(dying) as target, firer_for_tests() as firer:
+    async with firing_at(dying) as (target, firer):
         await fired(firer, invocation_of(target.url()))
         with few_ports(monkeypatch, firer):
             second = await fired(firer, invocation_of(target.url()))

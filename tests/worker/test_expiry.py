@@ -9,7 +9,7 @@ import pytest
 import worker.firer
 from scheduler.models import Outcome
 from tests.worker.scene import Scene
-from tests.worker.scripted import Line, answer, answering, playing, until
+from tests.worker.scripted import Line, answer, answering, dying, playing, until
 from worker.outcome import Failure, failed
 
 _SOON_MS = 60_000
@@ -60,13 +60,11 @@ async def test_what_was_sent_once_and_expires_before_it_is_sent_again_was_sent(
 ) -> None:
     """A kept connection died under it, so that one attempt was made."""
 
-    async def dying(line: Line) -> None:
-        await line.request()
-        await line.say(answer())
-        await line.request()
+    async def late(line: Line) -> None:
+        await dying(line)
         pass_ms(scene, _SOON_MS + 1)
 
-    async with playing(dying, answering(answer())) as target:
+    async with playing(late, answering(answer())) as target:
         scene.hand_out(url=target.url())
         await scene.start()
         await ended(scene, 1)

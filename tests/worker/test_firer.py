@@ -18,17 +18,18 @@ from scheduler.models import Delivery, Invocation, Outcome, Status
 from tests.worker.firing import (
     OK,
     Fired,
+    all_fired,
     always,
     fired,
     firer_for_tests,
+    firing_at,
     invocation_of,
     server_context,
 )
-from tests.worker.scripted import Line, answer, answering, playing, until
+from tests.worker.scripted import Line, Target, answer, answering, playing, silent, until
 from worker.connector import system_ssl_context
 from worker.fire import NOT_SENT
 from worker.guard import Resolve
-from worker.pool import IDLE_LIMIT_S
 
 
 def unused_port() -> int:
@@ -41,18 +42,19 @@ async def no_such_name(name: str) -> list[str]:
     raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
 
-async def test_a_refused_connection() -> None:
-    async with firer_for_tests() as firer:
-        result = await fired(firer, invocation_of(f"http://127.0.0.1:{unused_port()}/"))
-        assert result.brief == ("failed", 0, "Connection refused")
-        assert result.sent_at_s == NOT_SENT
-
-
-async def test_an_unknown_host() -> None:
-    async with firer_for_tests(resolve=no_such_name) as firer:
+@pytest.mark.parametrize(
+    ("resolve", "message"),
+    [
+        (no_such_name, "Could not resolve host"),
+        (always(["127.0.0.1"]), "Connection refused"),
+        (always(["127.0.0.9", "127.0.0.1"]), "Connection refused"),
+    ],
+)
+async def test_a_target_that_is_not_there(resolve: Resolve, message: str) -> None:
+    async with firer_for_tests(resolve=resolve) as firer:
         for _ in range(2):  # the second from memory
-            result = await fired(firer, invocation_of("http://nowhere.example/"))
-            assert result.brief == ("failed", 0, "Could not resolve host")
+            result = await fired(firer, invocation_of(f"http://hooks.example:{unused_port()}/"))
+            assert result.brief == ("failed", 0, message)
             assert result.sent_at_s == NOT_SENT
 
 
@@ -109,12 +111,6 @@ async def test_the_next_address_is_tried_when_the_first_refuses(first: str) -> N
         assert result.brief == OK
 
 
-async def test_all_addresses_refusing_is_a_refusal() -> None:
-    async with firer_for_tests(resolve=always(["127.0.0.9", "127.0.0.1"])) as firer:
-        result = await fired(firer, invocation_of(f"http://two.example:{unused_port()}/"))
-        assert result.brief == ("failed", 0, "Connection refused")
-
-
 async def never(name: str) -> list[str]:
     await asyncio.Event().wait()
     return []
@@ -122,43 +118,20 @@ async def never(name: str) -> list[str]:
 
 async def test_a_resolver_that_hangs_is_bounded_by_the_limit() -> None:
     async with firer_for_tests(limit_ms=300, resolve=never) as firer:
-        slow = (fired(firer, invocation_of("http://slow.example/")) for _ in range(50))
-        late = await asyncio.gather(*slow)
+        late = await all_fired(firer, [invocation_of("http://slow.example/") for _ in range(50)])
         assert {each.brief for each in late} == {("failed", 0, "Timeout after 0.3 seconds")}
         assert {each.sent_at_s for each in late} == {NOT_SENT}
-
-
-async def test_a_resolver_that_hangs_delays_nobody() -> None:
-    freed = asyncio.Event()
-
-    async def hang(name: str) -> list[str]:
-        if name == "slow.example":
-            await freed.wait()
-        return ["127.0.0.1"]
-
-    async with playing(answering(answer())) as target, firer_for_tests(resolve=hang) as firer:
-        late: list[Fired] = []
-        for _ in range(50):
-            slow = invocation_of(target.url(host="slow.example"))
-            firer.fire(slow, lambda *ended: late.append(Fired(*ended)))
-        quick = await fired(firer, invocation_of(target.url(host="quick.example")))
-        assert (quick.brief, late) == (OK, [])
-        freed.set()
-        await until(lambda: len(late) == 50)
 
 
 async def test_a_name_with_a_hundred_addresses_that_say_nothing_costs_two_sockets() -> None:
     most: list[int] = []
 
-    async def silent(line: Line) -> None:
+    async def mute(line: Line) -> None:
         most.append(line.target.accepted - line.target.ended)
         await line.until_closed()
 
-    many = [f"127.0.1.{n}" for n in range(1, 121)]
-    async with (
-        playing(silent, host="0.0.0.0") as target,
-        firer_for_tests(limit_ms=1500, resolve=always(many)) as firer,
-    ):
+    options: dict[str, Any] = {"resolve": always([f"127.0.1.{n}" for n in range(1, 121)])}
+    async with firing_at(mute, host="0.0.0.0", limit_ms=1500, **options) as (target, firer):
         url = target.url(host="many.example", scheme="https")
         result = await fired(firer, invocation_of(url))
         assert result.brief == ("failed", 0, "Timeout after 1.5 seconds")
@@ -214,71 +187,39 @@ async def test_an_accounts_thousands_of_names_that_never_answer_fail_no_neighbou
         await until(lambda: firer.in_flight == 0)
 
 
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
-
-
-@pytest.fixture(scope="module")
-def trusting(authority: trustme.CA) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    authority.configure_trust(context)
-    return context
-
-
-async def fire_tls(certificate: trustme.LeafCert, trusting: ssl.SSLContext, times: int = 1) -> Any:
+async def fire_tls(
+    certificate: trustme.LeafCert, options: dict[str, Any], times: int = 1
+) -> tuple[Fired, Target, list[str]]:
     tls = server_context(certificate)
     names: list[str] = []
     tls.sni_callback = lambda plug, name, context: names.append(name)
-    async with playing(answering(*[answer()] * times), tls=tls) as target:
-        async with firer_for_tests(resolve=always(["127.0.0.1"]), ssl_context=trusting) as firer:
-            for _ in range(times):
-                url = target.url(host="hooks.example", scheme="https")
-                result = await fired(firer, invocation_of(url))
-        return result, target, names
+    async with firing_at(answering(*[answer()] * times), tls=tls, **options) as (target, firer):
+        for _ in range(times):
+            url = target.url(host="hooks.example", scheme="https")
+            result = await fired(firer, invocation_of(url))
+    return result, target, names
 
 
 async def test_tls_with_a_good_certificate_is_kept_open(
-    authority: trustme.CA, trusting: ssl.SSLContext
+    authority: trustme.CA, options: dict[str, Any]
 ) -> None:
     certificate = authority.issue_cert("hooks.example")
-    result, target, names = await fire_tls(certificate, trusting, times=3)
+    result, target, names = await fire_tls(certificate, options, times=3)
     assert result.brief == OK
     assert (target.accepted, names) == (1, ["hooks.example"])
 
 
-async def test_tls_with_bad_certificates(authority: trustme.CA, trusting: ssl.SSLContext) -> None:
+async def test_tls_with_bad_certificates(authority: trustme.CA, options: dict[str, Any]) -> None:
     past = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
     for certificate in (
         authority.issue_cert("hooks.example", not_after=past),
         authority.issue_cert("other.example"),
         trustme.CA().issue_cert("hooks.example"),
     ):
-        result, target, _ = await fire_tls(certificate, trusting)
+        result, target, _ = await fire_tls(certificate, options)
         assert result.brief == ("failed", 0, "TLS certificate is not valid")
         assert result.sent_at_s == NOT_SENT
         assert target.requests == []
-
-
-async def test_tls_to_a_target_without_tls(trusting: ssl.SSLContext) -> None:
-    async def plain(line: Line) -> None:
-        await line.reader.read(1)
-        await line.say(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-        await line.until_closed()
-
-    async with playing(plain) as target, firer_for_tests(ssl_context=trusting) as firer:
-        result = await fired(firer, invocation_of(target.url(scheme="https")))
-        assert result.brief == ("failed", 0, "TLS handshake failed")
-
-
-async def test_a_large_body_over_tls(authority: trustme.CA, trusting: ssl.SSLContext) -> None:
-    tls = server_context(authority.issue_cert("127.0.0.1"))
-    body = b"x" * (1024 * 1024)
-    async with playing(answering(answer()), tls=tls) as target:
-        async with firer_for_tests(ssl_context=trusting) as firer:
-            result = await fired(firer, invocation_of(target.url(scheme="https"), body=body))
-            assert result.brief == OK
-        assert target.requests[0].endswith(body)
 
 
 def test_the_systems_trust_store_verifies_names() -> None:
@@ -331,11 +272,7 @@ async def test_what_cannot_be_sent_as_stored_is_not_sent() -> None:
 
 
 async def test_closing_cuts_off_what_is_in_flight_without_an_outcome() -> None:
-    async def silent(line: Line) -> None:
-        await line.request()
-        await line.until_closed()
-
-    async with playing(silent) as target, firer_for_tests() as firer:
+    async with firing_at(silent) as (target, firer):
         ended: list[Any] = []
         firer.fire(invocation_of(target.url()), lambda *args: ended.append(args))
         await until(lambda: len(target.requests) == 1)
@@ -344,73 +281,24 @@ async def test_closing_cuts_off_what_is_in_flight_without_an_outcome() -> None:
         assert (firer.in_flight, ended) == (0, [])
 
 
-async def test_idle_connections_are_closed_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert IDLE_LIMIT_S < 5
-    monkeypatch.setattr("worker.pool.IDLE_LIMIT_S", 0.0)
-    monkeypatch.setattr("worker.pool.SWEEP_S", 0.01)
-    async with playing(answering(answer())) as target, firer_for_tests() as firer:
-        await fired(firer, invocation_of(target.url()))
-        await until(lambda: target.ended == 1)
-        assert firer.pool.idle_count == 0
-
-
-async def test_a_handshake_that_hangs_times_out_and_so_does_who_waits_in_line(
-    monkeypatch: pytest.MonkeyPatch, trusting: ssl.SSLContext
-) -> None:
-    monkeypatch.setattr("worker.connection_slots.MAX_OPENINGS", 1)
-
-    async def silent(line: Line) -> None:
-        await line.until_closed()
-
-    async with (
-        playing(silent) as target,
-        firer_for_tests(limit_ms=150, ssl_context=trusting) as firer,
-    ):
-        url = target.url(scheme="https")
-        results = await asyncio.gather(*(fired(firer, invocation_of(url)) for _ in range(3)))
-        assert {each.brief for each in results} == {("failed", 0, "Timeout after 0.15 seconds")}
-        assert {each.sent_at_s for each in results} == {NOT_SENT}
-        await until(lambda: target.ended == target.accepted)
-
-
-async def test_who_waits_in_line_is_served_by_connections_that_come_free(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("worker.connection_slots.MAX_OPENINGS", 1)
-    async with playing(answering(*[answer()] * 100)) as target, firer_for_tests() as firer:
-        results = await asyncio.gather(
-            *(fired(firer, invocation_of(target.url())) for _ in range(50))
-        )
-        assert {each.brief for each in results} == {OK}
-        assert {each.invocation.attempt for each in results} == {1}
-        assert target.accepted < 50
-
-
-async def test_at_most_once_in_line_waits_for_a_connection_of_its_own(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("worker.connection_slots.MAX_OPENINGS", 1)
-    async with playing(answering(answer(), answer())) as target, firer_for_tests() as firer:
+@pytest.mark.usefixtures("one_opening")
+async def test_at_most_once_in_line_waits_for_a_connection_of_its_own() -> None:
+    async with firing_at(answering(answer(), answer())) as (target, firer):
         once = [invocation_of(target.url(), delivery=Delivery.AT_MOST_ONCE) for _ in range(5)]
-        results = await asyncio.gather(*(fired(firer, each) for each in once))
-        assert {each.brief for each in results} == {OK}
+        assert {each.brief for each in await all_fired(firer, once)} == {OK}
         assert (target.accepted, firer.pool.idle_count) == (5, 0)
 
 
-async def test_a_line_moves_on_when_connections_are_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("worker.connection_slots.MAX_OPENINGS", 1)
+@pytest.mark.usefixtures("one_opening")
+async def test_a_line_moves_on_when_connections_are_refused() -> None:
     url = f"http://127.0.0.1:{unused_port()}/"
     async with firer_for_tests() as firer:
-        results = await asyncio.gather(*(fired(firer, invocation_of(url)) for _ in range(20)))
+        results = await all_fired(firer, [invocation_of(url) for _ in range(20)])
         assert {each.brief for each in results} == {("failed", 0, "Connection refused")}
 
 
-async def test_a_long_line_that_is_no_longer_wanted_ends_without_a_request(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("worker.connection_slots.MAX_OPENINGS", 1)
+@pytest.mark.usefixtures("one_opening")
+async def test_a_long_line_that_is_no_longer_wanted_ends_without_a_request() -> None:
     gone = Outcome(Status.FAILED, 0, 0, "Expired before execution")
     asked: list[Invocation] = []
 
@@ -418,13 +306,9 @@ async def test_a_long_line_that_is_no_longer_wanted_ends_without_a_request(
         asked.append(invocation)
         return gone if len(asked) > 1 else None
 
-    async with (
-        playing(answering(answer())) as target,
-        firer_for_tests(unsent=first_only) as firer,
-    ):
-        results = await asyncio.gather(
-            *(fired(firer, invocation_of(target.url())) for _ in range(2000))
-        )
+    async with firing_at(answering(answer()), unsent=first_only) as (target, firer):
+        results = await all_fired(firer, [invocation_of(target.url()) for _ in range(1000)])
         assert [each.brief for each in results].count(OK) == 1
-        assert [each.outcome for each in results].count(gone) == 1999
+        expired = [each for each in results if each.outcome == gone]
+        assert (len(expired), {each.sent_at_s for each in expired}) == (999, {NOT_SENT})
         assert len(target.requests) == 1

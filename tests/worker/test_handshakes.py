@@ -14,9 +14,11 @@ import trustme
 from tests.rings import counting_rings
 from tests.worker.firing import (
     OK,
+    all_fired,
     always,
     fired,
     firer_for_tests,
+    firing_at,
     invocation_of,
     server_context,
 )
@@ -25,11 +27,6 @@ from worker.handshakes import Handshakes, Unexamined
 
 FIRES = 40
 ACCOUNT = invocation_of("http://example.com/").account_id
-
-
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
 
 
 def counting(authority: trustme.CA) -> tuple[ssl.SSLContext, Counter[int]]:
@@ -59,28 +56,21 @@ async def test_handshakes_that_come_together_take_a_few_steps_in_a_round(
     context, steps = counting(authority)
     tls = server_context(authority.issue_cert("hooks.example"))
     options: dict[str, Any] = {"resolve": always(["127.0.0.1"]), "ssl_context": context}
-    async with (
-        playing(answering(*[answer()] * FIRES), tls=tls) as target,
-        firer_for_tests(**options) as firer,
-    ):
-        invocation = invocation_of(target.url(host="hooks.example", scheme="https"))
-        results = await asyncio.gather(*(fired(firer, invocation) for _ in range(FIRES)))
+    async with firing_at(answering(*[answer()] * FIRES), tls=tls, **options) as (target, firer):
+        url = target.url(host="hooks.example", scheme="https")
+        results = await all_fired(firer, [invocation_of(url) for _ in range(FIRES)])
     assert {each.brief for each in results} == {OK}
     assert sum(steps.values()) >= FIRES
     assert max(steps.values()) <= FIRES // 2  # a few for each of the last rounds' turns
 
 
-async def test_a_handshake_that_is_given_up_leaves_nothing_behind(authority: trustme.CA) -> None:
+async def test_a_handshake_that_is_given_up_leaves_nothing_behind(
+    authority: trustme.CA, options: dict[str, Any]
+) -> None:
     """Its connection is closed, and the next one on the same descriptor is as good as any."""
-    context, _ = counting(authority)
-
-    async def silent(line: Line) -> None:
-        await line.until_closed()
-
     good = server_context(authority.issue_cert("hooks.example"))
-    options: dict[str, Any] = {"resolve": always(["127.0.0.1"]), "ssl_context": context}
     async with (
-        playing(silent) as mute,
+        playing(answering()) as mute,
         playing(answering(answer()), tls=good) as target,
         firer_for_tests(limit_ms=300, **options) as impatient,
         firer_for_tests(**options) as firer,
@@ -117,13 +107,11 @@ async def resetting(line: Line) -> None:
     ],
 )
 async def test_a_handshake_that_fails_says_why_and_leaves_no_ring(
-    authority: trustme.CA, script: Script, name: str, message: str
+    authority: trustme.CA, options: dict[str, Any], script: Script, name: str, message: str
 ) -> None:
     """The garbage collector, which hardly ever runs in a worker, would have to free it."""
-    context, _ = counting(authority)
     tls = server_context(authority.issue_cert(name)) if name else None
-    options: dict[str, Any] = {"resolve": always(["127.0.0.1"]), "ssl_context": context}
-    async with playing(script, tls=tls) as target, firer_for_tests(**options) as firer:
+    async with firing_at(script, tls=tls, **options) as (target, firer):
         with counting_rings() as found:
             url = target.url(host="hooks.example", scheme="https")
             result = await fired(firer, invocation_of(url))
@@ -141,7 +129,7 @@ async def test_a_certificate_larger_than_any_honest_one_is_refused_unread(
     names = [f"another-host-{n:04}.example" for n in range(2000)]
     tls = server_context(authority.issue_cert(*names, "hooks.example"))
     options: dict[str, Any] = {"resolve": always(["127.0.0.1"]), "ssl_context": context}
-    async with playing(answering(answer()), tls=tls) as target, firer_for_tests(**options) as firer:
+    async with firing_at(answering(answer()), tls=tls, **options) as (target, firer):
         url = target.url(host="hooks.example", scheme="https")
         result = await fired(firer, invocation_of(url))
         assert result.brief == ("failed", 0, "TLS handshake failed")
@@ -155,15 +143,12 @@ def test_what_a_certificate_says_is_not_kept_with_each_connection() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the system does not say what has arrived")
 async def test_large_certificates_are_kept_up_to_a_bound_and_the_others_wait_for_room(
-    authority: trustme.CA, monkeypatch: pytest.MonkeyPatch
+    authority: trustme.CA, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And those of other accounts, and usual ones, do not."""
     large = authority.issue_cert("large.example", *(f"name-{n}.example" for n in range(600)))
     unusual = 13 * 1024  # of each, beyond the usual
     monkeypatch.setattr("worker.handshakes._MOST_UNUSUAL_BYTES", 5 * unusual)
-    context = ssl.create_default_context()
-    authority.configure_trust(context)
-    options: dict[str, Any] = {"resolve": always(["127.0.0.1"]), "ssl_context": context}
     told = asyncio.Event()
 
     async def slow(line: Line) -> None:

@@ -10,15 +10,8 @@ import pytest
 import trustme
 
 from scheduler.models import Invocation
-from tests.worker.firing import (
-    OK,
-    always,
-    fired,
-    firer_for_tests,
-    invocation_of,
-    server_context,
-)
-from tests.worker.scripted import Line, answer, playing, until
+from tests.worker.firing import OK, fired, firing_at, invocation_of, server_context
+from tests.worker.scripted import Line, answer, until
 
 SECRET = "Bearer of-the-victim"
 PREFIX = b"POST /of-the-attacker HTTP/1.1\r\nX-Rest: "
@@ -39,11 +32,6 @@ async def hasty(line: Line) -> None:
             await line.say(answer())
 
 
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
-
-
 @pytest.fixture(params=["http", "https"])
 def scheme(request: pytest.FixtureRequest) -> str:
     return str(request.param)
@@ -52,13 +40,6 @@ def scheme(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def tls(scheme: str, authority: trustme.CA) -> ssl.SSLContext | None:
     return server_context(authority.issue_cert("hooks.example")) if scheme == "https" else None
-
-
-@pytest.fixture
-def options(authority: trustme.CA) -> dict[str, Any]:
-    trusting = ssl.create_default_context()
-    authority.configure_trust(trusting)
-    return {"resolve": always(["127.0.0.1"]), "ssl_context": trusting}
 
 
 def attack(url: str, body: bytes) -> Invocation:
@@ -72,16 +53,9 @@ def victims(url: str) -> Invocation:
 @pytest.mark.parametrize("body", [PREFIX, WHOLE], ids=["swallows the request", "answers it"])
 @pytest.mark.parametrize("ceiling", [256, 1], ids=["kept", "in line"])
 async def test_an_unread_body_never_reaches_another_account(
-    scheme: str,
-    tls: ssl.SSLContext | None,
-    options: dict[str, Any],
-    body: bytes,
-    ceiling: int,
+    scheme: str, tls: ssl.SSLContext | None, options: dict[str, Any], body: bytes, ceiling: int
 ) -> None:
-    async with (
-        playing(hasty, tls=tls) as target,
-        firer_for_tests(ceiling=ceiling, **options) as firer,
-    ):
+    async with firing_at(hasty, tls=tls, ceiling=ceiling, **options) as (target, firer):
         url = target.url(host="hooks.example", scheme=scheme)
         attacking = asyncio.create_task(fired(firer, attack(url, body)))
         if ceiling > 1:
@@ -106,7 +80,7 @@ async def test_no_tls_session_is_resumed(authority: trustme.CA, options: dict[st
 
     for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
         tls.maximum_version = version
-        async with playing(once, tls=tls) as target, firer_for_tests(**options) as firer:
+        async with firing_at(once, tls=tls, **options) as (target, firer):
             url = target.url(host="hooks.example", scheme="https")
             for account_id in (ATTACKER, VICTIM, VICTIM):
                 assert (await fired(firer, invocation_of(url, account_id=account_id))).brief == OK

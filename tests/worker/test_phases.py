@@ -9,13 +9,21 @@ import pytest
 import trustme
 
 from scheduler.models import Delivery, Phases
-from tests.worker.firing import fired, firer_for_tests, invocation_of, server_context
+from tests.worker.firing import (
+    fired,
+    firer_for_tests,
+    firing_at,
+    invocation_of,
+    server_context,
+)
 from tests.worker.scripted import (
     Line,
     answer,
     answering,
     answering_then_closing,
+    dying,
     playing,
+    silent,
 )
 from worker.phases import SLOW_MS, Marks, phases_of
 
@@ -69,10 +77,8 @@ def test_over_a_connection_that_was_there_there_is_no_way_to_it() -> None:
 
 
 async def test_a_quick_answer_on_a_kept_connection_is_not_told_of() -> None:
-    async with (
-        playing(answering(*[answer()] * 2, answer(b"no", "500 Oh"))) as target,
-        firer_for_tests() as firer,
-    ):
+    script = answering(answer(), answer(), answer(b"no", "500 Oh"))
+    async with firing_at(script) as (target, firer):
         outcomes = [(await fired(firer, invocation_of(target.url()))).outcome for _ in range(3)]
         first, kept, bad = (each.phases for each in outcomes)
         assert first is not None
@@ -92,11 +98,11 @@ async def slow_to_begin_and_to_end(line: Line) -> None:
     await line.until_closed()
 
 
-async def test_a_name_a_handshake_and_an_answer_in_pieces_are_told_apart() -> None:
-    authority = trustme.CA()
+async def test_a_name_a_handshake_and_an_answer_in_pieces_are_told_apart(
+    authority: trustme.CA, trusting: ssl.SSLContext
+) -> None:
     tls_server = server_context(authority.issue_cert("hooks.example"))
-    trusting, doubting = ssl.create_default_context(), ssl.create_default_context()
-    authority.configure_trust(trusting)
+    doubting = ssl.create_default_context()
 
     async def resolve(name: str) -> list[str]:
         await asyncio.sleep(PAUSE_S)
@@ -154,10 +160,6 @@ async def test_a_slow_answer_on_a_kept_connection_is_told_of(
 
 
 async def test_a_timeout_says_what_it_was_spent_on() -> None:
-    async def silent(line: Line) -> None:
-        await line.request()
-        await line.until_closed()
-
     async def unknown(name: str) -> list[str]:
         await asyncio.sleep(60)
         return []
@@ -172,14 +174,12 @@ async def test_a_timeout_says_what_it_was_spent_on() -> None:
 
 
 async def test_what_was_sent_twice_tells_of_the_second_time() -> None:
-    async def dying(line: Line) -> None:
-        await line.request()
-        await line.say(answer())
-        await line.request()
+    async def slowly(line: Line) -> None:
+        await dying(line)
         await asyncio.sleep(2 * PAUSE_S)
 
     second = answering_then_closing(answer(b"no", "500 Oh"))
-    async with playing(dying, second) as target, firer_for_tests() as firer:
+    async with firing_at(slowly, second) as (target, firer):
         await fired(firer, invocation_of(target.url()))
         again = await fired(firer, invocation_of(target.url()))
         told = again.outcome.phases

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-import math
+from typing import Any
 
 import pytest
 
+from scheduler.elapsed import elapsed_s
 from scheduler.models import Invocation
-from tests.worker.firing import OK, Fired, fired, firer_for_tests, invocation_of, leased
-from tests.worker.scripted import Line, answer, answering, playing, until
+from tests.worker.firing import (
+    OK,
+    Fired,
+    fired,
+    firer_for_tests,
+    firing_at,
+    invocation_of,
+    leased,
+)
+from tests.worker.scripted import answer, answering, dying, playing, until
 
 
 @pytest.mark.parametrize("lease_s", [-10.0, 0.0, 0.2])
@@ -26,37 +35,21 @@ async def test_a_lease_that_may_have_ended_is_not_sent(lease_s: float) -> None:
     assert (target.requests, ended) == ([], [])
 
 
-async def test_a_lease_that_lasts_is_sent() -> None:
-    unsure: list[Invocation] = []
-    async with (
-        playing(answering(answer())) as target,
-        firer_for_tests(unsure=unsure.append) as firer,
-    ):
-        assert (await fired(firer, leased(target.url(), 60))).brief == OK
-    assert unsure == []
-
-
 async def test_what_was_postponed_is_sent_once_when_it_is_fired_again() -> None:
     unsure: list[Invocation] = []
-    async with (
-        playing(answering(answer())) as target,
-        firer_for_tests(unsure=unsure.append) as firer,
-    ):
+    async with firing_at(answering(answer()), unsure=unsure.append) as (target, firer):
         invocation = leased(target.url(), 0)
         firer.fire(invocation, lambda *_: pytest.fail("it was not sent"))
         await until(lambda: unsure == [invocation])
-        invocation.lease_until_s = math.inf
+        invocation.lease_until_s = elapsed_s() + 60
         result = await fired(firer, invocation)
-    assert (result.brief, result.invocation.attempt) == (OK, 1)
+    assert (result.brief, result.invocation.attempt, len(unsure)) == (OK, 1, 1)
     assert len(target.requests) == 1
 
 
 async def test_the_connection_that_it_was_to_have_stays_for_the_next() -> None:
     unsure: list[Invocation] = []
-    async with (
-        playing(answering(answer(), answer())) as target,
-        firer_for_tests(unsure=unsure.append) as firer,
-    ):
+    async with firing_at(answering(answer(), answer()), unsure=unsure.append) as (target, firer):
         await fired(firer, invocation_of(target.url()))
         firer.fire(leased(target.url(), 0), lambda *_: pytest.fail("it was not sent"))
         assert len(unsure) == 1
@@ -68,19 +61,12 @@ async def test_the_connection_that_it_was_to_have_stays_for_the_next() -> None:
 async def test_what_was_sent_once_ends_instead_of_being_sent_again_under_an_ended_lease() -> None:
     """The first attempt may have done its work; the lease ended before the second."""
 
-    async def dying(line: Line) -> None:
-        await line.request()
-        await line.say(answer())
-        await line.request()
-
     def ends(invocation: Invocation) -> None:
         invocation.lease_until_s = 0.0
 
     unsure: list[Invocation] = []
-    async with (
-        playing(dying, answering(answer())) as target,
-        firer_for_tests(unsure=unsure.append, resent=ends) as firer,
-    ):
+    hooks: dict[str, Any] = {"unsure": unsure.append, "resent": ends}
+    async with firing_at(dying, answering(answer()), **hooks) as (target, firer):
         await fired(firer, invocation_of(target.url()))
         second = await fired(firer, invocation_of(target.url()))
     assert second.brief == ("failed", 0, "Connection closed before an answer")

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 
 import msgspec
 import pytest
+import trustme
 
-from scheduler.models import Delivery, Outcome, Status
-from tests.worker.firing import OK, fired, firer_for_tests, invocation_of
+from scheduler.models import Delivery, Invocation, Outcome, Status
+from tests.worker.firing import (
+    OK,
+    all_fired,
+    fired,
+    firer_for_tests,
+    firing_at,
+    invocation_of,
+    server_context,
+)
 from tests.worker.scripted import (
     Line,
     answer,
     answering,
     answering_then_closing,
+    dying,
     playing,
+    silent,
     until,
 )
-from worker.fire import NOT_SENT, Fire
-from worker.wire import PIECES
+from worker.fire import Fire
 
 # One exchange: answer, method, outcome, and whether the connection is kept for the next.
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
@@ -107,27 +118,9 @@ async def test_what_an_answer_means_does_not_depend_on_those_before_it(corner: s
             assert target.accepted == 1
 
 
-@pytest.mark.parametrize("corner", ["with a length", "chunked", "1xx first", "own reason phrase"])
-async def test_an_answer_that_drips_byte_by_byte_is_understood_alike(corner: str) -> None:
-    said, method, expected, kept = CORNERS[corner]
-
-    async def drip(line: Line) -> None:
-        await line.request()
-        for at in range(len(said)):
-            await line.say(said[at : at + 1])
-            await asyncio.sleep(0)
-        await line.until_closed()
-
-    async with playing(drip) as target, firer_for_tests() as firer:
-        result = await fired(firer, invocation_of(target.url(), method))
-        assert result.brief == expected
-        if len(said) <= PIECES:  # else it depends on how many of them came together
-            assert firer.pool.idle_count == kept
-
-
 async def test_a_body_without_a_length_ends_with_the_connection() -> None:
     script = answering_then_closing(b"HTTP/1.1 200 OK\r\n\r\nsome body")
-    async with playing(script) as target, firer_for_tests() as firer:
+    async with firing_at(script) as (target, firer):
         assert (await fired(firer, invocation_of(target.url()))).brief == OK
         assert firer.pool.idle_count == 0
 
@@ -175,12 +168,11 @@ async def test_a_broken_answer_says_what_is_wrong_with_it(how: str) -> None:
 async def test_a_reset_is_called_one(said: bytes) -> None:
     async def script(line: Line) -> None:
         await line.request()
-        if said:
-            await line.say(said)
-            await asyncio.sleep(0.01)  # an RST may overtake the answer, which then stays unread
+        await line.say(said)
+        await asyncio.sleep(0.01)  # an RST may overtake the answer, which then stays unread
         line.reset()
 
-    async with playing(script) as target, firer_for_tests() as firer:
+    async with firing_at(script) as (target, firer):
         result = await fired(firer, invocation_of(target.url()))
         assert result.brief == ("failed", 0, "Connection reset")
 
@@ -203,22 +195,6 @@ async def test_over_the_body_cap_the_status_decides_and_the_connection_goes(head
         assert firer.pool.idle_count == 0
 
 
-async def test_a_connection_is_used_again() -> None:
-    async with playing(answering(answer(), answer(), answer())) as target:
-        async with firer_for_tests() as firer:
-            for _ in range(3):
-                assert (await fired(firer, invocation_of(target.url()))).brief == OK
-        assert target.accepted == 1
-
-
-async def test_heads_and_posts_share_a_connection() -> None:
-    head = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
-    async with playing(answering(head, answer(), head)) as target, firer_for_tests() as firer:
-        for method in ("HEAD", "POST", "HEAD"):
-            assert (await fired(firer, invocation_of(target.url(), method, None))).brief == OK
-        assert target.accepted == 1
-
-
 async def test_what_a_target_says_between_exchanges_ends_the_connection() -> None:
     async def chatty(line: Line) -> None:
         await line.request()
@@ -233,33 +209,15 @@ async def test_what_a_target_says_between_exchanges_ends_the_connection() -> Non
         assert (second.brief, second.invocation.attempt) == (OK, 1)
 
 
-async def dying(line: Line) -> None:
-    """Answers once; hangs up on reading the second request."""
-    await line.request()
-    await line.say(answer())
-    await line.request()
-
-
-async def test_a_kept_connection_that_died_is_replaced_and_the_attempt_raised() -> None:
-    async with playing(dying, answering(answer())) as target, firer_for_tests() as firer:
-        await fired(firer, invocation_of(target.url()))
-        second = await fired(firer, invocation_of(target.url()))
-        assert (second.brief, second.invocation.attempt) == (OK, 2)
-        assert [b"Postdate-Attempt: 2" in request for request in target.requests] == [
-            False,
-            False,
-            True,
-        ]
-
-
-async def test_an_attempt_used_up_here_is_told_before_it_is_sent(
+async def test_a_kept_connection_that_died_is_replaced_and_the_raised_attempt_told_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     done: list[tuple[str, int]] = []
-    async with (
-        playing(dying, answering(answer())) as target,
-        firer_for_tests(resent=lambda each: done.append(("told", each.attempt))) as firer,
-    ):
+
+    def told(invocation: Invocation) -> None:
+        done.append(("told", invocation.attempt))
+
+    async with firing_at(dying, answering(answer()), resent=told) as (target, firer):
         connect = firer.connect
 
         def connect_and_note(fire: Fire) -> None:
@@ -269,15 +227,18 @@ async def test_an_attempt_used_up_here_is_told_before_it_is_sent(
         monkeypatch.setattr(firer, "connect", connect_and_note)
         await fired(firer, invocation_of(target.url()))
         second = await fired(firer, invocation_of(target.url()))
-    assert second.brief == OK
+        assert (second.brief, second.invocation.attempt) == (OK, 2)
+    assert [b"Postdate-Attempt: 2" in each for each in target.requests] == [False, False, True]
     assert done == [("connects", 1), ("told", 2), ("connects", 2)]
 
 
-async def test_a_request_is_sent_again_only_once() -> None:
-    async def deaf(line: Line) -> None:
-        await line.request()
+async def deaf(line: Line) -> None:
+    """Hangs up on reading a request."""
+    await line.request()
 
-    async with playing(dying, deaf) as target, firer_for_tests() as firer:
+
+async def test_a_request_is_sent_again_only_once() -> None:
+    async with firing_at(dying, deaf) as (target, firer):
         await fired(firer, invocation_of(target.url()))
         second = await fired(firer, invocation_of(target.url()))
         assert second.brief == ("failed", 0, "Connection closed before an answer")
@@ -308,10 +269,7 @@ async def test_at_most_once_uses_fresh_connections_only() -> None:
 
 
 async def test_at_most_once_is_never_sent_again() -> None:
-    async def deaf(line: Line) -> None:
-        await line.request()
-
-    async with playing(deaf) as target, firer_for_tests() as firer:
+    async with firing_at(deaf) as (target, firer):
         once = invocation_of(target.url(), delivery=Delivery.AT_MOST_ONCE)
         result = await fired(firer, once)
         assert result.brief == ("failed", 0, "Connection closed before an answer")
@@ -319,11 +277,7 @@ async def test_at_most_once_is_never_sent_again() -> None:
 
 
 async def test_a_target_that_never_answers_times_out_at_the_limit() -> None:
-    async def silent(line: Line) -> None:
-        await line.request()
-        await line.until_closed()
-
-    async with playing(silent) as target, firer_for_tests(limit_ms=150) as firer:
+    async with firing_at(silent, limit_ms=150) as (target, firer):
         result = await fired(firer, invocation_of(target.url()))
         timeout = Outcome(Status.FAILED, 0, 150, "Timeout after 0.15 seconds")
         assert msgspec.structs.replace(result.outcome, phases=None) == timeout
@@ -344,11 +298,17 @@ async def test_an_answer_that_drips_past_the_limit_times_out() -> None:
         assert result.brief == ("failed", 0, "Timeout after 0.15 seconds")
 
 
-async def test_a_large_body_arrives_whole() -> None:
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_large_body_arrives_whole(
+    scheme: str, authority: trustme.CA, trusting: ssl.SSLContext
+) -> None:
+    tls = server_context(authority.issue_cert("127.0.0.1")) if scheme == "https" else None
     body = b'{"x":"' + b"y" * (1024 * 1024) + b'"}'
-    async with playing(answering(answer(), answer())) as target, firer_for_tests() as firer:
+    script = answering(answer(), answer())
+    async with firing_at(script, tls=tls, ssl_context=trusting) as (target, firer):
         for _ in range(2):
-            assert (await fired(firer, invocation_of(target.url(), body=body))).brief == OK
+            result = await fired(firer, invocation_of(target.url(scheme=scheme), body=body))
+            assert result.brief == OK
         assert all(request.endswith(b"\r\n\r\n" + body) for request in target.requests)
         assert target.accepted == 1
 
@@ -368,19 +328,7 @@ async def test_an_answer_before_the_request_was_whole_counts_but_the_connection_
 
 
 async def test_four_hundred_fires_at_once_reach_one_target() -> None:
-    async with playing(answering(*[answer()] * 50)) as target, firer_for_tests() as firer:
-        results = await asyncio.gather(
-            *(fired(firer, invocation_of(target.url())) for _ in range(400))
-        )
+    async with firing_at(answering(*[answer()] * 50)) as (target, firer):
+        results = await all_fired(firer, [invocation_of(target.url()) for _ in range(400)])
         assert {result.brief for result in results} == {OK}
         assert len(target.requests) == 400
-
-
-async def test_what_is_no_longer_wanted_is_not_sent() -> None:
-    gone = Outcome(Status.FAILED, 0, 0, "Expired before execution")
-    async with playing(answering(answer())) as target:
-        async with firer_for_tests(unsent=lambda invocation: gone) as firer:
-            result = await fired(firer, invocation_of(target.url()))
-            assert (result.outcome, result.sent_at_s) == (gone, NOT_SENT)
-        await until(lambda: target.ended == target.accepted)
-        assert target.requests == []

@@ -18,7 +18,7 @@ from scheduler.store.lifecycle.claim import UnreadClaim
 from scheduler.store.lifecycle.end_rows import Ack
 from tests.worker.desk import AWAY, COMPLETED, LEASE_MS, ScriptedStore
 from tests.worker.scene import Scene
-from tests.worker.scripted import Line, answer, answering, playing, until
+from tests.worker.scripted import Line, answer, answering, dying, playing, until
 from worker.worker import Worker, run_worker
 
 pytestmark = pytest.mark.usefixtures("quickly")
@@ -200,11 +200,6 @@ async def test_after_the_store_was_away_it_prolongs_and_records_before_it_claims
 
 
 async def test_an_attempt_that_is_used_up_here_is_noted_in_the_store(scene: Scene) -> None:
-    async def dying(line: Line) -> None:
-        await line.request()
-        await line.say(answer())
-        await line.request()
-
     async with playing(dying, answering(answer())) as target:
         first = scene.hand_out(url=target.url())
         await scene.start()
