@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from scheduler.models import LogEntry
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.log.entries import unpack_chunk, url_place
-from tests.plain import redis_of
 from tests.scheduler.scene import COMPLETED, FAILED, Scene, ids_of
 
 
@@ -60,11 +59,11 @@ async def chunks(scene: Scene, sizes: Sequence[int]) -> list[str]:
 
 async def logged(scene: Scene) -> list[int]:
     """How many entries each chunk has, the oldest first; the count beside them agrees."""
-    stream = await redis_of(scene.store).xrange(scene.base + "log")
+    stream = await scene.redis.xrange(scene.base + "log")
     packed = [fields[b"e"] for _, fields in stream]
     sizes = [len(unpack_chunk(each)) for each in packed]
     counted = sum(max(size, -(-len(each) // 512)) for size, each in zip(sizes, packed, strict=True))
-    assert int(await redis_of(scene.store).hget(scene.base + "logged", "n") or 0) == counted
+    assert int(await scene.redis.hget(scene.base + "logged", "n") or 0) == counted
     return sizes
 
 

@@ -9,14 +9,14 @@ from typing import Any
 import fakeredis
 import pytest
 import uvloop
+from msgspec.structs import replace
 
-from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.server.single import Single
 from tests.scheduler.clocks import Clock, FakeClock, ServerClock, fakeredis_time
 from tests.scheduler.keyed import Stores
-from tests.scheduler.scene import CREDITS, Scene
+from tests.scheduler.scene import Scene
 from tests.servers import ValkeyCluster, ValkeyProcess
 
 SHARDS = 2
@@ -59,7 +59,7 @@ async def fake_store(settings: Settings, fake_clock: FakeClock) -> AsyncIterator
 @pytest.fixture
 async def valkey_store(settings: Settings, valkey: ValkeyProcess) -> AsyncIterator[Store]:
     """A store on the suite's server, emptied."""
-    store = await Store.open(_at(valkey.url, settings))
+    store = await Store.open(replace(settings, redis_url=valkey.url))
     yield store
     await store.aclose()
 
@@ -90,21 +90,35 @@ def clock(request: pytest.FixtureRequest, store: Store) -> Clock:
 
 
 @pytest.fixture
-async def scene(store: Store, clock: Clock) -> Scene:
+async def scene(store: Store, clock: Clock, request: pytest.FixtureRequest) -> AsyncIterator[Scene]:
     """An account with 100 credits."""
-    return await _scene(store, clock)
+    async for made in _scene(store, clock, request):
+        yield made
 
 
 @pytest.fixture
-async def fake_scene(fake_store: Store, fake_clock: FakeClock) -> Scene:
+async def fake_scene(
+    fake_store: Store, fake_clock: FakeClock, request: pytest.FixtureRequest
+) -> AsyncIterator[Scene]:
     """The same on fakeredis only, for what takes hours or days."""
-    return await _scene(fake_store, fake_clock)
+    async for made in _scene(fake_store, fake_clock, request):
+        yield made
 
 
 @pytest.fixture
-async def valkey_scene(valkey_store: Store) -> Scene:
+async def valkey_scene(valkey_store: Store, request: pytest.FixtureRequest) -> AsyncIterator[Scene]:
     """The same on a real server only, for what fakeredis does not do."""
-    return await _scene(valkey_store, ServerClock(valkey_store))
+    async for made in _scene(valkey_store, ServerClock(valkey_store), request):
+        yield made
+
+
+async def _scene(
+    store: Store, clock: Clock, request: pytest.FixtureRequest
+) -> AsyncIterator[Scene]:
+    scene = await Scene.of(store, clock)
+    yield scene
+    if request.node.get_closest_marker("sound") and not request.node.get_closest_marker("harmed"):
+        await scene.assert_sound()
 
 
 async def open_fake(settings: Settings) -> Store:
@@ -130,17 +144,6 @@ class FakeWay(Single):
 
     async def aclose(self) -> None:
         await self.client.aclose()
-
-
-async def _scene(store: Store, clock: Clock) -> Scene:
-    account = await store.accounts.create("first", credits=CREDITS, plan=Plan.FREE)
-    return Scene(store, clock, account.account_id)
-
-
-def _at(url: str, settings: Settings) -> Settings:
-    import msgspec
-
-    return msgspec.structs.replace(settings, redis_url=url)
 
 
 @pytest.fixture

@@ -18,7 +18,8 @@ _NUMBERS = {"at 2^53": 2**53, "at 2^63": 2**63}
 _NUMBER = re.compile(rb"-?\d+")
 _ROLLUP = re.compile(r"(.*:(?:minute|hour|day):)(\d+)")
 
-# All that one key is, in a line: value and expiry as a hash; its size, and the sum of its numbers.
+# All that one key is, in a line: value, by the CRC64 that ends its DUMP, and expiry; its size, and
+# the sum of its numbers.
 _LOOK = """
 local found = {}
 for _, key in ipairs(redis.call('KEYS', '*')) do
@@ -27,13 +28,13 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
   if command then
     size = redis.call(command, key)
   end
-  if kind == 'hash' then
+  if kind == 'hash' and size < 1000 then
     local fields = redis.call('HGETALL', key)
     for i = 1, #fields, 2 do
       total = total + (fields[i] ~= 'settled' and tonumber(fields[i + 1]) or 0)
     end
   end
-  local hash = redis.sha1hex(redis.call('DUMP', key)) .. redis.call('PEXPIRETIME', key)
+  local hash = redis.call('DUMP', key):sub(-8) .. redis.call('PEXPIRETIME', key)
   found[#found + 1] = {key, hash, size, string.format('%.0f', total)}
 end
 return found
@@ -53,11 +54,15 @@ if kind == 'stream' then
   return 1
 end
 local command = ({hash = 'HSET', zset = 'ZADD', list = 'RPUSH'})[kind]
+local member = ({
+  hash = function(i) return i, 1 end,
+  zset = function(i) return last, 'member' .. i end,
+  list = function() return copy end,
+})[kind]
 for first = 1, many, 1000 do
   local words = {}
   for i = first, first + 999 do
-    local member = ({hash = {i, 1}, zset = {last, 'member' .. i}, list = {copy}})[kind]
-    words[#words + 1], words[#words + 2] = unpack(member)
+    words[#words + 1], words[#words + 2] = member(i)
   end
   redis.call(command, key, unpack(words))
 end

@@ -27,7 +27,8 @@ from tests.scheduler.scene import COMPLETED, URL
 # What came of an operation for an account of which something is damaged.
 DAMAGED = "damaged"
 NEW_ACCOUNT = "acc_00_22222222"
-_REQUEST = Request(FAR_MS, "POST", URL)
+_REQUEST, _OTHER = Request(FAR_MS, "POST", URL), Request(FAR_MS + 1, "PUT", URL)
+_NEW = Idempotency("a third", "of a third")
 
 
 class Hall(NamedTuple):
@@ -81,6 +82,12 @@ def each(*calls: Callable[[Hall, Party], Awaitable[object]]) -> Act:
     return act
 
 
+def op(
+    name: str, scripts: str, *calls: Callable[[Hall, Party], Awaitable[object]], **more: Any
+) -> Operation:
+    return Operation(name, scripts.split(), each(*calls), **more)
+
+
 def shard_wide(call: Callable[[Hall], Awaitable[object]]) -> Act:
     """Calls about a whole shard must answer, whatever one account has."""
 
@@ -113,6 +120,28 @@ def ack(store: Store, held: list[Invocation]) -> Awaitable[object]:
 
 def retry(store: Store, held: list[Invocation]) -> Awaitable[object]:
     return store.ends.ack(0, [Ack(each, SAID, 3, FAR_MS) for each in held])
+
+
+def extend(store: Store, held: list[Invocation]) -> Awaitable[object]:
+    return store.claims.extend(0, LEASE_MS, held)
+
+
+def release(store: Store, held: list[Invocation]) -> Awaitable[object]:
+    return store.claims.release(0, held)
+
+
+def create_account(hall: Hall, _: Party) -> Awaitable[object]:
+    return hall.store.accounts.create(
+        "new", credits=CREDITS, plan=Plan.FREE, email="new@example.com"
+    )
+
+
+def suspend(hall: Hall, party: Party) -> Awaitable[object]:
+    return hall.store.changes.suspend(party.account_id)
+
+
+def unlease(hall: Hall, party: Party) -> Awaitable[object]:
+    return hall.store.server.run(_UNLEASE, keys.shard(0), (party.account_id[7:], 2**20))
 
 
 async def claim(hall: Hall, parties: Sequence[Party]) -> list[Any]:
@@ -170,41 +199,35 @@ async def replay(hall: Hall, parties: Sequence[Party]) -> list[Any]:
     return list(await asyncio.gather(*(told(replayed(*pair)) for pair in pairs)))
 
 
+def long_leases(party: Party) -> list[Any]:
+    """What it holds, as if no lease could last until now."""
+    rows = [value for held in party.held for value in (ids.local(held.schedule_id), "", "", 0)]
+    return [party.account_id[7:], -(2**40), *rows]
+
+
 TOGETHER = [
-    Operation(
+    op(
         "create",
-        ["lifecycle/create"],
-        each(lambda h, p: h.store.schedules.create_all(p.account_id, [_REQUEST] * 3)),
+        "lifecycle/create",
+        lambda h, p: h.store.schedules.create_all(p.account_id, [_REQUEST] * 3),
     ),
-    Operation(
+    op(
         "create with a key that was used",
-        ["lifecycle/create"],
-        each(lambda h, p: h.store.schedules.create_all(p.account_id, [_REQUEST], ONCE)),
+        "lifecycle/create",
+        lambda h, p: h.store.schedules.create_all(p.account_id, [_REQUEST], ONCE),
     ),
-    Operation(
+    op(
         "create with a key that is new",
-        ["lifecycle/create"],
-        each(
-            lambda h, p: h.store.schedules.create_all(
-                p.account_id, [_REQUEST], Idempotency("a third", "of a third")
-            )
-        ),
+        "lifecycle/create",
+        lambda h, p: h.store.schedules.create_all(p.account_id, [_REQUEST], _NEW),
     ),
     Operation("replay", ["lifecycle/create"], replay),
-    Operation("admit", ["accounts/admit"], each(lambda h, p: h.store.api_keys.admit(p.api_key))),
+    op("admit", "accounts/admit", lambda h, p: h.store.api_keys.admit(p.api_key)),
     Operation("claim", ["lifecycle/claim"], claim),
     Operation("ack", ["lifecycle/end"], settle("lifecycle/end", ack)),
     Operation("retry", ["lifecycle/end"], settle("lifecycle/end", retry)),
-    Operation(
-        "extend",
-        ["lifecycle/lease"],
-        settle("lifecycle/lease", lambda store, held: store.claims.extend(0, LEASE_MS, held)),
-    ),
-    Operation(
-        "release",
-        ["lifecycle/lease"],
-        settle("lifecycle/lease", lambda store, held: store.claims.release(0, held)),
-    ),
+    Operation("extend", ["lifecycle/lease"], settle("lifecycle/lease", extend)),
+    Operation("release", ["lifecycle/lease"], settle("lifecycle/lease", release)),
     Operation(
         "realign",
         ["lifecycle/realign"],
@@ -212,183 +235,106 @@ TOGETHER = [
         prepare=set_the_clock_back,
     ),
     Operation(
-        "census",
-        ["operators/due", "operators/waiting", "operators/ledgers"],
-        shard_wide(census),
+        "census", ["operators/due", "operators/waiting", "operators/ledgers"], shard_wide(census)
     ),
 ]
 OF_SCHEDULES = [
-    Operation(
+    op(
         "change",
-        ["lifecycle/change"],
-        each(
-            lambda h, p: h.store.schedules.change(p.account_id, p.waiting, lambda _: _REQUEST),
-        ),
+        "lifecycle/change",
+        lambda h, p: h.store.schedules.change(p.account_id, p.waiting, lambda _: _REQUEST),
     ),
-    Operation(
+    op(
         "change between attempts",
-        ["lifecycle/change"],
-        each(
-            lambda h, p: h.store.schedules.change(
-                p.account_id, p.retried, lambda _: Request(FAR_MS + 1, "PUT", URL)
-            ),
-        ),
+        "lifecycle/change",
+        lambda h, p: h.store.schedules.change(p.account_id, p.retried, lambda _: _OTHER),
     ),
-    Operation(
-        "cancel",
-        ["lifecycle/end"],
-        each(lambda h, p: h.store.canceller.cancel(p.account_id, p.waiting)),
-    ),
-    Operation(
-        "stop",
-        ["lifecycle/end"],
-        each(lambda h, p: h.store.canceller.cancel(p.account_id, p.retried)),
-    ),
-    Operation(
+    op("cancel", "lifecycle/end", lambda h, p: h.store.canceller.cancel(p.account_id, p.waiting)),
+    op("stop", "lifecycle/end", lambda h, p: h.store.canceller.cancel(p.account_id, p.retried)),
+    op(
         "cancel many",
-        ["lifecycle/end"],
-        each(lambda h, p: h.store.canceller.by_id(p.account_id, [p.waiting, p.due, p.dead])),
+        "lifecycle/end",
+        lambda h, p: h.store.canceller.by_id(p.account_id, [p.waiting, p.due, p.dead]),
     ),
-    Operation(
-        "quota",
-        ["accounts/stored"],
-        each(lambda h, p: h.store.accounts.stored_bytes(p.account_id)),
-    ),
+    op("quota", "accounts/stored", lambda h, p: h.store.accounts.stored_bytes(p.account_id)),
 ]
 OF_ACCOUNTS = [
-    Operation(
-        "create account",
-        ["accounts/create"],
-        each(
-            lambda h, _: h.store.accounts.create(
-                "new", credits=CREDITS, plan=Plan.FREE, email="new@example.com"
-            )
-        ),
-        whose=NEW_ACCOUNT,
-    ),
-    Operation(
+    op("create account", "accounts/create", create_account, whose=NEW_ACCOUNT),
+    op(
         "delete account",
-        ["accounts/leave", "accounts/left", "accounts/free"],
-        each(lambda h, p: h.store.deletion.delete(p.account_id)),
+        "accounts/leave accounts/left accounts/free",
+        lambda h, p: h.store.deletion.delete(p.account_id),
     ),
-    Operation(
-        "grant", ["accounts/grant"], each(lambda h, p: h.store.accounts.grant(p.account_id, 7))
-    ),
-    Operation(
+    op("grant", "accounts/grant", lambda h, p: h.store.accounts.grant(p.account_id, 7)),
+    op(
         "rename",
-        ["accounts/set", "accounts/rename", "accounts/unset", "accounts/free"],
-        each(lambda h, p: h.store.changes.rename(p.account_id, "another name")),
+        "accounts/set accounts/rename accounts/unset accounts/free",
+        lambda h, p: h.store.changes.rename(p.account_id, "another name"),
     ),
-    Operation(
-        "suspend",
-        ["accounts/suspend"],
-        each(lambda h, p: h.store.changes.suspend(p.account_id)),
-    ),
-    Operation(
+    op("suspend", "accounts/suspend", suspend),
+    op(
         "resume",
-        ["accounts/suspend"],
-        each(lambda h, p: h.store.changes.resume(p.account_id)),
-        prepare=each(lambda h, p: h.store.changes.suspend(p.account_id)),
+        "accounts/suspend",
+        lambda h, p: h.store.changes.resume(p.account_id),
+        prepare=each(suspend),
     ),
-    Operation(
+    op(
         "API keys",
-        ["accounts/key_create", "accounts/key_deactivate"],
-        each(
-            lambda h, p: h.store.api_keys.create(p.account_id, "another key"),
-            lambda h, p: h.store.api_keys.deactivate(p.key_id),
-        ),
+        "accounts/key_create accounts/key_deactivate",
+        lambda h, p: h.store.api_keys.create(p.account_id, "another key"),
+        lambda h, p: h.store.api_keys.deactivate(p.key_id),
     ),
-    Operation(
-        "search",
-        ["scan"],
-        each(lambda h, p: h.store.server.run(_SCAN, p.base, (1000, 50_000, 10_000_000))),
+    op(
+        "search", "scan", lambda h, p: h.store.server.run(_SCAN, p.base, (1000, 50_000, 10_000_000))
     ),
-    Operation(
-        "rotate",
-        ["accounts/signing_rotate"],
-        each(lambda h, p: h.store.signing.rotate(p.account_id, 1)),
-    ),
+    op("rotate", "accounts/signing_rotate", lambda h, p: h.store.signing.rotate(p.account_id, 1)),
 ]
 OF_HOLDERS = [
-    Operation(
+    op(
         "sign in",
-        ["accounts/attempt", "accounts/session_open"],
-        each(
-            lambda h, p: h.store.users.attempt(p.email, "127.0.0.1"),
-            lambda h, p: h.store.sessions.open(p.account_id),
-        ),
+        "accounts/attempt accounts/session_open",
+        lambda h, p: h.store.users.attempt(p.email, "127.0.0.1"),
+        lambda h, p: h.store.sessions.open(p.account_id),
     ),
-    Operation(
+    op(
         "sessions",
-        ["accounts/set", "accounts/unset", "accounts/session_close"],
-        each(
-            lambda h, p: h.store.sessions.say(p.session.session, "words"),
-            lambda h, p: h.store.sessions.hear(p.session.session._replace(said="words")),
-            lambda h, p: h.store.sessions.close(p.session.session),
-            lambda h, p: h.store.sessions.close_all(p.account_id),
-        ),
+        "accounts/set accounts/unset accounts/session_close",
+        lambda h, p: h.store.sessions.say(p.session.session, "words"),
+        lambda h, p: h.store.sessions.hear(p.session.session._replace(said="words")),
+        lambda h, p: h.store.sessions.close(p.session.session),
+        lambda h, p: h.store.sessions.close_all(p.account_id),
     ),
-    Operation(
+    op(
         "links",
-        ["accounts/link_make", "accounts/link_redeem"],
-        each(
-            lambda h, p: h.store.sessions.make_link(p.account_id, Purpose.SIGN_IN),
-            lambda h, p: h.store.sessions.redeem(p.link, Purpose.SIGN_IN, "a password's hash"),
-        ),
+        "accounts/link_make accounts/link_redeem",
+        lambda h, p: h.store.sessions.make_link(p.account_id, Purpose.SIGN_IN),
+        lambda h, p: h.store.sessions.redeem(p.link, Purpose.SIGN_IN, "a password's hash"),
     ),
-    Operation(
+    op(
         "password",
-        ["accounts/session_open"],
-        each(lambda h, p: h.store.sessions.open(p.account_id, password="a password's hash")),
+        "accounts/session_open",
+        lambda h, p: h.store.sessions.open(p.account_id, password="a password's hash"),
     ),
 ]
-
-
-def long_leases(party: Party) -> list[Any]:
-    """What it holds, as if no lease could last until now."""
-    rows = [value for held in party.held for value in (ids.local(held.schedule_id), "", "", 0)]
-    return [party.account_id[7:], -(2**40), *rows]
-
-
 OF_OPERATORS = [
-    Operation(
-        "unlease",
-        ["operators/unlease"],
-        each(lambda h, p: h.store.server.run(_UNLEASE, keys.shard(0), (p.account_id[7:], 2**20))),
-        prepare=each(let_lapse),
-    ),
-    Operation(
+    op("unlease", "operators/unlease", unlease, prepare=each(let_lapse)),
+    op(
         "mend what a clock that was set back left",
-        ["lifecycle/clock_back"],
-        each(lambda h, p: h.store.server.run(_CLOCK_BACK, keys.shard(0), long_leases(p))),
+        "lifecycle/clock_back",
+        lambda h, p: h.store.server.run(_CLOCK_BACK, keys.shard(0), long_leases(p)),
     ),
     Operation(
-        "reseal",
-        ["operators/reseal", "operators/reseal_secrets"],
-        shard_wide(reseal),
-        walk=True,
+        "reseal", ["operators/reseal", "operators/reseal_secrets"], shard_wide(reseal), walk=True
     ),
-    Operation(
-        "check",
-        ["operators/weigh"],
-        each(lambda h, _: h.store.check()),
-    ),
-    Operation(
+    op("check", "operators/weigh", lambda h, _: h.store.check()),
+    op(
         "store-wide",
-        [
-            "operators/heartbeat",
-            "operators/hold",
-            "raise_shards",
-            "read",
-            "touch",
-        ],
-        each(
-            lambda h, _: h.store.workers.beat("a worker", {}),
-            lambda h, _: h.store.hold.begin(),
-            lambda h, _: h.store.start(),
-            lambda h, _: h.store.server.run(_TOUCH, keys.shard(0) + keys.WAITED, ()),
-            lambda h, p: h.store.server.run(_READ, p.base, (2, "HGETALL", p.base + keys.ACCOUNT)),
-        ),
+        "operators/heartbeat operators/hold raise_shards read touch",
+        lambda h, _: h.store.workers.beat("a worker", {}),
+        lambda h, _: h.store.hold.begin(),
+        lambda h, _: h.store.start(),
+        lambda h, _: h.store.server.run(_TOUCH, keys.shard(0) + keys.WAITED, ()),
+        lambda h, p: h.store.server.run(_READ, p.base, (2, "HGETALL", p.base + keys.ACCOUNT)),
     ),
 ]
 OPERATIONS = [

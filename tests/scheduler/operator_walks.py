@@ -9,7 +9,6 @@ from unittest.mock import patch
 from scheduler import ids
 from scheduler.models import Plan
 from scheduler.store import keys
-from tests.plain import redis_of
 from tests.scheduler.keyed import NEW, OLD, REQUEST, Stores
 from tests.scheduler.letters import fail
 from tests.scheduler.scene import Scene
@@ -39,7 +38,7 @@ async def given_back(scene: Scene, count: int) -> Found:
     await scene.claim(lease_ms=1)
     await scene.clock.pass_ms(3)
     await scene.store.restore.take_back()
-    client = redis_of(scene.store)
+    client = scene.redis
     assert await client.zcard(scene.base + keys.HELD) == 0
     return [each for each in made if await scene.visible_at_ms(each) == DUE_MS], made
 
@@ -103,13 +102,13 @@ def named(sentences: Sequence[str], words: str) -> list[str]:
 
 async def without_a_request(scene: Scene, count: int) -> Found:
     made = await scene.create_many(count, FAR_MS)
-    await redis_of(scene.store).delete(*(scene.base + keys.SCHEDULE + each[4:] for each in made))
+    await scene.redis.delete(*(scene.base + keys.SCHEDULE + each[4:] for each in made))
     return named(await told(scene), "its request is gone"), made
 
 
 async def not_among_the_waiting(scene: Scene, count: int) -> Found:
     made = await scene.create_many(count, FAR_MS)
-    await redis_of(scene.store).zrem(scene.base + keys.WAITING, *(each[4:] for each in made))
+    await scene.redis.zrem(scene.base + keys.WAITING, *(each[4:] for each in made))
     sentences = await told(scene)
     assert len(sentences) == count, "nothing is weighed twice, nor forgotten"
     return named(sentences, "is not among the waiting"), made
@@ -119,7 +118,7 @@ async def letters_without_a_request(scene: Scene, count: int) -> Found:
     """All but the oldest."""
     await fail(scene)
     gone = await fail(scene, count - 1)
-    await redis_of(scene.store).delete(*(scene.base + keys.SCHEDULE + each[4:] for each in gone))
+    await scene.redis.delete(*(scene.base + keys.SCHEDULE + each[4:] for each in gone))
     return named(await told(scene), "is a dead letter"), gone
 
 
@@ -127,15 +126,15 @@ async def damaged_requests(scene: Scene, count: int) -> Found:
     made = await scene.create_many(count, FAR_MS)
     for each in made:
         key = scene.base + keys.SCHEDULE + each[4:]
-        packed = await redis_of(scene.store).hget(key, "r")
-        await redis_of(scene.store).hset(key, "r", b"\xff" * len(packed))
+        packed = await scene.redis.hget(key, "r")
+        await scene.redis.hset(key, "r", b"\xff" * len(packed))
     return named(await told(scene), "cannot be read"), made
 
 
 async def damaged_log(scene: Scene, count: int) -> Found:
     places = [f"{1000 + n}-0" for n in range(count)]
     for each in places:
-        await redis_of(scene.store).xadd(scene.base + keys.LOG, {"c": "damaged"}, id=each)
+        await scene.redis.xadd(scene.base + keys.LOG, {"c": "damaged"}, id=each)
     sentences = await told(scene)
     return [p for p in places for s in sentences if f" {p} of its log" in s], places
 
@@ -143,7 +142,7 @@ async def damaged_log(scene: Scene, count: int) -> Found:
 async def of_another_kind(scene: Scene, count: int) -> Found:
     names = [f"{scene.base}{keys.MINUTE}{number}" for number in range(count)]
     for name in names:
-        await redis_of(scene.store).set(name, "no hash")
+        await scene.redis.set(name, "no hash")
     sentences = await told(scene)
     return [n for n in names for s in sentences if f"{n} " in s or f"{n!r}" in s], names
 
@@ -151,7 +150,7 @@ async def of_another_kind(scene: Scene, count: int) -> Found:
 async def names_that_lead_nowhere(scene: Scene, count: int) -> Found:
     names = [f"gone{number}" for number in range(count)]
     for each in names:
-        await redis_of(scene.store).set(keys.NAME + each, ids.new_account_id(0))
+        await scene.redis.set(keys.NAME + each, ids.new_account_id(0))
     sentences = await told(scene)
     return [n for n in names for s in sentences if f"The name {n!r} is reserved" in s], names
 

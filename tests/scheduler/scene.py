@@ -11,13 +11,15 @@ import msgspec
 import pytest
 
 from scheduler import ids
-from scheduler.models import Invocation, LogEntry, Outcome, Plan, Request, Status
+from scheduler.models import Invocation, LogEntry, Outcome, Plan, Request, Schedule, Status
 from scheduler.store import Store, keys
 from scheduler.store.lifecycle import cancel
+from scheduler.store.lifecycle.cancel import Cancellations
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.log.logs import LogQuery
 from scheduler.store.log.overview import ChartRange, Series
 from scheduler.store.queries.reading import read_by_id
+from tests.plain import redis_of
 from tests.scheduler.clocks import START_MS, Clock
 
 CREDITS = 100
@@ -46,19 +48,41 @@ class Scene:
         self.clock = clock
         self.account_id = account_id
 
+    @classmethod
+    async def of(cls, store: Store, clock: Clock, credits: int = CREDITS) -> Scene:
+        account = await store.accounts.create("first", credits=credits, plan=Plan.FREE)
+        return cls(store, clock, account.account_id)
+
     @property
     def shard(self) -> int:
-        return int(self.account_id.split("_")[1])
+        return keys.parts(self.account_id).shard
 
     @property
     def base(self) -> str:
         """The prefix of the account's keys."""
         return keys.account(self.account_id)
 
+    @property
+    def redis(self) -> Any:
+        """A client of the server, to look behind the store."""
+        return redis_of(self.store)
+
+    def key(self, schedule_id: str) -> str:
+        return keys.schedule(self.account_id, schedule_id)
+
     async def account(self, name: str, credits: int = CREDITS) -> str:
         """Another account, in whatever shard is emptiest."""
         account = await self.store.accounts.create(name, credits=credits, plan=Plan.FREE)
         return account.account_id
+
+    async def neighbours(self, count: int, credits: int = CREDITS) -> list[str]:
+        """Other accounts in the same shard."""
+        found: list[str] = []
+        while len(found) < count:
+            account_id = await self.account(ids.new_operation(), credits)
+            if keys.parts(account_id).shard == self.shard:
+                found.append(account_id)
+        return found
 
     async def create(
         self, due_in_ms: int = -1000, *, account_id: str | None = None, **fields: Any
@@ -96,11 +120,29 @@ class Scene:
         [invocation] = await self.claim(**options)
         return invocation
 
+    async def held(self, lease_ms: int = LEASE_MS, **fields: Any) -> Invocation:
+        """A schedule created and claimed; nothing else may be due."""
+        await self.create(**fields)
+        return await self.claim_one(lease_ms=lease_ms)
+
+    async def lapsed(self, **fields: Any) -> Invocation:
+        """The same, and its lease has ended."""
+        invocation = await self.held(lease_ms=5, **fields)
+        await self.clock.pass_ms(6)
+        return invocation
+
+    async def extend(self, lease_ms: int, held: list[Invocation]) -> list[Invocation]:
+        """Those that are lost."""
+        return await self.store.claims.extend(self.shard, lease_ms, held)
+
+    async def release(self, held: list[Invocation]) -> None:
+        await self.store.claims.release(self.shard, held)
+
     async def claim_nothing_before(self, moment_ms: float, **options: Any) -> None:
         """A machine that was slow may claim after that moment: then all is given back."""
         claimed = await self.claim(**options)
         assert all(lease_end_ms(each) - LEASE_MS >= moment_ms for each in claimed)
-        await self.store.claims.release(self.shard, claimed)
+        await self.release(claimed)
 
     async def ack(
         self,
@@ -127,14 +169,29 @@ class Scene:
         assert await self.ack([invocation], outcome) == [1]
         return schedule_id
 
-    async def log(self, **query: Any) -> list[LogEntry]:
+    async def get(self, schedule_id: str) -> Schedule:
+        return await self.store.schedules.get(self.account_id, schedule_id)
+
+    async def change(self, schedule_id: str, **fields: Any) -> Schedule:
+        return await self.store.schedules.change(
+            self.account_id, schedule_id, lambda old: msgspec.structs.replace(old, **fields)
+        )
+
+    async def cancel(self, schedule_id: str) -> Cancellations:
+        return await self.store.canceller.cancel(self.account_id, schedule_id)
+
+    async def cancel_all(self, schedule_ids: Sequence[str]) -> Cancellations:
+        return await self.store.canceller.by_id(self.account_id, schedule_ids)
+
+    async def credits(self) -> int:
+        return await self.store.accounts.credits(self.account_id)
+
+    async def log(self, cursor: str | None = None, **query: Any) -> list[LogEntry]:
         """Every entry that the query finds, page by page."""
         entries: list[LogEntry] = []
-        cursor = None
         while True:
-            page = await self.store.logs.page(
-                self.account_id, LogQuery(**({"limit": 100} | query), cursor=cursor)
-            )
+            asked = LogQuery(**({"limit": 100} | query), cursor=cursor)
+            page = await self.store.logs.page(self.account_id, asked)
             entries += page.entries
             cursor = page.next_cursor
             if cursor is None:
@@ -145,7 +202,7 @@ class Scene:
         return None if score is None else float(score)
 
     async def status(self, schedule_id: str) -> Status:
-        return (await self.store.schedules.get(self.account_id, schedule_id)).status
+        return (await self.get(schedule_id)).status
 
     async def holdings(self) -> Holdings:
         account = await self.store.accounts.get(self.account_id)
@@ -153,11 +210,7 @@ class Scene:
         places = (self.base + "waiting", self.base + "held")
         waiting, held = await self.store.server.reads([("ZCARD", place) for place in places])
         return Holdings(
-            credits=account.credits,
-            spent=account.spent,
-            waiting=waiting,
-            held=held,
-            log=dict(log),
+            credits=account.credits, spent=account.spent, waiting=waiting, held=held, log=dict(log)
         )
 
     async def assert_sound(self) -> None:

@@ -7,12 +7,11 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from scheduler.models import Answer, Outcome, Plan, Schedule
+from scheduler.models import Answer, Outcome
 from scheduler.settings import Settings
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.queries.listing import Selection
 from scheduler.store.stored import BETWEEN_ATTEMPTS_BYTES
-from tests.plain import redis_of
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.conftest import open_fake
 from tests.scheduler.scene import COMPLETED, FAILED, Scene
@@ -30,18 +29,13 @@ async def scene(
     fake_clock: FakeClock, settings: Settings, request: pytest.FixtureRequest
 ) -> AsyncIterator[Scene]:
     store = await open_fake(msgspec.structs.replace(settings, secret_key=request.param))
-    account = await store.accounts.create("first", credits=100, plan=Plan.FREE)
-    yield Scene(store, fake_clock, account.account_id)
+    yield await Scene.of(store, fake_clock)
     await store.aclose()
-
-
-async def shown(scene: Scene, schedule_id: str) -> Schedule:
-    return await scene.store.schedules.get(scene.account_id, schedule_id)
 
 
 async def said(scene: Scene, schedule_id: str) -> bytes | None:
     """Of the last attempt, as every way of reading it tells."""
-    found = await shown(scene, schedule_id)
+    found = await scene.get(schedule_id)
     outcome = found.retry.outcome if found.retry else found.outcome
     if found.retry is not None:
         listed = (await scene.store.unended.page(scene.account_id, Selection())).schedules
@@ -51,8 +45,7 @@ async def said(scene: Scene, schedule_id: str) -> bytes | None:
 
 
 async def stored(scene: Scene, schedule_id: str) -> bytes | None:
-    key = f"{scene.base}s:{schedule_id[4:]}"
-    found: bytes | None = await redis_of(scene.store).hget(key, "s")
+    found: bytes | None = await scene.redis.hget(scene.key(schedule_id), "s")
     return found
 
 
@@ -102,13 +95,13 @@ async def test_ends_of_one_call_have_each_its_own(scene: Scene) -> None:
     assert [await said(scene, each) for each in made] == [b"one", None, None, b"four" * 500]
     letters = (await scene.store.failed.page(scene.account_id, Selection(limit=9))).schedules
     assert {each.schedule_id: each for each in letters} == {
-        each: await shown(scene, each) for each in made if each != made[1]
+        each: await scene.get(each) for each in made if each != made[1]
     }
 
 
 async def test_what_ends_without_a_further_attempt_ends_as_the_one_before(scene: Scene) -> None:
     stopped = await retried(scene, saying(b"stop"))
-    await scene.store.canceller.cancel(scene.account_id, stopped)
+    await scene.cancel(stopped)
     assert await said(scene, stopped) == b"stop"
     given_up = await retried(scene, saying(b"gave up"), 0)
     again = await scene.claim_one()
@@ -120,8 +113,6 @@ async def test_what_ends_without_a_further_attempt_ends_as_the_one_before(scene:
 
 async def test_a_change_between_two_attempts_tells_it_too(scene: Scene) -> None:
     schedule_id = await retried(scene, saying(b"busy"))
-    changed = await scene.store.schedules.change(
-        scene.account_id, schedule_id, lambda each: msgspec.structs.replace(each, method="PUT")
-    )
-    assert changed == await shown(scene, schedule_id)
+    changed = await scene.change(schedule_id, method="PUT")
+    assert changed == await scene.get(schedule_id)
     assert await said(scene, schedule_id) == b"busy"

@@ -12,22 +12,21 @@ from scheduler.errors import NotFound, TooMany
 from scheduler.models import Caller, Plan, Rate
 from scheduler.settings import Settings
 from scheduler.store import Store
-from tests.plain import redis_of
 from tests.scheduler.conftest import SHARDS
-from tests.scheduler.scene import Scene, settled
+from tests.scheduler.scene import Scene
 from tests.servers import ValkeyProcess
 
 
 async def test_an_unknown_key_and_those_of_an_unknown_account_are_not_found(scene: Scene) -> None:
-    api_keys, nobody = scene.store.api_keys, ids.new_account_id(0)
+    api_keys, unknown = scene.store.api_keys, ids.new_account_id(0)
+    missing = (ids.new_key_id(0), ids.new_key_id(SHARDS + 1), "key")
     for call in (
-        lambda: api_keys.create(nobody, "key"),
-        lambda: api_keys.of_account(nobody),
-        lambda: api_keys.deactivate(ids.new_key_id(0)),
-        lambda: api_keys.deactivate(ids.new_key_id(SHARDS + 1)),
-        lambda: api_keys.deactivate("key"),
+        api_keys.create(unknown, "key"),
+        api_keys.of_account(unknown),
+        *map(api_keys.deactivate, missing),
     ):
-        assert isinstance(await settled(call), NotFound)
+        with pytest.raises(NotFound):
+            await call
 
 
 async def test_a_key_admits_its_holder(scene: Scene) -> None:
@@ -37,20 +36,18 @@ async def test_a_key_admits_its_holder(scene: Scene) -> None:
     assert key.active
     assert value.startswith(key.prefix)
     assert len(key.prefix) < 16
-    assert [each.key_id for each in await scene.store.api_keys.of_account(scene.account_id)] == [
-        key.key_id
-    ]
+    [listed] = await scene.store.api_keys.of_account(scene.account_id)
+    assert listed.key_id == key.key_id
 
 
 async def test_only_the_hash_of_a_key_is_stored(scene: Scene) -> None:
     _, value = await scene.store.api_keys.create(scene.account_id, "laptop")
     secret = value.split("_", 2)[2].encode()
-    async for key in redis_of(scene.store).scan_iter():
+    read = {b"hash": scene.redis.hgetall, b"string": scene.redis.get}
+    async for key in scene.redis.scan_iter():
         assert secret not in key
-        if await redis_of(scene.store).type(key) == b"hash":
-            assert secret not in b"".join((await redis_of(scene.store).hgetall(key)).values())
-        if await redis_of(scene.store).type(key) == b"string":
-            assert secret not in await redis_of(scene.store).get(key)
+        if (kind := await scene.redis.type(key)) in read:
+            assert secret.decode() not in str(await read[kind](key))
 
 
 async def test_unknown_keys_admit_nobody(scene: Scene) -> None:
@@ -74,28 +71,23 @@ async def test_a_deactivated_key_is_refused_by_every_process_at_once(
     valkey: ValkeyProcess, settings: Settings, valkey_scene: Scene
 ) -> None:
     other = await Store.open(msgspec.structs.replace(settings, redis_url=valkey.url))
-    try:
-        key, value = await valkey_scene.store.api_keys.create(valkey_scene.account_id, "x")
-        for store in (valkey_scene.store, other):
-            assert await store.api_keys.admit(value) is not None
-        for _ in range(2):
-            assert not (await other.api_keys.deactivate(key.key_id)).active
-        for store in (valkey_scene.store, other):
-            assert await store.api_keys.admit(value) is None
-        [listed] = await valkey_scene.store.api_keys.of_account(valkey_scene.account_id)
-        assert not listed.active
-    finally:
-        await other.aclose()
+    stores, account_id = (valkey_scene.store, other), valkey_scene.account_id
+    key, value = await other.api_keys.create(account_id, "x")
+    assert all([await store.api_keys.admit(value) for store in stores])
+    for _ in range(2):
+        assert not (await other.api_keys.deactivate(key.key_id)).active
+    assert [await store.api_keys.admit(value) for store in stores] == [None, None]
+    [listed] = await valkey_scene.store.api_keys.of_account(account_id)
+    assert not listed.active
+    await other.aclose()
 
 
 async def test_parallel_admissions_each_get_their_own_answer(scene: Scene) -> None:
     made = [await scene.store.api_keys.create(scene.account_id, f"{n}") for n in range(20)]
     await scene.store.api_keys.deactivate(made[3][0].key_id)
     callers = await asyncio.gather(*(scene.store.api_keys.admit(value) for _, value in made))
-    expected = [key.key_id for key, _ in made]
-    assert [caller and caller.key_id for caller in callers] == [
-        None if n == 3 else key_id for n, key_id in enumerate(expected)
-    ]
+    expected = [None if n == 3 else key.key_id for n, (key, _) in enumerate(made)]
+    assert [caller and caller.key_id for caller in callers] == expected
 
 
 async def test_last_use_is_noted_at_most_once_a_minute(fake_scene: Scene) -> None:

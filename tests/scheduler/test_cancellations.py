@@ -15,11 +15,10 @@ from scheduler.errors import (
     StoreError,
     StoreUnavailable,
 )
-from scheduler.models import Status
+from scheduler.models import Request, Status
 from scheduler.store import keys
 from scheduler.store.lifecycle.cancel import Cancellations
 from scheduler.store.queries.listing import Selection
-from tests.plain import redis_of
 from tests.scheduler.letters import fail, replay
 from tests.scheduler.scene import (
     COMPLETED,
@@ -28,47 +27,47 @@ from tests.scheduler.scene import (
     Holdings,
     Scene,
     after_the_first_read,
+    ids_of,
     new_id,
 )
+
+pytestmark = pytest.mark.sound
 
 
 def refusals(done: Cancellations) -> list[str]:
     return [str(each.refusal or "") for each in done.each]
 
 
-async def test_all_that_wait_are_cancelled_and_refunded(scene: Scene) -> None:
-    made = [await scene.create(60_000) for _ in range(30)]
-    done = await scene.store.canceller.by_id(scene.account_id, made)
-    assert [each.schedule_id for each in done.each] == made
-    assert refusals(done) == [""] * 30
-    assert done.credits == CREDITS
-    assert await scene.holdings() == Holdings(CREDITS, 0, 0, 0, {"cancelled": 30})
-    assert {await scene.status(each) for each in made} == {Status.CANCELLED}
-    await scene.assert_sound()
-
-
 @pytest.mark.parametrize("count", [1, 15, 16, 17, 450])
-async def test_the_log_has_an_entry_of_each(scene: Scene, count: int) -> None:
+async def test_all_that_wait_are_cancelled_logged_and_refunded(scene: Scene, count: int) -> None:
     await scene.store.accounts.grant(scene.account_id, count)
-    made = [await scene.create(60_000, url=f"{URL}?{n % 20}") for n in range(count)]
-    await scene.store.canceller.by_id(scene.account_id, made)
+    requests = [Request(2**41, "POST", f"{URL}?{n % 20}") for n in range(count)]
+    made = (await scene.store.schedules.create_all(scene.account_id, requests)).schedule_ids
+    done = await scene.cancel_all(made)
+    assert [each.schedule_id for each in done.each] == made
+    assert refusals(done) == [""] * count
+    assert done.credits == CREDITS + count
+    assert await scene.holdings() == Holdings(CREDITS + count, 0, 0, 0, {"cancelled": count})
     assert sorted(each.schedule_id for each in await scene.log(status="cancelled")) == sorted(made)
     of_one = await scene.log(url=f"{URL}?0")
     assert {each.schedule_id for each in of_one} == set(made[::20])
     assert {each.url for each in of_one} == {f"{URL}?0"}
-    await scene.assert_sound()
+    [day] = [k async for k in scene.redis.scan_iter(match=scene.base + keys.DAY + "*")]
+    assert await scene.redis.hget(day, "refunded") == b"%d" % count
+    again = await scene.cancel_all(made)
+    assert refusals(again) == ["The schedule is cancelled already"] * count
+    assert again.credits == CREDITS + count
 
 
 async def test_each_is_answered_on_its_own_and_in_order(scene: Scene) -> None:
     [failed] = await fail(scene)
     completed = await scene.run(COMPLETED)
-    held = await scene.create()
-    await scene.claim_one()
+    held = (await scene.held()).schedule_id
     waiting, cancelled, last = [await scene.create(60_000) for _ in range(3)]
-    await scene.store.canceller.cancel(scene.account_id, cancelled)
-    unknown = new_id()
-    ids = [unknown, waiting, failed, completed, held, cancelled, last]
-    done = await scene.store.canceller.by_id(scene.account_id, ids)
+    await scene.cancel(cancelled)
+    theirs = await scene.create(60_000, account_id=await scene.account("other"))
+    ids = [new_id(), waiting, failed, completed, held, cancelled, last, theirs]
+    done = await scene.cancel_all([*ids, waiting])
     assert [each.schedule_id for each in done.each] == ids
     assert refusals(done) == [
         "There is no such schedule",
@@ -78,20 +77,12 @@ async def test_each_is_answered_on_its_own_and_in_order(scene: Scene) -> None:
         "Execution has started",
         "The schedule is cancelled already",
         "",
+        "There is no such schedule",
     ]
     assert isinstance(done.each[0].refusal, NotFound)
     statuses = [each.refusal.status for each in done.each if isinstance(each.refusal, Conflict)]
     assert statuses == [Status.FAILED, Status.COMPLETED, Status.SCHEDULED, Status.CANCELLED]
     assert done.credits == CREDITS - 3
-    await scene.assert_sound()
-
-
-async def test_one_that_is_named_twice_is_refunded_once(scene: Scene) -> None:
-    made = await scene.create(60_000)
-    done = await scene.store.canceller.by_id(scene.account_id, [made, made])
-    assert [each.schedule_id for each in done.each] == [made]
-    assert done.credits == CREDITS
-    await scene.assert_sound()
 
 
 @pytest.mark.parametrize(
@@ -125,34 +116,20 @@ async def test_what_was_done_before_the_store_failed_makes_the_outcome_unknown(
     left = await canceller.by_id(scene.account_id, made)
     assert left.credits == CREDITS + 300
     assert canceller.cancelled == 300
-    await scene.assert_sound()
-
-
-async def test_another_accounts_are_unknown(scene: Scene) -> None:
-    theirs = await scene.create(60_000, account_id=await scene.account("other"))
-    done = await scene.store.canceller.by_id(scene.account_id, [theirs])
-    assert refusals(done) == ["There is no such schedule"]
-    await scene.assert_sound()
-
-
-async def test_a_second_time_refunds_nothing(scene: Scene) -> None:
-    made = [await scene.create(60_000) for _ in range(3)]
-    await scene.store.canceller.by_id(scene.account_id, made)
-    before = await scene.holdings()
-    done = await scene.store.canceller.by_id(scene.account_id, made)
-    assert refusals(done) == ["The schedule is cancelled already"] * 3
-    assert await scene.holdings() == before
 
 
 async def test_a_selection_is_by_url_and_trigger_at(scene: Scene) -> None:
+    """What a worker holds is in none."""
     now_ms = await scene.clock.now_ms()
+    await scene.held()
     made = [await scene.create_at(now_ms + 60_000 + n, url=f"{URL}?{n % 2}") for n in range(10)]
     wanted = Selection(f"{URL}?1", now_ms + 60_002, now_ms + 60_008, 100)
-    done = await scene.store.canceller.waiting(scene.account_id, wanted)
-    assert [each.schedule_id for each in done.each] == [made[3], made[5], made[7]]
-    assert done.next_cursor is None
-    assert (await scene.holdings()).waiting == 7
-    await scene.assert_sound()
+    left = [each for n, each in enumerate(made) if n not in (3, 5, 7)]
+    for selection, found in ((wanted, [made[3], made[5], made[7]]), (Selection(), left)):
+        done = await scene.store.canceller.waiting(scene.account_id, selection)
+        assert [each.schedule_id for each in done.each] == found
+        assert refusals(done) == [""] * len(done.each)
+        assert done.next_cursor is None
 
 
 async def test_the_cursor_of_a_selection_goes_on(scene: Scene) -> None:
@@ -168,75 +145,48 @@ async def test_the_cursor_of_a_selection_goes_on(scene: Scene) -> None:
     assert seen == made
     with pytest.raises(InvalidRequest):
         await scene.store.canceller.waiting(scene.account_id, Selection(cursor="x"))
-    await scene.assert_sound()
-
-
-async def test_what_a_worker_holds_is_in_no_selection(scene: Scene) -> None:
-    await scene.create()
-    await scene.claim_one()
-    done = await scene.store.canceller.waiting(scene.account_id, Selection())
-    assert done.each == []
 
 
 async def test_one_that_changes_meanwhile_is_cancelled_as_it_then_is(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import msgspec
-
     made = [await scene.create(60_000) for _ in range(3)]
 
     async def one_is_changed() -> None:
-        await scene.store.schedules.change(
-            scene.account_id, made[1], lambda old: msgspec.structs.replace(old, url=f"{URL}/new")
-        )
+        await scene.change(made[1], url=f"{URL}/new")
 
-    after_the_first_read(monkeypatch, one_is_changed)
-    done = await scene.store.canceller.by_id(scene.account_id, made)
-    assert refusals(done) == [""] * 3
-    assert {each.schedule_id: each.url for each in await scene.log()} == {
-        made[0]: URL,
-        made[1]: f"{URL}/new",
-        made[2]: URL,
-    }
-    await scene.assert_sound()
+    reads = after_the_first_read(monkeypatch, one_is_changed)
+    assert refusals(await scene.cancel_all(made)) == [""] * 3
+    assert reads() == 2
+    urls = {each.schedule_id: each.url for each in await scene.log()}
+    assert urls == {made[0]: URL, made[1]: f"{URL}/new", made[2]: URL}
 
 
 async def test_racing_claims_each_has_one_winner(scene: Scene) -> None:
-    await scene.store.accounts.grant(scene.account_id, 400)
-    made = [await scene.create(-1) for _ in range(400)]
+    made = await scene.create_many(400, await scene.clock.now_ms() - 1)
 
     async def claim() -> list[str]:
         found = []
         for _ in range(20):
             claimed = await scene.claim(most=10)
-            found += [each.schedule_id for each in claimed]
+            found += ids_of(claimed)
             await scene.ack(claimed)
         return found
 
     async def cancel() -> list[str]:
-        done = [
-            await scene.store.canceller.by_id(scene.account_id, made[n : n + 40])
-            for n in reversed(range(0, 400, 40))
-        ]
+        done = [await scene.cancel_all(made[n : n + 40]) for n in reversed(range(0, 400, 40))]
         return [each.schedule_id for part in done for each in part.each if not each.refusal]
 
     claimed, cancelled = await asyncio.gather(claim(), cancel())
+    assert claimed
+    assert cancelled
     assert set(claimed).isdisjoint(cancelled)
     found = await scene.holdings()
     assert found.credits == CREDITS + 400 - len(claimed)
     assert found.waiting == 400 - len(claimed) - len(cancelled)
-    assert cancelled
-    assert claimed
-    await scene.assert_sound()
 
 
-async def test_one_refund_is_noted_for_a_group(scene: Scene) -> None:
-    made = [await scene.create(60_000) for _ in range(5)]
-    await scene.store.canceller.by_id(scene.account_id, made)
-    [day] = [k async for k in redis_of(scene.store).scan_iter(match=scene.base + keys.DAY + "*")]
-    assert await redis_of(scene.store).hget(day, "refunded") == b"5"
-
-
+@pytest.mark.harmed
 async def test_of_an_account_that_is_being_deleted_nothing_is_cancelled_or_replayed(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,8 +199,8 @@ async def test_of_an_account_that_is_being_deleted_nothing_is_cancelled_or_repla
     monkeypatch.setattr(scene.store.deletion, "_remove_data", nothing)
     with pytest.raises(StoreUnavailable):
         await scene.store.deletion.delete(scene.account_id)
-    done = await scene.store.canceller.by_id(scene.account_id, [made])
+    done = await scene.cancel_all([made])
     assert refusals(done) == ["There is no such schedule"]
     with pytest.raises(NotFound):
         await replay(scene, [failed])
-    assert not await redis_of(scene.store).exists(scene.base + "account", scene.base + "waiting")
+    assert not await scene.redis.exists(scene.base + "account", scene.base + "waiting")

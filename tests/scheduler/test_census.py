@@ -66,7 +66,7 @@ async def test_a_suspended_account_has_nothing_due(scene: Scene) -> None:
 async def test_a_ledger_that_does_not_balance_is_counted(scene: Scene) -> None:
     await scene.create(1_000)
     assert (await look(scene)).ledgers[scene.shard] == [1, 0, 99, 1]
-    await redis_of(scene.store).hincrby(scene.base + keys.ACCOUNT, "credits", 1)
+    await scene.redis.hincrby(scene.base + keys.ACCOUNT, "credits", 1)
     assert (await look(scene)).ledgers[scene.shard] == [1, 1, 100, 1]
 
 

@@ -11,53 +11,52 @@ from scheduler import ids
 from scheduler.rollups import HOUR_MS, MINUTE_MS
 from scheduler.store import keys
 from scheduler.store.stored import pack_outcome
-from tests.plain import redis_of
 from tests.scheduler.scene import COMPLETED, FAILED, Scene, new_id, settled
 
 Breakage = Callable[[Scene], Awaitable[object]]
 
 
 async def unbalanced(scene: Scene) -> object:
-    return await redis_of(scene.store).hincrby(scene.base + "account", "credits", 1)
+    return await scene.redis.hincrby(scene.base + "account", "credits", 1)
 
 
 async def overdrawn(scene: Scene) -> object:
     account = {"credits": -1, "granted": 0, "spent": 1}
-    return await redis_of(scene.store).hset(scene.base + "account", mapping=account)
+    return await scene.redis.hset(scene.base + "account", mapping=account)
 
 
 async def headless(scene: Scene) -> object:
     head = keys.parts(scene.account_id).local
-    return await redis_of(scene.store).zrem(keys.shard(scene.shard) + keys.HEADS, head)
+    return await scene.redis.zrem(keys.shard(scene.shard) + keys.HEADS, head)
 
 
 async def late_head(scene: Scene) -> object:
     far = {keys.parts(scene.account_id).local: await scene.clock.now_ms() + 3_600_000}
-    return await redis_of(scene.store).zadd(keys.shard(scene.shard) + keys.HEADS, far)
+    return await scene.redis.zadd(keys.shard(scene.shard) + keys.HEADS, far)
 
 
 async def request_gone(scene: Scene) -> object:
-    return await redis_of(scene.store).delete(await a_schedule(scene))
+    return await scene.redis.delete(await a_schedule(scene))
 
 
 async def not_waiting(scene: Scene) -> object:
     key = await a_schedule(scene)
-    return await redis_of(scene.store).zrem(scene.base + "waiting", key.rpartition(":")[2])
+    return await scene.redis.zrem(scene.base + "waiting", key.rpartition(":")[2])
 
 
 async def ended_and_waiting(scene: Scene) -> object:
     moment = (await scene.clock.now_ms()).to_bytes(6, "big")
     outcome = moment + pack_outcome(FAILED)
-    return await redis_of(scene.store).hset(await a_schedule(scene), "o", outcome)
+    return await scene.redis.hset(await a_schedule(scene), "o", outcome)
 
 
 async def held_until(scene: Scene, lease_in_ms: int) -> object:
     member = (await a_schedule(scene)).rpartition(":")[2]
     lease_end_ms = await scene.clock.now_ms() + lease_in_ms
-    await redis_of(scene.store).zadd(scene.base + "waiting", {member: lease_end_ms})
+    await scene.redis.zadd(scene.base + "waiting", {member: lease_end_ms})
     head = {keys.parts(scene.account_id).local: lease_end_ms}
-    await redis_of(scene.store).zadd(keys.shard(scene.shard) + keys.HEADS, head, lt=True)
-    return await redis_of(scene.store).zadd(scene.base + "held", {member: 1})
+    await scene.redis.zadd(keys.shard(scene.shard) + keys.HEADS, head, lt=True)
+    return await scene.redis.zadd(scene.base + "held", {member: 1})
 
 
 async def abandoned(scene: Scene) -> object:
@@ -69,19 +68,19 @@ async def held_for_ever(scene: Scene) -> object:
 
 
 async def held_astray(scene: Scene) -> object:
-    return await redis_of(scene.store).zadd(scene.base + "held", {new_id()[4:]: 1})
+    return await scene.redis.zadd(scene.base + "held", {new_id()[4:]: 1})
 
 
 async def miscounted(scene: Scene) -> object:
-    return await redis_of(scene.store).hincrby(scene.base + "account", "bytes", 7)
+    return await scene.redis.hincrby(scene.base + "account", "bytes", 7)
 
 
 async def kept_miscounted(scene: Scene) -> object:
-    return await redis_of(scene.store).hincrby(scene.base + "expiring", f"{2**40}", 7)
+    return await scene.redis.hincrby(scene.base + "expiring", f"{2**40}", 7)
 
 
 async def name_without_account(scene: Scene) -> object:
-    return await redis_of(scene.store).set(keys.NAME + "ghost", ids.new_account_id(0))
+    return await scene.redis.set(keys.NAME + "ghost", ids.new_account_id(0))
 
 
 async def unlisted(scene: Scene) -> object:
@@ -89,39 +88,39 @@ async def unlisted(scene: Scene) -> object:
     await scene.run(FAILED)
     await scene.clock.pass_ms(2)
     lost = await scene.run(FAILED)
-    return await redis_of(scene.store).zrem(scene.base + keys.FAILED, lost[4:])
+    return await scene.redis.zrem(scene.base + keys.FAILED, lost[4:])
 
 
 async def all_unlisted(scene: Scene) -> object:
     await scene.run(FAILED)
-    return await redis_of(scene.store).delete(scene.base + keys.FAILED)
+    return await scene.redis.delete(scene.base + keys.FAILED)
 
 
 async def listed_though_completed(scene: Scene) -> object:
     completed = await scene.run(COMPLETED)
-    return await redis_of(scene.store).zadd(scene.base + keys.FAILED, {completed[4:]: 1})
+    return await scene.redis.zadd(scene.base + keys.FAILED, {completed[4:]: 1})
 
 
 async def listed_though_replayed(scene: Scene) -> object:
     failed = await scene.run(FAILED)
-    return await redis_of(scene.store).hset(f"{scene.base}s:{failed[4:]}", "a", new_id()[4:])
+    return await scene.redis.hset(f"{scene.base}s:{failed[4:]}", "a", new_id()[4:])
 
 
 async def listed_at_another_moment(scene: Scene) -> object:
     failed = await scene.run(FAILED)
-    return await redis_of(scene.store).zadd(scene.base + keys.FAILED, {failed[4:]: 1})
+    return await scene.redis.zadd(scene.base + keys.FAILED, {failed[4:]: 1})
 
 
 async def letter_gone(scene: Scene) -> object:
     await scene.run(FAILED)
     await scene.clock.pass_ms(2)
     gone = await scene.run(FAILED)
-    return await redis_of(scene.store).delete(f"{scene.base}s:{gone[4:]}")
+    return await scene.redis.delete(f"{scene.base}s:{gone[4:]}")
 
 
 async def a_schedule(scene: Scene) -> str:
     """The key of the first that waits."""
-    [first] = await redis_of(scene.store).zrange(scene.base + "waiting", 0, 0)
+    [first] = await scene.redis.zrange(scene.base + "waiting", 0, 0)
     return f"{scene.base}s:{first.decode()}"
 
 
@@ -182,8 +181,8 @@ async def test_a_store_under_way_is_sound(scene: Scene) -> None:
     second = await scene.claim(most=20)
     await scene.ack(second[:5])
     await scene.ack(first)
-    await scene.store.claims.release(scene.shard, second[5:8])
-    await scene.store.canceller.cancel(scene.account_id, second[5].schedule_id)
+    await scene.release(second[5:8])
+    await scene.cancel(second[5].schedule_id)
     await scene.assert_sound()
 
 
@@ -196,7 +195,7 @@ async def test_what_only_looks_broken_while_others_write_is_not_told(scene: Scen
             made = [await scene.create() for _ in range(3)]
             await asyncio.gather(
                 scene.claim(most=2),
-                settled(lambda: scene.store.canceller.cancel(scene.account_id, made[0])),  # noqa: B023
+                settled(lambda: scene.cancel(made[0])),  # noqa: B023
             )
             await scene.ack(await scene.claim(most=5))
             await asyncio.sleep(0)

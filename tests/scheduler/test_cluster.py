@@ -13,12 +13,7 @@ from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Purpose
 from scheduler.store.log.logs import LogQuery
 from tests.scheduler.clocks import ServerClock
-from tests.scheduler.scene import (
-    COMPLETED,
-    LAST_HOUR,
-    Scene,
-    until_now,
-)
+from tests.scheduler.scene import COMPLETED, LAST_HOUR, Scene, until_now
 from tests.servers import ValkeyCluster
 
 NODES, SLOTS = 3, 16_384

@@ -33,7 +33,7 @@ async def test_every_key_of_another_kind_is_told_and_the_rest_looked_at(
     valkey_scene: Scene,
 ) -> None:
     scene = valkey_scene
-    client, neighbour = redis_of(scene.store), await a_bit_of_all(scene)
+    client, neighbour = scene.redis, await a_bit_of_all(scene)
     assert await scene.store.check() == []
     await client.hincrby(keys.account(neighbour) + keys.ACCOUNT, "credits", 1)
     for name in await names_of(scene.store):
@@ -54,7 +54,7 @@ async def test_every_key_of_another_kind_is_told_and_the_rest_looked_at(
 
 async def test_garbage_in_any_key_is_survived_and_told(valkey_scene: Scene) -> None:
     scene = valkey_scene
-    client, neighbour = redis_of(scene.store), await a_bit_of_all(scene)
+    client, neighbour = scene.redis, await a_bit_of_all(scene)
     await client.hincrby(keys.account(neighbour) + keys.ACCOUNT, "credits", 1)
     [known] = await scene.store.check()
     for name in await names_of(scene.store):
@@ -131,7 +131,7 @@ async def scribble(store: Store, name: str) -> None:
 
 async def test_a_damaged_piece_of_the_log_hides_nothing_else_of_it(valkey_scene: Scene) -> None:
     scene = valkey_scene
-    client, log = redis_of(scene.store), scene.base + keys.LOG
+    client, log = scene.redis, scene.base + keys.LOG
     first = await scene.run()
     await client.xadd(log, {"e": GARBAGE})
     await client.xadd(log, {"e": b"\x91\x95\xa26x\x01\xa0\xa0\x63"})  # of no known status

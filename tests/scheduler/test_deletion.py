@@ -133,7 +133,7 @@ async def test_what_is_being_fired_then_is_recorded_nowhere(scene: Scene) -> Non
     held = await scene.claim_one()
     await scene.store.deletion.delete("first")
     assert await scene.ack([held]) == [Verdict.HELD]
-    await scene.store.claims.release(scene.shard, [held])
+    await scene.release([held])
     assert await everything(scene.store) == set()
 
 
@@ -168,7 +168,7 @@ async def test_a_rename_that_was_cut_off_leaves_no_name_behind(
     assert (await scene.store.changes.rename(scene.account_id, then)).name == then
     assert (await scene.store.accounts.find(then)).account_id == scene.account_id
     for free in {"first", "second", "third"} - {then}:
-        assert await redis_of(scene.store).get(keys.NAME + free) is None
+        assert await scene.redis.get(keys.NAME + free) is None
     assert await scene.store.check() == []
 
 
@@ -190,10 +190,10 @@ async def test_a_name_that_is_freed_while_it_is_reserved_is_reserved_anew(scene:
 
 
 async def test_names_that_lead_astray_are_told(scene: Scene) -> None:
-    await redis_of(scene.store).set(keys.NAME + "alias", scene.account_id)
+    await scene.redis.set(keys.NAME + "alias", scene.account_id)
     [told] = await scene.store.check()
     assert "'alias' leads to" in told
-    await redis_of(scene.store).delete(keys.NAME + "alias", keys.NAME + "first")
+    await scene.redis.delete(keys.NAME + "alias", keys.NAME + "first")
     [told] = await scene.store.check()
     assert "its name 'first' does not lead to it" in told
 

@@ -62,7 +62,7 @@ async def test_another_format_is_refused_and_left_as_it_is(
 
 async def test_a_format_that_changes_meanwhile_is_noticed(scene: Scene) -> None:
     """By the processes that are running, the next time that they ask for the shards."""
-    await redis_of(scene.store).hset(keys.META, "format", FORMAT + 1)
+    await scene.redis.hset(keys.META, "format", FORMAT + 1)
     scene.store.shards._ask_again_at = 0.0
     with pytest.raises(StoreMisconfigured, match="format"):
         await scene.store.shards.newest()

@@ -147,11 +147,7 @@ class Trial:
     """An operation, carried out on the same store again and again."""
 
     def __init__(
-        self,
-        hall: Hall,
-        operation: Operation,
-        again: Callable[[], None],
-        watch: Watch,
+        self, hall: Hall, operation: Operation, again: Callable[[], None], watch: Watch
     ) -> None:
         self._hall = hall
         self._operation = operation

@@ -10,32 +10,31 @@ from scheduler.models import Delivery, Status
 from scheduler.store import keys
 from scheduler.store.operators.restore import NOT_SENT_AGAIN
 from scheduler.store.verdict import Verdict
-from tests.plain import redis_of
 from tests.scheduler.scene import LEASE_MS, Scene, ids_of
+
+pytestmark = pytest.mark.sound
 
 MINUTE_MS = 60_000
 
 
 async def test_on_hold_nothing_is_claimed_and_all_else_goes_on(scene: Scene) -> None:
-    await scene.create()
-    [held] = await scene.claim()
+    held = await scene.held()
     since_ms = await scene.store.hold.begin()
     due, cancelled = await scene.create(), await scene.create(MINUTE_MS)
     batch = await scene.store.claims.claim(scene.shard, lease_ms=LEASE_MS, most=128)
     assert (batch.invocations, batch.on_hold) == ([], True)
     assert await scene.ack([held]) == [1]
-    await scene.store.canceller.cancel(scene.account_id, cancelled)
+    await scene.cancel(cancelled)
     assert await scene.store.hold.begin() == since_ms, "a repeat begins no other one"
     assert (await scene.store.hold.look()).since_ms == since_ms
     await scene.store.hold.end()
     assert (await scene.store.hold.look()).since_ms is None
     assert ids_of(await scene.claim()) == [due]
-    await scene.assert_sound()
 
 
 async def test_a_hold_that_is_not_on_all_shards_is_none(scene: Scene) -> None:
     await scene.store.hold.begin()
-    await redis_of(scene.store).delete(keys.shard(0) + keys.HOLD)
+    await scene.redis.delete(keys.shard(0) + keys.HOLD)
     assert (await scene.store.hold.look()).since_ms is None
     count = scene.store.shards.count
     assert await scene.store.hold.look() == (None, count - 1, count)
@@ -46,7 +45,7 @@ async def test_the_census_tells_for_how_long_each_shard_has_been_on_hold(scene: 
     assert {each.on_hold_ms for each in (await scene.store.census.look()).due.values()} == {0.0}
     await scene.store.hold.begin()
     await scene.clock.pass_ms(50)
-    await redis_of(scene.store).delete(keys.shard(0) + keys.HOLD)
+    await scene.redis.delete(keys.shard(0) + keys.HOLD)
     due = (await scene.store.census.look()).due
     assert due.pop(0).on_hold_ms == 0
     assert all(50 <= each.on_hold_ms < 60_000 for each in due.values())
@@ -65,7 +64,7 @@ async def test_what_may_have_been_fired_is_ended_and_the_rest_is_not(scene: Scen
     await scene.store.restore.expire(by_ms, steps.append)
     assert sum(steps) == 3
     for schedule_id in fired:
-        schedule = await scene.store.schedules.get(scene.account_id, schedule_id)
+        schedule = await scene.get(schedule_id)
         assert schedule.outcome is not None
         assert (schedule.status, schedule.outcome.error_message) == (Status.FAILED, NOT_SENT_AGAIN)
     assert (await scene.store.schedules.get(suspended, theirs)).status is Status.FAILED
@@ -75,15 +74,11 @@ async def test_what_may_have_been_fired_is_ended_and_the_rest_is_not(scene: Scen
     await scene.store.hold.end()
     assert ids_of(await scene.claim(ahead_ms=1000)) == [not_fired]
     await scene.store.changes.resume(suspended)
-    await scene.assert_sound()
 
 
 async def test_what_was_held_when_the_store_was_saved_is_due_as_before(scene: Scene) -> None:
     """The worker that held it has sent it, or has not."""
-    by_ms = await scene.clock.now_ms()
-    await scene.create_at(by_ms, delivery=Delivery.AT_MOST_ONCE)
-    [held] = await scene.claim(lease_ms=100)
-    await scene.clock.pass_ms(101)
+    held = await scene.lapsed(delivery=Delivery.AT_MOST_ONCE)
     await scene.store.hold.begin()
     await scene.store.restore.take_back()
     await scene.assert_sound()
@@ -95,9 +90,7 @@ async def test_what_was_held_when_the_store_was_saved_is_due_as_before(scene: Sc
 
 async def test_a_restore_wakes_no_suspended_account(scene: Scene) -> None:
     by_ms = await scene.clock.now_ms()
-    held = await scene.create_at(by_ms - MINUTE_MS)
-    await scene.claim_one(lease_ms=100)
-    await scene.clock.pass_ms(101)
+    held = (await scene.lapsed()).schedule_id
     ended, waiting = await scene.create_at(by_ms), await scene.create_at(by_ms + 1)
     await scene.store.changes.suspend(scene.account_id)
     await scene.store.hold.begin()
@@ -112,8 +105,7 @@ async def test_a_restore_wakes_no_suspended_account(scene: Scene) -> None:
 
 
 async def test_nothing_is_taken_from_a_worker_that_may_be_alive(scene: Scene) -> None:
-    await scene.create()
-    [held] = await scene.claim()
+    held = await scene.held()
     await scene.store.hold.begin()
     await scene.store.restore.expire(await scene.clock.now_ms(), lambda count: None)
     with pytest.raises(TimeoutError):
@@ -121,4 +113,3 @@ async def test_nothing_is_taken_from_a_worker_that_may_be_alive(scene: Scene) ->
             await scene.store.restore.take_back()
     assert await scene.ack([held]) == [1]
     await scene.store.restore.take_back()
-    await scene.assert_sound()

@@ -6,15 +6,16 @@ import asyncio
 
 import pytest
 
-from scheduler.errors import InsufficientCredits, KeyReused, OutcomeUnknown, StoreUnavailable
+from scheduler.errors import InsufficientCredits, KeyReused, OutcomeUnknown
 from scheduler.models import Idempotency, Request
 from scheduler.rollups import HOUR_MS
 from scheduler.store import keys
 from scheduler.store.lifecycle.create import CreateResult
-from tests.plain import redis_of
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.losses import COMMAND, REPLY, losing
 from tests.scheduler.scene import CREDITS, URL, Holdings, Scene
+
+pytestmark = pytest.mark.sound
 
 ONCE = Idempotency("key", "what was asked", b"a note")
 # MEMORY USAGE of a key without a note, and what the tables of keys and of expiry have of each.
@@ -29,7 +30,7 @@ async def create(scene: Scene, count: int = 3, once: Idempotency = ONCE) -> Crea
 
 async def once_keys(scene: Scene) -> list[bytes]:
     pattern = scene.base + keys.ONCE + "*"
-    return [key async for key in redis_of(scene.store).scan_iter(match=pattern, count=1000)]
+    return [key async for key in scene.redis.scan_iter(match=pattern, count=1000)]
 
 
 async def test_a_replay_tells_what_was_stored_and_the_first_note(scene: Scene) -> None:
@@ -49,7 +50,7 @@ async def test_the_ids_of_one_create_follow_on_one_another(scene: Scene) -> None
     assert len(set(made)) == 70
     assert (await create(scene, 70)).schedule_ids == made
     for schedule_id in made:
-        await scene.store.schedules.get(scene.account_id, schedule_id)
+        await scene.get(schedule_id)
 
 
 async def test_a_key_with_something_else_is_refused_and_changes_nothing(scene: Scene) -> None:
@@ -76,8 +77,7 @@ async def test_a_part_that_was_stored_is_all_that_a_replay_tells(scene: Scene) -
     assert len(made) == 3
     await scene.store.accounts.grant(scene.account_id, 10)
     assert await create(scene, 5) == CreateResult(made, repeated=True, note=ONCE.note)
-    assert await scene.store.accounts.credits(scene.account_id) == 10
-    await scene.assert_sound()
+    assert await scene.credits() == 10
 
 
 async def test_what_could_not_be_paid_at_all_is_not_remembered(scene: Scene) -> None:
@@ -87,7 +87,6 @@ async def test_what_could_not_be_paid_at_all_is_not_remembered(scene: Scene) -> 
     assert len(await once_keys(scene)) == 1
     await scene.store.accounts.grant(scene.account_id, 3)
     assert not (await create(scene)).repeated
-    await scene.assert_sound()
 
 
 async def test_of_one_key_in_one_batch_the_first_is_done(scene: Scene) -> None:
@@ -114,7 +113,6 @@ async def test_a_create_whose_reply_was_lost_is_no_replay(scene: Scene, lost: li
     assert (made.repeated, made.note, len(made.schedule_ids)) == (False, ONCE.note, 3)
     assert await create(scene) == made._replace(repeated=True)
     assert (await scene.holdings()).waiting == 3
-    await scene.assert_sound()
 
 
 async def test_who_was_told_nothing_is_told_by_the_same_key(scene: Scene) -> None:
@@ -127,7 +125,7 @@ async def test_who_was_told_nothing_is_told_by_the_same_key(scene: Scene) -> Non
 async def test_a_replay_is_told_whatever_became_of_the_schedules(fake_scene: Scene) -> None:
     scene = fake_scene
     made = await create(scene)
-    await scene.store.canceller.cancel(scene.account_id, made.schedule_ids[0])
+    await scene.cancel(made.schedule_ids[0])
     await scene.clock.pass_ms(60_000)
     await scene.ack(await scene.claim())
     await scene.clock.pass_ms(24 * HOUR_MS - 60_001)
@@ -147,18 +145,6 @@ async def test_any_key_and_any_note_come_back(scene: Scene, clock: FakeClock) ->
     assert len(await once_keys(scene)) == 16
 
 
-async def test_a_full_store_remembers_no_key(valkey_scene: Scene) -> None:
-    scene = valkey_scene
-    await redis_of(scene.store).config_set("maxmemory", 1)
-    try:
-        with pytest.raises(StoreUnavailable):
-            await create(scene)
-    finally:
-        await redis_of(scene.store).config_set("maxmemory", 0)
-    assert await once_keys(scene) == []
-    assert not (await create(scene)).repeated
-
-
 async def test_a_key_takes_little_room(valkey_scene: Scene, store_server: str) -> None:
     scene, count = valkey_scene, 1000
     most_bytes, most_bytes_in_tables = MOST_BYTES[store_server]
@@ -166,7 +152,7 @@ async def test_a_key_takes_little_room(valkey_scene: Scene, store_server: str) -
     await asyncio.gather(
         *(create(scene, 1, Idempotency(f"{n}" * 40, f"{n}")) for n in range(count))
     )
-    names, client = await once_keys(scene), redis_of(scene.store)
+    names, client = await once_keys(scene), scene.redis
     assert len(names) == count
     sizes = [await client.memory_usage(name, samples=0) for name in names]
     assert max(sizes) <= most_bytes

@@ -7,85 +7,70 @@ from typing import Any
 import pytest
 
 from scheduler.models import Status
-from tests.plain import redis_of
 from tests.scheduler.scene import CREDITS, LEASE_MS, Holdings, Scene, ids_of, lease_end_ms
+
+pytestmark = pytest.mark.sound
 
 SHORT_MS = 5
 
 
 @pytest.mark.time_passes
 async def test_an_ended_lease_is_taken_over_as_the_next_attempt(scene: Scene) -> None:
-    schedule_id = await scene.create()
-    first = await scene.claim_one(lease_ms=SHORT_MS)
-    await scene.clock.pass_ms(SHORT_MS + 1)
+    first = await scene.lapsed()
     second = await scene.claim_one(lease_ms=SHORT_MS)
     await scene.clock.pass_ms(SHORT_MS + 1)
     third = await scene.claim_one()
-    assert ids_of([first, second, third]) == [schedule_id] * 3
+    assert ids_of([second, third]) == [first.schedule_id] * 2
     assert [each.attempt for each in (first, second, third)] == [1, 2, 3]
     assert len({first.token, second.token, third.token}) == 3
     assert await scene.claim() == []
-    await scene.assert_sound()
 
 
 @pytest.mark.time_passes
 async def test_a_lease_holds_until_its_end(scene: Scene) -> None:
-    await scene.create()
-    invocation = await scene.claim_one(lease_ms=60_000)
+    invocation = await scene.held(60_000)
     await scene.clock.pass_ms(50)
     assert await scene.claim() == []
     assert await scene.claim(take_over_by_ms=0) == []
     assert await scene.visible_at_ms(invocation.schedule_id) == lease_end_ms(invocation)
-    await scene.assert_sound()
 
 
 @pytest.mark.time_passes
 async def test_a_claim_that_takes_nothing_over_leaves_an_ended_lease(scene: Scene) -> None:
-    held = await scene.create()
-    invocation = await scene.claim_one(lease_ms=SHORT_MS)
-    await scene.clock.pass_ms(SHORT_MS + 1)
+    invocation = await scene.lapsed()
     fresh = await scene.create()
     # A schedule that no worker held is claimed all the same.
     assert ids_of(await scene.claim(take_over_by_ms=0)) == [fresh]
-    assert await scene.visible_at_ms(held) == lease_end_ms(invocation)
-    # Who held it holds it still.
+    assert await scene.visible_at_ms(invocation.schedule_id) == lease_end_ms(invocation)
+    # The worker that held it holds it still.
     assert await scene.ack([invocation]) == [1]
-    await scene.assert_sound()
 
 
 @pytest.mark.time_passes
 async def test_an_extension_prolongs_what_the_token_holds(scene: Scene) -> None:
-    await scene.create()
-    invocation = await scene.claim_one(lease_ms=SHORT_MS)
+    invocation = await scene.held(SHORT_MS)
     claimed_at_ms = lease_end_ms(invocation) - SHORT_MS
-    assert await scene.store.claims.extend(scene.shard, LEASE_MS, [invocation]) == []
+    assert await scene.extend(LEASE_MS, [invocation]) == []
     visible_at_ms = await scene.visible_at_ms(invocation.schedule_id)
     assert visible_at_ms == lease_end_ms(invocation)
     assert claimed_at_ms <= visible_at_ms - LEASE_MS <= await scene.clock.now_ms() + 1
     await scene.clock.pass_ms(SHORT_MS + 1)
     assert await scene.claim() == []
-    await scene.assert_sound()
 
 
 @pytest.mark.time_passes
 async def test_a_lease_that_is_made_shorter_is_looked_at_when_it_ends(scene: Scene) -> None:
-    schedule_id = await scene.create()
-    invocation = await scene.claim_one(lease_ms=600_000)
-    assert await scene.store.claims.extend(scene.shard, SHORT_MS, [invocation]) == []
+    invocation = await scene.held(600_000)
+    assert await scene.extend(SHORT_MS, [invocation]) == []
     await scene.assert_sound()
     await scene.clock.pass_ms(SHORT_MS + 1)
-    assert ids_of(await scene.claim()) == [schedule_id]
-    await scene.assert_sound()
+    assert ids_of(await scene.claim()) == [invocation.schedule_id]
 
 
 @pytest.mark.time_passes
 async def test_an_ended_lease_that_nobody_took_over_can_be_extended(scene: Scene) -> None:
-    await scene.create()
-    invocation = await scene.claim_one(lease_ms=SHORT_MS)
-    await scene.clock.pass_ms(SHORT_MS + 1)
-    assert await scene.store.claims.extend(scene.shard, LEASE_MS, [invocation]) == []
+    assert await scene.extend(LEASE_MS, [await scene.lapsed()]) == []
     assert await scene.claim() == []
-    await scene.assert_sound()
 
 
 async def test_a_lease_counts_from_the_question_and_not_from_the_reply(
@@ -105,7 +90,7 @@ async def test_a_lease_counts_from_the_question_and_not_from_the_reply(
     monkeypatch.setattr(scene.store.server, "run", slow)
     invocation = await scene.claim_one(lease_ms=15_000)
     assert (now_s, invocation.lease_until_s) == (1010, 1000 + 15)
-    await scene.store.claims.extend(scene.shard, 15_000, [invocation])
+    await scene.extend(15_000, [invocation])
     assert (now_s, invocation.lease_until_s) == (1020, 1010 + 15)
 
 
@@ -120,83 +105,54 @@ async def test_an_extension_tells_what_was_lost(scene: Scene) -> None:
     kept = await scene.create(-1000)
     mine += await scene.claim()
     before_ms = lease_end_ms(mine[2]) - LEASE_MS
-    gone = await scene.store.claims.extend(scene.shard, 60_000, mine)
+    gone = await scene.extend(60_000, mine)
     assert ids_of(gone) == [lost, ended]
     assert await scene.visible_at_ms(lost) == lease_end_ms(theirs)
     assert await scene.visible_at_ms(ended) is None
     assert await scene.visible_at_ms(kept) == lease_end_ms(mine[2])
     assert before_ms <= lease_end_ms(mine[2]) - 60_000 <= await scene.clock.now_ms() + 1
-    await scene.assert_sound()
 
 
 @pytest.mark.time_passes
-async def test_an_extension_tells_the_store_of_attempts_it_had_not_seen(scene: Scene) -> None:
-    await scene.create()
-    invocation = await scene.claim_one(lease_ms=SHORT_MS)
-    invocation.attempt = 2
-    await scene.store.claims.extend(scene.shard, SHORT_MS, [invocation])
+async def test_an_attempt_used_up_by_a_lost_worker_is_not_given_again(scene: Scene) -> None:
+    """It sent the request twice, the second time on a fresh connection, and recorded it."""
+    held = await scene.held(SHORT_MS)
+    held.attempt = 2
+    assert await scene.extend(SHORT_MS, [held]) == []
     await scene.clock.pass_ms(SHORT_MS + 2)
     assert (await scene.claim_one()).attempt == 3
-    await scene.assert_sound()
 
 
 async def test_a_release_restores_trigger_time_and_attempt(scene: Scene) -> None:
     due_ms = await scene.clock.now_ms() - 1000
     schedule_id = await scene.create_at(due_ms)
     before = await scene.holdings()
-    stored = await redis_of(scene.store).hgetall(f"{scene.base}s:{schedule_id[4:]}")
-    invocation = await scene.claim_one()
+    stored = await scene.redis.hgetall(scene.key(schedule_id))
+    invocation = await scene.claim_one(lease_ms=60_000)
+    assert await scene.claim() == []
     for _ in range(2):
-        await scene.store.claims.release(scene.shard, [invocation])
+        await scene.release([invocation])
     assert await scene.visible_at_ms(schedule_id) == due_ms
     assert await scene.holdings() == before
-    assert await redis_of(scene.store).hgetall(f"{scene.base}s:{schedule_id[4:]}") == stored
+    assert await scene.redis.hgetall(scene.key(schedule_id)) == stored
     again = await scene.claim_one()
     assert (again.schedule_id, again.attempt) == (schedule_id, 1)
-    await scene.assert_sound()
 
 
 @pytest.mark.time_passes
 async def test_a_release_of_a_later_attempt_keeps_those_before(scene: Scene) -> None:
-    await scene.create()
-    await scene.claim_one(lease_ms=SHORT_MS)
-    await scene.clock.pass_ms(SHORT_MS + 1)
-    second = await scene.claim_one()
-    await scene.store.claims.release(scene.shard, [second])
+    await scene.lapsed()
+    await scene.release([await scene.claim_one()])
     assert (await scene.claim_one()).attempt == 2
-    await scene.assert_sound()
 
 
 @pytest.mark.time_passes
 async def test_a_release_leaves_alone_what_another_worker_holds(scene: Scene) -> None:
-    schedule_id = await scene.create()
-    first = await scene.claim_one(lease_ms=SHORT_MS)
-    await scene.clock.pass_ms(SHORT_MS + 1)
+    first = await scene.lapsed()
     second = await scene.claim_one()
-    await scene.store.claims.release(scene.shard, [first])
-    assert await scene.visible_at_ms(schedule_id) == lease_end_ms(second)
+    await scene.release([first])
+    assert await scene.visible_at_ms(first.schedule_id) == lease_end_ms(second)
     assert await scene.ack([second]) == [1]
-    await scene.store.claims.release(scene.shard, [second])
-    assert await scene.status(schedule_id) == Status.COMPLETED
+    await scene.release([second])
+    assert await scene.status(first.schedule_id) == Status.COMPLETED
     assert await scene.holdings() == Holdings(CREDITS - 1, 1, 0, 0, {"completed": 1})
-    await scene.assert_sound()
-
-
-async def test_what_was_given_back_is_looked_for_at_once(scene: Scene) -> None:
-    schedule_id = await scene.create()
-    invocation = await scene.claim_one(lease_ms=60_000)
-    assert await scene.claim() == []
-    await scene.store.claims.release(scene.shard, [invocation])
-    assert ids_of(await scene.claim()) == [schedule_id]
-    await scene.assert_sound()
-
-
-@pytest.mark.time_passes
-async def test_an_attempt_used_up_by_a_lost_worker_is_not_given_again(scene: Scene) -> None:
-    """It sent the request twice, the second time on a fresh connection, and recorded it."""
-    await scene.create()
-    held = await scene.claim_one(lease_ms=5)
-    held.attempt = 2
-    assert await scene.store.claims.extend(scene.shard, 5, [held]) == []
-    await scene.clock.pass_ms(6)
-    assert (await scene.claim_one()).attempt == 3

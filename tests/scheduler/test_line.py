@@ -18,7 +18,6 @@ from scheduler.store.server import line
 from scheduler.store.server.connection import connect
 from scheduler.store.server.line import Line, Lines
 from scheduler.store.server.single import Single
-from tests.plain import redis_of
 from tests.scheduler.clocks import ServerClock
 from tests.scheduler.scene import CREDITS, Scene, settled
 from tests.servers import DroppingProxy, ValkeyProcess, script, until_async
@@ -73,7 +72,7 @@ async def test_many_calls_share_one_connection_and_each_gets_its_own_reply(
 ) -> None:
     scene, server = valkey_scene, valkey_scene.store.server
     for n in range(AT_ONCE):
-        await redis_of(scene.store).set(f"{n}", n)
+        await scene.redis.set(f"{n}", n)
     opened = line_of(scene)
 
     async def read(n: int) -> None:
@@ -89,7 +88,7 @@ async def test_an_error_among_pipelined_replies_is_told_to_its_caller_alone(
     valkey_scene: Scene,
 ) -> None:
     scene, server = valkey_scene, valkey_scene.store.server
-    await redis_of(scene.store).set("text", "x")
+    await scene.redis.set("text", "x")
     good = [("GET", "text")]
     bad = [("GET", "text"), ("HGET", "text", "field"), ("GET", "text")]
 
@@ -106,7 +105,7 @@ async def test_an_error_among_pipelined_replies_is_told_to_its_caller_alone(
 
 async def test_who_gives_up_does_not_disturb_those_behind(valkey_scene: Scene) -> None:
     scene = valkey_scene
-    await redis_of(scene.store).set("mine", 1)
+    await scene.redis.set("mine", 1)
     calls = [asyncio.create_task(scene.store.server.reads([("GET", "mine")])) for _ in range(20)]
     await asyncio.sleep(0)
     for call in calls[::2]:
@@ -218,7 +217,7 @@ async def test_a_steady_stream_of_calls_does_not_hide_one_that_waits(
 
 async def test_an_unknown_script_is_sent_whole(valkey_scene: Scene) -> None:
     scene, opened = valkey_scene, line_of(valkey_scene)
-    await redis_of(scene.store).script_flush()
+    await scene.redis.script_flush()
     made = await asyncio.gather(*(scene.create() for _ in range(5)))
     assert len(await scene.claim()) == len(made)
     assert line_of(scene) is opened

@@ -9,7 +9,6 @@ from scheduler.store import keys
 from tests.plain import redis_of
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.scene import Scene, ids_of
-from tests.scheduler.test_fairness import neighbours
 
 HOUR_MS = 3_600_000
 
@@ -72,7 +71,7 @@ async def claimed_next(scene: Scene) -> list[str]:
 
 @pytest.mark.time_passes
 async def test_what_is_created_with_an_early_time_does_not_push_ahead(scene: Scene) -> None:
-    [other] = await neighbours(scene, 1)
+    [other] = await scene.neighbours(1)
     waiting = await scene.create(-1000)
     await scene.clock.pass_ms(2)
     await scene.create(-60_000, account_id=other)
@@ -82,7 +81,7 @@ async def test_what_is_created_with_an_early_time_does_not_push_ahead(scene: Sce
 
 @pytest.mark.time_passes
 async def test_what_is_given_back_does_not_push_ahead(scene: Scene) -> None:
-    [other] = await neighbours(scene, 1)
+    [other] = await scene.neighbours(1)
     await scene.create(-60_000, account_id=other)
     invocation = await scene.claim_one()
     waiting = await scene.create(-1000)
@@ -94,7 +93,7 @@ async def test_what_is_given_back_does_not_push_ahead(scene: Scene) -> None:
 
 @pytest.mark.time_passes
 async def test_what_is_changed_to_an_early_time_does_not_push_ahead(scene: Scene) -> None:
-    [other] = await neighbours(scene, 1)
+    [other] = await scene.neighbours(1)
     changed = await scene.create(60_000, account_id=other)
     waiting = await scene.create(-1000)
     await scene.clock.pass_ms(2)

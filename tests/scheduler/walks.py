@@ -21,7 +21,6 @@ from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.log.entries import entry, pack_chunk
 from scheduler.store.log.overview import ChartRange
 from scheduler.store.queries.listing import Selection
-from tests.plain import redis_of
 from tests.scheduler import operator_walks as operators
 from tests.scheduler.keyed import REQUEST
 from tests.scheduler.letters import fail, letter_ids
@@ -54,7 +53,7 @@ class Walk(NamedTuple):
 async def deleted_data(scene: Scene, count: int) -> Found:
     await scene.create_many(count, FAR_MS)
     await scene.store.deletion.delete(scene.account_id)
-    return await redis_of(scene.store).keys(scene.base + "*"), []
+    return await scene.redis.keys(scene.base + "*"), []
 
 
 async def listed_accounts(scene: Scene, count: int) -> Found:
@@ -113,7 +112,7 @@ async def cancelled(scene: Scene, count: int) -> Found:
 async def claimed(scene: Scene, count: int) -> Found:
     made = await scene.create_many(count, DUE_MS)
     found = await scene.claim(most=count)
-    client = redis_of(scene.store)
+    client = scene.redis
     assert await client.zcard(scene.base + keys.HELD) == count
     assert await client.zcount(scene.base + keys.WAITING, "-inf", DUE_MS) == 0
     return ids_of(found), made
@@ -121,7 +120,7 @@ async def claimed(scene: Scene, count: int) -> Found:
 
 async def realigned(scene: Scene, count: int) -> Found:
     """Accounts whose turn stands in the future, though something of theirs is due."""
-    prefix, client = keys.shard(scene.shard), redis_of(scene.store)
+    prefix, client = keys.shard(scene.shard), scene.redis
     names = [f"n{number}" for number in range(count)]
     for name in names:
         await client.zadd(f"{prefix}{name}:{keys.WAITING}", {"s": DUE_MS})
@@ -139,7 +138,7 @@ async def _executed(scene: Scene, count: int) -> list[str]:
     for number, each in enumerate(made):
         chunk = pack_chunk([entry(each, request, COMPLETED)])
         name = f"{at_ms}-{number}"
-        await redis_of(scene.store).xadd(scene.base + keys.LOG, {"c": chunk}, id=name)
+        await scene.redis.xadd(scene.base + keys.LOG, {"c": chunk}, id=name)
     return made
 
 
@@ -148,7 +147,7 @@ async def counted(scene: Scene, count: int) -> Found:
     await _executed(scene, count)
     await scene.store.tick()
     now_ms = await scene.clock.now_ms()
-    [(last, _)] = await redis_of(scene.store).xrevrange(scene.base + keys.LOG, count=1)
+    [(last, _)] = await scene.redis.xrevrange(scene.base + keys.LOG, count=1)
     at_ms = int(last.split(b"-")[0])
     assert at_ms < now_ms
     usage = await scene.store.stats.usage(scene.account_id, at_ms, at_ms + 1)
@@ -159,7 +158,7 @@ async def summed(scene: Scene, count: int) -> Found:
     """Days, as statistics and the overview add them up."""
     today = await scene.clock.now_ms() // DAY_MS
     for day in range(today - count, today):
-        await redis_of(scene.store).hset(f"{scene.base}{keys.DAY}{day}", "5c", 1)
+        await scene.redis.hset(f"{scene.base}{keys.DAY}{day}", "5c", 1)
     stretch = ChartRange((today - count) * DAY_MS, DAY_MS, count)
     usage = await scene.store.stats.usage(scene.account_id, stretch.from_ms, stretch.to_ms)
     series = await scene.store.overview.past(scene.account_id, stretch)
