@@ -8,7 +8,6 @@ from scheduler.models import Outcome, Status
 from tests.api.conftest import Api, past
 
 BROKEN = Outcome(Status.FAILED, 503, 30, "Service Unavailable")
-FINE = Outcome(Status.COMPLETED, 200, 1, "")
 UNKNOWN = "sch_01jd3v9x8kfw3s9s2m2v2v2v2v"  # an id that nothing has
 
 

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from tests.api.conftest import URL, Api, past
-from tests.api.letters import FINE, fail, failed
+from tests.api.conftest import URL, Api
+from tests.api.letters import fail, failed
 
 
 async def test_what_failed_is_listed_with_its_outcome_and_its_secrets_masked(api: Api) -> None:
     [schedule_id] = await fail(api, targetHeaders={"Authorization": "Bearer x", "X-Order": "1"})
     [listed] = await api.listed(status="failed")
-    read = (await api.client.get(f"/schedule/{schedule_id}")).json()
+    read = await api.read(schedule_id)
     assert listed == read
     assert (read["status"], read["statusCode"]) == ("failed", 503)
     assert read["errorMessage"] == "Service Unavailable"
     assert read["targetHeaders"]["Authorization"] == "\u2022" * 8
     assert (read["replayOf"], read["replayedAs"]) == (None, None)
-
-
-async def test_nothing_else_is_listed(api: Api) -> None:
-    await api.create_id(triggerAt=past())
-    await api.execute(FINE)
-    await api.create_id()
-    cancelled = await api.create_id()
-    await api.client.delete(f"/schedule/{cancelled}")
-    assert await failed(api) == []
 
 
 async def test_the_newest_come_first_unless_asked_otherwise(api: Api) -> None:

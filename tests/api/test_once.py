@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import pytest
 
-from scheduler.models import Plan
-from tests.api.conftest import CREDITS, Api, client_of, payload
+from tests.api.conftest import CREDITS, Api, payload
+
+HEADER = {"idempotency-key": "k"}
 
 
 async def create(api: Api, key: str | bytes, content: str) -> httpx.Response:
@@ -28,6 +29,10 @@ async def test_the_same_again_is_answered_as_the_first_time_and_costs_nothing(ap
     assert "idempotency-replayed" not in first.headers
     assert again.headers["idempotency-replayed"] == "true"
     await api.holds(credits=CREDITS - 1, waiting={first.json()["scheduleId"]})
+    async with api.another() as other:
+        theirs = await create(other, "k", body)
+        assert "idempotency-replayed" not in theirs.headers
+        await other.holds(credits=4, waiting={theirs.json()["scheduleId"]})
 
 
 async def test_of_many_at_once_one_is_stored_and_the_others_are_replays(api: Api) -> None:
@@ -46,19 +51,10 @@ async def test_the_same_key_with_something_else_is_422_and_does_nothing(
 ) -> None:
     first = await create(api, "k", json.dumps(payload()))
     content = json.dumps(payload(targetBody={}))
-    answer = await api.client.post(path, content=content, headers={"idempotency-key": "k"})
+    answer = await api.client.post(path, content=content, headers=HEADER)
     assert answer.status_code == 422
     assert answer.json() == {"error": "This Idempotency-Key was used with another body before"}
     await api.holds(credits=CREDITS - 1, waiting={first.json()["scheduleId"]})
-
-
-async def test_of_different_bodies_at_once_one_is_stored_and_the_others_are_422(api: Api) -> None:
-    bodies = [json.dumps(payload(targetBody={"n": n})) for n in range(20)]
-    answers = await asyncio.gather(*(create(api, "k", body) for body in bodies))
-    codes = [answer.status_code for answer in answers]
-    assert (codes.count(201), codes.count(422)) == (1, 19)
-    [stored] = [answer.json()["scheduleId"] for answer in answers if answer.status_code == 201]
-    await api.holds(credits=CREDITS - 1, waiting={stored})
 
 
 async def test_a_replay_is_answered_though_its_time_has_become_too_old(
@@ -79,44 +75,18 @@ async def test_a_replay_is_answered_though_its_time_has_become_too_old(
     assert await api.credits() == CREDITS - 3
 
 
-async def test_a_replay_is_answered_though_the_schedule_was_changed_and_cancelled(api: Api) -> None:
-    body = json.dumps(payload())
-    first = await create(api, "k", body)
-    path = f"/schedule/{first.json()['scheduleId']}"
-    later = (datetime.now(UTC) + timedelta(days=9)).isoformat()
-    await api.client.patch(path, json={"triggerAt": later})
-    await api.client.delete(path)
-    assert (await create(api, "k", body)).json() == first.json()
-    await api.holds(credits=CREDITS, waiting=set())
-
-
-async def test_a_key_belongs_to_its_account(api: Api) -> None:
-    other = await api.store.accounts.create("other", credits=5, plan=Plan.UNLIMITED)
-    _, key = await api.store.api_keys.create(other.account_id, "test")
-    body, headers = json.dumps(payload()), {"idempotency-key": "k"}
-    mine = await create(api, "k", body)
-    async with client_of(api.app, key) as client:
-        theirs = await client.post("/schedule", content=body, headers=headers)
-    assert theirs.status_code == 201
-    assert "idempotency-replayed" not in theirs.headers
-    assert theirs.json()["scheduleId"] != mine.json()["scheduleId"]
-    assert await api.store.accounts.credits(other.account_id) == 4
-
-
 async def test_only_a_success_is_remembered(api: Api) -> None:
-    poor = await api.store.accounts.create("poor", credits=0, plan=Plan.UNLIMITED)
-    _, key = await api.store.api_keys.create(poor.account_id, "test")
-    headers = {"idempotency-key": "k"}
-    async with client_of(api.app, key) as client:
-        refused = [
-            await client.post("/schedule", content=content, headers=headers)
-            for content in ("{", json.dumps(payload()), json.dumps(payload(targetBody={})))
-        ]
+    async with api.another(credits=0) as poor:
+        for content, status in (("{", 400), (body := json.dumps(payload()), 402), (" {}", 400)):
+            assert (await create(poor, "k", content)).status_code == status
+        for items in (f"[{body}]", f"[{body},{{}}]"):
+            answer = await poor.client.post(
+                "/schedule/batch", content=f'{{"schedules":{items}}}', headers=HEADER
+            )
+            assert answer.json()["schedules"][0]["code"] == 402
         await api.store.accounts.grant(poor.account_id, 1)
-        stored = await client.post("/schedule", json=payload(), headers=headers)
-    assert [answer.status_code for answer in refused] == [400, 402, 402]
-    assert stored.status_code == 201
-    assert await api.store.accounts.credits(poor.account_id) == 0
+        assert (await create(poor, "k", body + " ")).status_code == 201
+        assert await poor.credits() == 0
 
 
 @pytest.mark.parametrize("key", ["!", "~" * 255, "a/b:c=", "0"])

@@ -94,15 +94,37 @@ def test_null_is_as_good_as_absent_for_what_is_optional() -> None:
     assert parse(payload(**dict.fromkeys(names))) == parse(payload())
 
 
-@pytest.mark.parametrize("name", ["targetUrl", "triggerAt"])
-@pytest.mark.parametrize("value", [None, 5, 5.5, True, [], {}])
-def test_a_required_field_must_be_a_string(name: str, value: object) -> None:
-    assert bad_fields(payload(**{name: value})) == [name]
+NO_TEXTS = (5, 5.5, True, [], {})
+NO_TIMES = (
+    "",
+    "soon",
+    "2026-11-20",
+    "2026-02-30T00:00:00Z",
+    "9999-12-31T23:59:59.9999Z",
+    "9" * 5000,
+)
+BAD_VALUES: dict[str, tuple[object, ...]] = {
+    "targetUrl": (
+        *(None, *NO_TEXTS, "", "/hook", "example.com/hook", "ftp://example.com/", "http:///hook"),
+        *("http://", "http://user:pw@example.com/", "http://user@example.com/"),
+        *("http://exa mple.com/", "http://example.com/a b", "http://example.com/a\tb"),
+        *("http://example.com/a\r\nHost: b", "http://example.com\\@evil.example/"),
+        *("http://example.com:0/", "http://example.com:65536/", URL.ljust(8193, "a")),
+    ),
+    "triggerAt": (None, *NO_TEXTS, *NO_TIMES),
+    # Where it is one, it must be after triggerAt.
+    "expiresAt": (*NO_TEXTS, *NO_TIMES, AT, "2026-11-20T08:59:59.999Z", "0001-01-01T00:00:00Z"),
+    "targetMethod": (*NO_TEXTS, "", "BREW", "CONNECT", "TRACE", "GET ", "GET\r\n", "OPT\u0131ONS"),
+    "delivery": NO_TEXTS,
+    "targetBody": (1, "text", True, [], [{}]),
+    "targetHeaders": (1, "X-Foo: a", True, [], [["X-Foo", "a"]]),
+}
 
 
-@pytest.mark.parametrize("name", ["targetMethod", "delivery", "expiresAt"])
-@pytest.mark.parametrize("value", [5, 5.5, True, [], {}])
-def test_an_optional_text_must_be_a_string(name: str, value: object) -> None:
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, values in BAD_VALUES.items() for value in values]
+)
+def test_a_value_that_breaks_a_rule_is_named(name: str, value: object) -> None:
     assert bad_fields(payload(**{name: value})) == [name]
 
 
@@ -111,28 +133,14 @@ def test_what_is_missing_is_named() -> None:
 
 
 def test_every_bad_field_is_named_at_once() -> None:
+    headers = {"X-Foo": 5, "Host": "a", "X-Good": "b", "X Bad": "c"}
     body = {
-        "targetUrl": "ftp://example.com",
-        "triggerAt": "tomorrow",
-        "targetMethod": "BREW",
-        "targetHeaders": {"X-Foo": 5, "Host": "a", "X-Good": "b", "X Bad": "c"},
-        "targetBody": [1],
-        "delivery": "twice",
-        "expiresAt": 7,
+        "targetUrl": "ftp://example.com", "triggerAt": "tomorrow", "targetMethod": "BREW",
+        "targetHeaders": headers, "targetBody": [1], "delivery": "twice", "expiresAt": 7,
         "color": "red",
-    }
-    assert set(bad_fields(body)) == {
-        "targetUrl",
-        "triggerAt",
-        "targetMethod",
-        "targetHeaders.X-Foo",
-        "targetHeaders.Host",
-        "targetHeaders.X Bad",
-        "targetBody",
-        "delivery",
-        "expiresAt",
-        "color",
-    }
+    }  # fmt: skip
+    bad_headers = {f"targetHeaders.{name}" for name in headers if name != "X-Good"}
+    assert set(bad_fields(body)) == {*body, *bad_headers} - {"targetHeaders"}
 
 
 def test_unknown_fields_are_named_each() -> None:
@@ -170,46 +178,11 @@ def test_a_long_name_is_not_said_back_whole() -> None:
     assert bad_fields(payload(**{"x" * 5000: 1})) == ["x" * 100 + "…"]
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "",
-        "/hook",
-        "example.com/hook",
-        "ftp://example.com/",
-        "http:///hook",
-        "http://",
-        "http://user:pw@example.com/",
-        "http://user@example.com/",
-        "http://exa mple.com/",
-        "http://example.com/a b",
-        "http://example.com/a\tb",
-        "http://example.com/a\r\nHost: b",
-        "http://example.com\\@evil.example/",
-        "http://example.com:0/",
-        "http://example.com:65536/",
-        "http://example.com/" + "a" * 8192,
-    ],
-)
-def test_a_url_that_breaks_a_rule_is_refused(url: str) -> None:
-    assert bad_fields(payload(targetUrl=url)) == ["targetUrl"]
+HOSTS = """127.0.0.1 10.0.0.1 169.254.169.254 [::1] [fe80::1] [::ffff:127.0.0.1]
+2130706433 0x7f000001 127.1 0177.0.0.1"""
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
-        "127.0.0.1",
-        "10.0.0.1",
-        "169.254.169.254",
-        "[::1]",
-        "[fe80::1]",
-        "[::ffff:127.0.0.1]",
-        "2130706433",
-        "0x7f000001",
-        "127.1",
-        "0177.0.0.1",
-    ],
-)
+@pytest.mark.parametrize("host", HOSTS.split())
 def test_a_destination_that_is_not_allowed_is_the_whole_sentence(host: str) -> None:
     with pytest.raises(InvalidRequest, match=r"^Destination not allowed$") as caught:
         parse(payload(targetUrl=f"http://{host}/"))
@@ -223,7 +196,7 @@ def test_an_allowed_network_may_be_reached() -> None:
 
 
 def test_a_url_of_exactly_8192_characters_is_taken() -> None:
-    url = "http://example.com/".ljust(8192, "a")
+    url = URL.ljust(8192, "a")
     assert parse(payload(targetUrl=url)).url == url
 
 
@@ -245,20 +218,6 @@ def test_trigger_at_has_bounds_to_the_millisecond(moment_ms: int, accepted: bool
         assert bad_fields(body) == ["triggerAt"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "soon", "2026-11-20", "2026-02-30T00:00:00Z", "9999-12-31T23:59:59.9999Z", "9" * 5000],
-)
-@pytest.mark.parametrize("name", ["triggerAt", "expiresAt"])
-def test_a_time_must_be_iso_8601(name: str, text: str) -> None:
-    assert bad_fields(payload(**{name: text})) == [name]
-
-
-@pytest.mark.parametrize("text", [AT, "2026-11-20T08:59:59.999Z", "0001-01-01T00:00:00Z"])
-def test_expiry_must_be_after_the_trigger(text: str) -> None:
-    assert bad_fields(payload(expiresAt=text)) == ["expiresAt"]
-
-
 def test_an_expiry_that_has_passed_is_taken_if_it_is_after_the_trigger() -> None:
     body = payload(triggerAt="2026-11-20T07:00:00Z", expiresAt="2026-11-20T07:30:00Z")
     assert parse(body).expires_at_ms == NOW_MS - HOUR_MS // 2
@@ -268,13 +227,6 @@ def test_an_expiry_that_has_passed_is_taken_if_it_is_after_the_trigger() -> None
 def test_a_method_is_taken_in_any_letter_case(method: str) -> None:
     for text in (method, method.lower(), method.title()):
         assert parse(payload(targetMethod=text)).method == method
-
-
-@pytest.mark.parametrize(
-    "method", ["", "BREW", "CONNECT", "TRACE", "GET ", "GET\r\n", "OPT\u0131ONS"]
-)
-def test_another_method_is_refused(method: str) -> None:
-    assert bad_fields(payload(targetMethod=method)) == ["targetMethod"]
 
 
 def test_the_default_method_is_post_with_a_body() -> None:
@@ -296,38 +248,16 @@ def test_a_body_is_kept_as_the_very_text(text: str) -> None:
     assert parse(data).body == text.encode()
 
 
-@pytest.mark.parametrize("value", [1, "text", True, [], [{}]])
-def test_a_body_must_be_an_object(value: object) -> None:
-    assert bad_fields(payload(targetBody=value)) == ["targetBody"]
+OURS = """Host content-length Transfer-Encoding Connection Keep-Alive TE Trailer Upgrade EXPECT
+Proxy-Authorization proxy-connection Postdate-Attempt postdate-anything webhook-id
+Webhook-Signature WEBHOOK-x"""
+NO_TOKENS = ["", "X Foo", "X:Foo", "X\nFoo", "Xé", "(x)", "X\0", "ﬁ", "\u212a"]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "Host",
-        "content-length",
-        "Transfer-Encoding",
-        "Connection",
-        "Keep-Alive",
-        "TE",
-        "Trailer",
-        "Upgrade",
-        "EXPECT",
-        "Proxy-Authorization",
-        "proxy-connection",
-        "Postdate-Attempt",
-        "postdate-anything",
-    ],
-)
-def test_headers_of_ours_are_refused_by_name(name: str) -> None:
-    assert bad_fields(payload(targetHeaders={name: "x"})) == [f"targetHeaders.{name}"]
-
-
-@pytest.mark.parametrize(
-    "name", ["", "X Foo", "X:Foo", "X\nFoo", "Xé", "(x)", "X\0", "ﬁ", "\u212a"]
-)
-def test_a_header_name_must_be_a_token(name: str) -> None:
-    assert bad_fields(payload(targetHeaders={name: "x"})) == [f"targetHeaders.{name}"]
+@pytest.mark.parametrize("name", [*OURS.split(), *NO_TOKENS])
+def test_headers_of_ours_and_names_that_are_no_tokens_are_refused(name: str) -> None:
+    headers = {name: "x", "X-Webhook": "1"}
+    assert bad_fields(payload(targetHeaders=headers)) == [f"targetHeaders.{name}"]
 
 
 def test_a_line_break_in_a_name_makes_no_two_names_of_it() -> None:
@@ -335,11 +265,13 @@ def test_a_line_break_in_a_name_makes_no_two_names_of_it() -> None:
     assert bad_fields(payload(targetHeaders=headers)) == ["targetHeaders.X-A\nX-B"]
 
 
-@pytest.mark.parametrize(
-    "value", ["a\r\nb", "a\nb", "\0", "\x7f", "\x1f", "a\tb", "\x85", "€", "日"]
-)
-def test_a_header_value_must_be_printable_latin_1(value: str) -> None:
-    assert bad_fields(payload(targetHeaders={"X-Foo": value})) == ["targetHeaders.X-Foo"]
+NO_LATIN_1 = ["a\r\nb", "a\nb", "\0", "\x7f", "\x1f", "a\tb", "\x85", "€", "日"]
+
+
+@pytest.mark.parametrize("value", [None, 1, True, [], {}, *NO_LATIN_1])
+def test_a_header_value_must_be_printable_latin_1(value: object) -> None:
+    headers = {"X-Good": "a", "X-Foo": value}
+    assert bad_fields(payload(targetHeaders=headers)) == ["targetHeaders.X-Foo"]
 
 
 @pytest.mark.parametrize("value", ["", " ", "plain", '!"#~', "é ÿ \xa0", "a: b, c; d"])
@@ -347,21 +279,9 @@ def test_a_header_value_may_be_any_printable_latin_1(value: str) -> None:
     assert parse(payload(targetHeaders={"X-Foo": value})).headers == {"X-Foo": value}
 
 
-@pytest.mark.parametrize("value", [None, 1, True, [], {}])
-def test_a_header_value_must_be_a_string(value: object) -> None:
-    body = payload(targetHeaders={"X-Good": "a", "X-Foo": value})
-    assert bad_fields(body) == ["targetHeaders.X-Foo"]
-
-
-@pytest.mark.parametrize("value", [1, "X-Foo: a", True, [], [["X-Foo", "a"]]])
-def test_headers_must_be_an_object(value: object) -> None:
-    assert bad_fields(payload(targetHeaders=value)) == ["targetHeaders"]
-
-
 def test_a_header_may_not_come_twice_in_another_case() -> None:
-    assert bad_fields(payload(targetHeaders={"X-Foo": "a", "x-foo": "b"})) == [
-        "targetHeaders.x-foo"
-    ]
+    headers = {"X-Foo": "a", "x-foo": "b"}
+    assert bad_fields(payload(targetHeaders=headers)) == ["targetHeaders.x-foo"]
 
 
 def test_64_headers_are_taken_and_65_are_not() -> None:
@@ -377,50 +297,26 @@ def test_16_kib_of_headers_are_taken_and_a_byte_more_is_not() -> None:
     assert bad_fields(payload(targetHeaders=headers)) == ["targetHeaders"]
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"",
-        b" ",
-        b"{",
-        b"null",
-        b"[]",
-        b'"text"',
-        b"5",
-        b"{}}",
-        b"{} {}",
-        b"{'a':1}",
-        b"{a:1}",
-        b'{"targetBody":NaN}',
-        b'{"targetBody":Infinity}',
-        b'{"targetBody":{"a":-Infinity}}',
-        b'{"targetBody":{"a":01}}',
-        b'{"targetBody":{"a":1.}}',
-        b'{"targetBody":{"a":+1}}',
-        b'{"targetBody":{"a":"\x01"}}',
-        b'{"targetBody":{"a":"\\x"}}',
-        b'{"targetBody":{"a":"\\ud8"}}',
-        b'{"targetBody":{"a":"\\ud80g"}}',
-        b'{"targetBody":{"a":"\\ud800}}',
-        b'{"targetBody":{"a":\\ud800}}',
-        b'{"targetBody":{"a":1,}}',
-        b'{"targetBody":{"a":"\xff"}}',
-        b'{"targetUrl":"\xff"}',
-        b'{"targetUrl":"\xed\xa0\x80"}',
-        b'{"\xff":1}',
-        b"\xef\xbb\xbf{}",
-        b"\xff\xfe{\0}\0",
-        b"{\0}",
-        b'{"unknown":1,"targetBody":{"a":NaN}}',
-        b"[" * 100_000,
-        b'{"targetBody":' + b'{"a":' * 50_000 + b"1" + b"}" * 50_001,
-        b'{"unknown":1,"targetBody":' + b'{"a":' * 9_000 + b"1" + b"}" * 9_001,
-        b'{"targetHeaders":' + b'{"a":' * 50_000 + b"1" + b"}" * 50_001,
-        b'{"unknown":' + b"[" * 50_000 + b"]" * 50_000 + b"}",
-        b"targetUrl=http://example.com",
-    ],
-    ids=lambda data: repr(data[:40]),
-)
+NO_JSON = [
+    b"", b" ", b"{", b"null", b"[]", b'"text"', b"5", b"{}}", b"{} {}", b"{'a':1}", b"{a:1}",
+    *(b'{"targetBody":%b}' % each for each in (b"NaN", b"Infinity")),
+    *(
+        b'{"targetBody":{"a":%b}}' % each
+        for each in (
+            b"-Infinity", b"01", b"1.", b"+1", b'"\x01"', b'"\\x"', b'"\\ud8"', b'"\\ud80g"',
+            b'"\\ud800', b"\\ud800", b"1,", b'"\xff"',
+        )
+    ),
+    b'{"targetUrl":"\xff"}', b'{"targetUrl":"\xed\xa0\x80"}', b'{"\xff":1}', b"\xef\xbb\xbf{}",
+    b"\xff\xfe{\0}\0", b"{\0}", b'{"unknown":1,"targetBody":{"a":NaN}}', b"[" * 100_000,
+    b'{"targetBody":' + b'{"a":' * 50_000 + b"1" + b"}" * 50_001,
+    b'{"unknown":1,"targetBody":' + b'{"a":' * 9_000 + b"1" + b"}" * 9_001,
+    b'{"targetHeaders":' + b'{"a":' * 50_000 + b"1" + b"}" * 50_001,
+    b'{"unknown":' + b"[" * 50_000 + b"]" * 50_000 + b"}", b"targetUrl=http://example.com",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("data", NO_JSON, ids=lambda data: repr(data[:40]))
 def test_what_is_no_json_object_is_one_bad_body(data: bytes) -> None:
     assert bad_fields(data) == ["body"]
 
@@ -543,7 +439,10 @@ json_values = st.recursive(
 field_names = st.sampled_from(list(FIELDS))
 
 
-@given(st.dictionaries(field_names | st.text(), json_values))
+changes = st.dictionaries(field_names | st.text(), json_values, max_size=6)
+
+
+@given(changes)
 @example({"targetUrl": "http://[", "triggerAt": "2026-11-20T08:00:00+99:99"})
 @example({"targetUrl": "http://\ud800", "triggerAt": "\ud800"})
 def test_any_json_is_a_request_or_an_invalid_request(body: dict[str, Any]) -> None:

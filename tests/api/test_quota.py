@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 
 import msgspec
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
-from tests.api.conftest import CREDITS, Api, client_of, payload
+from tests.api.conftest import CREDITS, Api, api_of, payload
 from tests.apps import app_of
 
 FULL = {
@@ -22,15 +23,13 @@ FULL = {
 @pytest.fixture
 async def bounded(settings: Settings) -> AsyncIterator[Api]:
     """An account that may have 10,000 bytes stored."""
-    settings = msgspec.structs.replace(settings, stored_bytes={Plan.FREE: 10_000})
-    settings = msgspec.structs.replace(settings, rate_limits={})
-    store = await Store.open(settings)
-    account = await store.accounts.create("first", credits=CREDITS, plan=Plan.FREE)
-    _, key = await store.api_keys.create(account.account_id, "test")
-    app = app_of(settings, store)
-    async with client_of(app, key) as client:
-        yield Api(app, store, account, key, client)
-    await store.aclose()
+    quota = {Plan.FREE: 10_000}
+    settings = msgspec.structs.replace(settings, stored_bytes=quota, rate_limits={})
+    async with (
+        aclosing(await Store.open(settings)) as store,
+        api_of(app_of(settings, store), store, CREDITS, Plan.FREE) as api,
+    ):
+        yield api
 
 
 def large(size: int = 9000) -> dict[str, object]:
@@ -53,7 +52,7 @@ async def test_what_is_over_the_quota_is_a_413_and_costs_nothing(bounded: Api) -
 async def test_a_cancellation_makes_room_and_keeps_no_body(bounded: Api) -> None:
     first = await bounded.create_id(**large())
     assert (await bounded.client.delete(f"/schedule/{first}")).status_code == 200
-    told = (await bounded.client.get(f"/schedule/{first}")).json()
+    told = await bounded.read(first)
     assert (told["status"], told["targetMethod"], told["targetBody"]) == ("cancelled", "POST", None)
     second = await bounded.create_id(**large())
     await bounded.holds(credits=CREDITS - 1, waiting={second})

@@ -23,14 +23,15 @@ NO_BASE64 = "It must be base64 (RFC 4648) with padding, and without line breaks.
 TOO_LARGE = "It may have at most 196,608 bytes."
 
 
-async def stored(api: Api, schedule_id: str) -> Request:
-    return (await api.store.schedules.get(api.account_id, schedule_id)).request
-
-
 async def shown(api: Api, schedule_id: str) -> dict[str, Any]:
     """The body fields that are not null."""
-    found = (await api.client.get(f"/schedule/{schedule_id}")).json()
+    found = await api.read(schedule_id)
     return {name: found[name] for name in NAMES if found[name] is not None}
+
+
+def parsed(base64: str) -> bytes | None:
+    text = f'{{"targetUrl":"http://a.example","delay":"1s","targetBodyBase64":"{base64}"}}'
+    return parse_request(text.encode(), Rules(Destinations(), 1830), 0).body
 
 
 @pytest.mark.parametrize(
@@ -49,11 +50,10 @@ async def test_the_field_that_was_given_is_shown_again(
 ) -> None:
     others = {name: None for name in NAMES if name != field}
     schedule_id = await api.create_id(**{field: value}, **others)
-    request = await stored(api, schedule_id)
+    request = await api.stored(schedule_id)
     assert (request.body, request.body_kind, request.method) == (body, kind, "POST")
     assert await shown(api, schedule_id) == {field: value}
-    listed = await api.listed()
-    assert [each[field] for each in listed] == [value]
+    assert [each[field] for each in await api.listed()] == [value]
 
 
 @pytest.mark.parametrize(
@@ -85,15 +85,12 @@ async def test_what_is_no_such_body_is_a_400_and_costs_nothing(
 async def test_the_largest_bodies_are_taken(api: Api) -> None:
     text = "x" * MAX_RAW_BODY_BYTES
     schedule_id = await api.create_id(targetBodyText=text)
-    assert (await stored(api, schedule_id)).body == text.encode()
+    assert (await api.stored(schedule_id)).body == text.encode()
     body = b"\xff" * MAX_RAW_BODY_BYTES
     data = b64encode(body).decode()
-    rules = Rules(Destinations(), 1830)
-    payload = f'{{"targetUrl":"http://a.example","delay":"1s","targetBodyBase64":"{data}"}}'
-    assert parse_request(payload.encode(), rules, 0).body == body
-    payload = payload.replace('":"' + data, '":"AAAA' + data)
+    assert parsed(data) == body
     with pytest.raises(InvalidRequest, match=TOO_LARGE):
-        parse_request(payload.encode(), rules, 0)
+        parsed("AAAA" + data)
 
 
 async def test_more_than_one_body_is_a_400_that_names_them(api: Api) -> None:
@@ -124,7 +121,7 @@ async def test_a_change_puts_one_in_the_place_of_another(
     answer = await api.client.patch(f"/schedule/{schedule_id}", json=fields)
     assert answer.status_code == 200
     assert await shown(api, schedule_id) == after
-    request = await stored(api, schedule_id)
+    request = await api.stored(schedule_id)
     assert request.method == ("POST" if after else "GET")
     # Without a body there is no kind of it to be kept.
     assert request.body_kind is BodyKind.JSON or request.body is not None
@@ -164,16 +161,13 @@ def test_whatever_is_stored_is_read_again(
 
 @given(st.binary(max_size=50) | st.text(max_size=20).map(str.encode))
 def test_base64_is_taken_exactly_where_it_is_what_we_would_write(data: bytes) -> None:
-    rules = Rules(Destinations(), 1830)
     for text in (b64encode(data).decode(), data.decode("latin-1")):
         try:
             canonical = b64encode(b64decode(text, validate=True)).decode() == text
         except ValueError:
             canonical = False
-        escaped = "".join(f"\\u{ord(each):04x}" for each in text)
-        payload = f'{{"targetUrl":"http://a.example","delay":"1s","targetBodyBase64":"{escaped}"}}'
         try:
-            taken = parse_request(payload.encode(), rules, 0).body == b64decode(text)
+            taken = parsed("".join(f"\\u{ord(each):04x}" for each in text)) == b64decode(text)
         except InvalidRequest:
             taken = False
         assert taken == canonical

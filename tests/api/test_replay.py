@@ -7,6 +7,7 @@ import asyncio
 import json
 import random
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Any
 
 import httpx
@@ -18,7 +19,7 @@ from scheduler.settings import DAY_MS, Settings
 from scheduler.store import Store
 from scheduler.store.lifecycle.create import CreateResult
 from scheduler.times import format_iso8601
-from tests.api.conftest import CREDITS, URL, Api, client_of, payload
+from tests.api.conftest import CREDITS, URL, Api, api_of, client_of, payload
 from tests.apps import app_of
 from tests.servers import DroppingProxy, script
 
@@ -117,15 +118,10 @@ async def test_items_around_the_time_bounds_keep_their_ids(
 
 async def test_items_exactly_at_the_bounds_keep_their_verdicts(api: Api, clock: SlowClock) -> None:
     clock.step_ms = 0
-    moments_ms = [
-        clock.ms - MAX_PAST_MS,
-        clock.ms - MAX_PAST_MS - 1,
-        clock.ms + FUTURE_MS,
-        clock.ms + FUTURE_MS + 1,
-    ]
+    ahead_ms = (-MAX_PAST_MS, -MAX_PAST_MS - 1, FUTURE_MS, FUTURE_MS + 1)
     items = [
-        payload(targetUrl=f"{URL}/{place}", triggerAt=format_iso8601(moment_ms))
-        for place, moment_ms in enumerate(moments_ms)
+        payload(targetUrl=f"{URL}/{place}", triggerAt=format_iso8601(clock.ms + more_ms))
+        for place, more_ms in enumerate(ahead_ms)
     ]
     first = await batch(api.client, items)
     assert codes_of(first) == [None, 400, None, 400]
@@ -139,44 +135,23 @@ async def test_where_the_credits_reached_half_the_rest_stays_402(
     api: Api, clock: SlowClock
 ) -> None:
     items = at_the_bounds(clock)
-    poor = await api.store.accounts.create("poor", credits=10, plan=Plan.UNLIMITED)
-    _, key = await api.store.api_keys.create(poor.account_id, "test")
-    async with client_of(api.app, key) as client:
-        first = await batch(client, items)
+    async with api.another(credits=10) as poor:
+        first = await batch(poor.client, items)
         await api.store.accounts.grant(poor.account_id, 100)
         clock.ms += HOUR_MS
-        assert_replayed(await batch(client, items), first)
+        assert_replayed(await batch(poor.client, items), first)
+        assert await poor.credits() == 100
     assert {None, 400, 402} == set(codes_of(first))
     assert len(ids_of(first)) == 10
-    assert await api.store.accounts.credits(poor.account_id) == 100
     assert await api.store.check() == []
-
-
-async def test_a_batch_that_nothing_could_pay_for_keeps_no_key(api: Api) -> None:
-    poor = await api.store.accounts.create("poor", credits=0, plan=Plan.UNLIMITED)
-    _, key = await api.store.api_keys.create(poor.account_id, "test")
-    items = [payload(), {}, payload()]
-    async with client_of(api.app, key) as client:
-        refused = [await batch(client, items) for _ in range(2)]
-        assert [codes_of(each) for each in refused] == [[402, 400, 402]] * 2
-        await api.store.accounts.grant(poor.account_id, 5)
-        stored = await batch(client, items)
-    assert codes_of(stored) == [None, 400, None]
-    assert not any(map(is_replay, [*refused, stored]))
-    assert await api.store.accounts.credits(poor.account_id) == 3
 
 
 async def test_an_id_stays_where_it_was_when_the_rules_have_changed(
     api: Api, settings: Settings
 ) -> None:
-    """A repeat answers as the first call did, even if the rules would decide differently now."""
     narrow = app_of(Settings(redis_url=settings.redis_url, max_horizon_days=1), api.store)
     two_days = format_iso8601(api.store.clock.now_ms() + 2 * DAY_MS)
-    items = [
-        payload(targetUrl=f"{URL}/0", triggerAt=two_days),
-        payload(targetUrl=f"{URL}/1"),
-        {},
-    ]
+    items = [payload(targetUrl=f"{URL}/0", triggerAt=two_days), payload(targetUrl=f"{URL}/1"), {}]
     async with client_of(narrow, api.key) as client:
         first = await batch(client, items, "narrow")
         second = await batch(api.client, items, "narrow")
@@ -245,16 +220,13 @@ async def behind(
 ) -> AsyncIterator[tuple[Api, SlowClock]]:
     """An API whose store loses replies; the server knows every script that is used here."""
     settings = Settings(redis_url=proxy.url, shards=4)
-    store = await Store.open(settings)
-    account = await store.accounts.create("first", credits=CREDITS, plan=Plan.UNLIMITED)
-    _, key = await store.api_keys.create(account.account_id, "test")
-    app = app_of(settings, store)
-    async with client_of(app, key) as client:
-        api = Api(app, store, account, key, client)
+    async with (
+        aclosing(await Store.open(settings)) as store,
+        api_of(app_of(settings, store), store, CREDITS, Plan.UNLIMITED) as api,
+    ):
         warm = await api.client.delete(f"/schedule/{await api.create_id()}")
         assert warm.status_code == 200
         yield api, slow(store, monkeypatch)
-    await store.aclose()
 
 
 @pytest.mark.parametrize("lost", [1, 3])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
@@ -12,10 +11,10 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from scheduler.errors import Conflict, OutcomeUnknown, StoreUnavailable
-from scheduler.ids import is_schedule_id, new_schedule_ids
-from scheduler.models import Plan, Request, Status
-from tests.api.conftest import CREDITS, URL, Api, client_of, payload
+from scheduler.errors import OutcomeUnknown, StoreUnavailable
+from scheduler.ids import is_schedule_id
+from tests.api.conftest import CREDITS, URL, Api, past, payload
+from tests.api.test_payload import changes
 
 
 async def test_a_create_answers_201_with_both_ids_and_takes_one_credit(api: Api) -> None:
@@ -38,8 +37,7 @@ async def test_what_is_stored_is_what_was_sent(api: Api) -> None:
     answer = await api.client.post(
         "/schedule", content=text.encode(), headers={"content-type": "application/json"}
     )
-    schedule = await api.store.schedules.get(api.account.account_id, answer.json()["scheduleId"])
-    request = schedule.request
+    request = await api.stored(answer.json()["scheduleId"])
     assert (request.method, request.url, request.headers) == ("PUT", URL, {"X-A": "é"})
     assert request.body == b'{"n": 1.0, "m": 1e400}'
 
@@ -71,28 +69,31 @@ async def test_a_bad_payload_is_a_400_that_names_every_field_and_costs_nothing(a
     assert await api.credits() == CREDITS
 
 
-async def test_one_bad_field_is_told_in_the_sentence(api: Api) -> None:
-    answer = await api.create(triggerAt="soon")
-    message = "It must be an ISO 8601 timestamp such as 2026-11-20T08:00:00.000Z."
-    assert answer.json() == {
-        "error": f"triggerAt: {message}",
-        "details": [{"field": "triggerAt", "message": message}],
-    }
+ISO = "It must be an ISO 8601 timestamp such as 2026-11-20T08:00:00.000Z."
 
 
-async def test_a_destination_that_may_not_be_reached_is_a_400(api: Api) -> None:
-    answer = await api.create(targetUrl="http://169.254.169.254/latest/")
+OURS = "targetHeaders.webhook-id: This header is set by Postdate and cannot be given."
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "error"),
+    [
+        (payload(triggerAt="soon"), "triggerAt", f"triggerAt: {ISO}"),
+        (payload(targetUrl="http://169.254.169.254/a"), "targetUrl", "Destination not allowed"),
+        (payload(targetHeaders={"webhook-id": "1"}), "targetHeaders.webhook-id", OURS),
+        (b"{", "body", "The request body is not valid JSON"),
+        (b"", "body", "The request body is not valid JSON"),
+        (b"[]", "body", "body: It must be a JSON object."),
+    ],
+)
+async def test_one_bad_field_is_told_in_the_sentence(
+    api: Api, body: Any, field: str, error: str
+) -> None:
+    content = body if isinstance(body, bytes) else json.dumps(body)
+    answer = await api.client.post("/schedule", content=content)
     assert answer.status_code == 400
-    assert answer.json()["error"] == "Destination not allowed"
-    assert [detail["field"] for detail in answer.json()["details"]] == ["targetUrl"]
-
-
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"NaN", b"\xff", b"[" * 100_000])
-async def test_malformed_json_is_a_400_in_the_same_shape(api: Api, body: bytes) -> None:
-    answer = await api.client.post("/schedule", content=body)
-    assert answer.status_code == 400
-    assert [detail["field"] for detail in answer.json()["details"]] == ["body"]
-    assert answer.json()["error"]
+    assert answer.json()["error"].startswith(error)
+    assert [detail["field"] for detail in answer.json()["details"]] == [field]
 
 
 async def test_256_kib_are_taken_and_a_byte_more_is_413(api: Api) -> None:
@@ -107,26 +108,11 @@ async def test_256_kib_are_taken_and_a_byte_more_is_413(api: Api) -> None:
 
 
 async def test_an_account_that_cannot_pay_is_402(api: Api) -> None:
-    poor = await api.store.accounts.create("poor", credits=1, plan=Plan.FREE)
-    _, key = await api.store.api_keys.create(poor.account_id, "test")
-    async with client_of(api.app, key) as client:
-        assert (await client.post("/schedule", json=payload())).status_code == 201
-        answer = await client.post("/schedule", json=payload())
-    assert answer.status_code == 402
-    assert answer.json() == {"error": "Insufficient credits"}
-    assert await api.store.accounts.credits(poor.account_id) == 0
-
-
-async def test_credits_never_fall_below_zero_under_200_parallel_creates(api: Api) -> None:
-    poor = await api.store.accounts.create("poor", credits=50, plan=Plan.UNLIMITED)
-    _, key = await api.store.api_keys.create(poor.account_id, "test")
-    async with client_of(api.app, key) as client:
-        answers = await asyncio.gather(
-            *(client.post("/schedule", json=payload()) for _ in range(200))
-        )
-    codes = [answer.status_code for answer in answers]
-    assert (codes.count(201), codes.count(402)) == (50, 150)
-    assert await api.store.accounts.credits(poor.account_id) == 0
+    async with api.another(credits=1) as poor:
+        assert (await poor.create()).status_code == 201
+        answer = await poor.create()
+        assert (answer.status_code, answer.json()) == (402, {"error": "Insufficient credits"})
+        assert await poor.credits() == 0
 
 
 async def test_a_cancel_refunds_and_says_what_is_left(api: Api) -> None:
@@ -142,46 +128,17 @@ async def test_a_cancel_refunds_and_says_what_is_left(api: Api) -> None:
     assert await api.credits() == CREDITS
 
 
-async def test_a_second_cancel_refunds_nothing(api: Api) -> None:
-    schedule_id = (await api.create()).json()["scheduleId"]
-    await api.client.delete(f"/schedule/{schedule_id}")
-    answer = await api.client.delete(f"/schedule/{schedule_id}")
-    assert answer.status_code == 409
-    assert answer.json() == {
-        "error": "The schedule is cancelled already",
-        "status": "cancelled",
-    }
-    assert await api.credits() == CREDITS
-
-
-async def test_what_is_being_executed_cannot_be_cancelled(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def held(*_: object) -> int:
-        raise Conflict("Execution has started", Status.SCHEDULED)
-
-    monkeypatch.setattr(api.store.canceller, "cancel", held)
-    answer = await api.client.delete(f"/schedule/{new_schedule_ids(1, 0)[0]}")
-    assert answer.status_code == 409
-    assert answer.json() == {"error": "Execution has started", "status": "scheduled"}
-
-
-@pytest.mark.parametrize("schedule_id", ["sch_", "x", "sch_01jd3v9x8kfw3s9s2m2v2v2v2v", "%00", "é"])
-async def test_an_unknown_schedule_is_404(api: Api, schedule_id: str) -> None:
-    answer = await api.client.delete(f"/schedule/{schedule_id}")
-    assert answer.status_code == 404
-    assert answer.json() == {"error": "There is no such schedule"}
-
-
-async def test_the_schedule_of_another_account_is_404_and_stays(api: Api) -> None:
-    other = await api.store.accounts.create("other", credits=5, plan=Plan.FREE)
-    due_ms = api.store.clock.now_ms() + 3_600_000
-    schedule_id = await api.store.schedules.create(other.account_id, Request(due_ms, "GET", URL))
-    answer = await api.client.delete(f"/schedule/{schedule_id}")
-    assert answer.status_code == 404
-    assert answer.json() == {"error": "There is no such schedule"}
-    schedule = await api.store.schedules.get(other.account_id, schedule_id)
-    assert schedule.status is Status.SCHEDULED
+async def test_what_has_ended_or_is_being_executed_cannot_be_cancelled(api: Api) -> None:
+    cancelled, held = await api.create_id(), await api.create_id(triggerAt=past())
+    await api.client.delete(f"/schedule/{cancelled}")
+    await api.claim()
+    for schedule_id, error, status in (
+        (cancelled, "The schedule is cancelled already", "cancelled"),
+        (held, "Execution has started", "scheduled"),
+    ):
+        answer = await api.client.delete(f"/schedule/{schedule_id}")
+        assert (answer.status_code, answer.json()) == (409, {"error": error, "status": status})
+    await api.holds(credits=CREDITS - 1, waiting={held})
 
 
 @pytest.mark.parametrize(
@@ -224,18 +181,8 @@ def _next_year() -> str:
     return str(int(payload()["triggerAt"][:4]) + 1)
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
-field_names = st.sampled_from(
-    ["targetUrl", "triggerAt", "targetMethod", "targetHeaders", "targetBody", "expiresAt"]
-)
 # Small changes to a valid payload, and bytes that are anything.
-bodies = st.dictionaries(field_names | st.text(), json_values, max_size=3).map(
-    lambda changes: json.dumps(payload(**changes)).encode()
-) | st.binary(max_size=100)
+bodies = changes.map(lambda made: json.dumps(payload(**made)).encode()) | st.binary(max_size=100)
 
 
 @hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -30,8 +30,7 @@ EXECUTED = LogEntry(
 async def test_credits_are_what_is_left(api: Api) -> None:
     await api.create()
     answer = await api.client.get("/stats/remaining-credits")
-    assert answer.status_code == 200
-    assert answer.json() == {"creditsRemaining": CREDITS - 1}
+    assert (answer.status_code, answer.json()) == (200, {"creditsRemaining": CREDITS - 1})
 
 
 async def test_a_waiting_schedule_is_in_the_log_with_zeros(api: Api) -> None:
@@ -103,7 +102,7 @@ async def test_an_executed_entry_goes_out_in_the_names_of_the_contract(
 
 
 async def test_a_cancelled_schedule_is_listed_as_cancelled(api: Api) -> None:
-    schedule_id = (await api.create()).json()["scheduleId"]
+    schedule_id = await api.create_id()
     await api.client.delete(f"/schedule/{schedule_id}")
     [entry] = (await api.client.get("/stats/logs", params={"status": "cancelled"})).json()["logs"]
     assert (entry["scheduleId"], entry["status"]) == (schedule_id, "cancelled")
@@ -113,16 +112,14 @@ async def test_a_cancelled_schedule_is_listed_as_cancelled(api: Api) -> None:
 
 
 async def test_pages_follow_each_other_without_gaps_or_repeats(api: Api) -> None:
-    made = {(await api.create()).json()["scheduleId"] for _ in range(7)}
+    made = {await api.create_id() for _ in range(5)}
     seen: list[str] = []
-    parameters = {"limit": "3"}
-    while True:
+    parameters = {"limit": "2"}
+    while parameters.get("cursor", "") is not None:
         body = (await api.client.get("/stats/logs", params=parameters)).json()
         seen += [entry["scheduleId"] for entry in body["logs"]]
-        if body["nextCursor"] is None:
-            break
         parameters["cursor"] = body["nextCursor"]
-    assert len(seen) == 7
+    assert len(seen) == 5
     assert set(seen) == made
 
 
@@ -183,14 +180,6 @@ async def test_usage_goes_out_in_the_names_of_the_contract(
     }
 
 
-async def test_an_empty_period_holds_nothing(api: Api) -> None:
-    moment = "2026-11-20T08:00:00.000Z"
-    answer = await api.client.get("/stats", params={"from": moment, "to": moment})
-    assert answer.status_code == 200
-    assert answer.json()["totalInvocations"] == 0
-    assert answer.json()["timeRange"] == {"from": moment, "to": moment}
-
-
 @pytest.mark.parametrize(
     ("path", "fields"),
     [
@@ -215,6 +204,7 @@ async def test_a_bad_query_is_a_400_that_names_every_parameter(
     assert [detail["field"] for detail in answer.json()["details"]] == fields
 
 
+@pytest.mark.parametrize("path", ["/stats?", "/stats/logs?", "/stats/logs?order=asc&"])
 @pytest.mark.parametrize(
     "period",
     [
@@ -223,8 +213,5 @@ async def test_a_bad_query_is_a_400_that_names_every_parameter(
         "from=9000-01-01T00:00:00Z&to=9999-12-31T23:59:59.999Z",
     ],
 )
-async def test_the_ends_of_the_calendar_break_nothing(api: Api, period: str) -> None:
-    for path in ("/stats", "/stats/logs"):
-        for more in ("", "&order=asc") if path == "/stats/logs" else ("",):
-            answer = await api.client.get(f"{path}?{period}{more}")
-            assert answer.status_code in (200, 400), answer.text
+async def test_the_ends_of_the_calendar_break_nothing(api: Api, path: str, period: str) -> None:
+    assert (await api.client.get(path + period)).status_code in (200, 400)

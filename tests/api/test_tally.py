@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from api.service import RequestMetrics
-from scheduler.models import Plan
-from tests.api.conftest import Api, client_of, payload
+from tests.api.conftest import Api, payload
 
 
 def tally_of(api: Api) -> RequestMetrics:
@@ -74,9 +73,7 @@ async def test_items_of_a_batch_count_each_by_itself_and_a_replay_not_again(api:
 
 
 async def test_items_of_a_batch_that_the_credits_do_not_reach_count_as_well(api: Api) -> None:
-    poor = await api.store.accounts.create("poor", credits=2, plan=Plan.UNLIMITED)
-    _, key = await api.store.api_keys.create(poor.account_id, "test")
     items = [payload(), payload(targetUrl="nonsense"), *[payload()] * 4]
-    async with client_of(api.app, key) as client:
-        await client.post("/schedule/batch", json={"schedules": items})
+    async with api.another(credits=2) as poor:
+        await poor.client.post("/schedule/batch", json={"schedules": items})
     assert tally_of(api).refused == {"invalid": 1, "credits": 3}
