@@ -12,24 +12,48 @@ from argon2 import PasswordHasher
 from litestar import Litestar
 
 from api.dashboard import passwords
-from scheduler.models import Account, Plan
+from scheduler.models import Account, Outcome, Plan, Request, Schedule, Status
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.accounts.sessions import Purpose
+from scheduler.store.lifecycle.end_rows import Ack
 from tests.apps import app_of
 from tests.servers import ValkeyProcess
 
 ORIGIN = "http://postdate.test"
 PASSWORD = "a quiet morning in may"
+URL = "https://example.com/hook?a=1&b=<2>"
 _CSRF = re.compile(r'name="csrf" value="([^"]+)"')
 
 
-class Browser:
-    """What one browser does; `follow` makes it go where it is sent."""
+def tiles_of(text: str) -> dict[str, str]:
+    """The figures at the head of a page."""
+    return dict(re.findall(r'id="tile-(\w+)">([^<]*)<', text))
 
-    def __init__(self, app: Litestar, address: str = "127.0.0.1") -> None:
+
+def rows(text: str) -> list[str]:
+    """The schedules of a list."""
+    return re.findall(r'<tr id="r-(sch_\w+)"', text)
+
+
+async def listed(browser: Browser, **query: str) -> list[str]:
+    return rows(await browser.text("/requests", **query))
+
+
+def once_of(text: str) -> str:
+    """The key of a page's forms that are done once."""
+    [once] = set(re.findall(r'name="once" value="([^"]+)"', text))
+    return once
+
+
+class Browser:
+    """One browser, and what the account of its user schedules and gets done."""
+
+    def __init__(self, app: Litestar, store: Store, account: Account | None, address: str) -> None:
         transport = httpx.ASGITransport(app, client=(address, 4711))  # type: ignore[arg-type]
         self.client = httpx.AsyncClient(transport=transport, base_url=ORIGIN)
+        self.store = store
+        self.account_id = account.account_id if account else ""
 
     async def get(self, path: str, **query: Any) -> httpx.Response:
         return await self.client.get("/dashboard" + path, params=query or None)
@@ -50,6 +74,52 @@ class Browser:
         """The same with the session's CSRF token."""
         return await self.post(path, csrf=await self.csrf(), **fields)
 
+    async def text(self, path: str, **query: Any) -> str:
+        return (await self.get(path, **query)).text
+
+    async def text_after(self, redirect: httpx.Response) -> str:
+        return (await self.client.get(redirect.headers["location"])).text
+
+    async def credits(self) -> int:
+        return await self.store.accounts.credits(self.account_id)
+
+    async def kept(self, schedule_id: str) -> Schedule:
+        return await self.store.schedules.get(self.account_id, schedule_id)
+
+    async def cancel(self, schedule_id: str) -> None:
+        await self.store.canceller.cancel(self.account_id, schedule_id)
+
+    async def schedule(
+        self, due_in_ms: int = 3_600_000, url: str = URL, body: bytes = b'{"n":1.50}', **fields: Any
+    ) -> str:
+        due_ms = self.store.clock.now_ms() + due_in_ms
+        given = {"headers": {"Authorization": "Bearer s3cret"}} | fields
+        request = Request(due_ms, "POST", url, body=body, **given)
+        return await self.store.schedules.create(self.account_id, request)
+
+    async def execute(self, status: int = 200, url: str = URL, **outcome: Any) -> str:
+        """A schedule that was due, and was answered so."""
+        schedule_id = await self.schedule(-1000, url)
+        await self.end(status, **outcome)
+        return schedule_id
+
+    async def end(
+        self,
+        status: int,
+        message: str = "Service Unavailable",
+        *,
+        late_ms: int | None = 0,
+        again_in_ms: int | None = None,
+        **outcome: Any,
+    ) -> None:
+        """How the attempt at what is due now ended."""
+        shard = int(self.account_id.split("_")[1])
+        batch = await self.store.claims.claim(shard, lease_ms=15_000, most=10)
+        kind = Status.COMPLETED if status == 200 else Status.FAILED
+        told = Outcome(kind, status, 12, "" if status == 200 else message, **outcome)
+        again_ms = None if again_in_ms is None else self.store.clock.now_ms() + again_in_ms
+        await self.store.ends.ack(shard, [Ack(batch.invocations[0], told, late_ms, again_ms)])
+
 
 class Dashboard:
     """The app over a real Valkey, and its viewer."""
@@ -59,8 +129,8 @@ class Dashboard:
         self.store = store
         self.browsers: list[Browser] = []
 
-    def browser(self, address: str = "127.0.0.1") -> Browser:
-        self.browsers.append(Browser(self.app, address))
+    def browser(self, account: Account | None = None, address: str = "127.0.0.1") -> Browser:
+        self.browsers.append(Browser(self.app, self.store, account, address))
         return self.browsers[-1]
 
     async def account(self, name: str, **fields: Any) -> Account:
@@ -70,7 +140,7 @@ class Dashboard:
     async def signed_in(self, account: Account) -> Browser:
         """A browser that followed a link of this account, and pressed its button."""
         link = await self.store.sessions.make_link(account.account_id, Purpose.SIGN_IN)
-        browser = self.browser()
+        browser = self.browser(account)
         assert (await browser.post(f"/link/{link}")).status_code == 303
         return browser
 
@@ -112,3 +182,9 @@ async def ada(dashboard: Dashboard) -> Account:
 async def browser(dashboard: Dashboard, ada: Account) -> Browser:
     """Ada's, signed in."""
     return await dashboard.signed_in(ada)
+
+
+@pytest.fixture
+async def boss(dashboard: Dashboard) -> Browser:
+    """An operator's, signed in."""
+    return await dashboard.signed_in(await dashboard.account("boss", operator=True))

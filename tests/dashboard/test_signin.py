@@ -9,17 +9,35 @@ import pytest
 
 from api.dashboard import passwords
 from scheduler.models import Account
+from scheduler.store import Store
 from scheduler.store.accounts.sessions import Purpose
 from scheduler.store.accounts.users import ATTEMPTS_PER_BOTH
 from tests.dashboard.conftest import ORIGIN, PASSWORD, Browser, Dashboard
 
 EMAIL = "ada@example.com"
 PAGES = ("", "/requests", "/keys", "/credits", "/account")
+CREDENTIALS = {"email": EMAIL, "password": PASSWORD}
+IN_PAGE = {"hx-request": "true"}
 
 
-async def with_password(dashboard: Dashboard, account: Account) -> None:
+@pytest.fixture
+async def link(ada: Account, store: Store) -> str:
+    """The secret of a link that signs in."""
+    return await store.sessions.make_link(ada.account_id, Purpose.SIGN_IN)
+
+
+@pytest.fixture
+async def password_link(ada: Account, store: Store) -> str:
+    """The secret of a link that sets a password, and then signs in."""
+    return await store.sessions.make_link(ada.account_id, Purpose.SET_PASSWORD)
+
+
+@pytest.fixture
+async def stranger(dashboard: Dashboard, ada: Account) -> Browser:
+    """Signed out, where Ada has a password."""
     hashed = await passwords.hashed(PASSWORD)
-    await dashboard.store.sessions.open(account.account_id, password=hashed)
+    await dashboard.store.sessions.open(ada.account_id, password=hashed)
+    return dashboard.browser()
 
 
 async def test_without_a_session_every_page_leads_to_the_sign_in(dashboard: Dashboard) -> None:
@@ -27,19 +45,17 @@ async def test_without_a_session_every_page_leads_to_the_sign_in(dashboard: Dash
     for path in (*PAGES, "/system", "/requests/more"):
         answer = await browser.get(path)
         assert (answer.status_code, answer.headers["location"]) == (303, "/dashboard/sign-in")
-    answer = await browser.client.get("/dashboard", headers={"hx-request": "true"})
+    answer = await browser.client.get("/dashboard", headers=IN_PAGE)
     assert (answer.status_code, answer.headers["hx-redirect"]) == (200, "/dashboard/sign-in")
 
 
-async def test_a_link_signs_in_once(dashboard: Dashboard, ada: Account) -> None:
-    link = await dashboard.store.sessions.make_link(ada.account_id, Purpose.SIGN_IN)
+async def test_a_link_signs_in_once(dashboard: Dashboard, link: str) -> None:
     browser = dashboard.browser()
     answer = await browser.post(f"/link/{link}")
     assert (answer.status_code, answer.headers["location"]) == (303, "/dashboard")
-    cookie = answer.headers["set-cookie"]
     assert re.fullmatch(
         r"postdate_session=\d\d_[\w-]{43}; Path=/dashboard; Max-Age=604800; HttpOnly; SameSite=Lax",
-        cookie,
+        answer.headers["set-cookie"],
     )
     assert "strict-transport-security" not in answer.headers
     assert (await browser.get("")).status_code == 200
@@ -48,8 +64,7 @@ async def test_a_link_signs_in_once(dashboard: Dashboard, ada: Account) -> None:
         assert (await other.get(f"/link/{link}")).status_code == 410
 
 
-async def test_a_look_ahead_does_not_use_a_link_up(dashboard: Dashboard, ada: Account) -> None:
-    link = await dashboard.store.sessions.make_link(ada.account_id, Purpose.SIGN_IN)
+async def test_a_look_ahead_does_not_use_a_link_up(dashboard: Dashboard, link: str) -> None:
     scanner = dashboard.browser()
     for _ in range(3):
         shown = await scanner.get(f"/link/{link}")
@@ -59,8 +74,7 @@ async def test_a_look_ahead_does_not_use_a_link_up(dashboard: Dashboard, ada: Ac
     assert (await dashboard.browser().post(f"/link/{link}")).status_code == 303
 
 
-async def test_of_cookies_4_kib_are_read(dashboard: Dashboard, ada: Account) -> None:
-    browser = await dashboard.signed_in(ada)
+async def test_of_cookies_4_kib_are_read(dashboard: Dashboard, browser: Browser) -> None:
     [(name, secret)] = browser.client.cookies.items()
     for others, status in (("a=1; " * 800, 200), ("a=1; " * 900, 303)):
         headers = {"cookie": f"{others}{name}={secret}"}
@@ -68,109 +82,90 @@ async def test_of_cookies_4_kib_are_read(dashboard: Dashboard, ada: Account) -> 
         assert answer.status_code == status
 
 
-async def test_signing_in_anew_ends_the_session_before(dashboard: Dashboard, ada: Account) -> None:
-    browser = await dashboard.signed_in(ada)
+async def test_signing_in_anew_ends_the_session_before(browser: Browser, link: str) -> None:
     [(_, before)] = browser.client.cookies.items()
-    link = await dashboard.store.sessions.make_link(ada.account_id, Purpose.SIGN_IN)
     assert (await browser.post(f"/link/{link}")).status_code == 303
     [(_, after)] = browser.client.cookies.items()
     assert before != after
-    assert await dashboard.store.sessions.find(before) is None
-    assert await dashboard.store.sessions.count(ada.account_id) == 1
+    assert await browser.store.sessions.find(before) is None
+    assert await browser.store.sessions.count(browser.account_id) == 1
 
 
-async def test_over_tls_the_cookie_is_the_hosts_alone(dashboard: Dashboard, ada: Account) -> None:
-    origin = "https://postdate.test"
-    link = await dashboard.store.sessions.make_link(ada.account_id, Purpose.SIGN_IN)
-    browser = dashboard.browser()
-    answer = await browser.client.post(
-        f"{origin}/dashboard/link/{link}", headers={"origin": origin}
-    )
+async def test_over_tls_the_cookie_is_the_hosts_alone(dashboard: Dashboard, link: str) -> None:
+    origin, client = "https://postdate.test", dashboard.browser().client
+    answer = await client.post(f"{origin}/dashboard/link/{link}", headers={"origin": origin})
     assert re.fullmatch(
         r"__Host-postdate_session=[\w-]{46}; Path=/; "
         r"Max-Age=604800; HttpOnly; SameSite=Lax; Secure",
         answer.headers["set-cookie"],
     )
-    page = await browser.client.get(f"{origin}/dashboard")
+    page = await client.get(f"{origin}/dashboard")
     assert page.status_code == 200
     assert page.headers["strict-transport-security"] == "max-age=31536000"
 
 
 async def test_two_postdates_on_one_host_keep_their_sessions_apart(
-    dashboard: Dashboard, ada: Account
+    dashboard: Dashboard, link: str
 ) -> None:
-    link = await dashboard.store.sessions.make_link(ada.account_id, Purpose.SIGN_IN)
-    here = "http://127.0.0.1:8001"
-    browser = dashboard.browser()
-    answer = await browser.client.post(f"{here}/dashboard/link/{link}", headers={"origin": here})
+    here, client = "http://127.0.0.1:8001", dashboard.browser().client
+    answer = await client.post(f"{here}/dashboard/link/{link}", headers={"origin": here})
     assert answer.headers["set-cookie"].startswith("postdate_session_8001=")
 
 
-async def test_a_link_that_sets_a_password_asks_for_one(dashboard: Dashboard, ada: Account) -> None:
-    link = await dashboard.store.sessions.make_link(ada.account_id, Purpose.SET_PASSWORD)
-    browser = dashboard.browser()
+async def test_a_link_that_sets_a_password_asks_for_one(
+    dashboard: Dashboard, ada: Account, password_link: str
+) -> None:
+    browser, path = dashboard.browser(), f"/link/{password_link}"
     for _ in range(2):
-        answer = await browser.get(f"/link/{link}")
+        answer = await browser.get(path)
         assert (answer.status_code, "Set a password" in answer.text) == (200, True)
-    refused = await browser.post(f"/link/{link}", password="short", again="short")
-    assert (refused.status_code, "at least 10 characters" in refused.text) == (400, True)
-    refused = await browser.post(f"/link/{link}", password=PASSWORD, again="another password")
-    assert (refused.status_code, "differ" in refused.text) == (400, True)
-    done = await browser.post(f"/link/{link}", password=PASSWORD, again=PASSWORD)
-    assert done.status_code == 303
+    good = {"password": PASSWORD, "again": PASSWORD}
+    for bad, why in (
+        ({"password": "short", "again": "short"}, "at least 10 characters"),
+        (good | {"again": "another password"}, "differ"),
+    ):
+        refused = await browser.post(path, **bad)
+        assert (refused.status_code, why in refused.text) == (400, True)
+    assert (await browser.post(path, **good)).status_code == 303
     assert (await browser.get("")).status_code == 200
-    assert (
-        await browser.post(f"/link/{link}", password=PASSWORD, again=PASSWORD)
-    ).status_code == 410
+    assert (await browser.post(path, **good)).status_code == 410
     stored = (await dashboard.store.users.of(ada.account_id)).password
     assert stored is not None
     assert stored.startswith("$argon2id$")
     assert PASSWORD not in stored
 
 
-async def test_a_password_signs_in(dashboard: Dashboard, ada: Account) -> None:
-    await with_password(dashboard, ada)
-    browser = dashboard.browser()
+async def test_a_password_signs_in(stranger: Browser) -> None:
     for email, password in ((EMAIL, "wrong password"), ("bob@example.com", PASSWORD), ("x", "")):
-        answer = await browser.post("/sign-in", email=email, password=password)
+        answer = await stranger.post("/sign-in", email=email, password=password)
         assert (answer.status_code, "do not match" in answer.text) == (401, True)
-    answer = await browser.post("/sign-in", email="ADA@example.com", password=PASSWORD)
+    answer = await stranger.post("/sign-in", email="ADA@example.com", password=PASSWORD)
     assert (answer.status_code, answer.headers["location"]) == (303, "/dashboard")
-    assert "ada" in (await browser.get("")).text
-    assert (await browser.get("/sign-in")).status_code == 303
+    assert "ada" in await stranger.text("")
+    assert (await stranger.get("/sign-in")).status_code == 303
 
 
-async def test_an_account_without_a_password_lets_nobody_in(
-    dashboard: Dashboard, ada: Account
-) -> None:
+@pytest.mark.usefixtures("ada")
+async def test_an_account_without_a_password_lets_nobody_in(dashboard: Dashboard) -> None:
     for password in ("", "nobody's", PASSWORD):
         answer = await dashboard.browser().post("/sign-in", email=EMAIL, password=password)
         assert answer.status_code == 401
 
 
-async def test_guessing_is_limited_and_locks_nobody_else_out(
-    dashboard: Dashboard, ada: Account
+async def test_guessing_is_limited_by_network_and_locks_nobody_else_out(
+    dashboard: Dashboard, stranger: Browser
 ) -> None:
-    await with_password(dashboard, ada)
-    stranger, holder = dashboard.browser(), dashboard.browser("192.0.2.7")
-    for _ in range(ATTEMPTS_PER_BOTH):
-        answer = await stranger.post("/sign-in", email=EMAIL, password="wrong")
-        assert answer.status_code == 401
-    answer = await stranger.post("/sign-in", email=EMAIL, password=PASSWORD)
+    """Of IPv6 a network is one place."""
+    for number in range(ATTEMPTS_PER_BOTH + 1):
+        guessing = dashboard.browser(address=f"2001:db8:1:2:{number:x}::1")
+        answer = await guessing.post("/sign-in", email=EMAIL, password="wrong")
+        assert answer.status_code == (401 if number < ATTEMPTS_PER_BOTH else 429)
+    answer = await guessing.post("/sign-in", **CREDENTIALS)
     assert (answer.status_code, "Too many attempts" in answer.text) == (429, True)
     assert "set-cookie" not in answer.headers
-    answer = await holder.post("/sign-in", email=EMAIL, password=PASSWORD)
-    assert answer.status_code == 303
-
-
-async def test_a_network_of_ipv6_is_one_place(dashboard: Dashboard, ada: Account) -> None:
-    await with_password(dashboard, ada)
-    for number in range(ATTEMPTS_PER_BOTH + 1):
-        browser = dashboard.browser(f"2001:db8:1:2:{number:x}::1")
-        answer = await browser.post("/sign-in", email=EMAIL, password="wrong")
-    assert answer.status_code == 429
-    elsewhere = dashboard.browser("2001:db8:1:3::1")
-    assert (await elsewhere.post("/sign-in", email=EMAIL, password=PASSWORD)).status_code == 303
+    for address in ("192.0.2.7", "2001:db8:1:3::1"):
+        holder = dashboard.browser(address=address)
+        assert (await holder.post("/sign-in", **CREDENTIALS)).status_code == 303
 
 
 @pytest.mark.parametrize(
@@ -184,50 +179,39 @@ async def test_a_network_of_ipv6_is_one_place(dashboard: Dashboard, ada: Account
     ],
 )
 async def test_a_password_that_many_have_is_refused(
-    dashboard: Dashboard, ada: Account, browser: Browser, password: str, why: str
+    dashboard: Dashboard, browser: Browser, password_link: str, password: str, why: str
 ) -> None:
-    link = await dashboard.store.sessions.make_link(ada.account_id, Purpose.SET_PASSWORD)
+    form = {"password": password, "again": password}
     for answer in (
-        await dashboard.browser().post(f"/link/{link}", password=password, again=password),
-        await browser.write("/account/password", password=password, again=password),
+        await dashboard.browser().post(f"/link/{password_link}", **form),
+        await browser.write("/account/password", **form),
     ):
         assert (answer.status_code, "too easy to guess" in answer.text) == (400, True)
         assert why in answer.text
-    assert (await dashboard.store.users.of(ada.account_id)).password is None
+    assert (await browser.store.users.of(browser.account_id)).password is None
 
 
 async def test_a_browser_that_hides_its_origin_says_that_the_page_is_ours(
-    dashboard: Dashboard, ada: Account
+    stranger: Browser,
 ) -> None:
-    await with_password(dashboard, ada)
-    answer = await dashboard.browser().post(
-        "/sign-in",
-        {"origin": "null", "sec-fetch-site": "same-origin"},
-        email=EMAIL,
-        password=PASSWORD,
-    )
-    assert answer.status_code == 303
+    headers = {"origin": "null", "sec-fetch-site": "same-origin"}
+    assert (await stranger.post("/sign-in", headers, **CREDENTIALS)).status_code == 303
 
 
-async def test_signing_out_ends_this_session(dashboard: Dashboard, ada: Account) -> None:
-    one, other = await dashboard.signed_in(ada), await dashboard.signed_in(ada)
+async def test_signing_out_ends_this_session_or_all(dashboard: Dashboard, ada: Account) -> None:
+    one, two, three = [await dashboard.signed_in(ada) for _ in range(3)]
+    bob = await dashboard.signed_in(await dashboard.account("bob"))
     answer = await one.write("/sign-out")
     assert "Max-Age=0" in answer.headers["set-cookie"]
-    assert (await one.get("")).status_code == 303
-    assert (await other.get("")).status_code == 200
-
-
-async def test_signing_out_everywhere_ends_all(dashboard: Dashboard, ada: Account) -> None:
-    one, other = await dashboard.signed_in(ada), await dashboard.signed_in(ada)
-    bob = await dashboard.signed_in(await dashboard.account("bob"))
-    await one.write("/sign-out", where="everywhere")
-    assert [(await each.get("")).status_code for each in (one, other, bob)] == [303, 303, 200]
+    everyone = (one, two, three, bob)
+    assert [(await each.get("")).status_code for each in everyone] == [303, 200, 200, 200]
+    await two.write("/sign-out", where="everywhere")
+    assert [(await each.get("")).status_code for each in everyone] == [303, 303, 303, 200]
 
 
 async def test_a_password_is_changed_by_who_knows_it(
-    dashboard: Dashboard, ada: Account, browser: Browser
+    dashboard: Dashboard, ada: Account, stranger: Browser
 ) -> None:
-    await with_password(dashboard, ada)
     browser, other = await dashboard.signed_in(ada), await dashboard.signed_in(ada)
     [(_, before)] = browser.client.cookies.items()
     new = {"password": "another quiet morning", "again": "another quiet morning"}
@@ -243,51 +227,46 @@ async def test_a_password_is_changed_by_who_knows_it(
     assert (await browser.post("/keys", csrf=csrf, name="still signed in")).status_code == 200
     assert (await browser.get("")).status_code == 200
     assert (await other.get("")).status_code == 303
-    signed_in = await dashboard.browser().post(
-        "/sign-in", {"origin": ORIGIN}, email=EMAIL, password=new["password"]
-    )
-    assert signed_in.status_code == 303
+    again = await stranger.post("/sign-in", email=EMAIL, password=new["password"])
+    assert again.status_code == 303
 
 
-async def test_after_the_sign_in_one_is_back_where_one_was(
-    dashboard: Dashboard, ada: Account
-) -> None:
-    await with_password(dashboard, ada)
+async def test_after_the_sign_in_one_is_back_where_one_was(stranger: Browser) -> None:
     for asked in ("/dashboard/requests?status=failed&q=a%2Fb", "/dashboard/keys"):
-        browser = dashboard.browser()
-        assert (await browser.client.get(asked)).headers["location"] == "/dashboard/sign-in"
-        answer = await browser.post("/sign-in", email=EMAIL, password=PASSWORD)
-        assert answer.headers["location"] == asked
-        await browser.post("/sign-out", csrf=await browser.csrf())
-        answer = await browser.post("/sign-in", email=EMAIL, password=PASSWORD)
-        assert answer.headers["location"] == "/dashboard", "once"
+        assert (await stranger.client.get(asked)).headers["location"] == "/dashboard/sign-in"
+        for there in (asked, "/dashboard"):  # once
+            answer = await stranger.post("/sign-in", **CREDENTIALS)
+            assert answer.headers["location"] == there
+            await stranger.post("/sign-out", csrf=await stranger.csrf())
 
 
 async def test_nobody_is_sent_elsewhere_after_the_sign_in(
-    dashboard: Dashboard, ada: Account
+    dashboard: Dashboard, stranger: Browser
 ) -> None:
-    await with_password(dashboard, ada)
-    for back in (
-        "https://evil.example/",
-        "//evil.example",
-        "/dashboard//evil.example",
-        "/x",
-        "/dashboardx",
-    ):
+    for back in ("https://evil.example/", "//evil.example", "/dashboard//evil.example", "/x"):
         browser = dashboard.browser()
         browser.client.cookies.set("postdate_back", quote(back, safe=""))
-        answer = await browser.post("/sign-in", email=EMAIL, password=PASSWORD)
+        answer = await browser.post("/sign-in", **CREDENTIALS)
         assert answer.headers["location"] == "/dashboard"
 
 
-async def test_a_page_whose_session_ended_leads_back_to_itself(
-    dashboard: Dashboard, ada: Account
-) -> None:
+async def test_a_page_whose_session_ended_leads_back_to_itself(stranger: Browser) -> None:
     """It asks for news of a part of itself."""
-    await with_password(dashboard, ada)
-    browser = dashboard.browser()
-    headers = {"hx-request": "true", "hx-current-url": f"{ORIGIN}/dashboard/requests?when=1h"}
-    answer = await browser.client.get("/dashboard/requests?cursor=x", headers=headers)
+    headers = IN_PAGE | {"hx-current-url": f"{ORIGIN}/dashboard/requests?when=1h"}
+    answer = await stranger.client.get("/dashboard/requests?cursor=x", headers=headers)
     assert answer.headers["hx-redirect"] == "/dashboard/sign-in"
-    answer = await browser.post("/sign-in", email=EMAIL, password=PASSWORD)
+    answer = await stranger.post("/sign-in", **CREDENTIALS)
     assert answer.headers["location"] == "/dashboard/requests?when=1h"
+
+
+async def test_the_holder_of_a_suspended_account_may_look_and_sign_out(browser: Browser) -> None:
+    await browser.store.changes.suspend(browser.account_id)
+    page = await browser.get("")
+    assert (page.status_code, "This account is suspended" in page.text) == (200, True)
+    assert (await browser.write("/sign-out")).status_code == 303
+
+
+async def test_a_deleted_account_is_signed_out(browser: Browser) -> None:
+    await browser.store.deletion.delete(browser.account_id)
+    answer = await browser.get("")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/dashboard/sign-in")

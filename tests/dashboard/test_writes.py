@@ -13,7 +13,6 @@ from scheduler.models import Account
 from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Purpose
 from tests.dashboard.conftest import ORIGIN, PASSWORD, Browser, Dashboard
-from tests.dashboard.test_pages import execute, schedule
 from tests.plain import redis_of
 from tests.servers import in_days
 
@@ -86,13 +85,13 @@ async def stored(store: Store, but: str = "") -> dict[bytes, bytes | None]:
 @pytest.fixture
 async def holder(dashboard: Dashboard) -> Holder:
     account = await dashboard.account("holder", email="holder@example.com", operator=True)
-    store = dashboard.store
+    store, hers = dashboard.store, dashboard.browser(account)
     key, _ = await store.api_keys.create(account.account_id, "hers")
     names = {
         "account": account.account_id,
-        "ended": await execute(dashboard, account),
+        "ended": await hers.execute(),
         "key_id": key.key_id,
-        "schedule_id": await schedule(dashboard, account),
+        "schedule_id": await hers.schedule(),
         "secret": await store.sessions.make_link(account.account_id, Purpose.SIGN_IN),
     }
     return Holder(dashboard, account, names)
@@ -196,9 +195,7 @@ async def test_it_does_something_if_all_is_well(
 
 
 @pytest.mark.parametrize("path", [path for path in ROUTES if path.startswith(OPERATORS)])
-async def test_pages_for_operators_are_not_there_for_others(
-    dashboard: Dashboard, ada: Account, browser: Browser, path: str
-) -> None:
+async def test_pages_for_operators_are_not_there_for_others(browser: Browser, path: str) -> None:
     for method in ROUTES[path] - {"OPTIONS"}:
         fields = {"csrf": await browser.csrf()} if method != "GET" else None
         answer = await browser.client.request(

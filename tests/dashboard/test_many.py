@@ -1,0 +1,168 @@
+"""Requests composed, and many cancelled, moved or run again."""
+
+from __future__ import annotations
+
+import html
+import re
+from unittest.mock import AsyncMock
+
+import httpx
+import pytest
+
+from api.dashboard.requests import bulk
+from scheduler.store.scans import Scans
+from scheduler.times import parse_iso8601
+from tests.dashboard.conftest import ORIGIN, Browser, listed, once_of
+
+_FIELD = re.compile(r'name="(\w+)" value="([^"]*)"')
+
+
+async def post_many(browser: Browser, action: str, ids: list[str], **fields: str) -> httpx.Response:
+    data = {"csrf": await browser.csrf(), "action": action, "id": ids, **fields}
+    path, headers = "/dashboard/requests/bulk", {"origin": ORIGIN}
+    return await browser.client.post(path, data=data, headers=headers)
+
+
+async def composed(browser: Browser, **fields: str) -> httpx.Response:
+    data, headers = {"csrf": await browser.csrf(), **fields}, {"origin": ORIGIN}
+    return await browser.client.post("/dashboard/requests/new", data=data, headers=headers)
+
+
+async def match(browser: Browser, action: str, **fields: str) -> httpx.Response:
+    return await browser.write("/requests/bulk", action=action, scope="matching", **fields)
+
+
+def ids_of(asked: httpx.Response) -> list[str]:
+    return re.findall(r'name="id" value="([^"]*)"', asked.text)
+
+
+def fields_of(asked: httpx.Response) -> dict[str, str]:
+    """What a confirmation sends along, beside the ids."""
+    fields = dict(_FIELD.findall(asked.text))
+    return {name: fields[name] for name in fields.keys() - {"id", "csrf", "action"}}
+
+
+async def due_ms(browser: Browser, ids: list[str]) -> list[int]:
+    return [(await browser.kept(each)).request.trigger_at_ms for each in ids]
+
+
+async def test_many_are_cancelled_in_one_confirmed_step(browser: Browser) -> None:
+    waiting = [await browser.schedule() for _ in range(3)]
+    chosen = [*waiting[:2], await browser.execute()]
+    asked = await post_many(browser, "cancel", chosen)
+    assert "Cancel 3 requests?" in asked.text
+    assert await browser.credits() == 96, "nothing is done yet"
+    for _ in range(2):  # a form that is sent twice
+        done = await post_many(browser, "cancel", chosen, confirmed="1")
+        assert done.status_code == 303
+        said = await browser.text_after(done)
+        assert "2 cancelled, their credits came back. 1 not: the schedule is completed" in said
+    assert await browser.credits() == 98
+    assert await listed(browser, status="scheduled") == [waiting[2]]
+
+
+async def test_all_that_match_run_again(browser: Browser) -> None:
+    bad = {await browser.execute(503) for _ in range(3)}
+    await browser.execute()
+    asked = await match(browser, "again", status="failed")
+    assert "Run again 3 requests?" in asked.text
+    assert set(ids_of(asked)) == bad
+    for _ in range(2):
+        done = await post_many(browser, "again", ids_of(asked), **fields_of(asked))
+        assert "3 run again" in await browser.text_after(done)
+    assert await browser.credits() == 100 - 4 - 3
+    assert len(await listed(browser, status="scheduled")) == 3
+
+
+async def test_many_are_moved_by_so_much_or_to_one_time(browser: Browser) -> None:
+    waiting = [await browser.schedule(60_000 * (n + 1)) for n in range(3)]
+    before = await due_ms(browser, waiting)
+    for bad in ({"shift": "soon"}, {"shift": "9000d"}, {"at": ""}, {"at": "1999-01-01T00:00"}):
+        refused = await post_many(browser, "move", waiting, confirmed="1", **bad)
+        assert (refused.status_code, 'role="alert"' in refused.text) == (400, True), bad
+    done = await post_many(browser, "move", waiting, confirmed="1", shift="1h30m")
+    assert "3 rescheduled." in await browser.text_after(done)
+    assert await due_ms(browser, waiting) == [each + 5_400_000 for each in before]
+
+
+@pytest.mark.parametrize("to", [{"shift": "1h"}, {"at": "2031-02-03T04:05"}])
+async def test_all_that_match_are_moved_once_however_many_there_are(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch, to: dict[str, str]
+) -> None:
+    """A portion at a time, and moved schedules are not met again; a form that is sent twice moves
+    nothing by an hour twice."""
+    monkeypatch.setattr(bulk, "MOST", 3)
+    waiting = [await browser.schedule(600_000 * (n + 1)) for n in range(8)]
+    before = await due_ms(browser, waiting)
+    answer = await match(browser, "move")
+    assert "Reschedule all that match?" in answer.text
+    for portion in range(3):
+        named, fields = ids_of(answer), fields_of(answer) | to
+        for _ in range(2):
+            answer = await post_many(browser, "move", named, **fields)
+        assert (answer.status_code, f"So far {3 * portion + 3}" in answer.text) == (
+            (200, True) if portion < 2 else (303, False)
+        )
+    assert "8 rescheduled." in await browser.text_after(answer)
+    there_ms = parse_iso8601("2031-02-03T04:05:00Z")
+    assert await due_ms(browser, waiting) == [
+        there_ms if "at" in to else each + 3_600_000 for each in before
+    ]
+
+
+async def test_all_that_failed_run_again_once_however_many_there_are(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "MOST", 2)
+    for _ in range(3):
+        await browser.execute(503)
+    asked = await match(browser, "again", status="failed")
+    for _ in range(2):
+        asked = await post_many(browser, "again", ids_of(asked), **fields_of(asked))
+    assert "3 run again" in await browser.text_after(asked)
+    assert await browser.credits() == 100 - 3 - 3
+
+
+async def test_all_that_match_are_looked_for_as_fast_as_searches_may(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = await browser.schedule()
+    monkeypatch.setattr(Scans, "_count", AsyncMock(side_effect=[50, 50, 0, 0]))
+    asked = await match(browser, "cancel", q="example")
+    assert (asked.status_code, ids_of(asked)) == (200, [waiting])
+
+
+async def test_a_request_is_composed_and_judged_as_the_api_does(browser: Browser) -> None:
+    text = html.unescape(await browser.text("/requests/new"))
+    assert f'value="{ORIGIN}/dashboard/echo"' in text
+    given = {
+        "once": once_of(text),
+        "url": "https://example.com/x",
+        "method": "PUT",
+        "delay": "1h",
+        "headers": "X-Order: 8412\nX-Empty:",
+        "body": '{"n": 1.50}',
+    }
+    for _ in range(2):  # a form that is sent twice
+        made = await composed(browser, **given)
+        assert made.status_code == 303
+    assert await browser.credits() == 99
+    schedule_id = made.headers["location"].rpartition("/")[2]
+    asked = (await browser.kept(schedule_id)).request
+    assert (asked.method, asked.body) == ("PUT", b'{"n": 1.50}')
+    assert asked.headers == {"X-Order": "8412", "X-Empty": ""}
+    assert "Scheduled, for one credit" in await browser.text_after(made)
+    assert "X-Order: 8412" in html.unescape(await browser.text("/requests/new", like=schedule_id))
+    bad = {"url": "ftp://x", "headers": "Host: a"}
+    refused = await composed(browser, **given | bad)
+    assert refused.status_code == 400
+    assert "<b>Where to</b>: It must be" in refused.text
+    assert "<b>Headers, Host</b>: " in refused.text
+    assert "targetUrl" not in refused.text, "a field has one name"
+    assert ">Host: a<" in refused.text, "what was typed is kept"
+    undue = await composed(browser, **given | {"delay": "", "at": "", "once": "undue"})
+    assert "<b>Time</b>: Say when" in undue.text
+    del given["method"]
+    plain = await composed(browser, **given | {"body": "a=1", "once": "x"})
+    asked = (await browser.kept(plain.headers["location"].rpartition("/")[2])).request
+    assert (asked.method, asked.body) == ("POST", b"a=1")
