@@ -53,7 +53,7 @@ class _Answering(asyncio.DatagramProtocol):
     def datagram_received(self, data: bytes, address: Any) -> None:
         answer = _answer(data)
         if answer is not None:
-            fits = len(answer) <= _room(data)
+            fits = len(answer) <= room_of(data)
             self._transport.sendto(answer if fits else _truncated(data), address)
 
 
@@ -69,7 +69,7 @@ async def _answer_by_tcp(reader: asyncio.StreamReader, writer: asyncio.StreamWri
 
 
 def _answer(query: bytes) -> bytes | None:
-    name, end = _question(query)
+    name, end = question(query)
     found = addresses(name)
     if found is None:
         return None
@@ -85,20 +85,21 @@ def _record(address: str) -> bytes:
     return struct.pack("!HHHIH", 0xC00C, A, 1, _TTL_S, len(packed)) + packed
 
 
-def _room(query: bytes) -> int:
+def room_of(query: bytes) -> int:
     """How long an answer may be, by EDNS: a root name, type 41, and the size."""
-    end = _question(query)[1] + 4
+    end = question(query)[1] + 4
     has_edns = query[end : end + 3] == b"\0\0\x29"
     return int(struct.unpack_from("!H", query, end + 3)[0]) if has_edns else 512
 
 
 def _truncated(query: bytes) -> bytes:
     """That there is more than fits."""
-    end = _question(query)[1]
+    end = question(query)[1]
     return query[:2] + struct.pack("!5H", 0x8180 | _TRUNCATED, 1, 0, 0, 0) + query[12 : end + 4]
 
 
-def _question(data: bytes) -> tuple[str, int]:
+def question(data: bytes) -> tuple[str, int]:
+    """The name that is asked for, and where it ends."""
     labels, at = [], 12
     while data[at]:
         labels.append(data[at + 1 : at + 1 + data[at]].decode().lower())

@@ -21,6 +21,9 @@ MAX_RESPONSE_BYTES = 10_000
 _TIMEOUT = "Timeout after 2 seconds"
 _UNRESOLVED = "Host not found, or destination not allowed"
 _BAD_CERTIFICATE = "TLS certificate is not valid"
+_CLOSED = "Connection closed before an answer"
+_MIDWAY = "Connection closed before the answer was complete"
+_TOO_LARGE = "Answer headers are too large"
 _BAD_HANDSHAKE = "TLS handshake failed"
 
 
@@ -160,10 +163,13 @@ async def _plain(line: Line) -> None:
 
 
 _OK = answer()
+_ENDLESS = b"HTTP/1.1 200 OK\r\n\r\n"
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n"
 _CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 _BUSY = answer(b"later", "503 Service Unavailable", "Retry-After: 0")
 _ONCE = {"delivery": Delivery.AT_MOST_ONCE}
+_LARGE = {"method": "POST", "body": b"x" * 200_000}
+_ELSEWHERE = {"headers": {"Host": "elsewhere"}}
 _AGAIN = {"retries": 1, "retry_delays_ms": (10,)}
 
 _ANSWERS = [
@@ -173,54 +179,30 @@ _ANSWERS = [
     Kind("2xx at most once", 200, _answering(_OK), fields=_ONCE),
     Kind("2xx until it closes", 200, _ending(_close, b"HTTP/1.1 200 OK\r\n\r\nall")),
     Kind("2xx and more", 200, _answering(_OK + b"HTTP/1.1")),
-    Kind("2xx too large", 200, _pouring(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 10_000)),
+    Kind("2xx too large", 200, _pouring(_ENDLESS, b"x" * 10_000)),
     Kind("2xx on the second of two addresses", 200, _answering(_OK), _FIRST_REFUSES),
     Kind("2xx after a kept connection closed", 200, _closing_as_it_is_used),
     Kind("1xx and 2xx", 200, _answering(b"HTTP/1.1 103 Early\r\n\r\n", _OK)),
     Kind("101", 101, _answering(b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\n\r\n")),
     Kind("3xx", 301, _answering(answer(b"", "301 Moved", "Location: /x"))),
     Kind("4xx", 404, _answering(answer(b"no", "404 Not Found", "Content-Type: text/plain"))),
-    Kind(
-        "4xx in pieces",
-        404,
-        _answering(b"HTTP/1.1 404 Not Found\r\n", b"Content-Length: 0\r\n\r\n"),
-    ),
+    Kind("4xx in pieces", 404, _answering(b"HTTP/1.1 404 No\r\n", b"Content-Length: 0\r\n\r\n")),
     Kind("5xx", 503, _answering(_BUSY)),
     Kind("5xx, tried again", 503, _answering(_BUSY), fields=_AGAIN),
 ]
 _BROKEN = [
     Kind("reset before a byte", "Connection reset", _ending(_reset)),
     Kind("reset after a byte", "Connection reset", _ending(_reset, _HEAD)),
-    Kind("closed before a byte", "Connection closed before an answer", _ending(_close)),
-    Kind(
-        "closed after a byte",
-        "Connection closed before the answer was complete",
-        _ending(_close, _HEAD),
-    ),
-    Kind(
-        "closed, tried again", "Connection closed before an answer", _ending(_close), fields=_AGAIN
-    ),
+    Kind("closed before a byte", _CLOSED, _ending(_close)),
+    Kind("closed after a byte", _MIDWAY, _ending(_close, _HEAD)),
+    Kind("closed, tried again", _CLOSED, _ending(_close), fields=_AGAIN),
     Kind("not HTTP", "Answer is not valid HTTP", _answering(b"220 smtp.example ESMTP\r\n")),
     Kind("a broken chunk", "Answer is not valid HTTP", _answering(_CHUNKED, b"x\r\n")),
-    Kind(
-        "a head without an end",
-        "Answer headers are too large",
-        _pouring(b"HTTP/1.1 200 OK\r\n", b"A: b\r\n" * 999),
-    ),
-    Kind(
-        "1xx without an end",
-        "Answer headers are too large",
-        _pouring(b"", b"HTTP/1.1 100 \r\n\r\n" * 99),
-    ),
+    Kind("a head without an end", _TOO_LARGE, _pouring(b"HTTP/1.1 200 OK\r\n", b"A: b\r\n" * 999)),
+    Kind("1xx without an end", _TOO_LARGE, _pouring(b"", b"HTTP/1.1 100 \r\n\r\n" * 99)),
     Kind("silence", _TIMEOUT, _silent, "{address}"),
     Kind("a byte now and then", _TIMEOUT, _dripping, "{address}"),
-    Kind(
-        "a body that is not read",
-        _TIMEOUT,
-        _unread,
-        "{address}",
-        fields={"method": "POST", "body": b"x" * 200_000},
-    ),
+    Kind("a body that is not read", _TIMEOUT, _unread, "{address}", fields=_LARGE),
 ]
 _UNREACHED = [
     Kind("refused", "Connection refused"),
@@ -231,12 +213,7 @@ _UNREACHED = [
     Kind("a name that leads inside", _UNRESOLVED, None, "inside-{n}.test"),
     Kind("an address inside", _UNRESOLVED, None, "10.0.0.1"),
     Kind("expired", "Expired before execution", fields={"expires_at_ms": 1}),
-    Kind(
-        "not to be sent",
-        "Request cannot be sent as stored",
-        _silent,
-        fields={"headers": {"Host": "elsewhere"}},
-    ),
+    Kind("not to be sent", "Request cannot be sent as stored", _silent, fields=_ELSEWHERE),
 ]
 
 
@@ -254,11 +231,9 @@ def kinds(authority: trustme.CA) -> list[Kind]:
         Kind("TLS: 2xx", 200, _answering(_OK), "one.tls.test", good),
         Kind("TLS: 2xx at most once", 200, _answering(_OK), names, good, _ONCE),
         Kind("TLS: reset", "Connection reset", _ending(_reset), names, good),
-        Kind("TLS: closed", "Connection closed before an answer", _ending(_close), names, good),
+        Kind("TLS: closed", _CLOSED, _ending(_close), names, good),
         Kind("TLS: silence", _TIMEOUT, _silent, names, good),
-        Kind(
-            "TLS: too large", 200, _pouring(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 10_000), names, good
-        ),
+        Kind("TLS: too large", 200, _pouring(_ENDLESS, b"x" * 10_000), names, good),
         Kind("handshake: nobody's certificate", _BAD_CERTIFICATE, _silent, names, strange),
         Kind("handshake: another name", _BAD_CERTIFICATE, _silent, names, other),
         Kind("handshake: a certificate too large", _BAD_HANDSHAKE, _silent, names, heavy),

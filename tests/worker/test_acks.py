@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 import pytest
@@ -205,25 +204,20 @@ async def test_after_any_error_what_comes_later_is_recorded(scene: Scene, error:
     assert scene.recorded[-2:] == later
 
 
-async def test_what_another_recorded_is_not_held_any_more(scene: Scene) -> None:
-    mine, theirs = held = Invocations().many(2)
-    scene.claims.taken.add(theirs)
+async def test_what_another_recorded_is_not_held_any_more_and_named_with_its_trace(
+    scene: Scene,
+) -> None:
+    mine, theirs, traced = held = Invocations().many(3)
+    traced.request = msgspec.structs.replace(traced.request, trace=bytes(range(24)))
+    scene.claims.taken |= {theirs, traced}
     with capture_logs() as told:
         scene.end(held)
         await scene.settled()
-    assert [each["schedule"] for each in told] == [theirs.schedule_id]
-    assert "trace_id" not in told[0]
+    assert [(each["schedule"], each.get("trace_id")) for each in told] == [
+        (theirs.schedule_id, None),
+        (traced.schedule_id, "000102030405060708090a0b0c0d0e0f"),
+    ]
     assert mine in scene.recorded
-
-
-async def test_a_line_about_a_traced_schedule_names_its_trace(scene: Scene) -> None:
-    theirs = Invocations().one()
-    theirs.request = msgspec.structs.replace(theirs.request, trace=bytes(range(24)))
-    scene.claims.taken.add(theirs)
-    with capture_logs() as told:
-        scene.end([theirs])
-        await scene.settled()
-    assert [each["trace_id"] for each in told] == ["000102030405060708090a0b0c0d0e0f"]
 
 
 async def test_batches_are_bounded_in_number(scene: Scene) -> None:
@@ -233,15 +227,10 @@ async def test_batches_are_bounded_in_number(scene: Scene) -> None:
     assert scene.recorded == held
 
 
-def url_of(size: int) -> dict[str, Any]:
-    return {"url": "http://example.com/".ljust(size, "x")}
-
-
 async def test_batches_are_bounded_in_bytes(scene: Scene) -> None:
+    sizes = [60_000, 60_000, 60_000, 200_000, 0, 0]
     make = Invocations()
-    long = [make.one(**url_of(60_000)) for _ in range(3)]
-    longest = make.one(**url_of(200_000))
-    scene.end(held := [*long, longest, make.one(), make.one()])
+    scene.end(held := [make.one(url="http://example.com/".ljust(size, "x")) for size in sizes])
     await scene.settled()
     assert scene.sizes == [2, 1, 1, 2]
     assert scene.recorded == held

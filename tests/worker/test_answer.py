@@ -8,8 +8,8 @@ import zlib
 import pytest
 
 from scheduler.models import Answer, Status
-from tests.worker.firing import fired, firer_for_tests, invocation_of
-from tests.worker.scripted import answer, answering, playing
+from tests.worker.firing import fired, firing_at, invocation_of
+from tests.worker.scripted import answer, answering
 from worker.answer import NOTHING, answer_of
 
 KEPT = 1024
@@ -63,7 +63,7 @@ LONG_NO = b"HTTP/1.1 500 Oh\r\n" + chunked(*[b"z" * 1000] * 20)
 async def test_each_failure_has_its_own_however_often_it_is_the_same() -> None:
     said = [NO, NO, answer(b"ok"), answer(b"ok"), LONG_NO, NO, answer(b"", "400 Bad")]
     bodies = [b"no", b"no", None, None, b"z" * KEPT, b"no", None]
-    async with playing(answering(*said)) as target, firer_for_tests() as firer:
+    async with firing_at(answering(*said)) as (target, firer):
         for body in bodies:
             kept = (await fired(firer, invocation_of(target.url()))).outcome.answer
             assert (kept and kept.body) == body
@@ -73,10 +73,7 @@ async def test_each_failure_has_its_own_however_often_it_is_the_same() -> None:
 @pytest.mark.parametrize("keep_bytes", [0, 1, 16_384])
 async def test_so_much_is_kept_as_is_set(keep_bytes: int) -> None:
     long = answer(b"z" * 20_000, "500 Oh")
-    async with (
-        playing(answering(NO, long)) as target,
-        firer_for_tests(keep_answer_bytes=keep_bytes) as firer,
-    ):
+    async with firing_at(answering(NO, long), keep_answer_bytes=keep_bytes) as (target, firer):
         for body in (b"no", b"z" * 20_000):
             outcome = (await fired(firer, invocation_of(target.url()))).outcome
             kept = outcome.answer.body if outcome.answer else b""
@@ -92,7 +89,7 @@ async def test_of_an_answer_without_a_body_nothing_is_kept() -> None:
         bare + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     )
     said = [*empty, b"HTTP/1.1 304 As Before\r\nContent-Length: 9\r\n\r\n"]
-    async with playing(answering(*said, NO)) as target, firer_for_tests() as firer:
+    async with firing_at(answering(*said, NO)) as (target, firer):
         for status in (500, 500, 304):
             outcome = (await fired(firer, invocation_of(target.url()))).outcome
             assert (outcome.status_code, outcome.answer) == (status, None)
@@ -103,7 +100,7 @@ async def test_of_an_answer_without_a_body_nothing_is_kept() -> None:
 
 async def test_of_an_answer_to_head_nothing_is_kept_whatever_comes_behind_it() -> None:
     alone = b"HTTP/1.1 500 Oh\r\nContent-Length: 2\r\n\r\n"
-    async with playing(answering(alone, NO), answering(NO)) as target, firer_for_tests() as firer:
+    async with firing_at(answering(alone, NO), answering(NO)) as (target, firer):
         for accepted in (1, 1, 2):  # with a body behind it, the start of the next answer is unknown
             asked = invocation_of(target.url(), "HEAD", None)
             outcome = (await fired(firer, asked)).outcome

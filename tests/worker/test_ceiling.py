@@ -72,7 +72,7 @@ async def test_each_in_line_has_its_own_time_limit_once_it_has_its_turn() -> Non
 
 async def test_both_kinds_of_delivery_get_their_turns() -> None:
     most: list[int] = []
-    async with playing(counted(slow(0.005), most)) as target, firer_for_tests(ceiling=2) as firer:
+    async with firing_at(counted(slow(0.005), most), ceiling=2) as (target, firer):
         url = target.url()
         kinds = [once(url) if n % 2 else invocation_of(url) for n in range(40)]
         results = await all_fired(firer, kinds)
@@ -84,7 +84,7 @@ async def test_both_kinds_of_delivery_get_their_turns() -> None:
 
 
 async def test_at_most_once_is_served_although_all_connections_are_kept_ones() -> None:
-    async with playing(answering(*[answer()] * 9)) as target, firer_for_tests(ceiling=3) as firer:
+    async with firing_at(answering(*[answer()] * 9), ceiling=3) as (target, firer):
         url = target.url()
         await all_fired(firer, [invocation_of(url) for _ in range(3)])
         assert firer.pool.idle_count == 3
@@ -103,7 +103,7 @@ async def test_the_line_moves_on_when_connections_die() -> None:
         line.reset()  # a kept connection that dies: the request goes out once more
 
     for script in (dies, refuses):
-        async with playing(script) as target, firer_for_tests(ceiling=2) as firer:
+        async with firing_at(script, ceiling=2) as (target, firer):
             results = await all_fired(firer, [invocation_of(target.url()) for _ in range(30)])
             assert {each.brief for each in results} <= {OK, ("failed", 0, "Connection reset")}
             if script is refuses:
@@ -140,7 +140,7 @@ async def test_who_waits_for_a_target_that_gives_nobody_a_connection_is_out_of_t
 
 async def test_what_has_not_had_its_turn_can_be_given_up_and_the_rest_goes_on() -> None:
     ended: list[Fired] = []
-    async with playing(slow(0.1)) as target, firer_for_tests(ceiling=2) as firer:
+    async with firing_at(slow(0.1), ceiling=2) as (target, firer):
         invocations = [invocation_of(target.url()) for _ in range(5)]
         for each in invocations:
             firer.fire(each, lambda *outcome: ended.append(Fired(*outcome)))
@@ -157,7 +157,7 @@ async def test_a_neighbour_does_not_wait_behind_an_accounts_thousands(
     delivery: Delivery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("worker.origin_queue.TURN_S", 0.0)
-    async with playing(slow(0.001)) as target, firer_for_tests(ceiling=1) as firer:
+    async with firing_at(slow(0.001), ceiling=1) as (target, firer):
         ended: list[Any] = []
         for _ in range(100):
             flood = invocation_of(target.url(), delivery=delivery)
@@ -187,7 +187,7 @@ async def test_idle_connections_make_room_for_another_accounts_second_one(
             await until(lambda: len(line.target.requests) % 2 == 0)
             await line.say(answer())
 
-    async with playing(in_pairs) as target, firer_for_tests(10_000, ceiling=2) as firer:
+    async with firing_at(in_pairs, limit_ms=10_000, ceiling=2) as (target, firer):
         for account_id, before in (("acc_00_a", 0), ("acc_00_b", 2)):
             one, two = (invocation_of(target.url(), account_id=account_id) for _ in "ab")
             first = asyncio.create_task(fired(firer, one))

@@ -61,7 +61,7 @@ async def test_a_target_that_says_so_closes_first() -> None:
         await line.say(CLOSE)
         await told.wait()
 
-    async with playing(polite) as target, firer_for_tests() as firer:
+    async with firing_at(polite) as (target, firer):
         assert (await fired(firer, invocation_of(target.url()))).brief == OK
         assert (firer.connector.sockets, firer.pool.idle_count) == (1, 0)
         assert (await fired(firer, invocation_of(target.url()))).brief == OK
@@ -74,7 +74,7 @@ async def test_one_that_does_not_close_after_all_is_reset(monkeypatch: pytest.Mo
     monkeypatch.setattr("worker.pool.SWEEP_S", 0.01)
     monkeypatch.setattr("worker.pool.CLOSE_LIMIT_S", 0.0)
     ends: list[str] = []
-    async with playing(watching(ends)) as target, firer_for_tests() as firer:
+    async with firing_at(watching(ends)) as (target, firer):
         assert (await fired(firer, invocation_of(target.url()))).brief == OK
         await until(lambda: ends == [RESET])
 
@@ -154,7 +154,7 @@ async def test_a_shortage_of_local_ports_is_no_outcome(
 ) -> None:
     ended: list[Fired] = []
     script = answering(*[answer()] * 3)
-    async with playing(script) as target, firer_for_tests(resolve=always(addresses)) as firer:
+    async with firing_at(script, resolve=always(addresses)) as (target, firer):
         url = target.url(host="hooks.example")
         with few_ports(monkeypatch, firer):
             for each in (invocation_of(url), once(url), invocation_of(url, account_id="acc_00_b")):
@@ -183,7 +183,7 @@ async def test_an_address_without_a_port_is_left_alone_for_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ended: list[Any] = []
-    async with playing(answering(answer())) as target, firer_for_tests() as firer:
+    async with firing_at(answering(answer())) as (target, firer):
         with few_ports(monkeypatch, firer) as ports:
             invocations = [
                 invocation_of(target.url(), account_id=f"acc_00_{n % 7}") for n in range(100)
@@ -202,7 +202,7 @@ async def test_an_address_without_a_port_is_left_alone_for_a_while(
 async def test_a_port_of_a_kept_connection_to_there_is_used_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with playing(answering(answer())) as target, firer_for_tests() as firer:
+    async with firing_at(answering(answer())) as (target, firer):
         assert (await fired(firer, invocation_of(target.url()))).brief == OK
         with few_ports(monkeypatch, firer) as ports:
             drop_alike = firer.pool.drop_alike

@@ -107,75 +107,71 @@ class Standstill:
         self.now_s = end_s
 
 
-@pytest.fixture
-def still(monkeypatch: pytest.MonkeyPatch) -> Standstill:
-    return Standstill(monkeypatch)
-
-
-class Watch:
+class Watch(Standstill):
     """Deadlines over a loop that stands still, and what expired."""
 
-    def __init__(self, still: Standstill) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(monkeypatch)
         self.expired: list[Entry] = []
-        loop = cast("asyncio.AbstractEventLoop", still)
+        loop = cast("asyncio.AbstractEventLoop", self)
         self.deadlines: Deadlines[Entry] = Deadlines(loop, self.expired.append)
 
-    def add(self, deadline_s: float, *, is_sent: bool) -> Entry:
-        entry = Entry(deadline_s, is_sent=is_sent)
+    def add(self, in_s: float, *, is_sent: bool) -> Entry:
+        entry = Entry(self.now_s + in_s, is_sent=is_sent)
         self.deadlines.add(entry)
         return entry
 
 
-def test_a_pause_of_the_process_is_not_charged_to_what_was_not_sent(still: Standstill) -> None:
-    watch = Watch(still)
-    sent = watch.add(still.now_s + 2.0, is_sent=True)
-    unsent = watch.add(still.now_s + 2.1, is_sent=False)
-    still.run_for(0.1)
-    still.stand_still(60.0)
+@pytest.fixture
+def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
+    return Watch(monkeypatch)
+
+
+def test_a_pause_of_the_process_is_not_charged_to_what_was_not_sent(watch: Watch) -> None:
+    sent = watch.add(2.0, is_sent=True)
+    unsent = watch.add(2.1, is_sent=False)
+    watch.run_for(0.1)
+    watch.stand_still(60.0)
     assert watch.expired == [], "what came meanwhile is read from the sockets first"
-    still.run_for(0.2)
+    watch.run_for(0.2)
     assert watch.expired == [sent]
     # Of its 2.1 seconds at least those are left that it had before the pause.
-    still.run_for(1.8)
+    watch.run_for(1.8)
     assert watch.expired == [sent]
-    still.run_for(1.0)
+    watch.run_for(1.0)
     assert watch.expired == [sent, unsent]
 
 
-def test_what_is_answered_right_after_a_pause_has_not_expired(still: Standstill) -> None:
-    watch = Watch(still)
-    sent = watch.add(still.now_s + 2.0, is_sent=True)
-    still.stand_still(60.0)
-    still.run_for(0.09)
+def test_what_is_answered_right_after_a_pause_has_not_expired(watch: Watch) -> None:
+    sent = watch.add(2.0, is_sent=True)
+    watch.stand_still(60.0)
+    watch.run_for(0.09)
     assert watch.expired == []
     watch.deadlines.discard(sent)
-    still.run_for(10.0)
+    watch.run_for(10.0)
     assert watch.expired == []
 
 
-def test_a_pause_with_nothing_in_flight_is_nothing(still: Standstill) -> None:
-    watch = Watch(still)
-    watch.deadlines.discard(watch.add(still.now_s + 2.0, is_sent=True))
-    still.stand_still(60.0)
-    late = watch.add(still.now_s + 2.0, is_sent=True)
-    still.run_for(2.1)
+def test_a_pause_with_nothing_in_flight_is_nothing(watch: Watch) -> None:
+    watch.deadlines.discard(watch.add(2.0, is_sent=True))
+    watch.stand_still(60.0)
+    late = watch.add(2.0, is_sent=True)
+    watch.run_for(2.1)
     assert watch.expired == [late]
 
 
-def test_after_a_pause_each_has_its_own_deadline_whatever_the_order_was(still: Standstill) -> None:
-    watch = Watch(still)
-    unsent = watch.add(still.now_s + 1.0, is_sent=False)
-    sent = watch.add(still.now_s + 2.0, is_sent=True)
-    still.stand_still(1.5)
-    still.run_for(0.6)
+def test_after_a_pause_each_has_its_own_deadline_whatever_the_order_was(watch: Watch) -> None:
+    unsent = watch.add(1.0, is_sent=False)
+    sent = watch.add(2.0, is_sent=True)
+    watch.stand_still(1.5)
+    watch.run_for(0.6)
     assert watch.expired == [sent]
-    still.run_for(1.0)
+    watch.run_for(1.0)
     assert watch.expired == [sent, unsent]
 
 
-def test_a_loop_that_is_a_little_late_gives_nothing_for_it(still: Standstill) -> None:
-    watch = Watch(still)
-    unsent = watch.add(still.now_s + 2.0, is_sent=False)
+def test_a_loop_that_is_a_little_late_gives_nothing_for_it(watch: Watch) -> None:
+    unsent = watch.add(2.0, is_sent=False)
     for _ in range(3):
-        still.stand_still(0.9)
+        watch.stand_still(0.9)
     assert watch.expired == [unsent]

@@ -106,7 +106,7 @@ async def test_a_name_is_connected_to_at_its_judged_address_and_named_in_host() 
 @pytest.mark.parametrize("first", ["127.0.0.9", "::1"])
 async def test_the_next_address_is_tried_when_the_first_refuses(first: str) -> None:
     resolve = always([first, "127.0.0.1"])
-    async with playing(answering(answer())) as target, firer_for_tests(resolve=resolve) as firer:
+    async with firing_at(answering(answer()), resolve=resolve) as (target, firer):
         result = await fired(firer, invocation_of(target.url(host="two.example")))
         assert result.brief == OK
 
@@ -157,7 +157,7 @@ def no_more_files() -> Iterator[None]:
 async def test_that_this_process_has_no_more_files_is_nobodys_outcome(addresses: list[str]) -> None:
     put_off: list[Invocation] = []
     options: dict[str, Any] = {"unsure": put_off.append, "resolve": always(addresses)}
-    async with playing(answering(answer())) as target, firer_for_tests(**options) as firer:
+    async with firing_at(answering(answer()), **options) as (target, firer):
         invocation = invocation_of(target.url(host="hooks.example"))
         ended: list[Any] = []
         with no_more_files():
@@ -176,7 +176,7 @@ async def test_an_accounts_thousands_of_names_that_never_answer_fail_no_neighbou
             raise OSError("there is no such name")
         return ["127.0.0.1"]
 
-    async with playing(answering(answer())) as target, firer_for_tests(resolve=hang) as firer:
+    async with firing_at(answering(answer()), resolve=hang) as (target, firer):
         for number in range(3000):
             slow = invocation_of(target.url(host=f"slow{number}.example"))
             firer.fire(slow, lambda *ended: None)
@@ -229,7 +229,7 @@ def test_the_systems_trust_store_verifies_names() -> None:
 
 
 async def test_a_done_that_raises_harms_nothing() -> None:
-    async with playing(answering(answer(), answer())) as target, firer_for_tests() as firer:
+    async with firing_at(answering(answer(), answer())) as (target, firer):
         called: list[Outcome] = []
 
         def raising(invocation: Invocation, outcome: Outcome, sent_at_s: float) -> None:
@@ -264,7 +264,7 @@ async def test_an_exception_in_the_guard_ends_the_one_fire() -> None:
 
 
 async def test_what_cannot_be_sent_as_stored_is_not_sent() -> None:
-    async with playing(answering(answer())) as target, firer_for_tests() as firer:
+    async with firing_at(answering(answer())) as (target, firer):
         smuggled = invocation_of(target.url(), headers={"X": "a\r\nY: b"})
         result = await fired(firer, smuggled)
         assert result.brief == ("failed", 0, "Request cannot be sent as stored")

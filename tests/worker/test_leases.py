@@ -50,27 +50,23 @@ def scene(moment: Moment) -> Scene:
     return Scene()
 
 
-def test_a_store_that_was_started_just_now_gives_a_lease_of_grace(moment: Moment) -> None:
-    touch = Touch(LEASE_MS, store_uptime_ms=5000)
-    assert touch.has_grace(0)
-    moment.s += LEASE_S - 5.001
-    assert touch.has_grace(7)
+@pytest.mark.parametrize(
+    ("store_uptime_ms", "grace_s"),
+    [
+        (5000, LEASE_S - 5),
+        (-3_600_000, LEASE_S),  # its clock was set back: by it the store starts in an hour
+        (LEASE_MS, 0),
+        (10**9, 0),
+    ],
+)
+def test_a_store_that_was_started_just_now_gives_a_lease_of_grace(
+    moment: Moment, store_uptime_ms: int, grace_s: float
+) -> None:
+    touch = Touch(LEASE_MS, store_uptime_ms)
+    moment.s += max(0, grace_s - 0.001)
+    assert touch.has_grace(0) is touch.has_grace(7) is (grace_s > 0)
     moment.s += 0.002
     assert not touch.has_grace(0)
-
-
-def test_a_store_whose_clock_was_set_back_gives_no_more_than_a_lease(moment: Moment) -> None:
-    """By its own clock it starts in an hour."""
-    touch = Touch(LEASE_MS, store_uptime_ms=-3_600_000)
-    moment.s += LEASE_S - 0.001
-    assert touch.has_grace(0)
-    moment.s += 0.002
-    assert not touch.has_grace(0)
-
-
-def test_a_store_that_has_been_there_for_long_gives_none(moment: Moment) -> None:
-    assert not Touch(LEASE_MS, store_uptime_ms=LEASE_MS).has_grace(0)
-    assert not Touch(LEASE_MS, store_uptime_ms=10**9).has_grace(0)
 
 
 def test_a_shard_that_is_back_has_grace_for_a_lease_and_no_other_has(moment: Moment) -> None:
@@ -85,31 +81,18 @@ def test_a_shard_that_is_back_has_grace_for_a_lease_and_no_other_has(moment: Mom
     assert not touch.has_grace(0)
 
 
-def test_a_loss_is_told_once_and_that_all_are_back_once(moment: Moment) -> None:
-    touch = Touch(LEASE_MS, LEASE_MS)
-    with capture_logs() as told:
-        touch.lose([0], AWAY)
-        touch.lose([0, 1], AWAY)
-        assert touch.lost == {0, 1}
-        touch.regain(0)
-        assert touch.lost == {1}
-        touch.regain(1)
-        touch.regain(1)
-    assert [each["event"] for each in told] == [
-        "lost touch with the store; trying on",
-        "in touch with the store again",
-    ]
-
-
 def test_a_loss_that_lasts_is_logged_again_each_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(now_s=0.0)
     monkeypatch.setattr("scheduler.reminder.time", SimpleNamespace(monotonic=lambda: clock.now_s))
     touch = Touch(LEASE_MS, LEASE_MS)
     with capture_logs() as logged:
+        touch.lose([0], AWAY)
         touch.lose([0, 1], AWAY)
         for clock.now_s in (59.0, 60.0, 61.0, 120.0):
             touch.remind(AWAY)
         touch.regain(0)
+        assert touch.lost == {1}
+        touch.regain(1)
         touch.regain(1)
         touch.lose([0], AWAY)
     lost, still = "lost touch with the store; trying on", "still out of touch with the store"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.worker.scripted import until
 from worker.lookups import MAX_LOOKUPS, Lookups
 
 NEIGHBOUR = "neighbour.example"
+FLOOD = 600
 
 
 class Names:
@@ -17,6 +19,7 @@ class Names:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.waiting: list[asyncio.Future[str]] = []
         self.running: dict[str, asyncio.Future[str]] = {}
         self.lookups: Lookups[str] = Lookups(asyncio.get_running_loop(), self._ask)
 
@@ -29,17 +32,13 @@ class Names:
             del self.running[name]
 
     def wait_for(self, name: str, account_id: str = "flood") -> asyncio.Future[str]:
-        return asyncio.ensure_future(self.lookups.answer(name, account_id))
+        self.waiting.append(asyncio.ensure_future(self.lookups.answer(name, account_id)))
+        return self.waiting[-1]
 
-    async def flood(self, count: int = 3000) -> list[asyncio.Future[str]]:
-        waiting = [self.wait_for(f"n{number}.example") for number in range(count)]
+    async def flood(self) -> list[asyncio.Future[str]]:
+        waiting = [self.wait_for(f"n{number}.example") for number in range(FLOOD)]
         await until(lambda: len(self.asked) > 100)
         return waiting
-
-
-@pytest.fixture
-async def names() -> Names:
-    return Names()
 
 
 async def given_up(waiting: list[asyncio.Future[str]]) -> None:
@@ -48,26 +47,30 @@ async def given_up(waiting: list[asyncio.Future[str]]) -> None:
     await asyncio.gather(*waiting, return_exceptions=True)
 
 
+@pytest.fixture
+async def names() -> AsyncIterator[Names]:
+    names = Names()
+    yield names
+    await given_up(names.waiting)
+    names.lookups.close()
+
+
 async def test_thousands_of_names_of_one_account_that_never_answer_leave_room_for_another(
     names: Names,
 ) -> None:
-    flood = await names.flood()
-    neighbour = names.wait_for(NEIGHBOUR, "neighbour")
+    await names.flood()
+    names.wait_for(NEIGHBOUR, "neighbour")
     await until(lambda: NEIGHBOUR in names.asked)
     assert len(names.asked) < MAX_LOOKUPS
-    await given_up([*flood, neighbour])
-    names.lookups.close()
 
 
 async def test_a_name_in_a_floods_line_is_looked_up_in_the_turn_of_another_who_asks_for_it(
     names: Names,
 ) -> None:
-    flood = await names.flood()
-    assert "n2999.example" not in names.asked
-    neighbour = names.wait_for("n2999.example", "neighbour")
-    await until(lambda: "n2999.example" in names.asked)
-    await given_up([*flood, neighbour])
-    names.lookups.close()
+    await names.flood()
+    assert "n599.example" not in names.asked
+    names.wait_for("n599.example", "neighbour")
+    await until(lambda: "n599.example" in names.asked)
 
 
 async def test_a_name_that_nobody_waits_for_any_more_is_not_looked_up(names: Names) -> None:
@@ -77,14 +80,10 @@ async def test_a_name_that_nobody_waits_for_any_more_is_not_looked_up(names: Nam
     for name in asked:
         names.running[name].set_result("answer")  # its place comes free
     await until(lambda: len(names.asked) > len(asked))
-    assert names.asked[len(asked) :] == ["n2999.example"]
-    await given_up(flood)
-    names.lookups.close()
+    assert names.asked[len(asked) :] == ["n599.example"]
 
 
-async def test_names_that_were_known_go_before_new_ones(
-    names: Names, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_names_that_were_known_go_before_new_ones(names: Names) -> None:
     flood = await names.flood()
     names.lookups.refresh("known.example", "flood")
     names.lookups.refresh("known.example", "flood")
@@ -95,8 +94,6 @@ async def test_names_that_were_known_go_before_new_ones(
     assert await flood[0] == "answer"
     await until(lambda: len(names.asked) > asked)
     assert names.asked[asked:] == ["known.example"]
-    await given_up(flood)
-    names.lookups.close()
 
 
 async def test_a_name_is_looked_up_once_for_all_who_ask_meanwhile(names: Names) -> None:

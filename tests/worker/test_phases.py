@@ -153,7 +153,7 @@ async def test_a_slow_answer_on_a_kept_connection_is_told_of(
         await line.say(answer())
         await line.until_closed()
 
-    async with playing(script) as target, firer_for_tests() as firer:
+    async with firing_at(script) as (target, firer):
         await fired(firer, invocation_of(target.url()))
         outcome = (await fired(firer, invocation_of(target.url()))).outcome
         assert outcome.phases == Phases(None, None, None, outcome.response_time_ms, 0)
@@ -164,7 +164,7 @@ async def test_a_timeout_says_what_it_was_spent_on() -> None:
         await asyncio.sleep(60)
         return []
 
-    async with playing(silent) as target, firer_for_tests(200, resolve=unknown) as firer:
+    async with firing_at(silent, limit_ms=200, resolve=unknown) as (target, firer):
         waited = (await fired(firer, invocation_of(target.url()))).outcome.phases
         assert waited is not None
         assert waited.last_byte_ms is None

@@ -12,6 +12,7 @@ from typing import Any
 import aiodns
 import pytest
 
+from tests.attack.names import question, room_of
 from tests.servers import until_async
 from worker.resolver import SystemResolver
 
@@ -34,7 +35,7 @@ class NameServer(asyncio.DatagramProtocol):
         self._transport: Any = transport
 
     def datagram_received(self, data: bytes, address: Any) -> None:
-        name, end = self._question(data)
+        name, end = question(data)
         self.asked.append(name)
         if self.lost:
             self.lost -= 1
@@ -45,7 +46,7 @@ class NameServer(asyncio.DatagramProtocol):
         found = [ipaddress.ip_address(text) for text in self._records.get(name, [])]
         fitting = [each.packed for each in found if each.version == (4 if kind == A else 6)]
         flags = 0x8180 if name in self._records else 0x8183  # 3: no such name
-        room = (self._room(data, end) - end - 4) // (12 + (4 if kind == A else 16))
+        room = (room_of(data) - end - 4) // (12 + (4 if kind == A else 16))
         if len(fitting) > room:
             flags |= 0x0200  # truncated
             fitting = fitting[:room]
@@ -53,20 +54,6 @@ class NameServer(asyncio.DatagramProtocol):
         for packed in fitting:
             answer += struct.pack("!HHHIH", 0xC00C, kind, 1, 60, len(packed)) + packed
         self._transport.sendto(answer, address)
-
-    @staticmethod
-    def _question(data: bytes) -> tuple[str, int]:
-        labels, at = [], 12
-        while data[at]:
-            labels.append(data[at + 1 : at + 1 + data[at]].decode().lower())
-            at += 1 + data[at]
-        return ".".join(labels), at + 1
-
-    @staticmethod
-    def _room(query: bytes, end: int) -> int:
-        """By EDNS, if the query has it: a root name, type 41, and the size."""
-        has_edns = query[end + 4 : end + 7] == b"\0\0\x29"
-        return int(struct.unpack_from("!H", query, end + 7)[0]) if has_edns else 512
 
 
 @contextlib.asynccontextmanager

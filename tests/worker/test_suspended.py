@@ -10,8 +10,8 @@ from scheduler.elapsed import elapsed_s
 from scheduler.models import Invocation
 from scheduler.store.server.clock import StoreClock
 from tests.worker.desk import LEASE_MS, Desk
-from tests.worker.firing import firer_for_tests, leased
-from tests.worker.scripted import answer, answering, playing, until
+from tests.worker.firing import firing_at, leased
+from tests.worker.scripted import answer, answering, until
 from tests.worker.test_pool import FIRST, KeptWire, keep, pool, take
 from worker.pool import Pool
 
@@ -58,10 +58,7 @@ def test_time_passes_while_the_machine_sleeps(machine: Machine) -> None:
 
 async def test_a_lease_that_ended_while_it_slept_is_not_sent(machine: Machine) -> None:
     unsure: list[Invocation] = []
-    async with (
-        playing(answering(answer())) as target,
-        firer_for_tests(unsure=unsure.append) as firer,
-    ):
+    async with firing_at(answering(answer()), unsure=unsure.append) as (target, firer):
         invocation = leased(target.url(), LEASE_MS / 1000)
         machine.asleep_s = LEASE_MS / 1000
         firer.fire(invocation, lambda *_: pytest.fail("it was sent"))

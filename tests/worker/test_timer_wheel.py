@@ -58,13 +58,17 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     return machine
 
 
-class Server:
-    """A store's server whose clock is so far ahead of the monotonic one."""
+class Scene:
+    """A wheel, and its store's server, whose clock is so far ahead of the monotonic one; the fired
+    schedules have their lateness by the server's clock (ms)."""
 
-    def __init__(self, machine: Machine, clock: StoreClock, ahead_us: int) -> None:
+    def __init__(self, machine: Machine) -> None:
+        self.pass_ms = machine.pass_ms
         self.machine = machine
-        self.clock = clock
-        self.ahead_us = ahead_us
+        self.clock = StoreClock()
+        self.ahead_us = 1_700_000_000_000_000
+        self.late_ms: dict[Invocation, int] = {}
+        self.wheel = TimerWheel(self.clock, one_clock=True, fire=self.fire)
 
     def now_us(self) -> int:
         return self.machine.now_us + self.ahead_us
@@ -77,37 +81,14 @@ class Server:
     def due_in(self, *delays_ms: int) -> list[Invocation]:
         return [due_at(self.now_us() // 1000 + delay_ms) for delay_ms in delays_ms]
 
-
-class Fired:
-    """The fired schedules, and their lateness by the server's clock (ms)."""
-
-    def __init__(self, server: Server) -> None:
-        self.server = server
-        self.late_ms: dict[Invocation, int] = {}
-
-    def __call__(self, invocations: list[Invocation]) -> None:
-        now_ms = self.server.now_us() // 1000
+    def fire(self, invocations: list[Invocation]) -> None:
+        now_ms = self.now_us() // 1000
         self.late_ms |= {each: now_ms - each.due_at_ms for each in invocations}
 
 
 @pytest.fixture
-def clock(machine: Machine) -> StoreClock:
-    return StoreClock()
-
-
-@pytest.fixture
-def server(machine: Machine, clock: StoreClock) -> Server:
-    return Server(machine, clock, ahead_us=1_700_000_000_000_000)
-
-
-@pytest.fixture
-def fired(server: Server) -> Fired:
-    return Fired(server)
-
-
-@pytest.fixture
-async def wheel(clock: StoreClock, fired: Fired) -> TimerWheel:
-    return TimerWheel(clock, one_clock=True, fire=fired)
+async def scene(machine: Machine) -> Scene:
+    return Scene(machine)
 
 
 def due_at(ms: int) -> Invocation:
@@ -115,75 +96,62 @@ def due_at(ms: int) -> Invocation:
     return Invocation(0, "acc_00_x", "sch_x", "1", 1, math.inf, request, request.trigger_at_ms)
 
 
-def test_what_is_due_goes_at_once_and_the_rest_at_its_time(
-    wheel: TimerWheel, machine: Machine, server: Server, fired: Fired
-) -> None:
-    late, second, first = server.due_in(-5, 30, 10)
-    wheel.add([late, second, first], server.reply())
-    assert fired.late_ms == {late: 5}
-    machine.pass_ms(9)
-    assert list(fired.late_ms) == [late]
-    machine.pass_ms(21)
-    assert list(fired.late_ms.items()) == [(late, 5), (first, 0), (second, 0)]
+def test_what_is_due_goes_at_once_and_the_rest_at_its_time(scene: Scene) -> None:
+    late, second, first = scene.due_in(-5, 30, 10)
+    scene.wheel.add([late, second, first], scene.reply())
+    assert scene.late_ms == {late: 5}
+    scene.pass_ms(9)
+    assert list(scene.late_ms) == [late]
+    scene.pass_ms(21)
+    assert list(scene.late_ms.items()) == [(late, 5), (first, 0), (second, 0)]
 
 
-def test_claims_that_bring_earlier_ones_later_are_in_order(
-    wheel: TimerWheel, machine: Machine, server: Server, fired: Fired
-) -> None:
-    last, first = server.due_in(40, 15)
-    wheel.add([last], server.reply())
-    wheel.add([first], server.reply())
-    machine.pass_ms(40)
-    assert list(fired.late_ms.items()) == [(first, 0), (last, 0)]
+def test_claims_that_bring_earlier_ones_later_are_in_order(scene: Scene) -> None:
+    last, first = scene.due_in(40, 15)
+    scene.wheel.add([last], scene.reply())
+    scene.wheel.add([first], scene.reply())
+    scene.pass_ms(40)
+    assert list(scene.late_ms.items()) == [(first, 0), (last, 0)]
 
 
-def test_a_better_reading_makes_up_for_a_slow_reply(
-    wheel: TimerWheel, machine: Machine, server: Server, fired: Fired
-) -> None:
-    [invocation] = server.due_in(40)
-    wheel.add([invocation], server.reply(late_us=10_000_000))
-    server.reply()
+def test_a_better_reading_makes_up_for_a_slow_reply(scene: Scene) -> None:
+    [invocation] = scene.due_in(40)
+    scene.wheel.add([invocation], scene.reply(late_us=10_000_000))
+    scene.reply()
+    scene.wheel.refresh()
+    scene.pass_ms(40)
+    assert scene.late_ms == {invocation: 0}
+
+
+def test_what_was_read_before_a_clock_was_set_back_does_not_count(scene: Scene) -> None:
+    scene.reply()
+    scene.ahead_us -= 5_000_000
+    [invocation] = scene.due_in(20)
+    scene.wheel.add([invocation], scene.reply())
+    scene.wheel.refresh()
+    scene.pass_ms(20)
+    assert scene.late_ms == {invocation: 0}
+
+
+async def test_of_several_servers_only_what_the_claim_told_counts(scene: Scene) -> None:
+    wheel = TimerWheel(scene.clock, one_clock=False, fire=scene.fire)
+    [invocation] = scene.due_in(20)
+    wheel.add([invocation], scene.reply())
+    scene.reply(late_us=-5_000_000)  # of another node, which is ahead
     wheel.refresh()
-    machine.pass_ms(40)
-    assert fired.late_ms == {invocation: 0}
+    scene.pass_ms(20)
+    assert scene.late_ms == {invocation: 0}
 
 
-def test_what_was_read_before_a_clock_was_set_back_does_not_count(
-    wheel: TimerWheel, machine: Machine, server: Server, fired: Fired
-) -> None:
-    server.reply()
-    server.ahead_us -= 5_000_000
-    [invocation] = server.due_in(20)
-    wheel.add([invocation], server.reply())
-    wheel.refresh()
-    machine.pass_ms(20)
-    assert fired.late_ms == {invocation: 0}
-
-
-async def test_of_several_servers_only_what_the_claim_told_counts(
-    clock: StoreClock, machine: Machine, server: Server, fired: Fired
-) -> None:
-    wheel = TimerWheel(clock, one_clock=False, fire=fired)
-    [invocation] = server.due_in(20)
-    reading = server.reply()
-    wheel.add([invocation], reading)
-    Server(machine, clock, server.ahead_us + 5_000_000).reply()  # another node, which is ahead
-    wheel.refresh()
-    machine.pass_ms(20)
-    assert fired.late_ms == {invocation: 0}
-
-
-def test_clearing_gives_up_all_that_waits(
-    wheel: TimerWheel, machine: Machine, server: Server, fired: Fired
-) -> None:
-    invocations = server.due_in(10, 20)
-    wheel.add(invocations, server.reply())
+def test_clearing_gives_up_all_that_waits(scene: Scene) -> None:
+    invocations = scene.due_in(10, 20)
+    scene.wheel.add(invocations, scene.reply())
     assert {each.stage for each in invocations} == {Stage.TIMED}
-    wheel.clear()
-    [later] = server.due_in(40)
-    wheel.add([later], server.reply())
-    machine.pass_ms(40)
-    assert list(fired.late_ms) == [later]
+    scene.wheel.clear()
+    [later] = scene.due_in(40)
+    scene.wheel.add([later], scene.reply())
+    scene.pass_ms(40)
+    assert list(scene.late_ms) == [later]
 
 
 @pytest.fixture

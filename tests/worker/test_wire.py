@@ -14,7 +14,6 @@ from tests.worker.firing import (
     OK,
     all_fired,
     fired,
-    firer_for_tests,
     firing_at,
     invocation_of,
     server_context,
@@ -25,63 +24,41 @@ from tests.worker.scripted import (
     answering,
     answering_then_closing,
     dying,
-    playing,
     silent,
     until,
 )
 from worker.fire import Fire
 
+
+def head(status: str, *lines: str) -> bytes:
+    return "\r\n".join([f"HTTP/1.1 {status}", *lines, "", ""]).encode()
+
+
+CHUNKED = head("200 OK", "Transfer-Encoding: chunked") + b"2\r\nok\r\n0\r\n\r\n"
+INTERIMS = head("100 Continue") + head("103 Early Hints", "Link: </a>")
+UPGRADE = head("101 Switching Protocols", "Upgrade: x", "Connection: upgrade")
+SWITCHED = ("failed", 101, "Switching Protocols")
+OLD = b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n"
 # One exchange: answer, method, outcome, and whether the connection is kept for the next.
-CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
 CORNERS = {
     "with a length": (answer(), "POST", OK, True),
     "chunked": (CHUNKED, "POST", OK, True),
     "chunked with trailers": (CHUNKED[:-2] + b"Sum: 1\r\n\r\n", "POST", OK, True),
-    "204": (b"HTTP/1.1 204 No Content\r\n\r\n", "POST", ("completed", 204, ""), True),
-    "304 with a length": (
-        b"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n",
-        "GET",
-        ("failed", 304, "Not Modified"),
-        True,
-    ),
-    "HEAD with a length": (
-        b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n",
-        "HEAD",
-        OK,
-        True,
-    ),
+    "204": (head("204 No Content"), "POST", ("completed", 204, ""), True),
+    "304": (head("304 As Before", "Content-Length: 9"), "GET", ("failed", 304, "As Before"), True),
+    "HEAD with a length": (head("200 OK", "Content-Length: 900"), "HEAD", OK, True),
     "HEAD with a body after all": (answer(), "HEAD", OK, False),
-    "1xx first": (
-        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + answer(),
-        "POST",
-        OK,
-        True,
-    ),
-    "101": (
-        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nbytes",
-        "POST",
-        ("failed", 101, "Switching Protocols"),
-        False,
-    ),
-    "101 without Upgrade": (
-        b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
-        "POST",
-        ("failed", 101, "Switching Protocols"),
-        False,
-    ),
+    "1xx first": (INTERIMS + answer(), "POST", OK, True),
+    "101": (UPGRADE + b"bytes", "POST", SWITCHED, False),
+    "101 without Upgrade": (head("101 Switching Protocols"), "POST", SWITCHED, False),
     "Connection: close": (answer(b"ok", "200 OK", "Connection: close"), "POST", OK, False),
-    "HTTP/1.0": (b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok", "POST", OK, False),
-    "HTTP/1.0 kept": (
-        b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok",
-        "POST",
-        OK,
-        True,
-    ),
+    "HTTP/1.0": (OLD + b"\r\nok", "POST", OK, False),
+    "HTTP/1.0 kept": (OLD + b"Connection: keep-alive\r\n\r\nok", "POST", OK, True),
     "bytes after the end": (answer() + b"HTTP", "POST", OK, False),
     "a second answer": (answer() + answer(), "POST", OK, False),
     "garbage after the end": (answer() + b"\0\0", "POST", OK, False),
     "a redirect": (
-        answer(b"", "302 Found", "Location: /elsewhere"),
+        answer(b"", "302 Found", "Location: /x"),
         "POST",
         ("failed", 302, "Found"),
         True,
@@ -96,7 +73,7 @@ CORNERS = {
 async def test_an_answer_is_understood(corner: str) -> None:
     said, method, expected, kept = CORNERS[corner]
     body = b"{}" if method == "POST" else None
-    async with playing(answering(said)) as target, firer_for_tests() as firer:
+    async with firing_at(answering(said)) as (target, firer):
         result = await fired(firer, invocation_of(target.url(), method, body))
         assert result.brief == expected
         assert result.sent_at_s > 0
@@ -104,18 +81,24 @@ async def test_an_answer_is_understood(corner: str) -> None:
 
 
 @pytest.mark.parametrize("corner", [corner for corner in CORNERS if CORNERS[corner][3]])
-async def test_what_an_answer_means_does_not_depend_on_those_before_it(corner: str) -> None:
-    """The same again, and then any other: the first answer's meaning is not taken for the next."""
+async def test_what_an_answer_means_does_not_depend_on_those_before_it(
+    corner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same again, and then any other: the first answer's meaning is not taken for the next.
+    Each is an account's, with a connection of its own."""
+    monkeypatch.setattr("worker.pool.IDLE_LIMIT_S", 1000.0)
     before = CORNERS[corner]
-    for then in CORNERS.values():
-        said = (before[0], before[0], then[0])
-        async with playing(answering(*said)) as target, firer_for_tests() as firer:
+    scripts = [answering(before[0], before[0], then[0]) for then in CORNERS.values()]
+    async with firing_at(*scripts) as (target, firer):
+        for number, then in enumerate(CORNERS.values(), 1):
+            others = firer.pool.idle_count
             for _, method, expected, kept in (before, before, then):
                 body = b"{}" if method == "POST" else None
-                result = await fired(firer, invocation_of(target.url(), method, body))
+                account = {"account_id": f"acc_00_{number}"}
+                result = await fired(firer, invocation_of(target.url(), method, body, **account))
                 assert result.brief == expected
-                assert firer.pool.idle_count == kept
-            assert target.accepted == 1
+                assert firer.pool.idle_count == others + kept
+            assert target.accepted == number
 
 
 async def test_a_body_without_a_length_ends_with_the_connection() -> None:
@@ -125,39 +108,26 @@ async def test_a_body_without_a_length_ends_with_the_connection() -> None:
         assert firer.pool.idle_count == 0
 
 
+MIDWAY = "Connection closed before the answer was complete"
+INVALID, TOO_LARGE = "Answer is not valid HTTP", "Answer headers are too large"
 BROKEN = {
     "closed at once": (b"", "Connection closed before an answer"),
-    "closed in the head": (b"HTTP/1.1 20", "Connection closed before the answer was complete"),
-    "closed in the body": (answer()[:-1], "Connection closed before the answer was complete"),
-    "closed in a chunk": (CHUNKED[:-3], "Connection closed before the answer was complete"),
-    "not HTTP": (b"SSH-2.0-OpenSSH_9\r\n", "Answer is not valid HTTP"),
-    "two lengths": (
-        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nok",
-        "Answer is not valid HTTP",
-    ),
-    "a huge header": (
-        b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000 + b"\r\n\r\n",
-        "Answer headers are too large",
-    ),
-    "a header without an end": (
-        b"HTTP/1.1 200 OK\r\nX: " + b"x" * 700_000,
-        "Answer headers are too large",
-    ),
-    "many headers": (
-        b"HTTP/1.1 200 OK\r\n" + b"X: x\r\n" * 300 + b"\r\n",
-        "Answer headers are too large",
-    ),
-    "1xx without an end": (
-        b"HTTP/1.1 100 Continue\r\n\r\n" * 20_000,
-        "Answer headers are too large",
-    ),
+    "closed in the head": (b"HTTP/1.1 20", MIDWAY),
+    "closed in the body": (answer()[:-1], MIDWAY),
+    "closed in a chunk": (CHUNKED[:-3], MIDWAY),
+    "not HTTP": (b"SSH-2.0-OpenSSH_9\r\n", INVALID),
+    "two lengths": (head("200 OK", "Content-Length: 1", "Content-Length: 2") + b"ok", INVALID),
+    "a huge header": (head("200 OK", "X: " + "x" * 70_000), TOO_LARGE),
+    "a header without an end": (head("200 OK", "X: " + "x" * 700_000)[:-4], TOO_LARGE),
+    "many headers": (head("200 OK", *["X: x"] * 300), TOO_LARGE),
+    "1xx without an end": (head("100 Continue") * 20_000, TOO_LARGE),
 }
 
 
 @pytest.mark.parametrize("how", BROKEN)
 async def test_a_broken_answer_says_what_is_wrong_with_it(how: str) -> None:
     said, message = BROKEN[how]
-    async with playing(answering_then_closing(said)) as target, firer_for_tests() as firer:
+    async with firing_at(answering_then_closing(said)) as (target, firer):
         result = await fired(firer, invocation_of(target.url()))
         assert result.brief == ("failed", 0, message)
         assert result.invocation.attempt == 1
@@ -188,7 +158,7 @@ async def test_over_the_body_cap_the_status_decides_and_the_connection_goes(head
         while True:
             await line.say(piece)
 
-    async with playing(script) as target, firer_for_tests() as firer:
+    async with firing_at(script) as (target, firer):
         result = await fired(firer, invocation_of(target.url()))
         assert result.brief == ("completed", 201, "")
         await until(lambda: target.ended == 1)
@@ -202,7 +172,7 @@ async def test_what_a_target_says_between_exchanges_ends_the_connection() -> Non
         await line.say(b"HTTP/1.1 408 Request Timeout\r\n\r\n")
         await line.until_closed()
 
-    async with playing(chatty, answering(answer())) as target, firer_for_tests() as firer:
+    async with firing_at(chatty, answering(answer())) as (target, firer):
         assert (await fired(firer, invocation_of(target.url()))).brief == OK
         await until(lambda: firer.pool.idle_count == 0)
         second = await fired(firer, invocation_of(target.url()))
@@ -252,7 +222,7 @@ async def test_a_kept_connection_that_dies_in_mid_answer_is_a_failure() -> None:
         await line.request()
         await line.say(b"HTTP/1.1 200")
 
-    async with playing(script) as target, firer_for_tests() as firer:
+    async with firing_at(script) as (target, firer):
         await fired(firer, invocation_of(target.url()))
         second = await fired(firer, invocation_of(target.url()))
         assert second.brief == ("failed", 0, "Connection closed before the answer was complete")
@@ -260,7 +230,7 @@ async def test_a_kept_connection_that_dies_in_mid_answer_is_a_failure() -> None:
 
 
 async def test_at_most_once_uses_fresh_connections_only() -> None:
-    async with playing(dying) as target, firer_for_tests() as firer:
+    async with firing_at(dying) as (target, firer):
         await fired(firer, invocation_of(target.url()))
         for _ in range(2):
             once = invocation_of(target.url(), delivery=Delivery.AT_MOST_ONCE)
@@ -293,7 +263,7 @@ async def test_an_answer_that_drips_past_the_limit_times_out() -> None:
             await line.say(b"x")
             await asyncio.sleep(0.005)
 
-    async with playing(drip) as target, firer_for_tests(limit_ms=150) as firer:
+    async with firing_at(drip, limit_ms=150) as (target, firer):
         result = await fired(firer, invocation_of(target.url()))
         assert result.brief == ("failed", 0, "Timeout after 0.15 seconds")
 
@@ -321,7 +291,7 @@ async def test_an_answer_before_the_request_was_whole_counts_but_the_connection_
         await line.until_closed()
 
     body = b"x" * (32 * 1024 * 1024)
-    async with playing(hasty) as target, firer_for_tests() as firer:
+    async with firing_at(hasty) as (target, firer):
         result = await fired(firer, invocation_of(target.url(), body=body))
         assert result.brief == ("failed", 413, "Content Too Large")
         assert firer.pool.idle_count == 0
