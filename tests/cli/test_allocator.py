@@ -25,9 +25,15 @@ def use(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     monkeypatch.setattr(allocator_module, "_NAMES", names)
 
 
-def fake_server(directory: Path, script: str, malloc: str = "libc") -> Path:
-    path = directory / "valkey-server"
-    path.write_text(f"#!/bin/sh\n{script}\necho 'Server v=9.0.0 sha=0 malloc={malloc} bits=64'\n")
+def fake_server(
+    directory: Path,
+    script: str = "",
+    malloc: str = "libc",
+    name: str = "valkey-server",
+    version: str = "9.0.0",
+) -> Path:
+    path, says = directory / name, f"Server v={version} sha=0 malloc={malloc} bits=64"
+    path.write_text(f"#!/bin/sh\n{script}\necho '{says}'\n")
     path.chmod(0o755)
     return path
 
@@ -78,18 +84,15 @@ async def test_a_real_one_is_in_use(tmp_path: Path) -> None:
     assert told == [REAL.path]
 
 
-async def test_it_can_be_turned_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    use(monkeypatch, ANYWHERE)
-    maps, told = await started(DataDir(tmp_path / "data"), malloc="libc")
-    assert "libresolv" not in maps
-    assert told == []
-
-
-async def test_without_one_the_server_starts_as_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "malloc"), [(ANYWHERE, "libc"), ("libno-such-allocator.so.1", "auto")]
+)
+async def test_turned_off_or_without_one_the_server_starts_as_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, malloc: str
 ) -> None:
-    use(monkeypatch, "libno-such-allocator.so.1")
-    _, told = await started(DataDir(tmp_path / "data"))
+    use(monkeypatch, name)
+    maps, told = await started(DataDir(tmp_path / "data"), malloc=malloc)
+    assert "libresolv" not in maps
     assert told == []
 
 

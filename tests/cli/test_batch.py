@@ -11,14 +11,7 @@ import pytest
 
 from cli.batch import chunks
 from tests.customer import in_days
-from tests.servers import (
-    Customer,
-    PostdateProcess,
-    free_port,
-    postdate,
-    postdate_json,
-    postdate_process,
-)
+from tests.servers import Customer, PostdateProcess, free_port, postdate, postdate_json
 
 TARGET = "http://127.0.0.1:9999/batch"
 
@@ -68,18 +61,15 @@ def test_standard_input_and_answers_for_machines(settings: dict[str, str]) -> No
     assert waiting(settings) == 2
 
 
-def test_a_refusal_names_its_line_and_keeps_nothing_back(settings: dict[str, str]) -> None:
-    text = "\n".join([line(), "nonsense", line(targetUrl="x"), line()])
+def test_a_refusal_names_its_line_keeps_nothing_back_and_of_many_some_are_told(
+    settings: dict[str, str],
+) -> None:
+    text = "\n".join([line(), "nonsense", line(targetUrl="x"), line(), *["x"] * 50])
     done = postdate("batch", "-", stdin=text, **settings)
-    assert (done.returncode, done.stdout) == (1, "2 scheduled, 2 refused\n")
-    second, third = done.stderr.splitlines()
+    assert (done.returncode, done.stdout) == (1, "2 scheduled, 52 refused\n")
+    second, third, *_ = done.stderr.splitlines()
     assert second == "Line 2: It is not JSON."
     assert third.startswith("Line 3: targetUrl: ")
-
-
-def test_of_many_refusals_some_are_told(settings: dict[str, str]) -> None:
-    done = postdate("batch", "-", stdin="x\n" * 50, **settings)
-    assert done.stdout == "0 scheduled, 50 refused\n"
     assert done.stderr.count("Line ") == 20
     assert "--json tells all" in done.stderr
 
@@ -108,14 +98,6 @@ def test_what_is_too_large_is_refused_by_itself(settings: dict[str, str]) -> Non
     assert done.stderr.startswith("Line 2: ")
 
 
-def test_who_cannot_be_reached_is_a_sentence_that_says_how_to_go_on() -> None:
-    url = f"http://127.0.0.1:{free_port()}"
-    done = postdate("batch", "-", stdin=line(), url=url, api_key="bad key")
-    assert (done.returncode, done.stdout) == (1, "")
-    done = postdate("batch", "-", "--idempotency-key", "k" * 201, url=url, api_key="pd_00_x")
-    assert done.returncode == 2
-
-
 def test_an_interruption_tells_the_key_to_go_on_with(settings: dict[str, str]) -> None:
     wrong = settings | {"api_key": "pd_00_x"}
     done = postdate("batch", "-", stdin=line(), **wrong)
@@ -123,11 +105,10 @@ def test_an_interruption_tells_the_key_to_go_on_with(settings: dict[str, str]) -
     assert "Stopped at line 1" in done.stderr
     assert "--idempotency-key " in done.stderr
     assert done.stderr.endswith("Invalid or inactive API key.\n")
-
-
-def test_a_process_reads_a_file_that_is_not_there(settings: dict[str, str]) -> None:
-    done = postdate_process("batch", "/no/such/file", **settings)
-    assert done.returncode == 2
+    done = postdate("batch", "-", stdin=line(), url=settings["url"], api_key="bad key")
+    assert (done.returncode, done.stdout) == (1, "")
+    for words in (("/no/such/file",), ("-", "--idempotency-key", "k" * 201)):
+        assert postdate("batch", *words, **settings).returncode == 2
 
 
 def test_a_file_falls_into_the_same_calls_each_time() -> None:

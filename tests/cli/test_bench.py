@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,11 +15,11 @@ from cli.bench.sizing import Figure, SizingReport, alone, as_text, findings
 from cli.bench.stage import Measured
 from cli.port import reserve
 from scheduler.errors import PostdateError
-from tests import children
+from tests.cli.running import Running
 from tests.servers import (
     ValkeyCluster,
     ValkeyProcess,
-    environment,
+    postdate,
     postdate_process,
     processes_of,
     until,
@@ -33,7 +29,7 @@ from tests.servers import (
 def test_it_measures_and_leaves_nothing(tmp_path: Path) -> None:
     """Settings that would have it measure something else, or not start, count for nothing."""
     done = postdate_process(
-        *("bench", "--seconds", "1", "--rate", "1e6", "--json", "--directory", str(tmp_path)),
+        *("bench", "--seconds", "0.5", "--rate", "1e6", "--json", "--directory", str(tmp_path)),
         redis_url="redis://127.0.0.1:1",
         allow_targets="none",
         max_horizon_days=1,
@@ -54,57 +50,31 @@ def test_it_measures_and_leaves_nothing(tmp_path: Path) -> None:
     assert nothing_is_left(tmp_path)
 
 
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A long one, past its start."""
-    process = children.start(
-        [sys.executable, "-P", "-m", "cli.main", "bench", "--directory", str(tmp_path)],
-        env=environment(),
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+def test_an_interrupted_one_leaves_nothing(tmp_path: Path) -> None:
+    running = Running("bench", "--directory", str(tmp_path))
     try:
         until(lambda: any("cli.main worker" in p for p in children_of(tmp_path)), "its worker")
-        yield process
     finally:
-        process.kill()
-        process.communicate()
-
-
-def test_an_interrupted_one_leaves_nothing(running: subprocess.Popen[str], tmp_path: Path) -> None:
-    running.send_signal(signal.SIGINT)
-    stdout, stderr = running.communicate(timeout=60)
-    assert (running.returncode, stdout, stderr) == (1, "", "Ended before it was done.\n")
+        assert running.end() == (1, "Ended before it was done.\n")
+    assert running.lines == []
     assert nothing_is_left(tmp_path)
 
 
-def test_a_store_with_an_account_is_refused_and_stays_as_it_was() -> None:
-    with ValkeyProcess() as valkey:
-        postdate_process("account", "create", "customer", redis_url=valkey.url)
-        before = valkey_contents(valkey)
-        done = postdate_process("bench", "--seconds", "0.5", "--redis-url", valkey.url)
-        assert (done.returncode, done.stdout) == (1, "")
-        assert "has accounts (1): only one without any is measured" in done.stderr
-        assert valkey_contents(valkey) == before
+def test_a_store_with_an_account_is_refused_and_stays_as_it_was(valkey: ValkeyProcess) -> None:
+    postdate("account", "create", "customer", redis_url=valkey.url)
+    before = valkey_contents(valkey)
+    done = postdate_process("bench", "--seconds", "0.5", "--redis-url", valkey.url)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "has accounts (1): only one without any is measured" in done.stderr
+    assert valkey_contents(valkey) == before
 
 
 def test_a_given_cluster_is_measured_on_all_nodes_and_left_without_accounts() -> None:
     with ValkeyCluster() as cluster:
-        for _ in range(2):  # the second is not refused for what the first has left
-            done = postdate_process(
-                *("bench", "--seconds", "0.5", "--json", "--redis-url", cluster.url)
-            )
-            assert (done.returncode, done.stderr) == (0, "")
-            store = json.loads(done.stdout)["store"]
-            assert store | {"version": ""} == {
-                "own": False,
-                "url": cluster.url,
-                "version": "",
-                "servers": 3,
-            }
+        done = postdate_process("bench", "--seconds", "0.5", "--json", "--redis-url", cluster.url)
+        assert (done.returncode, done.stderr) == (0, "")
+        store = json.loads(done.stdout)["store"]
+        assert (store["own"], store["url"], store["servers"]) == (False, cluster.url, 3)
         kept = {name for each in cluster.primaries for name in valkey_contents(each)}
         assert not {name for name in kept if b":s:" in name or b"name:" in name}
 
@@ -159,18 +129,9 @@ def test_processes_are_counted_by_what_one_core_does_at_70_per_cent() -> None:
     assert needed.store_cores == pytest.approx(16_667 * 50e-6 / 0.7)
     assert "a cluster of 2 nodes" in as_text(found_of(measured(), rate=16_667), OWN)
     assert "cluster" not in as_text(found_of(measured()), OWN)
-
-
-def test_without_cpu_times_the_rate_counts() -> None:
-    unknown = measured()
-    unknown.accept.each_us["api"] = 0.0
-    assert alone(found_of(unknown).accept, "api") == 2000.0
-
-
-def test_what_saturated_first_is_a_process_or_the_machine_or_none() -> None:
-    assert found_of(measured()).accept.saturated == "api"
-    assert found_of(measured()).fire.saturated == "waiting"
-    assert found_of(measured(others=3.0)).fire.saturated == "machine"
+    without_cpu_times = measured()
+    without_cpu_times.accept.each_us["api"] = 0.0
+    assert alone(found_of(without_cpu_times).accept, "api") == 2000.0
 
 
 def test_medians_are_told_with_what_they_lay_between() -> None:
@@ -179,7 +140,10 @@ def test_medians_are_told_with_what_they_lay_between() -> None:
     assert "The rounds differ by 400 %" in as_text(found, OWN)
 
 
-def test_an_even_and_quiet_machine_is_not_called_noisy() -> None:
+def test_what_saturated_first_and_what_disturbed_is_said() -> None:
+    assert found_of(measured()).accept.saturated == "api"
+    assert found_of(measured()).fire.saturated == "waiting"
+    assert found_of(measured(others=3.0)).fire.saturated == "machine"
     assert found_of(measured(), measured()).noise == []
     assert "Other programs" in found_of(measured(others=2.0)).noise[0]
 

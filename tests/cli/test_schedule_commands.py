@@ -110,13 +110,7 @@ def test_a_refused_destination_names_the_setting_to_who_runs_the_service(
 
 @pytest.mark.parametrize(
     ("base_url", "hinted"),
-    [
-        ("http://127.0.0.1:8000", True),
-        ("http://localhost:8000", True),
-        ("http://[::1]:8000", True),
-        ("https://postdate.example", False),
-        ("http://192.0.2.1", False),
-    ],
+    [("http://127.0.0.1:8000", True), ("http://[::1]:8000", True), ("http://192.0.2.1", False)],
 )
 def test_only_who_asks_this_machine_is_told(base_url: str, hinted: bool) -> None:
     assert ("ALLOW_TARGETS" in with_hint("Destination not allowed.", base_url)) is hinted

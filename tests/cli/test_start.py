@@ -12,6 +12,7 @@ from scheduler.version import version
 from tests.servers import PostdateProcess, ValkeyProcess, free_port, postdate_process, until
 
 ROLES = ("api", "worker")
+RUNS = [("api", 1), ("api", 2), ("worker", 2)]
 
 
 def answers_503(url: str) -> bool:
@@ -21,8 +22,7 @@ def answers_503(url: str) -> bool:
         return False
 
 
-@pytest.mark.parametrize("role", ROLES)
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize(("role", "processes"), RUNS)
 def test_every_line_of_json_has_one_shape_and_one_names_the_store(
     own_valkey: ValkeyProcess, role: str, processes: int
 ) -> None:
@@ -38,6 +38,8 @@ def test_every_line_of_json_has_one_shape_and_one_names_the_store(
         process.remove()
     for line in lines:
         assert {"event", "level", "timestamp"} <= line.keys()
+    [ready] = [json.loads(line) for line in process.stdout.splitlines()]
+    assert ready.get("processes", 1) == processes
     [opened] = [line for line in lines if line["event"] == "store opened"]
     assert (opened["role"], opened["version"]) == (role, version())
     assert (opened["store"], opened["shards"]) == (own_valkey.url, 16)
@@ -65,8 +67,7 @@ def test_a_store_that_is_away_is_named_and_nothing_is_ready_before_it_is_there(r
         process.remove()
 
 
-@pytest.mark.parametrize("role", ROLES)
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize(("role", "processes"), RUNS)
 def test_a_store_that_refuses_the_password_is_named_in_one_sentence(
     role: str, processes: int
 ) -> None:
