@@ -10,8 +10,17 @@ import pytest
 from playwright import sync_api as playwright
 
 from tests.browser import chromium
-from tests.servers import PostdateProcess, postdate_json
+from tests.servers import Customer, PostdateProcess, postdate_json
 
+PAGES = (
+    *("", "/requests", "/requests/new", "/keys", "/signing/rotate", "/credits", "/account"),
+    "/system",
+)
+_LOOK = "() => document.dispatchEvent(new Event('visibilitychange'))"
+_LOOK_UNTIL = """([selector, words]) => {
+  document.dispatchEvent(new Event('visibilitychange'));
+  return document.querySelector(selector)?.textContent.includes(words);
+}"""
 _LINK = re.compile(r"http://\S+/dashboard/link/\S+")
 
 
@@ -24,9 +33,13 @@ def sign_in_link(up: PostdateProcess) -> str:
 
 def fresh_link(up: PostdateProcess, account: str = "default") -> str:
     """A link that signs in, made while `up` runs."""
+    return str(command_json(up, "account", "link", account)["link"])
+
+
+def command_json(up: PostdateProcess, *arguments: str) -> dict[str, str]:
+    """What a command prints while `up` runs."""
     port = urlsplit(up.base_url).port
-    made = postdate_json("account", "link", account, data_dir=up.data_dir, port=port)
-    return str(made["link"])
+    return dict(postdate_json(*arguments, data_dir=up.data_dir, port=port))
 
 
 def follow(page: playwright.Page, link: str) -> None:
@@ -58,6 +71,14 @@ class Watched:
     def go(self, path: str = "") -> None:
         self.page.goto(f"{self.base_url}/dashboard{path}")
 
+    def look(self) -> None:
+        """The viewer is back at the page, which asks for news at once."""
+        self.page.evaluate(_LOOK)
+
+    def look_until(self, selector: str, words: str) -> None:
+        """Looks again and again, until it shows these words."""
+        self.page.wait_for_function(_LOOK_UNTIL, arg=[selector, words], polling=100)
+
     def assert_quiet(self) -> None:
         """No error in the console, no request to another host."""
         assert self.complaints == []
@@ -82,6 +103,13 @@ def postdate_up() -> Iterator[PostdateProcess]:
     """A first start of its own: its pages show all that there is."""
     with PostdateProcess() as up:
         yield up
+
+
+@pytest.fixture
+def customer(postdate_up: PostdateProcess) -> Iterator[Customer]:
+    """The first account, by the key that this start printed."""
+    with Customer(postdate_up.base_url, postdate_up.api_key) as customer:
+        yield customer
 
 
 @pytest.fixture

@@ -7,20 +7,15 @@ import re
 import httpx
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.browser.conftest import Watched, follow, fresh_link, sign_in_link
-from tests.servers import Customer, PostdateProcess, Receiver, in_days, postdate_json
+from tests.browser.conftest import PAGES, Watched, command_json, follow, fresh_link, sign_in_link
+from tests.servers import Customer, PostdateProcess, Receiver, in_days
 
-PAGES = ("", "/requests", "/keys", "/credits", "/account", "/system")
 PASSWORD = "a quiet morning in may"
 _HOUR_S = 3600
 
 
 def tile(page: Page, name: str) -> str:
     return page.locator(f"#tile-{name}").inner_text()
-
-
-def _port(up: PostdateProcess) -> int:
-    return int(up.base_url.rpartition(":")[2])
 
 
 def make_key(page: Page, name: str) -> str:
@@ -59,14 +54,14 @@ def test_an_afternoon(
         page.get_by_role("link", name="Requests", exact=True).click()
         expect(page.locator("tr[data-row]")).to_contain_text(["/later"])
         page.get_by_role("link", name="Overview").click()
-        expect(page.locator("#tile-waiting")).to_have_text("1")
+        watched.look_until("#tile-waiting", "1")
         assert (drawn(page, "waiting"), drawn(page, "completed")) == (1, 0)
 
         # Another fires, and is seen to, without a reload.
         page.evaluate("window.notReloaded = true")
         customer.schedule(f"{receiver.url}/soon", 0.1)
         receiver.wait_for(1, "/soon")
-        expect(page.locator("#tile-fired")).to_have_text("1", timeout=10_000)
+        watched.look_until("#tile-fired", "1")
         expect(page.locator("#latest-rows")).to_contain_text("/soon")
         assert drawn(page, "completed") == 1
         assert page.evaluate("window.notReloaded")
@@ -85,8 +80,8 @@ def test_an_afternoon(
         # It runs again, as a new one, which the panel follows to its end.
         panel.get_by_role("button", name="Run again").click()
         expect(panel.get_by_role("status")).to_contain_text("took one credit")
-        expect(panel.locator(".status.completed")).to_be_visible(timeout=10_000)
         receiver.wait_for(2, "/soon")
+        watched.look_until("#panel .status.completed", "")
         page.keyboard.press("Escape")
         expect(panel.locator("article")).to_have_count(0)
         expect(page).to_have_url(re.compile("/requests$"))
@@ -121,11 +116,10 @@ def test_an_afternoon(
 
 
 def test_a_waiting_schedule_is_moved_to_another_time(
-    signed_in: Watched, postdate_up: PostdateProcess, receiver: Receiver
+    signed_in: Watched, receiver: Receiver, customer: Customer
 ) -> None:
     page, day = signed_in.page, f"{in_days(70):%Y-%m-%d}"
-    with Customer(postdate_up.base_url, postdate_up.api_key) as customer:
-        waiting = customer.schedule(f"{receiver.url}/moved", _HOUR_S)
+    waiting = customer.schedule(f"{receiver.url}/moved", _HOUR_S)
     signed_in.go(f"/requests/{waiting}")
     page.get_by_label("Due (UTC)").fill(f"{day}T04:05:06.789")
     page.get_by_role("button", name="Reschedule").click()
@@ -139,17 +133,16 @@ def test_a_waiting_schedule_is_moved_to_another_time(
 
 
 def test_a_request_can_be_closed_as_soon_as_it_is_drawn(
-    signed_in: Watched, postdate_up: PostdateProcess, receiver: Receiver
+    signed_in: Watched, receiver: Receiver, customer: Customer
 ) -> None:
     page = signed_in.page
-    with Customer(postdate_up.base_url, postdate_up.api_key) as customer:
-        waiting = customer.schedule(f"{receiver.url}/closed", _HOUR_S)
+    waiting = customer.schedule(f"{receiver.url}/closed", _HOUR_S)
     signed_in.go("/requests")
     page.evaluate(
-        """document.addEventListener("htmx:afterSwap", () => setTimeout(() => {
-             window.notReloaded = true;
-             document.querySelector("#panel [data-close]").click();
-           }), { once: true })"""
+        """document.addEventListener("htmx:afterSwap", () => {
+             const close = document.querySelector("#panel [data-close]");  // or the list has news
+             if (close) setTimeout(() => { window.notReloaded = true; close.click(); });
+           })"""
     )
     page.locator(f"#r-{waiting}").get_by_role("link").click()
     page.wait_for_function("window.notReloaded")
@@ -161,11 +154,8 @@ def test_a_request_can_be_closed_as_soon_as_it_is_drawn(
 def test_a_password_is_set_by_link_and_signs_in(
     browser: Browser, postdate_up: PostdateProcess
 ) -> None:
-    made = postdate_json(
-        *("account", "create", "grace", "--email", "grace@example.com"),
-        data_dir=postdate_up.data_dir,
-        port=_port(postdate_up),
-    )
+    create = ("account", "create", "grace", "--email", "grace@example.com")
+    made = command_json(postdate_up, *create)
     context = browser.new_context()
     page = context.new_page()
     page.goto(made["link"])
@@ -208,37 +198,36 @@ def test_without_scripts_all_can_be_read_and_written(
 
 
 def test_a_page_without_contact_says_so_and_loses_nothing(
-    signed_in: Watched, postdate_up: PostdateProcess, receiver: Receiver
+    signed_in: Watched, receiver: Receiver, customer: Customer
 ) -> None:
     """Choices survive live updates; a failed action can be repeated."""
     page = signed_in.page
-    with Customer(postdate_up.base_url, postdate_up.api_key) as customer:
-        waiting = customer.schedule(f"{receiver.url}/kept", _HOUR_S)
-        signed_in.go("/requests")
-        box = page.locator(f"#r-{waiting} input")
-        box.check()
-        expect(page.locator("#picked")).to_contain_text("1 selected")
-        expect(page.locator("#contact")).to_contain_text("Live · ")
-        first = page.locator("#now")
-        first.evaluate("each => { each.same = true; }")
-        customer.schedule(f"{receiver.url}/more", _HOUR_S)
-        expect(page.locator("tr[data-row]", has_text="/more")).to_be_visible(timeout=10_000)
-        expect(box).to_be_checked()
-        expect(box).to_be_focused()
-        assert first.evaluate("each => each.same"), "rows are not made anew"
+    waiting = customer.schedule(f"{receiver.url}/kept", _HOUR_S)
+    signed_in.go("/requests")
+    box = page.locator(f"#r-{waiting} input")
+    box.check()
+    expect(page.locator("#picked")).to_contain_text("1 selected")
+    expect(page.locator("#contact")).to_contain_text("Live · ")
+    first = page.locator("#now")
+    first.evaluate("each => { each.same = true; }")
+    customer.schedule(f"{receiver.url}/more", _HOUR_S)
+    expect(page.locator("tr[data-row]", has_text="/more")).to_be_visible(timeout=10_000)
+    expect(box).to_be_checked()
+    expect(box).to_be_focused()
+    assert first.evaluate("each => each.same"), "rows are not made anew"
 
-        # The API is gone: the page says so, and a cancel that was not made.
-        page.locator(f"#r-{waiting}").get_by_role("link").click()
-        page.get_by_label("Due (UTC)").fill("2029-03-04T05:06")
-        page.route("**/dashboard/**", lambda route: route.abort())
-        expect(page.locator("#contact")).to_contain_text("Lost contact", timeout=10_000)
-        page.locator("#panel").get_by_role("button", name="Reschedule").click()
-        expect(page.get_by_role("alert")).to_contain_text("No contact with Postdate")
-        expect(page.get_by_label("Due (UTC)")).to_have_value(re.compile("2029-03-04T05:06"))
-        page.unroute("**/dashboard/**")
-        page.get_by_role("button", name="Try again").click()
-        expect(page.get_by_role("status").first).to_contain_text("no credit moved")
-        expect(page.locator("#contact")).to_contain_text("Live · ", timeout=10_000)
+    # The API is gone: the page says so, and a cancel that was not made.
+    page.locator(f"#r-{waiting}").get_by_role("link").click()
+    page.get_by_label("Due (UTC)").fill("2029-03-04T05:06")
+    page.route("**/dashboard/**", lambda route: route.abort())
+    expect(page.locator("#contact")).to_contain_text("Lost contact", timeout=10_000)
+    page.locator("#panel").get_by_role("button", name="Reschedule").click()
+    expect(page.get_by_role("alert")).to_contain_text("No contact with Postdate")
+    expect(page.get_by_label("Due (UTC)")).to_have_value(re.compile("2029-03-04T05:06"))
+    page.unroute("**/dashboard/**")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("status").first).to_contain_text("no credit moved")
+    expect(page.locator("#contact")).to_contain_text("Live · ", timeout=10_000)
 
     # The right half of a column is its own, and a press leads to what happened in it.
     column = page.locator("[data-chart=activity] .columns > a").nth(7)
@@ -251,9 +240,7 @@ def test_a_page_without_contact_says_so_and_loses_nothing(
     expect(page).to_have_url(re.compile(r"/requests\?from=\d{4}-.*&to="))
 
 
-def test_a_page_that_gets_no_answer_at_all_does_not_call_itself_live(
-    signed_in: Watched,
-) -> None:
+def test_a_page_that_gets_no_answer_at_all_does_not_call_itself_live(signed_in: Watched) -> None:
     """An API that hangs refuses nothing, and time limits are long."""
     page = signed_in.page
     page.clock.install()
@@ -293,11 +280,10 @@ def test_secrets_end_at_once_after_a_question(signed_in: Watched) -> None:
 
 
 def test_who_leaves_a_question_is_at_the_address_of_the_page_before(
-    signed_in: Watched, postdate_up: PostdateProcess
+    signed_in: Watched, customer: Customer
 ) -> None:
     page = signed_in.page
-    with Customer(postdate_up.base_url, postdate_up.api_key) as customer:
-        waiting = customer.schedule("https://example.com/stays", _HOUR_S)
+    waiting = customer.schedule("https://example.com/stays", _HOUR_S)
     signed_in.go("/requests")
     page.locator(f"#r-{waiting} .pick").check()
     page.locator("#picked").get_by_role("button", name="Cancel").click()

@@ -78,24 +78,25 @@ def test_a_rotation_that_failed_is_made_once_and_as_it_was_chosen(
 
 @FAILURES
 def test_a_cancellation_that_failed_is_told_until_it_is_made(
-    signed_in: Watched, postdate_up: PostdateProcess, fail: Fail, words: str
+    signed_in: Watched, fail: Fail, words: str, customer: Customer
 ) -> None:
     """Contact alone, which the page finds again by itself, does not make it done."""
     page = signed_in.page
     page.on("dialog", lambda dialog: dialog.accept())
-    with Customer(postdate_up.base_url, postdate_up.api_key) as customer:
-        waiting = customer.schedule("https://example.com/waits", 3600)
-        signed_in.go(f"/requests/{waiting}")
-        page.route("**/dashboard/**", fail)
-        page.get_by_role("button", name="Cancel it").click()
-        expect(page.locator("#alarm")).to_contain_text(words)
-        expect(page.locator("#contact")).to_have_class(re.compile("lost"), timeout=10_000)
-        page.unroute("**/dashboard/**")
-        expect(page.locator("#contact")).to_contain_text("Live · ", timeout=10_000)
-        assert customer.get(f"/schedule/{waiting}").json()["status"] == "scheduled"
-        page.get_by_role("button", name="Try again").click()
-        expect(page.get_by_role("status").first).to_contain_text("its credit is yours again")
-        expect(page.locator("#alarm")).to_be_empty()
+    waiting = customer.schedule("https://example.com/waits", 3600)
+    signed_in.go(f"/requests/{waiting}")
+    page.route("**/dashboard/**", fail)
+    page.get_by_role("button", name="Cancel it").click()
+    expect(page.locator("#alarm")).to_contain_text(words)
+    signed_in.look()
+    expect(page.locator("#contact")).to_have_class(re.compile("lost"), timeout=10_000)
+    page.unroute("**/dashboard/**")
+    signed_in.look()
+    expect(page.locator("#contact")).to_contain_text("Live · ", timeout=10_000)
+    assert customer.get(f"/schedule/{waiting}").json()["status"] == "scheduled"
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("status").first).to_contain_text("its credit is yours again")
+    expect(page.locator("#alarm")).to_be_empty()
 
 
 @FAILURES
@@ -121,40 +122,39 @@ def test_a_search_whose_next_step_failed_goes_on(
 
 
 def test_all_that_match_are_cancelled_a_portion_at_a_time_and_it_can_be_stopped(
-    signed_in: Watched, postdate_up: PostdateProcess
+    signed_in: Watched, customer: Customer
 ) -> None:
     """It goes on by itself until the user stops it."""
     page, most = signed_in.page, 1000
-    with Customer(postdate_up.base_url, postdate_up.api_key) as customer:
-        for portion in range(4):
-            customer.schedule_batch(
-                [
-                    {"targetUrl": f"https://example.com/wave/{n}", "delay": f"{portion + 9}h"}
-                    for n in range(most)
-                ]
-            )
-        began = customer.credits()
+    for portion in range(4):
+        customer.schedule_batch(
+            [
+                {"targetUrl": f"https://example.com/wave/{n}", "delay": f"{portion + 9}h"}
+                for n in range(most)
+            ]
+        )
+    began = customer.credits()
 
-        def cancel_all() -> None:
-            signed_in.go("/requests?q=wave&status=scheduled")
-            page.locator(".pick").first.check()
-            page.get_by_label("all that match").check()
-            page.locator("#picked").get_by_role("button", name="Cancel").click()
-            page.get_by_role("button", name="Cancel all of them").click()
+    def cancel_all() -> None:
+        signed_in.go("/requests?q=wave&status=scheduled")
+        page.locator(".pick").first.check()
+        page.get_by_label("all that match").check()
+        page.locator("#picked").get_by_role("button", name="Cancel").click()
+        page.get_by_role("button", name="Cancel all of them").click()
 
-        def hold_all_but_the_first(route: Route) -> None:
-            if "done=" not in (route.request.post_data or ""):
-                route.continue_()
+    def hold_all_but_the_first(route: Route) -> None:
+        if "done=" not in (route.request.post_data or ""):
+            route.continue_()
 
-        page.route("**/requests/bulk", hold_all_but_the_first)
-        cancel_all()
-        expect(page.get_by_role("status")).to_contain_text("So far 1,000 cancelled")
-        page.get_by_role("link", name="Stop here").click()
-        expect(page.get_by_role("heading", name="Requests")).to_be_visible()
-        assert customer.credits() == began + most
-        page.unroute("**/requests/bulk")
+    page.route("**/requests/bulk", hold_all_but_the_first)
+    cancel_all()
+    expect(page.get_by_role("status")).to_contain_text("So far 1,000 cancelled")
+    page.get_by_role("link", name="Stop here").click()
+    expect(page.get_by_role("heading", name="Requests")).to_be_visible()
+    assert customer.credits() == began + most
+    page.unroute("**/requests/bulk")
 
-        cancel_all()
-        expect(page.get_by_role("status")).to_contain_text("3,000 cancelled", timeout=30_000)
-        expect(page).to_have_url(re.compile(r"/dashboard/requests\?status=scheduled&q=wave"))
-        assert customer.credits() == began + 4 * most
+    cancel_all()
+    expect(page.get_by_role("status")).to_contain_text("3,000 cancelled", timeout=30_000)
+    expect(page).to_have_url(re.compile(r"/dashboard/requests\?status=scheduled&q=wave"))
+    assert customer.credits() == began + 4 * most

@@ -1,19 +1,18 @@
-"""Customers' texts move nothing off the screen, and controls are large enough."""
+"""Every page: axe finds nothing serious, in light or dark; customers' texts move nothing off the
+screen; controls are large enough."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
-from tests.browser.conftest import Watched
+from tests.browser.conftest import PAGES, Watched, sign_in
 from tests.browser.test_dashboard import make_key
 from tests.servers import Customer, PostdateProcess, Receiver
 
-_PAGES = (
-    *("", "/requests", "/requests/new", "/keys", "/signing/rotate", "/credits", "/account"),
-    "/system",
-)
 # Links within sentences flow with them, and of a row the whole opens what its link does.
 _TOO_SMALL = """
 () => [...document.querySelectorAll('a, button, input:not([type=hidden]), select, summary')]
@@ -61,9 +60,8 @@ _URL_IS_ONE_LINE = """
 _BEYOND = "() => document.documentElement.scrollWidth > window.innerWidth"
 # A right-to-left override in a path would turn round what stands behind it.
 _NASTY = "/" + "a" * 300 + "\u202ecod.exe"
-
-
 _WIDTHS = (320, 380, 1440)
+_DARK_IS_BELOW = 60  # of 255
 
 
 def at_every_width(page: Page) -> Iterator[str]:
@@ -94,7 +92,7 @@ def test_long_and_nasty_names_move_nothing_and_targets_are_large_enough(
         body = b"<html>" + b"y" * 3000
         failed = customer.schedule(receiver.answer("/fails", status=500, body=body))
         customer.outcome(failed)
-    for path in (*_PAGES, f"/requests/{failed}"):
+    for path in (*PAGES, f"/requests/{failed}"):
         signed_in.go(path)
         for where in at_every_width(page):
             assert page.evaluate(_TOO_SMALL) == [], where
@@ -115,3 +113,43 @@ def test_long_and_nasty_names_move_nothing_and_targets_are_large_enough(
         assert all(box["height"] >= 15 and box["width"] >= 15 for box in boxes), where
         assert page.evaluate(_URL_IS_ONE_LINE), where
     signed_in.assert_quiet()
+
+
+def serious(page: Page) -> list[str]:
+    """What axe finds on a page that matters, and where. Of what it looks at, only contrast is
+    another matter in the dark."""
+    found = Axe().run(page).response["violations"]
+    page.emulate_media(color_scheme="dark")
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert all(int(part) < _DARK_IS_BELOW for part in re.findall(r"\d+", background)[:3])
+    dark = "axe.run({resultTypes: ['violations'], runOnly: ['color-contrast']})"
+    found += page.evaluate(dark)["violations"]
+    page.emulate_media(color_scheme="light")
+    return [
+        f"{page.url}: {each['id']}: {node['html'][:200]}"
+        for each in found
+        if each["impact"] in ("serious", "critical")
+        for node in each["nodes"]
+    ]
+
+
+def test_no_page_keeps_anybody_out_in_light_or_dark(
+    watched: Watched, postdate_up: PostdateProcess, receiver: Receiver, customer: Customer
+) -> None:
+    page = watched.page
+    watched.go("/sign-in")
+    found = serious(page)
+    sign_in(page.context, postdate_up)
+    waiting = customer.schedule(f"{receiver.url}/waits", 3600, targetBody={"a": "b" * 300})
+    failed = customer.schedule(receiver.answer("/fails", status=500))
+    customer.outcome(failed)
+    customer.outcome(customer.schedule(f"{receiver.url}/well"))
+    for path in (*PAGES, "/none", f"/requests/{waiting}", f"/requests/{failed}"):
+        watched.go(path)
+        if page.locator("#contact").count() and page.locator("[data-live]").count():
+            watched.look_until("#contact", "Live")
+        found += serious(page)
+    page.locator("#r-" + waiting + " .pick").check()
+    page.locator("#picked").get_by_role("button", name="Cancel").click()
+    page.get_by_role("heading", name="Cancel 1 request?").wait_for()
+    assert found + serious(page) == []
