@@ -28,15 +28,15 @@ def settings() -> Settings:
     return Settings(shards=SHARDS)
 
 
-@pytest.fixture(scope="module")
-def shared_cluster(request: pytest.FixtureRequest, store_server: str) -> Iterator[ValkeyCluster]:
-    with ValkeyCluster(getattr(request.module, "NODES", 2)) as started:
+@pytest.fixture(scope="session")
+def shared_cluster(store_server: str) -> Iterator[ValkeyCluster]:
+    with ValkeyCluster(3) as started:
         yield started
 
 
 @pytest.fixture
 def cluster(shared_cluster: ValkeyCluster) -> ValkeyCluster:
-    """A Redis Cluster of the module's NODES, or two, emptied. Other tests may have moved slots."""
+    """A Redis Cluster of three nodes, emptied. Other tests may have moved slots."""
     shared_cluster.flush()
     return shared_cluster
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import uuid
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 from unittest.mock import patch
@@ -15,14 +16,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    Bundle,
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    multiple,
-    rule,
-)
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
 from scheduler.errors import Conflict, InsufficientCredits, OutcomeUnknown
 from scheduler.models import Invocation, Outcome, Plan, Request, Status
@@ -200,13 +194,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.model[each.schedule_id].held = False
             self.model[each.schedule_id].ended_ms = ms
         outcome = Outcome(status, 200, ms, "")
-        with losing(self.store, lost):
-            codes = self.run(settled(lambda: self.scenes[0].ack(batch, outcome)))
-        if lost != "nothing":
-            assert isinstance(codes, OutcomeUnknown)
-            codes = self.run(self.scenes[0].ack(batch, outcome))
-            expected = [min(code, now) for code, now in zip(expected, codes, strict=True)]
-        assert codes == expected
+        self.compare_codes(lambda: self.scenes[0].ack(batch, outcome), expected, lost)
 
     @rule(
         batch=st.lists(invocations, min_size=1, max_size=6),
@@ -235,11 +223,16 @@ class StoreMachine(RuleBasedStateMachine):
             modelled.visible_at_us = modelled.due_at_ms * 1000
             modelled.recorded.append((len(modelled.recorded) + 1, each.attempt, ms))
         outcome = Outcome(Status.FAILED, 503, ms, "")
+        self.compare_codes(lambda: self.scenes[0].retry(batch, wait_ms, outcome), expected, lost)
+
+    def compare_codes(
+        self, call: Callable[[], Awaitable[list[int]]], expected: list[int], lost: str
+    ) -> None:
         with losing(self.store, lost):
-            codes = self.run(settled(lambda: self.scenes[0].retry(batch, wait_ms, outcome)))
+            codes = self.run(settled(call))
         if lost != "nothing":
             assert isinstance(codes, OutcomeUnknown)
-            codes = self.run(self.scenes[0].retry(batch, wait_ms, outcome))
+            codes = self.run(call())
             expected = [min(code, now) for code, now in zip(expected, codes, strict=True)]
         assert codes == expected
 
@@ -358,8 +351,12 @@ class StoreMachine(RuleBasedStateMachine):
             self.run(scene.assert_sound())
 
 
+EXAMPLES = settings().max_examples
+if EXAMPLES == 30 and not os.environ.get("CI"):  # of the short profile
+    EXAMPLES = 10
 TestStoreMachine = StoreMachine.TestCase
 TestStoreMachine.settings = settings(
+    max_examples=EXAMPLES,
     stateful_step_count=40,
     # How many steps a rule refuses is chance, and so is how long one takes.
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -14,7 +14,6 @@ from scheduler.store.log.logs import LogQuery
 from scheduler.store.queries.listing import Selection
 from scheduler.store.queries.members import Members, read_members
 from scheduler.store.queries.timeline import WAITING, Place, Span
-from tests.plain import redis_of
 from tests.scheduler.operator_walks import FAR_MS
 from tests.scheduler.scene import Scene
 
@@ -26,7 +25,7 @@ NAMES = [f"{n:08}" for n in range(0, 2 * CROWD, 2)]
 async def crowd(scene: Scene) -> list[Place]:
     """Members of one score, and one before and after them."""
     scores = dict.fromkeys(NAMES, MS) | {"before": MS - 1, "zz": MS + 1}
-    await redis_of(scene.store).zadd(scene.base + keys.FAILED, scores)
+    await scene.redis.zadd(scene.base + keys.FAILED, scores)
     return sorted(Place(ms, WAITING, name) for name, ms in scores.items())
 
 
@@ -67,10 +66,10 @@ async def test_nothing_is_skipped_though_the_set_changes_between_two_looks(
     async def changing(*arguments: Any, **options: Any) -> list[Any]:
         found = await reads(*arguments, **options)
         removed = [name for name, _ in zip(left, range(40), strict=False)]
-        await redis_of(scene.store).zrem(scene.base + keys.FAILED, "none", *removed)
+        await scene.redis.zrem(scene.base + keys.FAILED, "none", *removed)
         return found
 
-    await redis_of(scene.store).zrem(scene.base + keys.FAILED, place.tie)
+    await scene.redis.zrem(scene.base + keys.FAILED, place.tie)
     monkeypatch.setattr(server, "reads", changing)
     found = [each for each, _ in (await after(scene, place, 3, down=down)).found]
     near = there[CROWD // 2 - 3 : CROWD // 2][::-1] if down else there[CROWD // 2 + 1 :][:3]
@@ -82,7 +81,7 @@ async def claim(scene: Scene, held: list[Any]) -> None:
 
 
 async def release(scene: Scene, held: list[Any]) -> None:
-    await scene.store.claims.release(scene.shard, held)
+    await scene.release(held)
 
 
 @pytest.mark.parametrize("move", [claim, release], ids=["claimed", "released"])
@@ -118,7 +117,7 @@ async def test_what_ends_while_a_page_is_read_is_not_listed_without_its_body(
     async def ending(commands: Any, **options: Any) -> list[Any]:
         if commands[0][0] == "HMGET":
             monkeypatch.undo()
-            await scene.store.canceller.cancel(scene.account_id, ends)
+            await scene.cancel(ends)
         return await reads(commands, **options)
 
     monkeypatch.setattr(scene.store.server, "reads", ending)

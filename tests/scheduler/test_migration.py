@@ -18,13 +18,7 @@ from scheduler.store import Store, keys
 from scheduler.store.server import Script
 from tests.cluster import ask, migrate
 from tests.scheduler.clocks import ServerClock
-from tests.scheduler.scene import (
-    CREDITS,
-    URL,
-    Scene,
-    ids_of,
-    settled,
-)
+from tests.scheduler.scene import CREDITS, URL, Scene, ids_of, settled
 from tests.servers import ValkeyCluster
 
 SHARDS = 4

@@ -10,7 +10,6 @@ import pytest
 from scheduler import store
 from scheduler.errors import Damaged
 from scheduler.store import keys
-from tests.plain import redis_of
 from tests.scheduler.scene import Scene
 
 _NEGATED = re.compile(r"redis\.p?call\(.*, -[#a-z(]")
@@ -27,7 +26,7 @@ def test_commands_get_negated_numbers_only_as_whole_digits() -> None:
 
 async def test_a_sum_too_large_to_be_exact_is_refused_and_nothing_is_written(scene: Scene) -> None:
     schedule_id = await scene.create(60_000)
-    await redis_of(scene.store).hset(scene.base + keys.ACCOUNT, "credits", 2**53)
+    await scene.redis.hset(scene.base + keys.ACCOUNT, "credits", 2**53)
     with pytest.raises(Damaged):
-        await scene.store.canceller.cancel(scene.account_id, schedule_id)
+        await scene.cancel(schedule_id)
     assert [each.schedule_id for each in await scene.log(status="scheduled")] == [schedule_id]

@@ -6,7 +6,6 @@ import pytest
 
 from scheduler.errors import KeyReused
 from scheduler.models import Idempotency, Request
-from tests.plain import redis_of
 from tests.scheduler.scene import CREDITS, URL, Scene
 
 DAY_MS = 86_400_000
@@ -44,10 +43,3 @@ async def test_a_replay_does_not_prolong_a_keys_life(fake_scene: Scene) -> None:
         await created(scene, Idempotency("key", "something else"))
     await scene.clock.pass_ms(DAY_MS // 2 + 1)
     assert not (await created(scene))[1]
-
-
-async def test_every_key_in_the_store_has_an_end(scene: Scene) -> None:
-    await created(scene)
-    names = [name async for name in redis_of(scene.store).scan_iter(match=scene.base + "once:*")]
-    assert len(names) == 1
-    assert 0 < await redis_of(scene.store).pttl(names[0]) <= DAY_MS

@@ -6,7 +6,7 @@ from bisect import bisect_left
 
 import msgspec
 
-from scheduler.models import Plan, Request
+from scheduler.models import Outcome, Plan, Request, Status
 from scheduler.rollups import (
     LATENESS_BOUNDS_MS,
     RESPONSE_BOUNDS_MS,
@@ -20,7 +20,6 @@ from tests.scheduler.clocks import FakeClock
 from tests.scheduler.conftest import open_fake
 from tests.scheduler.scene import (
     COMPLETED,
-    FAILED,
     LAST_DAY,
     LAST_HOUR,
     LAST_MONTH,
@@ -89,18 +88,32 @@ async def test_points_need_not_begin_where_a_day_does(fake_scene: Scene) -> None
 
 
 async def test_executions_are_in_every_series(scene: Scene) -> None:
-    await scene.run(COMPLETED)
-    await scene.run(COMPLETED)
-    await scene.run(FAILED)
+    """Each point has its own lateness and response times."""
+    for status, late_ms, took_ms in (
+        (Status.COMPLETED, 0, 12),
+        (Status.COMPLETED, 0, 12),
+        (Status.COMPLETED, 40, 12),
+        (Status.FAILED, None, 30_000),
+    ):
+        await scene.ack([await scene.held()], Outcome(status, 200, took_ms, ""), late_ms)
     for period in (LAST_HOUR, LAST_DAY, LAST_MONTH):
         series = await until_now(scene.store, scene.account_id, period)
         assert len(series.points) == period[1]
-        assert (series.completed, series.failed) == (2, 1)
-        assert sum(each.total_response_ms for each in series.points) == 12 + 12 + 30
-        assert sum(series.lateness) == 3
+        assert (series.completed, series.failed) == (3, 1)
+        assert sum(each.total_response_ms for each in series.points) == 3 * 12 + 30_000
+        assert sum(series.lateness) == 3, "what was not sent was not late"
+        assert lateness_quantile_ms(series.lateness, 0.5) == 0
+        assert lateness_quantile_ms(series.lateness, 0.95) == 50
         steps = {b.at_ms - a.at_ms for a, b in zip(series.points, series.points[1:], strict=False)}
         assert steps == {period[0]}
-        assert series.points[-1].at_ms <= scene.store.clock.now_ms()
+        point = series.points[-1]
+        assert point.at_ms <= scene.store.clock.now_ms()
+        if point.executed < 4:  # a minute began in between
+            continue
+        assert (point.lateness_ms(0.5), point.lateness_ms(0.99)) == (0, 50)
+        assert 10 < (point.response_ms(0.5) or 0) <= 15
+        assert 20_000 < (point.response_ms(0.95) or 0) <= 30_000
+        assert series.response == point.response
 
 
 async def test_each_execution_counts_in_its_own_point(fake_scene: Scene) -> None:
@@ -113,32 +126,6 @@ async def test_each_execution_counts_in_its_own_point(fake_scene: Scene) -> None
     assert [point.completed for point in month.points][-1] == 1
     day = await until_now(fake_scene.store, fake_scene.account_id, LAST_DAY)
     assert (day.completed, day.points[-1].completed) == (1, 1)
-
-
-async def test_lateness_is_told_by_its_bucket(scene: Scene) -> None:
-    for late_ms in (0, 0, 0, 40):
-        await scene.create()
-        await scene.ack(await scene.claim(), COMPLETED, late_ms)
-    series = await until_now(scene.store, scene.account_id, LAST_HOUR)
-    assert lateness_quantile_ms(series.lateness, 0.5) == 0
-    assert lateness_quantile_ms(series.lateness, 0.95) == 50
-
-
-async def test_each_point_has_its_own_lateness_and_response_times(scene: Scene) -> None:
-    for late_ms, took_ms in ((0, 12), (0, 12), (40, 12), (None, 30_000)):
-        await scene.create()
-        outcome = msgspec.structs.replace(COMPLETED, response_time_ms=took_ms)
-        await scene.ack(await scene.claim(), outcome, late_ms)
-    for period in (LAST_HOUR, LAST_DAY, LAST_MONTH):
-        series = await until_now(scene.store, scene.account_id, period)
-        point = series.points[-1]
-        if point.executed < 4:  # a minute began in between
-            continue
-        assert sum(point.lateness) == 3, "what was not sent was not late"
-        assert (point.lateness_ms(0.5), point.lateness_ms(0.99)) == (0, 50)
-        assert 10 < (point.response_ms(0.5) or 0) <= 15
-        assert 20_000 < (point.response_ms(0.95) or 0) <= 30_000
-        assert series.response == point.response
 
 
 async def test_what_is_overdue_is_counted_and_how_late_it_is_by_now(fake_scene: Scene) -> None:

@@ -7,7 +7,6 @@ import pytest
 from scheduler.models import Invocation, Outcome
 from scheduler.store import keys
 from scheduler.store.verdict import Verdict
-from tests.plain import redis_of
 from tests.scheduler.harm import do_harm
 from tests.scheduler.scene import COMPLETED, FAILED, Scene, ids_of
 
@@ -23,9 +22,7 @@ async def end(scene: Scene, invocation: Invocation, outcome: Outcome | None) -> 
 
 async def names_of(scene: Scene, place: str) -> list[str]:
     """The name of the account's one key there, and of the key that follows it in time."""
-    found = [
-        name.decode() async for name in redis_of(scene.store).scan_iter(match=scene.base + place)
-    ]
+    found = [name.decode() async for name in scene.redis.scan_iter(match=scene.base + place)]
     assert len(found) == 1, found
     if place.endswith(":*"):
         head, _, number = found[0].rpartition(":")
@@ -59,7 +56,7 @@ async def test_what_cannot_be_recorded_is_fired_once_until_it_can_be(
     await scene.run(FAILED)
     schedule_id = await scene.create()
     invocation = await scene.claim_one(lease_ms=SHORT_MS)
-    client, names = redis_of(scene.store), await names_of(scene, place)
+    client, names = scene.redis, await names_of(scene, place)
     before = await client.dump(names[0])
     assert await do_harm(client, names[0], harm)
     for _ in range(3):
@@ -89,21 +86,21 @@ async def test_a_damaged_index_of_the_log_keeps_nothing_from_being_recorded(
     scene = valkey_scene
     await scene.run(FAILED)
     [index] = await names_of(scene, place)
-    await do_harm(redis_of(scene.store), index, harm)
-    damaged = await redis_of(scene.store).dump(index)
+    await do_harm(scene.redis, index, harm)
+    damaged = await scene.redis.dump(index)
     schedule_id = await scene.run(FAILED)
     assert schedule_id in [each.schedule_id for each in await scene.log()]
-    assert await redis_of(scene.store).dump(index) == damaged
-    assert await redis_of(scene.store).pttl(index) == -1 or harm == "at 2^53"
+    assert await scene.redis.dump(index) == damaged
+    assert await scene.redis.pttl(index) == -1 or harm == "at 2^53"
 
 
 async def test_an_account_that_is_deleted_is_parked_no_more(valkey_scene: Scene) -> None:
     scene = valkey_scene
     await scene.create()
     invocation = await scene.claim_one()
-    await do_harm(redis_of(scene.store), scene.base + "logged", "of a wrong type")
+    await do_harm(scene.redis, scene.base + "logged", "of a wrong type")
     assert await scene.ack([invocation]) == [Verdict.DAMAGED]
     parked = keys.shard(scene.shard) + keys.PARKED
-    assert await redis_of(scene.store).zcard(parked) == 1
+    assert await scene.redis.zcard(parked) == 1
     await scene.store.deletion.delete(scene.account_id)
-    assert not await redis_of(scene.store).exists(parked)
+    assert not await scene.redis.exists(parked)

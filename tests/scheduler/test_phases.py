@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
-from scheduler.models import Answer, Outcome, Phases, Status
+from scheduler.models import Phases
 from scheduler.store.queries.listing import Selection
-from scheduler.store.stored import _StoredOutcome, pack_outcome
+from scheduler.store.stored import pack_outcome
 from tests.scheduler.scene import COMPLETED, FAILED, Scene
 
+pytestmark = pytest.mark.sound
 TOLD = Phases(3, 20, 31, 40, 1)
 
 
@@ -16,18 +18,17 @@ async def test_they_are_those_of_the_last_attempt(scene: Scene) -> None:
     first = msgspec.structs.replace(FAILED, phases=Phases(None, 30_000))
     schedule_id = await scene.create()
     await scene.retry([await scene.claim_one()], 0, first)
-    waiting = await scene.store.schedules.get(scene.account_id, schedule_id)
+    waiting = await scene.get(schedule_id)
     assert waiting.retry is not None
     assert waiting.retry.outcome.phases == first.phases
     listed = await scene.store.unended.page(scene.account_id, Selection())
     assert listed.schedules == [waiting]
     again = await scene.claim_one()
     await scene.ack([again], msgspec.structs.replace(COMPLETED, phases=TOLD))
-    ended = await scene.store.schedules.get(scene.account_id, schedule_id)
+    ended = await scene.get(schedule_id)
     assert ended.outcome is not None
     assert ended.outcome.phases == TOLD
     assert all("phases" not in entry.__struct_fields__ for entry in await scene.log())
-    await scene.assert_sound()
 
 
 async def test_a_stop_between_two_attempts_keeps_them(scene: Scene) -> None:
@@ -35,11 +36,10 @@ async def test_a_stop_between_two_attempts_keeps_them(scene: Scene) -> None:
     await scene.retry(
         [await scene.claim_one()], 60_000, msgspec.structs.replace(FAILED, phases=TOLD)
     )
-    await scene.store.canceller.cancel(scene.account_id, schedule_id)
-    outcome = (await scene.store.schedules.get(scene.account_id, schedule_id)).outcome
+    await scene.cancel(schedule_id)
+    outcome = (await scene.get(schedule_id)).outcome
     assert outcome is not None
     assert outcome.phases == TOLD
-    await scene.assert_sound()
 
 
 def test_what_has_none_is_stored_in_the_same_bytes() -> None:
@@ -50,18 +50,3 @@ def test_what_has_none_is_stored_in_the_same_bytes() -> None:
     assert len(
         pack_outcome(msgspec.structs.replace(COMPLETED, phases=Phases(0, 1, 2, 3, 4)), 3)
     ) <= (len(pack_outcome(COMPLETED, 3)) + 8)
-
-
-def test_versions_read_what_each_other_writes() -> None:
-    class OutcomeOfBefore(msgspec.Struct, array_like=True):
-        status: int
-        status_code: int = 0
-        response_time_ms: int = 0
-        error_message: str = ""
-        lateness_ms: int | None = None
-        attempts: int = 1
-
-    outcome = Outcome(Status.FAILED, 500, 7, "Oh", "", Answer("", b"no"), TOLD)
-    read, encode = msgspec.msgpack.decode, msgspec.msgpack.encode
-    assert read(pack_outcome(outcome, 3, 2), type=OutcomeOfBefore).attempts == 2
-    assert read(encode(OutcomeOfBefore(1)), type=_StoredOutcome).phases is None

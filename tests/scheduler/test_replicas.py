@@ -81,7 +81,7 @@ def lag(replica: ValkeyProcess, monkeypatch: pytest.MonkeyPatch) -> Lag:
 
 async def test_a_replica_that_is_there_confirms(careful: Scene) -> None:
     cancelled = await careful.create(60_000)
-    assert (await careful.store.canceller.cancel(careful.account_id, cancelled)).credits == CREDITS
+    assert (await careful.cancel(cancelled)).credits == CREDITS
     schedule_id = await careful.create(delivery=Delivery.AT_MOST_ONCE)
     claimed = await careful.claim()
     assert ids_of(claimed) == [schedule_id]
@@ -152,7 +152,7 @@ async def test_a_replica_that_is_lost_is_missed_within_a_second(
     ask(replica, "REPLICAOF", "NO", "ONE")
 
     async def gone() -> bool:
-        return (await redis_of(careful.store).execute_command("ROLE"))[2] == []
+        return (await careful.redis.execute_command("ROLE"))[2] == []
 
     await until_async(gone, "the replica to be missed")
     monkeypatch.setattr(_TIMEOUT, 20)
@@ -194,7 +194,7 @@ async def test_others_are_handed_out_though_the_careful_ones_cannot_be_given_bac
     with lag():
         assert ids_of(await careful.claim()) == [usual]
     # It waits for its lease's end.
-    assert (await careful.store.schedules.get(careful.account_id, once)).executing
+    assert (await careful.get(once)).executing
     await careful.assert_sound()
 
 
@@ -205,16 +205,16 @@ async def test_a_full_store_does_not_make_a_done_write_look_undone(
     no client relies on, waits for none."""
     waiting, _ = await careful.create(60_000), await careful.create(-1000)
     [held] = await careful.claim()
-    client = redis_of(careful.store)
+    client = careful.redis
     await client.config_set("maxmemory", 1)
     try:
         with lag():
             with pytest.raises(OutcomeUnknown):
-                await careful.store.canceller.cancel(careful.account_id, waiting)
+                await careful.cancel(waiting)
             assert await careful.ack([held]) == [1]
     finally:
         await client.config_set("maxmemory", 0)
-    assert await careful.store.accounts.credits(careful.account_id) == CREDITS - 1
+    assert await careful.credits() == CREDITS - 1
     await careful.assert_sound()
 
 
@@ -246,7 +246,7 @@ async def test_a_claim_that_was_cut_off_is_not_confirmed_by_whoever_is_there_the
     replicated = Replicated.replicated
 
     async def after_a_cut(apart: Replicated) -> None:
-        await redis_of(careful.store).execute_command("CLIENT KILL TYPE normal")
+        await careful.redis.execute_command("CLIENT KILL TYPE normal")
         await until_async(lambda: not apart._line.is_open, "the connection to break")
         await replicated(apart)
 

@@ -29,9 +29,15 @@ from tests.scheduler.letters import replay
 from tests.scheduler.scene import Scene
 from tests.servers import DroppingProxy, script
 
+pytestmark = pytest.mark.usefixtures("_no_pauses")
 OLD_ID, NEW_ID = (Secrecy([key]).key_ids[0] for key in (OLD, NEW))
 COMPLETED, FAILED = Outcome(Status.COMPLETED, 200, 12, ""), Outcome(Status.FAILED, 503, 30, "no")
 DUE = msgspec.structs.replace(REQUEST, trigger_at_ms=1)
+
+
+@pytest.fixture
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_PAUSE_S", 0.01)
 
 
 async def furnished(store: Store) -> str:
@@ -85,7 +91,6 @@ async def test_an_old_key_can_be_dropped(stores: Stores) -> None:
     account_id = await furnished(before)
     held = await claim(before)
     secrets = await before.signing.secrets(account_id)
-    await before.aclose()
     store = await stores.open(NEW, OLD)
     done = await store.resealer.reseal()
     assert (done.requests, done.secrets, done.held, done.unreadable) == (5, 2, 0, [])
@@ -94,9 +99,8 @@ async def test_an_old_key_can_be_dropped(stores: Stores) -> None:
     after = await stores.open(NEW)
     assert await after.signing.secrets(account_id) == secrets
     await ack(after, held)
-    assert [
-        each.request for each in (await after.unended.page(account_id, Selection())).schedules
-    ] == [REQUEST]
+    page = await after.unended.page(account_id, Selection())
+    assert [each.request for each in page.schedules] == [REQUEST]
     assert await after.check() == []
     again = await after.resealer.reseal()
     assert (again.requests, again.secrets, again.forgotten, again.kept) == (0, 0, [], {})
@@ -122,7 +126,6 @@ async def test_what_targets_said_is_sealed_anew_too(
     again = [Ack(each, saying[0], 0, 2**42) for each in await claim(before)]
     assert await before.ends.ack(0, again) == [1]
     was = [await before.schedules.get(account_id, each) for each in (*made, between)]
-    await before.aclose()
     store = await stores.open(NEW, *first)
     done = await store.resealer.reseal()
     assert (done.requests, done.answers, done.unreadable, done.kept) == (3, 3, [], {})
@@ -133,25 +136,10 @@ async def test_what_targets_said_is_sealed_anew_too(
     assert (await after.resealer.reseal()).answers == 0
 
 
-async def test_the_check_tells_of_an_answer_that_cannot_be_read(stores: Stores) -> None:
-    store = await stores.open(NEW)
-    account_id = await account_of(store)
-    schedule_id = await store.schedules.create(account_id, DUE)
-    said = msgspec.structs.replace(FAILED, answer=Answer("", b"no"))
-    await ack(store, await claim(store), said)
-    key = keys.schedule(account_id, schedule_id)
-    spoiled = bytearray(await redis_of(store).hget(key, "s") or b"")
-    spoiled[-1] ^= 1
-    await redis_of(store).hset(key, "s", bytes(spoiled))
-    [told] = await store.check()
-    assert f"{schedule_id} cannot be read" in told
-
-
 async def test_what_lay_in_clear_weighs_more_and_what_is_held_is_waited_for(stores: Stores) -> None:
     clear = await stores.open()
     account_id = await furnished(clear)
     held = await claim(clear)
-    await clear.aclose()
     store = await stores.open(NEW)
     met: list[Resealed] = []
     sealing = asyncio.create_task(store.resealer.reseal(met.append))
@@ -175,7 +163,6 @@ async def test_whoever_races_it_loses_nothing(stores: Stores, what: str) -> None
     one = await before.schedules.create(account_id, DUE)
     if what == "replay":
         await ack(before, await claim(before), FAILED)
-    await before.aclose()
     store, other = await stores.open(NEW, OLD), await stores.open(NEW, OLD)
     changed = msgspec.structs.replace(DUE, body=b'{"iban":"DE99, and longer"}')
 
@@ -226,7 +213,6 @@ async def test_it_goes_on_where_it_was_interrupted(stores: Stores) -> None:
         await dying.resealer.reseal()
     assert await dying.check() == []
     assert OLD_ID in await dying.sealing_keys.read()
-    await dying.aclose()
     store = await stores.open(NEW, OLD)
     done = await store.resealer.reseal()
     assert (done.requests, done.forgotten) == (5, [OLD_ID])
@@ -389,7 +375,6 @@ async def test_what_cannot_be_read_is_told_and_left_and_so_is_its_key(stores: St
     stored = await redis_of(before).hget(key, "r")
     assert stored is not None
     await redis_of(before).hset(key, "r", stored[:-1] + bytes([stored[-1] ^ 1]))
-    await before.aclose()
     store = await stores.open(NEW, OLD)
     done = await store.resealer.reseal()
     assert done.kept == {OLD_ID: "it sealed 1 that are left"}
@@ -405,7 +390,6 @@ async def test_without_a_key_there_is_nothing_to_seal_with(stores: Stores) -> No
 async def test_a_walk_over_a_store_that_was_changed_over_forgets_nothing(stores: Stores) -> None:
     before = await stores.open(OLD)
     await furnished(before)
-    await before.aclose()
     store = await stores.open(NEW, OLD)
     runs = iter(range(99))
 

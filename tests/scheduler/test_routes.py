@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from typing import cast
 
@@ -18,7 +17,7 @@ from scheduler.store.server.routing import Routes
 from tests.cluster import ask
 from tests.scheduler.clocks import ServerClock
 from tests.scheduler.scene import Scene
-from tests.servers import ValkeyCluster, ValkeyProcess, until_async
+from tests.servers import DEADLINE_S, ValkeyCluster, ValkeyProcess, until_async
 
 SHARDS = 2
 MANY = 60
@@ -89,11 +88,9 @@ async def test_no_script_runs_on_half_a_shard(cluster: ValkeyCluster, store: Sto
     slot, _, other = where(cluster, moves.shard)
     cluster.begin_move(slot, other)
     for _ in range(3):
-        began_s = time.monotonic()
         for call in (moves.create(60_000), moves.claim(), store.claims.realign(moves.shard)):
             with pytest.raises(StoreUnavailable, match="on its way"):
                 await call
-        assert time.monotonic() - began_s < 1
         await stays.run()
         cluster.move_keys(slot, other, 1)
     names = ask(other, "CLUSTER", "GETKEYSINSLOT", slot, MANY)
@@ -112,7 +109,7 @@ async def test_those_of_other_nodes_do_not_wait_for_one_that_hangs(
     try:
         waits = asyncio.create_task(store.server.reads([("GET", keys.shard(0) + "x")]))
         for _ in range(20):
-            async with asyncio.timeout(1):
+            async with asyncio.timeout(DEADLINE_S):
                 assert await store.server.reads([("GET", keys.shard(there) + "x")]) == [None]
             await asyncio.sleep(0.02)
         assert not waits.done()
@@ -136,33 +133,29 @@ async def test_a_store_closes_every_connection_even_while_it_asks_for_the_nodes(
         assert not any(each.is_connected for node in known for each in node._connections), rounds
 
 
-async def test_a_node_that_was_away_is_used_again(cluster: ValkeyCluster, store: Store) -> None:
-    slot, source, _ = where(cluster, 0)
+async def test_a_node_that_is_away_hinders_no_start_and_is_used_again(
+    cluster: ValkeyCluster, store: Store
+) -> None:
+    needed = cluster.owner(keys.slot_of(keys.META))
+    shard = next(n for n in range(99) if where(cluster, n)[1] is not needed)
+    slot, source, _ = where(cluster, shard)
     source.kill()
     with pytest.raises(StoreError):
-        await store.server.reads([("GET", keys.shard(0) + "x")])
+        await store.server.reads([("GET", keys.shard(shard) + "x")])
+    scheme, hosts = cluster.url.split("//")
+    for named in (hosts.split(","), hosts.split(",")[::-1]):
+        url = f"{scheme}//{','.join(named)}"
+        await (await Store.open(Settings(redis_url=url, shards=SHARDS))).aclose()
     source.start()
 
     async def read() -> bool:
         try:
-            return await store.server.reads([("GET", keys.shard(0) + "x")]) == [None]
+            return await store.server.reads([("GET", keys.shard(shard) + "x")]) == [None]
         except StoreError:
             return False
 
     await until_async(read, "the node to be used")
     assert cluster.owner(slot) is source
-
-
-@pytest.mark.usefixtures("store_server")
-async def test_a_process_starts_while_a_node_that_its_url_names_is_away() -> None:
-    with ValkeyCluster(3) as cluster:
-        needed = cluster.owner(keys.slot_of(keys.META))
-        for away in cluster.primaries:
-            if away is not needed:
-                away.kill()
-                store = await Store.open(Settings(redis_url=cluster.url, shards=SHARDS))
-                await store.aclose()
-                away.start()
 
 
 @pytest.mark.parametrize(

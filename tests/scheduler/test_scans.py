@@ -13,7 +13,6 @@ from scheduler.store import keys
 from scheduler.store.log.logs import LogQuery
 from scheduler.store.queries.listing import Selection
 from scheduler.store.scans import SCANS_US_PER_S, Scans
-from tests.plain import redis_of
 from tests.scheduler.letters import due_at
 from tests.scheduler.scene import FAILED, URL, Scene
 
@@ -62,7 +61,7 @@ LISTS: dict[str, Call] = {
 
 async def spent_us(scene: Scene) -> int:
     """The count, while time stands still."""
-    kept = await redis_of(scene.store).get(scene.base + keys.SCANS)
+    kept = await scene.redis.get(scene.base + keys.SCANS)
     ahead_us = int(kept or 0) - await scene.clock.now_ms() * 1000
     return max(0, ahead_us) * SCANS_US_PER_S // 1_000_000
 
@@ -74,7 +73,7 @@ async def spend(scene: Scene, us: int) -> None:
 
 async def indebt(scene: Scene) -> None:
     """As deep as can be, and for good."""
-    await redis_of(scene.store).set(scene.base + keys.SCANS, 2**52)
+    await scene.redis.set(scene.base + keys.SCANS, 2**52)
 
 
 @pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)

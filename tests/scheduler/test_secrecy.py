@@ -11,14 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.errors import SettingsError, StoreMisconfigured, Unreadable
-from scheduler.models import Answer, Outcome, Plan, Status
+from scheduler.models import Answer, Outcome, Status
 from scheduler.settings import from_environment
 from scheduler.store import keys
 from scheduler.store.queries.listing import Selection
 from scheduler.store.secrecy import Secrecy
 from scheduler.store.stored import Fields, pack_outcome, pack_request, schedule, seal_said
-from tests.plain import redis_of
+from tests.scheduler.clocks import ServerClock
 from tests.scheduler.keyed import NEW, OLD, OTHER, REQUEST, Stores, account_of, everything
+from tests.scheduler.scene import FAILED, Scene
 
 
 @given(st.binary(), st.sampled_from([(OLD,), (NEW, OLD), (OTHER, NEW, OLD)]))
@@ -128,32 +129,19 @@ async def test_what_was_stored_before_there_was_a_key_is_read_on(stores: Stores)
 
 async def test_a_check_tells_what_cannot_be_read(stores: Stores) -> None:
     store = await stores.open(OLD)
-    account_id = await account_of(store)
-    schedule_id = await store.schedules.create(account_id, REQUEST)
-    foreign = Secrecy([OTHER]).seal(b"x" * (len(b"x") + 100))
-    stored = await redis_of(store).hget(keys.schedule(account_id, schedule_id), "r")
-    await redis_of(store).hset(
-        keys.schedule(account_id, schedule_id), "r", foreign[:5].ljust(len(stored), b"x")
-    )
-    entry = b"sec_1 0 0 " + foreign
-    await redis_of(store).lset(keys.account(account_id) + keys.SIGNING, 0, entry)
+    scene = Scene(store, ServerClock(store), await account_of(store))
+    said = msgspec.structs.replace(FAILED, answer=Answer("", b"no"))
+    made = [await scene.run(said), await scene.create(60_000)]
+    for schedule_id, field in zip(made, "sr", strict=True):
+        sealed = await scene.redis.hget(scene.key(schedule_id), field)
+        foreign = Secrecy([OTHER]).seal(b"").ljust(len(sealed), b"x")[: len(sealed)]
+        await scene.redis.hset(scene.key(schedule_id), field, foreign)
+    entry = b"sec_1 0 0 " + Secrecy([OTHER]).seal(b"x" * 100)
+    await scene.redis.lset(scene.base + keys.SIGNING, 0, entry)
     found = await store.check()
-    assert len(found) == 2
-    assert found[0].startswith(f"{account_id}: its signing secret cannot be read: It is encrypted")
-    assert f"{schedule_id} cannot be read: It is encrypted with key" in found[1]
-
-
-async def test_secrets_that_cannot_be_read_are_no_matter_of_others(stores: Stores) -> None:
-    store = await stores.open(OLD)
-    first = await account_of(store)
-    second = (await store.accounts.create("two", credits=9, plan=Plan.FREE)).account_id
-    foreign = b"sec_1 0 0 " + Secrecy([OTHER]).seal(b"whsec_")
-    await redis_of(store).lset(keys.account(first) + keys.SIGNING, 0, foreign)
-    found = await store.signing.secrets_of([first, second])
-    assert isinstance(found[first], Unreadable)
-    assert isinstance(found[second], list)
-    with pytest.raises(Unreadable):
-        await store.signing.secrets(first)
+    why = "cannot be read: It is encrypted with key"
+    expected = [f"{each} {why}" for each in ("its signing secret", *made)]
+    assert [sum(each in told for told in found) for each in expected] == [1] * len(found) == [1] * 3
 
 
 def test_the_setting_takes_keys_with_commas_between() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode
 
 import pytest
@@ -10,8 +11,8 @@ from scheduler.errors import KeyReused, NotFound, TooManySecrets, Unreadable
 from scheduler.models import Idempotency, Plan
 from scheduler.store import keys
 from scheduler.store.accounts.signing import MOST_LIVE
+from scheduler.store.secrecy import Secrecy
 from scheduler.store.server.scripts import Script
-from tests.plain import redis_of
 from tests.scheduler.losses import COMMAND, REPLY, losing
 from tests.scheduler.scene import Scene
 
@@ -24,7 +25,7 @@ async def ids_of_secrets(scene: Scene) -> list[str]:
 
 
 async def test_an_account_has_a_secret_from_its_creation(scene: Scene) -> None:
-    stored = await redis_of(scene.store).llen(scene.base + keys.SIGNING)
+    stored = await scene.redis.llen(scene.base + keys.SIGNING)
     assert stored == 1
     [secret] = await scene.store.signing.secrets(scene.account_id)
     assert secret.secret_id.startswith("sec_")
@@ -37,38 +38,24 @@ async def test_an_account_has_a_secret_from_its_creation(scene: Scene) -> None:
     assert others.secret != secret.secret
 
 
-async def test_an_account_that_lost_its_secrets_is_damaged_until_a_rotation(scene: Scene) -> None:
-    await redis_of(scene.store).delete(scene.base + keys.SIGNING)
-    found = await scene.store.signing.secrets_of([scene.account_id])
-    assert isinstance(found[scene.account_id], Unreadable)
-    assert "its signing secret cannot be read" in " ".join(await scene.store.check())
-    new = (await scene.store.signing.rotate(scene.account_id, DAY_MS)).secrets
-    assert await scene.store.signing.secrets(scene.account_id) == new
-    assert await scene.store.check() == []
-
-
 async def test_secrets_of_many_come_in_one_go_and_of_nobody_none(scene: Scene) -> None:
     second = await scene.account("second")
     nobody = "acc_00_00000000"
     found = await scene.store.signing.secrets_of([scene.account_id, second, nobody])
     assert found.keys() == {scene.account_id, second}
-    assert await redis_of(scene.store).exists(keys.account(nobody) + keys.SIGNING) == 0
-    with pytest.raises(NotFound):
-        await scene.store.signing.secrets(nobody)
-    with pytest.raises(NotFound):
-        await scene.store.signing.rotate(nobody, 0)
+    assert await scene.redis.exists(keys.account(nobody) + keys.SIGNING) == 0
+    for call in (scene.store.signing.secrets(nobody), scene.store.signing.rotate(nobody, 0)):
+        with pytest.raises(NotFound):
+            await call
 
 
 async def test_a_secret_may_have_any_byte(scene: Scene) -> None:
     every = bytes(range(256))
-    arguments = ("x", b"", 60_000, "sec_x", every, 60_000, 3)
     script = Script("accounts/signing_rotate")
-    key = keys.account(scene.account_id)
-    _, after = await scene.store.server.run(script, key, arguments)
-    assert after[0].startswith(b"sec_x ")
-    assert after[0].endswith(b" 0 " + every)
-    arguments = ("y", b"", 60_000, "sec_y", b"", 60_000, 3)
-    _, after = await scene.store.server.run(script, key, arguments)
+    for name, secret in (("x", every), ("y", b"")):
+        arguments = (name, b"", 60_000, f"sec_{name}", secret, 60_000, 3)
+        _, after = await scene.store.server.run(script, scene.base, arguments)
+    assert after[1].startswith(b"sec_x ")
     assert after[1].endswith(b" " + every)
 
 
@@ -87,9 +74,9 @@ async def test_after_a_rotation_the_earlier_ones_are_good_for_so_long(scene: Sce
     await scene.store.tick()
     assert await scene.store.signing.secrets(scene.account_id) == [newest]
     # What has ended is there until the next rotation, and no longer.
-    assert await redis_of(scene.store).llen(scene.base + keys.SIGNING) == 3
+    assert await scene.redis.llen(scene.base + keys.SIGNING) == 3
     await scene.store.signing.rotate(scene.account_id, HOUR_MS)
-    assert await redis_of(scene.store).llen(scene.base + keys.SIGNING) == 2
+    assert await scene.redis.llen(scene.base + keys.SIGNING) == 2
 
 
 async def test_none_is_good_for_longer_than_it_was(scene: Scene) -> None:
@@ -102,10 +89,10 @@ async def test_none_is_good_for_longer_than_it_was(scene: Scene) -> None:
 async def test_there_are_three_at_most_but_a_leak_can_always_be_ended(scene: Scene) -> None:
     for _ in range(MOST_LIVE - 1):
         await scene.store.signing.rotate(scene.account_id, DAY_MS)
-    before = await redis_of(scene.store).lrange(scene.base + keys.SIGNING, 0, -1)
+    before = await scene.redis.lrange(scene.base + keys.SIGNING, 0, -1)
     with pytest.raises(TooManySecrets, match="3 signing secrets are good already"):
         await scene.store.signing.rotate(scene.account_id, DAY_MS)
-    assert await redis_of(scene.store).lrange(scene.base + keys.SIGNING, 0, -1) == before
+    assert await scene.redis.lrange(scene.base + keys.SIGNING, 0, -1) == before
     [only] = (await scene.store.signing.rotate(scene.account_id, 0)).secrets
     assert await ids_of_secrets(scene) == [only.secret_id]
 
@@ -133,21 +120,32 @@ async def test_a_deleted_account_leaves_no_secret(valkey_scene: Scene) -> None:
     scene = valkey_scene
     await scene.store.deletion.delete(scene.account_id)
     assert await scene.store.signing.secrets_of([scene.account_id]) == {}
-    assert await redis_of(scene.store).exists(scene.base + keys.SIGNING) == 0
+    assert await scene.redis.exists(scene.base + keys.SIGNING) == 0
 
 
-@pytest.mark.parametrize("damage", ["garbage", "another kind"])
-async def test_a_damaged_secret_is_no_matter_of_other_accounts(scene: Scene, damage: str) -> None:
+@pytest.mark.parametrize("damage", ["garbage", "another key", "another kind", "nothing"])
+async def test_damaged_secrets_are_no_matter_of_other_accounts_and_end_with_a_rotation(
+    scene: Scene, damage: str
+) -> None:
     """They are read together, for all that a worker is about to send of a shard."""
     other = await scene.account("other")
-    key = scene.base + keys.SIGNING
+    key, signing = scene.base + keys.SIGNING, scene.store.signing
     if damage == "garbage":
-        await redis_of(scene.store).lset(key, 0, b"\xff garbage")
+        await scene.redis.lset(key, 0, b"\xff garbage")
+    elif damage == "another key":
+        await scene.redis.lset(key, 0, b"sec_1 0 0 " + Secrecy([b"x" * 32]).seal(b"whsec_"))
     else:
-        await redis_of(scene.store).delete(key)
-        await redis_of(scene.store).set(key, "none of ours")
-    found = await scene.store.signing.secrets_of([scene.account_id, other])
+        await scene.redis.delete(key)
+    if damage == "another kind":
+        await scene.redis.set(key, "none of ours")
+    found = await signing.secrets_of([scene.account_id, other])
     assert isinstance(found[scene.account_id], Unreadable)
-    assert found[other] == await scene.store.signing.secrets(other)
+    assert found[other] == await signing.secrets(other)
     with pytest.raises(Unreadable):
-        await scene.store.signing.secrets(scene.account_id)
+        await signing.secrets(scene.account_id)
+    found = " ".join(await scene.store.check())
+    assert re.search(r"its signing secrets? cannot be read", found), found
+    if damage == "nothing":
+        new = (await signing.rotate(scene.account_id, DAY_MS)).secrets
+        assert await signing.secrets(scene.account_id) == new
+        assert await scene.store.check() == []

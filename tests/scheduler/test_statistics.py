@@ -9,7 +9,6 @@ import pytest
 
 from scheduler.models import EXECUTED, LogEntry, Outcome, Status, Usage
 from scheduler.rollups import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
-from tests.plain import redis_of
 from tests.scheduler.scene import COMPLETED, CREDITS, FAILED, Scene
 
 SEED = 20_261_120
@@ -53,7 +52,7 @@ async def executions_over(
         )
         await scene.ack(batch, outcome)
         if cancelled not in [each.schedule_id for each in batch] and chance.random() < 0.3:
-            await scene.store.canceller.cancel(scene.account_id, cancelled)
+            await scene.cancel(cancelled)
     await scene.store.tick()
     return [entry for entry in await scene.log() if entry.status != Status.SCHEDULED]
 
@@ -68,14 +67,13 @@ async def test_any_period_of_five_days_equals_the_log(fake_scene: Scene) -> None
     assert whole == counted(entries, start_ms, end_ms)
     assert whole.executed > 300
     executed = [entry.executed_at_ms or 0 for entry in entries if entry.executed_at_ms]
+
+    def bound() -> int:
+        near = chance.choice(executed) + chance.choice([-1, 0, 1, 999, -999])
+        return chance.choice([near, chance.randrange(start_ms - DAY_MS, end_ms + DAY_MS)])
+
     for _ in range(300):
-        bounds = []
-        for _ in range(2):
-            near = chance.choice(executed) + chance.choice([-1, 0, 1, 999, -999])
-            bounds.append(
-                chance.choice([near, chance.randrange(start_ms - DAY_MS, end_ms + DAY_MS)])
-            )
-        from_ms, to_ms = sorted(bounds)
+        from_ms, to_ms = sorted((bound(), bound()))
         found = await scene.store.stats.usage(scene.account_id, from_ms, to_ms)
         assert found == counted(entries, from_ms, to_ms)
     await scene.assert_sound()
@@ -99,23 +97,19 @@ async def test_periods_within_seconds_equal_the_log(scene: Scene) -> None:
     await scene.assert_sound()
 
 
-async def test_an_account_without_executions_has_zeros(scene: Scene) -> None:
-    await scene.create()
-    cancelled = await scene.create()
-    await scene.store.canceller.cancel(scene.account_id, cancelled)
+async def test_only_executions_count_and_the_average_is_over_all_of_them(scene: Scene) -> None:
+    await scene.create(60_000)
+    await scene.cancel(await scene.create(60_000))
     now_ms = await scene.clock.now_ms()
     usage = await scene.store.stats.usage(scene.account_id, 0, now_ms + 1)
     assert usage == Usage(0, 0, 0, 0, now_ms + 1)
     assert (usage.executed, usage.average_response_time_ms) == (0, 0.0)
-
-
-async def test_the_average_is_over_completed_and_failed_alike(scene: Scene) -> None:
     await scene.run(COMPLETED)
     await scene.run(FAILED)
-    now_ms = await scene.clock.now_ms()
+    other, now_ms = await scene.account("other"), await scene.clock.now_ms()
     usage = await scene.store.stats.usage(scene.account_id, now_ms - 10_000, now_ms + 1)
-    assert usage.average_response_time_ms == 21
-    assert usage.executed == 2
+    assert (usage.executed, usage.average_response_time_ms) == (2, 21)
+    assert (await scene.store.stats.usage(other, 0, now_ms + 1)).executed == 0
 
 
 @pytest.mark.parametrize("bounds", [(5, 5), (10, 5), (-(10**15), -1), (2**52, 2**53)])
@@ -123,13 +117,6 @@ async def test_an_odd_period_has_nothing(scene: Scene, bounds: tuple[int, int]) 
     await scene.run()
     usage = await scene.store.stats.usage(scene.account_id, *bounds)
     assert usage == Usage(0, 0, 0, *bounds)
-
-
-async def test_accounts_do_not_see_each_others_executions(scene: Scene) -> None:
-    other = await scene.account("other")
-    await scene.run()
-    usage = await scene.store.stats.usage(other, 0, await scene.clock.now_ms() + 1)
-    assert usage.executed == 0
 
 
 async def test_statistics_speak_of_what_is_kept_and_no_more(fake_scene: Scene) -> None:
@@ -153,7 +140,7 @@ async def test_statistics_outlive_a_log_that_was_cut_short(fake_scene: Scene) ->
     scene = fake_scene
     for _ in range(CREDITS):
         await scene.run()
-    await redis_of(scene.store).xtrim(scene.base + "log", maxlen=3, approximate=False)
+    await scene.redis.xtrim(scene.base + "log", maxlen=3, approximate=False)
     start_ms = await scene.clock.now_ms() // SECOND_MS * SECOND_MS
     await scene.clock.pass_ms(SECOND_MS)
     await scene.store.tick()

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from scheduler.errors import NotFound
 from scheduler.ids import new_account_id
 from scheduler.models import Outcome, Plan, Status
 from scheduler.store import keys
-from tests.plain import redis_of
 from tests.scheduler.scene import LEASE_MS, Scene, ids_of
 
+pytestmark = pytest.mark.sound
 MINUTE_MS = 60_000
 
 
@@ -28,12 +27,11 @@ async def test_what_is_due_waits_and_goes_out_when_it_is_resumed(scene: Scene) -
     assert ids_of(claimed) == [due, came_in]
     assert await scene.ack(claimed) == [1, 1]
     assert await scene.status(later) == Status.SCHEDULED
-    await scene.assert_sound()
 
 
 async def test_no_worker_looks_for_it_and_none_is_kept_awake(scene: Scene) -> None:
     await scene.create()
-    neighbour = await _neighbour(scene)
+    [neighbour] = await scene.neighbours(1)
     due_ms = await scene.clock.now_ms() + MINUTE_MS
     await scene.create_at(due_ms, account_id=neighbour)
     await scene.store.changes.suspend(scene.account_id)
@@ -51,13 +49,12 @@ async def test_what_is_held_ends_and_what_is_given_back_waits(scene: Scene) -> N
     ended, given_back = await scene.claim()
     await scene.store.changes.suspend(scene.account_id)
     assert await scene.ack([ended]) == [1]
-    await scene.store.claims.release(scene.shard, [given_back])
+    await scene.release([given_back])
     assert await scene.claim() == []
     await scene.store.claims.realign(scene.shard)
     assert await scene.claim() == []
     await scene.store.changes.resume(scene.account_id)
     assert ids_of(await scene.claim()) == [given_back.schedule_id]
-    await scene.assert_sound()
 
 
 async def test_its_schedules_can_be_changed_and_cancelled_all_the_same(scene: Scene) -> None:
@@ -65,12 +62,9 @@ async def test_its_schedules_can_be_changed_and_cancelled_all_the_same(scene: Sc
     changed, cancelled = await scene.create(MINUTE_MS), await scene.create(MINUTE_MS)
     await scene.store.changes.suspend(scene.account_id)
     now_ms = await scene.clock.now_ms()
-    await scene.store.schedules.change(
-        scene.account_id, changed, lambda old: msgspec.structs.replace(old, trigger_at_ms=now_ms)
-    )
-    await scene.store.canceller.cancel(scene.account_id, cancelled)
+    await scene.change(changed, trigger_at_ms=now_ms)
+    await scene.cancel(cancelled)
     assert await scene.claim() == []
-    await scene.assert_sound()
 
 
 @pytest.mark.time_passes
@@ -95,6 +89,7 @@ async def test_a_lease_that_ended_long_ago_is_nothing_to_tell_of(fake_scene: Sce
     await scene.store.changes.resume(scene.account_id)
     [told] = await scene.store.check()
     assert "ended long ago" in told
+    await scene.claim_one()
 
 
 async def test_it_is_safe_to_repeat(scene: Scene) -> None:
@@ -109,8 +104,7 @@ async def test_it_is_safe_to_repeat(scene: Scene) -> None:
     assert await scene.ack([claimed], Outcome(Status.FAILED, 500, 1, "x")) == [1]
     await scene.store.changes.resume(scene.account_id)
     heads = keys.shard(scene.shard) + keys.HEADS
-    assert await redis_of(scene.store).zcount(heads, "-inf", 0) == 0
-    await scene.assert_sound()
+    assert await scene.redis.zcount(heads, "-inf", 0) == 0
 
 
 async def test_nobody_cannot_be_suspended(scene: Scene) -> None:
@@ -124,7 +118,7 @@ async def test_nobody_cannot_be_suspended(scene: Scene) -> None:
     ):
         with pytest.raises(NotFound):
             await call
-    assert await redis_of(scene.store).exists(keys.account(nobody) + keys.ACCOUNT) == 0
+    assert await scene.redis.exists(keys.account(nobody) + keys.ACCOUNT) == 0
 
 
 async def test_its_key_says_so(scene: Scene) -> None:
@@ -149,11 +143,3 @@ async def test_a_plan_holds_from_the_next_request_on(scene: Scene) -> None:
     assert after is not None
     assert after.rate is not None
     assert (before.rate.limit, after.rate.limit, account.plan) == (10, 100, Plan.PRO)
-
-
-async def _neighbour(scene: Scene) -> str:
-    """An account in the same shard."""
-    while True:
-        made = await scene.account(new_account_id(0))
-        if int(made.split("_")[1]) == scene.shard:
-            return made

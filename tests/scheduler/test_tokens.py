@@ -11,7 +11,6 @@ from scheduler.errors import OutcomeUnknown, StoreUnavailable
 from scheduler.models import Invocation, Status
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.verdict import Verdict
-from tests.plain import redis_of
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.losses import COMMAND, REPLY, losing
 from tests.scheduler.scene import (
@@ -25,6 +24,7 @@ from tests.scheduler.scene import (
     lease_end_ms,
 )
 
+pytestmark = pytest.mark.sound
 SHORT_MS = 5
 
 
@@ -47,7 +47,7 @@ async def extend(
 ) -> list[str]:
     """The ids of the lost leases."""
     await scene.clock.pass_ms(2)  # no two leases end at one moment
-    return ids_of(await scene.store.claims.extend(scene.shard, lease_ms, invocations))
+    return ids_of(await scene.extend(lease_ms, invocations))
 
 
 async def unanswered(scene: Scene, invocations: list[Invocation], *losses: str) -> None:
@@ -56,61 +56,53 @@ async def unanswered(scene: Scene, invocations: list[Invocation], *losses: str) 
             await extend(scene, invocations)
 
 
+LOSSES = [[REPLY], [COMMAND], [COMMAND, REPLY], [REPLY, REPLY, COMMAND]]
+
+
 @pytest.mark.time_passes
-@pytest.mark.parametrize("losses", [[REPLY], [COMMAND], [COMMAND, REPLY], [REPLY, REPLY, COMMAND]])
+@pytest.mark.parametrize("losses", LOSSES, ids="-".join)
 async def test_an_ack_is_taken_whichever_extension_was_lost(
     scene: Scene, losses: list[str]
 ) -> None:
-    schedule_id = await scene.create()
-    invocation = await scene.claim_one()
+    invocation = await scene.held()
     await unanswered(scene, [invocation], *losses)
     assert len(invocation.token.split(":")) == 1 + len(losses)
     assert await scene.ack([invocation]) == [1]
-    assert await scene.status(schedule_id) == Status.COMPLETED
-    await scene.assert_sound()
+    assert await scene.status(invocation.schedule_id) == Status.COMPLETED
 
 
 @pytest.mark.time_passes
-@pytest.mark.parametrize("losses", [[REPLY], [COMMAND], [REPLY, COMMAND, REPLY]])
-async def test_an_extension_that_is_repeated_leaves_one_token(
+@pytest.mark.parametrize("losses", LOSSES, ids="-".join)
+async def test_after_a_lost_extension_it_can_be_extended_again_or_given_back(
     scene: Scene, losses: list[str]
 ) -> None:
-    await scene.create()
+    """Another extension leaves one token, and a release none."""
+    due_ms = await scene.clock.now_ms() - 1000
+    schedule_id = await scene.create_at(due_ms)
     invocation = await scene.claim_one(lease_ms=60_000)
     await unanswered(scene, [invocation], *losses)
     assert await extend(scene, [invocation]) == []
-    assert await scene.visible_at_ms(invocation.schedule_id) == lease_end_ms(invocation)
-    assert await scene.ack([invocation]) == [1]
-    await scene.assert_sound()
-
-
-@pytest.mark.time_passes
-async def test_what_was_extended_without_an_answer_can_be_given_back(scene: Scene) -> None:
-    due_ms = await scene.clock.now_ms() - 1000
-    schedule_id = await scene.create_at(due_ms)
-    invocation = await scene.claim_one()
-    await unanswered(scene, [invocation], REPLY, COMMAND)
-    await scene.store.claims.release(scene.shard, [invocation])
+    assert await scene.visible_at_ms(schedule_id) == lease_end_ms(invocation)
+    await unanswered(scene, [invocation], *losses)
+    await scene.release([invocation])
     assert await scene.visible_at_ms(schedule_id) == due_ms
     assert await scene.ack([invocation]) == [Verdict.HELD]
     assert (await scene.claim_one()).attempt == 1
-    await scene.assert_sound()
 
 
 @pytest.mark.time_passes
 async def test_none_of_several_tokens_holds_what_was_taken_over(scene: Scene) -> None:
-    schedule_id = await scene.create()
-    first = await scene.claim_one(lease_ms=SHORT_MS)
+    first = await scene.held(lease_ms=SHORT_MS)
+    schedule_id = first.schedule_id
     with losing(scene.store, REPLY), pytest.raises(OutcomeUnknown):
         await extend(scene, [first], SHORT_MS)
     await scene.clock.pass_ms(SHORT_MS + 2)
     second = await scene.claim_one()
     assert await extend(scene, [first]) == [schedule_id]
     assert await scene.ack([first]) == [Verdict.HELD]
-    await scene.store.claims.release(scene.shard, [first])
+    await scene.release([first])
     assert await scene.visible_at_ms(schedule_id) == lease_end_ms(second)
     assert await scene.ack([second]) == [1]
-    await scene.assert_sound()
 
 
 @pytest.mark.time_passes
@@ -119,8 +111,7 @@ async def test_a_stale_ack_does_not_keep_the_others_from_being_recorded(
 ) -> None:
     """An account's are recorded together or not at all: without the stale one, in a second call.
     What another account has in the first call is recorded by that."""
-    others = [await scene.account(f"other {n}") for n in range(2)]
-    [other] = [each for each in others if each.startswith(f"acc_{scene.shard:02d}")]
+    [other] = await scene.neighbours(1)
     stale = await scene.create(-5000)
     [mine] = await scene.claim(lease_ms=SHORT_MS)
     await scene.clock.pass_ms(SHORT_MS + 1)
@@ -134,13 +125,12 @@ async def test_a_stale_ack_does_not_keep_the_others_from_being_recorded(
     assert codes == {stale: Verdict.HELD, **dict.fromkeys(made, 1), beside: 1}
     assert calls.count("lifecycle/end") == 2
     assert await scene.status(stale) == Status.SCHEDULED
-    assert len(await redis_of(scene.store).xrange(scene.base + "log")) == 1
+    assert len(await scene.redis.xrange(scene.base + "log")) == 1
     assert await scene.holdings() == Holdings(
         CREDITS - 4, 4, 1, 1, {"completed": 3, "scheduled": 1}
     )
     assert await scene.ack([theirs]) == [1]
     assert await scene.ack(batch) == [0] * 5
-    await scene.assert_sound()
 
 
 @pytest.mark.time_passes
@@ -148,37 +138,30 @@ async def test_outcomes_of_which_none_is_held_write_nothing(scene: Scene, calls:
     await scene.create(-2000)
     ended = await scene.claim_one()
     assert await scene.ack([ended]) == [1]
-    await scene.create(-1000)
-    lost = await scene.claim_one(lease_ms=SHORT_MS)
-    await scene.clock.pass_ms(SHORT_MS + 1)
+    lost = await scene.lapsed()
     await scene.claim_one()
     before = await scene.holdings()
     calls.clear()
     assert await scene.ack([ended, lost], FAILED) == [Verdict.ENDED, Verdict.HELD]
     assert calls == ["lifecycle/end"]
     assert await scene.holdings() == before
-    await scene.assert_sound()
 
 
 @pytest.mark.time_passes
 async def test_who_claimed_the_same_again_acks_both_in_one_call(scene: Scene) -> None:
     """Its own first lease had ended, and it claimed the schedule once more."""
-    await scene.create(-1000)
-    first = await scene.claim_one(lease_ms=SHORT_MS)
-    await scene.clock.pass_ms(SHORT_MS + 1)
+    first = await scene.lapsed()
     second = await scene.claim_one()
     acks = [Ack(first, FAILED, 0), Ack(second, COMPLETED, 0)]
     assert await scene.store.ends.ack(scene.shard, acks) == [Verdict.HELD, Verdict.DONE]
     assert (await scene.holdings()).log == {"completed": 1}
-    await scene.assert_sound()
 
 
 @pytest.mark.time_passes
 async def test_an_extension_by_a_clock_that_is_off_is_done_by_the_right_one(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await scene.create()
-    invocation = await scene.claim_one()
+    invocation = await scene.held()
     claimed_at_ms = lease_end_ms(invocation) - LEASE_MS
     await scene.store.tick()
     clock, calls = scene.store.clock, 0
@@ -201,8 +184,7 @@ async def test_an_extension_by_a_clock_that_is_off_is_done_by_the_right_one(
 async def test_a_lease_never_ends_at_a_wrong_time(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, off_us: int
 ) -> None:
-    await scene.create()
-    invocation = await scene.claim_one(lease_ms=60_000)
+    invocation = await scene.held(lease_ms=60_000)
     await scene.store.tick()
     before, clock = lease_end_ms(invocation), scene.store.clock
     now_us = clock.now_us
@@ -215,7 +197,7 @@ async def test_a_lease_never_ends_at_a_wrong_time(
 
 
 async def test_no_extension_of_nothing_is_sent(scene: Scene, calls: list[str]) -> None:
-    assert await scene.store.claims.extend(scene.shard, LEASE_MS, []) == []
+    assert await scene.extend(LEASE_MS, []) == []
     assert await scene.store.ends.ack(scene.shard, []) == []
     assert calls == []
 
@@ -226,13 +208,12 @@ async def test_no_token_names_a_moment_that_a_waiting_schedule_stands_at(
     """Schedules wait at whole milliseconds, and leases end between them. Else an old token could
     hold a schedule that was given back and then moved to the very end of its former lease."""
     scene, fake_clock.more_us = fake_scene, 0
-    await scene.create()
-    invocation = await scene.claim_one()
+    invocation = await scene.held()
     assert int(invocation.token) % 1000 != 0
-    assert await scene.store.claims.extend(scene.shard, LEASE_MS, [invocation]) == []
+    assert await scene.extend(LEASE_MS, [invocation]) == []
     assert int(invocation.token) % 1000 != 0
     assert await scene.visible_at_ms(invocation.schedule_id) == lease_end_ms(invocation)
-    await scene.store.claims.release(scene.shard, [invocation])
+    await scene.release([invocation])
     await scene.store.schedules.change(
         scene.account_id,
         invocation.schedule_id,
@@ -242,32 +223,22 @@ async def test_no_token_names_a_moment_that_a_waiting_schedule_stands_at(
     assert await scene.status(invocation.schedule_id) == Status.SCHEDULED
 
 
-async def test_what_ends_while_its_lease_is_being_prolonged_is_recorded(
-    valkey_scene: Scene,
+@pytest.mark.parametrize("ends", [True, False], ids=["ended", "given back"])
+async def test_what_happens_while_a_lease_is_being_prolonged_counts(
+    valkey_scene: Scene, ends: bool
 ) -> None:
-    """The extension is carried out first, and its reply is not here yet when the ack is sent."""
+    """The extension is carried out first, and its reply is not here yet when the next is sent."""
     scene = valkey_scene
-    await scene.create()
-    invocation = await scene.claim_one()
-    extension = asyncio.create_task(scene.store.claims.extend(scene.shard, LEASE_MS, [invocation]))
+    invocation = await scene.held()
+    extension = asyncio.create_task(scene.extend(LEASE_MS, [invocation]))
     await asyncio.sleep(0)
-    assert await scene.ack([invocation]) == [1]
-    assert await extension == []
-    await scene.assert_sound()
-
-
-async def test_what_is_given_back_while_its_lease_is_being_prolonged_is_due_at_once(
-    valkey_scene: Scene,
-) -> None:
-    scene = valkey_scene
-    schedule_id = await scene.create()
-    invocation = await scene.claim_one()
-    extension = asyncio.create_task(scene.store.claims.extend(scene.shard, LEASE_MS, [invocation]))
-    await asyncio.sleep(0)
-    await scene.store.claims.release(scene.shard, [invocation])
-    await extension
-    assert ids_of(await scene.claim()) == [schedule_id]
-    await scene.assert_sound()
+    if ends:
+        assert await scene.ack([invocation]) == [1]
+        assert await extension == []
+    else:
+        await scene.release([invocation])
+        await extension
+        assert ids_of(await scene.claim()) == [invocation.schedule_id]
 
 
 async def test_a_lease_that_is_prolonged_twice_at_a_time_stays_ours(valkey_scene: Scene) -> None:
@@ -280,17 +251,15 @@ async def test_a_lease_that_is_prolonged_twice_at_a_time_stays_ours(valkey_scene
     assert lost == [[], [], []]
     assert await scene.visible_at_ms(schedule_id) == lease_end_ms(invocation)
     assert await scene.ack([invocation]) == [1]
-    await scene.assert_sound()
 
 
 async def test_an_extension_that_certainly_was_not_made_leaves_the_token(scene: Scene) -> None:
-    await scene.create()
-    invocation = await scene.claim_one()
+    invocation = await scene.held()
     before = invocation.token
 
     async def away(*_: object) -> object:
         raise StoreUnavailable("away")
 
     with patch.object(scene.store.server, "run", away), pytest.raises(StoreUnavailable):
-        await scene.store.claims.extend(scene.shard, LEASE_MS, [invocation])
+        await scene.extend(LEASE_MS, [invocation])
     assert invocation.token == before

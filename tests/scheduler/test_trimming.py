@@ -11,7 +11,6 @@ import pytest
 from scheduler.models import Plan, Status
 from scheduler.rollups import DAY_MS
 from scheduler.settings import Settings
-from tests.plain import redis_of
 from tests.scheduler.chunks import chunks, logged, names
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.conftest import open_fake
@@ -116,9 +115,9 @@ async def test_a_log_that_was_cut_says_from_when_on_it_is_whole(
         await chunks(scene, [size])
         moments += [fake_clock.ms] * size
     end_ms = fake_clock.ms + 1
-    whole_ms = int(await redis_of(scene.store).hget(scene.base + "logged", "first"))
+    whole_ms = int(await scene.redis.hget(scene.base + "logged", "first"))
     assert began_ms + 2000 < whole_ms < end_ms
-    [(oldest, _)] = await redis_of(scene.store).xrange(scene.base + "log", count=1)
+    [(oldest, _)] = await scene.redis.xrange(scene.base + "log", count=1)
     assert whole_ms <= int(oldest.split(b"-")[0]) < whole_ms + 130 * 2
     for cut_ms in range(began_ms, end_ms, 37):
         before = await scene.store.stats.usage(scene.account_id, began_ms - 500, cut_ms)

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from scheduler.store import keys
-from tests.plain import redis_of
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.scene import Scene, ids_of
 
@@ -43,25 +42,23 @@ async def test_the_clock_counts_steps_back_but_not_slow_replies(fake_scene: Scen
 async def test_realigning_moves_no_turn_that_is_right(scene: Scene) -> None:
     await scene.create(60_000)
     heads = keys.shard(scene.shard) + keys.HEADS
-    before = await redis_of(scene.store).zrange(heads, 0, -1, withscores=True)
+    before = await scene.redis.zrange(heads, 0, -1, withscores=True)
 
     await scene.store.claims.realign(scene.shard)
 
-    assert await redis_of(scene.store).zrange(heads, 0, -1, withscores=True) == before
+    assert await scene.redis.zrange(heads, 0, -1, withscores=True) == before
 
 
 async def test_a_request_that_cannot_be_read_does_not_keep_its_neighbours(scene: Scene) -> None:
     schedules = [await scene.create() for _ in range(5)]
     unreadable = schedules[2]
-    await redis_of(scene.store).hset(
-        f"{scene.base}s:{unreadable[4:]}", "r", b"\x91\xa5later version's"
-    )
+    await scene.redis.hset(f"{scene.base}s:{unreadable[4:]}", "r", b"\x91\xa5later version's")
 
     claimed = await scene.claim()
 
     assert sorted(each.schedule_id for each in claimed) == sorted(set(schedules) - {unreadable})
     assert await scene.ack(claimed) == [1] * 4
-    assert await redis_of(scene.store).zcard(f"{scene.base}held") == 1
+    assert await scene.redis.zcard(f"{scene.base}held") == 1
 
 
 async def claimed_next(scene: Scene) -> list[str]:
@@ -86,7 +83,7 @@ async def test_what_is_given_back_does_not_push_ahead(scene: Scene) -> None:
     invocation = await scene.claim_one()
     waiting = await scene.create(-1000)
     await scene.clock.pass_ms(2)
-    await scene.store.claims.release(scene.shard, [invocation])
+    await scene.release([invocation])
     assert await claimed_next(scene) == [waiting]
     await scene.assert_sound()
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from scheduler import ids
 from scheduler.errors import Unreadable
 from scheduler.models import Delivery
 from scheduler.store import Store, keys
 from scheduler.store.lifecycle.claim import Batch
 from scheduler.store.queries.listing import Selection
 from scheduler.store.secrecy import Secrecy
-from tests.plain import redis_of
 from tests.scheduler.keyed import NEW, OLD, REQUEST, Stores, account_of
-from tests.scheduler.scene import FAILED, LEASE_MS, Scene, ids_of
+from tests.scheduler.scene import FAILED, LEASE_MS, Scene, ids_of, new_id
 
 CAREFUL = msgspec.structs.replace(REQUEST, trigger_at_ms=1, delivery=Delivery.AT_MOST_ONCE)
 
@@ -48,8 +48,8 @@ async def test_what_a_worker_without_the_key_gives_back_is_as_if_it_had_not_been
 
 async def test_a_key_of_another_kind_is_no_matter_of_other_schedules(scene: Scene) -> None:
     broken, sound = await scene.create(), await scene.create()
-    await redis_of(scene.store).delete(f"{scene.base}s:{broken[4:]}")
-    await redis_of(scene.store).set(f"{scene.base}s:{broken[4:]}", "none of ours")
+    await scene.redis.delete(scene.key(broken))
+    await scene.redis.set(scene.key(broken), "none of ours")
     assert ids_of(await scene.claim()) == [sound]
     assert await scene.claim() == []
     told = await scene.store.check()
@@ -63,15 +63,11 @@ async def test_a_key_of_another_kind_is_no_matter_of_other_schedules(scene: Scen
 async def test_an_account_that_is_damaged_is_no_matter_of_its_neighbours(
     scene: Scene, place: str, called: str
 ) -> None:
-    [other] = [
-        each
-        for each in [await scene.account(f"other {n}") for n in range(2)]
-        if each.split("_")[1] == scene.account_id.split("_")[1]
-    ][:1]
+    [other] = await scene.neighbours(1)
     await scene.create()
     await scene.create(account_id=other)
-    await redis_of(scene.store).delete(scene.base + place)
-    await redis_of(scene.store).set(scene.base + place, "none of ours")
+    await scene.redis.delete(scene.base + place)
+    await scene.redis.set(scene.base + place, "none of ours")
     batch = await scene.store.claims.claim(scene.shard, lease_ms=LEASE_MS, most=128)
     assert [each.account_id for each in batch.invocations] == [other]
     assert batch.broken == [scene.account_id]
@@ -83,21 +79,16 @@ async def test_an_account_that_is_damaged_is_no_matter_of_its_neighbours(
     assert any(each.startswith(sentence) for each in told)
 
 
-async def test_what_is_damaged_is_told_by_a_check_without_any_key(scene: Scene) -> None:
-    damaged = await scene.create(60_000)
-    key = f"{scene.base}s:{damaged[4:]}"
-    packed = await redis_of(scene.store).hget(key, "r")
-    await redis_of(scene.store).hset(key, "r", b"\xc0" * len(packed))
+@pytest.mark.parametrize("ended", [False, True])
+async def test_what_is_damaged_is_told_by_a_check_without_any_key(
+    scene: Scene, ended: bool
+) -> None:
+    damaged = await scene.run() if ended else await scene.create(60_000)
+    field, head = ("o", bytes(6) + b"\xc1") if ended else ("r", b"")
+    packed = await scene.redis.hget(scene.key(damaged), field)
+    await scene.redis.hset(scene.key(damaged), field, head.ljust(len(packed), b"\xc0"))
     [told] = await scene.store.check()
     assert told.startswith(f"{scene.account_id}: {damaged} cannot be read: ")
-
-
-async def test_what_is_damaged_of_an_ended_one_is_told(scene: Scene) -> None:
-    damaged = await scene.run()
-    key = f"{scene.base}s:{damaged[4:]}"
-    await redis_of(scene.store).hset(key, "o", bytes(6) + b"\xc1")
-    told = await scene.store.check()
-    assert f"{scene.account_id}: {damaged} cannot be read: " in "".join(told)
 
 
 @pytest.mark.parametrize("other_kind", [False, True])
@@ -106,16 +97,14 @@ async def test_a_list_shows_the_others(scene: Scene, ended: bool, other_kind: bo
     made = [await scene.create() for _ in range(3)]
     if ended:
         await scene.ack(await scene.claim(), FAILED)
-    key = f"{scene.base}s:{made[1][4:]}"
+    key = scene.key(made[1])
     if other_kind:
-        await redis_of(scene.store).delete(key)
-        await redis_of(scene.store).set(key, "none of ours")
+        await scene.redis.delete(key)
+        await scene.redis.set(key, "none of ours")
     else:
-        await redis_of(scene.store).hset(key, "r", b"\xc0")
-    if ended:
-        page = await scene.store.failed.page(scene.account_id, Selection())
-    else:
-        page = await scene.store.unended.page(scene.account_id, Selection())
+        await scene.redis.hset(key, "r", b"\xc0")
+    listing = scene.store.failed if ended else scene.store.unended
+    page = await listing.page(scene.account_id, Selection())
     assert {each.schedule_id for each in page.schedules} == {made[0], made[2]}
 
 
@@ -132,14 +121,14 @@ async def test_a_restore_ends_what_it_can_read_behind_what_it_cannot(scene: Scen
     damaged = await scene.create_many(130, await scene.clock.now_ms() - 2000)
     first = damaged[0]
     await scene.create(-1000)
-    packed = await redis_of(scene.store).hget(f"{scene.base}s:{ids.local(first)}", "r")
+    packed = await scene.redis.hget(scene.key(first), "r")
     for each in damaged:
-        await redis_of(scene.store).hset(f"{scene.base}s:{ids.local(each)}", "r", b"\xc0")
+        await scene.redis.hset(scene.key(each), "r", b"\xc0")
     ended: list[int] = []
     await scene.store.restore.expire(await scene.clock.now_ms(), ended.append)
     assert ended == [1]
     # No worker holds the others, and no attempt is used.
-    await redis_of(scene.store).hset(f"{scene.base}s:{ids.local(first)}", "r", packed)
+    await scene.redis.hset(scene.key(first), "r", packed)
     [mended] = await scene.claim(most=200)
     assert (mended.schedule_id, mended.attempt) == (first, 1)
 
@@ -152,8 +141,8 @@ async def test_a_restore_names_what_is_damaged_and_goes_on(scene: Scene, place: 
     await scene.create(-1000, account_id=other)
     shard, _ = keys.parts(scene.account_id)
     key = keys.shard(shard) + place if place == "accounts" else scene.base + place
-    await redis_of(scene.store).delete(key)
-    await redis_of(scene.store).set(key, "none of ours")
+    await scene.redis.delete(key)
+    await scene.redis.set(key, "none of ours")
     restore, now_ms = scene.store.restore, await scene.clock.now_ms()
     ended: list[int] = []
     await restore.last_entry_ms(now_ms)
@@ -168,10 +157,52 @@ async def test_a_restore_names_what_is_damaged_and_goes_on(scene: Scene, place: 
 
 async def test_lists_of_accounts_leave_out_a_damaged_one(scene: Scene) -> None:
     other = await scene.account("other")
-    await redis_of(scene.store).delete(scene.base + keys.ACCOUNT)
-    await redis_of(scene.store).set(scene.base + keys.ACCOUNT, "none of ours")
+    await scene.redis.delete(scene.base + keys.ACCOUNT)
+    await scene.redis.set(scene.base + keys.ACCOUNT, "none of ours")
     with capture_logs() as logs:
         assert [each.account_id for each in await scene.store.accounts.list_accounts()] == [other]
         found, count = await scene.store.accounts.some(9)
     assert ([each.account_id for each in found], count) == ([other], 2)
     assert {each["account"] for each in logs} == {scene.account_id}
+
+
+async def moved_alone(scene: Scene, schedule_id: str) -> None:
+    await scene.redis.zincrby(scene.base + keys.WAITING, -1, schedule_id[4:])
+
+
+async def attempts_forgotten(scene: Scene, _: str) -> None:
+    await scene.redis.delete(scene.base + keys.TRIED)
+
+
+async def attempts_of_nobody(scene: Scene, _: str) -> None:
+    await scene.redis.hset(scene.base + keys.TRIED, new_id()[4:], 2)
+
+
+async def ended_and_retried(scene: Scene, schedule_id: str) -> None:
+    attempt = await scene.redis.hget(scene.key(schedule_id), "n")
+    await scene.cancel(schedule_id)
+    await scene.redis.hset(scene.key(schedule_id), "n", attempt)
+
+
+@pytest.mark.parametrize(
+    ("breakage", "sentence"),
+    [
+        (moved_alone, "does not wait for the moment that its next attempt is to be at"),
+        (attempts_forgotten, "is retried, but not all of its attempts are noted"),
+        (attempts_of_nobody, "is not among the waiting, but its attempts are still noted"),
+        (ended_and_retried, "has ended, but is still to be retried"),
+    ],
+)
+async def test_the_check_tells_what_is_wrong_with_a_retry(
+    scene: Scene,
+    breakage: Callable[[Scene, str], Awaitable[None]],
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("scheduler.store.operators.check._LOOK_AGAIN_S", 0.01)
+    held = await scene.held()
+    assert await scene.retry([held], 60_000) == [1]
+    assert await scene.store.check() == []
+    await breakage(scene, held.schedule_id)
+    [told] = await scene.store.check()
+    assert told.endswith(sentence)

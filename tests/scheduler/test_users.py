@@ -53,9 +53,7 @@ async def test_an_address_belongs_to_one_account(store: Store) -> None:
     assert await store.check() == []
 
 
-async def test_an_address_whose_account_was_never_made_is_healed_by_repeating(
-    store: Store,
-) -> None:
+async def test_an_address_whose_account_was_never_made_is_healed_by_repeating(store: Store) -> None:
     account_id = await make(store, "ada", "ada@example.com")
     await redis_of(store).delete(keys.account(account_id) + "account")
     assert await store.users.find("ada@example.com") is None

@@ -9,9 +9,9 @@ import pytest
 from scheduler.models import Request
 from scheduler.store.queries.listing import Selection
 from scheduler.store.stored import pack_request
-from tests.plain import redis_of
 from tests.scheduler.scene import URL, Scene, ids_of
 
+pytestmark = pytest.mark.sound
 HEAVY_BYTES = 250_000
 
 
@@ -35,20 +35,18 @@ async def test_one_is_claimed_whatever_it_weighs(scene: Scene) -> None:
         claimed += ids_of(batch.invocations)
     assert claimed == made
     assert await scene.claim(most_bytes=1) == []
-    await scene.assert_sound()
 
 
 @pytest.mark.parametrize("most_bytes", [1000, 9999, 10_000, 50_000])
 async def test_a_claim_stops_where_it_is_over(scene: Scene, most_bytes: int) -> None:
     made = await create_heavy(scene, 30, size=1000)
-    heavy = len(pack_request((await scene.store.schedules.get(scene.account_id, made[0])).request))
+    heavy = len(pack_request((await scene.get(made[0])).request))
     expected = min(30, -(-most_bytes // heavy))
     claimed = await scene.claim(most_bytes=most_bytes)
     assert ids_of(claimed) == made[:expected]
     assert {each.size_bytes for each in claimed} == {heavy}
     # None of the others is held.
-    assert await redis_of(scene.store).zcard(scene.base + "held") == expected
-    await scene.assert_sound()
+    assert await scene.redis.zcard(scene.base + "held") == expected
 
 
 async def test_a_claim_brings_a_few_megabytes_at_most(scene: Scene) -> None:
@@ -60,13 +58,10 @@ async def test_a_claim_brings_a_few_megabytes_at_most(scene: Scene) -> None:
         claimed, claims = claimed + ids_of(batch), claims + 1
     assert claimed == made
     assert claims == 3
-    await scene.assert_sound()
 
 
 async def test_a_neighbour_of_heavy_ones_has_its_turn(scene: Scene) -> None:
-    other = ""
-    while not other.startswith(f"acc_{scene.shard:02d}"):
-        other = await scene.account(f"after {other}")
+    [other] = await scene.neighbours(1)
     await create_heavy(scene, 20, size=5000)
     await create_heavy(scene, 20, size=5000, account_id=other)
     shares: Counter[str] = Counter()
@@ -74,7 +69,6 @@ async def test_a_neighbour_of_heavy_ones_has_its_turn(scene: Scene) -> None:
         shares.update(each.account_id for each in await scene.claim(most_bytes=1))
         await scene.clock.pass_ms(1)
     assert shares == {scene.account_id: 2, other: 2}
-    await scene.assert_sound()
 
 
 async def test_light_ones_are_claimed_by_number(scene: Scene) -> None:
@@ -101,4 +95,3 @@ async def test_pages_of_heavy_ones_are_short_and_whole_together(scene: Scene, he
             cursor, pages = page.next_cursor, pages + 1
         assert found == (made[::-1] if descending else made)
         assert 3 <= pages <= 10
-    await scene.assert_sound()
