@@ -64,6 +64,12 @@ async def valkey_store(settings: Settings, valkey: ValkeyProcess) -> AsyncIterat
     await store.aclose()
 
 
+@pytest.fixture
+def checks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A check looks at once again whether what it has found is still so."""
+    monkeypatch.setattr("scheduler.store.operators.check._LOOK_AGAIN_S", 0)
+
+
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:

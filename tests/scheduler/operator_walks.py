@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from unittest.mock import patch
 
 from scheduler import ids
 from scheduler.models import Plan
@@ -83,12 +82,6 @@ async def is_due(scene: Scene, schedule_id: str) -> bool:
 # The check
 
 
-async def told(scene: Scene) -> list[str]:
-    """What a check says."""
-    with patch("scheduler.store.operators.check._LOOK_AGAIN_S", 0):
-        return await scene.store.check()
-
-
 def named(sentences: Sequence[str], words: str) -> list[str]:
     """The schedules of which these words are said."""
     return [
@@ -103,13 +96,13 @@ def named(sentences: Sequence[str], words: str) -> list[str]:
 async def without_a_request(scene: Scene, count: int) -> Found:
     made = await scene.create_many(count, FAR_MS)
     await scene.redis.delete(*(scene.base + keys.SCHEDULE + each[4:] for each in made))
-    return named(await told(scene), "its request is gone"), made
+    return named(await scene.store.check(), "its request is gone"), made
 
 
 async def not_among_the_waiting(scene: Scene, count: int) -> Found:
     made = await scene.create_many(count, FAR_MS)
     await scene.redis.zrem(scene.base + keys.WAITING, *(each[4:] for each in made))
-    sentences = await told(scene)
+    sentences = await scene.store.check()
     assert len(sentences) == count, "nothing is weighed twice, nor forgotten"
     return named(sentences, "is not among the waiting"), made
 
@@ -119,7 +112,7 @@ async def letters_without_a_request(scene: Scene, count: int) -> Found:
     await fail(scene)
     gone = await fail(scene, count - 1)
     await scene.redis.delete(*(scene.base + keys.SCHEDULE + each[4:] for each in gone))
-    return named(await told(scene), "is a dead letter"), gone
+    return named(await scene.store.check(), "is a dead letter"), gone
 
 
 async def damaged_requests(scene: Scene, count: int) -> Found:
@@ -128,14 +121,14 @@ async def damaged_requests(scene: Scene, count: int) -> Found:
         key = scene.base + keys.SCHEDULE + each[4:]
         packed = await scene.redis.hget(key, "r")
         await scene.redis.hset(key, "r", b"\xff" * len(packed))
-    return named(await told(scene), "cannot be read"), made
+    return named(await scene.store.check(), "cannot be read"), made
 
 
 async def damaged_log(scene: Scene, count: int) -> Found:
     places = [f"{1000 + n}-0" for n in range(count)]
     for each in places:
         await scene.redis.xadd(scene.base + keys.LOG, {"c": "damaged"}, id=each)
-    sentences = await told(scene)
+    sentences = await scene.store.check()
     return [p for p in places for s in sentences if f" {p} of its log" in s], places
 
 
@@ -143,7 +136,7 @@ async def of_another_kind(scene: Scene, count: int) -> Found:
     names = [f"{scene.base}{keys.MINUTE}{number}" for number in range(count)]
     for name in names:
         await scene.redis.set(name, "no hash")
-    sentences = await told(scene)
+    sentences = await scene.store.check()
     return [n for n in names for s in sentences if f"{n} " in s or f"{n!r}" in s], names
 
 
@@ -151,7 +144,7 @@ async def names_that_lead_nowhere(scene: Scene, count: int) -> Found:
     names = [f"gone{number}" for number in range(count)]
     for each in names:
         await scene.redis.set(keys.NAME + each, ids.new_account_id(0))
-    sentences = await told(scene)
+    sentences = await scene.store.check()
     return [n for n in names for s in sentences if f"The name {n!r} is reserved" in s], names
 
 

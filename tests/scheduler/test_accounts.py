@@ -18,7 +18,7 @@ from scheduler.store.server import Script
 from tests.scheduler.scene import CREDITS, Scene, settled
 from tests.servers import ValkeyProcess
 
-pytestmark = pytest.mark.sound
+pytestmark = [pytest.mark.sound, pytest.mark.usefixtures("checks_at_once")]
 
 
 async def test_what_is_read_is_what_was_made(scene: Scene) -> None:

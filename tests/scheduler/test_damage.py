@@ -14,6 +14,7 @@ from scheduler.store.operators.key_types import kind_of
 from tests.plain import redis_of
 from tests.scheduler.scene import FAILED, URL, Scene
 
+pytestmark = pytest.mark.usefixtures("checks_at_once")
 GARBAGE = b"\xff\xfe garbage \x00"
 # What a check does not read, beyond whether it is of its kind.
 _NOT_READ = {
@@ -22,11 +23,6 @@ _NOT_READ = {
     keys.KEYS, keys.HOLDER, keys.SESSIONS, keys.RATE, keys.OPERATION, keys.ONCE,
     keys.LOGGED, keys.INDEX, keys.MINUTE, keys.HOUR, keys.DAY,
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scheduler.store.operators.check._LOOK_AGAIN_S", 0.0)
 
 
 async def test_every_key_of_another_kind_is_told_and_the_rest_looked_at(

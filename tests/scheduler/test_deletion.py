@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, cast
 from unittest.mock import patch
 
@@ -17,6 +18,7 @@ from scheduler.store.verdict import Verdict
 from tests.plain import redis_of
 from tests.scheduler.scene import URL, Scene, settled
 
+pytestmark = pytest.mark.usefixtures("checks_at_once")
 MINUTE_MS = 60_000
 
 
@@ -40,10 +42,7 @@ async def furnished(scene: Scene) -> tuple[str, str, str]:
 async def everything(store: Store) -> set[bytes]:
     """The names of all keys but those that are not the account's."""
     await redis_of(store).delete(keys.META, keys.WORKERS)
-    found: set[bytes] = set()
-    async for key in redis_of(store).scan_iter(match="*"):
-        found.add(key)
-    return {key for key in found if b":link:" not in key}
+    return {key async for key in redis_of(store).scan_iter() if b":link:" not in key}
 
 
 async def test_nothing_of_it_is_left(scene: Scene) -> None:
@@ -70,19 +69,6 @@ async def test_its_neighbours_stay_as_they_are(scene: Scene) -> None:
     await scene.store.deletion.delete(scene.account_id)
     fired = [i.account_id for shard in range(2) for i in await scene.claim(shard)]
     assert sorted(fired) == sorted(others)
-    assert await scene.store.check() == []
-
-
-async def test_name_and_address_are_free_again(scene: Scene) -> None:
-    made = await scene.store.accounts.create(
-        "ada", credits=1, plan=Plan.FREE, email="ada@example.com"
-    )
-    await scene.store.deletion.delete("ada")
-    again = await scene.store.accounts.create(
-        "ada", credits=1, plan=Plan.FREE, email="ada@example.com"
-    )
-    assert again.account_id != made.account_id
-    assert await scene.store.check() == []
 
 
 async def test_from_the_first_step_on_it_can_do_nothing(scene: Scene) -> None:
@@ -113,19 +99,21 @@ async def test_from_the_first_step_on_it_can_do_nothing(scene: Scene) -> None:
 
 @pytest.mark.parametrize("steps", range(7))
 async def test_what_is_cut_off_is_ended_by_the_same_call(scene: Scene, steps: int) -> None:
+    """Its name and address are free again, and nothing that it had is the next one's."""
     await furnished(scene)
-    before = await scene.store.accounts.create(
-        "ada", credits=5, plan=Plan.FREE, email="ada@example.com"
-    )
+    create = partial(scene.store.accounts.create, "ada", plan=Plan.FREE, email="ada@example.com")
+    before = await create(credits=5)
     await scene.create(MINUTE_MS, account_id=before.account_id)
     await scene.store.api_keys.create(before.account_id, "key")
-    with cut_off(scene.store, steps):
-        result = await settled(lambda: scene.store.deletion.delete(before.account_id))
-        assert isinstance(result, StoreUnavailable)
+    with cut_off(scene.store, steps), pytest.raises(StoreUnavailable):
+        await scene.store.deletion.delete(before.account_id)
     gone = await scene.store.deletion.delete(before.account_id)
     assert (gone.name, gone.unended) == ("ada", 1)
     assert await scene.store.check() == []
-    assert (await scene.account("ada")) != before.account_id
+    poor = await create(credits=0)
+    assert poor.account_id != before.account_id
+    with pytest.raises(InsufficientCredits):
+        await scene.create(account_id=poor.account_id)
 
 
 async def test_what_is_being_fired_then_is_recorded_nowhere(scene: Scene) -> None:
@@ -162,10 +150,10 @@ async def test_a_name_that_is_taken_stays_its_owners(scene: Scene) -> None:
 async def test_a_rename_that_was_cut_off_leaves_no_name_behind(
     scene: Scene, steps: int, then: str
 ) -> None:
-    with cut_off(scene.store, steps):
-        result = await settled(lambda: scene.store.changes.rename(scene.account_id, "second"))
-        assert isinstance(result, StoreUnavailable)
-    assert (await scene.store.changes.rename(scene.account_id, then)).name == then
+    rename = partial(scene.store.changes.rename, scene.account_id)
+    with cut_off(scene.store, steps), pytest.raises(StoreUnavailable):
+        await rename("second")
+    assert (await rename(then)).name == then
     assert (await scene.store.accounts.find(then)).account_id == scene.account_id
     for free in {"first", "second", "third"} - {then}:
         assert await scene.redis.get(keys.NAME + free) is None
@@ -198,24 +186,14 @@ async def test_names_that_lead_astray_are_told(scene: Scene) -> None:
     assert "its name 'first' does not lead to it" in told
 
 
-async def test_a_credit_is_a_new_accounts_own(scene: Scene) -> None:
-    """Nothing that the old one of this name had is the new one's."""
-    await furnished(scene)
-    await scene.store.deletion.delete("first")
-    poor = await scene.account("first", credits=0)
-    with pytest.raises(InsufficientCredits):
-        await scene.create(account_id=poor)
-
-
 def cut_off(store: Store, after: int) -> Any:
-    """Whoever speaks to the store dies after so many scripts and commands that write."""
-    left = [after]
+    """The process dies after so many scripts and commands that write."""
+    left = iter(range(after))
 
     def dying(send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def send_or_die(*arguments: Any) -> Any:
-            if left[0] == 0:
+            if next(left, None) is None:
                 raise StoreUnavailable("died")
-            left[0] -= 1
             return await send(*arguments)
 
         return send_or_die

@@ -7,7 +7,7 @@ from collections import Counter
 
 from tests.scheduler.scene import COMPLETED, Scene, ids_of, lease_end_ms
 
-FLOOD = 20_000
+FLOOD = 5_000
 
 
 async def test_small_accounts_beside_a_flood_are_served_at_once(valkey_scene: Scene) -> None:

@@ -34,8 +34,7 @@ _COUNTED = (keys.ACCOUNT, keys.LOGGED, keys.TRIED)
 
 
 @pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scheduler.store.operators.check._LOOK_AGAIN_S", 0)
+def at_once(monkeypatch: pytest.MonkeyPatch, checks_at_once: None) -> None:
     monkeypatch.setattr("scheduler.store.operators.reseal._PAUSE_S", 0)
     monkeypatch.setattr("scheduler.store.operators.reseal._MOST_WALKS", 1)
 

@@ -27,6 +27,8 @@ def _decoded(suffix: str) -> int:
 def test_a_schedule_id_is_a_typeid_of_a_uuid7() -> None:
     schedule_id = new_id()
     assert re.fullmatch(r"sch_[0-7][0-9a-hjkmnp-tv-z]{25}", schedule_id)
+    assert ids.is_schedule_id(schedule_id)
+    assert ids.invocation_id(schedule_id) == "inv_" + schedule_id.removeprefix("sch_")
     value = _decoded(schedule_id[4:])
     assert value.bit_length() <= 128
     assert (value >> 76) & 0xF == 7
@@ -56,15 +58,6 @@ def test_the_first_id_of_a_call_tells_the_others() -> None:
     assert ids.schedule_ids_from(number(made[0]), 0) == []
 
 
-def test_an_invocation_shares_the_characters_of_its_schedule() -> None:
-    schedule_id = new_id()
-    assert ids.invocation_id(schedule_id) == "inv_" + schedule_id.removeprefix("sch_")
-
-
-def test_a_new_schedule_id_is_one() -> None:
-    assert ids.is_schedule_id(new_id())
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -88,14 +81,10 @@ def test_what_is_no_schedule_id_is_told_apart(text: str) -> None:
 
 @given(shards)
 def test_account_and_key_ids_carry_their_shard(shard: int) -> None:
-    for made, prefix, other in (
-        (ids.new_account_id(shard), "acc", "key"),
-        (ids.new_key_id(shard), "key", "acc"),
-    ):
-        parts = ids.parse_sharded(made, prefix)
-        assert parts is not None
-        assert parts.shard == shard
-        assert made == f"{prefix}_{shard:02d}_{parts.local}"
+    for make, prefix, other in ((ids.new_account_id, "acc", "key"), (ids.new_key_id, "key", "acc")):
+        made = make(shard)
+        assert ids.parse_sharded(made, prefix) == (shard, made.rpartition("_")[2])
+        assert made.startswith(f"{prefix}_{shard:02d}_")
         assert ids.parse_sharded(made, other) is None
 
 
@@ -112,14 +101,7 @@ def test_an_api_key_names_its_shard_and_has_43_safe_characters(shard: int) -> No
     key = ids.new_api_key(shard)
     assert re.fullmatch(r"pd_[0-9]{2,5}_[A-Za-z0-9_-]{43}", key)
     assert ids.api_key_shard(key) == shard
-
-
-@given(shards)
-def test_a_key_prefix_shows_six_characters_and_no_more(shard: int) -> None:
-    key = ids.new_api_key(shard)
-    prefix = ids.api_key_prefix(key)
-    assert key.startswith(prefix)
-    assert len(prefix) == len(f"pd_{shard:02d}_") + 6
+    assert ids.api_key_prefix(key) == key[: len(f"pd_{shard:02d}_") + 6]
 
 
 @given(st.text(max_size=80) | st.from_regex(r"pd_[0-9]*_[A-Za-z0-9_-]{40,46}"))
@@ -131,7 +113,3 @@ def test_any_text_has_a_shard_only_if_it_is_shaped_like_a_key(text: str) -> None
 def test_a_key_is_stored_as_its_sha256() -> None:
     known = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
     assert ids.hash_secret("hello") == known
-
-
-def test_operations_do_not_repeat() -> None:
-    assert len({ids.new_operation() for _ in range(10_000)}) == 10_000

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,10 +17,7 @@ SLOTS = 16_384
 
 def test_the_first_tags_are_what_they_always_were() -> None:
     """Data is found by them: a change here is a change of the stored format."""
-    assert [keys.tag(n) for n in range(8)] == FIRST_TAGS
-
-
-FIRST_TAGS = ["1bz", "fjl", "17p", "356", "5nw", "7l1", "h85", "b3k"]
+    assert " ".join(keys.tag(n) for n in range(8)) == "1bz fjl 17p 356 5nw 7l1 h85 b3k"
 
 
 def test_a_tags_slot_is_what_redis_says() -> None:
@@ -27,13 +26,12 @@ def test_a_tags_slot_is_what_redis_says() -> None:
     assert keys.slot("foo") == 12182
 
 
-@pytest.mark.parametrize("shards", [1, 2, 3, 5, 8, 16, 24, 64, 100, 256])
 @pytest.mark.parametrize("nodes", [1, 2, 3, 4, 6])
-def test_shards_are_even_over_the_nodes(shards: int, nodes: int) -> None:
-    counts = [0] * nodes
-    for shard in range(shards):
-        counts[keys.slot(keys.tag(shard)) * nodes // SLOTS] += 1
-    assert max(counts) - min(counts) <= (1 if shards in (16, 64, 256) and nodes != 6 else 3)
+def test_shards_are_even_over_the_nodes(nodes: int) -> None:
+    for shards in (1, 2, 3, 5, 8, 16, 24, 64, 100, 256):
+        on = Counter(keys.slot(keys.tag(shard)) * nodes // SLOTS for shard in range(shards))
+        counts = [on[node] for node in range(nodes)]
+        assert max(counts) - min(counts) <= (1 if shards in (16, 64, 256) and nodes != 6 else 3)
 
 
 @given(st.integers(0, SLOTS - 1))
@@ -43,12 +41,7 @@ def test_a_shards_slot_is_its_bit_reversed_number(shard: int) -> None:
 
 def test_all_of_a_shard_lies_in_one_slot_and_no_other_shards() -> None:
     account_id, schedule_id = ids.new_account_id(3), new_id()
-    names = [
-        keys.shard(3) + "x",
-        keys.shard(3) + keys.HEADS,
-        keys.account(account_id),
-        keys.schedule(account_id, schedule_id),
-    ]
+    names = [keys.shard(3) + "x", keys.account(account_id), keys.schedule(account_id, schedule_id)]
     assert {name[name.index("{") + 1 : name.index("}")] for name in names} == {keys.tag(3)}
     assert len({keys.tag(shard) for shard in range(256)}) == 256
 

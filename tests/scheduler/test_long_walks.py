@@ -37,6 +37,7 @@ def test_every_walk_is_walked_here() -> None:
     assert not missing, "add a row to WALKS in tests/scheduler/walks.py"
 
 
+@pytest.mark.usefixtures("checks_at_once")
 @pytest.mark.parametrize(
     ("walk", "count"),
     [(walk, count) for walk in WALKS for count in walk.counts],
