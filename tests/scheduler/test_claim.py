@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from scheduler.models import Request
 from scheduler.store import keys
 from tests.scheduler.scene import LEASE_MS, Scene, ids_of, lease_end_ms
 
@@ -19,13 +18,11 @@ async def test_a_claim_moves_visibility_to_the_leases_end(scene: Scene) -> None:
     invocation = await scene.claim_one()
     after_ms = await scene.clock.now_ms()
     stored = await scene.get(schedule_id)
-    visible_at_ms = await scene.visible_at_ms(schedule_id)
-    assert visible_at_ms == lease_end_ms(invocation)
+    assert await scene.visible_at_ms(schedule_id) == lease_end_ms(invocation)
     assert before_ms <= lease_end_ms(invocation) - LEASE_MS < after_ms + 1
     assert (invocation.account_id, invocation.schedule_id) == (scene.account_id, schedule_id)
     assert (invocation.shard, invocation.attempt) == (scene.shard, 1)
-    assert invocation.request == stored.request
-    assert stored.executing
+    assert (stored.executing, stored.request) == (True, invocation.request)
     assert await scene.claim() == []
 
 
@@ -144,8 +141,7 @@ async def test_a_member_without_its_schedule_does_not_block_the_others(scene: Sc
 
 async def test_a_moment_of_the_far_future_keeps_its_millisecond(scene: Scene) -> None:
     far_ms = 4_102_444_799_999
-    request = Request(far_ms, "GET", "https://example.com/")
-    schedule_id = await scene.store.schedules.create(scene.account_id, request)
+    schedule_id = await scene.create_at(far_ms)
     assert await scene.visible_at_ms(schedule_id) == far_ms
     batch = await scene.store.claims.claim(scene.shard, lease_ms=1, most=1)
     assert batch[:3] == ([], far_ms, False)

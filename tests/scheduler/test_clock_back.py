@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from scheduler.store import keys
 from scheduler.store.queries.listing import Selection
-from tests.plain import redis_of
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.scene import LEASE_MS, Scene, ids_of
 from tests.scheduler.test_rates import asked
@@ -45,7 +43,7 @@ async def test_a_retry_waits_as_long_as_it_was_to(fake_scene: Scene, fake_clock:
     await fake_scene.retry([await fake_scene.claim_one()], WAIT_MS)
     fake_clock.ms -= HOUR_MS
     assert await mended(fake_scene) == 1
-    retry = (await fake_scene.store.schedules.get(fake_scene.account_id, schedule_id)).retry
+    retry = (await fake_scene.get(schedule_id)).retry
     assert retry is not None
     assert (retry.failed_at_ms, retry.due_at_ms) == (fake_clock.ms, fake_clock.ms + WAIT_MS)
     assert await fake_scene.visible_at_ms(schedule_id) == fake_clock.ms + WAIT_MS
@@ -64,11 +62,7 @@ async def test_a_moment_that_a_customer_chose_stays(
     moved = await fake_scene.create()
     await fake_scene.retry([await fake_scene.claim_one()], WAIT_MS)
     chosen_ms = fake_clock.ms + 5 * WAIT_MS
-    await fake_scene.store.schedules.change(
-        fake_scene.account_id,
-        moved,
-        lambda request: msgspec.structs.replace(request, trigger_at_ms=chosen_ms),
-    )
+    await fake_scene.change(moved, trigger_at_ms=chosen_ms)
     before = [await fake_scene.visible_at_ms(each) for each in (waits, moved)]
     fake_clock.ms -= HOUR_MS
     assert await mended(fake_scene) == 0
@@ -106,13 +100,11 @@ async def test_a_limited_account_is_let_in_again(fake_scene: Scene, fake_clock: 
 async def test_a_damaged_account_keeps_no_other_back(
     fake_scene: Scene, fake_clock: FakeClock, place: str
 ) -> None:
-    other = await fake_scene.account("other")
-    while keys.parts(other)[0] != fake_scene.shard:
-        other = await fake_scene.account(f"other {other}")
+    [other] = await fake_scene.neighbours(1)
     await fake_scene.create()
     await fake_scene.create(account_id=other)
     await fake_scene.claim()
-    client = redis_of(fake_scene.store)
+    client = fake_scene.redis
     await client.delete(fake_scene.base + place)
     await client.set(fake_scene.base + place, "none of ours")
     fake_clock.ms -= HOUR_MS

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from scheduler.errors import StoreMisconfigured
-from scheduler.models import Idempotency, Plan, Request
+from scheduler.settings import Settings
 from scheduler.store import Store, keys
-from scheduler.store.accounts.sessions import Purpose
 from scheduler.store.operators.key_types import kind_of
-from tests.plain import redis_of
-from tests.scheduler.scene import FAILED, URL, Scene
+from tests.plain import keeping, redis_of
+from tests.scheduler.harm import Backup, do_harm, look
+from tests.scheduler.parties import parties
+from tests.scheduler.scene import FAILED, Scene
 
 pytestmark = pytest.mark.usefixtures("checks_at_once")
 GARBAGE = b"\xff\xfe garbage \x00"
@@ -25,92 +27,61 @@ _NOT_READ = {
 }  # fmt: skip
 
 
+@pytest.fixture
+def settings() -> Settings:
+    return Settings(shards=1)
+
+
+async def damaged(
+    store: Store, damage: Callable[[Any, str], Awaitable[object]]
+) -> AsyncIterator[tuple[str, list[str], bool]]:
+    """Damages each key in turn, but its neighbour's: the name, what a check says of it, and whether
+    it says of the neighbour as well that its ledger does not balance."""
+    _, neighbour = await parties(store, ["a", "b"])
+    assert await store.check() == []
+    await redis_of(store).hincrby(neighbour.base + keys.ACCOUNT, "credits", 1)
+    [known] = await store.check()
+    assert known.startswith(f"{neighbour.account_id}: the ledger")
+    async with keeping(store):
+        backup = await Backup.of(store)
+        for name in sorted(await look(store)):
+            if not neighbour.owns(name):
+                await damage(redis_of(store), name)
+                told = await store.check()
+                yield name, [each for each in told if each != known], known in told
+                await backup.restore(await look(store))
+    assert await store.check() == [known]
+
+
 async def test_every_key_of_another_kind_is_told_and_the_rest_looked_at(
-    valkey_scene: Scene,
+    valkey_store: Store,
 ) -> None:
-    scene = valkey_scene
-    client, neighbour = scene.redis, await a_bit_of_all(scene)
-    assert await scene.store.check() == []
-    await client.hincrby(keys.account(neighbour) + keys.ACCOUNT, "credits", 1)
-    for name in await names_of(scene.store):
+    async def harm(client: Any, name: str) -> bool:
+        return await do_harm(client, name, "of a wrong type")
+
+    async for name, told, goes_on in damaged(valkey_store, harm):
         kind = kind_of(name)
-        assert kind is not None, name
-        before = await kept(scene.store, name)
-        await client.delete(name)
         other = "list" if kind == "string" else "string"
-        await (client.rpush(name, b"1") if other == "list" else client.set(name, b"1"))
-        told = await scene.store.check()
         assert f"{name} is a {other}, and should be a {kind}" in told
-        # A damaged or unlisted schedule gives no further sentence.
-        if not (name.startswith(keys.account(neighbour)) or name.endswith("}:accounts")):
-            assert any(each.startswith(f"{neighbour}: the ledger") for each in told), name
-        await before()
-    assert len(await scene.store.check()) == 1
+        # The list of a shard's accounts leads to the neighbour.
+        assert goes_on or name.endswith("}:accounts"), name
 
 
-async def test_garbage_in_any_key_is_survived_and_told(valkey_scene: Scene) -> None:
-    scene = valkey_scene
-    client, neighbour = scene.redis, await a_bit_of_all(scene)
-    await client.hincrby(keys.account(neighbour) + keys.ACCOUNT, "credits", 1)
-    [known] = await scene.store.check()
-    for name in await names_of(scene.store):
-        before = await kept(scene.store, name)
-        await scribble(scene.store, name)
-        told = set(await scene.store.check())
-        if not name.startswith(keys.account(neighbour)):
-            assert known in told, name
+async def test_garbage_in_any_key_is_survived_and_told(valkey_store: Store) -> None:
+    async for name, told, goes_on in damaged(valkey_store, scribble):
+        assert goes_on, name
         if not any(part in name for part in _NOT_READ):
-            assert told - {known}, f"nothing is told of {name}"
-        await before()
-    assert await scene.store.check() == [known]
+            assert told, f"nothing is told of {name}"
 
 
-async def test_a_damaged_number_of_shards_is_named(valkey_scene: Scene) -> None:
-    await redis_of(valkey_scene.store).hset(keys.META, "shards", GARBAGE)
+async def test_a_damaged_number_of_shards_is_named(valkey_store: Store) -> None:
+    await redis_of(valkey_store).hset(keys.META, "shards", GARBAGE)
     with pytest.raises(StoreMisconfigured, match="pd:meta, which says how many shards there are"):
-        await valkey_scene.store.start()
+        await valkey_store.start()
 
 
-async def a_bit_of_all(scene: Scene) -> str:
-    """Something under each name that an account or a shard has, and beside it a neighbour's id."""
-    store, account_id = scene.store, scene.account_id
-    neighbour = (
-        await store.accounts.create("neighbour", credits=9, plan=Plan.FREE, email="n@example.com")
-    ).account_id
-    await store.schedules.create(neighbour, Request(2**41, "GET", URL))
-    await scene.run()
-    await scene.run(FAILED)
-    await scene.create()
-    await scene.retry([await scene.claim_one()], 60_000)
-    await scene.create()
-    await scene.claim_one()
-    waiting = await scene.create(60_000)
-    await scene.create(60_000)
-    await store.canceller.cancel(account_id, waiting)
-    once = Idempotency("key", "fingerprint")
-    await store.schedules.create_all(account_id, [Request(2**41, "GET", URL)], once)
-    await store.api_keys.create(account_id, "a key")
-    await store.sessions.open(neighbour, password="a password of some length")
-    await store.users.attempt("n@example.com", "127.0.0.1")
-    await store.sessions.open(neighbour)
-    await store.sessions.make_link(neighbour, Purpose.SET_PASSWORD)
-    return neighbour
-
-
-async def kept(store: Store, name: str) -> Callable[[], Awaitable[object]]:
-    """Brings a key back as it is now."""
-    client = redis_of(store)
-    packed, until_ms = await client.dump(name), await client.pexpiretime(name)
-    return lambda: client.restore(name, max(until_ms, 0), packed, replace=True, absttl=True)
-
-
-async def names_of(store: Store) -> list[str]:
-    return sorted(name.decode() for name in await redis_of(store).keys("pd:*"))
-
-
-async def scribble(store: Store, name: str) -> None:
+async def scribble(client: Any, name: str) -> None:
     """Has garbage in all that a key has, and of the kind that it is."""
-    client = redis_of(store)
     match kind_of(name):
         case "string":
             await client.set(name, GARBAGE, keepttl=True)

@@ -54,20 +54,15 @@ async def test_the_ids_of_one_create_follow_on_one_another(scene: Scene) -> None
 
 
 async def test_a_key_with_something_else_is_refused_and_changes_nothing(scene: Scene) -> None:
+    schedules, other = scene.store.schedules, Idempotency(ONCE.key, "something else")
+    assert await schedules.created_before(scene.account_id, ONCE) is None
     await create(scene)
-    other = Idempotency(ONCE.key, "something else")
     with pytest.raises(KeyReused):
         await create(scene, once=other)
     with pytest.raises(KeyReused):
-        await scene.store.schedules.created_before(scene.account_id, other)
+        await schedules.created_before(scene.account_id, other)
     assert (await scene.holdings()).waiting == 3
-
-
-async def test_a_key_that_never_came_is_none(scene: Scene) -> None:
-    assert await scene.store.schedules.created_before(scene.account_id, ONCE) is None
-    other = await scene.account("other")
-    await create(scene)
-    assert await scene.store.schedules.created_before(other, ONCE) is None
+    assert await schedules.created_before(await scene.account("other"), ONCE) is None
 
 
 async def test_a_part_that_was_stored_is_all_that_a_replay_tells(scene: Scene) -> None:
@@ -115,7 +110,7 @@ async def test_a_create_whose_reply_was_lost_is_no_replay(scene: Scene, lost: li
     assert (await scene.holdings()).waiting == 3
 
 
-async def test_who_was_told_nothing_is_told_by_the_same_key(scene: Scene) -> None:
+async def test_a_caller_that_had_no_answer_has_it_by_the_same_key(scene: Scene) -> None:
     with losing(scene.store, *[REPLY] * 9), pytest.raises(OutcomeUnknown):
         await create(scene)
     assert len((await create(scene)).schedule_ids) == 3
