@@ -35,8 +35,7 @@ _MISDIRECTED = JsonResponse(
 
 
 def create_app(settings: Settings, store: Store | None = None) -> App:
-    """The API as an ASGI app. It opens the store itself unless one is given; a given one stays
-    open when the app ends."""
+    """The API as an ASGI app. It opens the store itself unless one is given, which stays open."""
     handlers = [handler for room in _ROOMS for handler in room.HANDLERS]
     paths = sorted({path for handler in handlers for path in handler.paths})
     app = App(

@@ -21,8 +21,7 @@ _SEVERAL = "More than one API key: give the header x-api-key once"
 
 
 class Unauthorized(PostdateError):
-    """The request has no API key, several, or none that is active. `close`: its connection is
-    closed after the answer."""
+    """The request has no API key, several, or none that is active. `close`: its connection ends."""
 
     def __init__(self, sentence: str, *, close: bool = False) -> None:
         super().__init__(sentence)
@@ -57,8 +56,7 @@ async def call_of(request: HttpRequest, known: Sequence[Parameter] = ()) -> Call
 
 async def authenticate(service: Service, scope: Scope) -> Caller:
     """The caller behind the request's API key. The store is asked each time: a deactivated key is
-    refused on the very next request. Raises Unauthorized, RateLimited, Suspended, or
-    StoreUnavailable."""
+    refused at once. Raises Unauthorized, RateLimited, Suspended, or StoreUnavailable."""
     keys = _keys(scope)
     if len(keys) > 1:
         raise await _refusal(service, scope, _SEVERAL)
@@ -90,8 +88,7 @@ def _keys(scope: Scope) -> list[bytes]:
 
 
 async def _refusal(service: Service, scope: Scope, sentence: str) -> Unauthorized:
-    """The refusal, when its turn has come. Bad keys are not remembered, so that a new key works at
-    once on every process."""
+    """The refusal, after its wait. Bad keys are not remembered: a new key works at once."""
     forget_body(scope)
     in_turn = await service.refusals.turn()
     return Unauthorized(sentence, close=not in_turn)

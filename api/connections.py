@@ -97,8 +97,7 @@ class ByteBudget:
         return True
 
     async def wait_for(self, wanted_bytes: int) -> None:
-        """Takes them when it is the caller's turn and so many are left. Never returns for more
-        than the whole budget."""
+        """Takes them in order, when so many are left; waits for ever for more than all."""
         if not self._waiting and self.take(wanted_bytes):
             return
         turn = asyncio.get_running_loop().create_future()

@@ -214,8 +214,7 @@ REQUIRED = tuple(names for names in SPELLINGS if FIELDS[names[0]].required)
 
 
 def misfits(values: dict[str, Any], given: Collection[str]) -> list[FieldError]:
-    """Faults of valid fields together: `values` by their names in a `Request`, of which
-    `given` are new."""
+    """Faults of valid fields together: `values` by their names in a `Request`; `given` are new."""
     due_ms, expires_ms = values.get("trigger_at_ms"), values.get("expires_at_ms")
     if due_ms is None or expires_ms is None or expires_ms > due_ms:
         return []
@@ -227,8 +226,7 @@ def misfits(values: dict[str, Any], given: Collection[str]) -> list[FieldError]:
 
 
 def request_of(values: dict[str, Any]) -> Request:
-    """The request of these values, which it completes. The body decides a method that was not
-    given."""
+    """The request of these values, which it completes. The body decides a missing method."""
     if values.get("method") is None:
         values["method"] = "GET" if values.get("body") is None else "POST"
         values["method_given"] = False

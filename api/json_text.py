@@ -39,8 +39,7 @@ class Object:
         """The text of each member's value; of a key that is given twice the last counts, as in
         every JSON parser. Further members are findings, and are not kept.
 
-        Raises InvalidRequest if it is no object, or no JSON; of a very large text, also for the
-        first unknown member.
+        Raises InvalidRequest if it is no JSON object; in a very large text, at an unknown member.
         """
         try:
             found, text_of = _decoded(text, self._decode)

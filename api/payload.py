@@ -127,8 +127,7 @@ class Change(msgspec.Struct, frozen=True):
     def of_replay(self, original: Schedule, now_ms: int) -> Request:
         """The request of a replay: due now, if nothing else is given. Raises as `of` does.
 
-        An expiresAt that would have passed before the replay is due keeps its distance to
-        triggerAt; any other stays.
+        An expiresAt that would pass before the replay is due keeps its distance to triggerAt.
         """
         before = original.request
         due_ms, expires_ms = self.values.get("trigger_at_ms", now_ms), before.expires_at_ms

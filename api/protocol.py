@@ -278,8 +278,7 @@ class Protocol(Http11):
         self._abort_soon()
 
     def _linger(self, size: int) -> None:
-        """Reads and drops for a while: closing with unread bytes would take the answer from a
-        client that has not read it yet."""
+        """Drops input for a while: closing with unread bytes could cost the client its answer."""
         self._lingering_bytes += size
         if self._lingering_bytes > _LINGER_BYTES:
             self.flow.pause_reading()

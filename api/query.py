@@ -1,5 +1,4 @@
-"""Query strings to typed values, by a table of parameters that the OpenAPI document is written by
-too; and cursors. Pure."""
+"""Query strings to typed values, by a table of parameters that OpenAPI shares; cursors. Pure."""
 
 from __future__ import annotations
 
@@ -82,8 +81,7 @@ def _pairs(query_string: bytes) -> list[tuple[str, str]]:
 
 
 def moment(text: str) -> int:
-    """An ISO 8601 timestamp in ms; 1970, if it is earlier. A space is a `+` that a client did not
-    escape."""
+    """An ISO 8601 timestamp in ms; 1970, if it is earlier. A space is an unescaped `+`."""
     return max(timestamp(text.replace(" ", "+")), 0)
 
 

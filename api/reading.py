@@ -121,8 +121,7 @@ def forget_body(scope: Scope) -> None:
 
 
 def sampled(traceparent: bytes | None) -> bytes | None:
-    """Trace id and span id, 24 bytes; None unless it is well formed and sampled: the specification
-    ignores all others. Pure."""
+    """Trace id and span id, 24 bytes; None unless well formed, as specified, and sampled. Pure."""
     match = _TRACEPARENT.fullmatch(traceparent or b"")
     if match is None or match[1] == b"ff" or (match[1] == b"00" and match[5]):
         return None

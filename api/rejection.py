@@ -72,8 +72,7 @@ CONNECTIONS_FULL = Rejection(503, ErrorBody("Too many connections; try again in 
 
 
 def path_of(version: str, method: bytes, target: bytes, headers: _Headers) -> bytes | Rejection:
-    """The path and query that are asked for, or why the request is refused. `headers` have
-    lower-case names."""
+    """The path and query, or why the request is refused. `headers` have lower-case names."""
     if version not in ("1.0", "1.1"):
         return UNKNOWN_VERSION
     host = _host_of(version, headers)

@@ -1,6 +1,5 @@
-"""The rules: each makes a field's value from what a client gave, which has the right type already,
-by the settings and the store's clock (ms). Raises ValueError with a sentence, or InvalidRequest.
-Pure."""
+"""The rules: each makes a field's value from a client's, which has the right type, by the settings
+and the store's clock (ms). Raises ValueError with a sentence, or InvalidRequest. Pure."""
 
 from __future__ import annotations
 

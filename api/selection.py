@@ -32,8 +32,7 @@ _OBJECT = Object(["ids", "status", *(each.name for each in _FILTERS)])
 
 
 class BulkQuery(NamedTuple):
-    """Either the strings that were `named` as ids, or the `selection` of a list and the walk of
-    its cursors."""
+    """Either the strings `named` as ids, or the `selection` of a list and its cursors' walk."""
 
     named: list[str] | None
     selection: Selection

@@ -1,8 +1,7 @@
 """A faster memory allocator for the embedded server than its C library's.
 
 The wheel's server is built with the C library's malloc, and spends a third of its time there. If
-one of these allocators is installed, the loader puts it in malloc's place for this one process.
-Linux only.
+one of these allocators is installed, the loader replaces malloc for this process. Linux only.
 """
 
 from __future__ import annotations
@@ -68,8 +67,7 @@ def _loadable(server: Path) -> list[Allocator]:
 
 
 def _runs_with(server: Path, allocator: Allocator) -> bool:
-    """Runs the server once with it: the symbols are there, and it works with this machine's
-    memory."""
+    """Runs the server once with it: the symbols are there, and it works on this machine."""
     done = version_of(server, **preloading(allocator, os.environ))
     return done is not None and done.returncode == 0 and "LD_PRELOAD" not in done.stderr
 

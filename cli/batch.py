@@ -55,8 +55,7 @@ class Report:
             click.echo(json.dumps({"line": line.number, **told}))
 
     def refuse(self, line: BatchLine, error: PostdateError | None) -> None:
-        """With the API's error, or with the line's own fault. Without credits only the first is
-        printed."""
+        """With the API's error or the line's fault. Without credits only the first is printed."""
         from postdate import InsufficientCredits
 
         self.refused += 1
@@ -122,8 +121,7 @@ def batch_command(remote: Remote, file: IO[bytes], idempotency_key: str | None) 
 
 
 def chunks(lines: IO[bytes]) -> Iterator[list[BatchLine]]:
-    """The lines of each call. A file is always cut at the same places, so that a repeat of it
-    repeats each call."""
+    """The lines of each call. A file is always cut alike, so that its repeat repeats each call."""
     chunk: list[BatchLine] = []
     chunk_bytes = 0
     for number, text in enumerate(lines, 1):

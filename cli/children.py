@@ -80,8 +80,7 @@ class TiedChild(Child):
         return as_asked
 
     def _ask_to_end(self) -> None:
-        """By end-of-file: systemd sends SIGTERM to the whole group, and a second one would hasten
-        it."""
+        """By end-of-file: systemd sends SIGTERM to the group, and a second one would hasten it."""
         self._ours.close()
         if not self._is_ready:  # it would take a second before it looks
             super()._ask_to_end()

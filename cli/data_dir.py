@@ -80,8 +80,7 @@ class DataDir:
 class Lock:
     """An exclusive lock on a file, for as long as any process has its descriptor open.
 
-    The file holds the holder's process id until the lock is freed, so `abandoned` says whether the
-    last holder was killed.
+    The file has the holder's pid until it is freed: `abandoned` if the last holder was killed.
     """
 
     def __init__(self, fd: int) -> None:

@@ -1,7 +1,6 @@
 """The embedded Valkey: its binary, its configuration, and inline commands to it.
 
-Every write is on disk before it is answered, nothing is ever evicted, and it listens on a Unix
-socket in the data dir alone.
+Every write is on disk before its answer, nothing is evicted, and only a Unix socket listens.
 """
 
 from __future__ import annotations
@@ -116,8 +115,7 @@ def server_arguments(
 
 
 def _share_bytes() -> int:
-    """Three quarters of the memory of this machine or container: rewriting the append-only file
-    needs a copy."""
+    """Three quarters of this machine's or container's memory: rewriting the file needs a copy."""
     available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     with contextlib.suppress(OSError, ValueError):  # no container, or one without a limit
         available = min(available, int(_CGROUP_LIMIT.read_text()))

@@ -23,8 +23,7 @@ def hold_command(context: Context, status: bool) -> None:
     """Have no worker claim anything, until `postdate resume`.
 
     Schedules are accepted, changed and cancelled as ever; due ones wait, and fire late. Claimed
-    ones end as usual. It holds for workers that start later, too, and
-    through restarts of the store.
+    ones end as usual. It holds for workers that start later, and through restarts of the store.
     """
     if status:
         held = with_store(

@@ -100,8 +100,7 @@ def _tell_unknown_variables() -> None:
 
 
 def locate_store(settings: Settings) -> Settings:
-    """Settings with a URL: the one given, or that of the data dir's running store. Raises
-    PostdateError if there is neither."""
+    """Settings with a URL: the given one, or the running data dir's. Raises PostdateError."""
     if settings.redis_url is not None:
         return settings
     from cli.data_dir import DataDir
@@ -119,8 +118,7 @@ def locate_store(settings: Settings) -> Settings:
 async def open_store(
     settings: Settings, *, read_only: bool = False, needs_keys: bool = True
 ) -> Store:
-    """Opens the store; the options are those of `Store.open`. Raises a PostdateError that names the
-    store and the reason."""
+    """`Store.open`, with its options; its errors become a PostdateError that names the store."""
     from scheduler.store import Store
 
     try:

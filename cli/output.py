@@ -14,8 +14,7 @@ from scheduler.texts import visible
 
 
 def show(answer: object, text: str, *, as_json: bool) -> None:
-    """Prints an answer, as JSON or as text. Strangers wrote parts of it: control characters are
-    escaped."""
+    """Prints an answer, as JSON or text. Strangers wrote parts: control characters are escaped."""
     click.echo(visible(json.dumps(answer, ensure_ascii=False) if as_json else text))
 
 

@@ -1,5 +1,4 @@
-"""Conversions of options: durations, moments, headers, JSON, names. All raise
-click.BadParameter."""
+"""Conversions of options: durations, moments, headers, JSON, names. Raise click.BadParameter."""
 
 from __future__ import annotations
 

@@ -119,8 +119,7 @@ async def _start(context: Context, hold: bool, children: Children, stops: AsyncE
 
 
 async def _first_account(store: Store) -> First | None:
-    """Makes the account and its key, or what an interrupted first start left out. None if it was
-    deleted since."""
+    """Makes the account and its key, unless they exist. None if the account was deleted since."""
     account = await _the_first(store)
     if account is None:
         return None
@@ -190,8 +189,7 @@ def _announce(context: Context, first: First | None, link: str, url: str) -> Non
 
 def _for_this_machine(settings: Settings) -> Settings:
     """On a loopback address, requests may go to this machine and errors are exact, unless the
-    environment says otherwise. A public URL means a proxy, through which strangers come from
-    loopback."""
+    environment says otherwise. A public URL means a proxy: strangers seem local."""
     if not is_loopback(settings.host) or settings.public_url is not None:
         return settings
     if not _was_given("ALLOW_TARGETS"):

@@ -1,7 +1,6 @@
 """Prometheus' metrics, made only when they are read.
 
-The one place that knows `prometheus_client`: its counters cost 3 us a time, a tenth of a fire, so
-plain ints are counted with.
+The one place that knows `prometheus_client`: its counters cost 3 us, a tenth of a fire.
 """
 
 from __future__ import annotations

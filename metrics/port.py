@@ -82,8 +82,7 @@ class MetricsPort:
         self._made: dict[str, tuple[float, asyncio.Task[bytes]]] = {}
 
     async def run(self) -> None:
-        """Until it is cancelled. A port that is taken is logged once, and tried until it is
-        free."""
+        """Until it is cancelled. A taken port is logged once, and tried until it is free."""
         try:
             with await self._listening() as listener:
                 while True:

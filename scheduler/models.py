@@ -134,8 +134,7 @@ class Answer(msgspec.Struct, frozen=True):
 class Phases(msgspec.Struct, array_like=True, frozen=True):
     """How long each part of an exchange took (ms), one after the other; None: it was not needed, or
     not reached. The last one that is set is where it ended. Stored as one msgpack array.
-    `first_byte_ms` counts from the request's first byte, `last_byte_ms` from the answer's first
-    byte."""
+    `first_byte_ms` counts from the request's first byte, `last_byte_ms` from the answer's."""
 
     resolve_ms: int | None = None
     connect_ms: int | None = None
@@ -165,9 +164,8 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """The attempt after one that failed: its number as a retry, from 1, and when it is due; how
-    many attempts were made before, the outcome and lateness of the last, and when that was
-    recorded."""
+    """The attempt after one that failed: its number as a retry, from 1, and when it is due; the
+    number of attempts before; the last one's outcome, lateness and record time."""
 
     number: int
     due_at_ms: int

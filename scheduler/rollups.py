@@ -105,10 +105,9 @@ def lateness_quantile_ms(histogram: Sequence[int], share: float) -> int | None:
 
 
 def around(from_ms: int, to_ms: int, first_ms: int, now_ms: int) -> tuple[Cover, Cover]:
-    """What to add and what to take away for a stretch that begins before the log's first entry:
-    whole buckets, less what the log has after its end. Where the log has nothing left of that
-    either, the end rounds down to a bucket as the beginning does: adjacent periods share nothing
-    and leave out nothing."""
+    """Buckets to add, and log entries to take away, for a stretch that begins before the log: whole
+    buckets, less the entries after its end. If the log begins later still, the end rounds down to a
+    bucket as the beginning does: adjacent periods share nothing and leave out nothing."""
     gone = from_ms < now_ms - SECONDS_KEPT_MS
     name, width, span = _LEVELS[1] if gone else _LEVELS[2]
     begin, end = from_ms // width * width, to_ms // width * width

@@ -108,8 +108,7 @@ class Settings(msgspec.Struct, frozen=True):
 
     @property
     def url(self) -> str:
-        """Where the API is found: its public URL, or where it listens; on all addresses:
-        loopback."""
+        """The API's public URL, or where it listens; if that is all addresses, loopback."""
         if self.public_url:
             return self.public_url
         host = _HERE.get(self.host, self.host)

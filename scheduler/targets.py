@@ -1,6 +1,5 @@
-"""Targets: a targetUrl, parsed here and nowhere else, so that the connection goes to the
-judged address. `urlsplit` drops CR, LF and tabs in silence, and lets backslashes pass. Pure, no
-look-ups."""
+"""Targets: a targetUrl is parsed here alone, so that the connection goes to the judged address.
+`urlsplit` drops CR, LF and tabs in silence, and lets backslashes pass. Pure, no look-ups."""
 
 from __future__ import annotations
 
@@ -75,8 +74,7 @@ def parse_target(url: str) -> Target:
 
 
 def split_url(url: str) -> tuple[str, str]:
-    """What stands before an http URL's path, and path and query; empty texts of any other text.
-    `urlsplit` would remember it."""
+    """An http URL's part before its path, and the rest; else empty. `urlsplit` would cache it."""
     match = _URL.fullmatch(url)
     return (match[2], match[3]) if match else ("", "")
 

@@ -78,8 +78,7 @@ class Head(NamedTuple):
 
 
 def weigh(received: bytearray, interims: int) -> Head:
-    """Weigh the head in the received bytes, behind so many 1xx heads. Raises ValueError if they are
-    not all there."""
+    """Weigh the head behind so many 1xx heads. Raises ValueError if they are not all there."""
     start, end = _bounds(received, interims)
     headers = received.count(b"\r\n", start, end) - 2  # less the status line and the empty one
     return Head(

@@ -118,8 +118,7 @@ class Claimer:
             self._touch.lose(range(self._store.shards.count), paused)
 
     async def _realign(self) -> None:
-        """At the start, and when the server's clock was set back: accounts' turns may lie in the
-        future."""
+        """At the start, and after the server's clock was set back: turns may lie in the future."""
         steps = self._store.clock.steps_back
         for shard in range(self._store.shards.count):
             try:
@@ -150,8 +149,7 @@ class Claimer:
                 self._due_ms[shard] = min(due, default=math.inf)
 
     async def _looks(self, shards: frozenset[int], *, backlogs: bool = True) -> dict[int, Look]:
-        """Looks at shards; those that fail are lost, and those so slow that leases may have ended
-        meanwhile."""
+        """Looks at shards; those that fail, or are so slow that leases may have ended, are lost."""
         asked_ms = self._now_ms()
         found = await self._store.claims.look(sorted(shards), backlogs=backlogs)
         if self._now_ms() - asked_ms > self._lease_ms / _SLOW_PART_OF_A_LEASE:

@@ -26,11 +26,10 @@ class ConnectionSlots:
     A connection belongs to one account until it ends. A queued entry goes on when a place comes
     free, or a connection of its account that it may use. Entries that were `resent` go first. Then
     a place goes to the queued account that has the fewest connections, round-robin among equals,
-    and to its oldest entry. If that account has no connection, room is made for it at once,
-    else after `PATIENCE_S`. For that, idle connections are closed, and those that come free of an
-    account that has at least two more. Of an account with a single one it is closed after `TURN_S`
-    for one that has none. A queue moves on with each `ended` and each `closed`: then ask
-    `next_to_open`.
+    and to its oldest entry. If that account has no connection, room is made for it at once, else
+    after `PATIENCE_S`. For that it closes idle connections, and freed ones of an account that has
+    at least two more; an account's only one after `TURN_S`, for an account without. A queue moves
+    on with each `ended` and each `closed`: then ask `next_to_open`.
     """
 
     def __init__(self, most_connections: int) -> None:

@@ -106,9 +106,8 @@ class Connector:
     async def connect(
         self, origin: Origin, addresses: tuple[str, ...], account_id: str, marks: Marks
     ) -> Wire:
-        """A new connection of the account's to the first address that gives one, without a limit
-        of its own. `marks` are of the address that was tried last, or gave the connection. Raises
-        ConnectFailed, or OutOfSockets."""
+        """A new connection of the account's to the first address that gives one, without a limit of
+        its own. `marks` are of the last address tried. Raises ConnectFailed, or OutOfSockets."""
         marks.connect_s = time.monotonic()
         if len(addresses) == 1:
             return await self._connect_one(Route(origin, addresses[0], account_id), marks)

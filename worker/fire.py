@@ -60,9 +60,8 @@ class Fire(msgspec.Struct, eq=False):
             self.firer.fail_internally(self)
 
     def broke(self, wire: Wire, failure: Failure, silent: bool) -> None:
-        """From the wire: there will be no answer on it. The target has most likely closed a kept
-        connection that dies without one byte of answer while it was idle, so the request is sent
-        once more, as the next attempt."""
+        """From the wire: no answer will come. A kept connection that dies without one byte of it
+        was most likely closed while idle, so the request is sent once more, as the next attempt."""
         self.wire = None
         if silent and wire.exchanges > 1 and not self.needs_fresh:
             self.resent = True
@@ -105,7 +104,6 @@ class Fire(msgspec.Struct, eq=False):
         return self.sent_at_s != NOT_SENT and (wire is None or wire.has_sent_all)
 
     def elapsed_ms(self) -> int:
-        """At most the limit: an answer that came while this process stood still may have been in
-        time."""
+        """At most the limit: an answer may have come in time while this process stood still."""
         elapsed_s = time.monotonic() - self.started_s
         return round(elapsed_s * 1000) if elapsed_s < self.firer.limit_s else self.firer.limit_ms

@@ -1,5 +1,4 @@
-"""Leases: prolonged while the store can be reached; for a while after it could not, none is taken
-over."""
+"""Leases: prolonged while the store can be reached; none is taken over soon after an outage."""
 
 from __future__ import annotations
 

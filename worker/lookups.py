@@ -40,8 +40,7 @@ class _Queued(NamedTuple):
 class Lookups:
     """At most 256 at a time, of which no account has all; each name's is made once for all that
     wait. Names that were known go before new ones, round-robin over accounts, and a name is not
-    looked up once its fires have ended. `ask` looks up a name within its own limit, and does not
-    raise.
+    looked up once its fires have ended. `ask` has its own time limit, and does not raise.
     """
 
     def __init__(

@@ -43,8 +43,7 @@ class LoopBudget:
         self._next_round: asyncio.Handle | None = None
 
     def take(self, size: int) -> bool:
-        """Whether so much may be done now; if not, `wait` is to follow. The last one in a round may
-        be larger than the rest."""
+        """Whether so much may be done now; else call `wait`. The last of a round may be larger."""
         if (self._waiting and not self._is_serving) or self._left <= 0:
             return False
         self._left -= size

@@ -44,8 +44,7 @@ class Pool:
         return sum(not wire.closes_first for wire in self._kept)
 
     def take(self, origin: Origin, addresses: tuple[str, ...], account_id: str) -> Wire | None:
-        """The account's kept connection to any of the addresses that was used last; None if there
-        is none."""
+        """The account's last used connection to any of the addresses; None if there is none."""
         routes = self._idle.get(origin)
         if routes is None:
             return None

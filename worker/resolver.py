@@ -64,8 +64,7 @@ class SystemResolver:
         self._resolver = None
 
     async def _done_with(self, resolver: aiodns.DNSResolver) -> None:
-        """A resolver that was replaced is closed by its last look-up, or c-ares would report to a
-        loop that may be closed by then."""
+        """A replaced one is closed by its last look-up, or c-ares might report to a closed loop."""
         if resolver in self._waiting:
             self._waiting[resolver] -= 1
             if resolver is not self._resolver and not self._waiting[resolver]:

@@ -33,8 +33,7 @@ _INNER, _OUTER = (bytes(byte ^ pad for byte in range(256)) for pad in (0x36, 0x5
 
 
 class Hmac:
-    """HMAC-SHA256 under one key, which is padded and hashed once: a third of what hmac.digest
-    takes."""
+    """HMAC-SHA256 under one key, padded and hashed once: a third of hmac.digest's time."""
 
     __slots__ = ("_inner", "_outer")
 
@@ -73,8 +72,7 @@ class Signer:
         self.asked_s = asked_s
 
     def header_lines(self, message_id: bytes, moment_ms: int, body: bytes | None) -> bytes | None:
-        """Header lines for a request sent at this moment (the store's clock); None if every secret
-        has ended."""
+        """Header lines for a request sent now; None if every secret has ended."""
         seconds = moment_ms // 1000
         if seconds != self._seconds or moment_ms >= self._until_ms:
             self._turn_to(seconds, moment_ms)
@@ -142,8 +140,7 @@ class Signatures:
         return [each for each in invocations if each.account_id not in gone]
 
     async def read(self, account_ids: Collection[str]) -> set[str]:
-        """Reads the secrets of these accounts; returns those that are not there any more. Raises
-        StoreError."""
+        """Reads their secrets; returns the accounts that are gone. Raises StoreError."""
         asked_s = elapsed_s()
         found = await self._store.signing.secrets_of(account_ids)
         for account_id in account_ids:

@@ -51,8 +51,7 @@ class Tally:
             self._note_failure(outcome)
 
     def worst_lateness_ms(self) -> int | None:
-        """Over the last minute; None if nothing was sent. Asked once a heartbeat: each time counts
-        as one."""
+        """Over the last minute; None if nothing was sent. Ask once a heartbeat: a call counts."""
         self._latest_before_ms.append(self._latest_ms)
         self._latest_ms = -1
         worst = max(self._latest_before_ms)

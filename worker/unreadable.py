@@ -81,8 +81,7 @@ class Unreadables:
             self._tell(self._cause(ACCOUNT, now_s), account=account_id)
 
     async def settle(self) -> None:
-        """Gives these back, due again after a while. What fails is kept for the next time. Safe to
-        repeat."""
+        """Gives these back, due again after a while. Keeps those that fail. Safe to repeat."""
         await self._learn_of_keys()
         for shard in self._shards.keys() - self._touch.lost:
             theirs = self._shards.pop(shard, [])

@@ -1,5 +1,4 @@
-"""Putting the document together: from the handlers, the tables beside this file, and the structs
-that go out."""
+"""Makes the document from the handlers, the tables beside this file, and the bodies."""
 
 from __future__ import annotations
 

@@ -99,8 +99,7 @@ class TimedArrival(NamedTuple):
 
 
 class LoadTarget:
-    """Answers 200, and notes when each request was complete. Runs in this process, which is idle
-    while requests are fired."""
+    """Answers 200, and notes when each request was complete. This process is idle meanwhile."""
 
     def __init__(self) -> None:
         self.arrivals: list[TimedArrival] = []

@@ -87,8 +87,7 @@ async def _accept(stage: Stage, seconds: float) -> tuple[Measurement, float]:
 
 
 async def _fire(stage: Stage, count: int) -> Measurement:
-    """A backlog: stored on hold, all due, then released. Timed from the first arrival to the
-    last."""
+    """A backlog: stored on hold, all due, then released. Timed between first and last arrival."""
     await stage.store.hold.begin()
     now_ms = stage.store.clock.now_ms()
     await _store_all(stage, [now_ms] * count)

@@ -1,5 +1,4 @@
-"""An API, a worker and a target of the bench's own, and the CPU time that they and the store
-use."""
+"""The bench's own API, worker and target, and the CPU time that they and the store use."""
 
 from __future__ import annotations
 
@@ -52,8 +51,7 @@ class Measured(NamedTuple):
 
 
 class Used(NamedTuple):
-    """CPU seconds so far; `idle` of all cores. Off Linux only client and store are known, the
-    others are 0."""
+    """CPU seconds so far; `idle` of all cores. Off Linux all but client and store are 0."""
 
     at_s: float
     client: float
@@ -94,8 +92,7 @@ class Stage(NamedTuple):
 
 @asynccontextmanager
 async def own_store(directory: Path) -> AsyncIterator[Measured]:
-    """A Valkey in a new directory below this one; both are removed afterwards. Raises
-    PostdateError."""
+    """A Valkey in a new directory below; both are removed afterwards. Raises PostdateError."""
     try:
         home = tempfile.TemporaryDirectory(prefix="postdate-bench-", dir=directory)
     except OSError as error:

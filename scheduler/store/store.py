@@ -153,8 +153,7 @@ class Store:
         self.clock.told(await self.server.ask("TIME"))
 
     async def check(self) -> list[str]:
-        """Every broken invariant, as a sentence; and each process that runs on another store than
-        it opened."""
+        """Every broken invariant, as a sentence; and each process whose store was replaced."""
         found = [
             f"{each.process_id} runs on this store, but opened another one: this one was emptied or"
             " replaced under it"

@@ -4,9 +4,8 @@
 letter: 2 bytes for "POST" and "https://" instead of 13. `o`, once it has ended, is the moment (ms
 by the server, six bytes) and the outcome; `a`, once it was replayed, the new schedule. `n`, between
 attempts and while the next one is made, is the last one: its moment and when the next one is due
-(six bytes each), and its outcome. `s`, sealed as the request is, is the target's answer to the
-attempt of `o` or `n`: it goes with the next one that has none. The id has the moment of
-creation."""
+(six bytes each), and its outcome. `s`, sealed likewise, is the target's answer to the attempt of
+`o` or `n`: it goes with the next one that has none. The id has the moment of creation."""
 
 from __future__ import annotations
 
@@ -74,8 +73,7 @@ BETWEEN_ATTEMPTS_BYTES = 256
 
 
 class Fields(NamedTuple):
-    """A stored schedule: `FIELDS`, None for missing ones; and whether a worker holds
-    it."""
+    """A stored schedule: `FIELDS`, None for missing ones; and whether a worker holds it."""
 
     packed: bytes | None
     outcome: bytes | None = None
@@ -150,8 +148,7 @@ def _short(request: Request) -> tuple[str, str]:
 
 
 def kept_part(part: bytes) -> bytes:
-    """What a packed request has at least, if its URL has this part, in small letters: its scheme
-    is a letter."""
+    """The part, in small letters, as a packed request has it: its URL's scheme is a letter."""
     if part in b"https://" or part in b"http://":
         return b""
     _, scheme, rest = part.partition(b"://")
@@ -180,8 +177,7 @@ def unpack_request(packed: bytes) -> Request:
 def pack_outcome(
     outcome: Outcome, lateness_ms: int | None = None, attempts: int = 1, retry: int = 0
 ) -> bytes:
-    """Of an end; with `retry`, of an attempt after which that retry comes. The moments are not in
-    it: the server puts them first."""
+    """Of an end; with `retry`, of the attempt before that. The server puts the moments first."""
     status, code = NUMBERS[outcome.status], outcome.status_code
     what = (status, code, outcome.response_time_ms, outcome.error_message, lateness_ms)
     if retry:
@@ -197,8 +193,7 @@ def seal_said(answer: Answer, secrecy: Secrecy) -> bytes:
 
 
 def unpack_attempt(packed: bytes, said: bytes | None = None, secrecy: Secrecy = _IN_CLEAR) -> Retry:
-    """What an `n` field says of the attempt that comes next, with the `s` field beside it. Raises
-    Unreadable."""
+    """The next attempt by an `n` field, with the `s` field beside it. Raises Unreadable."""
     try:
         told = _decode_outcome(packed[2 * _MOMENT_BYTES :])
         outcome = _outcome(Status.FAILED, told, said, secrecy)

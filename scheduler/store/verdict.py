@@ -1,5 +1,4 @@
-"""What came of one schedule, or of one group of them: the word that scripts have for it, and the
-error that callers get."""
+"""The verdict on one schedule, or a group: the scripts' word for it, and the callers' error."""
 
 from __future__ import annotations
 

@@ -25,8 +25,7 @@ _SEPARATOR_BYTES = 2  # what stands between two of a batch
 
 @dataclass(eq=False, slots=True)
 class Item:
-    """One schedule: its JSON, its latest moment by the event loop's clock, and its caller's
-    future."""
+    """One schedule: its JSON, latest moment by the event loop's clock, and its caller's future."""
 
     content: bytes
     late_at_s: float

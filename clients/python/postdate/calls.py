@@ -59,8 +59,7 @@ class Response(NamedTuple):
 
 
 class Calls(ABC):
-    """Every call is safe to repeat: a create by its idempotency key, the others by what they
-    mean."""
+    """Every call is safe to repeat: a create by its idempotency key, the others by nature."""
 
     def __init__(self, base_url: str | None, api_key: str | None, retry_for: float) -> None:
         self._base_url = _checked_url(_given("base_url", base_url, "POSTDATE_URL"))

@@ -22,16 +22,13 @@ _LOOPBACK = ("all://localhost", "all://127.0.0.1", "all://[::1]")
 
 
 class Postdate(Blocking, Operations):
-    """A client of one Postdate, for one API key; threads may share it, and a fork opens its own
-    connections.
+    """A client of one Postdate and API key; threads may share it, a fork opens its own connections.
 
-    Without `base_url` or `api_key` it reads POSTDATE_URL or POSTDATE_API_KEY. Raises ValueError if
-    that is missing too.
+    `base_url` defaults to POSTDATE_URL, `api_key` to POSTDATE_API_KEY; ValueError without either.
 
     A call without an answer, or answered with 429 or 503, is repeated for up to `retry_for` seconds
     (0: never), without costing a second credit. `timeout` (seconds) is that of each attempt. `http`
-    is an httpx client of your own; it stays open, and a fork gets a RuntimeError if it was used
-    before.
+    is an httpx client of your own; it stays open; a fork after its use gets a RuntimeError.
     """
 
     def __init__(

@@ -127,8 +127,7 @@ def error_of(
 
 
 def nothing_was_done(sentence: str) -> bool:
-    """Whether a 503 says that nothing was changed. Other sentences may be a proxy's, which cannot
-    know."""
+    """Whether a 503 says that nothing was changed. A proxy's sentence cannot know."""
     return sentence.startswith(_NOTHING_DONE)
 
 

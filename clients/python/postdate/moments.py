@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta
 def moment_text(name: str, moment: datetime | str) -> str:
     """ISO 8601; a string goes out as it is, and the server takes no zone for UTC.
 
-    Raises ValueError for a datetime without a time zone: only the caller knows which it means.
-    `name` is that of the argument.
+    Raises ValueError for a datetime without a time zone. `name` is that of the argument.
     """
     if isinstance(moment, str):
         return moment

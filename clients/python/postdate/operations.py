@@ -96,9 +96,8 @@ class Operations(Walks):
         limit: int | None = None,
         order: Literal["asc", "desc"] | None = None,
     ) -> AsyncGenerator[Schedule, None]:
-        """Those that wait, by trigger time; with the status "failed", those that failed and were
-        not replayed, by their end, newest first unless `order` is "asc". At most `limit`, page by
-        page."""
+        """Waiting ones by trigger time; with the status "failed", failed ones not replayed, by
+        their end, newest first unless `order` is "asc". At most `limit`, page by page."""
         query = {"status": status, "order": order, **_filters(url, from_, to)}
         return self._pages("/schedule", query, "schedules", read_schedule, limit)
 
@@ -110,8 +109,7 @@ class Operations(Walks):
     ) -> Schedule:
         """Changes the given fields, each as a whole; None clears one. The id stays.
 
-        Raises Conflict if it no longer waits. After a lost answer (`maybe_done`) the change may
-        have been made in time.
+        Raises Conflict if it no longer waits; with `maybe_done` the change may have been made.
         """
         answer = await self._call("PATCH", _path(schedule_id), body=as_json(changes(options)))
         return answer.read_as(read_schedule)

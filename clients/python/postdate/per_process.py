@@ -54,8 +54,7 @@ class Given(Generic[T]):
         self._pid: int | None = None
 
     def get(self) -> T:
-        """Raises RuntimeError in a fork, if it was used before: its connections are the
-        parent's."""
+        """Raises RuntimeError in a fork if it was used before: connections are the parent's."""
         pid = os.getpid()
         if self._pid is None:
             self._pid = pid

@@ -1,8 +1,7 @@
 """The connections of the asynchronous client: aiohttp, in httpx's terms.
 
 httpx's own pool takes three to five times as much CPU for a create (`benchmarks.client`).
-httpx-aiohttp reports a lost answer as a failed connect, which hides that the request may have been
-carried out.
+httpx-aiohttp reports a lost answer as a failed connect, which hides that the request may be done.
 """
 
 from __future__ import annotations

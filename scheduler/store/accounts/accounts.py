@@ -41,9 +41,8 @@ class Accounts:
     async def create(
         self, name: str, *, credits: int, plan: Plan, email: str = "", operator: bool = False
     ) -> Account:
-        """Makes an account. Raises Taken; ValueError for a bad e-mail address. Name and e-mail
-        address are reserved first: a crash may leave them without an account, which creating it
-        again fills."""
+        """Makes an account. Raises Taken; ValueError for a bad e-mail address. Name and address are
+        reserved first: after a crash creating it again completes them."""
         address = normal_email(email) if email else ""
         if address and not await self._is_free(address, name):
             raise Taken(f"{address} belongs to another account already.")
@@ -105,8 +104,7 @@ class Accounts:
         return (await self.some(sum(sizes)))[0]
 
     async def some(self, most: int) -> tuple[list[Account], int]:
-        """The first `most` of all sound accounts, by shard and age; and how many accounts there
-        are."""
+        """The first `most` of all sound accounts, by shard and age; and the number of accounts."""
         found: list[str] = []
         for shard in range(self._shards.count):
             if left := most - len(found):

@@ -38,9 +38,8 @@ class ApiKeys:
         self._admitter = cache(self._new_admitter)
 
     async def admit(self, api_key: str) -> Caller | None:
-        """Who holds this key at this moment; None if it is invalid or inactive. Counts as a request
-        against the account's rate, unless that is used up. Raises Unreadable if something of it is
-        damaged."""
+        """The key's holder now; None if it is invalid or inactive. Counts as a request against the
+        account's rate, unless that is used up. Raises Unreadable if something of it is damaged."""
         shard = ids.api_key_shard(api_key)
         if shard is None or not await self._shards.has(shard):
             return None

@@ -36,9 +36,8 @@ class Changes:
         return await self._suspend(account_id, 0)
 
     async def rename(self, account_id: str, name: str) -> Account:
-        """Gives it another name, and frees the old one. Raises Taken. The account notes the new
-        name before it is reserved, and the old one until it is free: the next rename clears up
-        after a crash."""
+        """Renames it, and frees the old name. Raises Taken. The account notes both names until this
+        is done: the next rename clears up after a crash."""
         account = await self._accounts.get(account_id)
         await self._settle(account_id)
         if account.name == name:

@@ -56,8 +56,7 @@ class Users:
         return Holder(account_id, password.decode() if password else None)
 
     async def attempt(self, email: str, address: str) -> int:
-        """Counts an attempt to sign in before it is made; for how many seconds none may be (0:
-        now)."""
+        """Counts an attempt to sign in before it is made; seconds until one may be (0: now)."""
         who, where = _email(email), _address(address)
         both = f"{who} {where}"
         # By network address first: who has used that up makes no more counters.

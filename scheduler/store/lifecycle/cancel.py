@@ -27,8 +27,7 @@ class Cancellation(NamedTuple):
 
 
 class Cancellations(NamedTuple):
-    """A cancellation for each, in order, and the credits then left. `next_cursor`: where the list
-    that they were taken from goes on."""
+    """A cancellation for each, in order, and the credits then left; `next_cursor` of their list."""
 
     each: list[Cancellation]
     credits: int
@@ -53,8 +52,7 @@ class Canceller:
         self.cancelled = 0
 
     async def cancel(self, account_id: str, schedule_id: str) -> Cancellations:
-        """As `by_id`, of one. Raises NotFound, Damaged, Conflict if it has ended or a worker holds
-        it."""
+        """`by_id` of one. Raises NotFound, Damaged, Conflict if it has ended or is held."""
         if not ids.is_schedule_id(schedule_id):
             raise refusal(schedule_id, Verdict.UNKNOWN)
         done = await self.by_id(account_id, [schedule_id])

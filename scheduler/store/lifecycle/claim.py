@@ -40,8 +40,7 @@ _log = structlog.get_logger(__name__)
 
 class UnreadClaim(NamedTuple):
     """A claimed schedule that cannot be read here: its invocation, without the request, and why.
-    `key_id` is the key that this process lacks; empty if it is damaged, or newer than this
-    program."""
+    `key_id` is the missing key; empty if it is damaged or too new for this program."""
 
     invocation: Invocation
     why: str

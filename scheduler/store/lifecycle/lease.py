@@ -26,8 +26,7 @@ class Leasing:
     async def extend(
         self, shard: int, lease_ms: int, invocations: Sequence[Invocation]
     ) -> list[Invocation]:
-        """Prolongs leases, also in the invocations; returns those that another worker has now. Safe
-        to repeat."""
+        """Prolongs leases, also in the invocations; returns those that are lost. Safe to repeat."""
         if not invocations:
             return []
         asked_s = elapsed_s()

@@ -54,8 +54,7 @@ _decode = msgspec.msgpack.Decoder(_Note).decode
 
 
 class ReplayPlan(NamedTuple):
-    """One call, as far as reading alone decides it: those that can be replayed, their new requests,
-    and the note."""
+    """A call, as far as reading decides it: those to replay, their new requests, and the note."""
 
     originals: list[str]
     requests: list[Request]

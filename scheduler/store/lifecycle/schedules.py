@@ -19,8 +19,7 @@ class Schedules(Creating):
     """Creates, replays, reads and changes schedules."""
 
     async def get(self, account_id: str, schedule_id: str) -> Schedule:
-        """The schedule as it stands. Raises NotFound for an unknown one or another account's,
-        Damaged."""
+        """The schedule as it stands. Raises NotFound (also for another account's), Damaged."""
         with whole(schedule_id):
             found = await read_one(self._server, account_id, schedule_id)
             return stored.schedule(schedule_id, found, self._secrecy)

@@ -61,8 +61,7 @@ class Ended:
     async def read(
         self, account_id: str, stretch: Span, limit: int, wanted: Wanted, scan: Scan
     ) -> Found[LogEntry]:
-        """At least `limit` wanted ones, if the budget reaches so far; counts in `scan`.
-        Read-only."""
+        """At least `limit` wanted ones, if the budget suffices; counts in `scan`. Read-only."""
         base = keys.account(account_id)
         stream = base + await self._shortest(base, wanted.indexes)
         found: list[tuple[Place, LogEntry]] = []

@@ -55,8 +55,7 @@ class ChartRange(NamedTuple):
 
 class AccountSnapshot(NamedTuple):
     """An account at one moment. `overdue_lateness` counts overdue ones by
-    `rollups.LATENESS_BOUNDS_MS`, as if they were sent now; the oldest was due at
-    `overdue_since_ms`."""
+    `rollups.LATENESS_BOUNDS_MS`, as if sent now; the oldest was due at `overdue_since_ms`."""
 
     now_ms: int
     credits: int

@@ -162,8 +162,7 @@ class _Look:
             )
 
     async def _head(self, account_id: str) -> None:
-        """A head may stand at its account's turn among those with a backlog, which is never later
-        than the server's time."""
+        """With a backlog a head may stand at its account's turn: never later than now."""
         shard, local = keys.parts(account_id)
         commands = [
             ("TIME",),

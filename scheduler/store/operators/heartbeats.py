@@ -41,8 +41,7 @@ class Heartbeats:
         self._clock = clock
 
     async def beat(self, process_id: str, says: dict[str, Any]) -> list[Process]:
-        """Notes that a process is alive, and its keys; returns all that are alive. Safe to
-        repeat."""
+        """Notes a living process, and its keys; returns all that are alive. Safe to repeat."""
         if key_ids := self._server.secrecy.key_ids:
             says = {**says, KEY_IDS: key_ids}
         said = msgspec.json.encode(says)

@@ -30,9 +30,8 @@ _RESEAL_SECRETS = Script("operators/reseal_secrets")
 
 
 class Resealed(msgspec.Struct):
-    """What all walks sealed anew; how much the last one left in clear because workers hold it, and
-    a sentence for each thing that it could not read; the keys that are forgotten, and why others
-    are not."""
+    """The counts sealed anew by all walks, and left in clear by the last because workers hold them;
+    a sentence for each unreadable thing; the forgotten keys, and why others are kept."""
 
     requests: int = 0
     answers: int = 0

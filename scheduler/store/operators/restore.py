@@ -56,8 +56,7 @@ class Restore:
         return newest
 
     async def due(self, by_ms: int) -> int:
-        """How many wait that were due by then, of suspended accounts too; call `take_back`
-        first."""
+        """How many due by then still wait, of suspended accounts too; call `take_back` first."""
         count = 0
         async for account_id in self._accounts():
             with self._sound(account_id):

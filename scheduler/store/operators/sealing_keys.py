@@ -1,7 +1,6 @@
 """The keys that sealed something in the store, and which of them this process lacks. Each has a
 field in `pd:meta` with a trial text: `Server` notes a key before the first write that it sealed,
-`postdate reseal` drops it. A process that lacks a noted key does not start; a running one reports
-it."""
+`postdate reseal` drops it. Without a noted key no process starts; a running one reports it."""
 
 from __future__ import annotations
 

@@ -105,10 +105,9 @@ class System:
 
     @asynccontextmanager
     async def rewrites_held_back(self) -> AsyncIterator[None]:
-        """On a server of our own, holds back rewrites of the append-only files, so that they can be
-        copied: a copy's torn end is cut off as after a crash. Raises StoreError; TimeoutError if a
-        running rewrite does not end. If this process is killed, it lasts until the server
-        restarts."""
+        """On a server of our own, holds back rewrites of the append-only files, for a copy, whose
+        torn end is cut off as after a crash. Raises StoreError; TimeoutError if a running rewrite
+        does not end. If this process is killed, it lasts until the server restarts."""
         _, before = await self._server.ask("CONFIG", "GET", _REWRITE_SETTING)
         await self._server.ask("CONFIG", "SET", _REWRITE_SETTING, 0)
         try:

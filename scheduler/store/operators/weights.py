@@ -22,8 +22,7 @@ class _Counted(NamedTuple):
 
 
 class Weights:
-    """Adds up what a walk through the whole store finds, and compares. Accounts that changed
-    meanwhile are not judged."""
+    """Adds up the finds of a walk, and compares. Accounts that changed meanwhile are not judged."""
 
     def __init__(self, server: Server) -> None:
         self._server = server

@@ -127,8 +127,7 @@ class _List:
 
 
 class Failed(_List):
-    """Dead letters: schedules that ended as failed, in the order of their end, as long as they are
-    kept and until they are replayed."""
+    """Dead letters: failed schedules in the order of their end, while kept and not replayed."""
 
     def __init__(
         self, server: Server, clock: StoreClock, retention: Retention, scans: Scans

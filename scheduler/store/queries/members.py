@@ -72,8 +72,7 @@ class _Search:
         ]
 
     def judge(self, page: list[bytes], rank: int | None, size: int) -> Members | None:
-        """The members after the place; None if this page does not show them, and where to look next
-        is set."""
+        """The members after the place; None, with the next place set, if this page lacks them."""
         members = list(map(_member, page[::2], page[1::2]))
         after = self._span.after
         behind = [each for each in members if self._span.past(each[0], after)]

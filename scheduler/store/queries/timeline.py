@@ -27,8 +27,7 @@ _LAST_INDEX = 10**_INDEX_DIGITS - 1
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True, order=True):
-    """`tie` is a waiting schedule's id; of a log entry, its chunk's sequence number, 20 digits, and
-    its index in the chunk, 5 digits."""
+    """`tie` is a waiting schedule's id, or a log entry's chunk (20 digits) and index in it (5)."""
 
     ms: int
     kind: int = EDGE

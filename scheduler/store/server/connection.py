@@ -26,8 +26,7 @@ _UNKNOWN_OPTION = re.compile(r"^.* got an unexpected keyword argument (\S+)$")
 
 
 def connect(url: str) -> Single | Routes:
-    """The way to a store by its URL; no connection is made yet. Raises StoreMisconfigured for a bad
-    URL."""
+    """The way to a store; makes no connection yet. Raises StoreMisconfigured for a bad URL."""
     options: dict[str, Any] = {
         "protocol": 2,
         "socket_timeout": REPLY_TIMEOUT_S,

@@ -162,8 +162,7 @@ def _never_connected(error: BaseException | None) -> bool:
 
 
 class Unreachable:
-    """Logs that the store cannot be reached and why, at first and once a minute, and the end of
-    that."""
+    """Logs at first and once a minute why the store cannot be reached, and the end of that."""
 
     def __init__(self, settings: Settings) -> None:
         self._url = without_password(settings.redis_url or "")

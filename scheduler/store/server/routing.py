@@ -38,9 +38,8 @@ Asked = tuple[Key, Sequence[Argument]]
 
 
 class Routes:
-    """Sends each command to the node that has its key, over that node's line. Whenever a node fails
-    or a slot has moved, the nodes are asked in the background where slots are now: the shards of
-    other nodes go on meanwhile."""
+    """Sends each command to the node that has its key, over that node's line. After a failure or a
+    move, the nodes are asked in the background for their slots; the shards of other nodes go on."""
 
     routed = True
 
@@ -61,8 +60,7 @@ class Routes:
 
         While a slot moves, the node that it leaves answers ASK for a key that is gone: a command of
         one key follows it to the other node. `whole` is for commands that need all keys of a shard,
-        as scripts and reads at one moment do: an ASK is their reply, and all of them go again to a
-        slot that has moved.
+        scripts and reads at one moment: an ASK is their reply, and all go again to a moved slot.
         """
         asked = [(key or cast("Key", words[1]), words) for words in commands]
         await self._known()

@@ -30,8 +30,7 @@ _NAMESPACES = {"K": keys, "R": rollups, "S": stored, "V": Verdict}
 
 
 class Script:
-    """A Lua file by its path below `scheduler/store`, without `.lua`; how often this process ran
-    it, and how often that failed."""
+    """A Lua file by its path below `scheduler/store`, without `.lua`; counts runs and failures."""
 
     all: ClassVar[list[Script]] = []
 

@@ -71,8 +71,7 @@ class Server:
         return await script.run(self._one, key, arguments)
 
     async def call(self, name: str, key: str | bytes, *words: Argument) -> Any:
-        """The reply of a command that writes. Raises OutcomeUnknown if the reply was lost: it may
-        have been done."""
+        """The reply of a command that writes. Raises OutcomeUnknown if the reply was lost."""
         return await self._one(key, (name, key, *words))
 
     async def _note_key_once(self) -> None:
@@ -128,10 +127,9 @@ class Server:
     async def reads(
         self, commands: Sequence[Command], *, at_once: str = "", damaged: bool = False
     ) -> list[Any]:
-        """The replies of commands that only read, in one round trip, which is repeated if it is
-        lost. The second word of each is its key. With `at_once`, the prefix of a shard or account,
-        all are read at one moment. With `damaged`, the reply about a key of another type is
-        Unreadable, as a value."""
+        """The replies of commands that only read, in one round trip, repeated if it is lost. The
+        second word of each is its key. With `at_once`, a shard's or account's prefix, all are read
+        at one moment. With `damaged`, Unreadable is the value for a key of another type."""
 
         async def ask() -> list[Any]:
             if not at_once:
