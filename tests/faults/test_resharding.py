@@ -17,10 +17,16 @@ from tests.servers import Deployment, Receiver, ValkeyCluster, until
 REDIS_CLI = shutil.which("redis-cli")
 
 
-@pytest.fixture
-def cluster() -> Iterator[ValkeyCluster]:
+@pytest.fixture(scope="module")
+def _cluster(store_server: str) -> Iterator[ValkeyCluster]:
     with ValkeyCluster(2) as started:
         yield started
+
+
+@pytest.fixture
+def cluster(_cluster: ValkeyCluster) -> ValkeyCluster:
+    _cluster.flush()
+    return _cluster
 
 
 def all_fired_once(loads: list[Load], receiver: Receiver) -> None:

@@ -19,7 +19,7 @@ SHORT_LEASE_MS = 1000
 
 # A store that is gone is known at once; one that is silent only once its reply was waited for, and
 # a call that came while another waited has both waits.
-REFUSED_WITHIN_S = 15.0
+REFUSED_WITHIN_S = 11.0
 
 
 def refused(customer: Customer) -> None:
@@ -47,7 +47,7 @@ def test_while_the_store_is_away_the_api_says_503_and_afterwards_all_goes_on(
     own_valkey: ValkeyProcess, receiver: Receiver, leaves: str, returns: str
 ) -> None:
     slow_target = receiver.answer("/slow", held=True)
-    with Deployment(own_valkey) as deployment:
+    with Deployment(own_valkey, module="tests.faults.impatient") as deployment:
         api, worker = deployment.api(), deployment.worker()
         pids = api.pid, worker.pid
         customer = deployment.customer()
