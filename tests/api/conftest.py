@@ -19,7 +19,7 @@ from scheduler.store import Store
 from scheduler.store.lifecycle.end_rows import Ack
 from tests.api.process import ApiProcess, serving
 from tests.apps import app_of
-from tests.servers import ValkeyProcess
+from tests.servers import Customer, Deployment, ValkeyProcess
 
 CREDITS = 1000
 URL = "https://example.com/hook"
@@ -105,6 +105,13 @@ async def api_of(app: Litestar, store: Store, credits: int, plan: Plan) -> Async
         yield Api(app, store, account, key, client)
 
 
+def bad_fields(answer: httpx.Response) -> list[str]:
+    """The fields that a 400 names."""
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["error"]
+    return [detail["field"] for detail in answer.json()["details"]]
+
+
 def payload(**fields: Any) -> dict[str, Any]:
     """A valid payload, due in an hour, with these fields changed."""
     due = datetime.now(UTC) + timedelta(hours=1)
@@ -156,3 +163,12 @@ def server(valkey_server: ValkeyProcess) -> Iterator[ApiProcess]:
     with serving(valkey_server.url) as process:
         yield process
         assert process.said() == ""
+
+
+@pytest.fixture(scope="module")
+def customer(valkey_server: ValkeyProcess) -> Iterator[Customer]:
+    """Of a real API."""
+    valkey_server.flush()
+    with Deployment(valkey_server) as postdate:
+        postdate.api()
+        yield postdate.customer()

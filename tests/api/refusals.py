@@ -9,7 +9,7 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import aclosing, closing
-from typing import NamedTuple
+from types import SimpleNamespace
 
 from scheduler.models import Plan, Request
 from scheduler.settings import Settings
@@ -30,25 +30,12 @@ SETTINGS = {
 }
 ORIGIN = "Origin: http://localhost"
 Kind = tuple[bytes, int]
-
-
-class Scene(NamedTuple):
-    """Keys of accounts, a session of the first one, and two of its schedules; a damaged one is of
-    the account that has no room left."""
-
-    key: str
-    poor: str
-    suspended: str
-    limited: str
-    searched: str
-    full: str
-    session: str
-    waiting: str
-    cancelled: str
-    damaged: str
+Scene = SimpleNamespace
 
 
 async def scene(redis_url: str) -> Scene:
+    """Keys of accounts, a session of the first one, and two of its schedules; a damaged one is of
+    the account that has no room left."""
     async with aclosing(await Store.open(Settings(redis_url=redis_url))) as store:
 
         async def account(credits: int = 10**9, plan: Plan = Plan.UNLIMITED) -> tuple[str, str]:
@@ -100,24 +87,18 @@ def refusals(scene: Scene) -> dict[str, Kind]:
     def creates(body: object, *lines: str, key: str = "", to: str = "") -> bytes:
         return asks("POST", f"/schedule{to}", *lines, body=body, key=key)
 
-    bad = {
-        "targetUrl": "nowhere",
-        "triggerAt": 5,
-        "color": 1,
-        "targetHeaders": {"Host": "", "X": 5},
-    }
+    headers, many = {"Host": "", "X": 5}, {"schedules": [payload()] * 3}
+    bad = {"targetUrl": "nowhere", "triggerAt": 5, "color": 1, "targetHeaders": headers}
     ended, waiting = f"/schedule/{scene.cancelled}", f"/schedule/{scene.waiting}"
     large = b" " * 300_000
+    chunks = chunk(large) + b"0\r\n\r\n"
     return {
         "no key": (http("POST", "/schedule"), 401),
         "bad key": (creates({}, key="pd_00_nobody"), 401),
         "unknown key": (creates({}, key=scene.key[:-3] + "abc"), 401),
         "two keys": (creates({}, f"x-api-key: {scene.key}"), 401),
         "no credits": (creates(payload(), key=scene.poor), 402),
-        "no credits in a batch": (
-            creates({"schedules": [payload()] * 3}, to="/batch", key=scene.poor),
-            200,
-        ),
+        "no credits in a batch": (creates(many, to="/batch", key=scene.poor), 200),
         "suspended": (creates(payload(), key=scene.suspended), 403),
         "no JSON": (creates(b'{"a'), 400),
         "no UTF-8": (creates(b'{"a":"\xff"}'), 400),
@@ -152,10 +133,7 @@ def refusals(scene: Scene) -> dict[str, Kind]:
         "not ended": (creates(None, to=f"/{scene.waiting}/replay"), 409),
         "ended ids": (creates({"ids": [scene.cancelled]}, to="/cancel"), 200),
         "large by its length": (creates(large), 413),
-        "large in chunks": (
-            creates(None, "Transfer-Encoding: chunked") + chunk(large) + b"0\r\n\r\n",
-            413,
-        ),
+        "large in chunks": (creates(None, "Transfer-Encoding: chunked") + chunks, 413),
         "quota": (creates(payload(), key=scene.full), 413),
         "encoded": (creates(payload(), "Content-Encoding: gzip"), 415),
         "misdirected": (http("GET", "/dashboard", host="evil.example"), 421),

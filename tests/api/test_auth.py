@@ -5,30 +5,19 @@ from __future__ import annotations
 import pytest
 
 from scheduler.errors import OutcomeUnknown, StoreUnavailable
-from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store
 from tests.api.conftest import Api, client_of, payload
 from tests.apps import app_of
 
 # Every endpoint that needs a key, each with a request that is wrong in other ways, too.
-ENDPOINTS = [
-    ("POST", "/schedule"),
-    ("GET", "/schedule?limit=0"),
-    ("POST", "/schedule/batch"),
-    ("GET", "/schedule/nothing"),
-    ("PATCH", "/schedule/nothing"),
-    ("DELETE", "/schedule/nothing"),
-    ("POST", "/schedule/nothing/replay"),
-    ("POST", "/schedule/replay"),
-    ("POST", "/schedule/cancel"),
-    ("GET", "/stats?from=nothing"),
-    ("GET", "/stats/logs?limit=0"),
-    ("GET", "/stats/remaining-credits?unknown=1"),
-    ("GET", "/signing?unknown=1"),
-    ("POST", "/signing/rotate"),
-]
+CALLS = """POST /schedule, GET /schedule?limit=0, POST /schedule/batch, GET /schedule/nothing,
+PATCH /schedule/nothing, DELETE /schedule/nothing, POST /schedule/nothing/replay,
+POST /schedule/replay, POST /schedule/cancel, GET /stats?from=nothing, GET /stats/logs?limit=0,
+GET /stats/remaining-credits?unknown=1, GET /signing?unknown=1, POST /signing/rotate"""
+ENDPOINTS = [tuple(each.split()) for each in CALLS.split(",")]
 UNKNOWN = "x" * 43
+TWO_KEYS = "More than one API key: give the header x-api-key once"
 # Public, or with sessions instead of keys.
 PUBLIC = ("/healthz", "/readyz", "/schema", "/dashboard")
 
@@ -47,54 +36,39 @@ def test_every_route_is_either_public_or_in_the_table(api: Api) -> None:
     assert served == table
 
 
-@pytest.mark.parametrize(
-    ("method", "path"), [*ENDPOINTS, ("POST", "/schedule/"), ("GET", "/nothing"), ("PUT", "/stats")]
-)
 @pytest.mark.parametrize("order", [(0, 1), (1, 0), (0, 0), (0, 2)])
-async def test_with_two_keys_it_is_401_whichever_are_good(
-    api: Api, method: str, path: str, order: tuple[int, int]
-) -> None:
+async def test_with_two_keys_it_is_401_whichever_are_good(api: Api, order: tuple[int, int]) -> None:
     keys = (api.key, f"pd_00_{UNKNOWN}", "")
     headers = [("x-api-key", keys[each]) for each in order]
+    more = [("POST", "/schedule/"), ("GET", "/nothing"), ("PUT", "/stats")]
     async with client_of(api.app) as client:
-        answer = await client.request(method, path, headers=headers, json=payload())
-    assert answer.status_code == 401
-    assert answer.json() == {"error": "More than one API key: give the header x-api-key once"}
+        for method, path in (*ENDPOINTS, *more):
+            answer = await client.request(method, path, headers=headers, json=payload())
+            assert (answer.status_code, answer.json()) == (401, {"error": TWO_KEYS})
     assert await api.listed() == []
 
 
-@pytest.mark.parametrize(("method", "path"), ENDPOINTS)
-@pytest.mark.parametrize("headers", [{}, {"x-api-key": ""}, {"authorization": "Bearer x"}])
-async def test_without_a_key_it_is_401_missing(
-    api: Api, method: str, path: str, headers: dict[str, str]
-) -> None:
-    async with client_of(api.app) as client:
-        answer = await client.request(method, path, headers=headers, content=b"{")
-    assert answer.status_code == 401
-    assert answer.json() == {"error": "Missing API key"}
-    assert answer.headers["www-authenticate"]
-
-
-@pytest.mark.parametrize(("method", "path"), ENDPOINTS)
 @pytest.mark.parametrize(
-    "key",
+    ("headers", "error"),
     [
-        "x",
-        "pd_00_short",
-        f"pd_00_{UNKNOWN}",
-        f"pd_9999_{UNKNOWN}",
-        f"pd_00_{UNKNOWN[:-1]}é",
-        "\xff" * 9,
+        ({}, "Missing API key"),
+        ({"x-api-key": ""}, "Missing API key"),
+        ({"authorization": "Bearer x"}, "Missing API key"),
+        ({"x-api-key": "x"}, "Invalid or inactive API key"),
+        ({"x-api-key": "pd_00_short"}, "Invalid or inactive API key"),
+        ({"x-api-key": f"pd_00_{UNKNOWN}"}, "Invalid or inactive API key"),
+        ({"x-api-key": f"pd_9999_{UNKNOWN}"}, "Invalid or inactive API key"),
+        ({"x-api-key": f"pd_00_{UNKNOWN[:-1]}é"}, "Invalid or inactive API key"),
+        ({"x-api-key": "\xff" * 9}, "Invalid or inactive API key"),
     ],
 )
-async def test_with_a_key_that_is_none_it_is_401_invalid(
-    api: Api, method: str, path: str, key: str
-) -> None:
+async def test_without_a_good_key_it_is_401(api: Api, headers: dict[str, str], error: str) -> None:
+    given = {name: value.encode("latin-1") for name, value in headers.items()}
     async with client_of(api.app) as client:
-        headers = {b"x-api-key": key.encode("latin-1")}
-        answer = await client.request(method, path, headers=headers, content=b"{")
-    assert answer.status_code == 401
-    assert answer.json() == {"error": "Invalid or inactive API key"}
+        for method, path in ENDPOINTS:
+            answer = await client.request(method, path, headers=given, content=b"{")
+            assert (answer.status_code, answer.json()) == (401, {"error": error})
+            assert answer.headers["www-authenticate"]
 
 
 async def test_a_key_is_refused_from_the_next_request_after_its_deactivation(
@@ -118,12 +92,11 @@ async def test_a_key_is_refused_from_the_next_request_after_its_deactivation(
 
 
 async def test_a_key_opens_its_own_account_only(api: Api) -> None:
-    other = await api.store.accounts.create("other", credits=7, plan=Plan.FREE)
-    _, key = await api.store.api_keys.create(other.account_id, "test")
     await api.create()
-    async with client_of(api.app, key) as client:
-        assert (await client.get("/stats/remaining-credits")).json() == {"creditsRemaining": 7}
-        assert (await client.get("/stats/logs")).json()["logs"] == []
+    async with api.another(credits=7) as other:
+        assert await other.listed() == []
+        answer = await other.client.get("/stats/remaining-credits")
+        assert answer.json() == {"creditsRemaining": 7}
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("x"), OutcomeUnknown("x")])

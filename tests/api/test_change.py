@@ -12,7 +12,7 @@ import pytest
 
 from api.masks import MASK
 from scheduler.models import Delivery, Invocation, Outcome, Request, Status
-from tests.api.conftest import CREDITS, URL, Api, past
+from tests.api.conftest import CREDITS, URL, Api, bad_fields, past
 
 HOUR_MS = 3_600_000
 NEW_YEAR = "2030-01-01T00:00:00Z"
@@ -128,8 +128,7 @@ async def test_a_bad_change_is_a_400_that_names_every_field_and_changes_nothing(
     schedule_id = await api.create_id(**BEFORE)
     before = await api.stored(schedule_id)
     answer = await change(api, schedule_id, fields)
-    assert answer.status_code == 400
-    assert [detail["field"] for detail in answer.json()["details"]] == bad
+    assert bad_fields(answer) == bad
     assert await api.stored(schedule_id) == before
     await api.holds(credits=CREDITS - 1, waiting={schedule_id})
 
@@ -137,8 +136,7 @@ async def test_a_bad_change_is_a_400_that_names_every_field_and_changes_nothing(
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"null"])
 async def test_a_change_that_is_no_json_is_a_400(api: Api, body: bytes) -> None:
     answer = await api.client.patch(f"/schedule/{await api.create_id()}", content=body)
-    assert answer.status_code == 400
-    assert [detail["field"] for detail in answer.json()["details"]] == ["body"]
+    assert bad_fields(answer) == ["body"]
 
 
 async def test_what_is_shown_cannot_be_sent_back_with_its_masks(api: Api) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 
 import pytest
 from structlog.testing import capture_logs
@@ -11,7 +12,7 @@ from structlog.testing import capture_logs
 from scheduler.models import Outcome, Plan, Status
 from scheduler.store import keys
 from scheduler.store.stored import pack_outcome
-from tests.api.conftest import CREDITS, Api, client_of, past, payload
+from tests.api.conftest import CREDITS, Api, past
 from tests.plain import redis_of
 
 FAILED = Outcome(Status.FAILED, 503, 30, "Service Unavailable")
@@ -91,28 +92,20 @@ async def test_a_damaged_signing_secret_is_a_fault_and_no_outage(api: Api) -> No
 async def test_a_damaged_account_gets_500_and_its_neighbours_are_served(
     api: Api, place: str
 ) -> None:
-    """Requests of one moment are admitted, and schedules created, in one step for all accounts."""
-    damaged, neighbour = [
-        each
-        for each in [await rated(api, f"account {n}") for n in range(8)]
-        if each.account_id.split("_")[1] == "00"
-    ][:2]
-    key = keys.account(damaged.account_id) + place
-    await redis_of(api.store).delete(key)
-    await redis_of(api.store).rpush(key, "none of ours")
-    with capture_logs() as logged:
-        refused, *served = await asyncio.gather(
-            *(each.client.post("/schedule", json=payload()) for each in (damaged, neighbour, api))
-        )
-    assert refused.status_code == 500
-    assert refused.json() == {"error": "The stored data is damaged and cannot be read"}
-    assert [each.status_code for each in served] == [201, 201]
-    assert any(damaged.account_id in each.get("exception", "") for each in logged)
-    assert await neighbour.credits() == CREDITS - 1
-
-
-async def rated(api: Api, name: str) -> Api:
-    """Another account, whose plan has a rate."""
-    account = await api.store.accounts.create(name, credits=CREDITS, plan=Plan.FREE)
-    _, key = await api.store.api_keys.create(account.account_id, "test")
-    return Api(api.app, api.store, account, key, client_of(api.app, key))
+    """Requests of one moment are admitted, and schedules created, in one step for a shard."""
+    async with AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        accounts = [await enter(api.another(CREDITS, Plan.FREE)) for _ in range(8)]
+        damaged, neighbour = [each for each in accounts if "acc_00_" in each.account_id][:2]
+        key = keys.account(damaged.account_id) + place
+        await redis_of(api.store).delete(key)
+        await redis_of(api.store).rpush(key, "none of ours")
+        with capture_logs() as logged:
+            refused, *served = await asyncio.gather(
+                *(each.create() for each in (damaged, neighbour, api))
+            )
+        assert refused.status_code == 500
+        assert refused.json() == {"error": "The stored data is damaged and cannot be read"}
+        assert [each.status_code for each in served] == [201, 201]
+        assert any(damaged.account_id in each.get("exception", "") for each in logged)
+        assert await neighbour.credits() == CREDITS - 1

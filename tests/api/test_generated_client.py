@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from tests.customer import Customer
-from tests.servers import Deployment, ValkeyProcess
 
 URL = "https://example.com/hook"
 PATIENCE_S = 100
@@ -23,14 +22,6 @@ PATIENCE_S = 100
 pytestmark = pytest.mark.skipif(
     not os.environ.get("CI"), reason="what generators make of the document is judged with CI=1"
 )
-
-
-@pytest.fixture(scope="module")
-def customer(valkey_server: ValkeyProcess) -> Iterator[Customer]:
-    valkey_server.flush()
-    with Deployment(valkey_server) as postdate:
-        postdate.api()
-        yield postdate.customer()
 
 
 @pytest.fixture(scope="module")

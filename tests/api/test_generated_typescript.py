@@ -9,13 +9,11 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.customer import Customer
-from tests.servers import Deployment, ValkeyProcess
 
 SOURCES = Path(__file__).with_name("typescript")
 PATIENCE_S = 120
@@ -32,14 +30,6 @@ JUDGE = (
 pytestmark = pytest.mark.skipif(
     not os.environ.get("CI"), reason="what generators make of the document is judged with CI=1"
 )
-
-
-@pytest.fixture(scope="module")
-def customer(valkey_server: ValkeyProcess) -> Iterator[Customer]:
-    valkey_server.flush()
-    with Deployment(valkey_server) as postdate:
-        postdate.api()
-        yield postdate.customer()
 
 
 @pytest.fixture(scope="module")

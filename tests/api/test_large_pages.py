@@ -14,6 +14,7 @@ from scheduler.settings import Settings
 from tests.api.conftest import CREDITS, URL, Api
 from tests.plain import redis_of
 
+pytestmark = pytest.mark.usefixtures("endless_searches")
 COUNT = 30
 FILTERED = 50
 MOST_ANSWER_BYTES = 6_000_000
@@ -38,15 +39,14 @@ def largest(moment: datetime) -> str:
 async def all_pages(api: Api, path: str, **query: Any) -> tuple[list[dict[str, Any]], list[int]]:
     """What all pages together have, and how many bytes each answer had."""
     found, sizes_bytes = [], []
-    while True:
+    while query.get("cursor", "") is not None:
         answer = await api.client.get(path, params=query)
         assert answer.status_code == 200, answer.text
         sizes_bytes.append(len(answer.content))
         [(_, page), (_, query["cursor"])] = answer.json().items()
         assert page, "a page with nothing"
         found += page
-        if query["cursor"] is None:
-            return found, sizes_bytes
+    return found, sizes_bytes
 
 
 async def waiting(api: Api) -> list[str]:
@@ -67,7 +67,6 @@ async def every_other_one_held(api: Api) -> list[str]:
     return [each for pair in zip(held, waiting, strict=True) for each in pair]
 
 
-@pytest.mark.usefixtures("endless_searches")
 @pytest.mark.parametrize("made", [waiting, every_other_one_held])
 async def test_all_pages_together_are_complete_and_none_is_huge(
     api: Api, made: Callable[[Api], Awaitable[list[str]]]
@@ -87,21 +86,17 @@ async def test_all_pages_together_are_complete_and_none_is_huge(
     assert await api.store.check() == []
 
 
-@pytest.mark.usefixtures("endless_searches")
 async def test_a_filter_that_finds_one_of_many_reads_a_bounded_part_for_each_page(
     api: Api,
 ) -> None:
-    """As many as the store can have: all of them together are many times what a page may read."""
     account, schedules = api.account_id, api.store.schedules
     due_ms = api.store.clock.now_ms() + 3_600_000
     body = b'{"a":"%s"}' % (b"x" * 250_000)
     large = [Request(due_ms + n, "POST", f"{URL}/{n}", {}, body) for n in range(FILTERED)]
-    for first in range(0, FILTERED, 20):
-        await schedules.create_all(account, large[first : first + 20])
+    await schedules.create_all(account, large)
     wanted = f"{URL}/{FILTERED - 1}"
-    read_bytes: list[int] = []
+    found, read_bytes = [], []
     query: dict[str, Any] = {"status": "scheduled", "targetUrl": wanted, "order": "asc"}
-    found: list[str] = []
     while query.get("cursor", "") is not None:
         before = await sent_bytes(api)
         answer = await api.client.get("/stats/logs", params=query)

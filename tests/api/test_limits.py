@@ -95,19 +95,18 @@ def is_closed(connection: socket.socket) -> bool:
 @pytest.mark.parametrize(
     ("flood", "status", "error"),
     [
-        (floods.endless_lines, 431, "The request's head is too large"),
-        (floods.endless_line, 431, "The request's head is too large"),
-        (floods.endless_url, 414, "The request's path and query are longer than 8,192 bytes"),
+        ("lines of a head", 431, "The request's head is too large"),
+        ("line of a head", 431, "The request's head is too large"),
+        ("URL", 414, "The request's path and query are longer than 8,192 bytes"),
     ],
-    ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_a_head_without_end_is_refused_and_costs_no_memory(
-    server: ApiProcess, flood: Callable[[socket.socket, int], int], status: int, error: str
+    server: ApiProcess, flood: str, status: int, error: str
 ) -> None:
     assert_healthy(server)
     before = server.memory_bytes()
     with closing(server.connect()) as connection:
-        taken = flood(connection, 60 * MB)
+        taken = floods.pour(connection, *floods.ENDLESS[flood], 60 * MB)
         assert_healthy(server)
         reply = Reply(connection)
     assert (reply.status, reply.json) == (status, {"error": error})
@@ -147,20 +146,16 @@ def test_a_long_body_does_not_count_as_the_head_behind_it(server: ApiProcess, ke
             assert Reply(connection, "GET").status == 200
 
 
-@pytest.mark.parametrize(
-    "flood",
-    [floods.endless_trailers, floods.endless_trailer, floods.endless_extension],
-    ids=lambda flood: flood.__name__,
-)
+@pytest.mark.parametrize("flood", ["trailers", "trailer", "extension"])
 @pytest.mark.parametrize("size", [0, 4 * MB])
 def test_what_surrounds_a_body_has_an_end_as_well(
-    server: ApiProcess, key: str, flood: Callable[[socket.socket, int], int], size: int
+    server: ApiProcess, key: str, flood: str, size: int
 ) -> None:
     before = server.memory_bytes()
     with closing(server.connect()) as connection:
         batch = head(key, "Transfer-Encoding: chunked", request="POST /schedule/batch")
         connection.sendall(batch + chunk(b" " * size) * (size > 0))
-        assert flood(connection, 60 * MB) < 20 * MB
+        assert floods.pour(connection, *floods.ENDLESS[flood], 60 * MB) < 20 * MB
         assert Reply(connection).status == 431
     assert server.memory_bytes() - before < 8 * MB
 
@@ -271,7 +266,9 @@ def test_the_largest_body_fits_into_any_budget(start_api: Start, key: str) -> No
 def test_bodies_behind_bad_keys_are_not_kept(start_api: Start, key: str) -> None:
     server = start_api(bodies_bytes=1, max_batch_bytes=MB, max_connections_per_address=0)
     before = server.memory_bytes()
-    with floods.large_bodies(server.port, 300):  # 60 MB, most of which wait to be refused
+    with floods.held(
+        server.port, 300, floods.HELD["large bodies"]
+    ):  # 60 MB, most of which wait to be refused
         assert_healthy(server)
         assert server.memory_bytes() - before < 24 * MB
         assert server.ask(create(key, 200_000)).status == 201
@@ -301,7 +298,9 @@ def test_a_connection_on_which_nothing_comes_is_closed(
 
 def test_clients_that_read_nothing_cost_no_memory(server: ApiProcess) -> None:
     before = server.memory_bytes()
-    with floods.deaf(server.port, 40):  # of an answer of more than a megabyte
+    with floods.held(
+        server.port, 40, floods.DEAF, receive_bytes=4096
+    ):  # of an answer of more than a megabyte
         assert_healthy(server)
         assert server.memory_bytes() - before < 16 * MB
 
@@ -313,7 +312,9 @@ def test_clients_that_read_nothing_are_closed_upon_and_are_no_error_of_ours(
     still when the pipe is full."""
     server = start_api(body_grace_ms=300, max_connections_per_address=20)
     before = open_connections(server)
-    with floods.deaf(server.port, 30):  # of which 10 give way, and 20 are given up
+    with floods.held(
+        server.port, 30, floods.DEAF, receive_bytes=4096
+    ):  # of which 10 give way, and 20 are given up
         until(lambda: open_connections(server) >= before + 20, "they are connected")
         until(lambda: open_connections(server) <= before, "they are gone")
     assert_healthy(server)
@@ -324,17 +325,14 @@ def test_requests_without_end_and_no_answer_read_cost_no_memory(server: ApiProce
     before = server.memory_bytes()
     with ExitStack() as stack, ThreadPoolExecutor(8) as pool:
         connections = [stack.enter_context(closing(server.connect())) for _ in range(8)]
-        sent = pool.map(lambda each: floods.endless_pipeline(each, 20 * MB), connections)
+        flood = floods.ENDLESS["pipeline"]
+        sent = pool.map(lambda each: floods.pour(each, *flood, 20 * MB), connections)
         assert max(sent) < 20 * MB
         assert_healthy(server)
         assert server.memory_bytes() - before < 24 * MB
 
 
-@pytest.mark.parametrize(
-    "flood",
-    [each for each in floods.HELD if each is not floods.deaf],  # which takes seconds of CPU
-    ids=lambda flood: flood.__name__,
-)
+@pytest.mark.parametrize("flood", floods.HELD.values(), ids=floods.HELD)
 @pytest.mark.parametrize(
     "settings",
     [
@@ -345,10 +343,10 @@ def test_requests_without_end_and_no_answer_read_cost_no_memory(server: ApiProce
     ids=["in all", "of an address", "at the limit of open files"],
 )
 def test_health_and_schedules_are_answered_whatever_is_held(
-    start_api: Start, key: str, settings: dict[str, int], flood: floods.Flood
+    start_api: Start, key: str, settings: dict[str, int], flood: bytes
 ) -> None:
     server = start_api(**settings)
-    with flood(server.port, 330):
+    with floods.held(server.port, 330, flood):
         for _ in range(5):
             assert_healthy(server)
         assert open_connections(server) < 300
@@ -357,7 +355,7 @@ def test_health_and_schedules_are_answered_whatever_is_held(
 
 def test_no_cap_an_address_is_none(start_api: Start) -> None:
     server = start_api(max_connections_per_address=0)
-    with floods.idle(server.port, 1200):
+    with floods.held(server.port, 1200, floods.HELD["idle"]):
         until(lambda: open_connections(server) > 1200, "all of them are connected")
 
 
@@ -369,7 +367,7 @@ def test_where_all_are_served_there_is_room_for_health_alone(start_api: Start) -
         assert (reply.status, reply.headers["retry-after"]) == (503, "1")
         assert reply.json == {"error": "Too many connections; try again in 1 s"}
         before = open_connections(server)
-        with floods.silent(server.port, FOR_HEALTH * 4):
+        with floods.held(server.port, FOR_HEALTH * 4, b""):
             assert_healthy(server)
             assert open_connections(server) - before < FOR_HEALTH * 2
 

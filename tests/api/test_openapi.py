@@ -139,8 +139,7 @@ async def test_the_page_asks_for_nothing_but_what_is_served_here(api: Api) -> No
 async def test_what_is_no_asset_is_404(api: Api, name: str) -> None:
     async with client_of(api.app) as client:
         answer = await client.get(f"/schema/assets/{name}")
-    assert answer.status_code == 404
-    assert answer.json() == {"error": "Not found"}
+    assert (answer.status_code, answer.json()) == (404, {"error": "Not found"})
 
 
 def _followed(found: dict[str, Any], thing: dict[str, Any]) -> dict[str, Any]:

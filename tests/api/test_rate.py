@@ -168,8 +168,7 @@ async def test_who_is_turned_away_out_of_turn_loses_the_connection(
     monkeypatch.setattr(api.app.state.service.refusals, "turn", turn)
     async with client_of(api.app, "pd_00_" + "x" * 43) as client:
         answer = await client.get("/stats")
-    assert answer.status_code == 401
-    assert answer.json() == {"error": "Invalid or inactive API key"}
+    assert (answer.status_code, answer.json()) == (401, {"error": "Invalid or inactive API key"})
     assert answer.headers.get("connection") == (None if in_turn else "close")
 
 
