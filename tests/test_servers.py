@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import re
 import signal
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -44,11 +44,9 @@ def test_redis_takes_the_place_of_the_embedded_valkey_in_every_process() -> None
         PostdateProcess() as up,
         PostdateProcess(forked=False) as new,
     ):
-        assert [is_valkey(each) for each in (server.url, up.redis_url, new.redis_url)] == [
-            False
-        ] * 3
-    with ValkeyProcess() as server, PostdateProcess() as up:
-        assert all(map(is_valkey, (server.url, up.redis_url)))
+        assert not any(is_valkey(url) for url in (server.url, up.redis_url, new.redis_url))
+    with ValkeyProcess() as server:
+        assert is_valkey(server.url)
 
 
 def is_valkey(url: str) -> bool:
@@ -56,48 +54,27 @@ def is_valkey(url: str) -> bool:
         return "valkey_version" in redis.info("server")
 
 
-def test_a_proxy_loses_the_reply_to_a_command_that_was_done(
+def test_a_proxy_loses_replies_and_commands_by_their_name_or_a_scripts_hash(
     proxy: DroppingProxy, valkey: ValkeyProcess
 ) -> None:
     with client(proxy.url) as redis, client(valkey.url) as direct:
+
+        def loses(command: Callable[[], object], count: str) -> None:
+            with pytest.raises(redis_errors.ConnectionError):
+                command()
+            assert direct.get("n") == count
+
         proxy.drop_reply(b"INCR", nth=2)
         assert redis.incr("n") == 1
-        with pytest.raises(redis_errors.ConnectionError):
-            redis.incr("n")
-        assert direct.get("n") == "2"
-        assert redis.incr("n") == 3
-    assert proxy.dropped == 1
-
-
-def test_a_proxy_loses_a_script_by_its_hash(proxy: DroppingProxy, valkey: ValkeyProcess) -> None:
-    with client(proxy.url) as redis, client(valkey.url) as direct:
+        loses(lambda: redis.incr("n"), "2")
         sha = redis.script_load("return redis.call('INCR', KEYS[1])")
         proxy.drop_reply(sha.encode(), times=2)
-        for _ in range(2):
-            with pytest.raises(redis_errors.ConnectionError):
-                redis.evalsha(sha, 1, "n")
-        assert direct.get("n") == "2"
-        assert redis.evalsha(sha, 1, "n") == 3
-
-
-def test_a_proxy_loses_a_command_that_was_not_done(
-    proxy: DroppingProxy, valkey: ValkeyProcess
-) -> None:
-    with client(proxy.url) as redis:
+        loses(lambda: redis.evalsha(sha, 1, "n"), "3")
+        loses(lambda: redis.evalsha(sha, 1, "n"), "4")
         proxy.drop_command(b"INCR")
-        with pytest.raises(redis_errors.ConnectionError):
-            redis.incr("n")
-        assert redis.incr("n") == 1
-
-
-def test_a_cut_proxy_is_a_store_that_is_away(proxy: DroppingProxy) -> None:
-    with client(proxy.url) as redis:
-        assert redis.ping()
-        proxy.cut()
-        with pytest.raises(redis_errors.ConnectionError):
-            until(lambda: not redis.ping())
-        proxy.heal()
-        assert redis.ping()
+        loses(lambda: redis.incr("n"), "4")
+        assert proxy.dropped == 4
+        assert redis.evalsha(sha, 1, "n") == 5
 
 
 @pytest.mark.parametrize(
@@ -117,16 +94,12 @@ def test_the_end_of_a_command(stream: bytes, end: int | None) -> None:
 
 def test_a_receiver_remembers_what_arrived_and_when(receiver: Receiver) -> None:
     receiver.answer("/a", status=404, body=b"no", headers=(("X-Y", "z"),))
-    connection = http.client.HTTPConnection("127.0.0.1", receiver.port, timeout=10)
     before = time.time_ns()
-    for path in ("/a?b=1", "/other"):
-        connection.request("POST", path, body=b"{}", headers={"Some-Header": "v"})
-        response = connection.getresponse()
-        if path == "/other":
-            assert (response.status, response.read()) == (200, b"")
-        else:
-            assert (response.status, response.read(), response.headers["x-y"]) == (404, b"no", "z")
-    connection.close()
+    with httpx.Client(base_url=receiver.url) as http:
+        answer = http.post("/a?b=1", content=b"{}", headers={"Some-Header": "v"})
+        assert (answer.status_code, answer.content, answer.headers["x-y"]) == (404, b"no", "z")
+        answer = http.post("/other")
+        assert (answer.status_code, answer.content) == (200, b"")
     [received] = receiver.wait_for(1, "/a")
     assert before < received.at_ns < time.time_ns()
     assert (received.method, received.path, received.body) == ("POST", "/a?b=1", b"{}")
@@ -135,29 +108,14 @@ def test_a_receiver_remembers_what_arrived_and_when(receiver: Receiver) -> None:
 
 
 def test_a_receiver_delays_drips_resets_and_keeps_silent(receiver: Receiver) -> None:
-    receiver.answer("/slow", delay_s=0.2)
-    receiver.answer("/drip", body=b"abcd", drip_s=0.05)
-    receiver.answer("/reset", reset=True)
-    receiver.answer("/never", never=True)
-
-    def get(path: str, timeout_s: float) -> bytes:
-        connection = http.client.HTTPConnection("127.0.0.1", receiver.port, timeout=timeout_s)
-        try:
-            connection.request("GET", path)
-            return connection.getresponse().read()
-        finally:
-            connection.close()
-
     began = time.monotonic()
-    assert get("/slow", 10) == b""
-    assert time.monotonic() - began >= 0.2
-    began = time.monotonic()
-    assert get("/drip", 10) == b"abcd"
-    assert time.monotonic() - began >= 0.15
-    with pytest.raises(ConnectionResetError):
-        get("/reset", 10)
-    with pytest.raises(TimeoutError):
-        get("/never", 0.2)
+    assert httpx.get(receiver.answer("/slow", delay_s=0.1)).content == b""
+    assert httpx.get(receiver.answer("/drip", body=b"abcd", drip_s=0.03)).content == b"abcd"
+    assert time.monotonic() - began >= 0.19
+    with pytest.raises(httpx.RemoteProtocolError):
+        httpx.get(receiver.answer("/reset", reset=True))
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.get(receiver.answer("/never", never=True), timeout=0.1)
 
 
 def test_a_receiver_holds_an_answer_until_it_is_let_go(receiver: Receiver) -> None:

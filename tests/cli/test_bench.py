@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
+import uvloop
 from redis import Redis
 
+from cli.bench.command import _measure
 from cli.bench.load import LoadTarget, load
 from cli.bench.rounds import PROCESSES, Lateness, Measurement, Round
-from cli.bench.sizing import Figure, SizingReport, alone, as_text, findings
+from cli.bench.sizing import Figure, SizingReport, alone, as_json, as_text, findings
 from cli.bench.stage import Measured
 from cli.port import reserve
 from scheduler.errors import PostdateError
@@ -70,10 +74,14 @@ def test_a_store_with_an_account_is_refused_and_stays_as_it_was(valkey: ValkeyPr
 
 
 def test_a_given_cluster_is_measured_on_all_nodes_and_left_without_accounts() -> None:
-    with ValkeyCluster() as cluster:
-        done = postdate_process("bench", "--seconds", "0.5", "--json", "--redis-url", cluster.url)
-        assert (done.returncode, done.stderr) == (0, "")
-        store = json.loads(done.stdout)["store"]
+    """In one round, by what the command runs."""
+    with (
+        ValkeyCluster() as cluster,
+        patch.dict(os.environ),
+        patch("cli.bench.rounds.ROUNDS", 1),
+    ):
+        found = as_json(*uvloop.run(_measure(Path(), cluster.url, 0.5, 1000.0)))
+        store = found["store"]
         assert (store["own"], store["url"], store["servers"]) == (False, cluster.url, 3)
         kept = {name for each in cluster.primaries for name in valkey_contents(each)}
         assert not {name for name in kept if b":s:" in name or b"name:" in name}

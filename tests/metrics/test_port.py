@@ -99,7 +99,9 @@ async def test_metrics_are_told_whole(ported: Ported) -> None:
     assert (await ported.get("/metrics", "HEAD")) == head + "\r\n\r\n"
 
 
-async def test_one_answer_is_made_for_all_who_ask_within_a_second(ported: Ported) -> None:
+async def test_one_answer_is_made_for_all_who_ask_within_a_second(
+    ported: Ported, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ported.source.going.clear()
     asked = [asyncio.create_task(ported.get("/metrics")) for _ in range(10)]
     await until_async(lambda: ported.source.looks)
@@ -107,11 +109,7 @@ async def test_one_answer_is_made_for_all_who_ask_within_a_second(ported: Ported
     assert len(set(await asyncio.gather(*asked))) == 1
     await ported.get("/metrics")
     assert ported.source.looks == 1
-
-
-async def test_it_is_made_anew_after_that(ported: Ported, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(port, "_KEPT_S", -1.0)
-    await ported.get("/metrics")
     await ported.get("/metrics")
     assert ported.source.looks == 2
 
@@ -130,27 +128,18 @@ async def test_who_is_cut_off_before_the_answer_takes_it_from_nobody(
     assert ported.source.looks == 1
 
 
-async def test_readiness_is_the_sources_and_says_why(ported: Ported) -> None:
-    ported.source.reason = "Not yet."
+async def test_readiness_is_the_sources_and_health_the_loops(
+    ported: Ported, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(port, "_KEPT_S", -1.0)
+    assert await ported.status("/readyz") == 200
+    ported.source.reason, ported.source.error = "Not yet.", RuntimeError("broken")
     answer = await ported.get("/readyz")
     assert answer.startswith("HTTP/1.1 503 ")
     assert answer.endswith("\r\n\r\nNot yet.\n")
-
-
-async def test_ready(ported: Ported) -> None:
-    assert await ported.status("/readyz") == 200
-
-
-async def test_health_is_the_loops_whatever_the_source_says(ported: Ported) -> None:
-    ported.source.reason, ported.source.error = "Not yet.", RuntimeError("broken")
     assert await ported.status("/healthz") == 200
     assert ported.source.looks == 0
-
-
-async def test_a_loop_that_has_stood_still_is_not_healthy(
-    ported: Ported, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(common, "HUNG_AFTER_S", 0.0)
+    monkeypatch.setattr(common, "HUNG_AFTER_S", 0.0)  # so that it has stood still
     assert await ported.status("/healthz") == 503
 
 
@@ -212,12 +201,12 @@ async def test_who_opens_many_connections_keeps_nobody_out(
 async def test_only_so_many_are_let_in_a_second(
     ported: Ported, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(port, "_PAUSE_S", 0.2)
+    monkeypatch.setattr(port, "_PAUSE_S", 0.1)
     loop = asyncio.get_running_loop()
     began_s = loop.time()
     for _ in range(4):
         assert await ported.status("/healthz") == 200
-    assert loop.time() - began_s > 0.6
+    assert loop.time() - began_s > 0.3
 
 
 async def test_a_port_that_is_taken_is_told_once_and_had_later(

@@ -16,6 +16,7 @@ from scheduler.settings import Settings, unknown_variables
 from tests.metrics.catalogue import ROOT
 
 DOCKERFILE = (ROOT / "ops/Dockerfile").read_text()
+COMPOSE = yaml.safe_load((ROOT / "ops/compose.yaml").read_text())
 
 
 def test_the_dockerfile_passes_the_linter() -> None:
@@ -43,8 +44,7 @@ def test_the_image_names_settings_that_there_are() -> None:
 
 
 def test_compose_is_whole() -> None:
-    compose = yaml.safe_load((ROOT / "ops/compose.yaml").read_text())
-    services, volumes = compose["services"], compose["volumes"]
+    services, volumes = COMPOSE["services"], COMPOSE["volumes"]
     for name, service in services.items():
         for each in service.get("volumes", []):
             source = each.partition(":")[0]
@@ -61,19 +61,17 @@ def test_compose_is_whole() -> None:
 
 
 def test_composes_store_is_reached_by_postdate_alone() -> None:
-    compose = yaml.safe_load((ROOT / "ops/compose.yaml").read_text())
-    services = compose["services"]
+    services = COMPOSE["services"]
     in_it = {name for name, service in services.items() if "store" in service.get("networks", [])}
     assert in_it == {"valkey", "api", "worker", "admin"}
     assert services["valkey"]["networks"] == ["store"]
-    assert compose["networks"]["store"] == {"internal": True}
+    assert COMPOSE["networks"]["store"] == {"internal": True}
     published = [port for each in services.values() for port in each.get("ports", [])]
     assert all(port.startswith("127.0.0.1:") for port in published)
 
 
 def test_composes_grafana_has_no_password_that_everybody_knows() -> None:
-    compose = yaml.safe_load((ROOT / "ops/compose.yaml").read_text())
-    settings = compose["services"]["grafana"]["environment"]
+    settings = COMPOSE["services"]["grafana"]["environment"]
     assert settings["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"] == "true"
     assert settings["GF_AUTH_ANONYMOUS_ORG_ROLE"] == "Viewer"
     dashboards = yaml.safe_load(
@@ -94,8 +92,7 @@ def test_what_is_installed_is_what_was_tested(file: str) -> None:
 def test_prometheus_finds_the_services_that_there_are() -> None:
     config = yaml.safe_load((ROOT / "ops/prometheus/prometheus.yml").read_text())
     [found] = config["scrape_configs"][0]["dns_sd_configs"]
-    compose = yaml.safe_load((ROOT / "ops/compose.yaml").read_text())
-    assert set(found["names"]) <= compose["services"].keys()
+    assert set(found["names"]) <= COMPOSE["services"].keys()
     assert found["port"] == Settings().metrics_port
     for file in config["rule_files"]:
         assert (ROOT / "ops/prometheus" / file).exists()

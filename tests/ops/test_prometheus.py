@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(PROMETHEUS is None, reason="Debian's package pro
 
 
 class Prometheus:
-    """One that scrapes these ports twice a second."""
+    """One that scrapes these ports five times a second."""
 
     def __init__(self, folder: Path, ports: list[int]) -> None:
         self._url = f"http://127.0.0.1:{free_port()}"
@@ -42,7 +42,7 @@ class Prometheus:
         config.write_text(
             yaml.safe_dump(
                 {
-                    "global": {"scrape_interval": "500ms", "evaluation_interval": "1s"},
+                    "global": {"scrape_interval": "200ms", "evaluation_interval": "300ms"},
                     "rule_files": [str(judged)],
                     "scrape_configs": [job],
                 }
