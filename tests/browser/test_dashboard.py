@@ -145,7 +145,7 @@ def test_a_request_can_be_closed_as_soon_as_it_is_drawn(
            })"""
     )
     page.locator(f"#r-{waiting}").get_by_role("link").click()
-    page.wait_for_function("window.notReloaded")
+    page.wait_for_function("() => window.notReloaded")
     expect(page.locator("#panel article")).to_have_count(0)
     expect(page).to_have_url(re.compile("/requests$"))
     assert page.evaluate("window.notReloaded")
