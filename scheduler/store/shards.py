@@ -14,7 +14,7 @@ from scheduler.store.server import Script, Server
 
 _DEFAULT_COUNT = 16
 # The number of the stored format.
-FORMAT = 5
+FORMAT = 6
 
 _RAISE_SHARDS = Script("raise_shards")
 _EMPTIED = "The store was emptied since this process opened it"

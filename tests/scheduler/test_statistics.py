@@ -135,6 +135,21 @@ async def test_statistics_speak_of_what_is_kept_and_no_more(fake_scene: Scene) -
     assert await scene.store.check() == []
 
 
+async def test_a_log_that_was_trimmed_by_age_is_counted_from_its_totals(fake_scene: Scene) -> None:
+    scene = fake_scene
+    await scene.run()
+    await scene.clock.pass_ms(16 * DAY_MS)
+    await scene.run()  # an idle log expires as a whole
+    await scene.clock.pass_ms(16 * DAY_MS)
+    for outcome in (COMPLETED, FAILED):
+        await scene.run(outcome)
+        await scene.clock.pass_ms(1)
+    await scene.redis.delete(*await scene.redis.keys(scene.base + "day:*"))
+    await scene.store.tick()
+    usage = await scene.store.stats.usage(scene.account_id, 0, await scene.clock.now_ms())
+    assert (usage.completed, usage.failed) == (2, 1)
+
+
 async def test_statistics_outlive_a_log_that_was_cut_short(fake_scene: Scene) -> None:
     """Whole seconds and more are counted from the rollups, whatever became of the entries."""
     scene = fake_scene

@@ -130,7 +130,8 @@ end
 -- Reads and checks everything that `record` writes, but for the schedules.
 local function read(group)
   check_queue(group.queue)
-  local plan, hours = {log = read_log(group.base, group.size, group.chunk)}, {}
+  local gains = group.completed and {group.completed, group.failed, group.response_ms}
+  local plan, hours = {log = read_log(group.base, group.size, group.chunk, gains)}, {}
   if group.kind == 'r' then
     return plan
   elseif group.kind == 'c' then

@@ -13,7 +13,7 @@ end
 
 -- Raises unless `end` could record anything of the account now; a claim reads the other keys.
 local function check_recordable(base)
-  local at = read_log(base, ROOM, '').at
+  local at = read_log(base, ROOM, '', {ROOM, ROOM, ROOM}).at
   check_numbers(base .. K.EXPIRING)
   check_numbers(base .. K.MINUTE .. math.floor(at / 60000))
   check_numbers(base .. K.HOUR .. math.floor(at / 3600000))

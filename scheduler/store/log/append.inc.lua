@@ -4,10 +4,20 @@
 
 --@include number
 --@include log/chunk
--- Reads, before the first write, the state that `append` changes; raises if it is damaged. Returns
--- {at: the chunk's moment (ms), entries: how many the log will have, first: up to when (ms) it was
--- trimmed}.
-local function read_log(base, count, chunk)
+-- The running totals of a log, after gains: completed, failed, total response time (ms).
+local function totals_after(stored, gains)
+  local completed, failed, time_ms = string.match(stored or '0 0 0', '^(%d+) (%d+) (%d+)$')
+  if not completed then
+    error('DAMAGED The totals of a log are none', 0)
+  end
+  return whole(plus(completed, gains[1])) .. ' ' .. whole(plus(failed, gains[2])) .. ' '
+    .. whole(plus(time_ms, gains[3]))
+end
+
+-- Reads, before the first write, the state that `append` changes; raises if it is damaged. gains:
+-- what the chunk adds to the totals, if anything. Returns {at: the chunk's moment (ms), entries: how
+-- many the log will have, first: up to when (ms) it was trimmed, totals: the new ones}.
+local function read_log(base, count, chunk, gains)
   local log, at = base .. K.LOG, now_ms
   -- Has the log an entry of this millisecond, or a later one because the clock was set back?
   local ahead = redis.call('XREAD', 'COUNT', 1, 'STREAMS', log, now_ms - 1)
@@ -15,9 +25,10 @@ local function read_log(base, count, chunk)
     local last = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1][1]
     at = math.max(now_ms, number(string.match(last, '^%d+')))
   end
-  local logged = redis.call('HMGET', base .. K.LOGGED, 'n', 'first')
+  local logged = redis.call('HMGET', base .. K.LOGGED, 'n', 'first', 't')
   local entries = plus(logged[1], counted_entries(count, chunk))
-  return {at = at, entries = entries, first = number(logged[2])}
+  local totals = gains and totals_after(logged[3], gains) or logged[3] or '0 0 0'
+  return {at = at, entries = entries, first = number(logged[2]), totals = totals}
 end
 
 -- Removes the oldest chunks: those from before `oldest_ms`, and `over` surplus entries,
@@ -55,10 +66,10 @@ end
 local function append(base, state, chunk, count, places, ttl_ms, most)
   local log, logged = base .. K.LOG, base .. K.LOGGED
   local oldest_ms, first = math.max(0, now_ms - ttl_ms), state.first
-  local id = redis.call('XADD', log, whole(state.at) .. '-*', 'e', chunk)
+  local id = redis.call('XADD', log, whole(state.at) .. '-*', 'e', chunk, 't', state.totals)
   local size = counted_entries(count, chunk)
   local removed, trimmed_ms = trim(log, oldest_ms, state.entries - most, id, size)
-  redis.call('HSET', logged, 'n', whole(state.entries - removed))
+  redis.call('HSET', logged, 'n', whole(state.entries - removed), 't', state.totals)
   if trimmed_ms then
     first = trimmed_ms + 1
     redis.call('HSET', logged, 'first', whole(first))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scheduler.models import Status, Usage
 from scheduler.rollups import (
@@ -17,7 +17,7 @@ from scheduler.rollups import (
     kept_from,
 )
 from scheduler.store import keys
-from scheduler.store.log.entries import chunks_of, readable_chunk
+from scheduler.store.log.entries import StoredEntry, chunks_of, readable_chunk
 from scheduler.store.retention import Retention
 from scheduler.store.server import Server
 from scheduler.store.server.clock import StoreClock
@@ -40,7 +40,8 @@ class _Sums(NamedTuple):
 
 
 class Statistics:
-    """Sums the rollups, and reads the log for the part of a second at either end."""
+    """Takes the difference of two running totals, which stand beside the chunks of the log. Where
+    the log was trimmed by the number of its entries, sums the rollups."""
 
     def __init__(self, server: Server, clock: StoreClock, retention: Retention) -> None:
         self._server = server
@@ -55,7 +56,47 @@ class Statistics:
         oldest_ms = kept_from(now_ms, self._retention_ms)
         # Nothing can have been recorded later than a moment from now.
         last_ms = min(to_ms, now_ms + 60_000)
-        wanted = cover(max(from_ms, oldest_ms), last_ms, now_ms)
+        first_ms = max(from_ms, oldest_ms)
+        total = await self._difference(account_id, first_ms, last_ms)
+        if total is None:
+            total = await self._from_rollups(account_id, first_ms, last_ms, now_ms)
+        return Usage(*total, from_ms, to_ms)
+
+    async def _difference(self, account_id: str, from_ms: int, to_ms: int) -> _Sums | None:
+        """None if the log lacks entries of the period, or the totals are damaged."""
+        if from_ms >= to_ms:
+            return _Sums(0, 0, 0)
+        base = keys.account(account_id)
+        log = base + keys.LOG
+        before, earliest, last, trimmed = await self._server.reads(
+            [
+                ("XREVRANGE", log, f"({from_ms}-0", "-", "COUNT", 1),
+                ("XRANGE", log, "-", "+", "COUNT", 1),
+                ("XREVRANGE", log, f"({to_ms}-0", "-", "COUNT", 1),
+                # After the others: what was trimmed meanwhile is not taken for never recorded.
+                ("HGET", base + keys.LOGGED, "first"),
+            ]
+        )
+        if int(trimmed or 0) > from_ms or not earliest:
+            return None
+        if not last:
+            return _Sums(0, 0, 0)
+        try:
+            if before:
+                found = _totals(last).plus(_totals(before), -1)
+            else:
+                [(stream_id, packed)] = chunks_of(earliest)
+                own = _sums_of(readable_chunk(account_id, stream_id, packed))
+                gone = _totals(earliest).plus(own, -1)
+                if any(gone) and not trimmed:
+                    return None  # something else than Postdate cut the log
+                found = _totals(last).plus(gone, -1)
+        except (ValueError, LookupError):
+            return None
+        return found if min(found) >= 0 else None
+
+    async def _from_rollups(self, account_id: str, from_ms: int, to_ms: int, now_ms: int) -> _Sums:
+        wanted = cover(from_ms, to_ms, now_ms)
         first_ms = await self._first_ms(account_id) if wanted.stretches else 0
         read = [stretch for stretch in wanted.stretches if stretch[0] >= first_ms]
         total = await self._sum(account_id, Cover(wanted.ranges, read))
@@ -64,7 +105,7 @@ class Statistics:
                 add, take = around(*stretch, first_ms, now_ms)
                 more, less = await self._sum(account_id, add), await self._sum(account_id, take)
                 total = total.plus(more).plus(less, -1)
-        return Usage(*total, from_ms, to_ms)
+        return total
 
     async def _sum(self, account_id: str, wanted: Cover) -> _Sums:
         total = _Sums(0, 0, 0)
@@ -84,21 +125,31 @@ class Statistics:
 
     async def _read(self, account_id: str, from_ms: int, to_ms: int) -> _Sums:
         """Completed, failed and total response time of a stretch of the log."""
-        completed, failed, total_ms = 0, 0, 0
+        total = _Sums(0, 0, 0)
         log = keys.account(account_id) + keys.LOG
         position = str(from_ms)
         while True:
             bounds = (position, f"({to_ms}-0")
             page = await self._server.read("XRANGE", log, *bounds, "COUNT", _PAGE)
             for stream_id, packed in chunks_of(page):
-                for _, entry in readable_chunk(account_id, stream_id, packed):
-                    completed += entry.status == _COMPLETED
-                    failed += entry.status == _FAILED
-                    if entry.status in (_COMPLETED, _FAILED):  # not an attempt that is retried
-                        total_ms += entry.response_time_ms
+                total = total.plus(_sums_of(readable_chunk(account_id, stream_id, packed)))
             if len(page) < _PAGE:
-                return _Sums(completed, failed, total_ms)
+                return total
             position = "(" + page[-1][0].decode()
+
+
+def _totals(page: Sequence[Any]) -> _Sums:
+    """Of all executions up to the one chunk of the page. Raises ValueError, LookupError."""
+    _, (_, _, _, totals) = page[0]
+    completed, failed, total_ms = map(int, totals.split())
+    return _Sums(completed, failed, total_ms)
+
+
+def _sums_of(chunk: Sequence[tuple[int, StoredEntry]]) -> _Sums:
+    ended = [entry for _, entry in chunk if entry.status in (_COMPLETED, _FAILED)]
+    completed = sum(entry.status == _COMPLETED for entry in ended)
+    total_ms = sum(entry.response_time_ms for entry in ended)
+    return _Sums(completed, len(ended) - completed, total_ms)
 
 
 async def read_sums(
