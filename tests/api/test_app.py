@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -38,7 +39,7 @@ async def test_an_unknown_path_is_404(api: Api, method: str, path: str) -> None:
         ("/schema/assets/schema.js", "GET, HEAD, OPTIONS"),
     ],
 )
-async def test_a_wrong_method_is_405_and_says_which_are_right(
+async def test_a_wrong_method_is_405_and_names_the_others(
     api: Api, path: str, allowed: str
 ) -> None:
     answer = await api.client.options(path)
@@ -73,9 +74,7 @@ GET /schema/assets/schema.js"""
 
 
 @pytest.mark.parametrize(("method", "path"), [each.split() for each in KNOWING_NONE.split(",")])
-async def test_an_unknown_parameter_is_a_400_everywhere_and_nothing_is_done(
-    api: Api, method: str, path: str
-) -> None:
+async def test_an_unknown_parameter_is_a_400_everywhere(api: Api, method: str, path: str) -> None:
     schedule_id = await api.create_id()
     body = {"schedules": [payload()]} if path.endswith("batch") else payload()
     url = path.format(id=schedule_id) + "?dryRun=1"
@@ -113,13 +112,8 @@ async def test_a_bad_key_is_told_so_wherever_it_knocks(api: Api, method: str, pa
         assert (await client.request(method, path)).status_code == 401
 
 
-async def test_an_unknown_path_is_404_though_the_store_is_away(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def fail(_: str) -> None:
-        raise StoreUnavailable("gone")
-
-    monkeypatch.setattr(api.store.api_keys, "admit", fail)
+async def test_an_unknown_path_needs_no_store(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api.store.api_keys, "admit", AsyncMock(side_effect=StoreUnavailable("x")))
     assert (await api.client.get("/nothing")).status_code == 404
 
 
@@ -147,27 +141,15 @@ async def test_a_draining_process_is_alive_but_not_ready(api: Api) -> None:
     assert (answer.status_code, answer.json()) == (503, {"error": "The service is draining"})
 
 
-async def test_a_process_whose_store_is_away_is_alive_but_not_ready(
+async def test_without_its_store_it_is_alive_but_not_ready(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail() -> None:
-        raise StoreUnavailable("gone")
-
-    monkeypatch.setattr(api.store, "ping", fail)
+    monkeypatch.setattr(api.store, "ping", AsyncMock(side_effect=StoreUnavailable("gone")))
+    monkeypatch.setattr(api.store.accounts, "credits", AsyncMock(side_effect=StoreError("secret")))
     assert (await api.client.get("/healthz")).status_code == 200
-    answer = await api.client.get("/readyz")
-    assert (answer.status_code, answer.json()) == (503, AWAY)
-
-
-async def test_a_store_that_fails_any_other_way_is_503_too(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def fail(_: str) -> int:
-        raise StoreError("secret")
-
-    monkeypatch.setattr(api.store.accounts, "credits", fail)
-    answer = await api.client.get("/stats/remaining-credits")
-    assert (answer.status_code, answer.json()) == (503, AWAY)
+    for path in ("/readyz", "/stats/remaining-credits"):
+        answer = await api.client.get(path)
+        assert (answer.status_code, answer.json()) == (503, AWAY)
 
 
 async def test_an_api_without_a_store_answers_503_and_goes_on_trying() -> None:

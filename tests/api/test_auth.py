@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import AsyncMock
+
 import pytest
 
 from scheduler.errors import OutcomeUnknown, StoreUnavailable
@@ -71,9 +73,7 @@ async def test_without_a_good_key_it_is_401(api: Api, headers: dict[str, str], e
             assert answer.headers["www-authenticate"]
 
 
-async def test_a_key_is_refused_from_the_next_request_after_its_deactivation(
-    api: Api, settings: Settings
-) -> None:
+async def test_a_key_is_refused_once_it_is_deactivated(api: Api, settings: Settings) -> None:
     made, key = await api.store.api_keys.create(api.account.account_id, "second")
     other_store = await Store.open(settings)
     try:
@@ -103,10 +103,7 @@ async def test_a_key_opens_its_own_account_only(api: Api) -> None:
 async def test_a_key_that_cannot_be_checked_is_503(
     api: Api, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    async def fail(_: str) -> None:
-        raise error
-
-    monkeypatch.setattr(api.store.api_keys, "admit", fail)
+    monkeypatch.setattr(api.store.api_keys, "admit", AsyncMock(side_effect=error))
     answer = await api.create()
     assert answer.status_code == 503
     assert answer.json() == {"error": "The service is temporarily unavailable"}

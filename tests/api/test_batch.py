@@ -41,9 +41,7 @@ async def test_every_item_is_stored_with_one_debit_and_answered_in_order(api: Ap
     await api.holds(credits=CREDITS - 5, waiting=set(ids_of(answer)))
 
 
-async def test_a_bad_item_is_told_what_it_would_be_told_alone_and_keeps_no_other_out(
-    api: Api,
-) -> None:
+async def test_a_bad_item_gets_the_answer_of_a_create_and_stops_no_other(api: Api) -> None:
     bad = {"targetUrl": "nowhere", "color": "red"}
     answer = await batch(api, [payload(), bad, payload(), 5, None, payload(targetBody=[])])
     items = answer.json()["schedules"]
@@ -92,7 +90,7 @@ async def test_a_thousand_are_taken_and_one_more_is_a_400(api: Api) -> None:
         (b'{"schedules":' + b"[" * 100_000, ["body"]),
     ],
 )
-async def test_what_is_no_batch_is_a_400_and_costs_nothing(
+async def test_no_batch_is_a_400_and_costs_nothing(
     api: Api, body: bytes, fields: list[str]
 ) -> None:
     answer = await api.client.post("/schedule/batch", content=body)
@@ -100,9 +98,7 @@ async def test_what_is_no_batch_is_a_400_and_costs_nothing(
     await api.holds(credits=CREDITS, waiting=set())
 
 
-async def test_a_batch_may_be_larger_than_a_request_and_has_a_bound_of_its_own(
-    api: Api, settings: Settings
-) -> None:
+async def test_a_batch_has_a_larger_bound_than_a_create(api: Api, settings: Settings) -> None:
     narrow = app_of(Settings(redis_url=settings.redis_url, max_batch_bytes=600_000), api.store)
     items = [payload(targetBody={"a": "x" * 100_000})] * 5
     async with api.another(CREDITS, app=narrow) as bulk:
@@ -162,9 +158,7 @@ async def test_a_flood_of_items_or_of_fields_is_refused_before_it_is_read(api: A
 
 
 @pytest.mark.parametrize("bad", [{f"f{n}": 1 for n in range(9)}, {}])
-async def test_a_flood_of_faults_is_listed_in_part_and_every_item_is_answered(
-    api: Api, bad: dict[str, int]
-) -> None:
+async def test_a_flood_of_faults_is_listed_in_part(api: Api, bad: dict[str, int]) -> None:
     alone = (await api.client.post("/schedule", json=bad)).json()
     items = (await batch(api, [bad] * 200)).json()["schedules"]
     assert {(item["code"], item["error"]) for item in items} == {(400, alone["error"])}

@@ -76,9 +76,7 @@ async def test_a_waiter_that_leaves_gives_up_its_turn(granted: bool) -> None:
         (3000, 1000, 1000 * 1024 - UNCOUNTED_BYTES),
     ],
 )
-def test_of_a_small_body_nothing_counts_but_many_items(
-    body_bytes: int, items: int, made: int
-) -> None:
+def test_of_a_small_body_only_many_items_count(body_bytes: int, items: int, made: int) -> None:
     assert made_of(body_bytes, items) == made
 
 
@@ -88,9 +86,7 @@ def test_the_largest_body_and_what_is_made_of_it_always_fit() -> None:
     assert made_bytes == made_of(16 * MB, MAX_ITEMS)
 
 
-async def test_batches_at_once_take_no_more_memory_than_the_budget(
-    own_valkey: ValkeyProcess,
-) -> None:
+async def test_batches_at_once_stay_within_the_budget(own_valkey: ValkeyProcess) -> None:
     async with aclosing(await Store.open(Settings(redis_url=own_valkey.url))) as store:
         account = await store.accounts.create("bulk", credits=10**6, plan=Plan.UNLIMITED)
         key = (await store.api_keys.create(account.account_id, "test"))[1]

@@ -98,9 +98,7 @@ async def test_what_failed_is_no_list_to_cancel(api: Api) -> None:
     assert answer.json()["error"] == "status: Give ids, or a filter with the status scheduled."
 
 
-async def test_an_unknown_outcome_is_to_be_repeated_without_a_key(
-    api: Api, proxy: DroppingProxy
-) -> None:
+async def test_an_unknown_outcome_needs_no_key(api: Api, proxy: DroppingProxy) -> None:
     made = await api.create_id()
     settings = Settings(redis_url=proxy.url)
     store = await Store.open(settings)

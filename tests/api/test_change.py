@@ -51,7 +51,7 @@ async def change(api: Api, schedule_id: str, fields: Any) -> httpx.Response:
         ({"expiresAt": None}, "expires_at_ms", None),
     ],
 )
-async def test_a_given_field_is_replaced_as_a_whole_and_the_others_stay(
+async def test_a_given_field_is_replaced(
     api: Api, fields: dict[str, Any], name: str, value: object
 ) -> None:
     schedule_id = await api.create_id(**BEFORE)
@@ -122,9 +122,7 @@ async def test_a_changed_time_is_when_it_is_due(api: Api) -> None:
         ([], ["body"]),
     ],
 )
-async def test_a_bad_change_is_a_400_that_names_every_field_and_changes_nothing(
-    api: Api, fields: Any, bad: list[str]
-) -> None:
+async def test_a_bad_change_is_a_400_that_names_all(api: Api, fields: Any, bad: list[str]) -> None:
     schedule_id = await api.create_id(**BEFORE)
     before = await api.stored(schedule_id)
     answer = await change(api, schedule_id, fields)
@@ -180,7 +178,7 @@ async def test_a_new_origin_gets_no_secrets_of_the_one_before(api: Api, url: str
         ("https://other.example/hook", {"X-Order": "12"}),  # no secret
     ],
 )
-async def test_the_same_origin_keeps_its_headers_and_another_those_that_are_no_secrets(
+async def test_the_same_origin_keeps_secrets_and_another_the_rest(
     api: Api, url: str, headers: dict[str, str]
 ) -> None:
     schedule_id = await api.create_id(targetHeaders=headers)

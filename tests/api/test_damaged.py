@@ -89,9 +89,7 @@ async def test_a_damaged_signing_secret_is_a_fault_and_no_outage(api: Api) -> No
 
 
 @pytest.mark.parametrize("place", [keys.ACCOUNT, keys.WAITING, keys.RATE])
-async def test_a_damaged_account_gets_500_and_its_neighbours_are_served(
-    api: Api, place: str
-) -> None:
+async def test_a_damaged_account_gets_500_and_no_neighbour(api: Api, place: str) -> None:
     """Requests of one moment are admitted, and schedules created, in one step for a shard."""
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context

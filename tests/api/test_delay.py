@@ -74,9 +74,7 @@ async def test_in_a_batch_each_has_its_own(api: Api) -> None:
 
 
 @pytest.mark.parametrize("note", [{}, {"triggerAt": None}])
-async def test_a_repeat_under_its_key_is_told_the_first_time(
-    api: Api, note: dict[str, Any]
-) -> None:
+async def test_a_repeat_has_the_first_time(api: Api, note: dict[str, Any]) -> None:
     body, key = delayed("1h", **note), {"idempotency-key": "k"}
     first = await api.client.post("/schedule", json=body, headers=key)
     await asyncio.sleep(0.01)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -47,10 +48,7 @@ async def test_both_ways_give_the_same_answer_and_count_as_the_same_route(
 async def test_both_ways_tell_the_same_of_a_fault(
     api: Api, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int
 ) -> None:
-    async def fail(*_: Any) -> None:
-        raise error
-
-    monkeypatch.setattr(api.store.schedules, "create_all", fail)
+    monkeypatch.setattr(api.store.schedules, "create_all", AsyncMock(side_effect=error))
     direct, routed = [
         await api.client.post(path, content=BODY) for path in ("/schedule", "/schedule/")
     ]

@@ -42,15 +42,11 @@ NAMED = from_environment({"POSTDATE_ALLOWED_HOSTS": "Postdate.example, *.interna
         (NAMED, "other.example", "/readyz", True),
     ],
 )
-def test_it_answers_under_names_of_its_own(
-    settings: Settings, host: str, path: str, allowed: bool
-) -> None:
+def test_its_own_names(settings: Settings, host: str, path: str, allowed: bool) -> None:
     assert Hosts(settings).allows(host, path) is allowed
 
 
-async def test_another_host_is_a_421_before_anything_is_done(
-    settings: Settings, store: Store, api: Api
-) -> None:
+async def test_another_host_is_421(settings: Settings, store: Store, api: Api) -> None:
     settings = msgspec.structs.replace(settings, allowed_hosts=("postdate.example",))
     transport = httpx.ASGITransport(app_of(settings, store))  # type: ignore[arg-type]
     for host, status in (("evil.example", 421), ("postdate.example", 200)):

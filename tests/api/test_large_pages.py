@@ -86,9 +86,7 @@ async def test_all_pages_together_are_complete_and_none_is_huge(
     assert await api.store.check() == []
 
 
-async def test_a_filter_that_finds_one_of_many_reads_a_bounded_part_for_each_page(
-    api: Api,
-) -> None:
+async def test_a_page_reads_a_bounded_part_of_what_it_searches(api: Api) -> None:
     account, schedules = api.account_id, api.store.schedules
     due_ms = api.store.clock.now_ms() + 3_600_000
     body = b'{"a":"%s"}' % (b"x" * 250_000)

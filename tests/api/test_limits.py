@@ -100,7 +100,7 @@ def is_closed(connection: socket.socket) -> bool:
         ("URL", 414, "The request's path and query are longer than 8,192 bytes"),
     ],
 )
-def test_a_head_without_end_is_refused_and_costs_no_memory(
+def test_an_endless_head_is_refused(
     server: ApiProcess, flood: str, status: int, error: str
 ) -> None:
     assert_healthy(server)
@@ -122,9 +122,7 @@ def test_a_head_has_256_lines(server: ApiProcess, lines: int, status: int) -> No
 
 @pytest.mark.parametrize("pieces", [1, 3, 400])
 @pytest.mark.parametrize(("size", "status"), [(16 * 1024, 200), (16 * 1024 + 1, 431)])
-def test_a_head_has_16_kib_however_it_arrives(
-    server: ApiProcess, size: int, status: int, pieces: int
-) -> None:
+def test_a_head_has_16_kib(server: ApiProcess, size: int, status: int, pieces: int) -> None:
     data = HEALTH + b"X: " + b"x" * (size - 39) + b"\r\n\r\n"
     assert len(data) == size
     step = -(-len(data) // pieces)
@@ -148,9 +146,7 @@ def test_a_long_body_does_not_count_as_the_head_behind_it(server: ApiProcess, ke
 
 @pytest.mark.parametrize("flood", ["trailers", "trailer", "extension"])
 @pytest.mark.parametrize("size", [0, 4 * MB])
-def test_what_surrounds_a_body_has_an_end_as_well(
-    server: ApiProcess, key: str, flood: str, size: int
-) -> None:
+def test_a_bodys_trailers_are_bounded(server: ApiProcess, key: str, flood: str, size: int) -> None:
     before = server.memory_bytes()
     with closing(server.connect()) as connection:
         batch = head(key, "Transfer-Encoding: chunked", request="POST /schedule/batch")
@@ -190,9 +186,7 @@ def test_half_a_request_is_408(
 
 
 @pytest.mark.parametrize("part", ["head", "body"])
-def test_bytes_that_drip_in_do_not_prolong_a_request(
-    hasty: ApiProcess, key: str, part: str
-) -> None:
+def test_dripping_bytes_prolong_no_request(hasty: ApiProcess, key: str, part: str) -> None:
     data = HEALTH + b"X: " if part == "head" else head(key, "Transfer-Encoding: chunked")
     began_s = time.monotonic()
     with closing(hasty.connect()) as connection:
@@ -287,9 +281,7 @@ def test_bodies_behind_bad_keys_are_not_kept(start_api: Start, key: str) -> None
     ],
     ids=["nothing", "idle", "empty line", "refused in mid-body"],
 )
-def test_a_connection_on_which_nothing_comes_is_closed(
-    hasty: ApiProcess, data: bytes, status: int | None
-) -> None:
+def test_a_silent_connection_is_closed(hasty: ApiProcess, data: bytes, status: int | None) -> None:
     with closing(hasty.connect()) as connection:
         connection.sendall(data)
         assert status is None or Reply(connection, "GET").status == status
@@ -305,9 +297,7 @@ def test_clients_that_read_nothing_cost_no_memory(server: ApiProcess) -> None:
         assert server.memory_bytes() - before < 16 * MB
 
 
-def test_clients_that_read_nothing_are_closed_upon_and_are_no_error_of_ours(
-    start_api: Start,
-) -> None:
+def test_clients_that_read_nothing_are_closed_without_an_error(start_api: Start) -> None:
     """Each error took four kilobytes of the log; and a process whose log is not read stands
     still when the pipe is full."""
     server = start_api(body_grace_ms=300, max_connections_per_address=20)

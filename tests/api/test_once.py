@@ -46,9 +46,7 @@ async def test_of_many_at_once_one_is_stored_and_the_others_are_replays(api: Api
 
 
 @pytest.mark.parametrize("path", ["/schedule", "/schedule/batch"])
-async def test_the_same_key_with_something_else_is_422_and_does_nothing(
-    api: Api, path: str
-) -> None:
+async def test_the_same_key_with_another_body_is_422(api: Api, path: str) -> None:
     first = await create(api, "k", json.dumps(payload()))
     content = json.dumps(payload(targetBody={}))
     answer = await api.client.post(path, content=content, headers=HEADER)
@@ -96,9 +94,7 @@ async def test_visible_ascii_is_a_key(api: Api, key: str) -> None:
 
 @pytest.mark.parametrize("key", [b"", b"a" * 256, b"a b", b"\xe9", b"a\tb", b"\x7f"])
 @pytest.mark.parametrize("path", ["/schedule", "/schedule/batch"])
-async def test_what_is_no_key_is_a_400_that_names_the_header(
-    api: Api, path: str, key: bytes
-) -> None:
+async def test_a_bad_key_is_a_400_that_names_the_header(api: Api, path: str, key: bytes) -> None:
     headers = {b"idempotency-key": key}
     answer = await api.client.post(path, content=json.dumps(payload()), headers=headers)
     assert bad_fields(answer) == ["Idempotency-Key"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 from types import SimpleNamespace
+from unittest.mock import AsyncMock
 
 import pytest
 from structlog.testing import capture_logs
@@ -38,14 +39,10 @@ def test_another_kind_of_error_is_told_by_itself() -> None:
 
 
 @pytest.mark.parametrize("path", ["/stats", "/dashboard/link/00_x"])
-async def test_whoever_is_refused_the_log_is_told_why(
-    api: Api, monkeypatch: pytest.MonkeyPatch, path: str
-) -> None:
-    async def fail(*_: object) -> None:
-        raise StoreUnavailable("The store cannot be reached")
-
-    monkeypatch.setattr(api.store.api_keys, "admit", fail)
-    monkeypatch.setattr(api.store.sessions, "leads_to", fail)
+async def test_the_log_has_the_reason(api: Api, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    away = AsyncMock(side_effect=StoreUnavailable("The store cannot be reached"))
+    monkeypatch.setattr(api.store.api_keys, "admit", away)
+    monkeypatch.setattr(api.store.sessions, "leads_to", away)
     with capture_logs() as told:
         for _ in range(3):
             assert (await api.client.get(path, headers=HOST)).status_code == 503

@@ -185,7 +185,7 @@ def headers_of(count: int) -> dict[str, Any]:
         ({"targetHeaders": headers_of(18)} | {f"f{n}": n for n in range(9)}, 20, "and 7 more"),
     ],
 )
-def test_a_flood_of_faults_is_counted_not_repeated(
+def test_a_flood_of_faults_is_counted(
     fields: dict[str, Any], listed: int, rest: str | None
 ) -> None:
     with pytest.raises(InvalidRequest) as caught:
@@ -286,9 +286,7 @@ NUMBERS = (MANY, "-1e999999", "1e400", "0." + "1" * 9000)
     ],
     ids=lambda value: value[:30],
 )
-def test_half_a_surrogate_pair_or_an_absurdly_large_number_is_a_bad_field(
-    name: str, text: str
-) -> None:
+def test_half_a_surrogate_pair_or_a_huge_number_is_a_bad_field(name: str, text: str) -> None:
     least = payload() | ({"retries": 1} if name == "retryDelays" else {})
     if name == "delay":
         del least["triggerAt"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -44,14 +45,12 @@ REQUESTS = [
 def limited(api: Api, monkeypatch: pytest.MonkeyPatch, rate: Rate | None) -> None:
     """From now on the account stands so with its rate."""
 
-    async def admit(_: str) -> Caller:
-        return Caller(api.account_id, "key_00_x", Plan.FREE, rate)
-
-    monkeypatch.setattr(api.store.api_keys, "admit", admit)
+    caller = Caller(api.account_id, "key_00_x", Plan.FREE, rate)
+    monkeypatch.setattr(api.store.api_keys, "admit", AsyncMock(return_value=caller))
 
 
 @pytest.mark.parametrize(("method", "path", "body", "status"), REQUESTS)
-async def test_every_answer_tells_where_the_account_stands_and_beyond_the_rate_it_is_429(
+async def test_every_answer_tells_the_rate_and_beyond_it_is_429(
     api: Api,
     monkeypatch: pytest.MonkeyPatch,
     method: str,
@@ -73,17 +72,13 @@ async def test_every_answer_tells_where_the_account_stands_and_beyond_the_rate_i
     assert [answer.headers[name] for name in HEADERS] == ["10", "7", "1"]
 
 
-async def test_the_answers_to_conflicts_and_faults_tell_it_too(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_so_do_conflicts_and_faults(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     path = f"/schedule/{await api.create_id()}"
     await api.client.delete(path)
     limited(api, monkeypatch, LIMITED)
 
-    async def fail(_: str) -> int:
-        raise StoreUnavailable("gone")
-
-    monkeypatch.setattr(api.store.accounts, "credits", fail)
+    away = AsyncMock(side_effect=StoreUnavailable("gone"))
+    monkeypatch.setattr(api.store.accounts, "credits", away)
     for answer, status in (
         (await api.client.delete(path), 409),
         (await api.client.get("/stats/remaining-credits"), 503),
@@ -97,9 +92,7 @@ async def test_a_plan_without_a_rate_is_told_nothing(api: Api) -> None:
     assert not set(HEADERS) & set(answer.headers)
 
 
-async def test_a_plans_rate_is_shared_by_its_keys_and_by_all_replicas(
-    settings: Settings, store: Store
-) -> None:
+async def test_keys_and_replicas_share_a_rate(settings: Settings, store: Store) -> None:
     account = await store.accounts.create("free", credits=5, plan=Plan.FREE)
     keys = [(await store.api_keys.create(account.account_id, name))[1] for name in "ab"]
     other_store = await Store.open(settings)
@@ -162,9 +155,7 @@ async def test_of_a_flood_without_end_all_wait_and_the_rest_is_turned_away_at_on
 async def test_who_is_turned_away_out_of_turn_loses_the_connection(
     api: Api, monkeypatch: pytest.MonkeyPatch, in_turn: bool
 ) -> None:
-    async def turn() -> bool:
-        return in_turn
-
+    turn = AsyncMock(return_value=in_turn)
     monkeypatch.setattr(api.app.state.service.refusals, "turn", turn)
     async with client_of(api.app, "pd_00_" + "x" * 43) as client:
         answer = await client.get("/stats")
@@ -172,11 +163,8 @@ async def test_who_is_turned_away_out_of_turn_loses_the_connection(
     assert answer.headers.get("connection") == (None if in_turn else "close")
 
 
-async def test_a_good_key_never_waits_for_refusals(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def turn() -> bool:
-        raise AssertionError("a good key was kept waiting")
-
+async def test_a_good_key_waits_for_no_refusal(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    turn = AsyncMock()
     monkeypatch.setattr(api.app.state.service.refusals, "turn", turn)
     assert (await api.create()).status_code == 201
+    turn.assert_not_called()

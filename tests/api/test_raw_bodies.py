@@ -73,9 +73,7 @@ async def test_the_field_that_was_given_is_shown_again(
         ("targetBodyBase64", "=", NO_BASE64),
     ],
 )
-async def test_what_is_no_such_body_is_a_400_and_costs_nothing(
-    api: Api, field: str, value: Any, says: str
-) -> None:
+async def test_no_such_body_is_a_400(api: Api, field: str, value: Any, says: str) -> None:
     answer = await api.create(**{field: value})
     assert answer.status_code == 400
     assert answer.json()["details"] == [{"field": field, "message": says}]

@@ -127,9 +127,7 @@ async def test_secrets_in_the_query_of_a_url_are_masked_and_fired_as_they_are(ap
     "outcome",
     [Outcome(Status.COMPLETED, 204, 12, ""), Outcome(Status.FAILED, 0, 30_000, "Timeout")],
 )
-async def test_an_executed_one_tells_its_outcome_as_the_log_does(
-    api: Api, outcome: Outcome
-) -> None:
+async def test_an_executed_one_has_the_outcome_of_the_log(api: Api, outcome: Outcome) -> None:
     schedule_id = await api.create_id(triggerAt=past())
     await api.execute(outcome)
     body = await api.read(schedule_id)
@@ -141,9 +139,7 @@ async def test_an_executed_one_tells_its_outcome_as_the_log_does(
     await api.holds(credits=CREDITS - 1, waiting=set())
 
 
-async def test_one_that_is_held_is_still_scheduled_and_a_cancelled_one_has_no_outcome(
-    api: Api,
-) -> None:
+async def test_what_is_held_or_cancelled_has_no_outcome(api: Api) -> None:
     held, cancelled = await api.create_id(triggerAt=past()), await api.create_id()
     assert len(await api.claim()) == 1
     await api.client.delete(f"/schedule/{cancelled}")
@@ -155,7 +151,7 @@ async def test_one_that_is_held_is_still_scheduled_and_a_cancelled_one_has_no_ou
 
 
 @pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
-async def test_an_unknown_one_or_anothers_is_404_and_stays_as_it_is(api: Api, method: str) -> None:
+async def test_an_unknown_one_or_anothers_is_404(api: Api, method: str) -> None:
     async with api.another() as other:
         theirs = await other.create_id()
         for each in (theirs, UNKNOWN, "sch_", "x", "%00", "é", "a" * 3000, *ABSURD):
@@ -198,9 +194,7 @@ async def test_a_page_has_50_unless_told_otherwise(api: Api) -> None:
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
-async def test_a_walk_misses_and_repeats_nothing_while_many_share_a_millisecond(
-    api: Api, order: str
-) -> None:
+async def test_a_walk_through_one_millisecond_misses_nothing(api: Api, order: str) -> None:
     """Others come and go meanwhile, the last of each page, to which its cursor points, too."""
     due_ms = api.store.clock.now_ms() + 3_600_000
 
@@ -285,8 +279,6 @@ async def test_a_cursor_is_good_for_the_list_and_the_order_that_gave_it(api: Api
         ("cursor=", ["cursor"]),
     ],
 )
-async def test_a_bad_query_is_a_400_that_names_every_parameter(
-    api: Api, query: str, fields: list[str]
-) -> None:
+async def test_a_bad_query_is_a_400_that_names_all(api: Api, query: str, fields: list[str]) -> None:
     answer = await api.client.get(f"/schedule?{query}")
     assert bad_fields(answer) == fields

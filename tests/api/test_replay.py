@@ -105,7 +105,7 @@ async def assert_sound(api: Api, answer: httpx.Response) -> None:
 
 
 @pytest.mark.parametrize("passed_ms", [0, 1, AROUND_MS, HOUR_MS, 23 * HOUR_MS, -AROUND_MS])
-async def test_items_around_the_time_bounds_keep_their_ids(
+async def test_items_near_the_bounds_keep_their_ids(
     api: Api, clock: SlowClock, passed_ms: int
 ) -> None:
     items = at_the_bounds(clock)
@@ -131,9 +131,7 @@ async def test_items_exactly_at_the_bounds_keep_their_verdicts(api: Api, clock: 
     await assert_sound(api, first)
 
 
-async def test_where_the_credits_reached_half_the_rest_stays_402(
-    api: Api, clock: SlowClock
-) -> None:
+async def test_what_the_credits_did_not_reach_stays_402(api: Api, clock: SlowClock) -> None:
     items = at_the_bounds(clock)
     async with api.another(credits=10) as poor:
         first = await batch(poor.client, items)
@@ -146,9 +144,7 @@ async def test_where_the_credits_reached_half_the_rest_stays_402(
     assert await api.store.check() == []
 
 
-async def test_an_id_stays_where_it_was_when_the_rules_have_changed(
-    api: Api, settings: Settings
-) -> None:
+async def test_an_id_stays_though_the_rules_change(api: Api, settings: Settings) -> None:
     narrow = app_of(Settings(redis_url=settings.redis_url, max_horizon_days=1), api.store)
     two_days = format_iso8601(api.store.clock.now_ms() + 2 * DAY_MS)
     items = [payload(targetUrl=f"{URL}/0", triggerAt=two_days), payload(targetUrl=f"{URL}/1"), {}]

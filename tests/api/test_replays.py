@@ -126,7 +126,7 @@ async def test_nothing_of_the_request_is_lost(api: Api, body: dict[str, Any]) ->
         ({"expiresAt": FAR}, {"expiresAt": FAR_SHOWN}),
     ],
 )
-async def test_the_body_says_what_is_to_be_another(
+async def test_the_body_changes_the_replay(
     api: Api, fields: dict[str, Any], shown: dict[str, Any]
 ) -> None:
     [original] = await fail(api, targetBody={"a": 1}, targetHeaders={"X-Order": "1"})
@@ -166,9 +166,7 @@ async def test_a_delay_counts_from_the_replay_and_a_repeat_tells_the_same(api: A
         ("x", ["body"]),
     ],
 )
-async def test_a_bad_body_is_a_400_that_names_every_field_and_does_nothing(
-    api: Api, fields: Any, bad: list[str]
-) -> None:
+async def test_a_bad_body_is_a_400_that_names_all(api: Api, fields: Any, bad: list[str]) -> None:
     [original] = await fail(api, targetHeaders={"Authorization": "Bearer x"})
     answer = await replay(api, original, fields)
     assert bad_fields(answer) == bad
@@ -228,9 +226,7 @@ async def test_what_is_unknown_or_anothers_is_404(api: Api) -> None:
         assert (answer.status_code, answer.json()) == (404, {"error": "There is no such schedule"})
 
 
-async def test_without_credits_it_is_402_and_of_many_those_that_they_do_not_reach(
-    api: Api,
-) -> None:
+async def test_without_credits_it_is_402(api: Api) -> None:
     unpaid = {"error": "Insufficient credits"}
     async with api.another(credits=2) as poor:
         originals = await fail(poor, 2)
@@ -280,7 +276,7 @@ async def test_many_are_answered_one_by_one_in_order(api: Api) -> None:
     assert await api.store.check() == []
 
 
-async def test_a_filter_goes_on_at_its_cursor_which_is_good_for_it_alone(api: Api) -> None:
+async def test_a_filter_goes_on_at_its_own_cursor(api: Api) -> None:
     other = await fail(api, 1, targetUrl=URL + "?other")
     originals = await fail(api, 5)
     body: dict[str, Any] = {"status": "failed", "targetUrl": URL, "limit": 2, "to": FAR}

@@ -126,9 +126,7 @@ async def test_between_attempts_the_last_one_is_told_and_when_the_next_is(api: A
     assert usage["totalInvocations"] == 0
 
 
-async def test_between_attempts_a_change_leaves_the_next_one_unless_it_says_when(
-    api: Api,
-) -> None:
+async def test_a_change_moves_the_next_attempt_only_if_it_says_when(api: Api) -> None:
     schedule_id = await retried(api)
     before = await api.read(schedule_id)
     changes = {"retries": 9, "retryDelays": ["2m"]}

@@ -57,7 +57,7 @@ async def watched(own_valkey: ValkeyProcess) -> AsyncIterator[Watched]:
 
 
 @pytest.mark.parametrize("kinds", [refusals, pages])
-def test_what_is_refused_leaves_nothing(
+def test_refusals_leave_nothing(
     watched: Watched, kinds: Callable[[Scene], dict[str, Kind]]
 ) -> None:
     every = kinds(watched.scene).items()
@@ -81,7 +81,7 @@ def test_clients_that_go_or_that_are_too_slow_leave_nothing(watched: Watched) ->
 
 
 @pytest.mark.parametrize("store", ["away", "full"])
-def test_a_store_that_is_away_or_full_leaves_nothing(
+def test_a_lost_store_leaves_nothing(
     watched: Watched, own_valkey: ValkeyProcess, store: str
 ) -> None:
     key, waiting = f"x-api-key: {watched.scene.key}", f"/schedule/{watched.scene.waiting}"

@@ -5,9 +5,7 @@ from __future__ import annotations
 from tests.api.conftest import Api
 
 
-async def test_a_browser_is_led_to_the_dashboard_and_others_are_told_where_things_are(
-    api: Api,
-) -> None:
+async def test_a_browser_is_led_to_the_dashboard(api: Api) -> None:
     browser = await api.client.get("/", headers={"accept": "text/html,*/*;q=0.8"})
     assert (browser.status_code, browser.headers["location"]) == (303, "/dashboard")
     other = await api.client.get("/", headers={"accept": "*/*"})

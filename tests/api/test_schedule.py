@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest.mock import AsyncMock
 
 import httpx
 import pytest
@@ -46,9 +47,7 @@ async def test_what_is_stored_is_what_was_sent(api: Api) -> None:
     "content_type",
     [None, "application/json", "application/x-www-form-urlencoded", "multipart/form-data", "!"],
 )
-async def test_the_body_is_json_whatever_it_claims_to_be(
-    api: Api, content_type: str | None
-) -> None:
+async def test_the_body_is_json_whatever_its_type(api: Api, content_type: str | None) -> None:
     headers = {} if content_type is None else {"content-type": content_type}
     body = json.dumps(payload()).encode()
     answer = await api.client.post("/schedule", content=body, headers=headers)
@@ -86,7 +85,7 @@ OURS = "targetHeaders.webhook-id: This header is set by Postdate and cannot be g
         (b"[]", "body", "body: It must be a JSON object."),
     ],
 )
-async def test_one_bad_field_is_told_in_the_sentence(
+async def test_one_bad_field_is_in_the_sentence(
     api: Api, body: Any, field: str, error: str
 ) -> None:
     content = body if isinstance(body, bytes) else json.dumps(body)
@@ -151,7 +150,7 @@ async def test_what_has_ended_or_is_being_executed_cannot_be_cancelled(api: Api)
 async def test_a_store_that_fails_a_create_is_503_with_retry_after(
     api: Api, monkeypatch: pytest.MonkeyPatch, error: Exception, sentence: str
 ) -> None:
-    monkeypatch.setattr(api.store.schedules, "create_all", _raising(error))
+    monkeypatch.setattr(api.store.schedules, "create_all", AsyncMock(side_effect=error))
     answer = await api.create()
     assert (answer.status_code, answer.json()) == (503, {"error": sentence})
     assert int(answer.headers["retry-after"]) >= 1
@@ -160,19 +159,14 @@ async def test_a_store_that_fails_a_create_is_503_with_retry_after(
 async def test_our_own_fault_is_a_500_that_leaks_nothing(
     api: Api, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(api.store.schedules, "create_all", _raising(RuntimeError("secret detail")))
+    monkeypatch.setattr(
+        api.store.schedules, "create_all", AsyncMock(side_effect=RuntimeError("secret detail"))
+    )
     answer = await api.create()
     assert (answer.status_code, answer.json()) == (500, {"error": "Internal server error"})
     logged = "".join(capfd.readouterr())
     assert "RuntimeError: secret detail" in logged
     assert api.key not in logged
-
-
-def _raising(error: Exception) -> Any:
-    async def fail(*_: object) -> str:
-        raise error
-
-    return fail
 
 
 def _next_year() -> str:

@@ -39,9 +39,7 @@ async def _failed(account_id: str, store: Store) -> str:
     return schedule_id
 
 
-def test_no_request_gets_an_answer_that_the_document_does_not_know(
-    own_valkey: ValkeyProcess, tmp_path: Path
-) -> None:
+def test_every_answer_is_in_the_document(own_valkey: ValkeyProcess, tmp_path: Path) -> None:
     """Examples, the edges of every rule, random requests good and bad, and calls that follow from
     one another; their answers' status, headers and body, and that the good ones are accepted and
     the bad ones refused."""

@@ -31,7 +31,7 @@ def test_a_body_in_chunks_is_one_body(server: ApiProcess, key: str) -> None:
         (["Content-Length: 9999999", "Expect: 100-continue"], b""),
     ],
 )
-def test_what_is_too_large_is_413_before_it_ends(
+def test_a_large_body_is_413_at_once(
     server: ApiProcess, key: str, lines: list[str], sent: bytes
 ) -> None:
     reply = server.ask(head(key, *lines) + sent)
@@ -99,9 +99,7 @@ def test_a_client_that_leaves_in_mid_body_costs_nothing(server: ApiProcess, key:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_lets_what_is_in_flight_finish(
-    valkey_server: ValkeyProcess, key: str, number: int
-) -> None:
+def test_a_signal_lets_requests_finish(valkey_server: ValkeyProcess, key: str, number: int) -> None:
     with serving(valkey_server.url) as server:
         with closing(server.connect()) as busy, closing(server.connect()) as idle:
             idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")

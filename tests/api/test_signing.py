@@ -31,7 +31,7 @@ async def test_an_account_has_one_that_does_not_end(api: Api) -> None:
     ("body", "kept_ms"),
     [({"keepFor": "1h30m"}, 5_400_000), ({"keepFor": None}, DAY_MS), ({}, DAY_MS)],
 )
-async def test_a_rotation_keeps_the_one_before_for_so_long(
+async def test_a_rotation_keeps_the_one_before(
     api: Api, body: dict[str, Any], kept_ms: int
 ) -> None:
     [before] = await secrets(api)
@@ -67,9 +67,7 @@ async def test_a_fourth_one_is_409(api: Api) -> None:
         (b"", "body", "It is not valid JSON"),
     ],
 )
-async def test_what_is_no_rotation_changes_nothing(
-    api: Api, content: bytes, field: str, says: str
-) -> None:
+async def test_no_rotation_changes_nothing(api: Api, content: bytes, field: str, says: str) -> None:
     before = await secrets(api)
     answer = await api.client.post("/signing/rotate", content=content)
     assert answer.status_code == 400

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -59,14 +60,8 @@ async def test_a_waiting_schedule_is_in_the_log_with_zeros(api: Api) -> None:
     }
 
 
-async def test_an_executed_entry_goes_out_in_the_names_of_the_contract(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def page(account_id: str, query: LogQuery) -> LogPage:
-        assert account_id == api.account.account_id
-        assert query == LogQuery(Status.FAILED, URL, 1000, 2000, 7, False, "abc")
-        return LogPage([EXECUTED], "def")
-
+async def test_an_entry_has_the_contracts_names(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = AsyncMock(return_value=LogPage([EXECUTED], "def"))
     monkeypatch.setattr(api.store.logs, "page", page)
     walk = Walk("/stats/logs", "asc", "failed", URL)
     parameters = {
@@ -79,6 +74,8 @@ async def test_an_executed_entry_goes_out_in_the_names_of_the_contract(
         "cursor": walk.given_out("abc"),
     }
     answer = await api.client.get("/stats/logs", params=parameters)
+    query = LogQuery(Status.FAILED, URL, 1000, 2000, 7, False, "abc")
+    page.assert_awaited_once_with(api.account_id, query)
     assert answer.json() == {
         "logs": [
             {
@@ -129,13 +126,9 @@ async def test_a_cursor_that_is_none_of_ours_is_a_400(api: Api, cursor: str) -> 
     assert bad_fields(answer) == ["cursor"]
 
 
-async def test_an_invalid_request_of_the_store_is_a_400(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def page(*_: object) -> LogPage:
-        raise InvalidRequest([FieldError("cursor", "It is stale.")])
-
-    monkeypatch.setattr(api.store.logs, "page", page)
+async def test_a_stale_cursor_is_a_400(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    stale = InvalidRequest([FieldError("cursor", "It is stale.")])
+    monkeypatch.setattr(api.store.logs, "page", AsyncMock(side_effect=stale))
     answer = await api.client.get("/stats/logs")
     assert answer.status_code == 400
     assert answer.json()["details"] == [{"field": "cursor", "message": "It is stale."}]
@@ -158,13 +151,8 @@ async def test_usage_of_nothing_is_zeros(api: Api) -> None:
     assert abs(to - datetime.now(UTC)) < timedelta(seconds=10)
 
 
-async def test_usage_goes_out_in_the_names_of_the_contract(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def usage(account_id: str, from_ms: int, to_ms: int) -> Usage:
-        assert account_id == api.account.account_id
-        return Usage(2, 1, 301, from_ms, to_ms)
-
+async def test_usage_has_the_contracts_names(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = AsyncMock(side_effect=lambda _, *period: Usage(2, 1, 301, *period))
     monkeypatch.setattr(api.store.stats, "usage", usage)
     answer = await api.client.get(
         "/stats?from=2026-11-01T00:00:00.5Z&to=2026-11-02T01:00:00%2B01:00"
@@ -194,9 +182,7 @@ async def test_usage_goes_out_in_the_names_of_the_contract(
         ("/stats/remaining-credits?verbose=1", ["verbose"]),
     ],
 )
-async def test_a_bad_query_is_a_400_that_names_every_parameter(
-    api: Api, path: str, fields: list[str]
-) -> None:
+async def test_a_bad_query_is_a_400_that_names_all(api: Api, path: str, fields: list[str]) -> None:
     answer = await api.client.get(path)
     assert bad_fields(answer) == fields
 

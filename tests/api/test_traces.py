@@ -54,9 +54,7 @@ def _trace_on(api: Api) -> None:
     service.settings = msgspec.structs.replace(service.settings, trace_ratio=0.0)
 
 
-async def test_a_create_and_a_batch_leave_it_with_what_they_make_and_a_change_keeps_it(
-    api: Api,
-) -> None:
+async def test_creates_and_batches_leave_it_and_a_change_keeps_it(api: Api) -> None:
     _trace_on(api)
     answer = await api.client.post("/schedule", json=payload(), headers=SAMPLED)
     schedule_id = answer.json()["scheduleId"]
