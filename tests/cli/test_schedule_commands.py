@@ -95,23 +95,14 @@ def test_an_error_for_machines_has_its_status_and_every_field(settings: dict[str
     assert all(each["message"] for each in told["details"])
     unknown = json.loads(postdate("get", "sch_x", "--json", **settings).stderr)
     assert unknown == {"error": "There is no such schedule.", "status": 404, "details": []}
-    nobody = f"http://127.0.0.1:{free_port()}"
-    lost = json.loads(postdate("stats", "--json", url=nobody, api_key="pd_00_x").stderr)
-    assert (lost["status"], lost["details"]) == (None, [])
 
 
-def test_a_refused_destination_names_the_setting_to_who_runs_the_service(
+def test_a_refused_destination_names_the_setting_to_who_runs_the_service_on_this_machine(
     settings: dict[str, str],
 ) -> None:
     done = postdate("schedule", "http://10.0.0.1/", "--in", "1h", **settings)
     assert done.returncode == 1
     assert done.stderr.startswith("Destination not allowed; POSTDATE_ALLOW_TARGETS")
-
-
-@pytest.mark.parametrize(
-    ("base_url", "hinted"),
-    [("http://127.0.0.1:8000", True), ("http://[::1]:8000", True), ("http://192.0.2.1", False)],
-)
-def test_only_who_asks_this_machine_is_told(base_url: str, hinted: bool) -> None:
-    assert ("ALLOW_TARGETS" in with_hint("Destination not allowed.", base_url)) is hinted
-    assert with_hint("Something else.", base_url) == "Something else."
+    for base_url, hinted in (("http://[::1]:8000", True), ("http://192.0.2.1", False)):
+        assert ("ALLOW_TARGETS" in with_hint("Destination not allowed.", base_url)) is hinted
+        assert with_hint("Something else.", base_url) == "Something else."
