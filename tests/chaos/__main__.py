@@ -27,19 +27,8 @@ def main() -> int:
 
 
 def _one(seed: int, given: argparse.Namespace) -> bool:
-    options = Options(
-        seed=seed,
-        seconds=given.seconds,
-        store=given.store,
-        workers=given.workers,
-        lease_ms=given.lease_ms,
-        margin_ms=given.margin_ms,
-        fire_timeout_ms=given.fire_timeout_ms,
-        claim_ahead_ms=given.claim_ahead_ms,
-        faults=tuple(given.faults),
-        long_freeze=given.long_freeze,
-        processes=given.processes,
-    )
+    fields = {name: vars(given)[name] for name in Options.__struct_fields__ if name in vars(given)}
+    options = Options(**fields | {"seed": seed, "faults": tuple(given.faults)})
     verdict, directory = run(options, given.keep and given.keep / f"seed-{seed}")
     _say(table(verdict))
     told = "every promise held." if verdict.held else f"{len(verdict.breaches)} breaches."

@@ -10,129 +10,77 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
+from tests.mutants.mutants import Mutant, read
 from tests.mutants.trees import applied, copied
 
-LIFECYCLE = "scheduler/store/lifecycle/"
 _RUN = ("--seconds", "20", "--margin-ms", "5000")
-
-
-class Defect(NamedTuple):
-    """`instead` of `text` in `file` breaks `promise`, which a run with these options notices."""
-
-    name: str
-    promise: str
-    file: str
-    text: str
-    instead: str
-    options: tuple[str, ...] = ()
-
-
-_REPEATED = "sent again: a worker had lost it"
-_LEDGER = "the ledger balances"
-DEFECTS = (
-    Defect(
-        "a quarter of all outcomes is thrown away",
-        _REPEATED,
-        "worker/acks.py",
-        "        shard = ack.invocation.shard\n        self._waiting",
-        "        shard = ack.invocation.shard\n"
-        "        if __import__('random').random() < 0.25:\n"
-        "            self._holdings.remove([ack.invocation])\n"
-        "            return\n"
-        "        self._waiting",
-    ),
-    Defect(
-        "an at-most-once request is sent again after its worker was lost",
-        "at-most-once: once",
-        "worker/outcome.py",
-        "(expired or given_up or request.delivery is Delivery.AT_MOST_ONCE)",
-        "(expired or given_up)",
-    ),
-    Defect(
-        "an expired request is sent",
-        "expired: not sent",
-        "worker/outcome.py",
-        "    expired = request.expires_at_ms is not None and now_ms > request.expires_at_ms",
-        "    expired = False",
-    ),
-    Defect(
-        "a cancellation refunds two credits",
-        _LEDGER,
-        LIFECYCLE + "end.lua",
-        "{count, -count, -group.less}",
-        "{count + 1, -count, -group.less}",
-    ),
-    Defect(
-        "cancelling many refunds nothing",
-        _LEDGER,
-        LIFECYCLE + "end.lua",
-        "{count, -count, -group.less}",
-        "{count > 1 and 0 or 1, -count, -group.less}",
-    ),
-    Defect(
-        "a replay takes two credits",
-        _LEDGER,
-        LIFECYCLE + "create.lua",
-        "    if not there[new] and not found then\n",
-        "    if not there[new] and not found then\n      account.left = account.left - 1\n",
-    ),
-    Defect(
-        "many are replayed again that were replayed before",
-        "replayed: in bulk once",
-        LIFECYCLE + "create.lua",
-        "elseif (ended[2] or account.originals[key]) and not again then",
-        "elseif false then",
-    ),
-    Defect(
-        "an Idempotency-Key is forgotten",
-        "a repeated create is one schedule",
-        LIFECYCLE + "create.lua",
-        "if group.once and string.find(verdicts, DONE, 1, true) then",
-        "if false then",
-    ),
-    Defect(
-        "retries come in half of their time",
-        "retried: as asked, and no sooner",
-        "worker/retries.py",
-        "1 + SPREAD * chance",
-        "0.5 + SPREAD * chance",
-    ),
-    Defect(
-        "one claim in ten ignores a hold",
-        "on hold: nothing goes out",
-        LIFECYCLE + "claim.lua",
-        "redis.call('EXISTS', prefix .. K.HOLD) == 1 then",
-        "redis.call('EXISTS', prefix .. K.HOLD) == 1 and now_us % 10 > 0 then",
-        ("--faults", "stop", "--seconds", "60"),
-    ),
-    Defect(
-        "requests are signed with the oldest secret alone",
-        "signed with what is good",
-        "worker/signatures.py",
-        "            for each in secrets\n",
-        "            for each in secrets[-1:]\n",
-        ("--seconds", "30"),
-    ),
-    Defect(
-        "a request that is sent again at once has the attempt of before",
-        "at-least-once: attempts rise",
-        "worker/fire.py",
-        "self.invocation.attempt += 1",
-        "self.invocation.attempt += 0",
-    ),
-    Defect(
-        "what a drain gives back counts as an attempt",
-        "given up: a worker had lost it",
-        LIFECYCLE + "lease.lua",
-        "fresh[#fresh + 1] = schedule",
-        "tried[#tried + 1], tried[#tried + 2] = schedule, 1",
-        ("--faults", "stop", "--claim-ahead-ms", "1000"),
-    ),
-)
+# As tests/mutants/mutants.py reads them; after the file stand the promise that is broken, and the
+# options of a run that notices.
+_DEFECTS = r"""
+@ worker/acks.py "sent again: a worker had lost it"
+# a quarter of all outcomes is thrown away
+- shard = ack.invocation.shard
+-         self._waiting
++ shard = ack.invocation.shard
++         if __import__('random').random() < 0.25:
++             self._holdings.remove([ack.invocation])
++             return
++         self._waiting
+@ worker/outcome.py "at-most-once: once"
+# an at-most-once request is sent again after its worker was lost
+- (expired or given_up or request.delivery is Delivery.AT_MOST_ONCE)
++ (expired or given_up)
+@ worker/outcome.py "expired: not sent"
+# an expired request is sent
+- expired = request.expires_at_ms is not None and now_ms > request.expires_at_ms
++ expired = False
+@ scheduler/store/lifecycle/end.lua "the ledger balances"
+# a cancellation refunds two credits
+- {count, -count, -group.less}
++ {count + 1, -count, -group.less}
+# cancelling many refunds nothing
+- {count, -count, -group.less}
++ {count > 1 and 0 or 1, -count, -group.less}
+@ scheduler/store/lifecycle/create.lua "the ledger balances"
+# a replay takes two credits
+- if not there[new] and not found then
++ if not there[new] and not found then
++       account.left = account.left - 1
+@ scheduler/store/lifecycle/create.lua "replayed: in bulk once"
+# many are replayed again that were replayed before
+- elseif (ended[2] or account.originals[key]) and not again then
++ elseif false then
+@ scheduler/store/lifecycle/create.lua "a repeated create is one schedule"
+# an Idempotency-Key is forgotten
+- if group.once and string.find(verdicts, DONE, 1, true) then
++ if false then
+@ worker/retries.py "retried: as asked, and no sooner"
+# retries come in half of their time
+- 1 + SPREAD * chance
++ 0.5 + SPREAD * chance
+@ scheduler/store/lifecycle/claim.lua "on hold: nothing goes out" --faults stop --seconds 60
+# one claim in ten ignores a hold
+- redis.call('EXISTS', prefix .. K.HOLD) == 1 then
++ redis.call('EXISTS', prefix .. K.HOLD) == 1 and now_us % 10 > 0 then
+@ worker/signatures.py "signed with what is good" --seconds 30
+# requests are signed with the oldest secret alone
+- )
+-             for each in secrets
++ )
++             for each in secrets[-1:]
+@ worker/fire.py "at-least-once: attempts rise"
+# a request that is sent again at once has the attempt of before
+- self.invocation.attempt += 1
++ self.invocation.attempt += 0
+@ scheduler/store/lifecycle/lease.lua "given up: a worker had lost it" --faults stop --claim-ahead-ms 1000
+# what a drain gives back counts as an attempt
+- fresh[#fresh + 1] = schedule
++ tried[#tried + 1], tried[#tried + 2] = schedule, 1
+"""  # noqa: E501
+DEFECTS = tuple(read(_DEFECTS))
 _BROKEN = re.compile(r"^  Broken: (.*)$", re.MULTILINE)
 
 
@@ -147,14 +95,14 @@ def all_caught(seed: int, words: Sequence[str]) -> bool:
     return told.count("caught") == len(told) > 0
 
 
-def _judged(tree: Path, defect: Defect, seed: int) -> str:
-    path = tree / defect.file
+def _judged(tree: Path, defect: Mutant, seed: int) -> str:
+    path, (promise, *options) = tree / defect.file, defect.tests
     if path.read_text().count(defect.text) != 1:
         verdict, broken = "PASSAGE NOT FOUND ONCE", []
     else:
         with applied(path, defect.text, defect.instead):
-            broken = _broken(tree, ["--seed", str(seed), *_RUN, *defect.options])
-        verdict = "caught" if defect.promise in broken else "SURVIVED"
+            broken = _broken(tree, ["--seed", str(seed), *_RUN, *options])
+        verdict = "caught" if promise in broken else "SURVIVED"
     click.echo(f"{verdict:<22} {defect.name} ({defect.file})")
     for promise in broken:
         click.echo(f"{'':22}   {promise}")

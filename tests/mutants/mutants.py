@@ -53,8 +53,8 @@ _WRITES = (
 )
 
 
-def _read(table: str) -> Iterator[Mutant]:
-    """`{walk}` among the tests is what stands before the colon of a mutant's name."""
+def read(table: str) -> Iterator[Mutant]:
+    """The mutants of a table. `{walk}` among the tests stands for their name up to its colon."""
     for group in table.removeprefix("\n@ ").split("\n@ "):
         head, *entries = group.split("\n# ")
         file, tests = head.split(" ", 1)
@@ -79,6 +79,6 @@ def _from_any_page(name: str, file: str, names: str, next_line: str) -> Mutant:
 
 
 MUTANTS = (
-    *(mutant for table in (STORE, WORKER, API) for mutant in _read(table)),
+    *(mutant for table in (STORE, WORKER, API) for mutant in read(table)),
     *(_from_any_page(*each) for each in _WRITES),
 )
