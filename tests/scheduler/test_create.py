@@ -17,15 +17,9 @@ pytestmark = pytest.mark.sound
 
 async def test_what_is_read_is_what_was_created(scene: Scene) -> None:
     body = '{"n": 1.10, "big": 12345678901234567890123, "é": "\\u00e9"}'.encode()
-    request = Request(
-        await scene.clock.now_ms() + 60_000,
-        "PUT",
-        URL,
-        {"X-One": "1"},
-        body,
-        Delivery.AT_MOST_ONCE,
-        await scene.clock.now_ms() + 90_000,
-    )
+    due_ms = await scene.clock.now_ms() + 60_000
+    more = ({"X-One": "1"}, body, Delivery.AT_MOST_ONCE, due_ms + 30_000)
+    request = Request(due_ms, "PUT", URL, *more)
     schedule_id = await scene.store.schedules.create(scene.account_id, request)
     now_ms = await scene.clock.now_ms()
     stored = await scene.get(schedule_id)
@@ -41,8 +35,7 @@ async def test_credits_never_fall_below_zero_under_parallel_creates(scene: Scene
     refused = [each for each in results if isinstance(each, InsufficientCredits)]
     assert (len(created), len(refused)) == (CREDITS, 200 - CREDITS)
     assert len(set(created)) == CREDITS
-    expected = Holdings(0, CREDITS, CREDITS, 0, {"scheduled": CREDITS})
-    assert await scene.holdings() == expected
+    assert await scene.holdings() == Holdings(0, CREDITS, CREDITS, 0, {"scheduled": CREDITS})
 
 
 async def test_batches_of_several_accounts_are_paid_by_each(scene: Scene) -> None:
@@ -62,8 +55,7 @@ async def test_a_repeated_create_is_paid_once(
     monkeypatch.setattr(ids, "new_schedule_ids", lambda *_: [schedule_id])
     for _ in range(3):
         assert await scene.store.schedules.create(scene.account_id, request) == schedule_id
-    expected = Holdings(CREDITS - 1, 1, 1, 0, {"scheduled": 1})
-    assert await scene.holdings() == expected
+    assert await scene.holdings() == Holdings(CREDITS - 1, 1, 1, 0, {"scheduled": 1})
 
 
 async def test_a_repeat_of_what_has_ended_meanwhile_makes_nothing_new(

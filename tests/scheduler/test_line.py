@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
 
 from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable, Unreadable
-from scheduler.models import Plan, Status
+from scheduler.models import Status
 from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.server import line
@@ -27,30 +27,16 @@ RESETS = 30
 
 
 @pytest.fixture
-def resetting(valkey: ValkeyProcess) -> Iterator[DroppingProxy]:
-    with DroppingProxy(valkey.socket) as between:
-        yield between
-
-
-@pytest.fixture
-async def far(resetting: DroppingProxy) -> AsyncIterator[Scene]:
-    """An account in a store behind the proxy that resets."""
-    async for scene in _scene(f"redis://127.0.0.1:{resetting.port}/0"):
-        yield scene
-
-
-@pytest.fixture
-async def lossy(proxy: DroppingProxy) -> AsyncIterator[Scene]:
-    """An account in a store behind the proxy that drops."""
-    async for scene in _scene(proxy.url):
+async def far(proxy: DroppingProxy) -> AsyncIterator[Scene]:
+    """An account in a store behind a proxy, over TCP."""
+    async for scene in _scene(f"redis://127.0.0.1:{proxy.port}/0"):
         yield scene
 
 
 async def _scene(url: str) -> AsyncIterator[Scene]:
     """Every script has been used, so each is known."""
     store = await Store.open(Settings(redis_url=url, shards=1))
-    account = await store.accounts.create("first", credits=CREDITS + 1, plan=Plan.FREE)
-    scene = Scene(store, ServerClock(store), account.account_id)
+    scene = await Scene.of(store, ServerClock(store), CREDITS + 1)
     await scene.run()
     yield scene
     await store.aclose()
@@ -103,9 +89,15 @@ async def test_an_error_among_pipelined_replies_is_told_to_its_caller_alone(
     assert await scene.run()
 
 
-async def test_who_gives_up_does_not_disturb_those_behind(valkey_scene: Scene) -> None:
+@pytest.mark.parametrize("opens", [False, True])
+async def test_a_call_that_is_given_up_does_not_disturb_those_behind(
+    valkey_scene: Scene, opens: bool
+) -> None:
+    """Be there a line already, or not yet."""
     scene = valkey_scene
     await scene.redis.set("mine", 1)
+    if opens:
+        lines_of(scene.store).renew()
     calls = [asyncio.create_task(scene.store.server.reads([("GET", "mine")])) for _ in range(20)]
     await asyncio.sleep(0)
     for call in calls[::2]:
@@ -116,33 +108,17 @@ async def test_who_gives_up_does_not_disturb_those_behind(valkey_scene: Scene) -
     assert await scene.run()
 
 
-async def test_who_gives_up_before_there_is_a_line_does_not_disturb_those_behind(
-    valkey: ValkeyProcess,
-) -> None:
-    store = await Store.open(Settings(redis_url=valkey.url, shards=1))
-    lines_of(store).renew()
-    calls = [asyncio.create_task(store.server.reads([("GET", "none")])) for _ in range(4)]
-    await asyncio.sleep(0)
-    calls[0].cancel()
-    assert (await asyncio.gather(*calls, return_exceptions=True))[1:] == [[None]] * 3
-    await store.aclose()
-
-
-async def test_an_idle_line_that_is_reset_costs_nobody_anything(
-    far: Scene, resetting: Line
-) -> None:
+async def test_a_reset_of_an_idle_line_costs_nothing(far: Scene, proxy: DroppingProxy) -> None:
     for _ in range(3):
         before = line_of(far)
-        resetting.reset()
+        proxy.reset()
         await until_async(lambda: not before.is_open, "the reset to arrive")  # noqa: B023
         assert await far.store.server.reads([("GET", "none")]) == [None]
         assert line_of(far) is not before
     assert await far.claim() == []
 
 
-async def test_resets_at_any_moment_change_nothing_twice(
-    far: Scene, resetting: DroppingProxy
-) -> None:
+async def test_resets_at_any_moment_change_nothing_twice(far: Scene, proxy: DroppingProxy) -> None:
     """While idle, while a call is being written, while its reply is on its way; while the next
     connection is being made, and then it is certain that nothing was done."""
     due_ms, made = await far.clock.now_ms() + 60_000, 0
@@ -150,7 +126,7 @@ async def test_resets_at_any_moment_change_nothing_twice(
         call = asyncio.create_task(settled(lambda: far.create_at(due_ms)))
         for _ in range(n % 10):
             await asyncio.sleep(0)
-        resetting.reset()
+        proxy.reset()
         if n % 2:
             await asyncio.sleep(0.001 * (n % 5))
         result = await call
@@ -159,59 +135,55 @@ async def test_resets_at_any_moment_change_nothing_twice(
     found = await far.holdings()
     assert made > RESETS // 2
     assert (found.credits, found.waiting) == (CREDITS - made, made)
-    assert resetting.accepted > RESETS // 2
+    assert proxy.accepted > RESETS // 2
     await far.assert_sound()
 
 
 async def test_a_lost_reply_is_unknown_to_all_who_wait_and_to_none_after(
-    lossy: Scene, proxy: DroppingProxy
+    far: Scene, proxy: DroppingProxy
 ) -> None:
-    before = line_of(lossy)
-    claims = lossy.store.claims
-    await lossy.create()
+    before = line_of(far)
+    await far.create()
     proxy.drop_reply(script("lifecycle/claim"))
-    first, second = await asyncio.gather(
-        settled(lambda: claims.claim(0, lease_ms=60_000, most=5)),
-        settled(lambda: claims.claim(0, lease_ms=60_000, most=5)),
-    )
-    assert [type(first), type(second)] == [OutcomeUnknown] * 2
+    results = await asyncio.gather(*(settled(far.claim) for _ in range(2)))
+    assert [type(each) for each in results] == [OutcomeUnknown] * 2
     assert not before.is_open
     # The first one was done: its lease holds.
-    assert await lossy.claim() == []
-    assert (await lossy.holdings()).held == 1
+    assert await far.claim() == []
+    assert (await far.holdings()).held == 1
 
 
 async def test_a_reply_that_does_not_come_ends_the_line(
-    lossy: Scene, proxy: DroppingProxy, monkeypatch: pytest.MonkeyPatch
+    far: Scene, proxy: DroppingProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(line, "REPLY_TIMEOUT_S", 0.3)
-    line_of(lossy).close()
-    assert await lossy.claim() == []
-    before = line_of(lossy)
+    line_of(far).close()
+    assert await far.claim() == []
+    before = line_of(far)
     proxy.hold_reply(script("lifecycle/claim"))
     began_s = time.monotonic()
-    results = await asyncio.gather(*(settled(lossy.claim) for _ in range(3)))
+    results = await asyncio.gather(*(settled(far.claim) for _ in range(3)))
     assert [type(each) for each in results] == [OutcomeUnknown] * 3
     assert 0.25 < time.monotonic() - began_s < 5
     assert not before.is_open
     proxy.let_go()
-    assert await lossy.claim() == []
-    assert line_of(lossy) is not before
+    assert await far.claim() == []
+    assert line_of(far) is not before
 
 
 async def test_a_steady_stream_of_calls_does_not_hide_one_that_waits(
-    lossy: Scene, monkeypatch: pytest.MonkeyPatch
+    far: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The time limit is of each call, not of the line: it goes on as long as replies come."""
     monkeypatch.setattr(line, "REPLY_TIMEOUT_S", 0.2)
-    line_of(lossy).close()
-    assert await lossy.claim() == []
-    opened = line_of(lossy)
+    line_of(far).close()
+    assert await far.claim() == []
+    opened = line_of(far)
     end_s = time.monotonic() + 0.7
     while time.monotonic() < end_s:
-        await lossy.store.server.reads([("GET", "none")])
+        await far.store.server.reads([("GET", "none")])
         await asyncio.sleep(0.01)
-    assert line_of(lossy) is opened
+    assert line_of(far) is opened
     assert opened.is_open
 
 
@@ -262,17 +234,17 @@ async def test_what_is_no_reply_ends_the_line_and_is_unknown(tmp_path: Path) -> 
 
 
 async def test_connections_that_end_as_they_begin_are_no_endless_loop(
-    far: Scene, resetting: Line
+    far: Scene, proxy: DroppingProxy
 ) -> None:
     due_ms = await far.clock.now_ms() + 60_000
-    resetting.resets_at_once = True
-    resetting.reset()
+    proxy.resets_at_once = True
+    proxy.reset()
     await until_async(lambda: not line_of(far).is_open, "the reset to arrive")
-    before = resetting.accepted
+    before = proxy.accepted
     result = await settled(lambda: far.create_at(due_ms))
     assert type(result) is StoreUnavailable
-    assert resetting.accepted - before < 10
-    resetting.resets_at_once = False
+    assert proxy.accepted - before < 10
+    proxy.resets_at_once = False
     await far.create_at(due_ms)
     assert (await far.holdings()).waiting == 1
 

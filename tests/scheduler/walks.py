@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from scheduler import ids
+from scheduler.models import Invocation
 from scheduler.rollups import DAY_MS
 from scheduler.store import keys
 from scheduler.store.lifecycle.claim import UnreadClaim
@@ -175,31 +176,36 @@ async def read_log(scene: Scene, count: int) -> Found:
 # The worker, over a scripted store
 
 
-async def signed(scene: Scene, count: int) -> Found:
+TOUCH = Touch(LEASE_MS, LEASE_MS)
+
+
+def held_by_a_worker(count: int) -> tuple[ScriptedStore, Holdings, list[Invocation]]:
+    """Of an account each, under leases that have ended."""
     store, holdings = ScriptedStore({0: 0}), Holdings(1000, 10**9)
-    invocations = [store.claims.make.one(0, f"{number:08}") for number in range(count)]
-    holdings.add(invocations)
-    signatures = Signatures(store.as_store, holdings, Touch(LEASE_MS, LEASE_MS))
+    make = store.claims.make
+    held = [make.one(0, f"{number:08}", lease_until_s=0.0) for number in range(count)]
+    holdings.add(held)
+    return store, holdings, held
+
+
+async def signed(scene: Scene, count: int) -> Found:
+    store, holdings, held = held_by_a_worker(count)
+    signatures = Signatures(store.as_store, holdings, TOUCH)
     await signatures.read_all()
-    assert signatures.missing(invocations) == set()
+    assert signatures.missing(held) == set()
     asked = [each for some in store.signing.asked for each in some]
-    return asked, [each.account_id for each in invocations]
+    return asked, [each.account_id for each in held]
 
 
 async def extended(scene: Scene, count: int) -> Found:
-    store, holdings = ScriptedStore({0: 0}), Holdings(1000, 10**9)
-    held = store.claims.make.many(count, lease_until_s=0.0)
-    holdings.add(held)
-    leases = Leases(store.as_store, holdings, Touch(LEASE_MS, LEASE_MS), LEASE_MS)
-    await leases.extend(0)
+    store, holdings, held = held_by_a_worker(count)
+    await Leases(store.as_store, holdings, TOUCH, LEASE_MS).extend(0)
     return ids_of(store.claims.extended), ids_of(held)
 
 
 async def acked(scene: Scene, count: int) -> Found:
-    store, holdings = ScriptedStore({0: 0}), Holdings(1000, 10**9)
-    held = store.claims.make.many(count)
-    holdings.add(held)
-    acks = Acks(store.as_store, holdings, Touch(LEASE_MS, LEASE_MS), lambda: None)
+    store, holdings, held = held_by_a_worker(count)
+    acks = Acks(store.as_store, holdings, TOUCH, lambda: None)
     for each in held:
         acks.add(Ack(each, COMPLETED, 0))
     await asyncio.wait_for(holdings.emptied(), 5)
@@ -207,13 +213,10 @@ async def acked(scene: Scene, count: int) -> Found:
 
 
 async def put_off(scene: Scene, count: int) -> Found:
-    store, holdings = ScriptedStore({0: 0}), Holdings(1000, 10**9)
-    held = store.claims.make.many(count)
-    holdings.add(held)
+    store, holdings, held = held_by_a_worker(count)
     presence: Any = SimpleNamespace(yields=False)
-    touch = Touch(LEASE_MS, LEASE_MS)
-    leases = Leases(store.as_store, holdings, touch, LEASE_MS)
-    shelf = Unreadables(store.as_store, leases, touch, presence)
+    leases = Leases(store.as_store, holdings, TOUCH, LEASE_MS)
+    shelf = Unreadables(store.as_store, leases, TOUCH, presence)
     shelf.put([UnreadClaim(each, "damaged", "") for each in held])
     await shelf.settle()
     assert len(holdings) == 0
