@@ -87,15 +87,13 @@ async def look(store: Store) -> dict[str, Look]:
     return looks
 
 
-class Backup:
-    """What a store had at a moment, to be had again."""
+class Backup(NamedTuple):
+    """What a store had at a moment, to be had again: how its keys looked, and their dumps with the
+    moments when they end."""
 
-    def __init__(
-        self, store: Store, looks: dict[str, Look], dumps: Mapping[str, tuple[bytes, int]]
-    ):
-        self._store = store
-        self._looks = looks
-        self._dumps = dumps
+    store: Store
+    looks: dict[str, Look]
+    dumps: dict[str, tuple[bytes, int]]
 
     @classmethod
     async def of(cls, store: Store) -> Backup:
@@ -105,10 +103,10 @@ class Backup:
 
     async def restore(self, now: dict[str, Look]) -> None:
         """`now` is how the store looks."""
-        async with redis_of(self._store).pipeline(transaction=False) as pipe:
-            pipe.delete("none", *(now.keys() - self._looks.keys()))
-            for name, (dump, until_ms) in self._dumps.items():
-                if now.get(name) != self._looks[name]:
+        async with redis_of(self.store).pipeline(transaction=False) as pipe:
+            pipe.delete("none", *(now.keys() - self.looks.keys()))
+            for name, (dump, until_ms) in self.dumps.items():
+                if now.get(name) != self.looks[name]:
                     pipe.restore(name, max(until_ms, 0), dump, replace=True, absttl=True)
             await pipe.execute()
 

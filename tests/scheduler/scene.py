@@ -15,6 +15,7 @@ from scheduler.models import Invocation, LogEntry, Outcome, Plan, Request, Sched
 from scheduler.store import Store, keys
 from scheduler.store.lifecycle import cancel
 from scheduler.store.lifecycle.cancel import Cancellations
+from scheduler.store.lifecycle.claim import Batch, Look
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.log.logs import LogQuery
 from scheduler.store.log.overview import ChartRange, Series
@@ -112,9 +113,15 @@ class Scene:
         return made
 
     async def claim(self, shard: int | None = None, **options: Any) -> list[Invocation]:
+        return (await self.batch(shard, **options)).invocations
+
+    async def batch(self, shard: int | None = None, **options: Any) -> Batch:
         options = {"lease_ms": LEASE_MS, "most": 128} | options
-        chosen = self.shard if shard is None else shard
-        return (await self.store.claims.claim(chosen, **options)).invocations
+        return await self.store.claims.claim(self.shard if shard is None else shard, **options)
+
+    async def look(self) -> Look:
+        """At the scene's own shard."""
+        return (await self.store.claims.look([self.shard]))[self.shard]
 
     async def claim_one(self, **options: Any) -> Invocation:
         [invocation] = await self.claim(**options)

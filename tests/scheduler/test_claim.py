@@ -59,23 +59,19 @@ async def test_parallel_claims_never_share_a_schedule(scene: Scene) -> None:
 
 
 async def test_next_look_is_when_something_is_due(scene: Scene) -> None:
-    async def next_look(**options: int) -> float | None:
-        options = {"lease_ms": LEASE_MS, "most": 10} | options
-        return (await scene.store.claims.claim(scene.shard, **options)).next_look_ms  # type: ignore[arg-type]
-
-    assert await next_look() is None
+    assert (await scene.batch()).next_look_ms is None
     later_ms = await scene.clock.now_ms() + 60_000
     await scene.create_at(later_ms)
-    assert await next_look() == later_ms
+    assert (await scene.batch()).next_look_ms == later_ms
     await scene.create(-1000)
     # Nothing is left that is due: now the lease that was given out is the next to end.
-    batch = await scene.store.claims.claim(scene.shard, lease_ms=5000, most=10)
+    batch = await scene.batch(lease_ms=5000, most=10)
     [invocation] = batch.invocations
     assert batch.next_look_ms == lease_end_ms(invocation)
     # With more due than was taken, the next look is now.
     for _ in range(3):
         await scene.create()
-    assert (await next_look(most=1) or 0) <= await scene.clock.now_ms() + 1
+    assert ((await scene.batch(most=1)).next_look_ms or 0) <= await scene.clock.now_ms() + 1
 
 
 async def test_a_stale_head_costs_one_empty_look_and_is_corrected(scene: Scene) -> None:
@@ -83,11 +79,11 @@ async def test_a_stale_head_costs_one_empty_look_and_is_corrected(scene: Scene) 
     later_ms = await scene.clock.now_ms() + 60_000
     await scene.create_at(later_ms)
     await scene.cancel(early)
-    look = (await scene.store.claims.look([scene.shard]))[scene.shard]
+    look = await scene.look()
     assert (look.next_look_ms or 0) <= await scene.clock.now_ms()
-    batch = await scene.store.claims.claim(scene.shard, lease_ms=1, most=10)
+    batch = await scene.batch(lease_ms=1, most=10)
     assert batch[:3] == ([], later_ms, False)
-    look = (await scene.store.claims.look([scene.shard]))[scene.shard]
+    look = await scene.look()
     assert look.next_look_ms == later_ms
 
 
@@ -115,7 +111,7 @@ async def test_a_backlog_is_called_out_and_forgotten(scene: Scene) -> None:
         await scene.create(-5000)
     oldest_ms = await scene.clock.now_ms() - 5000
     await scene.claim(most=2)
-    look = (await scene.store.claims.look([scene.shard]))[scene.shard]
+    look = await scene.look()
     assert look.backlog_since_ms is not None
     assert abs(look.backlog_since_ms - oldest_ms) < 1000
     await scene.claim(most=10)
@@ -143,5 +139,5 @@ async def test_a_moment_of_the_far_future_keeps_its_millisecond(scene: Scene) ->
     far_ms = 4_102_444_799_999
     schedule_id = await scene.create_at(far_ms)
     assert await scene.visible_at_ms(schedule_id) == far_ms
-    batch = await scene.store.claims.claim(scene.shard, lease_ms=1, most=1)
+    batch = await scene.batch(lease_ms=1, most=1)
     assert batch[:3] == ([], far_ms, False)

@@ -110,7 +110,7 @@ async def test_the_head_is_when_the_earliest_is_due(scene: Scene) -> None:
     later = await scene.clock.now_ms() + 60_000
     for more_ms in (5000, 0, 9000):
         await scene.create_at(later + more_ms)
-    look = (await scene.store.claims.look([scene.shard]))[scene.shard]
+    look = await scene.look()
     assert (look.next_look_ms, look.backlog_since_ms) == (later, None)
 
 

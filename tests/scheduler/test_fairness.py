@@ -59,15 +59,11 @@ async def test_forty_floods_take_turns_and_starve_nobody(scene: Scene) -> None:
 async def test_who_is_passed_over_keeps_its_place(scene: Scene) -> None:
     [other] = await scene.neighbours(1)
     mine, theirs = await scene.create(-2000), await scene.create(-1000, account_id=other)
-    batch = await scene.store.claims.claim(
-        scene.shard, lease_ms=1000, most=10, most_accounts=1, pass_over=[scene.account_id]
-    )
+    batch = await scene.batch(lease_ms=1000, most=10, most_accounts=1, pass_over=[scene.account_id])
     assert ids_of(batch.invocations) == [theirs]
     # The next look is the end of the taken lease, not the schedule that was passed over.
     assert batch.next_look_ms == lease_end_ms(batch.invocations[0])
-    nothing = await scene.store.claims.claim(
-        scene.shard, lease_ms=1000, most=10, pass_over=[scene.account_id, other]
-    )
+    nothing = await scene.batch(lease_ms=1000, most=10, pass_over=[scene.account_id, other])
     assert nothing[:3] == ([], None, False)
     assert ids_of(await scene.claim(most_accounts=1)) == [mine]
     await scene.assert_sound()

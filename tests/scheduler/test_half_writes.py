@@ -131,10 +131,7 @@ async def test_a_damaged_key_harms_no_other_account_and_leaves_no_half(
 
 def calls() -> Counter[str]:
     """How often each script was called."""
-    found: Counter[str] = Counter()
-    for script in Script.all:
-        found[script.path] += script.calls
-    return found
+    return sum((Counter({script.path: script.calls}) for script in Script.all), Counter[str]())
 
 
 def all_only_read(operation: Operation) -> bool:
@@ -183,12 +180,10 @@ class Trial:
         self._last = await look(store)
         if not harmed:
             return []
-        looks = [self._last]
-        for _ in range(2):
-            await self._act()
-            looks.append(await look(store))
-            if len(looks) == 2:
-                told = list(self._told)
+        await self._act()
+        told, once = list(self._told), await look(store)
+        await self._act()
+        looks = [self._last, once, await look(store)]
         self._last = looks[-1]
         found, self._watch.found = self._watch.found, []
         if self._owns(name):

@@ -10,7 +10,7 @@ from scheduler.models import Delivery, Status
 from scheduler.store import keys
 from scheduler.store.operators.restore import NOT_SENT_AGAIN
 from scheduler.store.verdict import Verdict
-from tests.scheduler.scene import LEASE_MS, Scene, ids_of
+from tests.scheduler.scene import Scene, ids_of
 
 pytestmark = pytest.mark.sound
 
@@ -21,7 +21,7 @@ async def test_on_hold_nothing_is_claimed_and_all_else_goes_on(scene: Scene) -> 
     held = await scene.held()
     since_ms = await scene.store.hold.begin()
     due, cancelled = await scene.create(), await scene.create(MINUTE_MS)
-    batch = await scene.store.claims.claim(scene.shard, lease_ms=LEASE_MS, most=128)
+    batch = await scene.batch()
     assert (batch.invocations, batch.on_hold) == ([], True)
     assert await scene.ack([held]) == [1]
     await scene.cancel(cancelled)
