@@ -9,7 +9,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[2]
-_ROOMS = ("scheduler", "metrics", "api", "worker", "cli", "clients", "tests", "pyproject.toml")
+_ROOMS = (
+    "scheduler",
+    "metrics",
+    "api",
+    "worker",
+    "cli",
+    "clients",
+    "tests",
+    "docs",
+    "pyproject.toml",
+)
 
 
 @contextmanager
