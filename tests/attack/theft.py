@@ -24,10 +24,7 @@ _MOST_CONNECTIONS = (256, 2)
 _BURST, _EVERY_MS = 10, 200
 _LEAD_MS = 2000
 # The first swallows the request that comes next, the second one is answered in its stead.
-_BODIES = (
-    b"POST /of-the-attacker HTTP/1.1\r\nX-Rest: ",
-    b"GET /of-the-attacker HTTP/1.1\r\n\r\n",
-)
+_BODIES = (b"POST /of-the-attacker HTTP/1.1\r\nX-Rest: ", b"GET /of-the-attacker HTTP/1.1\r\n\r\n")
 _OWN = re.compile(
     rb"GET /own/(\d+) HTTP/1\.1\r\n.*^Authorization: secret-\1\r\n", re.S | re.M | re.I
 )

@@ -9,15 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from scheduler.times import format_iso8601
-from tests.servers import (
-    Customer,
-    Deployment,
-    DroppingProxy,
-    Receiver,
-    now_ms,
-    script,
-    until,
-)
+from tests.servers import Customer, Deployment, DroppingProxy, Receiver, now_ms, script, until
 
 CREDITS = 100
 ATTEMPTS_OF_THE_API = 5

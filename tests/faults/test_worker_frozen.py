@@ -114,9 +114,7 @@ def frozen(receiver: Receiver) -> Iterator[Frozen]:
         assert deployment.problems() == []
 
 
-def test_alone_it_sends_what_it_had_not_sent_and_times_out_only_what_it_had(
-    frozen: Frozen,
-) -> None:
+def test_alone_it_sends_what_it_had_not_sent_and_times_out_only_what_it_had(frozen: Frozen) -> None:
     frozen.freeze()
     frozen.wake()
     assert frozen.all_ended() == {

@@ -95,10 +95,7 @@ def stack() -> Iterator[ExitStack]:
 
 
 def test_what_outlives_a_request_is_known_and_bounded(
-    own_valkey: ValkeyProcess,
-    receiver: Receiver,
-    start: Callable[[str], Probed],
-    stack: ExitStack,
+    own_valkey: ValkeyProcess, receiver: Receiver, start: Callable[[str], Probed], stack: ExitStack
 ) -> None:
     api, worker = start("api"), start("worker")
     customers = [stack.enter_context(account(own_valkey.url, api, name)) for name in ("one", "two")]

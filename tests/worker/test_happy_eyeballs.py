@@ -96,6 +96,15 @@ async def test_a_refusal_makes_it_the_next_ones_turn_at_once(
         await racing
 
 
+async def test_one_that_fails_beside_the_last_leaves_that_to_win(network: Network) -> None:
+    racing = asyncio.ensure_future(race(network, "ab"))
+    await until(lambda: network.tried == ["a", "b"])
+    network.fail("a", ConnectFailed(Failure.REFUSED))
+    await until(lambda: list(network.running) == ["b"])
+    wire = network.connect("b")
+    assert await racing is wire  # type: ignore[comparison-overlap]
+
+
 async def test_of_two_winners_one_is_closed(network: Network) -> None:
     racing = asyncio.ensure_future(race(network, "ab"))
     await until(lambda: network.tried == ["a", "b"])

@@ -10,14 +10,7 @@ import pytest
 
 from scheduler.models import Delivery, Outcome, Status
 from tests.worker.firing import invocation_of
-from worker.outcome import (
-    Failure,
-    answered,
-    connect_failure,
-    failed,
-    timed_out,
-    unsent_outcome,
-)
+from worker.outcome import Failure, answered, connect_failure, failed, timed_out, unsent_outcome
 
 
 @pytest.mark.parametrize("code", [200, 201, 204, 299])

@@ -9,13 +9,7 @@ import pytest
 import trustme
 
 from scheduler.models import Delivery, Phases
-from tests.worker.firing import (
-    fired,
-    firer_for_tests,
-    firing_at,
-    invocation_of,
-    server_context,
-)
+from tests.worker.firing import fired, firer_for_tests, firing_at, invocation_of, server_context
 from tests.worker.scripted import (
     Line,
     answer,

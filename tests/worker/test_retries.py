@@ -49,41 +49,21 @@ def test_any_other_answer_is_final(code: int) -> None:
     assert wait_ms(answered(code, "", 5)) is None
 
 
-FINAL = {
-    Failure.NOT_ALLOWED,
-    Failure.BAD_REQUEST,
-    Failure.LOST,
-    Failure.EXPIRED,
-}
+FINAL = {Failure.NOT_ALLOWED, Failure.BAD_REQUEST, Failure.LOST, Failure.EXPIRED}
 
 
-@pytest.mark.parametrize("failure", [*Failure])
-def test_no_answer_is_tried_again_unless_it_can_only_come_to_the_same(failure: Failure) -> None:
-    expected = None if failure in FINAL else USUAL_DELAYS_MS[0]
-    assert wait_ms(failed(failure)) == expected
+@pytest.mark.parametrize("outcome", [*map(failed, Failure), timed_out(30_000)])
+def test_no_answer_is_tried_again_unless_it_can_only_come_to_the_same(outcome: Outcome) -> None:
+    is_final = outcome.error_message in [each.value for each in FINAL]
+    assert wait_ms(outcome) == (None if is_final else USUAL_DELAYS_MS[0])
 
 
-def test_a_timeout_is_tried_again() -> None:
-    assert wait_ms(timed_out(30_000)) == USUAL_DELAYS_MS[0]
-
-
-@pytest.mark.parametrize(
-    "outcome", [timed_out(30_000), failed(Failure.RESET), failed(Failure.CLOSED_EARLY)]
-)
-def test_at_most_once_is_not_tried_again_once_a_byte_was_sent(outcome: Outcome) -> None:
+@pytest.mark.parametrize("outcome", [timed_out(30_000), *map(failed, sorted(set(Failure) - FINAL))])
+def test_at_most_once_is_tried_again_only_if_surely_nothing_was_sent(outcome: Outcome) -> None:
     careful = invocation(delivery=AT_MOST_ONCE)
     for sent, expected in ((True, None), (False, NOW_MS + USUAL_DELAYS_MS[0])):
         found = next_attempt_at_ms(careful, outcome, sent=sent, now_ms=NOW_MS, chance=0)
         assert found == expected
-
-
-@pytest.mark.parametrize(
-    "failure", [Failure.NO_DESTINATION, Failure.REFUSED, Failure.BAD_HANDSHAKE]
-)
-def test_at_most_once_is_tried_again_if_surely_nothing_was_sent(failure: Failure) -> None:
-    careful = invocation(delivery=AT_MOST_ONCE)
-    found = next_attempt_at_ms(careful, failed(failure), sent=False, now_ms=NOW_MS, chance=0)
-    assert found == NOW_MS + USUAL_DELAYS_MS[0]
 
 
 def test_without_retries_nothing_is_tried_again() -> None:

@@ -8,15 +8,7 @@ import pytest
 
 from scheduler.elapsed import elapsed_s
 from scheduler.models import Invocation
-from tests.worker.firing import (
-    OK,
-    Fired,
-    fired,
-    firer_for_tests,
-    firing_at,
-    invocation_of,
-    leased,
-)
+from tests.worker.firing import OK, Fired, fired, firer_for_tests, firing_at, invocation_of, leased
 from tests.worker.scripted import answer, answering, dying, playing, until
 
 

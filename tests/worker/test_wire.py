@@ -10,14 +10,7 @@ import pytest
 import trustme
 
 from scheduler.models import Delivery, Invocation, Outcome, Status
-from tests.worker.firing import (
-    OK,
-    all_fired,
-    fired,
-    firing_at,
-    invocation_of,
-    server_context,
-)
+from tests.worker.firing import OK, all_fired, fired, firing_at, invocation_of, server_context
 from tests.worker.scripted import (
     Line,
     answer,
