@@ -218,16 +218,16 @@ async def test_what_has_ended_is_409_with_its_status(api: Api, ended: str) -> No
     else:
         await api.execute(Outcome(Status(ended), 500, 1, ""))
     answer = await change(api, schedule_id, {"targetBody": None})
-    assert answer.status_code == 409
-    assert answer.json() == {"error": f"The schedule is {ended} already", "status": ended}
+    said = {"error": f"The schedule is {ended} already", "status": ended}
+    assert (answer.status_code, answer.json()) == (409, said)
 
 
 async def test_what_is_being_executed_is_409_and_stays_as_it_is(api: Api) -> None:
     schedule_id = await api.create_id(triggerAt=past())
     [invocation] = await api.claim()
     answer = await change(api, schedule_id, {"targetUrl": URL + "/new"})
-    assert answer.status_code == 409
-    assert answer.json() == {"error": "Execution has started", "status": "scheduled"}
+    said = {"error": "Execution has started", "status": "scheduled"}
+    assert (answer.status_code, answer.json()) == (409, said)
     assert await api.stored(schedule_id) == invocation.request
 
 

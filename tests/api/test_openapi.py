@@ -17,6 +17,7 @@ from tests.api.conftest import Api, client_of
 METHODS = ("get", "post", "patch", "delete")
 
 
+@pytest.fixture
 async def document(api: Api) -> dict[str, Any]:
     async with client_of(api.app) as client:
         answer = await client.get("/schema/openapi.json")
@@ -34,8 +35,8 @@ def operations(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
-async def test_every_endpoint_of_the_api_is_in_it(api: Api) -> None:
-    described = set(operations(await document(api)))
+async def test_every_endpoint_of_the_api_is_in_it(api: Api, document: dict[str, Any]) -> None:
+    described = set(operations(document))
     served = {
         f"{method} {route.path_format.replace('{schedule_id}', '{scheduleId}')}"
         for route in api.app.routes
@@ -45,41 +46,39 @@ async def test_every_endpoint_of_the_api_is_in_it(api: Api) -> None:
     assert described == {each for each in served if not re.search(r" /(schema|dashboard)", each)}
 
 
-async def test_every_operation_says_what_a_reader_needs(api: Api) -> None:
-    found = operations(await document(api))
-    for name, operation in found.items():
+def test_every_operation_says_what_a_reader_needs(document: dict[str, Any]) -> None:
+    described = operations(document)
+    for name, operation in described.items():
         for part in ("operationId", "summary", "description"):
             assert operation[part], f"{name} has no {part}"
         for parameter in operation["parameters"]:
             assert parameter["description"], f"{name}: {parameter['name']}"
-    ids = [operation["operationId"] for operation in found.values()]
+    ids = [operation["operationId"] for operation in described.values()]
     assert len(set(ids)) == len(ids)
 
 
-async def test_every_answer_has_a_schema_and_an_example(api: Api) -> None:
-    found = await document(api)
-    for name, operation in operations(found).items():
+def test_every_answer_has_a_schema_and_an_example(document: dict[str, Any]) -> None:
+    for name, operation in operations(document).items():
         for status, response in operation["responses"].items():
-            described = _followed(found, response)
+            described = _followed(document, response)
             content = described["content"]["application/json"]
             assert content["example"], f"{name} {status}"
-            assert _followed(found, content["schema"])["properties"], f"{name} {status}"
+            assert _followed(document, content["schema"])["properties"], f"{name} {status}"
 
 
-async def test_the_examples_were_created_when_their_ids_say(api: Api) -> None:
-    text = json.dumps(await document(api), separators=(",", ":"))
+def test_the_examples_were_created_when_their_ids_say(document: dict[str, Any]) -> None:
+    text = json.dumps(document, separators=(",", ":"))
     pairs = set(re.findall(r'"scheduleId":"(sch_\w+)"[^{}]*?"createdAt":"([^"]+)"', text))
     assert pairs
     for schedule_id, created_at in pairs:
         assert created_at == format_iso8601(created_at_ms(schedule_id))
 
 
-async def test_every_call_with_a_key_may_be_refused_and_says_so(api: Api) -> None:
-    found = await document(api)
+def test_every_call_with_a_key_may_be_refused_and_says_so(document: dict[str, Any]) -> None:
     scheme = {"type": "apiKey", "in": "header", "name": "x-api-key"}
-    assert found["components"]["securitySchemes"] == {"ApiKey": scheme}
-    assert found["security"] == [{"ApiKey": []}]
-    for name, operation in operations(found).items():
+    assert document["components"]["securitySchemes"] == {"ApiKey": scheme}
+    assert document["security"] == [{"ApiKey": []}]
+    for name, operation in operations(document).items():
         if name in ("GET /healthz", "GET /readyz"):
             assert operation["security"] == []
         else:
@@ -87,16 +86,15 @@ async def test_every_call_with_a_key_may_be_refused_and_says_so(api: Api) -> Non
             assert "security" not in operation
 
 
-async def test_no_reference_leads_nowhere(api: Api) -> None:
-    found = await document(api)
-    references = re.findall(r'"\$ref":"([^"]+)"', json.dumps(found, separators=(",", ":")))
+def test_no_reference_leads_nowhere(document: dict[str, Any]) -> None:
+    references = re.findall(r'"\$ref":"([^"]+)"', json.dumps(document, separators=(",", ":")))
     assert references
     for reference in references:
-        assert _followed(found, {"$ref": reference})
+        assert _followed(document, {"$ref": reference})
 
 
-async def test_every_field_of_the_table_is_in_it(api: Api) -> None:
-    found = (await document(api))["components"]["schemas"]
+def test_every_field_of_the_table_is_in_it(document: dict[str, Any]) -> None:
+    found = document["components"]["schemas"]
     assert list(found["ScheduleRequest"]["properties"]) == list(FIELDS)
     shown = {name for name, field in FIELDS.items() if field.show is not None}
     assert set(FIELDS) & set(found["ScheduleBody"]["properties"]) == shown
@@ -106,8 +104,8 @@ async def test_every_field_of_the_table_is_in_it(api: Api) -> None:
         assert hasattr(Request(0, "GET", ""), field.of)
 
 
-async def test_what_is_sent_has_no_defaults_that_a_generated_client_would_send(api: Api) -> None:
-    found = (await document(api))["components"]["schemas"]
+def test_what_is_sent_has_no_defaults(document: dict[str, Any]) -> None:
+    found = document["components"]["schemas"]
     for name in ("ScheduleRequest", "ChangeRequest", "BatchRequest"):
         assert '"default"' not in json.dumps(found[name])
         if "targetBody" in found[name]["properties"]:

@@ -125,18 +125,6 @@ async def test_a_change_puts_one_in_the_place_of_another(
     assert request.body_kind is BodyKind.JSON or request.body is not None
 
 
-async def test_in_a_batch_each_has_its_own(api: Api) -> None:
-    items = [{"targetBodyText": "a"}, {"targetBodyBase64": "?"}, {"targetBodyBase64": "AA=="}]
-    common = {"targetUrl": "https://example.com", "delay": "1h"}
-    answer = await api.client.post(
-        "/schedule/batch", json={"schedules": [{**common, **item} for item in items]}
-    )
-    text, bad, data = answer.json()["schedules"]
-    assert bad["code"] == 400
-    assert await shown(api, text["scheduleId"]) == items[0]
-    assert await shown(api, data["scheduleId"]) == items[2]
-
-
 def test_what_has_no_raw_body_is_stored_in_no_byte_more() -> None:
     usual = Request(1, "POST", "https://a.example", {}, b'{"a":1}')
     # Time, method with the URL's scheme, the rest of it, headers, body: an array of five.

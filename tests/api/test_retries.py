@@ -89,17 +89,6 @@ async def test_delays_without_retries_are_a_mistake(api: Api) -> None:
     assert (await api.create(retryDelays=None)).status_code == 201
 
 
-async def test_each_item_of_a_batch_has_its_own(api: Api) -> None:
-    items = [
-        {"targetUrl": "https://example.com/", "triggerAt": past(), **fields}
-        for fields in ({"retries": 2}, {}, {"retries": 99})
-    ]
-    answer = await api.client.post("/schedule/batch", json={"schedules": items})
-    first, second, third = answer.json()["schedules"]
-    assert [(await api.read(each["scheduleId"]))["retries"] for each in (first, second)] == [2, 0]
-    assert (third["code"], third["details"][0]["field"]) == (400, "retries")
-
-
 async def test_between_attempts_the_last_one_is_told_and_when_the_next_is(api: Api) -> None:
     schedule_id = await retried(api)
     found = await api.read(schedule_id)

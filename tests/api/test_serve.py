@@ -18,11 +18,6 @@ LENGTH = f"Content-Length: {len(BODY)}"
 TOO_LARGE = {"error": "The request body is larger than 262,144 bytes"}
 
 
-def test_a_body_in_chunks_is_one_body(server: ApiProcess, key: str) -> None:
-    chunks = b"".join(chunk(BODY[n : n + 7]) for n in range(0, len(BODY), 7))
-    assert server.ask(head(key, "Transfer-Encoding: chunked") + chunks + b"0\r\n\r\n").status == 201
-
-
 @pytest.mark.parametrize(
     ("lines", "sent"),
     [
