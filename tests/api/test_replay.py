@@ -99,8 +99,7 @@ async def assert_sound(api: Api, answer: httpx.Response) -> None:
     """Each id is that of the item in whose place it stands, and no other was stored or paid."""
     for place, item in enumerate(answer.json()["schedules"]):
         if "scheduleId" in item:
-            stored = await api.store.schedules.get(api.account_id, item["scheduleId"])
-            assert stored.request.url == f"{URL}/{place}"
+            assert (await api.stored(item["scheduleId"])).url == f"{URL}/{place}"
     await api.holds(credits=CREDITS - len(ids_of(answer)), waiting=ids_of(answer))
 
 

@@ -154,7 +154,6 @@ async def test_a_delay_counts_from_the_replay_and_a_repeat_tells_the_same(api: A
 @pytest.mark.parametrize(
     ("fields", "bad"),
     [
-        ({"targetUrl": "ftp://example.com"}, ["targetUrl"]),
         ({"triggerAt": None}, ["triggerAt"]),
         ({"triggerAt": "2020-01-01T00:00:00Z", "x": 1}, ["triggerAt", "x"]),
         ({"triggerAt": FAR, "delay": "1s"}, ["triggerAt", "delay"]),
@@ -163,7 +162,6 @@ async def test_a_delay_counts_from_the_replay_and_a_repeat_tells_the_same(api: A
         ({"targetUrl": "https://other.example/"}, ["targetHeaders.Authorization"]),
         ({"replayOf": UNKNOWN}, ["replayOf"]),
         ([], ["body"]),
-        ("x", ["body"]),
     ],
 )
 async def test_a_bad_body_is_a_400_that_names_all(api: Api, fields: Any, bad: list[str]) -> None:

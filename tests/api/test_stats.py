@@ -170,13 +170,9 @@ async def test_usage_has_the_contracts_names(api: Api, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("path", "fields"),
     [
-        ("/stats?from=soon&to=later", ["from", "to"]),
         ("/stats?from=2026-11-02T00:00:00Z&to=2026-11-01T00:00:00Z", ["from"]),
         ("/stats?limit=5&status=failed", ["limit", "status"]),
-        ("/stats?to=9999-12-31T23:59:59.9999Z", ["to"]),
         ("/stats/logs?limit=0&order=up&status=done", ["limit", "order", "status"]),
-        ("/stats/logs?limit=101", ["limit"]),
-        ("/stats/logs?limit=5&limit=6", ["limit"]),
         ("/stats/logs?from=2026-11-02T00:00:00Z&to=2026-11-01T00:00:00Z", ["from"]),
         ("/stats/logs?%ff", ["query"]),
         ("/stats/remaining-credits?verbose=1", ["verbose"]),
