@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
+import pytest
 
-from tests.processes import ROOT
+pytest_plugins = ["pytester"]
 
 LACKS_A_PROGRAM = """
 import pytest
@@ -25,16 +22,12 @@ def test_that_is_expected_to_fail():
 """
 
 
-def test_a_skipped_test_fails_there(tmp_path: Path) -> None:
-    (tmp_path / "test_tools.py").write_text(LACKS_A_PROGRAM)
-    words = ["-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", "-c", os.devnull]
-    done = subprocess.run(
-        [sys.executable, *words, "--rootdir", str(tmp_path), str(tmp_path)],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'clients/python'}", "CI": "1"},
-        check=False,
-    )
-    assert "1 failed, 1 xfailed, 1 error" in done.stdout, done.stdout + done.stderr
-    assert "there is no such program" in done.stdout
+def test_a_skipped_test_fails_there(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CI", "1")
+    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function")
+    pytester.makepyfile(LACKS_A_PROGRAM)
+    done = pytester.runpytest_inprocess("-p", "tests.conftest", "-p", "no:cacheprovider")
+    done.assert_outcomes(failed=1, xfailed=1, errors=1)
+    done.stdout.fnmatch_lines(["*there is no such program*"])

@@ -72,6 +72,7 @@ def test_a_refusal_names_its_line_keeps_nothing_back_and_of_many_some_are_told(
     assert third.startswith("Line 3: targetUrl: ")
     assert done.stderr.count("Line ") == 20
     assert "--json tells all" in done.stderr
+    assert postdate("batch", "-", stdin="x", **settings).stdout == "0 scheduled, 1 refused\n"
 
 
 def test_where_the_credits_end_it_stops(settings: dict[str, str]) -> None:
