@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from itertools import product
 from typing import Any
 
 import httpx
@@ -10,7 +11,7 @@ import pytest
 
 from api.dashboard.routes import dashboard_router
 from scheduler.models import Account
-from scheduler.store import Store, keys
+from scheduler.store import keys
 from scheduler.store.accounts.sessions import Purpose
 from tests.dashboard.conftest import ORIGIN, PASSWORD, Browser, Dashboard
 from tests.plain import redis_of
@@ -46,9 +47,6 @@ FIELDS = {
     "/zone": {"zone": "Europe/Berlin"},
 }
 
-each_write = pytest.mark.parametrize("path", WRITES)
-each_signed_in = pytest.mark.parametrize("path", SIGNED_IN)
-
 
 class Holder:
     """An operator with one of each thing that a page writes to."""
@@ -70,16 +68,12 @@ class Holder:
 
     async def stored(self, but: str = "") -> dict[bytes, bytes | None]:
         """All that the store has, except below a prefix."""
-        return await stored(self.dashboard.store, but)
-
-
-async def stored(store: Store, but: str = "") -> dict[bytes, bytes | None]:
-    client: Any = redis_of(store)
-    return {
-        name: await client.dump(name)
-        async for name in client.scan_iter()
-        if name != keys.META.encode() and not (but and name.startswith(but.encode()))
-    }
+        client: Any = redis_of(self.dashboard.store)
+        return {
+            name: await client.dump(name)
+            async for name in client.scan_iter()
+            if name != keys.META.encode() and not (but and name.startswith(but.encode()))
+        }
 
 
 @pytest.fixture
@@ -102,55 +96,61 @@ async def hers(dashboard: Dashboard, holder: Holder) -> Browser:
     return await dashboard.signed_in(holder.account)
 
 
-@each_write
-async def test_it_comes_from_our_own_pages(holder: Holder, hers: Browser, path: str) -> None:
-    token = {} if path in SIGN_IN else {"csrf": await hers.csrf()}
-    before = await holder.stored()
-    for headers in (
-        {},
-        {"origin": "null"},
-        {"origin": "http://evil.example"},
-        {"origin": f"{ORIGIN}.evil.example"},
-        {"sec-fetch-site": "same-site"},
-        {"origin": "null", "sec-fetch-site": "cross-site"},
-        {"origin": "http://evil.example", "sec-fetch-site": "same-origin"},
+async def test_each_comes_from_our_own_pages(holder: Holder, hers: Browser) -> None:
+    csrf, before = await hers.csrf(), await holder.stored()
+    for path, headers in product(
+        WRITES,
+        (
+            {},
+            {"origin": "null"},
+            {"origin": "http://evil.example"},
+            {"origin": f"{ORIGIN}.evil.example"},
+            {"sec-fetch-site": "same-site"},
+            {"origin": "null", "sec-fetch-site": "cross-site"},
+            {"origin": "http://evil.example", "sec-fetch-site": "same-origin"},
+        ),
     ):
-        assert (await holder.send(hers, path, headers, **token)).status_code == 403, headers
+        token = {} if path in SIGN_IN else {"csrf": csrf}
+        answer = await holder.send(hers, path, headers, **token)
+        assert answer.status_code == 403, (path, headers)
     assert await holder.stored() == before
 
 
-@each_signed_in
-async def test_it_has_the_token_of_its_session(
-    dashboard: Dashboard, holder: Holder, hers: Browser, path: str
+async def test_each_has_the_token_of_its_session(
+    dashboard: Dashboard, holder: Holder, hers: Browser
 ) -> None:
     of_another_session = await (await dashboard.signed_in(holder.account)).csrf()
     of_another_account = await (await dashboard.signed_in(await dashboard.account("bob"))).csrf()
     before = await holder.stored()
-    for token in (
-        {},
-        {"csrf": ""},
-        {"csrf": "x"},
-        {"csrf": of_another_session},
-        {"csrf": of_another_account},
-    ):
-        assert (await holder.send(hers, path, **token)).status_code == 403, token
+    for path in SIGNED_IN:
+        assert (await holder.send(hers, path)).status_code == 403, path
+        for csrf in ("", "x", of_another_session, of_another_account):
+            assert (await holder.send(hers, path, csrf=csrf)).status_code == 403, (path, csrf)
     assert await holder.stored() == before
 
 
-@each_signed_in
-async def test_it_has_a_session(
-    dashboard: Dashboard, holder: Holder, hers: Browser, path: str
-) -> None:
+async def test_each_has_a_session(dashboard: Dashboard, holder: Holder, hers: Browser) -> None:
     csrf, before = await hers.csrf(), await holder.stored()
-    for cookie in ("", secrets.token_urlsafe(32)):
+    for path, cookie in product(SIGNED_IN, ("", secrets.token_urlsafe(32))):
         browser = dashboard.browser()
         browser.client.cookies.set("postdate_session", cookie)
         answer = await holder.send(browser, path, csrf=csrf)
-        assert (answer.status_code, answer.headers["location"]) == (303, "/dashboard/sign-in")
+        assert (answer.status_code, answer.headers["location"]) == (303, "/dashboard/sign-in"), path
     assert await holder.stored() == before
 
 
-@each_signed_in
+async def test_a_suspended_account_writes_nothing(
+    dashboard: Dashboard, holder: Holder, hers: Browser
+) -> None:
+    await dashboard.store.changes.suspend(holder.account.account_id)
+    csrf, before = await hers.csrf(), await holder.stored()
+    for path in [path for path in SIGNED_IN if path not in EVEN_SUSPENDED]:
+        answer = await holder.send(hers, path, csrf=csrf)
+        assert (answer.status_code, "suspended" in answer.text) == (403, True), path
+    assert await holder.stored() == before
+
+
+@pytest.mark.parametrize("path", SIGNED_IN)
 async def test_it_changes_nothing_of_another_account(
     dashboard: Dashboard, holder: Holder, path: str
 ) -> None:
@@ -168,18 +168,7 @@ async def test_it_changes_nothing_of_another_account(
     }
 
 
-@pytest.mark.parametrize("path", [path for path in SIGNED_IN if path not in EVEN_SUSPENDED])
-async def test_a_suspended_account_writes_nothing(
-    dashboard: Dashboard, holder: Holder, hers: Browser, path: str
-) -> None:
-    await dashboard.store.changes.suspend(holder.account.account_id)
-    csrf, before = await hers.csrf(), await holder.stored()
-    answer = await holder.send(hers, path, csrf=csrf)
-    assert (answer.status_code, "suspended" in answer.text) == (403, True)
-    assert await holder.stored() == before
-
-
-@each_write
+@pytest.mark.parametrize("path", WRITES)
 async def test_it_does_something_if_all_is_well(
     dashboard: Dashboard, holder: Holder, hers: Browser, path: str
 ) -> None:
