@@ -175,3 +175,11 @@ async def test_an_api_that_ends_while_it_still_looks_for_its_store_ends() -> Non
         assert (await client.get("/readyz")).status_code == 503
     left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     assert left == []
+
+
+async def test_a_browser_is_led_to_the_dashboard(api: Api) -> None:
+    browser = await api.client.get("/", headers={"accept": "text/html,*/*;q=0.8"})
+    assert (browser.status_code, browser.headers["location"]) == (303, "/dashboard")
+    other = await api.client.get("/", headers={"accept": "*/*"})
+    assert (other.status_code, other.json()["documentation"]) == (200, "/schema")
+    assert other.headers["vary"] == "accept"

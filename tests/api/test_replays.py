@@ -19,7 +19,7 @@ from scheduler.models import Request, Schedule, Status
 from scheduler.store.lifecycle.end_rows import Ack
 from tests.api.conftest import CREDITS, URL, Api, bad_fields, past
 from tests.api.letters import BROKEN, UNKNOWN, fail, failed
-from tests.api.test_replay import slow
+from tests.api.test_repeated_batches import slow
 
 FAR = "2030-01-01T00:00:00Z"
 FAR_SHOWN = "2030-01-01T00:00:00.000Z"
