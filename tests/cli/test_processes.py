@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
 from urllib.request import urlopen
 
 import pytest
-from redis import Redis
 
 from tests.forks import is_stem
 from tests.servers import (
@@ -208,28 +205,6 @@ def test_a_taken_port_is_one_sentence_and_can_be_had_again_at_once(deployment: D
         assert answer.status == 200
     assert first.stop() == 0
     assert serves(deployment.api(processes=2, port=port))
-
-
-@pytest.mark.parametrize("role", ["worker", "api"])
-def test_a_store_that_cannot_be_used_is_one_sentence(own_valkey: ValkeyProcess, role: str) -> None:
-    with Redis.from_url(own_valkey.url) as client:
-        client.config_set("maxmemory-policy", "allkeys-lru")
-    arguments = (role, "--processes", "2", "--json")
-    done = postdate_process(*arguments, redis_url=own_valkey.url, port=0)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "evicts keys" in json.loads(done.stderr)["error"]
-
-
-@pytest.mark.parametrize("role", ["worker", "api"])
-def test_what_is_found_of_the_store_is_said_once(own_valkey: ValkeyProcess, role: str) -> None:
-    with Redis.from_url(own_valkey.url) as client:
-        client.config_set("hash-max-listpack-value", "64")
-    given: dict[str, Any] = {"redis_url": own_valkey.url, "processes": 2}
-    with PostdateProcess(role, **given) as process:
-        until(lambda: "(2 processes)" in process.stdout, "all of them")
-        if role == "worker":
-            until_at_work(Deployment(own_valkey), process)
-        assert process.stderr.count("hash-max-listpack-value") == 1
 
 
 def test_a_store_that_is_away_is_waited_for(own_valkey: ValkeyProcess) -> None:

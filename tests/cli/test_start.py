@@ -23,9 +23,11 @@ def answers_503(url: str) -> bool:
 
 
 @pytest.mark.parametrize(("role", "processes"), RUNS)
-def test_every_line_of_json_has_one_shape_and_one_names_the_store(
+def test_every_line_of_json_has_one_shape_and_one_names_the_store_and_what_is_found_of_it(
     own_valkey: ValkeyProcess, role: str, processes: int
 ) -> None:
+    with Redis.from_url(own_valkey.url) as client:
+        client.config_set("hash-max-listpack-value", "64")
     process = PostdateProcess(
         role, "--json", redis_url=own_valkey.url, processes=processes, log_level="info"
     )
@@ -33,18 +35,19 @@ def test_every_line_of_json_has_one_shape_and_one_names_the_store(
     try:
         until(lambda: '"ready"' in process.stdout, "the ready line")
         assert process.stop() == 0
-        lines = [json.loads(line) for line in (process.stdout + process.stderr).splitlines()]
+        [ready] = [json.loads(line) for line in process.stdout.splitlines()]
+        lines = [ready, *(json.loads(line) for line in process.stderr.splitlines())]
     finally:
         process.remove()
+    assert ready.get("processes", 1) == processes
     for line in lines:
         assert {"event", "level", "timestamp"} <= line.keys()
-    [ready] = [json.loads(line) for line in process.stdout.splitlines()]
-    assert ready.get("processes", 1) == processes
     [opened] = [line for line in lines if line["event"] == "store opened"]
     assert (opened["role"], opened["version"]) == (role, version())
     assert (opened["store"], opened["shards"]) == (own_valkey.url, 16)
     assert opened["server"].startswith(("Valkey ", "Redis "))
     assert opened["persistence"] == "append-only file, fsync always"
+    assert process.stderr.count("hash-max-listpack-value") == 1
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -68,15 +71,17 @@ def test_a_store_that_is_away_is_named_and_nothing_is_ready_before_it_is_there(r
 
 
 @pytest.mark.parametrize(("role", "processes"), RUNS)
-def test_a_store_that_refuses_the_password_is_named_in_one_sentence(
-    role: str, processes: int
-) -> None:
+def test_a_store_that_cannot_be_used_is_one_sentence(role: str, processes: int) -> None:
     port = free_port()
-    with ValkeyProcess(port=port) as store:
-        with Redis.from_url(store.url) as client:
-            client.config_set("requirepass", "secret")
+    command = (role, "--processes", str(processes))
+    with ValkeyProcess(port=port) as store, Redis.from_url(store.url) as client:
+        client.config_set("maxmemory-policy", "allkeys-lru")
+        done = postdate_process(*command, "--json", redis_url=store.url, port=0)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "evicts keys" in json.loads(done.stderr)["error"]
+        client.config_set("requirepass", "secret")
         url = f"redis://:wrong@127.0.0.1:{port}/0"
-        done = postdate_process(role, "--processes", str(processes), redis_url=url, port=0)
+        done = postdate_process(*command, redis_url=url, port=0)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("The store refuses us: ")
     assert done.stderr.endswith(f" (redis://…@127.0.0.1:{port}/0).\n")
