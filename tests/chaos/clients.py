@@ -225,14 +225,7 @@ class Client:
             del self._known[next(iter(self._known))]
 
     async def _call(
-        self,
-        kind: Kind,
-        method: str,
-        path: str,
-        *,
-        body: str = "",
-        key: str = "",
-        **about: Any,
+        self, kind: Kind, method: str, path: str, *, body: str = "", key: str = "", **about: Any
     ) -> Answered:
         """`about` is what else is written down of it."""
         op = self._recorder.number()

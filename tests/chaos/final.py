@@ -13,15 +13,7 @@ import httpx
 import msgspec
 
 from tests.chaos.clients import Customer
-from tests.chaos.history import (
-    Account,
-    Answered,
-    Entry,
-    Final,
-    Invoked,
-    Secret,
-    read_history,
-)
+from tests.chaos.history import Account, Answered, Entry, Final, Invoked, Secret, read_history
 from tests.commands import postdate
 
 _AT_ONCE = 8

@@ -379,7 +379,7 @@ PLANTED: dict[str, dict[str, Plant]] = {
     "a repeated create is one schedule": {
         "a repeated create is stored twice": lambda it: it.further.append(
             msgspec.structs.replace(it.entries["keyed"], schedule_id="sch_other")
-        ),
+        )
     },
     "refused: nothing stored": {
         "a refused create is stored": lambda it: it.store(REFUSED),
@@ -411,9 +411,7 @@ PLANTED: dict[str, dict[str, Plant]] = {
         "half a millisecond early": last_arrival("plain", at_ms=DUE_MS - 0.5),
         "sent with another triggerAt": last_arrival("plain", trigger_at=iso(DUE_MS - 9)),
     },
-    "at-most-once: once": {
-        "at-most-once arrives twice": lambda it: it.arrive(ONCE, 2),
-    },
+    "at-most-once: once": {"at-most-once arrives twice": lambda it: it.arrive(ONCE, 2)},
     "at-least-once: attempts rise": {
         "the same attempt twice": last_arrival("refired", attempt=1),
         "attempts fall, and nobody was frozen": lambda it: it.arrive(AFTER, 0, DUE_MS + 50_000),
@@ -428,9 +426,7 @@ PLANTED: dict[str, dict[str, Plant]] = {
             without_faults, last_arrival("plain", attempt=2)
         ),
     },
-    "given up: a worker had lost it": {
-        "given up, and no worker was harmed": without_faults,
-    },
+    "given up: a worker had lost it": {"given up, and no worker was harmed": without_faults},
     "retried: as asked, and no sooner": {
         "a retry too many": lambda it: it.retry(FLAKY, 3, DUE_MS + 2500, DUE_MS + 3600),
         "retries are given up": all_of(
@@ -458,7 +454,7 @@ PLANTED: dict[str, dict[str, Plant]] = {
         ),
     },
     "on hold: nothing goes out": {
-        "sent while on hold": last_arrival("plain", at_ms=HOLD_MS + SLACK_MS + 1),
+        "sent while on hold": last_arrival("plain", at_ms=HOLD_MS + SLACK_MS + 1)
     },
     "signed with what is good": {
         "unsigned": last_arrival("plain", signed=("", "", "")),
@@ -495,7 +491,7 @@ PLANTED: dict[str, dict[str, Plant]] = {
         "the time of another version": entry("plain", scheduled_at=iso(DUE_MS + 7)),
     },
     "expired: not sent": {
-        "fired after it expired": lambda it: it.arrive(EXPIRING, 1, DUE_MS + 40_000),
+        "fired after it expired": lambda it: it.arrive(EXPIRING, 1, DUE_MS + 40_000)
     },
     "one log entry, as GET tells": {
         "two log entries": lambda it: it.further.append(it.entries["plain"]),
@@ -504,39 +500,33 @@ PLANTED: dict[str, dict[str, Plant]] = {
         ),
     },
     "fired in time": {
-        "fired late though nothing was wrong": last_arrival("plain", at_ms=LONG_AFTER_MS),
+        "fired late though nothing was wrong": last_arrival("plain", at_ms=LONG_AFTER_MS)
     },
-    "fired again in time": {
-        "fired again late": last_arrival("refired", at_ms=LONG_AFTER_MS),
-    },
-    "ended in time": {
-        "recorded late": entry("plain", executed_at=iso(LONG_AFTER_MS)),
-    },
+    "fired again in time": {"fired again late": last_arrival("refired", at_ms=LONG_AFTER_MS)},
+    "ended in time": {"recorded late": entry("plain", executed_at=iso(LONG_AFTER_MS))},
     "answers: 503 is the only five": {
         "a 500": lambda it: it.call("read", [], **FIVE_HUNDRED, schedule_id=sch("plain")),
         "a 404 for what was acknowledged": lambda it: it.call(
             "read", [], "fail", status=404, schedule_id=sch("plain")
         ),
     },
-    "the ledger balances": {
-        "a credit too few": lambda it: setattr(it, "credits", 80),
-    },
+    "the ledger balances": {"a credit too few": lambda it: setattr(it, "credits", 80)},
     "statistics agree with the log": {
         "an execution counted twice": lambda it: it.stats.update(totalInvocations=99),
         "an average of something else": lambda it: it.stats.update(averageResponseTime=2.1),
     },
     "the list agrees with the log": {
-        "what waits is not listed": lambda it: setattr(it, "waiting", []),
+        "what waits is not listed": lambda it: setattr(it, "waiting", [])
     },
     "nothing that nobody asked for": {
         "a schedule of nobody's": lambda it: it.store(asked("whose")),
         "a request of nobody's": lambda it: it.arrive(asked("whose")),
     },
     "`postdate check` finds nothing": {
-        "check finds something": lambda it: it.problems.append("a ledger does not balance"),
+        "check finds something": lambda it: it.problems.append("a ledger does not balance")
     },
     "healed: all live, and answer": {
-        "a process ended by itself": lambda it: it.mishaps.append("worker 1 ended by itself"),
+        "a process ended by itself": lambda it: it.mishaps.append("worker 1 ended by itself")
     },
 }
 

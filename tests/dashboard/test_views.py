@@ -91,12 +91,7 @@ def test_any_period_fits(length_ms: int) -> None:
 
 
 def test_an_address_says_all_of_a_filter_and_is_read_back() -> None:
-    given = {
-        "status": "failed",
-        "q": "a b&c",
-        "answer": "503",
-        "from": "2026-11-20T08:00",
-    }
+    given = {"status": "failed", "q": "a b&c", "answer": "503", "from": "2026-11-20T08:00"}
     wanted, faults = read_filter(given, zone("Asia/Tokyo"), NOW_MS)
     assert faults == {}
     assert wanted.from_ms == parse_iso8601("2026-11-19T23:00:00Z")
