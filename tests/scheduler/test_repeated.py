@@ -35,39 +35,37 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     return Server(cast("Any", None))
 
 
-@pytest.mark.parametrize("lost", range(ATTEMPTS))
-async def test_a_lost_reply_is_asked_for_again(server: Server, lost: int) -> None:
-    calls = Calls(*[LOST] * lost, "done")
-    assert await server.repeated(calls) == "done"
-    assert calls.made == lost + 1
-
-
-async def test_what_was_never_sent_is_certainly_not_done(server: Server) -> None:
-    calls = Calls(AWAY)
-    with pytest.raises(StoreUnavailable):
-        await server.repeated(calls)
-    assert calls.made == 1
-
-
-@pytest.mark.parametrize("lost", range(1, ATTEMPTS))
-async def test_after_a_lost_reply_a_store_that_is_away_leaves_it_unknown(
-    server: Server, lost: int
+@pytest.mark.parametrize(
+    ("ends", "made"),
+    [
+        *(([LOST] * lost + ["done"], lost + 1) for lost in range(ATTEMPTS)),
+        ([LOST, AWAY, AWAY, "done"], 4),  # a store that was away may still answer
+    ],
+)
+async def test_a_lost_reply_is_asked_for_again(
+    server: Server, ends: list[StoreError | str], made: int
 ) -> None:
-    calls = Calls(*[LOST] * lost, AWAY)
-    with pytest.raises(OutcomeUnknown):
+    calls = Calls(*ends)
+    assert await server.repeated(calls) == "done"
+    assert calls.made == made
+
+
+@pytest.mark.parametrize(
+    ("ends", "error", "made"),
+    [
+        ([AWAY], StoreUnavailable, 1),  # it was never sent
+        ([StoreRefused("no")], StoreRefused, 1),
+        ([LOST], OutcomeUnknown, ATTEMPTS),
+        *(([LOST] * lost + [AWAY], OutcomeUnknown, ATTEMPTS) for lost in range(1, ATTEMPTS)),
+    ],
+)
+async def test_what_was_maybe_done_is_unknown_and_anything_else_is_not(
+    server: Server, ends: list[StoreError | str], error: type[StoreError], made: int
+) -> None:
+    calls = Calls(*ends)
+    with pytest.raises(error) as raised:
         await server.repeated(calls)
-    assert calls.made == ATTEMPTS
-
-
-async def test_after_a_lost_reply_a_store_that_was_away_may_still_answer(server: Server) -> None:
-    assert await server.repeated(Calls(LOST, AWAY, AWAY, "done")) == "done"
-
-
-async def test_a_reply_that_stays_lost_is_unknown(server: Server) -> None:
-    calls = Calls(LOST)
-    with pytest.raises(OutcomeUnknown):
-        await server.repeated(calls)
-    assert calls.made == ATTEMPTS
+    assert (type(raised.value), calls.made) == (error, made)
 
 
 async def test_a_store_that_hangs_is_not_asked_for_ever(
@@ -76,12 +74,5 @@ async def test_a_store_that_hangs_is_not_asked_for_ever(
     monkeypatch.setattr("scheduler.store.server.server._PATIENCE_S", -1.0)
     calls = Calls(LOST)
     with pytest.raises(OutcomeUnknown):
-        await server.repeated(calls)
-    assert calls.made == 1
-
-
-async def test_a_refusal_is_not_repeated(server: Server) -> None:
-    calls = Calls(StoreRefused("no"))
-    with pytest.raises(StoreRefused):
         await server.repeated(calls)
     assert calls.made == 1

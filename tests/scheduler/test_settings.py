@@ -20,71 +20,57 @@ from scheduler.settings import (
 from scheduler.store.retention import Retention
 
 
-def test_an_empty_environment_gives_the_defaults() -> None:
-    assert from_environment({}) == Settings()
-
-
-def test_blank_variables_are_as_good_as_absent() -> None:
-    assert from_environment({"POSTDATE_PORT": " ", "POSTDATE_REDIS_URL": ""}) == Settings()
-
-
-def test_other_variables_are_none_of_our_business() -> None:
-    assert from_environment({"PORT": "x", "POSTDATE_PARROT": "y"}) == Settings()
+def networks(*texts: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+    return tuple(ipaddress.ip_network(text) for text in texts)
 
 
 @pytest.mark.parametrize(
-    ("variable", "text", "field", "value"),
+    "environ",
     [
-        ("POSTDATE_REDIS_URL", "redis://h:1/0", "redis_url", "redis://h:1/0"),
-        ("POSTDATE_REDIS_URL", "rediss://h:1/0", "redis_url", "rediss://h:1/0"),
-        ("POSTDATE_REDIS_URL", "unix:///tmp/s", "redis_url", "unix:///tmp/s"),
-        ("POSTDATE_REDIS_URL", "redis+cluster://h", "redis_url", "redis+cluster://h"),
-        ("POSTDATE_REDIS_URL", "redis+sentinel://h/s", "redis_url", "redis+sentinel://h/s"),
-        ("POSTDATE_DATA_DIR", " /var/p d ", "data_dir", Path("/var/p d")),
-        ("POSTDATE_HOST", "0.0.0.0", "host", "0.0.0.0"),
-        ("POSTDATE_PORT", "0", "port", 0),
-        ("POSTDATE_PORT", "65535", "port", 65535),
-        ("POSTDATE_WORKERS", "4", "workers", 4),
-        ("POSTDATE_PROCESSES", "4", "processes", 4),
-        ("POSTDATE_STORE_MALLOC", "libc", "store_malloc", "libc"),
-        (
-            "POSTDATE_TRUSTED_PROXIES",
-            "10.0.0.0/8, fd00::/8",
-            "trusted_proxies",
-            (ipaddress.ip_network("10.0.0.0/8"), ipaddress.ip_network("fd00::/8")),
+        {},
+        {"POSTDATE_PORT": " ", "POSTDATE_REDIS_URL": ""},
+        {"PORT": "x", "POSTDATE_PARROT": "y"},
+    ],
+    ids=["empty", "blank", "of others"],
+)
+def test_what_is_not_set_has_its_default(environ: dict[str, str]) -> None:
+    assert from_environment(environ) == Settings()
+
+
+NUMBERS = [
+    ("port", 0), ("port", 65_535), ("workers", 4), ("processes", 4), ("shards", 32),
+    ("concurrency", 1), ("max_connections_per_origin", 1), ("fire_timeout_ms", 500),
+    ("lease_ms", 300), ("max_response_bytes", 0), ("keep_answer_bytes", 0),
+    ("keep_answer_bytes", 16_384), ("max_body_bytes", 1024), ("max_batch_bytes", 2048),
+    ("max_horizon_days", 1), ("schedule_retention_hours", 0), ("log_retention_days", 7),
+    ("log_max_entries", 100), ("wait_replicas", 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "value"),
+    [
+        *((field, str(number), number) for field, number in NUMBERS),
+        *(
+            ("redis_url", f"{scheme}://h/s", f"{scheme}://h/s")
+            for scheme in ("redis", "rediss", "unix", "redis+cluster", "redis+sentinel")
         ),
-        ("POSTDATE_PUBLIC_URL", "https://p.example/", "public_url", "https://p.example"),
-        ("POSTDATE_SHARDS", "32", "shards", 32),
-        ("POSTDATE_ALLOW_TARGETS", "none", "allow_targets", ()),
-        ("POSTDATE_ALLOW_TARGETS", "127.0.0.0/8, ::1/128,", "allow_targets", LOOPBACK),
-        (
-            "POSTDATE_ALLOW_TARGETS",
-            "10.0.0.7",
-            "allow_targets",
-            (ipaddress.ip_network("10.0.0.7/32"),),
-        ),
-        ("POSTDATE_DENY_TARGETS", "*.x", "deny_targets", Denied(names=("*.x",))),
-        ("POSTDATE_ALLOW_PORTS", "443", "allow_ports", ((443, 443),)),
-        ("POSTDATE_DESTINATION_ERRORS", "exact", "destination_errors", "exact"),
-        ("POSTDATE_CONCURRENCY", "1", "concurrency", 1),
-        ("POSTDATE_MAX_CONNECTIONS_PER_ORIGIN", "1", "max_connections_per_origin", 1),
-        ("POSTDATE_FIRE_TIMEOUT_MS", "500", "fire_timeout_ms", 500),
-        ("POSTDATE_LEASE_MS", "300", "lease_ms", 300),
-        ("POSTDATE_MAX_RESPONSE_BYTES", "0", "max_response_bytes", 0),
-        ("POSTDATE_KEEP_ANSWER_BYTES", "0", "keep_answer_bytes", 0),
-        ("POSTDATE_KEEP_ANSWER_BYTES", "16384", "keep_answer_bytes", 16_384),
-        ("POSTDATE_MAX_BODY_BYTES", "1024", "max_body_bytes", 1024),
-        ("POSTDATE_MAX_BATCH_BYTES", "2048", "max_batch_bytes", 2048),
-        ("POSTDATE_MAX_HORIZON_DAYS", "1", "max_horizon_days", 1),
-        ("POSTDATE_SCHEDULE_RETENTION_HOURS", "0", "schedule_retention_hours", 0),
-        ("POSTDATE_LOG_RETENTION_DAYS", "7", "log_retention_days", 7),
-        ("POSTDATE_LOG_MAX_ENTRIES", "100", "log_max_entries", 100),
-        ("POSTDATE_WAIT_REPLICAS", "1", "wait_replicas", 1),
-        ("POSTDATE_LOG_LEVEL", "debug", "log_level", "debug"),
+        ("data_dir", " /var/p d ", Path("/var/p d")),
+        ("host", "0.0.0.0", "0.0.0.0"),
+        ("store_malloc", "libc", "libc"),
+        ("trusted_proxies", "10.0.0.0/8, fd00::/8", networks("10.0.0.0/8", "fd00::/8")),
+        ("public_url", "https://p.example/", "https://p.example"),
+        ("allow_targets", "none", ()),
+        ("allow_targets", "127.0.0.0/8, ::1/128,", LOOPBACK),
+        ("allow_targets", "10.0.0.7", networks("10.0.0.7/32")),
+        ("deny_targets", "*.x", Denied(names=("*.x",))),
+        ("allow_ports", "443", ((443, 443),)),
+        ("destination_errors", "exact", "exact"),
+        ("log_level", "debug", "debug"),
     ],
 )
-def test_a_variable_sets_its_field(variable: str, text: str, field: str, value: object) -> None:
-    assert getattr(from_environment({variable: text}), field) == value
+def test_a_variable_sets_its_field(field: str, text: str, value: object) -> None:
+    assert getattr(from_environment({f"POSTDATE_{field.upper()}": text}), field) == value
 
 
 def test_what_looks_like_a_setting_and_is_none_is_told_with_what_may_be_meant() -> None:
@@ -114,10 +100,10 @@ def test_rates_are_set_plan_by_plan() -> None:
 @pytest.mark.parametrize(
     ("variable", "text", "why"),
     [
-        ("POSTDATE_PORT", "http", "it must be a whole number from 0 to 65535"),
-        ("POSTDATE_PORT", "65536", "it must be a whole number from 0 to 65535"),
-        ("POSTDATE_PORT", "-1", "it must be a whole number from 0 to 65535"),
-        ("POSTDATE_PORT", "²", "it must be a whole number from 0 to 65535"),
+        *(
+            ("POSTDATE_PORT", text, "it must be a whole number from 0 to 65535")
+            for text in ("http", "65536", "-1", "²")
+        ),
         ("POSTDATE_WORKERS", "0", "it must be a whole number from 1 to 256"),
         ("POSTDATE_PROCESSES", "257", "it must be a whole number from 1 to 256"),
         ("POSTDATE_STORE_MALLOC", "fast", "it must be one of auto, libc"),

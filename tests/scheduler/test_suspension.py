@@ -121,25 +121,16 @@ async def test_nobody_cannot_be_suspended(scene: Scene) -> None:
     assert await scene.redis.exists(keys.account(nobody) + keys.ACCOUNT) == 0
 
 
-async def test_its_key_says_so(scene: Scene) -> None:
-    _, value = await scene.store.api_keys.create(scene.account_id, "x")
-    await scene.store.changes.suspend(scene.account_id)
-    caller = await scene.store.api_keys.admit(value)
-    assert caller is not None
-    assert caller.suspended
-    await scene.store.changes.resume(scene.account_id)
-    caller = await scene.store.api_keys.admit(value)
-    assert caller is not None
-    assert not caller.suspended
-
-
-async def test_a_plan_holds_from_the_next_request_on(scene: Scene) -> None:
-    _, value = await scene.store.api_keys.create(scene.account_id, "x")
-    before = await scene.store.api_keys.admit(value)
-    account = await scene.store.changes.plan(scene.account_id, Plan.PRO)
-    after = await scene.store.api_keys.admit(value)
-    assert before is not None
-    assert before.rate is not None
-    assert after is not None
-    assert after.rate is not None
-    assert (before.rate.limit, after.rate.limit, account.plan) == (10, 100, Plan.PRO)
+async def test_its_key_says_so_and_its_plan_from_the_next_request_on(scene: Scene) -> None:
+    changes, account_id = scene.store.changes, scene.account_id
+    _, value = await scene.store.api_keys.create(account_id, "x")
+    for change, suspended, limit in (
+        (changes.suspend(account_id), True, 10),
+        (changes.resume(account_id), False, 10),
+        (changes.plan(account_id, Plan.PRO), False, 100),
+    ):
+        await change
+        caller = await scene.store.api_keys.admit(value)
+        assert caller is not None
+        assert caller.rate is not None
+        assert (caller.suspended, caller.rate.limit) == (suspended, limit)

@@ -60,8 +60,7 @@ async def test_a_claim_takes_over_what_had_ended_when_it_was_asked_for(scene: Sc
 
 @pytest.mark.time_passes
 async def test_several_accounts_with_ended_leases_do_not_hide_what_is_fresh(scene: Scene) -> None:
-    others = [await scene.account(f"other {n}") for n in range(4)]
-    local = [each for each in others if each.startswith(f"acc_{scene.shard:02d}")]
+    local = await scene.neighbours(2)
     for account_id in (scene.account_id, *local):
         for _ in range(3):
             await scene.create(-5000, account_id=account_id)
@@ -74,9 +73,7 @@ async def test_several_accounts_with_ended_leases_do_not_hide_what_is_fresh(scen
 
 @pytest.mark.time_passes
 async def test_whom_a_claim_took_nothing_over_from_can_still_extend(scene: Scene) -> None:
-    await scene.create()
-    invocation = await scene.claim_one(lease_ms=SHORT_MS)
-    await scene.clock.pass_ms(SHORT_MS + 1)
+    invocation = await scene.lapsed()
     assert await scene.claim(take_over_by_ms=0) == []
     assert await scene.extend(60_000, [invocation]) == []
     assert await scene.claim() == []
