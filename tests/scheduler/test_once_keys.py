@@ -25,7 +25,6 @@ async def test_a_key_is_known_for_a_day_and_then_new_again(fake_scene: Scene) ->
     await scene.clock.pass_ms(DAY_MS - 1)
     assert await created(scene) == (first, True)
     before = await scene.store.schedules.created_before(scene.account_id, ONCE)
-    assert before is not None
     assert (before.schedule_ids, before.note) == ([first], b"note")
     await scene.clock.pass_ms(2)
     assert await scene.store.schedules.created_before(scene.account_id, ONCE) is None

@@ -12,7 +12,6 @@ PER_SECOND = 10  # of the plan that the scene's account has
 
 async def asked(scene: Scene, value: str) -> Rate:
     caller: Caller | None = await scene.store.api_keys.admit(value)
-    assert caller is not None
     assert caller.rate is not None
     return caller.rate
 

@@ -289,7 +289,7 @@ async def test_a_replay_of_what_is_forgotten_meanwhile_is_not_found(fake_scene: 
     before = await scene.holdings()
 
     def late(original: Schedule) -> Request:
-        scene.clock.ms += 168 * HOUR_MS + 1  # type: ignore[attr-defined]
+        scene.clock.ms += 168 * HOUR_MS + 1
         return due_at(1)(original)
 
     with pytest.raises(NotFound):

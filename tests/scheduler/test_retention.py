@@ -109,18 +109,3 @@ async def test_an_idle_accounts_log_and_rollups_expire(fake_scene: Scene) -> Non
     assert names == {f"{scene.base}{each}".encode() for each in ("account", "signing", "expiring")}
     await scene.create()
     assert not await scene.redis.exists(scene.base + "expiring")
-
-
-async def test_old_entries_go_when_new_ones_come(fake_scene: Scene) -> None:
-    scene = fake_scene
-    await run_many(scene, 500)
-    await scene.clock.pass_ms(20 * DAY_MS)
-    await run_many(scene, 100)
-    await scene.clock.pass_ms(12 * DAY_MS)
-    await run_many(scene, 100)
-    # The first are out of the promise and trimmed by whole nodes; the others are there.
-    assert await scene.redis.xlen(scene.base + "log") < 500
-    await scene.store.tick()
-    assert len(await scene.log()) == 200
-    usage = await scene.store.stats.usage(scene.account_id, 0, await scene.clock.now_ms() + 1)
-    assert usage.executed == 200

@@ -50,7 +50,6 @@ async def test_after_an_attempt_that_failed_it_waits_for_the_next_one(scene: Sce
     found = await scene.get(schedule_id)
     assert (found.status, found.executing, found.outcome) == (Status.SCHEDULED, False, None)
     retry = found.retry
-    assert retry is not None
     assert (found.attempts, retry.number, retry.attempts, retry.outcome) == (1, 1, 1, FAILED)
     assert failed_ms <= retry.failed_at_ms <= await scene.clock.now_ms()
     assert failed_ms <= retry.due_at_ms - WAIT_MS <= await scene.clock.now_ms()
@@ -123,13 +122,11 @@ async def test_a_lost_worker_counts_as_an_attempt_and_not_as_a_retry(scene: Scen
     due_ms = (await scene.claim_one(lease_ms=10)).due_at_ms
     await scene.clock.pass_ms(11)
     taken = await scene.claim_one(lease_ms=10)
-    assert taken.retry is not None
     assert (taken.attempt, taken.retry.number, taken.retry.attempts) == (3, 1, 1)
     assert taken.due_at_ms == due_ms
     await scene.clock.pass_ms(11)
     assert await scene.retry([await scene.claim_one()], 0) == [1]
     found = await scene.get(schedule_id)
-    assert found.retry is not None
     assert (found.retry.number, found.retry.attempts, found.attempts) == (2, 4, 4)
     assert (await scene.claim_one()).attempt == 5
 
@@ -178,7 +175,6 @@ async def test_a_cancellation_between_attempts_stops_the_rest_and_refunds_nothin
     schedule_id = await retried(scene, times=2)
     cancelled = await scene.cancel(schedule_id)
     assert cancelled.credits == CREDITS - 1
-    assert cancelled.each[0].stopped is not None
     assert (cancelled.each[0].stopped.attempts, cancelled.each[0].stopped.outcome) == (2, FAILED)
     found = await scene.get(schedule_id)
     assert (found.status, found.outcome, found.attempts) == (Status.FAILED, FAILED, 2)
@@ -224,7 +220,6 @@ async def test_a_cancellation_that_read_it_before_an_attempt_tells_that_one_and_
     after_the_first_read(monkeypatch, it_is_attempted)
     cancelled = await scene.cancel(schedule_id)
     assert cancelled.credits == CREDITS - 1
-    assert cancelled.each[0].stopped is not None
     assert cancelled.each[0].stopped.attempts == before + 1
 
 
@@ -313,7 +308,6 @@ async def test_many_cancellations_stop_what_was_attempted_and_refund_the_others(
     done = await scene.cancel_all([attempted, waiting])
     first, second = done.each
     assert (first.schedule_id, first.refusal) == (attempted, None)
-    assert first.stopped is not None
     assert first.stopped.outcome == FAILED
     assert (second.schedule_id, second.refusal, second.stopped) == (waiting, None, None)
     assert done.credits == CREDITS - 1

@@ -10,13 +10,10 @@ import pytest
 from redis.crc import key_slot
 
 from scheduler.errors import StoreError, StoreUnavailable
-from scheduler.models import Plan
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
 from scheduler.store.server.routing import Routes
 from tests.cluster import ask
-from tests.scheduler.clocks import ServerClock
-from tests.scheduler.scene import Scene
 from tests.servers import DEADLINE_S, ValkeyCluster, ValkeyProcess, until_async
 
 SHARDS = 2
@@ -73,31 +70,6 @@ async def test_nothing_is_read_at_one_moment_of_half_a_shard(
     # The line still leads to where they were.
     found = await store.server.reads(commands, at_once=keys.shard(1))
     assert found == [name.encode() for name in names]
-
-
-async def test_no_script_runs_on_half_a_shard(cluster: ValkeyCluster, store: Store) -> None:
-    accounts = [
-        await store.accounts.create(f"account {n}", credits=50, plan=Plan.FREE)
-        for n in range(SHARDS)
-    ]
-    moves, stays = sorted(
-        (Scene(store, ServerClock(store), each.account_id) for each in accounts),
-        key=lambda scene: -scene.shard,
-    )
-    await moves.create(60_000)
-    slot, _, other = where(cluster, moves.shard)
-    cluster.begin_move(slot, other)
-    for _ in range(3):
-        for call in (moves.create(60_000), moves.claim(), store.claims.realign(moves.shard)):
-            with pytest.raises(StoreUnavailable, match="on its way"):
-                await call
-        await stays.run()
-        cluster.move_keys(slot, other, 1)
-    names = ask(other, "CLUSTER", "GETKEYSINSLOT", slot, MANY)
-    assert len(names) == 3
-    cluster.end_move(slot, other)
-    await moves.run()
-    assert await store.check() == []
 
 
 async def test_those_of_other_nodes_do_not_wait_for_one_that_hangs(

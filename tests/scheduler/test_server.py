@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -26,7 +29,7 @@ from scheduler.store.store import _refuse_unusable
 from tests.plain import redis_of
 from tests.scheduler.clocks import ServerClock
 from tests.scheduler.scene import Scene, settled
-from tests.servers import DroppingProxy, ValkeyProcess, free_port
+from tests.servers import DEADLINE_S, DroppingProxy, ValkeyProcess, free_port
 
 
 @pytest.fixture
@@ -41,6 +44,13 @@ async def refusal(url: str) -> StoreError:
     result = await settled(lambda: Store.open(Settings(redis_url=url)))
     assert isinstance(result, StoreError), result
     return result
+
+
+@asynccontextmanager
+async def opened(url: str, **fields: Any) -> AsyncIterator[Store]:
+    store = await Store.open(Settings(redis_url=url, **fields))
+    yield store
+    await store.aclose()
 
 
 async def round_trip(store: Store) -> None:
@@ -75,11 +85,9 @@ async def test_a_server_that_is_not_there_is_unavailable(tmp_path: Path) -> None
 
 
 async def test_a_wrong_password_is_said_at_once(strict_valkey: ValkeyProcess) -> None:
-    store = await Store.open(Settings(redis_url=strict_valkey.url))
-    await redis_of(store).config_set("requirepass", "secret")
-    await store.aclose()
+    async with opened(strict_valkey.url) as store:
+        await redis_of(store).config_set("requirepass", "secret")
     tcp = strict_valkey.tcp_url
-    assert tcp is not None
     for url in (
         tcp,
         tcp.replace("//", "//:wrong@"),
@@ -91,29 +99,28 @@ async def test_a_wrong_password_is_said_at_once(strict_valkey: ValkeyProcess) ->
         assert isinstance(error, StoreMisconfigured), (url, error)
         assert "refuses us" in str(error)
         assert "secret" not in str(error)
-    opened = await Store.open(Settings(redis_url=tcp.replace("//", "//:secret@")))
-    await round_trip(opened)
-    await opened.aclose()
+    async with opened(tcp.replace("//", "//:secret@")) as store:
+        await round_trip(store)
 
 
 async def test_a_password_that_was_changed_meanwhile_is_said_and_not_retried(
-    own_valkey: ValkeyProcess, valkey: ValkeyProcess
+    own_valkey: ValkeyProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = await Store.open(Settings(redis_url=own_valkey.url))
-    account = await store.accounts.create("first", credits=5, plan=Plan.FREE)
-    async with redis_of(store).pipeline(transaction=False) as operator:
-        operator.execute_command("CONFIG SET requirepass secret")
-        operator.execute_command("CLIENT KILL TYPE normal SKIPME yes")
-        await operator.execute()
-    with pytest.raises(StoreMisconfigured, match="refuses us"):
-        await store.accounts.grant(account.account_id, 1)
-    await store.aclose()
+    monkeypatch.setattr("scheduler.store.server.server._PAUSES_S", (2 * DEADLINE_S,))
+    async with opened(own_valkey.url) as store:
+        account = await store.accounts.create("first", credits=5, plan=Plan.FREE)
+        async with redis_of(store).pipeline(transaction=False) as operator:
+            operator.execute_command("CONFIG SET requirepass secret")
+            operator.execute_command("CLIENT KILL TYPE normal SKIPME yes")
+            await operator.execute()
+        async with asyncio.timeout(DEADLINE_S):
+            with pytest.raises(StoreMisconfigured, match="refuses us"):
+                await store.accounts.grant(account.account_id, 1)
 
 
 async def test_an_evicting_server_is_refused(own_valkey: ValkeyProcess) -> None:
-    store = await Store.open(Settings(redis_url=own_valkey.url))
-    await redis_of(store).config_set("maxmemory-policy", "allkeys-lru")
-    await store.aclose()
+    async with opened(own_valkey.url) as store:
+        await redis_of(store).config_set("maxmemory-policy", "allkeys-lru")
     error = await refusal(own_valkey.url)
     assert isinstance(error, StoreMisconfigured)
     assert "allkeys-lru" in str(error)
@@ -135,8 +142,8 @@ def test_a_server_that_is_new_enough_is_not(version: str) -> None:
 async def test_what_could_be_better_is_warned_of_once() -> None:
     options = {"appendonly": "no", "hash-max-listpack-value": 64}
     with ValkeyProcess(options=options) as server, capture_logs() as logs:
-        store = await Store.open(Settings(redis_url=server.url))
-        await store.aclose()
+        async with opened(server.url):
+            pass
     findings = [each["finding"] for each in logs if each["log_level"] == "warning"]
     assert len(findings) == 2
     assert any("append-only" in each for each in findings)
@@ -145,11 +152,10 @@ async def test_what_could_be_better_is_warned_of_once() -> None:
 
 async def test_the_embedded_server_gives_no_reason_to_warn(valkey: ValkeyProcess) -> None:
     with capture_logs() as logs:
-        store = await Store.open(Settings(redis_url=valkey.url))
+        async with opened(valkey.url) as store:
+            await store.ping()
+            assert store.uptime_s >= 0
     assert logs == []
-    await store.ping()
-    assert store.uptime_s >= 0
-    await store.aclose()
 
 
 async def test_a_server_that_went_away_is_unavailable_and_comes_back(
@@ -180,12 +186,16 @@ async def test_a_scripts_loss_is_no_loss(valkey_scene: Scene) -> None:
 
 
 async def test_a_full_turn_over_tcp_and_over_a_unix_socket(strict_valkey: ValkeyProcess) -> None:
-    assert strict_valkey.tcp_url is not None
-    for url in (strict_valkey.tcp_url, strict_valkey.url):
-        strict_valkey.flush()
-        store = await Store.open(Settings(redis_url=url, shards=4))
+    """Two databases of one server are two stores."""
+    tcp = strict_valkey.tcp_url
+    assert tcp is not None
+    async with opened(tcp, shards=4) as one, opened(tcp[:-1] + "1") as two:
+        await round_trip(one)
+        assert await two.accounts.list_accounts() == []
+        await round_trip(two)
+    strict_valkey.flush()
+    async with opened(strict_valkey.url) as store:
         await round_trip(store)
-        await store.aclose()
 
 
 async def test_a_full_turn_over_tls_with_a_password(
@@ -197,24 +207,11 @@ async def test_a_full_turn_over_tls_with_a_password(
     with DroppingProxy(own_valkey.socket, tls=tls) as line:
         plain = f"rediss://127.0.0.1:{line.port}/0?ssl_ca_certs={tmp_path}/ca.pem"
         url = plain.replace("//", "//default:secret@", 1)
-        store = await Store.open(Settings(redis_url=plain))
-        await store.server.ask("CONFIG", "SET", "requirepass", "secret")
-        await store.aclose()
-        store = await Store.open(Settings(redis_url=url))
-        await round_trip(store)
-        await store.aclose()
+        async with opened(plain) as store:
+            await store.server.ask("CONFIG", "SET", "requirepass", "secret")
+        async with opened(url) as store:
+            await round_trip(store)
         assert type(await refusal(url.partition("?")[0])) is StoreUnavailable  # who is that?
-
-
-async def test_two_databases_of_one_server_are_two_stores(strict_valkey: ValkeyProcess) -> None:
-    assert strict_valkey.tcp_url is not None
-    one = await Store.open(Settings(redis_url=strict_valkey.tcp_url))
-    two = await Store.open(Settings(redis_url=strict_valkey.tcp_url[:-1] + "1"))
-    await round_trip(one)
-    assert await two.accounts.list_accounts() == []
-    await round_trip(two)
-    await one.aclose()
-    await two.aclose()
 
 
 def test_the_clock_is_never_ahead_and_follows_one_that_is_set_back() -> None:
@@ -253,9 +250,8 @@ async def test_what_is_read_of_a_key_of_another_type_is_damaged(store: Store, at
 async def test_a_store_behind_a_proxy_that_is_cut_is_away(
     valkey: ValkeyProcess, proxy: DroppingProxy
 ) -> None:
-    store = await Store.open(Settings(redis_url=proxy.url, shards=2))
-    proxy.cut()
-    assert isinstance(await settled(store.ping), StoreError)
-    proxy.heal()
-    await round_trip(store)
-    await store.aclose()
+    async with opened(proxy.url) as store:
+        proxy.cut()
+        assert isinstance(await settled(store.ping), StoreError)
+        proxy.heal()
+        await round_trip(store)

@@ -88,7 +88,6 @@ async def test_a_link_to_set_a_password_does_that_and_signs_others_out(scene: Sc
     assert await sessions.redeem(link, Purpose.SIGN_IN) is None
     assert await sessions.leads_to(link, Purpose.SET_PASSWORD)
     opened = await sessions.redeem(link, Purpose.SET_PASSWORD, "hash")
-    assert opened is not None
     assert (await scene.store.users.of(scene.account_id)).password == "hash"
     assert await sessions.find(before.secret) is None
     assert await sessions.find(opened.secret) == opened.session
@@ -122,7 +121,6 @@ async def test_what_is_said_is_heard_once_and_by_one(scene: Scene) -> None:
     opened = await sessions.open(scene.account_id)
     await sessions.say(opened.session, "Granted.")
     found = await sessions.find(opened.secret)
-    assert found is not None
     assert found.said == "Granted."
     assert [await sessions.hear(found) for _ in range(2)] == ["Granted.", ""]
     await sessions.say(opened.session, "Cancelled.")

@@ -31,7 +31,7 @@ async def heartbeat(store: Store, process_id: str = "one") -> None:
 
 
 async def test_every_process_reads_the_id_that_the_first_one_wrote(valkey_store: Store) -> None:
-    url = redis_of(valkey_store).connection_pool  # type: ignore[attr-defined]
+    url = redis_of(valkey_store).connection_pool
     settings = Settings(redis_url=f"unix://{url.connection_kwargs['path']}")
     for read_only in (False, True):
         other = await Store.open(settings, read_only=read_only)

@@ -156,5 +156,4 @@ def test_a_literal_comes_through_as_the_very_address(
 @given(st.from_regex(_USUAL, fullmatch=True))
 def test_the_short_way_takes_apart_what_the_long_one_does(url: str) -> None:
     usual = _USUAL.fullmatch(url)
-    assert usual is not None
     assert usual.groups() == _looked_at_closely(url)

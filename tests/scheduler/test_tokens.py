@@ -35,8 +35,8 @@ def calls(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     run = scene.store.server.run
 
     async def noted(script: object, *arguments: object) -> object:
-        seen.append(script.path)  # type: ignore[attr-defined]
-        return await run(script, *arguments)  # type: ignore[arg-type]
+        seen.append(script.path)
+        return await run(script, *arguments)
 
     monkeypatch.setattr(scene.store.server, "run", noted)
     return seen

@@ -46,14 +46,22 @@ async def test_what_a_worker_without_the_key_gives_back_is_as_if_it_had_not_been
     assert not invocation.taken_over
 
 
-async def test_a_key_of_another_kind_is_no_matter_of_other_schedules(scene: Scene) -> None:
-    broken, sound = await scene.create(), await scene.create()
-    await scene.redis.delete(scene.key(broken))
-    await scene.redis.set(scene.key(broken), "none of ours")
-    assert ids_of(await scene.claim()) == [sound]
+@pytest.mark.parametrize("other_kind", [False, True])
+async def test_a_request_that_cannot_be_read_is_no_matter_of_other_schedules(
+    scene: Scene, other_kind: bool
+) -> None:
+    first, broken, last = [await scene.create() for _ in range(3)]
+    if other_kind:
+        await scene.redis.delete(scene.key(broken))
+        await scene.redis.set(scene.key(broken), "none of ours")
+    else:
+        await scene.redis.hset(scene.key(broken), "r", b"\x91\xa5later version's")
+    claimed = await scene.claim()
+    assert sorted(ids_of(claimed)) == sorted([first, last])
+    assert await scene.ack(claimed) == [1, 1]
     assert await scene.claim() == []
-    told = await scene.store.check()
-    assert any(f"{broken} is waiting, but its request is gone" in each for each in told)
+    why = "is waiting, but its request is gone" if other_kind else "cannot be read"
+    assert any(f"{broken} {why}" in each for each in await scene.store.check())
 
 
 @pytest.mark.parametrize(
