@@ -21,7 +21,7 @@ from tests.worker.scripted import (
 )
 from worker.phases import SLOW_MS, Marks, phases_of
 
-PAUSE_S = 0.1
+PAUSE_S = 0.05
 
 
 def marks(**moments: float) -> Marks:
@@ -136,7 +136,7 @@ async def test_a_name_a_handshake_and_an_answer_in_pieces_are_told_apart(
 async def test_a_slow_answer_on_a_kept_connection_is_told_of(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("worker.fire.SLOW_MS", 50)
+    monkeypatch.setattr("worker.fire.SLOW_MS", 25)
     assert SLOW_MS == 1000
 
     async def script(line: Line) -> None:
