@@ -7,8 +7,8 @@ import re
 from urllib.parse import urlsplit
 
 from api.proxies import parsed
-from scheduler.destinations import any_of
-from scheduler.settings import LOOPBACK, Settings
+from scheduler.destinations import any_of, is_loopback
+from scheduler.settings import Settings
 
 _HEALTH = ("/healthz", "/readyz")
 _PORT = re.compile(r":[0-9]*$")
@@ -39,9 +39,4 @@ def _names_of_its_own(settings: Settings) -> list[str]:
     """Empty where the settings do not tell."""
     if settings.public_url is not None:
         return ["localhost", urlsplit(settings.public_url).hostname or ""]
-    return ["localhost"] if _is_loopback(settings.host) else []
-
-
-def _is_loopback(host: str) -> bool:
-    address = parsed(host)
-    return host == "localhost" or any(address in net for net in LOOPBACK if address is not None)
+    return ["localhost"] if is_loopback(settings.host) else []

@@ -122,8 +122,10 @@ class ApiSource:
 
 
 def _of_shards(seen: Seen) -> Iterator[Metric]:
-    def shard_gauge(name: str, told: str, values: Mapping[int, float]) -> Metric:
-        return gauge(name, told, {(str(shard),): n for shard, n in values.items()}, ("shard",))
+    def shard_gauge(name: str, description: str, values: Mapping[int, float]) -> Metric:
+        return gauge(
+            name, description, {(str(shard),): n for shard, n in values.items()}, ("shard",)
+        )
 
     due, counted = seen.figures.due, seen.figures.waiting
     yield shard_gauge(

@@ -273,15 +273,15 @@ def _warning(context: Context, account: str) -> str:
 
 
 def _json(account: Account) -> dict[str, object]:
-    told: dict[str, object] = {
+    answer: dict[str, object] = {
         "accountId": account.account_id,
         "name": account.name,
         "credits": account.credits,
         "plan": account.plan.value,
     }
     if account.suspended:
-        told["suspended"] = True
-    return told
+        answer["suspended"] = True
+    return answer
 
 
 def _line(account: Account, stored: str = "") -> str:

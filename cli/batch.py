@@ -51,8 +51,8 @@ class Report:
     def created(self, line: BatchLine, created: Created) -> None:
         self.stored += 1
         if self._remote.as_json:
-            told = {"scheduleId": created.schedule_id, "invocationId": created.invocation_id}
-            click.echo(json.dumps({"line": line.number, **told}))
+            answer = {"scheduleId": created.schedule_id, "invocationId": created.invocation_id}
+            click.echo(json.dumps({"line": line.number, **answer}))
 
     def refuse(self, line: BatchLine, error: PostdateError | None) -> None:
         """With the API's error or the line's fault. Without credits only the first is printed."""
@@ -63,8 +63,8 @@ class Report:
         if error is not None:
             sentence = with_hint(sentence_of(error), self._remote.base_url)
         if self._remote.as_json:
-            told = {"line": line.number, **error_json(sentence, error)}
-            click.echo(visible(json.dumps(told, ensure_ascii=False)))
+            answer = {"line": line.number, **error_json(sentence, error)}
+            click.echo(visible(json.dumps(answer, ensure_ascii=False)))
         elif not self.credits_ended and self.refused <= _SHOWN_REFUSALS:
             self._say(f"Line {line.number:,}: {sentence.rstrip('.')}.")
             if self.refused == _SHOWN_REFUSALS:

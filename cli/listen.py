@@ -132,14 +132,14 @@ def arrival_of(scope: Mapping[str, Any], body: bytes, arrived_ns: int) -> Arriva
 
 
 def line_of(arrival: Arrival) -> str:
-    told = [arrival.received_at, f"{arrival.method} {_shown(arrival.path, _SHOWN_PATH)}"]
+    parts = [arrival.received_at, f"{arrival.method} {_shown(arrival.path, _SHOWN_PATH)}"]
     if arrival.body:
-        told.append(_shown(arrival.body, _SHOWN_BODY))
+        parts.append(_shown(arrival.body, _SHOWN_BODY))
     if arrival.lateness_ms is not None:
-        told.append(f"{arrival.lateness_ms:.1f} ms late")
+        parts.append(f"{arrival.lateness_ms:.1f} ms late")
     if arrival.attempt is not None and arrival.attempt > 1:
-        told.append(f"attempt {arrival.attempt}")
-    return "  ".join(told)
+        parts.append(f"attempt {arrival.attempt}")
+    return "  ".join(parts)
 
 
 def _lateness_ms(trigger_at: str | None, arrived_ns: int) -> float | None:

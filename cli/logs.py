@@ -118,19 +118,18 @@ def _follow(remote: Remote, tail: Tail, limit: int) -> None:
     from postdate import ConnectionFailed, RateLimited, Unavailable
 
     passing: Any = (ConnectionFailed, RateLimited, Unavailable)
-    told = True  # at the first look they are errors like any other
+    warned = False
     try:
-        _print(remote, tail.look(limit))
-        told = False
+        _print(remote, tail.look(limit))  # here they are errors like any other
         while True:
             _pause(_EVERY_S)
             try:
                 _print(remote, tail.look(limit))
-                told = False
+                warned = False
             except passing as error:
-                if not told:
+                if not warned:
                     click.echo(visible(f"{sentence_of(error)}; trying again."), err=True)
-                told = True
+                warned = True
     except KeyboardInterrupt:
         return
 
@@ -141,7 +140,7 @@ def _print(remote: Remote, entries: list[LogEntry]) -> None:
 
 
 def _line(entry: LogEntry) -> str:
-    told = [
+    parts = [
         when(entry.executed_at or entry.scheduled_at),
         f"{entry.status:9}",
         f"{entry.status_code or '-':>3}",
@@ -151,5 +150,5 @@ def _line(entry: LogEntry) -> str:
         entry.error_message,
     ]
     if entry.next_attempt_at is not None:
-        told.append(f"attempt {entry.attempt + 1} at {when(entry.next_attempt_at)}")
-    return "  ".join(told).rstrip()
+        parts.append(f"attempt {entry.attempt + 1} at {when(entry.next_attempt_at)}")
+    return "  ".join(parts).rstrip()

@@ -120,10 +120,10 @@ def _tell_walked(done: Resealed) -> None:
 
 def _sentences(done: Resealed) -> list[str]:
     counts = f"{done.requests:,} requests, {done.answers:,} answers"
-    told = [f"{counts} and {done.secrets:,} signing secrets were sealed anew."]
-    told += [f"Key {each} is forgotten: drop it." for each in done.forgotten]
-    told += [f"Key {each} must stay: {why}." for each, why in done.kept.items()]
+    sentences = [f"{counts} and {done.secrets:,} signing secrets were sealed anew."]
+    sentences += [f"Key {each} is forgotten: drop it." for each in done.forgotten]
+    sentences += [f"Key {each} must stay: {why}." for each, why in done.kept.items()]
     if done.held:
-        told.append(f"{done.held:,} lie in clear, because workers hold them: repeat it soon.")
-    told += [f"It cannot be read: {each}." for each in done.unreadable[:20]]
-    return told
+        sentences.append(f"{done.held:,} lie in clear, because workers hold them: repeat it soon.")
+    sentences += [f"It cannot be read: {each}." for each in done.unreadable[:20]]
+    return sentences

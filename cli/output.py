@@ -39,8 +39,8 @@ def fail(
     message}`; with `logged` as a line of the log.
     """
     sentence = sentence.rstrip(".") + "."
-    told: dict[str, object] = {"error": sentence, "status": status, "details": list(details)}
+    failure: dict[str, object] = {"error": sentence, "status": status, "details": list(details)}
     if logged:
-        told = log_line(told, sentence, "error")
-    click.echo(visible(json.dumps(told, ensure_ascii=False) if as_json else sentence), err=True)
+        failure = log_line(failure, sentence, "error")
+    click.echo(visible(json.dumps(failure, ensure_ascii=False) if as_json else sentence), err=True)
     sys.exit(1)

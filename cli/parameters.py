@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import re
 import sys
@@ -76,13 +75,6 @@ def header(text: str) -> tuple[str, str]:
     if not colon:
         raise click.BadParameter(f"{text!r} is no header such as 'X-Source: nightly'.")
     return name.strip(), value.strip()
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 _OTHER_BODIES = "--text sends any text, --data any bytes; --header gives the content type."

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 import click
 
 from cli.output import fail, show
-from cli.parameters import is_loopback
 
 if TYPE_CHECKING:
     from postdate import Postdate, PostdateError
@@ -103,10 +102,10 @@ def remote_command(
                 with Postdate(base_url, api_key.strip(), retry_for=retry_for_s) as client:
                     function(Remote(client, as_json, base_url), *args, **options)
             except PostdateError as error:
-                told = with_hint(sentence_of(error), base_url)
+                sentence = with_hint(sentence_of(error), base_url)
                 stranger = _as_a_stranger(error, base_url)
                 status, details = error.status_code, _details(error)
-                fail(stranger or told, as_json=as_json, status=status, details=details)
+                fail(stranger or sentence, as_json=as_json, status=status, details=details)
             except ValueError as error:  # an argument that the client refuses by itself
                 fail(str(error), as_json=as_json)
 
@@ -139,6 +138,8 @@ def _details(error: PostdateError | None) -> list[dict[str, str]]:
 
 def with_hint(sentence: str, base_url: str) -> str:
     """Names the setting: the user of a local Postdate can most likely change it."""
+    from scheduler.destinations import is_loopback  # which imports msgspec
+
     host = urlsplit(base_url).hostname or ""
     if _NOT_ALLOWED not in sentence or not is_loopback(host):
         return sentence
@@ -155,8 +156,8 @@ def _as_a_stranger(error: PostdateError, base_url: str) -> str | None:
     text = str(error)
     if isinstance(error, Unavailable) or not text.startswith(_NOT_OURS):
         return None
-    told = f" ({text.removeprefix(_NOT_OURS[0])})" if error.status_code else ""
-    return f"{base_url} answers, but not as Postdate does{told}; say where Postdate is with --url"
+    status = f" ({text.removeprefix(_NOT_OURS[0])})" if error.status_code else ""
+    return f"{base_url} answers, but not as Postdate does{status}; say where Postdate is with --url"
 
 
 def as_api(result: object) -> object:

@@ -127,12 +127,12 @@ def _confirm(remote: Remote, limit: int | None, **chosen: Any) -> None:
 
 def details_of(schedule: Schedule) -> str:
     """A line for each field that has a value."""
-    told = as_api(schedule)
-    assert isinstance(told, dict)
-    told["phases"] = schedule.phases and _phases(schedule.phases)
+    shown = as_api(schedule)
+    assert isinstance(shown, dict)
+    shown["phases"] = schedule.phases and _phases(schedule.phases)
     return "\n".join(
         f"{name:16} {_shown(name, value)}"
-        for name, value in told.items()
+        for name, value in shown.items()
         if value not in (None, {}, "") and not (value == 0 and name in _COUNTS)
     )
 
@@ -158,14 +158,14 @@ def _shown(name: str, value: object) -> str:
 
 
 def _line(schedule: Schedule) -> str:
-    told = [
+    parts = [
         when(schedule.next_attempt_at or schedule.trigger_at),
         f"{schedule.target_method} {schedule.target_url}",
         schedule.schedule_id,
     ]
     if schedule.next_attempt_at is not None:
-        told.append(f"attempt {schedule.attempts + 1}, after {schedule.error_message}")
-    return "  ".join(told)
+        parts.append(f"attempt {schedule.attempts + 1}, after {schedule.error_message}")
+    return "  ".join(parts)
 
 
 def _cancelled(each: Cancelled) -> str:

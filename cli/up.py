@@ -24,9 +24,9 @@ from cli.data_dir import DataDir, take_lock
 from cli.embedded import EmbeddedValkey
 from cli.operators import tell_hold
 from cli.options import Context, command, open_store
-from cli.parameters import is_loopback
 from cli.port import Port, reserve
 from cli.roles import host_option, port_option
+from scheduler.destinations import is_loopback
 from scheduler.errors import NotFound, Taken
 from scheduler.models import Account, Plan
 from scheduler.settings import LOOPBACK, Settings, cidrs

@@ -46,25 +46,25 @@ class Histogram:
         return sum(self.counts)
 
 
-def counter(name: str, told: str, values: Values, labels: Sequence[str] = ()) -> Metric:
+def counter(name: str, description: str, values: Values, labels: Sequence[str] = ()) -> Metric:
     """`name` is without `_total`."""
-    return _filled(CounterMetricFamily(name, told, labels=labels), values)
+    return _filled(CounterMetricFamily(name, description, labels=labels), values)
 
 
-def gauge(name: str, told: str, values: Values, labels: Sequence[str] = ()) -> Metric:
-    return _filled(GaugeMetricFamily(name, told, labels=labels), values)
+def gauge(name: str, description: str, values: Values, labels: Sequence[str] = ()) -> Metric:
+    return _filled(GaugeMetricFamily(name, description, labels=labels), values)
 
 
 def histogram(
     name: str,
-    told: str,
+    description: str,
     values: Mapping[tuple[str, ...], Histogram] | Histogram,
     labels: Sequence[str] = (),
     *,
     scale: float = 1.0,
 ) -> Metric:
     """`scale` converts to the unit of the name: 0.001 for ms as seconds."""
-    family = HistogramMetricFamily(name, told, labels=labels)
+    family = HistogramMetricFamily(name, description, labels=labels)
     given = {(): values} if isinstance(values, Histogram) else values
     for of, counted in given.items():
         family.add_metric(of, _buckets(counted, scale), counted.total * scale)

@@ -97,16 +97,16 @@ class MetricsPort:
     async def _listening(self) -> socket.socket:
         host, number = self._at
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        told = False
+        warned = False
         while True:
             try:
                 listener = socket.create_server(
                     self._at, family=family, backlog=_BACKLOG, dualstack_ipv6=":" in host
                 )
             except (OSError, ValueError) as error:  # ValueError: IPv6 is off
-                if not told:
+                if not warned:
                     _log.warning(f"port {number} on {host} {_NOT_OURS}", error=str(error))
-                told = True
+                warned = True
                 await asyncio.sleep(_TRY_AGAIN_S)
             else:
                 listener.setblocking(False)
@@ -183,7 +183,7 @@ class MetricsPort:
                 await asyncio.sleep(0)  # due work does not wait for all of it
             return _answer(200, b"".join(parts), CONTENT_TYPE)
         except Exception:
-            _log.exception("metrics cannot be told", path=path)
+            _log.exception("metrics cannot be read", path=path)
             return _answer(500, b"Internal error.\n")
 
 

@@ -179,3 +179,12 @@ def _lies_in(address: Address, networks: tuple[Network, ...]) -> bool:
     """The kernel connects to the IPv4 address that lies in an IPv6 one, so that counts too."""
     mapped = getattr(address, "ipv4_mapped", None)
     return any(address in net or (mapped is not None and mapped in net) for net in networks)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether this host is surely the machine itself, by its address or as `localhost`."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host == "localhost"
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback

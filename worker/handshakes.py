@@ -227,8 +227,8 @@ def _received_bytes(transport: asyncio.Transport) -> int:
     if sys.platform != "linux":
         return 0
     opened = transport.get_extra_info("socket")
-    told = opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
-    return int.from_bytes(told[_RECEIVED], sys.byteorder)
+    info = opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+    return int.from_bytes(info[_RECEIVED], sys.byteorder)
 
 
 def _heard(steps: asyncio.Task[asyncio.BaseTransport]) -> None:

@@ -58,8 +58,8 @@ class Traces:
             context = self._begun(invocation).get_span_context()
             if any(name.lower() == "traceparent" for name in invocation.request.headers):
                 return signed
-            told = f"traceparent: 00-{context.trace_id:032x}-{context.span_id:016x}-01\r\n"
-            return signed + told.encode()
+            header = f"traceparent: 00-{context.trace_id:032x}-{context.span_id:016x}-01\r\n"
+            return signed + header.encode()
 
         return lines
 

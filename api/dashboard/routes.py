@@ -68,11 +68,11 @@ def _on_exception(request: HttpRequest, error: Exception) -> Response[Any]:
         back = back_cookie(request, asked_for(request))
         answer = redirect(request, SIGN_IN, as_a_whole=True).with_cookie(back)
     else:
-        answer = sentence(request, *_told(request, error))
+        answer = sentence(request, *_page_of(request, error))
     return cast("Response[Any]", answer)
 
 
-def _told(request: HttpRequest, error: Exception) -> tuple[int, str, str]:
+def _page_of(request: HttpRequest, error: Exception) -> tuple[int, str, str]:
     """The status, the title and the text of its page."""
     if isinstance(error, HTTPException) and error.status_code < 500:
         return error.status_code, _TITLES.get(error.status_code, _OTHER), f"{error.detail}."

@@ -100,17 +100,17 @@ def findings(done: Sequence[Round], cores: int, rate: float) -> SizingReport:
 
 
 def _noise(accept: Carried, fire: Carried, cores: int) -> list[str]:
-    told = []
+    noise = []
     others = max(accept.others_cores, fire.others_cores)
     if others > 0.1 * cores:
-        told.append(
+        noise.append(
             f"Other programs, or other guests of this machine, used {others:.1f} of its"
             f" {cores} cores meanwhile: an idle one does better."
         )
     spread = max(accept.per_second.spread, fire.per_second.spread)
     if spread > 0.3:
-        told.append(f"The rounds differ by {100 * spread:.0f} %: compare ratios, not rates.")
-    return told
+        noise.append(f"The rounds differ by {100 * spread:.0f} %: compare ratios, not rates.")
+    return noise
 
 
 def needed(accept: Carried, fire: Carried, rate: float) -> Needed:
@@ -204,8 +204,10 @@ def _rate(figure: Figure) -> str:
 
 
 def _costs(carried: Carried, *names: str) -> str:
-    told = [f"{_NAMES[n]} {carried.cpu_us_each[n]:.0f} us" for n in names if carried.cpu_us_each[n]]
-    return "CPU each: " + ", ".join(told)
+    costs = [
+        f"{_NAMES[n]} {carried.cpu_us_each[n]:.0f} us" for n in names if carried.cpu_us_each[n]
+    ]
+    return "CPU each: " + ", ".join(costs)
 
 
 def _bottleneck(carried: Carried, cores: int) -> str:

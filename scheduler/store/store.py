@@ -150,7 +150,7 @@ class Store:
 
     async def tick(self) -> None:
         """Reads the server's clock."""
-        self.clock.told(await self.server.ask("TIME"))
+        self.clock.observe_reply(await self.server.ask("TIME"))
 
     async def check(self) -> list[str]:
         """Every broken invariant, as a sentence; and each process whose store was replaced."""

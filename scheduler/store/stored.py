@@ -195,17 +195,17 @@ def seal_said(answer: Answer, secrecy: Secrecy) -> bytes:
 def unpack_attempt(packed: bytes, said: bytes | None = None, secrecy: Secrecy = _IN_CLEAR) -> Retry:
     """The next attempt by an `n` field, with the `s` field beside it. Raises Unreadable."""
     try:
-        told = _decode_outcome(packed[2 * _MOMENT_BYTES :])
-        outcome = _outcome(Status.FAILED, told, said, secrecy)
+        ended = _decode_outcome(packed[2 * _MOMENT_BYTES :])
+        outcome = _outcome(Status.FAILED, ended, said, secrecy)
     except _DAMAGED as error:
         raise Unreadable(str(error)) from error
     return Retry(
-        number=told.retry,
+        number=ended.retry,
         due_at_ms=moment_of(packed[_MOMENT_BYTES:]),
-        attempts=told.attempts,
+        attempts=ended.attempts,
         outcome=outcome,
         failed_at_ms=moment_of(packed),
-        lateness_ms=told.lateness_ms,
+        lateness_ms=ended.lateness_ms,
     )
 
 
@@ -279,8 +279,8 @@ def _ended(
 
 def _outcome(status: Status, end: _StoredOutcome, said: bytes | None, secrecy: Secrecy) -> Outcome:
     answer = None if said is None else Answer(*_decode_said(secrecy.open(said)))
-    told = (status, end.status_code, end.response_time_ms, end.error_message)
-    return Outcome(*told, phases=end.phases, answer=answer)
+    fields = (status, end.status_code, end.response_time_ms, end.error_message)
+    return Outcome(*fields, phases=end.phases, answer=answer)
 
 
 def moment_of(packed: bytes) -> int:

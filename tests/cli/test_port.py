@@ -7,8 +7,8 @@ import socket
 
 import pytest
 
-from cli.parameters import is_loopback
 from cli.port import reserve
+from scheduler.destinations import is_loopback
 from scheduler.errors import PostdateError
 
 
@@ -70,7 +70,7 @@ async def test_a_host_that_is_not_ours_is_one_sentence(host: str) -> None:
 @pytest.mark.parametrize(
     ("hosts", "answer"),
     [
-        (("127.0.0.1", "127.9.9.9", "::1", "localhost"), True),
+        (("127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1", "localhost"), True),
         (("0.0.0.0", "::", "192.0.2.1", "example.com"), False),
     ],
 )

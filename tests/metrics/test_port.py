@@ -157,7 +157,7 @@ async def test_what_fails_is_a_500_that_tells_nothing(ported: Ported) -> None:
         answer = await ported.get("/metrics")
     assert answer.startswith("HTTP/1.1 500 ")
     assert "secret" not in answer
-    assert [each["event"] for each in logs] == ["metrics cannot be told"]
+    assert [each["event"] for each in logs] == ["metrics cannot be read"]
 
 
 @pytest.mark.parametrize(

@@ -186,8 +186,8 @@ STORE = r"""
 + if True or self
 @ scheduler/store/lifecycle/create.py tests/scheduler/test_replays.py
 # a walk of replays leaves out the millisecond in which it began
-- until_ms = self._clock.told(time) + 1
-+ until_ms = self._clock.told(time)
+- until_ms = self._clock.observe_reply(time) + 1
++ until_ms = self._clock.observe_reply(time)
 @ scheduler/texts.py tests/scheduler/test_texts.py
 # a carriage return overwrites a line
 - ]|\r(?!\n)

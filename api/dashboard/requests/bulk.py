@@ -55,10 +55,10 @@ class Done(NamedTuple):
         return Done(self.number + number, self.refused + earlier)
 
     def words(self, done: str) -> str:
-        told = f"{self.number:,} {done}."
+        text = f"{self.number:,} {done}."
         for reason, count in self.refused.most_common():
-            told += f" {count:,} not: {reason.rstrip('.').lower()}."
-        return told
+            text += f" {count:,} not: {reason.rstrip('.').lower()}."
+        return text
 
 
 class Action(NamedTuple):

@@ -113,14 +113,14 @@ def error_of(
     status_code: int, body: Any, *, reason: str = "", retry_after: float | None = None
 ) -> PostdateError:
     """The error of an answer; `body` is its JSON, or None."""
-    told = body if isinstance(body, Mapping) else {}
-    message = str(told.get("error") or f"The server answered {status_code} {reason}".rstrip())
+    answer = body if isinstance(body, Mapping) else {}
+    message = str(answer.get("error") or f"The server answered {status_code} {reason}".rstrip())
     error = _KINDS.get(status_code, PostdateError)(message, status_code=status_code)
     match error:
         case InvalidRequest():
-            error.details = _details(told.get("details"))
+            error.details = _details(answer.get("details"))
         case Conflict():
-            error.status = str(told.get("status", ""))
+            error.status = str(answer.get("status", ""))
         case RateLimited() | Unavailable():
             error.retry_after = retry_after
     return error
@@ -154,10 +154,10 @@ def reason_of(error: BaseException) -> str:
     return text.partition("] ")[2] if text.startswith("[Errno") else text
 
 
-def _details(told: Any) -> tuple[FieldError, ...]:
-    if not isinstance(told, list):
+def _details(given: Any) -> tuple[FieldError, ...]:
+    if not isinstance(given, list):
         return ()
-    return tuple(FieldError(str(each["field"]), str(each["message"])) for each in told)
+    return tuple(FieldError(str(each["field"]), str(each["message"])) for each in given)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -165,8 +165,8 @@ def read(kind: type[T], answer: Mapping[str, Any]) -> T:
 
 
 def read_schedule(answer: Mapping[str, Any]) -> Schedule:
-    told = answer.get("phases")  # a server of before knows none
-    return read(Schedule, {**answer, "phases": None if told is None else read(Phases, told)})
+    phases = answer.get("phases")  # a server of before knows none
+    return read(Schedule, {**answer, "phases": None if phases is None else read(Phases, phases)})
 
 
 def read_stats(answer: Mapping[str, Any]) -> Stats:

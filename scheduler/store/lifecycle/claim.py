@@ -184,7 +184,7 @@ class Claims(Leasing):
         one_clock = not self._server.routed  # each node of a cluster has one of its own
         replies = await self._server.reads(_looks_at(tuple(shards), backlogs, one_clock))
         if one_clock:
-            self._clock.told(replies.pop())
+            self._clock.observe_reply(replies.pop())
         heads, since = replies[: len(shards)], replies[len(shards) :] or repeat(None)
         return {
             shard: Look(float(head[1]) if head else None, float(backlog) if backlog else None)

@@ -168,7 +168,7 @@ class Creating:
         if until_ms is None:
             [time] = await self._server.reads([("TIME",)], at_once=keys.account(account_id))
             # What failed in the millisecond of the beginning is of the walk.
-            until_ms = self._clock.told(time) + 1
+            until_ms = self._clock.observe_reply(time) + 1
         page = await self._failed.page(account_id, selected)
         originals = [each.schedule_id for each in page.schedules]
         next_cursor = cursor_until(page.next_cursor, until_ms)

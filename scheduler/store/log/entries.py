@@ -59,10 +59,10 @@ def entry(
     retrying = next_attempt_at_ms is not None
     if retrying:
         status = NUMBERS[LogStatus.RETRYING]
-    told = (status, code, outcome.response_time_ms, outcome.error_message, lateness_ms)
+    result = (status, code, outcome.response_time_ms, outcome.error_message, lateness_ms)
     if not retrying and attempt == 1:
-        return what + told
-    return (*what, *told, attempt, next_attempt_at_ms)
+        return what + result
+    return (*what, *result, attempt, next_attempt_at_ms)
 
 
 def logged_url(url: str) -> str:

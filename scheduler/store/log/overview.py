@@ -155,7 +155,7 @@ class Overview:
             since = await self._server.read("ZSCORE", held, first[0])
             since_ms = int(float(since or first[1]))
         return AccountSnapshot(
-            self._clock.told(time),
+            self._clock.observe_reply(time),
             int(credits or 0),
             max(0, all_ - executing),
             executing,
@@ -213,7 +213,7 @@ class Overview:
             ],
             at_once=base,
         )
-        self._clock.told(time)
+        self._clock.observe_reply(time)
         # In `waiting`, what a worker holds stands at its lease's end, which is the nearest future.
         for place, begin in enumerate(left):
             hidden = min(due[place], unseen) if begin <= now_ms + MINUTE_MS else 0

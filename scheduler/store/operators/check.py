@@ -13,7 +13,7 @@ from scheduler.errors import Unreadable, anew
 from scheduler.store import keys, stored
 from scheduler.store.accounts.signing import secret_of
 from scheduler.store.log.entries import chunks_of, unpack_chunk
-from scheduler.store.operators.damage import schedule_or_none, text, told
+from scheduler.store.operators.damage import noting_damage, schedule_or_none, text
 from scheduler.store.operators.key_types import of_other_kinds
 from scheduler.store.operators.reservations import is_leaving, misled
 from scheduler.store.operators.standing import Letters, faults_of, stand_of
@@ -79,19 +79,19 @@ class _Look:
         async for chunk in self._server.keys(keys.ALL_SCHEDULES, _CHUNK):
             await self._stored(chunk)
         for account_id in self._weights.begun:
-            with self._told(account_id, "what it weighs"):
+            with self._noting(account_id, "what it weighs"):
                 self._found += await self._weights.faults(account_id)
         return list(dict.fromkeys(self._found))
 
-    def _told(self, account_id: str, what: str) -> AbstractContextManager[None]:
-        return told(self._found, f"{account_id}: something of {what}")
+    def _noting(self, account_id: str, what: str) -> AbstractContextManager[None]:
+        return noting_damage(self._found, f"{account_id}: something of {what}")
 
     async def _accounts(self, shard: int) -> list[str]:
         """The ids of a shard's accounts."""
         accounts: list[str] = []
         prefix = keys.shard(shard)
         self._unlisted.add(prefix)
-        with told(self._found, f"The list of accounts of shard {shard}"):
+        with noting_damage(self._found, f"The list of accounts of shard {shard}"):
             listed = await self._server.read("ZRANGE", prefix + keys.ACCOUNTS, 0, -1)
             for local in map(text, listed):
                 account_id = ids.account_id(shard, local)
@@ -104,7 +104,7 @@ class _Look:
 
     async def _owner(self, account_id: str) -> Owner:
         base, suspended = keys.account(account_id), False
-        with self._told(account_id, "what it is"):
+        with self._noting(account_id, "what it is"):
             suspended = await self._server.read("HEXISTS", base + keys.ACCOUNT, "suspended")
         owner = Owner(account_id, await is_leaving(self._server, account_id), bool(suspended))
         self._owners[base] = owner
@@ -118,25 +118,25 @@ class _Look:
                 " it"
             )
             return
-        with self._told(account_id, "what it weighs"):
+        with self._noting(account_id, "what it weighs"):
             await self._weights.begin(account_id)
-        with self._told(account_id, "what it is"):
+        with self._noting(account_id, "what it is"):
             await self._names(account_id)
-        with self._told(account_id, "its ledger"):
+        with self._noting(account_id, "its ledger"):
             await self._ledger(account_id)
-        with self._told(account_id, "when it is looked at"):
+        with self._noting(account_id, "when it is looked at"):
             await self._head(account_id)
         for place, called in _CALLED.items():
-            with self._told(account_id, f"its {called}"):
+            with self._noting(account_id, f"its {called}"):
                 scan = "HSCAN" if place == keys.TRIED else "ZSCAN"
                 async for chunk in self._server.members(scan, owner.base + place, _CHUNK):
                     can_be = self._schedules_among(chunk, f"{account_id}: among its {called}")
                     await self._inspect(owner, can_be)
-        with self._told(account_id, "its dead letters"):
+        with self._noting(account_id, "its dead letters"):
             await self._letters(account_id)
-        with self._told(account_id, "its log"):
+        with self._noting(account_id, "its log"):
             await self._log(account_id)
-        with self._told(account_id, "its signing secrets"):
+        with self._noting(account_id, "its signing secrets"):
             await self._secrets(account_id)
 
     async def _names(self, account_id: str) -> None:
@@ -202,13 +202,13 @@ class _Look:
             page = chunks_of(await self._server.read("XRANGE", log, after, "+", "COUNT", _CHUNKS))
             for stream_id, packed in page:
                 after = f"({stream_id.decode()}"
-                with told(self._found, f"{account_id}: {stream_id.decode()} of its log"):
+                with noting_damage(self._found, f"{account_id}: {stream_id.decode()} of its log"):
                     unpack_chunk(packed)
 
     async def _secrets(self, account_id: str) -> None:
         signing = keys.account(account_id) + keys.SIGNING
         for entry in await self._server.read("LRANGE", signing, 0, -1) or [b""]:
-            with told(self._found, f"{account_id}: its signing secret"):
+            with noting_damage(self._found, f"{account_id}: its signing secret"):
                 secret_of(entry, self._server.secrecy)
 
     async def _stored(self, names: Iterable[bytes]) -> None:
@@ -228,11 +228,11 @@ class _Look:
     async def _stored_of(self, owner: Owner, names: Iterable[bytes]) -> None:
         account_id = owner.account_id
         schedules = self._schedules_among(names, f"{account_id}: among its schedules")
-        with self._told(account_id, "what it weighs"):
+        with self._noting(account_id, "what it weighs"):
             await self._weights.add(account_id, schedules)
-        with self._told(account_id, "where its schedules stand"):
+        with self._noting(account_id, "where its schedules stand"):
             await self._inspect(owner, schedules)
-        with self._told(account_id, "its schedules"):
+        with self._noting(account_id, "its schedules"):
             await self._requests(owner, schedules)
 
     async def _requests(self, owner: Owner, schedules: list[str]) -> None:
@@ -241,7 +241,7 @@ class _Look:
             rows = await read_rows(self._server, owner.base, schedules)
             for schedule, fields in zip(schedules, rows, strict=False):
                 what = ids.schedule_id(schedule)
-                with told(self._found, f"{owner.account_id}: {what}"):
+                with noting_damage(self._found, f"{owner.account_id}: {what}"):
                     if fields.packed is not None:
                         stored.schedule(what, fields, self._server.secrecy)
             schedules = schedules[len(rows) :]

@@ -19,7 +19,7 @@ _DAMAGED = (StoreRefused, msgspec.MsgspecError, ValueError)
 
 
 @contextmanager
-def told(found: list[str], what: str) -> Iterator[None]:
+def noting_damage(found: list[str], what: str) -> Iterator[None]:
     """Around a look at something: damage becomes a finding. That the store is away does not."""
     try:
         yield
@@ -43,7 +43,7 @@ async def accounts_of(server: Server, shards: Shards, damaged: list[str]) -> Asy
     """The ids of all accounts. Of a shard whose list is damaged, `damaged` gets a sentence."""
     for shard in range(await shards.newest()):
         key = keys.shard(shard) + keys.ACCOUNTS
-        with told(damaged, f"the list of accounts of shard {shard}"):
+        with noting_damage(damaged, f"the list of accounts of shard {shard}"):
             async for some in server.members("ZSCAN", key, _SCAN_COUNT):
                 for local in some:
                     yield ids.account_id(shard, text(local))

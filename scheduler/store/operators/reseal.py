@@ -11,7 +11,7 @@ import msgspec
 from scheduler import ids
 from scheduler.errors import PostdateError, Unreadable
 from scheduler.store import keys
-from scheduler.store.operators.damage import accounts_of, text, told
+from scheduler.store.operators.damage import accounts_of, noting_damage, text
 from scheduler.store.operators.heartbeats import KEY_IDS, Heartbeats
 from scheduler.store.operators.sealing_keys import SealingKeys
 from scheduler.store.queries.reading import read_rows
@@ -168,7 +168,7 @@ class Resealer:
                 walk.done.unreadable.append(f"sch_{schedule!s}: what its account weighs is damaged")
 
     async def _secrets(self, walk: _ResealWalk, account_id: str) -> None:
-        with told(walk.done.unreadable, f"what signs for {account_id}"):
+        with noting_damage(walk.done.unreadable, f"what signs for {account_id}"):
             base = keys.account(account_id)
             rows: list[bytes] = []
             for entry in await self._server.read("LRANGE", base + keys.SIGNING, 0, -1):

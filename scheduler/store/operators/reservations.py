@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scheduler.store import keys
-from scheduler.store.operators.damage import text, told
+from scheduler.store.operators.damage import noting_damage, text
 from scheduler.store.server import Server
 
 _SCAN_COUNT = 500
@@ -19,7 +19,7 @@ async def misled(server: Server) -> list[str]:
         async for names in server.keys(prefix + "*", _SCAN_COUNT):
             for key in names:
                 value = text(key[len(prefix) :])
-                with told(found, f"What the {called} {value!r} leads to"):
+                with noting_damage(found, f"What the {called} {value!r} leads to"):
                     fault = await _fault(server, field, value, key)
                     found += [f"The {called} {value!r} {fault}"] * bool(fault)
     return found

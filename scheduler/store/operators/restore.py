@@ -15,7 +15,7 @@ from scheduler.store import keys
 from scheduler.store.lifecycle.claim import Claims, UnreadClaim
 from scheduler.store.lifecycle.end import Ends
 from scheduler.store.lifecycle.end_rows import Ack
-from scheduler.store.operators.damage import accounts_of, told
+from scheduler.store.operators.damage import accounts_of, noting_damage
 from scheduler.store.server import Script, Server
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.shards import Shards
@@ -110,7 +110,7 @@ class Restore:
     def _sound(self, account_id: str) -> Iterator[None]:
         """Around a look at one account: damage is noted once, and the walk goes on."""
         found: list[str] = []
-        with told(found, account_id):
+        with noting_damage(found, account_id):
             yield
         self.damaged += [each for each in found if each not in self.damaged]
 

@@ -69,8 +69,8 @@ class Weights:
         # Schedules that expire in the present hour may be gone already.
         for hour in sorted(ended.keys() | counted.expiring.keys()):
             if hour > self._now_ms // _HOUR_MS and ended[hour] != counted.expiring[hour]:
-                told = f"counted as {counted.expiring[hour]} bytes, and weighs {ended[hour]}"
-                yield f"what is forgotten in hour {hour} is {told}"
+                counts = f"counted as {counted.expiring[hour]} bytes, and weighs {ended[hour]}"
+                yield f"what is forgotten in hour {hour} is {counts}"
 
     async def _counted(self, account_id: str) -> _Counted:
         base = keys.account(account_id)

@@ -54,7 +54,7 @@ class StoreClock:
         self._offsets_us.append(offset_us)
         self._offset_us = max(self._offsets_us)
 
-    def told(self, time: Sequence[bytes]) -> int:
+    def observe_reply(self, time: Sequence[bytes]) -> int:
         """The server's time (ms) of a reply to TIME that has just arrived, which is taken in."""
         self.observe(time_us(time))
         return time_us(time) // 1000
