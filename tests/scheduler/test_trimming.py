@@ -31,7 +31,7 @@ async def small_log(fake_clock: FakeClock, settings: Settings) -> AsyncIterator[
 async def test_a_log_is_cut_by_number_exact_to_a_chunk(small_log: Scene) -> None:
     scene, chance = small_log, random.Random(5)
     made: list[str] = []
-    for _ in range(60):
+    for _ in range(35):
         size = chance.choice([1, 1, 2, 15, 16, 17, 30])
         before = await logged(scene)
         made += await chunks(scene, [size])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from scheduler.store import keys
@@ -49,42 +48,20 @@ async def test_realigning_moves_no_turn_that_is_right(scene: Scene) -> None:
     assert await scene.redis.zrange(heads, 0, -1, withscores=True) == before
 
 
-async def claimed_next(scene: Scene) -> list[str]:
-    """The schedules that a claim from one account brings."""
-    return ids_of(await scene.claim(most_accounts=1))
-
-
 @pytest.mark.time_passes
-async def test_what_is_created_with_an_early_time_does_not_push_ahead(scene: Scene) -> None:
-    [other] = await scene.neighbours(1)
-    waiting = await scene.create(-1000)
-    await scene.clock.pass_ms(2)
-    await scene.create(-60_000, account_id=other)
-    assert await claimed_next(scene) == [waiting]
-    await scene.assert_sound()
-
-
-@pytest.mark.time_passes
-async def test_what_is_given_back_does_not_push_ahead(scene: Scene) -> None:
-    [other] = await scene.neighbours(1)
-    await scene.create(-60_000, account_id=other)
-    invocation = await scene.claim_one()
-    waiting = await scene.create(-1000)
-    await scene.clock.pass_ms(2)
-    await scene.release([invocation])
-    assert await claimed_next(scene) == [waiting]
-    await scene.assert_sound()
-
-
-@pytest.mark.time_passes
-async def test_what_is_changed_to_an_early_time_does_not_push_ahead(scene: Scene) -> None:
-    [other] = await scene.neighbours(1)
-    changed = await scene.create(60_000, account_id=other)
+@pytest.mark.parametrize("how", ["created", "given back", "changed"])
+async def test_what_comes_in_with_an_early_time_does_not_push_ahead(scene: Scene, how: str) -> None:
+    theirs = Scene(scene.store, scene.clock, (await scene.neighbours(1))[0])
+    held = [await theirs.held(due_in_ms=-60_000)] if how == "given back" else []
+    changed = await theirs.create(60_000)
     waiting = await scene.create(-1000)
     await scene.clock.pass_ms(2)
     early_ms = await scene.clock.now_ms() - 60_000
-    await scene.store.schedules.change(
-        other, changed, lambda request: msgspec.structs.replace(request, trigger_at_ms=early_ms)
-    )
-    assert await claimed_next(scene) == [waiting]
+    if how == "created":
+        await theirs.create_at(early_ms)
+    elif how == "changed":
+        await theirs.change(changed, trigger_at_ms=early_ms)
+    else:
+        await scene.release(held)
+    assert ids_of(await scene.claim(most_accounts=1)) == [waiting]
     await scene.assert_sound()
