@@ -38,6 +38,7 @@ def test_a_killed_valkey_comes_back_with_what_it_had(own_valkey: ValkeyProcess) 
 
 @pytest.mark.skipif(REDIS is None, reason="there is no redis-server on PATH")
 def test_redis_takes_the_place_of_the_embedded_valkey_in_every_process() -> None:
+    """In one that is forked, and in a new Python, as users have it."""
     with (
         redis_embedded(),
         ValkeyProcess() as server,

@@ -33,17 +33,6 @@ async def test_one_that_keeps_ending_is_started_again_and_the_log_says_so_once(
     ]
 
 
-async def test_one_that_was_let_go_stays_away(tmp_path: Path) -> None:
-    child = shell("exec sleep 60", tmp_path / "output")
-    await child.start()
-    child.keep_alive()
-    child.hasten()
-    await child.wait()
-    assert not child.running
-    assert child.ended == "was killed by signal 9"
-    await child.stop(grace_s=5)
-
-
 async def test_one_that_does_not_stop_is_killed(tmp_path: Path) -> None:
     output = tmp_path / "output"
     child = shell("trap '' TERM; echo here; while :; do sleep 0.01; done", output)
@@ -68,11 +57,16 @@ async def test_it_tells_whether_one_ended_as_asked(
     assert await child.stop(grace_s=5) is as_asked
 
 
-async def test_one_that_was_hastened_or_never_ran_has_ended_as_asked(tmp_path: Path) -> None:
+async def test_one_that_was_hastened_stays_away_and_has_ended_as_asked(tmp_path: Path) -> None:
+    """As has one that never ran."""
     child = shell("trap '' TERM; while :; do sleep 0.01; done", tmp_path / "output")
     assert await child.stop(grace_s=5)
     await child.start()
+    child.keep_alive()
     child.hasten()
+    await child.wait()
+    assert not child.running
+    assert child.ended == "was killed by signal 9"
     assert await child.stop(grace_s=5)
 
 

@@ -39,8 +39,8 @@ def up() -> Iterator[PostdateProcess]:
 
 
 def test_behind_a_proxy_nobody_is_let_to_this_machine() -> None:
-    """Clients of the proxy come from a loopback address too. In new Pythons, as users have them."""
-    with PostdateProcess(forked=False, public_url="https://postdate.example") as process:
+    """Clients of the proxy come from a loopback address too."""
+    with PostdateProcess(public_url="https://postdate.example") as process:
         assert "may be sent to this machine" not in process.stdout
         with Customer(process.base_url, process.api_key) as customer:
             answer = customer.post("http://127.0.0.1:9000/")
