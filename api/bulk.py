@@ -18,7 +18,7 @@ from api.bodies import (
     UnreplayedBody,
 )
 from api.errors import status_of
-from api.payload import Change
+from api.payload import AS_IT_WAS
 from api.reading import REPLAYED, idempotency, read_body
 from api.selection import parse_selection
 from api.service import HttpRequest
@@ -30,7 +30,6 @@ from scheduler.store.lifecycle.replays import Replay
 from scheduler.store.verdict import Verdict, refusal
 
 _CANCEL, _REPLAY = "/schedule/cancel", "/schedule/replay"
-_AS_IT_WAS = Change({})
 
 
 @post(_CANCEL, operation_id="cancelSchedules", summary="Cancel many", status_code=200)
@@ -81,7 +80,7 @@ async def replay_schedules(request: HttpRequest) -> JsonResponse:
     done = await schedules.replayed_before(call.account_id, once) if once else None
     if done is None:
         now_ms = call.store.clock.now_ms()
-        remade = partial(_AS_IT_WAS.of_replay, now_ms=now_ms)
+        remade = partial(AS_IT_WAS.of_replay, now_ms=now_ms)
         schedule_ids = asked.schedule_ids
         if schedule_ids is None:
             done = await schedules.replay_failed(

@@ -50,7 +50,6 @@ class Findings:
             raise self.refusal()
 
     def refusal(self) -> InvalidRequest:
-        """The refusal of at least one finding."""
         listed = [*self._listed, *self._unknown][:MOST_LISTED]
         if self._count == 1:
             return InvalidRequest(listed, _sentence_of_one(listed[0]))

@@ -106,7 +106,6 @@ class _Hidden:
         self.text = text
 
     def text_of(self, part: Part) -> bytes:
-        """A part of it as it came."""
         return bytes(part).replace(self._escape, rb"\u").replace(self._backslash, rb"\\")
 
 

@@ -185,3 +185,7 @@ def _origin(url: str) -> Origin | None:
         return parse_target(url).origin
     except ValueError:
         return None  # stored by rules of another version: no other is the same
+
+
+# The change of a replay that changes nothing.
+AS_IT_WAS = Change({})

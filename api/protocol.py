@@ -195,7 +195,6 @@ class Protocol(Http11):
             self._give_back()
 
     def forget_body(self) -> None:
-        """Drops the body of the request that is being answered."""
         if not self.pipeline:
             self._forgotten = self.cycle
             self.cycle.body = bytearray()

@@ -58,8 +58,7 @@ def serve(
     with contextlib.ExitStack() as stack:
         for listener in listeners:
             stack.enter_context(listener)
-            # Its connections inherit it: the system would keep megabytes for each client that
-            # does not read.
+            # Connections inherit it: else each client that does not read keeps megabytes here.
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
         server.run(listeners)
     if server.misconfigured is not None:

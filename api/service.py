@@ -130,7 +130,6 @@ class Service:
 
     @property
     def opened(self) -> Store | None:
-        """The store, if it is open."""
         return self._store
 
     @property

@@ -59,7 +59,6 @@ class Child:
 
     @property
     def ended(self) -> str:
-        """How it ended, in words."""
         code = self._process.returncode if self._process else None
         if code is None:
             return "has not ended"

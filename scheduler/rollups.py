@@ -28,8 +28,7 @@ CREATED = "s"
 # Upper bounds (ms, inclusive) of the lateness histogram's buckets; one more catches the rest.
 LATENESS_BOUNDS_MS = (0, 1, 2, 5, 10, 20, 50, 100, 250, 1000, 5000, 60_000, 3_600_000)
 
-# The same of response times: no bucket is wider than half its values, so quantiles are exact to a
-# quarter.
+# Response times: no bucket is wider than half its values, so quantiles are exact to a quarter.
 RESPONSE_BOUNDS_MS = (
     *(1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700),
     *(1000, 1500, 2000, 3000, 5000, 7000, 10_000, 15_000, 20_000, 30_000, 60_000),

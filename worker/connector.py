@@ -26,8 +26,7 @@ from worker.pool import Pool
 from worker.sockets import budget, is_out_of_files, is_out_of_ports
 from worker.wire import Route, Wire
 
-# How long nothing is tried where no local port was left: each attempt looks through all of them,
-# for up to 10 ms.
+# How long nothing is tried without a free local port: an attempt looks through all, up to 10 ms.
 PORTS_PAUSE_S = 1.0
 _MOST_WITHOUT_PORTS = 1024
 _TELLS = {

@@ -175,7 +175,6 @@ class Handshakes:
             self._unread.close()
 
     async def _read(self, transport: asyncio.Transport) -> None:
-        """For one round of the loop."""
         transport.resume_reading()
         await asyncio.sleep(0)
         await asyncio.sleep(0)

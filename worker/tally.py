@@ -11,8 +11,7 @@ from worker.outcome import Failure
 
 _LATENESS_MS = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 15_000, 60_000, 300_000)
 _DURATION_MS = (1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000)
-# A schedule so late may have been created late: a `triggerAt` in the past is no lateness of
-# ours.
+# One so late may have been created late: a `triggerAt` in the past is no lateness of ours.
 _ASKED_MS = 100
 # Ended unsent: no attempt was made.
 _UNSENT = (Failure.EXPIRED, Failure.LOST)

@@ -86,8 +86,7 @@ class Wire(asyncio.Protocol):
         self._transport: asyncio.Transport  # set by connection_made, before any call
         self.below: asyncio.Transport | None = None  # of TLS, with a buffer of its own
         self._parser = _NO_PARSER
-        # The last answer that came whole. Targets mostly repeat it byte for byte, and then it need
-        # not be parsed again.
+        # The last whole answer: targets mostly repeat it, and then it need not be parsed again.
         self._known = b""
         self._known_status = 0
         self._known_reason = ""

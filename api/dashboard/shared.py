@@ -56,7 +56,6 @@ class Shared:
 
 
 def shared_by(request: HttpRequest) -> Shared:
-    """That of this process."""
     shared: Shared = request.app.state.setdefault("dashboard_shared", Shared())
     return shared
 

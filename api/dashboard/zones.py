@@ -24,7 +24,6 @@ class Zone(NamedTuple):
     rules: tzinfo
 
     def local(self, ms: float) -> datetime:
-        """The local time of a moment."""
         return (_EPOCH + timedelta(milliseconds=int(ms))).astimezone(self.rules)
 
     def text(self, ms: float) -> str:
@@ -52,7 +51,6 @@ UTC = Zone("UTC", _UTC)
 
 
 def zone_named(name: str) -> Zone | None:
-    """The zone of that name, if there is one."""
     if name == UTC.name:
         return UTC
     if len(name) > 64 or not _NAME.fullmatch(name):

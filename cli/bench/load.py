@@ -121,7 +121,6 @@ class LoadTarget:
             self._server.close()
 
     def expect(self, count: int) -> None:
-        """Forgets what came, and starts counting."""
         self.arrivals = []
         self._wanted = count
         self._all_came.clear()

@@ -103,5 +103,4 @@ class Secrecy:
 
 
 def _key_id(key: bytes) -> bytes:
-    """A key's public name."""
     return hashlib.sha256(b"postdate key " + key).digest()[:_ID_BYTES]

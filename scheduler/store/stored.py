@@ -105,7 +105,6 @@ _DAMAGED = (msgspec.MsgspecError, ValueError, LookupError)
 
 
 def seal_request(request: Request, secrecy: Secrecy) -> bytes:
-    """A request as it is stored."""
     return secrecy.seal(pack_request(request))
 
 

@@ -14,14 +14,11 @@ from api.dashboard.requests.entry import show
 from api.dashboard.requests.filters import read_filter
 from api.dashboard.session import Viewer, redirect_saying, zone_of
 from api.errors import status_of
-from api.payload import Change, parse_change
+from api.payload import AS_IT_WAS, Change, parse_change
 from api.service import HttpRequest, service_of
 from scheduler.errors import Conflict, InvalidRequest
 from scheduler.models import Status
 from scheduler.times import format_iso8601
-
-# The change of a replay that changes nothing.
-AS_IT_WAS = Change({})
 
 
 @post("/requests/{schedule_id:str}/cancel")

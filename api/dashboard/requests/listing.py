@@ -89,7 +89,6 @@ async def requests_page(request: HttpRequest) -> Raw:
 
 @get("/requests/closed")
 async def closed_panel(request: HttpRequest) -> Raw:
-    """The side panel with nothing open."""
     await signed_in(request)
     return html("")
 

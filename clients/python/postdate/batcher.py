@@ -66,7 +66,6 @@ class Waiting:
 
     @property
     def late_at_s(self) -> float:
-        """The latest moment of the first one."""
         return next(iter(self._items)).late_at_s
 
     @property

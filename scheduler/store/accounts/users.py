@@ -50,7 +50,6 @@ class Users:
         return await self.of(account_id.decode())
 
     async def of(self, account_id: str) -> Holder:
-        """The holder of an account."""
         key = keys.account(account_id) + keys.HOLDER
         password = await self._server.read("HGET", key, "password")
         return Holder(account_id, password.decode() if password else None)

@@ -33,8 +33,7 @@ local function read_failed(base, count, at, kept_ms, most, schedule_ms, hours)
   return {gone, earlier}
 end
 
--- letters: flat, moment (ms) and schedule; trimmed: from `read_failed`; kept_ms: how long they are
--- dead letters.
+-- letters: flat, moment (ms) and schedule; trimmed: from `read_failed`; kept_ms: as dead letters.
 local function note_failed(base, letters, trimmed, kept_ms)
   local index, earlier = base .. K.FAILED, trimmed[2]
   each_thousand('ZADD', index, letters)

@@ -59,8 +59,6 @@ async def broken_invariants(server: Server, shards: int, kept: Retention) -> lis
 
 
 class _Look:
-    """One look at the whole store."""
-
     def __init__(self, server: Server, kept: Retention) -> None:
         self._server = server
         self._kept = kept
@@ -236,7 +234,6 @@ class _Look:
             await self._requests(owner, schedules)
 
     async def _requests(self, owner: Owner, schedules: list[str]) -> None:
-        """Whether all of it can be read."""
         while schedules:
             rows = await read_rows(self._server, owner.base, schedules)
             for schedule, fields in zip(schedules, rows, strict=False):

@@ -92,7 +92,6 @@ def faults_of(stand: Stand, letters: Letters, *, suspended: bool) -> list[str]:
 
 
 def _retry_faults(stand: Stand) -> list[str]:
-    """The faults of its attempts."""
     faults = []
     waiting, retried = stand.visible_in_ms is not None, stand.attempts is not None
     if stand.noted_attempts is not None and not waiting:

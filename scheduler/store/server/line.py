@@ -51,7 +51,6 @@ class Line(asyncio.Protocol):
         return self._transport.get_extra_info("peername")
 
     def keep_alive(self, options: Any) -> None:
-        """Turns the system's keep-alive probes on."""
         end = self._transport.get_extra_info("socket")
         end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in options.items():
