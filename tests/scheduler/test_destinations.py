@@ -6,7 +6,15 @@ import ipaddress
 
 import pytest
 
-from scheduler.destinations import WEB_PORTS, Denied, Destinations, ranges, read_denied, read_ports
+from scheduler.destinations import (
+    WEB_PORTS,
+    Denied,
+    Destinations,
+    ranges,
+    read_denied,
+    read_networks,
+    read_ports,
+)
 from scheduler.targets import DestinationNotAllowed, parse_target
 
 PUBLIC = Destinations()
@@ -54,7 +62,7 @@ def test_only_public_addresses_are_allowed(texts: list[str], allowed: bool) -> N
 def test_networks_are_open_or_closed_and_closed_whatever_is_open(
     opened: str, denied: str, address: str, allowed: bool
 ) -> None:
-    destinations = Destinations([ipaddress.ip_network(opened)], read_denied(denied))
+    destinations = Destinations(read_networks(opened), read_denied(denied))
     assert destinations.allows(ipaddress.ip_address(address)) is allowed
 
 
