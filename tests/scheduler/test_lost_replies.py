@@ -28,7 +28,7 @@ RECORDED = {"ack": (Scene.ack, "completed"), "retry": (Scene.retry, "retrying")}
 @pytest.fixture
 async def scene(proxy: DroppingProxy, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
     """An account in a store behind the proxy."""
-    monkeypatch.setattr("scheduler.store.server.server._PAUSES_S", (0.0,) * 4)
+    monkeypatch.setattr("scheduler.store.server.server._PAUSES_S", (0.0, 0.01, 0.05, 0.1))
     store = await Store.open(Settings(redis_url=proxy.url, shards=1))
     account = await store.accounts.create("first", credits=CREDITS, plan=Plan.FREE)
     scene = Scene(store, ServerClock(store), account.account_id)
