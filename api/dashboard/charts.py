@@ -29,7 +29,7 @@ _LABEL_STEPS_MS = (*STEPS_MS, 2 * DAY_MS, 5 * DAY_MS, 7 * DAY_MS, 10 * DAY_MS)
 _DURATION_TICKS_MS = (1, 10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000)
 
 
-class Bar(NamedTuple):
+class Rectangle(NamedTuple):
     """A rectangle of a column: what it stands for, and where."""
 
     kind: str
@@ -42,7 +42,7 @@ class Column(NamedTuple):
 
     x: float
     width: float
-    parts: list[Bar]
+    parts: list[Rectangle]
     words: str
     cells: list[str]
     at_ms: int
@@ -169,9 +169,9 @@ def ranges(
             columns.append(_column(axis, index, [], "", ["–", "–"]))  # noqa: RUF001
             continue
         parts = [
-            Bar("spread", y(high), max(_LEAST_PIXELS, round(y(low) - y(high), 1))),
-            Bar("high", y(high) - 1, 2),
-            Bar("low", y(low) - 1, 2),
+            Rectangle("spread", y(high), max(_LEAST_PIXELS, round(y(low) - y(high), 1))),
+            Rectangle("high", y(high) - 1, 2),
+            Rectangle("low", y(low) - 1, 2),
         ]
         cells = [words(low), words(high)]
         text = ", ".join(f"{label} {cell}" for label, cell in zip(labels, cells, strict=True))
@@ -184,7 +184,7 @@ def ranges(
     return Chart(name, title, height, columns, lines, axis.ticks(), list(labels))
 
 
-def _column(axis: Axis, index: int, parts: list[Bar], words: str, cells: list[str]) -> Column:
+def _column(axis: Axis, index: int, parts: list[Rectangle], words: str, cells: list[str]) -> Column:
     each = 100 / axis.columns
     at_ms = axis.from_ms + index * axis.step_ms
     return Column(
@@ -198,14 +198,16 @@ def _column(axis: Axis, index: int, parts: list[Bar], words: str, cells: list[st
     )
 
 
-def _stack(kinds: Sequence[Layer], values: Sequence[int], height: int, ceiling: int) -> list[Bar]:
+def _stack(
+    kinds: Sequence[Layer], values: Sequence[int], height: int, ceiling: int
+) -> list[Rectangle]:
     """Something is seen of whatever there is."""
     parts, y = [], float(height - _BOTTOM)
     for kind, value in zip(kinds, values, strict=True):
         if value:
             tall = max(_LEAST_PIXELS, (height - _BOTTOM - _TOP) * value / ceiling)
             y -= tall
-            parts.append(Bar(kind.name, round(max(y, 0.0), 1), round(tall, 1)))
+            parts.append(Rectangle(kind.name, round(max(y, 0.0), 1), round(tall, 1)))
     return parts
 
 

@@ -11,7 +11,7 @@ from itertools import cycle
 from typing import NamedTuple
 
 from cli.bench.load import creating, load, stored_request
-from cli.bench.stage import Stage, Used
+from cli.bench.stage import Setup, Used
 from scheduler.errors import PostdateError
 
 ROUNDS = 5
@@ -51,7 +51,7 @@ class Round(NamedTuple):
     lateness: Lateness
 
 
-async def rounds(stage: Stage, seconds: float) -> AsyncIterator[Round]:
+async def rounds(stage: Setup, seconds: float) -> AsyncIterator[Round]:
     """Yields each round as it is done; the first one warms up before.
 
     `seconds` are for all rounds; storing the schedules comes on top. Raises PostdateError if
@@ -72,7 +72,7 @@ async def rounds(stage: Stage, seconds: float) -> AsyncIterator[Round]:
         yield Round(accept, bytes_each, fired, late)
 
 
-async def _accept(stage: Stage, seconds: float) -> tuple[Measurement, float]:
+async def _accept(stage: Setup, seconds: float) -> tuple[Measurement, float]:
     """Also returns the memory that each of them takes while it waits."""
     due_ms = stage.store.clock.now_ms() + _FAR_MS
     before = await stage.store.system.spent()
@@ -86,7 +86,7 @@ async def _accept(stage: Stage, seconds: float) -> tuple[Measurement, float]:
     return stretch, grown_bytes / accepted
 
 
-async def _fire(stage: Stage, count: int) -> Measurement:
+async def _fire(stage: Setup, count: int) -> Measurement:
     """A backlog: stored on hold, all due, then released. Timed between first and last arrival."""
     await stage.store.hold.begin()
     now_ms = stage.store.clock.now_ms()
@@ -101,7 +101,7 @@ async def _fire(stage: Stage, count: int) -> Measurement:
     return _stretch(stage, began, ended, count, took_s)
 
 
-async def _be_punctual(stage: Stage, fires_per_second: float, seconds: float) -> Lateness:
+async def _be_punctual(stage: Setup, fires_per_second: float, seconds: float) -> Lateness:
     """Evenly spread, at the highest of a few rates that is easy."""
     rate = next((r for r in _PUNCTUAL_RATES if r <= fires_per_second * _EASY), _PUNCTUAL_RATES[-1])
     count = max(20, int(rate * seconds))
@@ -121,7 +121,7 @@ async def _be_punctual(stage: Stage, fires_per_second: float, seconds: float) ->
     raise PostdateError("This machine is too busy to be measured: it stored too slowly.")
 
 
-async def _store_all(stage: Stage, moments_ms: list[int]) -> None:
+async def _store_all(stage: Setup, moments_ms: list[int]) -> None:
     """Writes to the store directly: the API is not part of this measurement."""
     create, accounts = stage.store.schedules.create, stage.firing
     for start in range(0, len(moments_ms), _STORED_AT_ONCE):
@@ -131,7 +131,7 @@ async def _store_all(stage: Stage, moments_ms: list[int]) -> None:
         )
 
 
-async def _recorded(stage: Stage) -> None:
+async def _recorded(stage: Setup) -> None:
     """Returns once every outcome is in the store."""
     for account_id in stage.firing:
         while True:
@@ -141,7 +141,7 @@ async def _recorded(stage: Stage) -> None:
             await asyncio.sleep(_POLL_S)
 
 
-def _stretch(stage: Stage, began: Used, ended: Used, count: int, took_s: float) -> Measurement:
+def _stretch(stage: Setup, began: Used, ended: Used, count: int, took_s: float) -> Measurement:
     """CPU time is of the whole time between the two looks, the rate of `took_s` alone."""
     elapsed_s = ended.at_s - began.at_s
     spent_s = {name: getattr(ended, name) - getattr(began, name) for name in PROCESSES}

@@ -61,7 +61,7 @@ class Used(NamedTuple):
     idle: float
 
 
-class Stage(NamedTuple):
+class Setup(NamedTuple):
     """All that a round needs. `keys` are of the accounts whose schedules only wait, `firing` are
     the accounts whose schedules are fired."""
 
@@ -128,7 +128,7 @@ async def given_store(redis_url: str) -> AsyncIterator[Measured]:
 
 
 @asynccontextmanager
-async def staged(measured: Measured) -> AsyncIterator[Stage]:
+async def staged(measured: Measured) -> AsyncIterator[Setup]:
     """Starts them on this store, and stops them. Raises PostdateError."""
     async with AsyncExitStack() as stops:
         port = await reserve("127.0.0.1", 0, patience_s=0.0)
@@ -153,7 +153,7 @@ async def staged(measured: Measured) -> AsyncIterator[Stage]:
             TiedChild(name, role, settings, arguments=["--quiet-store"], port=at)
             for name, role, at in (("API", "api", port), ("worker", "worker", None))
         ]
-        stage = Stage(
+        stage = Setup(
             measured,
             store,
             port,
