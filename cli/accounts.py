@@ -143,7 +143,7 @@ def suspend(context: Context, account: str) -> None:
 def resume(context: Context, account: str) -> None:
     """Let ACCOUNT go on.
 
-    What came due while it was suspended is sent now, late; what has expired by then is not.
+    Schedules that came due meanwhile are sent now, late; expired ones are not.
     """
     _change(context, account, lambda store, found: store.changes.resume(found))
 

@@ -76,7 +76,7 @@ def cancel_command(remote: Remote, schedule_ids: tuple[str, ...]) -> None:
 @click.argument("schedule_ids", metavar="[ID...]", nargs=-1)
 @click.option("--failed", is_flag=True, help="All that failed and were not replayed yet.")
 @click.option("--since", type=duration, help="Of these, what failed so long ago: 1h.")
-@click.option("--target", metavar="URL", help="Of these, what was sent there.")
+@click.option("--target", metavar="URL", help="Only those to this URL.")
 @click.option("--limit", type=click.IntRange(min=1), help="Of these, the oldest so many.")
 @click.option("--yes", is_flag=True, help="Do not ask before --failed.")
 @click.option("--idempotency-key", metavar="KEY", help="Repeating with it replays nothing twice.")

@@ -65,7 +65,7 @@ class Suspended(PostdateError):
     """The account is suspended: an operator has to let it go on."""
 
     def __init__(self) -> None:
-        super().__init__("This account is suspended; what is due waits until it is resumed")
+        super().__init__("This account is suspended; due schedules wait until it is resumed")
 
 
 class InsufficientCredits(PostdateError):

@@ -48,7 +48,7 @@ class BodyKind(StrEnum):
 
     @property
     def content_type(self) -> str:
-        """What it is sent as, unless a header says otherwise."""
+        """The content type, unless a header names another."""
         return _CONTENT_TYPES[self]
 
 

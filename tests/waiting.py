@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 DEADLINE_S = 30.0
@@ -49,6 +51,11 @@ async def until_async(
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody listens on, below those that systems give to outgoing connections: none
+    of these takes it before its server does."""
+    while True:
+        # Not from `random`: tests seed it, and two processes would take the same one.
+        port = 12_000 + secrets.randbelow(20_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port

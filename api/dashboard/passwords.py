@@ -50,7 +50,7 @@ async def hashed(password: str) -> str:
 
 
 async def matches(password: str, stored: str | None) -> bool:
-    """Takes as long where there is no password, so that time does not reveal who has one."""
+    """An account without a password takes as long as one with it: time does not reveal which."""
     if len(password) > MAX_CHARACTERS:
         return False
     return await asyncio.get_running_loop().run_in_executor(_threads, _verify, stored, password)

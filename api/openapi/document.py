@@ -67,8 +67,8 @@ _ERRORS = {
     ),
     403: _Error(
         "Suspended",
-        "An operator has suspended the account. Nothing was done; what is due waits.",
-        "This account is suspended; what is due waits until it is resumed",
+        "An operator has suspended the account. Nothing was done; due schedules wait.",
+        "This account is suspended; due schedules wait until it is resumed",
     ),
     402: _Error("InsufficientCredits", "The account has too few credits.", "Insufficient credits"),
     404: _Error(

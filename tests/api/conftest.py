@@ -67,7 +67,7 @@ class Api(msgspec.Struct, frozen=True):
         return str(answer.json()["scheduleId"])
 
     async def claim(self) -> list[Invocation]:
-        """What a worker would have by now: all that is due."""
+        """Claims all due schedules, as a worker would."""
         shard = int(self.account_id.split("_")[1])
         batch = await self.store.claims.claim(shard, lease_ms=15_000, most=100)
         return batch.invocations

@@ -15,7 +15,7 @@ _STALL_S = 0.3
 _PIECE = 64 * 1024
 _HEAD = b"POST /schedule HTTP/1.1\r\nHost: a\r\n"
 
-# What is sent by connections that then send nothing.
+# The first bytes of connections that then send nothing.
 HELD = {
     "silent": b"",
     "half heads": _HEAD,

@@ -110,7 +110,7 @@ async def test_a_key_that_cannot_be_checked_is_503(
     assert int(answer.headers["retry-after"]) >= 1
 
 
-SENTENCE = "This account is suspended; what is due waits until it is resumed"
+SENTENCE = "This account is suspended; due schedules wait until it is resumed"
 
 
 async def test_every_call_is_a_403_and_changes_nothing(api: Api) -> None:

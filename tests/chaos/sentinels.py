@@ -44,10 +44,10 @@ class SentinelStore(ChaosStore):
         first, *others = self._servers
         for other in others:
             _follow(other, first)
-        sentinels = [
+        self._sentinels = [
             self.stack.enter_context(SentinelProcess(_port(first))) for _ in range(_SENTINELS)
         ]
-        self._addresses = [("127.0.0.1", sentinel.port) for sentinel in sentinels]
+        self._addresses = [("127.0.0.1", sentinel.port) for sentinel in self._sentinels]
         hosts = ",".join(f"{host}:{port}" for host, port in self._addresses)
         self.url = f"redis+sentinel://{hosts}/{SERVICE}"
         self.servers["store"] = _Primary(self)
@@ -57,7 +57,12 @@ class SentinelStore(ChaosStore):
         return self.url
 
     def until_ready(self) -> None:
-        until(self._is_whole, "sentinels and replicas to agree", DEADLINE_S * 2)
+        try:
+            until(self._is_whole, "sentinels and replicas to agree", DEADLINE_S * 2)
+        except AssertionError as error:
+            for sentinel in self._sentinels:
+                error.add_note(sentinel.state())
+            raise
 
     def primary(self) -> ValkeyProcess:
         """The server that most sentinels know as the primary."""
@@ -100,8 +105,9 @@ class SentinelProcess:
         self.port = free_port()
         self.directory = Path(tempfile.mkdtemp(prefix="pd-sentinel-"))
         self._configuration = self.directory / "sentinel.conf"
+        self._log = self.directory / "sentinel.log"
         self._configuration.write_text(
-            f"port {self.port}\ndir {self.directory}\nlogfile {self.directory}/sentinel.log\n"
+            f"port {self.port}\ndir {self.directory}\nlogfile {self._log}\n"
             f"sentinel monitor {SERVICE} 127.0.0.1 {primary_port} 2\n"
             f"sentinel down-after-milliseconds {SERVICE} {_DOWN_AFTER_MS}\n"
             f"sentinel failover-timeout {SERVICE} {_FAILOVER_TIMEOUT_MS}\n"
@@ -116,6 +122,11 @@ class SentinelProcess:
             start_new_session=True,
         )
         return self
+
+    def state(self) -> str:
+        """Whether it runs, and the end of its log."""
+        log = self._log.read_text()[-4000:] if self._log.exists() else "no log"
+        return f"sentinel on {self.port}, exit code {self._process.poll()}:\n{log}"
 
     def __exit__(self, *_: object) -> None:
         self._process.kill()

@@ -56,7 +56,7 @@ async def letter_ids(scene: Scene, **selected: object) -> list[str]:
 
 
 def due_at(ms: int):  # type: ignore[no-untyped-def]
-    """What makes a replay that is due then, and nothing else another."""
+    """The change that makes a replay due then."""
 
     def made(original: Schedule) -> Request:
         return msgspec.structs.replace(

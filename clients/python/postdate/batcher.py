@@ -1,4 +1,4 @@
-"""What a buffer holds in one process, and how it is sent."""
+"""The waiting schedules of a buffer in one process, sent in batches."""
 
 from __future__ import annotations
 

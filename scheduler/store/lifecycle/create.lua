@@ -10,14 +10,14 @@
 -- ARGV[3]  how long an ended schedule is kept that is no dead letter (ms)
 -- ARGV[4]  how many plans have a quota
 -- ARGV[5…] for each of these: plan, what its schedules may weigh (bytes)
--- ARGV[…]  for each group: account, once-key ('': none), what to keep with it (digest of what was
---          asked, 16 bytes, then a note), how many schedules, for each of these: schedule,
+-- ARGV[…]  for each group: account, once-key ('': none), its note (a digest of the request,
+--          16 bytes, then the caller's own), how many schedules, for each of these: schedule,
 --          triggerAt (ms), packed request. Of replays, how many is negative, then comes '1' to
---          replay also what was replayed before, else '0', and each row ends with the ended
+--          replay also those that were replayed before, else '0', and each row ends with the ended
 --          schedule
 -- Returns  {now (us), for each group its verdict in a byte and what follows it}: DONE, and a
 --          verdict in a byte for each schedule: DONE (now or before), UNPAID, of replays also
---          NO_ROOM, UNKNOWN, REPLAYED, DAMAGED; REPEATED, and what was kept: the verdicts, a 0 and
+--          NO_ROOM, UNKNOWN, REPLAYED, DAMAGED; REPEATED, and the kept verdicts, a 0 and
 --          the note; UNKNOWN: no such account; KEY_REUSED; NO_ROOM: together over the quota, none
 --          is stored; DAMAGED: a key of the account is, nothing of it was changed
 --@include now

@@ -73,7 +73,7 @@ class Statistics:
                 ("XREVRANGE", log, f"({from_ms}-0", "-", "COUNT", 1),
                 ("XRANGE", log, "-", "+", "COUNT", 1),
                 ("XREVRANGE", log, f"({to_ms}-0", "-", "COUNT", 1),
-                # After the others: what was trimmed meanwhile is not taken for never recorded.
+                # Read last, it also shows a trim that came between these reads.
                 ("HGET", base + keys.LOGGED, "first"),
             ]
         )

@@ -77,7 +77,7 @@ class _Look:
         async for chunk in self._server.keys(keys.ALL_SCHEDULES, _CHUNK):
             await self._stored(chunk)
         for account_id in self._weights.begun:
-            with self._noting(account_id, "what it weighs"):
+            with self._noting(account_id, "its weight"):
                 self._found += await self._weights.faults(account_id)
         return list(dict.fromkeys(self._found))
 
@@ -102,7 +102,7 @@ class _Look:
 
     async def _owner(self, account_id: str) -> Owner:
         base, suspended = keys.account(account_id), False
-        with self._noting(account_id, "what it is"):
+        with self._noting(account_id, "its fields"):
             suspended = await self._server.read("HEXISTS", base + keys.ACCOUNT, "suspended")
         owner = Owner(account_id, await is_leaving(self._server, account_id), bool(suspended))
         self._owners[base] = owner
@@ -116,13 +116,13 @@ class _Look:
                 " it"
             )
             return
-        with self._noting(account_id, "what it weighs"):
+        with self._noting(account_id, "its weight"):
             await self._weights.begin(account_id)
-        with self._noting(account_id, "what it is"):
+        with self._noting(account_id, "its fields"):
             await self._names(account_id)
         with self._noting(account_id, "its ledger"):
             await self._ledger(account_id)
-        with self._noting(account_id, "when it is looked at"):
+        with self._noting(account_id, "its place among the accounts that are due"):
             await self._head(account_id)
         for place, called in _CALLED.items():
             with self._noting(account_id, f"its {called}"):
@@ -226,9 +226,9 @@ class _Look:
     async def _stored_of(self, owner: Owner, names: Iterable[bytes]) -> None:
         account_id = owner.account_id
         schedules = self._schedules_among(names, f"{account_id}: among its schedules")
-        with self._noting(account_id, "what it weighs"):
+        with self._noting(account_id, "its weight"):
             await self._weights.add(account_id, schedules)
-        with self._noting(account_id, "where its schedules stand"):
+        with self._noting(account_id, "the places of its schedules"):
             await self._inspect(owner, schedules)
         with self._noting(account_id, "its schedules"):
             await self._requests(owner, schedules)

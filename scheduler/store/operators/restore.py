@@ -65,8 +65,8 @@ class Restore:
         return count
 
     async def take_back(self) -> None:
-        """What workers held as the store was saved is due as it was before. Returns once their
-        leases have ended, in case one of them is alive. Safe to repeat."""
+        """Schedules that workers held as the store was saved are due as they were before. Returns
+        once their leases have ended, in case one of them is alive. Safe to repeat."""
         async for account_id in self._accounts():
             with self._sound(account_id):
                 await self._take_back_from(*keys.parts(account_id))
