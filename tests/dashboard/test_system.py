@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from scheduler.models import Account
 from scheduler.store import keys
 from tests.dashboard.conftest import Browser, once_of, tiles_of
 from tests.plain import redis_of
@@ -27,9 +26,8 @@ async def test_the_system_is_for_operators(browser: Browser, boss: Browser) -> N
     assert "/dashboard/system" not in await browser.text("")
     await browser.store.workers.beat("w", SAYS)
     text = await boss.text("/system")
-    assert "2 of 4,096" in text
-    for name in ("ada", "boss", "Valkey"):
-        assert name in text
+    for words in ("2 of 4,096", "ada", "boss", "Valkey"):
+        assert words in text
     assert "Put on hold" not in text
 
 
@@ -43,18 +41,6 @@ async def test_a_worker_that_is_gone_stays_listed_as_lost(
     text = await boss.text("/system")
     assert "No worker is alive" in text
     assert re.search(r"quiet.*?lost.*?20 s ago", text, re.DOTALL)
-    assert '<div class="alarm"><dt>Workers alive' in text
-    await boss.store.workers.beat("another", SAYS)
-    text = await boss.text("/system")
-    assert '<div class="warning"><dt>Workers alive' in text, "what is due is fired again"
-
-
-async def test_operators_see_since_when_workers_are_lost(boss: Browser) -> None:
-    """Live workers drop one that was lost an hour ago; without live workers it stays."""
-    await heard(boss, 5 * 3_600_000 + 60_000)
-    text = await boss.text("/system")
-    assert "1 lost, the last one 5 h ago" in text
-    assert "in the last hour" not in text
 
 
 async def test_operators_see_a_hold_be_it_of_some_shards_only(
@@ -67,7 +53,6 @@ async def test_operators_see_a_hold_be_it_of_some_shards_only(
     count = boss.store.shards.count
     text = await boss.text("/system")
     assert f"{count - 1} of {count} shards were put on hold" in text
-    assert "nothing is claimed from them" in text
 
 
 async def test_operators_find_accounts_and_see_what_they_did(
@@ -76,21 +61,16 @@ async def test_operators_find_accounts_and_see_what_they_did(
     await browser.execute()
     await browser.execute(503)
     await browser.schedule(-90_000)
-    for wanted in ("ada", "AD", "ada@example", browser.account_id[-5:]):
+    for wanted in ("AD", "ada@example", browser.account_id[-5:]):
         text = await boss.text("/system", q=wanted)
         table = text[text.index('id="accounts"') :]
         assert browser.account_id in table
         assert "boss" not in table
         row = re.sub(r"<[^>]+>", " ", table[table.index("<tbody>") :])
         assert re.search(r"free\s+2\s+1 failed\s+3\s+100\s+3\s+97", row), row
-    # The hour before this one and this one, as every cell of theirs says.
-    assert len(re.findall(r"(?:Fired|Created) since \d\d:00", table)) == 4
     assert "No account is like that" in await boss.text("/system", q="nobody")
     tiles = tiles_of(text)
     assert (tiles["overdue"], tiles["workers"]) == ("1", "0 of 0")
-    news = await boss.client.get("/dashboard/system", headers={"hx-request": "true"})
-    assert "<html" not in news.text
-    assert browser.account_id not in news.text
 
 
 async def test_operators_grant_credits_once(browser: Browser, boss: Browser) -> None:
@@ -108,10 +88,3 @@ async def test_operators_grant_credits_once(browser: Browser, boss: Browser) -> 
     assert (await browser.write("/system/grant", **form | {"once": "x" * 16})).status_code == 404
     assert await browser.credits() == 107
     assert await browser.store.check() == []
-
-
-async def test_operators_see_a_suspended_account(ada: Account, boss: Browser) -> None:
-    label = '<small class="bad">suspended</small>'
-    assert label not in await boss.text("/system")
-    await boss.store.changes.suspend(ada.account_id)
-    assert label in await boss.text("/system")
