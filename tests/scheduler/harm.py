@@ -12,8 +12,7 @@ from scheduler.store import Store, keys
 from scheduler.store.operators.key_types import kind_of
 from tests.plain import redis_of
 
-MANY = 10_000
-HARMS = ("missing", "of a wrong type", "at 2^53", "at 2^63", "with 10,000 members")
+HARMS = ("missing", "of a wrong type", "at 2^53", "at 2^63")
 _NUMBERS = {"at 2^53": 2**53, "at 2^63": 2**63}
 _NUMBER = re.compile(rb"-?\d+")
 _ROLLUP = re.compile(r"(.*:(?:minute|hour|day):)(\d+)")
@@ -38,35 +37,6 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
   found[#found + 1] = {key, hash, size, string.format('%.0f', total)}
 end
 return found
-"""
-_FILL = """
-local key, kind, many = KEYS[1], ARGV[1], tonumber(ARGV[2])
-local last = kind == 'zset' and redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')[2] or 1
-local copy = kind == 'list' and redis.call('LINDEX', key, 0)
-local entry = kind == 'stream' and (redis.call('XRANGE', key, '-', '+', 'COUNT', 1)[1] or {})[2]
-if kind == 'string' or (kind == 'list' and not copy) then
-  return 0
-end
-if kind == 'stream' then
-  for _ = 1, many do
-    redis.call('XADD', key, '*', unpack(entry or {'e', ''}))
-  end
-  return 1
-end
-local command = ({hash = 'HSET', zset = 'ZADD', list = 'RPUSH'})[kind]
-local member = ({
-  hash = function(i) return i, 1 end,
-  zset = function(i) return last, 'member' .. i end,
-  list = function() return copy end,
-})[kind]
-for first = 1, many, 1000 do
-  local words = {}
-  for i = first, first + 999 do
-    words[#words + 1], words[#words + 2] = member(i)
-  end
-  redis.call(command, key, unpack(words))
-end
-return 1
 """
 
 
@@ -124,8 +94,6 @@ async def do_harm(client: Redis, name: str, harm: str) -> bool:
                 await client.delete(each)
                 await (client.rpush(each, 1) if kind == "string" else client.set(each, "1"))
                 harmed = True
-            case "with 10,000 members":
-                harmed |= bool(await client.eval(_FILL, 1, each, kind, MANY))
             case _:
                 harmed |= await _set_numbers(client, each, kind, _NUMBERS[harm])
     return harmed

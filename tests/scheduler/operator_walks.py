@@ -49,12 +49,6 @@ async def expired(scene: Scene, count: int) -> Found:
     return [each.schedule_id for each in await scene.log(status="failed")], made
 
 
-async def due_after_a_restore(scene: Scene, count: int) -> Found:
-    for number in range(count):
-        await scene.create_at(DUE_MS, account_id=await scene.account(f"n{number}"))
-    return [await scene.store.restore.due(DUE_MS)], [count]
-
-
 # A clock that was set back
 
 
@@ -91,12 +85,6 @@ def named(sentences: Sequence[str], words: str) -> list[str]:
         for part in each.split()
         if part.startswith("sch_")
     ]
-
-
-async def without_a_request(scene: Scene, count: int) -> Found:
-    made = await scene.create_many(count, FAR_MS)
-    await scene.redis.delete(*(scene.base + keys.SCHEDULE + each[4:] for each in made))
-    return named(await scene.store.check(), "its request is gone"), made
 
 
 async def not_among_the_waiting(scene: Scene, count: int) -> Found:

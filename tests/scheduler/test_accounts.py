@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from functools import partial
 
 import pytest
@@ -11,10 +10,8 @@ import pytest
 from scheduler import ids
 from scheduler.errors import NotFound, StoreMisconfigured, Taken, TooMany
 from scheduler.models import Account, Plan
-from scheduler.rollups import DAY_MS
 from scheduler.settings import Settings
 from scheduler.store import Store, keys
-from scheduler.store.server import Script
 from tests.scheduler.scene import CREDITS, Scene, settled
 from tests.servers import ValkeyProcess
 
@@ -55,57 +52,10 @@ async def test_a_name_is_taken_once(scene: Scene) -> None:
     assert (await scene.store.accounts.find("wanted")).account_id in results
 
 
-async def test_a_name_left_over_from_a_crash_is_told_and_healed(scene: Scene) -> None:
-    left_over = ids.new_account_id(1)
-    await scene.redis.set(keys.NAME + "half", left_over)
-    with pytest.raises(NotFound):
-        await scene.store.accounts.find("half")
-    [sentence] = await scene.store.check()
-    assert all(each in sentence for each in ("'half'", left_over))
-    assert await scene.account("half") == left_over
-
-
-async def test_accounts_are_spread_over_the_shards(scene: Scene) -> None:
-    made = [scene.account_id] + [await scene.account(f"account {n}") for n in range(7)]
-    assert sorted(keys.parts(each).shard for each in made) == [0, 0, 0, 0, 1, 1, 1, 1]
-
-
-async def test_parallel_grants_all_count(scene: Scene) -> None:
-    await asyncio.gather(*(scene.store.accounts.grant(scene.account_id, n) for n in range(1, 51)))
-    account = await scene.store.accounts.get(scene.account_id)
-    assert (account.credits, account.granted) == (CREDITS + 1275, CREDITS + 1275)
-
-
 async def test_a_grant_repeated_with_its_operation_is_done_once(scene: Scene) -> None:
     for operation in ("one", "one", "two", "one"):
         await scene.store.accounts.grant(scene.account_id, 10, operation)
     assert await scene.credits() == CREDITS + 20
-
-
-async def test_an_account_made_again_with_its_operation_is_made_once(scene: Scene) -> None:
-    local = ids.new_account_id(0)[-8:]
-    await scene.redis.set(keys.NAME + "x", f"acc_00_{local}")
-    made = [
-        await scene.store.server.run(
-            Script("accounts/create"),
-            keys.shard(0),
-            (local, operation, "x", "free", 9, "", 0, DAY_MS, "sec_1", "whsec_"),
-        )
-        for operation in ("one", "one", "two")
-    ]
-    assert made == [1, 1, 0]
-    assert await scene.store.accounts.credits(f"acc_00_{local}") == 9
-
-
-async def test_the_days_movements_are_the_ledgers(scene: Scene) -> None:
-    await scene.store.accounts.grant(scene.account_id, 11)
-    await scene.run()
-    await scene.cancel(await scene.create())
-    moved: Counter[bytes] = Counter()
-    async for key in scene.redis.scan_iter(match=scene.base + "day:*"):
-        for name, value in (await scene.redis.hgetall(key)).items():
-            moved[b"spent" if name.endswith(b"s") else name] += int(value)
-    assert [moved[name] for name in (b"granted", b"spent", b"refunded")] == [CREDITS + 11, 2, 1]
 
 
 async def test_more_shards_are_taken_up_and_fewer_refused(
@@ -130,12 +80,6 @@ async def test_more_shards_are_taken_up_and_fewer_refused(
     assert valkey_scene.store.shards.count == 5
     await raised.aclose()
     await unasked.aclose()
-
-
-async def test_a_new_store_has_sixteen_shards(valkey: ValkeyProcess) -> None:
-    store = await Store.open(Settings(redis_url=valkey.url))
-    assert store.shards.count == 16
-    await store.aclose()
 
 
 async def test_more_credits_than_can_be_counted_are_refused(scene: Scene) -> None:

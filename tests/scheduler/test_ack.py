@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-
 import pytest
 
 from scheduler.models import Outcome, Status
-from scheduler.rollups import CREATED, RESPONSE_BOUNDS_MS
-from scheduler.store.log.entries import url_place
 from scheduler.store.verdict import Verdict
 from tests.scheduler.scene import COMPLETED, CREDITS, FAILED, URL, Holdings, Scene
 
@@ -57,57 +53,3 @@ async def test_an_ack_by_a_lost_token_is_refused(scene: Scene) -> None:
 async def test_an_ack_after_the_leases_end_is_taken_if_nobody_took_over(scene: Scene) -> None:
     assert await scene.ack([await scene.lapsed()]) == [1]
     assert await scene.claim() == []
-
-
-async def test_an_ack_of_what_was_given_back_is_refused(scene: Scene) -> None:
-    invocation = await scene.held()
-    await scene.release([invocation])
-    assert await scene.ack([invocation]) == [Verdict.HELD]
-    assert await scene.status(invocation.schedule_id) == Status.SCHEDULED
-
-
-@pytest.mark.harmed
-async def test_an_ack_of_what_is_long_gone_changes_nothing(scene: Scene) -> None:
-    schedule_id = await scene.run()
-    invocation = await scene.held()
-    await scene.redis.delete(scene.key(schedule_id))
-    invocation.schedule_id = schedule_id
-    before = await scene.holdings()
-    assert await scene.ack([invocation]) == [Verdict.HELD]
-    assert await scene.holdings() == before
-
-
-async def test_a_large_batch_is_recorded_whole(scene: Scene) -> None:
-    count = 2500
-    await scene.create_many(count, await scene.clock.now_ms() - 1)
-    invocations = await scene.claim(most=count)
-    assert await scene.ack(invocations) == [1] * count
-    assert (await scene.holdings()).log == {"completed": count}
-
-
-async def test_the_log_entrys_id_is_its_moment_everywhere(scene: Scene) -> None:
-    """Log, indexes, the schedule's end and the rollups' buckets all come from one number."""
-    schedule_id = await scene.run(FAILED)
-    client = scene.redis
-    [(stream_id, _)] = await client.xrange(scene.base + "log")
-    at_ms = int(stream_id.split(b"-")[0])
-    bucket, digest = url_place(URL)
-    assert await client.xrange(scene.base + "index:failed") == [(stream_id, {b"h": b""})]
-    assert await client.xrange(f"{scene.base}index:{bucket}") == [(stream_id, {b"h": digest})]
-    stored = await scene.get(schedule_id)
-    assert stored.ended_at_ms == at_ms
-    second = at_ms // 1000
-    expected = {
-        f"minute:{second // 60}": (second % 60, False),
-        f"hour:{second // 3600}": (second // 60 % 60, True),
-        f"day:{second // 86400}": (second // 3600 % 24, True),
-    }
-    for name, (field, with_spread) in expected.items():
-        rollup = {
-            name.decode(): int(value)
-            for name, value in (await client.hgetall(scene.base + name)).items()
-            if name[:1].isdigit() and not name.endswith(CREATED.encode())
-        }
-        bucket = bisect_left(RESPONSE_BOUNDS_MS, FAILED.response_time_ms)
-        spread = {f"{field}b0": 1, f"{field}r{bucket}": 1} if with_spread else {}
-        assert rollup == {f"{field}f": 1, f"{field}t": FAILED.response_time_ms} | spread

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from scheduler.errors import Conflict
-from tests.scheduler.clocks import FakeClock
 from tests.scheduler.scene import CREDITS, LEASE_MS, Scene, ids_of, lease_end_ms
 
 pytestmark = pytest.mark.sound
@@ -57,41 +56,3 @@ async def test_a_release_puts_back_what_is_not_due_yet(scene: Scene) -> None:
     await scene.clock.pass_ms(max(0, due_ms - await scene.clock.now_ms()))
     invocation = await scene.claim_one()
     assert (invocation.schedule_id, invocation.attempt) == (kept, 1)
-
-
-async def test_an_ack_before_the_time_is_as_good(scene: Scene) -> None:
-    """At-most-once ones of a lost worker end without having been due, for one."""
-    await scene.create(400)
-    assert await scene.ack([await scene.claim_one(ahead_ms=500)]) == [1]
-    assert (await scene.holdings()).log == {"completed": 1}
-
-
-@pytest.mark.time_passes
-async def test_a_lease_that_ends_within_the_moment_is_not_taken_over(scene: Scene) -> None:
-    """Its worker holds it until the very end."""
-    invocation = await scene.held(200)
-    await scene.claim_nothing_before(lease_end_ms(invocation), ahead_ms=1000)
-    await scene.clock.pass_ms(201)
-    [taken] = await scene.claim(ahead_ms=1000)
-    assert (taken.schedule_id, taken.attempt) == (invocation.schedule_id, 2)
-
-
-async def test_full_means_that_more_is_due_within_the_moment(fake_scene: Scene) -> None:
-    scene, claims = fake_scene, fake_scene.store.claims
-    for ms in (10, 20, 30):
-        await scene.create(ms)
-    now_ms = await scene.clock.now_ms()
-    seen = []
-    for most in (1, 1, 1):
-        batch = await claims.claim(scene.shard, lease_ms=LEASE_MS, most=most, ahead_ms=AHEAD_MS)
-        seen.append((len(batch.invocations), batch.next_look_ms, batch.full))
-    assert seen == [(1, now_ms + 20, True), (1, now_ms + 30, False), (0, now_ms + 30, False)]
-
-
-async def test_turns_are_taken_ahead_as_well(fake_scene: Scene, fake_clock: FakeClock) -> None:
-    """One account's flood within the moment does not keep its neighbour out."""
-    scene = fake_scene
-    [other] = await scene.neighbours(1)
-    await scene.create_many(200, fake_clock.ms + 5)
-    small = await scene.create(AHEAD_MS, account_id=other)
-    assert small in ids_of(await scene.claim(most=16, ahead_ms=AHEAD_MS))

@@ -11,7 +11,6 @@ from scheduler.models import Answer, Outcome
 from scheduler.settings import Settings
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.queries.listing import Selection
-from scheduler.store.stored import BETWEEN_ATTEMPTS_BYTES
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.conftest import open_fake
 from tests.scheduler.scene import COMPLETED, FAILED, Scene
@@ -68,12 +67,6 @@ async def test_between_two_attempts_it_is_the_last_one_s(scene: Scene) -> None:
     assert await stored(scene, schedule_id) is None
 
 
-async def test_a_beginning_of_the_longest_one_weighs_nothing(scene: Scene) -> None:
-    schedule_id = await retried(scene, saying(b"\xff" * 16_384, "\xe9" * 100))
-    assert await said(scene, schedule_id) == b"\xff" * BETWEEN_ATTEMPTS_BYTES
-    assert len(await stored(scene, schedule_id) or b"") <= 512
-
-
 async def test_the_end_has_what_was_said_to_it(scene: Scene) -> None:
     ends = {b"no": saying(b"no"), None: FAILED}
     for expected, outcome in ends.items():
@@ -109,10 +102,3 @@ async def test_what_ends_without_a_further_attempt_ends_as_the_one_before(scene:
     assert again.retry is not None
     await scene.ack([again], again.retry.outcome)
     assert await said(scene, given_up) == b"gave up"
-
-
-async def test_a_change_between_two_attempts_tells_it_too(scene: Scene) -> None:
-    schedule_id = await retried(scene, saying(b"busy"))
-    changed = await scene.change(schedule_id, method="PUT")
-    assert changed == await scene.get(schedule_id)
-    assert await said(scene, schedule_id) == b"busy"

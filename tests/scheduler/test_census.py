@@ -8,15 +8,7 @@ from scheduler.store import Store, keys
 from scheduler.store.operators import census
 from scheduler.store.operators.census import WINDOW_MS
 from tests.plain import redis_of
-from tests.scheduler.scene import LEASE_MS, Scene
-
-
-async def test_an_empty_store_has_nothing(scene: Scene) -> None:
-    figures = await scene.store.census.look()
-    assert figures.due.keys() == {0, 1}
-    assert all(each == (0, 0.0, [0.0] * census.WINDOWS, 0.0) for each in figures.due.values())
-    assert figures.waiting == {0: [0, 0], 1: [0, 0]}
-    assert sum(accounts for accounts, *_ in figures.ledgers.values()) == 1
+from tests.scheduler.scene import Scene
 
 
 async def test_what_is_due_and_what_comes(fake_scene: Scene) -> None:
@@ -37,24 +29,6 @@ async def test_what_a_worker_holds_is_neither_due_nor_coming(fake_scene: Scene) 
     due = figures.due[fake_scene.shard]
     assert (due.overdue, due.oldest_ms, due.coming) == (0, 0.0, [0, 1, 0, 0, 0, 0])
     assert figures.waiting[fake_scene.shard] == [1, 2]
-
-
-async def test_what_a_lost_worker_held_is_overdue_since_it_was_due(fake_scene: Scene) -> None:
-    await fake_scene.create(-1_000)
-    assert len(await fake_scene.claim()) == 1
-    await fake_scene.clock.pass_ms(LEASE_MS + 500)
-    due = (await fake_scene.store.census.look()).due[fake_scene.shard]
-    assert due.overdue == 1
-    assert due.oldest_ms == pytest.approx(LEASE_MS + 1_500, abs=1)
-
-
-async def test_a_suspended_account_has_nothing_due(scene: Scene) -> None:
-    await scene.create(-1_000)
-    await scene.create(1_000)
-    await scene.store.changes.suspend(scene.account_id)
-    figures = await scene.store.census.look()
-    assert figures.due[scene.shard] == (0, 0.0, [0.0] * census.WINDOWS, 0.0)
-    assert figures.waiting[scene.shard] == [2, 0]
 
 
 async def test_a_ledger_that_does_not_balance_is_counted(scene: Scene) -> None:
@@ -86,10 +60,3 @@ async def test_a_look_costs_so_much_however_many_accounts_there_are(
         assert looks < 20
     assert sum(waiting for waiting, _ in figures.waiting.values()) == accounts
     assert looks >= 2
-
-
-async def test_created_and_cancelled_are_counted_once_each(scene: Scene) -> None:
-    schedules, canceller = scene.store.schedules, scene.store.canceller
-    before = (schedules.created, canceller.cancelled)
-    await scene.cancel(await scene.create(60_000))
-    assert (schedules.created, canceller.cancelled) == (before[0] + 1, before[1] + 1)

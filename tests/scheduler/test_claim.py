@@ -36,21 +36,6 @@ async def test_nothing_is_claimed_early(scene: Scene) -> None:
     assert ids_of(await scene.claim()) == [schedule_id]
 
 
-async def test_the_earliest_are_claimed_first(scene: Scene) -> None:
-    now_ms = await scene.clock.now_ms()
-    made = {due: await scene.create_at(now_ms + due) for due in (-300, -100, -500, -200, -400)}
-    claimed = [await scene.claim_one(most=1) for _ in made]
-    assert ids_of(claimed) == [made[due] for due in sorted(made)]
-
-
-async def test_a_claim_takes_no_more_than_asked_for(scene: Scene) -> None:
-    for _ in range(10):
-        await scene.create()
-    counts = [len(await scene.claim(most=4)) for _ in range(4)]
-    assert counts == [4, 4, 2, 0]
-    assert await scene.claim(most=0) == []
-
-
 async def test_parallel_claims_never_share_a_schedule(scene: Scene) -> None:
     made = [await scene.create() for _ in range(100)]
     batches = await asyncio.gather(*(scene.claim(most=7) for _ in range(20)))
@@ -74,19 +59,6 @@ async def test_next_look_is_when_something_is_due(scene: Scene) -> None:
     assert ((await scene.batch(most=1)).next_look_ms or 0) <= await scene.clock.now_ms() + 1
 
 
-async def test_a_stale_head_costs_one_empty_look_and_is_corrected(scene: Scene) -> None:
-    early = await scene.create(-1000)
-    later_ms = await scene.clock.now_ms() + 60_000
-    await scene.create_at(later_ms)
-    await scene.cancel(early)
-    look = await scene.look()
-    assert (look.next_look_ms or 0) <= await scene.clock.now_ms()
-    batch = await scene.batch(lease_ms=1, most=10)
-    assert batch[:3] == ([], later_ms, False)
-    look = await scene.look()
-    assert look.next_look_ms == later_ms
-
-
 async def test_behind_the_clock_only_what_is_late_is_claimed(fake_scene: Scene) -> None:
     scene = fake_scene
     late = await scene.create(0)
@@ -96,14 +68,6 @@ async def test_behind_the_clock_only_what_is_late_is_claimed(fake_scene: Scene) 
     assert ids_of(await scene.claim(ahead_ms=-40)) == [late]
     assert await scene.claim(ahead_ms=-40) == []
     assert ids_of(await scene.claim()) == [fresh]
-
-
-async def test_behind_the_clock_of_a_real_server_nothing_is_claimed_too_early(scene: Scene) -> None:
-    late_from_ms = await scene.clock.now_ms() + 40
-    late = await scene.create(0)
-    await scene.claim_nothing_before(late_from_ms, ahead_ms=-40)
-    await scene.clock.pass_ms(60)
-    assert ids_of(await scene.claim(ahead_ms=-40)) == [late]
 
 
 async def test_a_backlog_is_called_out_and_forgotten(scene: Scene) -> None:
@@ -118,26 +82,9 @@ async def test_a_backlog_is_called_out_and_forgotten(scene: Scene) -> None:
     assert 0 < await scene.redis.pttl(keys.shard(scene.shard) + keys.BACKLOG) <= 1000
 
 
-async def test_a_look_sees_every_shard_at_once(scene: Scene) -> None:
-    due_ms = await scene.clock.now_ms() + 60_000
-    await scene.create_at(due_ms)
-    shards = range(scene.store.shards.count)
-    looks = await scene.store.claims.look(shards)
-    found = [looks[shard].next_look_ms for shard in shards]
-    assert found == [due_ms if shard == scene.shard else None for shard in shards]
-
-
 @pytest.mark.harmed
 async def test_a_member_without_its_schedule_does_not_block_the_others(scene: Scene) -> None:
     gone, kept = await scene.create(-2000), await scene.create(-1000)
     await scene.redis.delete(scene.key(gone))
     claimed = [await scene.claim(most=1) for _ in range(2)]
     assert [ids_of(batch) for batch in claimed] == [[], [kept]]
-
-
-async def test_a_moment_of_the_far_future_keeps_its_millisecond(scene: Scene) -> None:
-    far_ms = 4_102_444_799_999
-    schedule_id = await scene.create_at(far_ms)
-    assert await scene.visible_at_ms(schedule_id) == far_ms
-    batch = await scene.batch(lease_ms=1, most=1)
-    assert batch[:3] == ([], far_ms, False)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
-from scheduler.store import keys
 from scheduler.store.queries.listing import Selection
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.scene import LEASE_MS, Scene, ids_of
-from tests.scheduler.test_rates import asked
 
 HOUR_MS = 3_600_000
 WAIT_MS = 60_000
@@ -84,28 +80,3 @@ async def test_a_heartbeat_from_the_future_shows_it_and_is_no_heartbeat(
     assert store.clock.steps_back == before + 1
     await store.workers.beat("new", {})
     assert store.clock.steps_back == before + 1
-
-
-async def test_a_limited_account_is_let_in_again(fake_scene: Scene, fake_clock: FakeClock) -> None:
-    _, key = await fake_scene.store.api_keys.create(fake_scene.account_id, "mine")
-    while (await asked(fake_scene, key)).wait_s == 0:
-        pass
-    fake_clock.ms -= HOUR_MS
-    assert (await asked(fake_scene, key)).wait_s <= 1
-    fake_clock.ms += 1000
-    assert (await asked(fake_scene, key)).wait_s == 0
-
-
-@pytest.mark.parametrize("place", [keys.HELD, keys.TRIED])
-async def test_a_damaged_account_keeps_no_other_back(
-    fake_scene: Scene, fake_clock: FakeClock, place: str
-) -> None:
-    [other] = await fake_scene.neighbours(1)
-    await fake_scene.create()
-    await fake_scene.create(account_id=other)
-    await fake_scene.claim()
-    client = fake_scene.redis
-    await client.delete(fake_scene.base + place)
-    await client.set(fake_scene.base + place, "none of ours")
-    fake_clock.ms -= HOUR_MS
-    assert await mended(fake_scene) >= 1

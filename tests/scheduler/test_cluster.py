@@ -87,10 +87,3 @@ async def test_the_dashboard_reads_and_signs_in_on_every_node(store: Store) -> N
     assert len({server.name for server in servers}) == NODES
     assert all(server.used_bytes > 0 for server in servers)
     assert await store.check() == []
-
-
-async def test_a_name_without_its_account_is_seen_on_any_node(store: Store) -> None:
-    for n in range(9):
-        name = keys.NAME + f"ghost {n}"
-        await store.server.call("SET", name, f"acc_0{n % SHARDS}_00000000")
-    assert len(await store.check()) == 9

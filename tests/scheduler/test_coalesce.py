@@ -6,8 +6,6 @@ import asyncio
 import gc
 import weakref
 
-import pytest
-
 from scheduler.errors import StoreFull
 from scheduler.store.server.coalescing import Coalescer
 from tests.scheduler.scene import settled
@@ -83,19 +81,6 @@ async def test_of_a_batch_that_failed_its_callers_keep_nothing() -> None:
         assert len({id(error) for error in errors}) == 3
     finally:
         gc.enable()
-
-
-async def test_a_caller_that_left_harms_nobody() -> None:
-    sender = Sender()
-    sender.gate.clear()
-    coalescer = Coalescer(sender.send, 10)
-    left, stays = coalescer.submit(1), coalescer.submit(2)
-    await asyncio.sleep(0)
-    left.cancel()
-    sender.gate.set()
-    assert await stays == 4
-    with pytest.raises(asyncio.CancelledError):
-        await left
 
 
 async def test_a_batch_weighs_no_more_than_it_may_or_is_one_item() -> None:

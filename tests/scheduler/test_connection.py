@@ -18,13 +18,10 @@ NOT_NOW: list[Exception] = [
     exceptions.ReadOnlyError("You can't write against a read only replica."),
     exceptions.MasterDownError("Link with MASTER is down"),
     exceptions.ClusterDownError("The cluster is down"),
-    exceptions.TryAgainError("Multiple keys request during rehashing of slot"),
-    exceptions.AskError("3999 127.0.0.1:6381"),
     exceptions.MovedError("3999 127.0.0.1:6381"),
     exceptions.OutOfMemoryError("command not allowed when used memory > 'maxmemory'"),
     exceptions.ResponseError("MISCONF Errors writing to the AOF file"),
     exceptions.ResponseError("BUSY Redis is busy running a script."),
-    exceptions.ResponseError("NOREPLICAS Not enough good replicas to write."),
     exceptions.BusyLoadingError("Redis is loading the dataset in memory"),
     exceptions.ConnectionError("Error 111 connecting to localhost:6379. Connection refused."),
 ]

@@ -9,8 +9,7 @@ import pytest
 from scheduler import ids
 from scheduler.errors import InsufficientCredits, NotFound, StoreUnavailable
 from scheduler.models import Delivery, Idempotency, Request, Schedule, Status
-from scheduler.store import keys
-from tests.scheduler.scene import CREDITS, URL, Holdings, Scene, new_id, settled
+from tests.scheduler.scene import CREDITS, URL, Holdings, Scene, settled
 
 pytestmark = pytest.mark.sound
 
@@ -45,27 +44,6 @@ async def test_batches_of_several_accounts_are_paid_by_each(scene: Scene) -> Non
         *(settled(scene.create) for _ in range(3)),
     )
     assert [type(each) for each in results] == [str] + [InsufficientCredits] * 2 + [str] * 3
-
-
-async def test_a_repeated_create_is_paid_once(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    request = Request(await scene.clock.now_ms() + 60_000, "GET", URL)
-    schedule_id = new_id()
-    monkeypatch.setattr(ids, "new_schedule_ids", lambda *_: [schedule_id])
-    for _ in range(3):
-        assert await scene.store.schedules.create(scene.account_id, request) == schedule_id
-    assert await scene.holdings() == Holdings(CREDITS - 1, 1, 1, 0, {"scheduled": 1})
-
-
-async def test_a_repeat_of_what_has_ended_meanwhile_makes_nothing_new(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    schedule_id = await scene.run()
-    stored = await scene.get(schedule_id)
-    monkeypatch.setattr(ids, "new_schedule_ids", lambda *_: [schedule_id])
-    assert await scene.store.schedules.create(scene.account_id, stored.request) == schedule_id
-    assert await scene.status(schedule_id) == Status.COMPLETED
 
 
 async def test_of_a_batch_as_many_are_stored_as_the_credits_reach(scene: Scene) -> None:
@@ -106,14 +84,6 @@ async def test_unknown_schedules_and_another_accounts_are_not_found(scene: Scene
             await scene.get(schedule_id)
 
 
-async def test_the_head_is_when_the_earliest_is_due(scene: Scene) -> None:
-    later = await scene.clock.now_ms() + 60_000
-    for more_ms in (5000, 0, 9000):
-        await scene.create_at(later + more_ms)
-    look = await scene.look()
-    assert (look.next_look_ms, look.backlog_since_ms) == (later, None)
-
-
 async def test_a_full_store_refuses_to_create_and_deducts_nothing(valkey_scene: Scene) -> None:
     scene, once = valkey_scene, Idempotency("key", "")
     kept, cancelled = await scene.create(), await scene.create(60_000)
@@ -138,15 +108,3 @@ async def test_a_full_store_refuses_to_create_and_deducts_nothing(valkey_scene: 
     assert await scene.status(kept) == Status.COMPLETED
     made = await scene.store.schedules.create_all(scene.account_id, [request], once)
     assert not made.repeated
-
-
-async def test_many_payloads_survive_the_packing(scene: Scene) -> None:
-    headers = {f"X-{n}": "v" * n for n in range(64)}
-    schedule_id = await scene.create(
-        url=URL + "/" + "p" * 8000, headers=headers, body=b'{"b":"%s"}' % (b"x" * 250_000)
-    )
-    [invocation] = await scene.claim()
-    stored = await scene.get(schedule_id)
-    assert invocation.request == stored.request
-    assert stored.request.headers == headers
-    assert keys.schedule(scene.account_id, schedule_id).endswith(schedule_id[4:])

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, cast
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 
-from scheduler.errors import InsufficientCredits, NotFound, StoreUnavailable, Taken
+from scheduler.errors import InsufficientCredits, NotFound, StoreUnavailable
 from scheduler.models import Idempotency, Plan, Request
 from scheduler.store import Store, keys
-from scheduler.store.accounts.accounts import reserve
 from scheduler.store.accounts.sessions import Purpose
 from scheduler.store.verdict import Verdict
 from tests.plain import redis_of
@@ -59,16 +58,6 @@ async def test_nothing_of_it_is_left(scene: Scene) -> None:
     for again in ("first", scene.account_id):
         with pytest.raises(NotFound):
             await scene.store.deletion.delete(again)
-
-
-async def test_its_neighbours_stay_as_they_are(scene: Scene) -> None:
-    await furnished(scene)
-    others = [await scene.account(f"other {n}") for n in range(4)]
-    for other in others:
-        await scene.create(account_id=other)
-    await scene.store.deletion.delete(scene.account_id)
-    fired = [i.account_id for shard in range(2) for i in await scene.claim(shard)]
-    assert sorted(fired) == sorted(others)
 
 
 async def test_from_the_first_step_on_it_can_do_nothing(scene: Scene) -> None:
@@ -136,15 +125,6 @@ async def test_a_new_name_leads_to_it_and_the_old_one_is_free(scene: Scene) -> N
     assert await scene.store.changes.rename(scene.account_id, "second") == renamed
 
 
-async def test_a_name_that_is_taken_stays_its_owners(scene: Scene) -> None:
-    other = await scene.account("other")
-    with pytest.raises(Taken, match="'other'"):
-        await scene.store.changes.rename(scene.account_id, "other")
-    assert (await scene.store.accounts.find("other")).account_id == other
-    assert (await scene.store.accounts.get(scene.account_id)).name == "first"
-    assert await scene.store.check() == []
-
-
 @pytest.mark.parametrize("steps", range(5))
 @pytest.mark.parametrize("then", ["second", "third", "first"])
 async def test_a_rename_that_was_cut_off_leaves_no_name_behind(
@@ -158,32 +138,6 @@ async def test_a_rename_that_was_cut_off_leaves_no_name_behind(
     for free in {"first", "second", "third"} - {then}:
         assert await scene.redis.get(keys.NAME + free) is None
     assert await scene.store.check() == []
-
-
-async def test_a_name_that_is_freed_while_it_is_reserved_is_reserved_anew(scene: Scene) -> None:
-    server, key = scene.store.server, keys.NAME + "wanted"
-    await server.call("SET", key, "another's")
-    read = server.read
-
-    async def once_freed(*words: str) -> bytes | None:
-        if losses:
-            losses.pop()
-            await server.call("DEL", key)
-        return cast("bytes | None", await read(*words))
-
-    losses = [1]
-    with patch.object(server, "read", once_freed):
-        assert await reserve(server, key, scene.account_id) == scene.account_id
-    assert await read("GET", key) == scene.account_id.encode()
-
-
-async def test_names_that_lead_astray_are_told(scene: Scene) -> None:
-    await scene.redis.set(keys.NAME + "alias", scene.account_id)
-    [told] = await scene.store.check()
-    assert "'alias' leads to" in told
-    await scene.redis.delete(keys.NAME + "alias", keys.NAME + "first")
-    [told] = await scene.store.check()
-    assert "its name 'first' does not lead to it" in told
 
 
 def cut_off(store: Store, after: int) -> Any:

@@ -9,11 +9,9 @@ from redis import exceptions
 
 from scheduler.errors import (
     Conflict,
-    Damaged,
     FieldError,
     InvalidRequest,
     KeyReused,
-    QuotaExceeded,
     StoreFull,
     TooManySecrets,
     Unreadable,
@@ -29,14 +27,10 @@ from scheduler.models import Status
         Unreadable("sealed", "key_1"),
         Conflict("It has ended", Status.FAILED),
         InvalidRequest([FieldError("a", "b")], unlisted=3),
-        Damaged("sch_1"),
         TooManySecrets(3),
         KeyReused(),
-        QuotaExceeded(),
         exceptions.AskError("5 127.0.0.1:7000"),
-        exceptions.ResponseError("OOM"),
         ConnectionRefusedError(111, "Connection refused"),
-        KeyError("a"),
     ],
     ids=lambda error: type(error).__name__,
 )

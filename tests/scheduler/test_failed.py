@@ -7,16 +7,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 from msgspec.structs import replace
 
-from scheduler.errors import InvalidRequest, NotFound
-from scheduler.models import Outcome, Status
-from scheduler.rollups import DAY_MS, HOUR_MS
+from scheduler.errors import NotFound
+from scheduler.models import Status
+from scheduler.rollups import HOUR_MS
 from scheduler.settings import Settings
-from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.queries.listing import Selection
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.conftest import open_fake
 from tests.scheduler.letters import fail, letter_ids, letters, stop
-from tests.scheduler.scene import COMPLETED, FAILED, URL, Scene
+from tests.scheduler.scene import COMPLETED, FAILED, Scene
 
 pytestmark = pytest.mark.sound
 
@@ -47,29 +46,6 @@ async def test_what_failed_is_a_dead_letter_and_nothing_else(scene: Scene) -> No
     assert (await scene.store.failed.page(other, Selection())).schedules == []
 
 
-async def test_of_those_acked_together_only_the_failed_are_listed(scene: Scene) -> None:
-    made = sorted([await scene.create() for _ in range(10)])
-    claimed = sorted(await scene.claim(), key=lambda each: each.schedule_id)
-    acks = [Ack(each, FAILED if n % 3 else COMPLETED, 0) for n, each in enumerate(claimed)]
-    assert await scene.store.ends.ack(scene.shard, acks) == [1] * 10
-    assert await letter_ids(scene) == [each for n, each in enumerate(made) if n % 3]
-
-
-@pytest.mark.parametrize(
-    "outcome",
-    [
-        Outcome(Status.FAILED, 0, 30_000, "Timeout after 30 seconds"),
-        Outcome(Status.FAILED, 404, 0, "Not Found"),
-        Outcome(Status.FAILED, 599, 2**31, "x" * 300),
-        Outcome(Status.FAILED, 0, 0, "Expired before execution"),
-    ],
-)
-async def test_however_it_failed(scene: Scene, outcome: Outcome) -> None:
-    schedule_id = await scene.run(outcome)
-    [letter] = await letters(scene)
-    assert (letter.schedule_id, letter.outcome) == (schedule_id, outcome)
-
-
 async def test_they_come_by_their_end_and_id_in_both_orders(scene: Scene) -> None:
     first = await fail(scene, 4)
     await scene.clock.pass_ms(2)
@@ -92,13 +68,6 @@ async def test_a_period_is_of_their_end(scene: Scene) -> None:
     assert await letter_ids(scene, from_ms=began_ms, to_ms=began_ms) == []
 
 
-async def test_a_url_selects_this_very_one(scene: Scene) -> None:
-    await fail(scene, 5)
-    other = await fail(scene, 4, url=URL + "?other")
-    assert await letter_ids(scene, url=URL + "?other") == other
-    assert await letter_ids(scene, url="https://example.com/") == []
-
-
 async def test_new_ones_neither_shift_nor_repeat_a_walk(scene: Scene) -> None:
     old = await fail(scene, 6)
     for descending in (False, True):
@@ -110,21 +79,6 @@ async def test_new_ones_neither_shift_nor_repeat_a_walk(scene: Scene) -> None:
         expected = old[::-1] if descending else old + new
         assert seen == expected
         old = old + new
-
-
-@pytest.mark.parametrize("cursor", ["", "x", "k88", "%"])
-async def test_a_bad_cursor_is_refused(scene: Scene, cursor: str) -> None:
-    with pytest.raises(InvalidRequest):
-        await scene.store.failed.page(scene.account_id, Selection(cursor=cursor))
-
-
-async def test_large_ones_make_short_pages(scene: Scene) -> None:
-    body = b'"' + b"x" * 200_000 + b'"'
-    made = await fail(scene, 30, body=body)
-    page = await scene.store.failed.page(scene.account_id, Selection(limit=100))
-    assert 0 < len(page.schedules) < 30
-    assert page.next_cursor is not None
-    assert await letter_ids(scene, limit=100) == made
 
 
 async def test_they_are_kept_for_a_week_and_no_longer(fake_scene: Scene) -> None:
@@ -139,21 +93,6 @@ async def test_they_are_kept_for_a_week_and_no_longer(fake_scene: Scene) -> None
     with pytest.raises(NotFound):
         await scene.status(failed)
     assert not await scene.redis.exists(scene.base + "failed")
-
-
-async def test_old_ones_leave_the_index_as_new_ones_come(fake_scene: Scene) -> None:
-    scene = fake_scene
-    await fail(scene, 9)
-    await scene.clock.pass_ms(KEPT_MS - DAY_MS)
-    new = await fail(scene)
-    await scene.clock.pass_ms(DAY_MS + 1)
-    assert await letter_ids(scene) == new
-    assert await scene.redis.zcard(scene.base + "failed") == 10
-    await scene.assert_sound()
-    for left in (8, 6, 4):  # each one that comes sends three of them away
-        new += await fail(scene)
-        assert await scene.redis.zcard(scene.base + "failed") == left
-        assert sorted(await letter_ids(scene)) == sorted(new)
 
 
 async def test_over_the_number_the_oldest_go_first(small: Scene) -> None:
@@ -171,34 +110,3 @@ async def test_more_than_the_number_at_once_keeps_the_number(
     made = await end(small, 3 * MOST)
     assert len(await letter_ids(small)) == MOST
     assert set(await letter_ids(small)) <= set(made)
-
-
-async def test_one_that_was_dropped_is_kept_as_long_as_others_that_ended(small: Scene) -> None:
-    scene = small
-    [dropped] = await fail(scene)
-    await scene.clock.pass_ms(HOUR_MS)
-    later = await fail(scene, MOST)
-    assert await letter_ids(scene) == later
-    await scene.clock.pass_ms(23 * HOUR_MS - 5)
-    assert await scene.status(dropped) is Status.FAILED
-    await scene.clock.pass_ms(10)
-    with pytest.raises(NotFound):
-        await scene.status(dropped)
-    # One that is dropped after that time is gone at once.
-    await scene.clock.pass_ms(DAY_MS)
-    await fail(scene, MOST)
-    with pytest.raises(NotFound):
-        await scene.status(later[0])
-
-
-async def test_failed_ones_are_never_forgotten_earlier_than_others(
-    fake_clock: FakeClock, settings: Settings
-) -> None:
-    store = await open_fake(replace(settings, failed_retention_hours=1))
-    scene = await Scene.of(store, fake_clock)
-    [failed] = await fail(scene)
-    await fake_clock.pass_ms(HOUR_MS + 2)
-    assert await letter_ids(scene) == []
-    assert await scene.status(failed) is Status.FAILED
-    await scene.assert_sound()
-    await store.aclose()

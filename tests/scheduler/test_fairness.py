@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 
-from tests.scheduler.scene import COMPLETED, Scene, ids_of, lease_end_ms
+from tests.scheduler.scene import Scene, ids_of, lease_end_ms
 
 FLOOD = 5_000
 
@@ -22,15 +21,6 @@ async def test_small_accounts_beside_a_flood_are_served_at_once(valkey_scene: Sc
     # The flood gets unused places: a claim is never half empty.
     assert (len(first), len(second)) == (128, 128)
     assert [each.account_id for each in await scene.claim()] == [scene.account_id] * 128
-
-
-async def test_what_comes_late_beside_a_flood_is_served_in_the_next_claim(scene: Scene) -> None:
-    [small] = await scene.neighbours(1)
-    await scene.create_many(1000, await scene.clock.now_ms() - 60_000, account_id=scene.account_id)
-    for _ in range(5):
-        assert len(await scene.claim()) == 128
-        schedule_id = await scene.create(0, account_id=small)
-        assert schedule_id in ids_of(await scene.claim(most=16))
 
 
 async def test_forty_floods_take_turns_and_starve_nobody(scene: Scene) -> None:
@@ -66,28 +56,4 @@ async def test_who_is_passed_over_keeps_its_place(scene: Scene) -> None:
     nothing = await scene.batch(lease_ms=1000, most=10, pass_over=[scene.account_id, other])
     assert nothing[:3] == ([], None, False)
     assert ids_of(await scene.claim(most_accounts=1)) == [mine]
-    await scene.assert_sound()
-
-
-async def test_room_that_others_leave_is_used(scene: Scene) -> None:
-    [other] = await scene.neighbours(1)
-    await scene.create_many(100, await scene.clock.now_ms() - 10, account_id=scene.account_id)
-    await scene.create(account_id=other)
-    batch = await scene.claim(most=40)
-    assert Counter(each.account_id for each in batch) == {scene.account_id: 39, other: 1}
-    await scene.assert_sound()
-
-
-async def test_a_flood_is_worked_off_by_parallel_claims(scene: Scene) -> None:
-    await scene.create_many(1000, await scene.clock.now_ms() - 10, account_id=scene.account_id)
-
-    async def work() -> list[str]:
-        done: list[str] = []
-        while batch := await scene.claim():
-            assert await scene.ack(batch, COMPLETED) == [1] * len(batch)
-            done += ids_of(batch)
-        return done
-
-    done = [each for part in await asyncio.gather(*(work() for _ in range(4))) for each in part]
-    assert len(done) == len(set(done)) == 1000
     await scene.assert_sound()

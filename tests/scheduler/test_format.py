@@ -9,8 +9,6 @@ from scheduler.settings import Settings
 from scheduler.store import Store, keys
 from scheduler.store.shards import FORMAT
 from tests.plain import redis_of
-from tests.scheduler.clocks import FakeClock
-from tests.scheduler.conftest import open_fake
 from tests.scheduler.scene import Scene
 from tests.servers import ValkeyProcess
 
@@ -26,14 +24,6 @@ async def test_a_new_store_has_our_format(scene: Scene) -> None:
     assert await metadata(scene.store) == expected
     await scene.store.start()
     assert await metadata(scene.store) == expected
-
-
-async def test_more_shards_do_not_change_the_format(fake_clock: FakeClock) -> None:
-    store = await open_fake(Settings(shards=2))
-    store.shards._wanted = 5
-    await store.start()
-    assert await metadata(store) == {b"shards": b"5", b"format": b"%d" % FORMAT}
-    await store.aclose()
 
 
 @pytest.mark.parametrize(
@@ -58,11 +48,3 @@ async def test_another_format_is_refused_and_left_as_it_is(
     found = await metadata(fresh)
     assert {name.decode(): int(value) for name, value in found.items()} == stored
     await fresh.aclose()
-
-
-async def test_a_format_that_changes_meanwhile_is_noticed(scene: Scene) -> None:
-    """By the processes that are running, the next time that they ask for the shards."""
-    await scene.redis.hset(keys.META, "format", FORMAT + 1)
-    scene.store.shards._ask_again_at = 0.0
-    with pytest.raises(StoreMisconfigured, match="format"):
-        await scene.store.shards.newest()

@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from scheduler.models import Delivery, Status
-from scheduler.store import keys
 from scheduler.store.operators.restore import NOT_SENT_AGAIN
 from scheduler.store.verdict import Verdict
 from tests.scheduler.scene import Scene, ids_of
@@ -30,25 +29,6 @@ async def test_on_hold_nothing_is_claimed_and_all_else_goes_on(scene: Scene) -> 
     await scene.store.hold.end()
     assert (await scene.store.hold.look()).since_ms is None
     assert ids_of(await scene.claim()) == [due]
-
-
-async def test_a_hold_that_is_not_on_all_shards_is_none(scene: Scene) -> None:
-    await scene.store.hold.begin()
-    await scene.redis.delete(keys.shard(0) + keys.HOLD)
-    assert (await scene.store.hold.look()).since_ms is None
-    count = scene.store.shards.count
-    assert await scene.store.hold.look() == (None, count - 1, count)
-
-
-@pytest.mark.time_passes
-async def test_the_census_tells_for_how_long_each_shard_has_been_on_hold(scene: Scene) -> None:
-    assert {each.on_hold_ms for each in (await scene.store.census.look()).due.values()} == {0.0}
-    await scene.store.hold.begin()
-    await scene.clock.pass_ms(50)
-    await scene.redis.delete(keys.shard(0) + keys.HOLD)
-    due = (await scene.store.census.look()).due
-    assert due.pop(0).on_hold_ms == 0
-    assert all(50 <= each.on_hold_ms < 60_000 for each in due.values())
 
 
 async def test_what_may_have_been_fired_is_ended_and_the_rest_is_not(scene: Scene) -> None:

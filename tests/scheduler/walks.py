@@ -24,7 +24,6 @@ from scheduler.store.log.overview import ChartRange
 from scheduler.store.queries.listing import Selection
 from tests.scheduler import operator_walks as operators
 from tests.scheduler.keyed import REQUEST
-from tests.scheduler.letters import fail, letter_ids
 from tests.scheduler.operator_walks import DUE_MS, FAR_MS, Found, Place
 from tests.scheduler.scene import COMPLETED, Scene, ids_of
 from tests.worker.desk import LEASE_MS, ScriptedStore
@@ -96,11 +95,6 @@ async def listed_schedules(scene: Scene, count: int) -> Found:
     made = await scene.create_many(count, FAR_MS)
     assert sorted(await listed(scene, 3)) == sorted(made)
     return await listed(scene, 100), made
-
-
-async def listed_letters(scene: Scene, count: int) -> Found:
-    made = await fail(scene, count)
-    return await letter_ids(scene), made
 
 
 async def cancelled(scene: Scene, count: int) -> Found:
@@ -232,10 +226,8 @@ _CLOCK_BACK = "scheduler.store.lifecycle.clock_back."
 WALKS = (
     Walk(operators.given_back, (_RESTORE + "_MOST_AT_ONCE",)),
     Walk(operators.expired, (_RESTORE + "_MOST_AT_ONCE",)),
-    Walk(operators.due_after_a_restore, (_ACCOUNTS,)),
     Walk(operators.long_leases, (_CLOCK_BACK + "_SCHEDULES_AT_ONCE",)),
     Walk(operators.long_leases_of_accounts, (_CLOCK_BACK + "_ACCOUNTS_AT_ONCE",)),
-    Walk(operators.without_a_request, (_CHECK + "_CHUNK",)),
     Walk(operators.not_among_the_waiting, (_CHECK + "_CHUNK",)),
     Walk(operators.letters_without_a_request, (_CHECK + "_CHUNK",)),
     Walk(operators.damaged_requests, ("scheduler.store.queries.reading.CHUNK_BYTES",), 100),
@@ -252,7 +244,6 @@ WALKS = (
     Walk(admitted_keys, ("scheduler.store.accounts.api_keys._MOST_KEYS_AT_ONCE",)),
     Walk(created_at_once, ("scheduler.store.lifecycle.create._MOST_AT_ONCE",)),
     Walk(listed_schedules, ("scheduler.store.queries.listing.CHUNK",)),
-    Walk(listed_letters, ("scheduler.store.queries.listing.CHUNK",)),
     Walk(cancelled, ("scheduler.store.queries.reading.CHUNK",)),
     Walk(cancelled, (), counts=(1000, 1001)),
     Walk(claimed, (), counts=(500, 501, 1000)),
