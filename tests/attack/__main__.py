@@ -8,12 +8,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+import click
+
 from cli.roles import raise_limit
-from tests.attack import batches, searches, theft, trailers
 from tests.attack.floods import FLOODS
 from tests.attack.neighbour import KINDS
 from tests.attack.run import Attack, Result
-from tests.valkey import ValkeyProcess
 
 
 def main() -> int:
@@ -21,38 +21,21 @@ def main() -> int:
     raise_limit()
     chosen = [each for each in FLOODS if not options.flood or each.name in options.flood]
     broken = []
-    with tempfile.TemporaryDirectory(prefix="pd-attack-") as directory:
-        attack = Attack(Path(directory), options.timeout_ms, options.rate, options.seconds)
-        with attack:
-            if chosen:
-                _say(_HEADER)
-            for flood in chosen:
-                count = max(1, round(flood.count * options.scale)) if flood.count else 0
-                result = attack.run(flood._replace(count=count))
-                _say(_line(result, count * flood.waves))
-                most_mb = min(options.memory_mb, flood.memory_mb)
-                found = _breaches(result, options, most_mb)
-                broken += [f"{flood.name}: {what}" for what in found]
-                if options.verbose:
-                    _say(result.said)
-    for name, run in _OTHERS.items():
-        if not options.flood or name in options.flood:
-            with ValkeyProcess() as valkey:
-                said, found = run(valkey.url, options)
-            _say(f"{name}: {said}")
-            broken += [f"{name}: {what}" for what in found]
+    with (
+        tempfile.TemporaryDirectory(prefix="pd-attack-") as directory,
+        Attack(Path(directory), options.timeout_ms, options.rate, options.seconds) as attack,
+    ):
+        click.echo(_HEADER)
+        for flood in chosen:
+            count = max(1, round(flood.count * options.scale)) if flood.count else 0
+            result = attack.run(flood._replace(count=count))
+            click.echo(_line(result, count * flood.waves))
+            broken += [f"{flood.name}: {what}" for what in _breaches(result, options)]
     for breach in broken:
-        _say(breach)
+        click.echo(breach)
     return 1 if broken else 0
 
 
-# Floods that are not judged by a neighbour's lateness.
-_OTHERS = {
-    "theft": theft.flood,
-    "batches": batches.flood,
-    "trailers": trailers.flood,
-    "searches": searches.flood,
-}
 _HEADER = (
     "| Flood | fires | ended | answered | "
     + " | ".join(f"{kind} p50 / p99 / worst (ms)" for kind in KINDS)
@@ -73,7 +56,7 @@ def _line(result: Result, fires: int) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _breaches(result: Result, options: argparse.Namespace, most_mb: float) -> list[str]:
+def _breaches(result: Result, options: argparse.Namespace) -> list[str]:
     found = []
     for kind, late in result.neighbour.items():
         bound_ms = options.own_p99_ms if kind == "same account" else options.p99_ms
@@ -82,8 +65,8 @@ def _breaches(result: Result, options: argparse.Namespace, most_mb: float) -> li
         # The flood's account waits for its own: some of it may be due yet.
         if late.amiss and kind != "same account":
             found.append(f"{kind}: {late.amiss} did not come once each")
-    if result.memory_mb > most_mb:
-        found.append(f"{result.memory_mb:.0f} MB is over {most_mb} MB")
+    if result.memory_mb > options.memory_mb:
+        found.append(f"{result.memory_mb:.0f} MB is over {options.memory_mb} MB")
     if result.beyond_ms > options.beyond_ms:
         found.append(
             f"{result.beyond_ms:.0f} ms beyond a time limit is over {options.beyond_ms} ms"
@@ -93,29 +76,17 @@ def _breaches(result: Result, options: argparse.Namespace, most_mb: float) -> li
     return found
 
 
-def _say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
-
-
-_NAMES = [*(each.name for each in FLOODS), *_OTHERS]
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.attack", description=__doc__)
-    parser.add_argument("--flood", action="append", choices=_NAMES)
+    parser.add_argument("--flood", action="append", choices=[each.name for each in FLOODS])
     parser.add_argument("--scale", type=float, default=1.0, help="of each flood's fires")
     parser.add_argument("--seconds", type=float, default=8.0, help="of the neighbour's requests")
     parser.add_argument("--rate", type=int, default=25, help="of each kind of these, a second")
     parser.add_argument("--timeout-ms", type=int, default=5000, help="of a fire")
     parser.add_argument("--p99-ms", type=float, default=250.0, help="of the neighbour, at most")
     parser.add_argument("--own-p99-ms", type=float, default=2000.0, help="of the flood's account")
-    parser.add_argument(
-        "--create-p50-ms", type=float, default=100.0, help="of a neighbour of the API's floods"
-    )
     parser.add_argument("--memory-mb", type=float, default=400.0, help="of the worker, at most")
     parser.add_argument("--beyond-ms", type=float, default=200.0, help="over the time limit")
-    parser.add_argument("--verbose", action="store_true", help="what the worker said")
     return parser
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -14,8 +13,7 @@ _BODY = b"x" * 250_000
 
 class Flood(NamedTuple):
     """`url` makes the target of each of `count` requests, due at once, `waves` times a second
-    apart. `unheard`: no target sees a connection. `memory_mb`: what the worker may have, where it
-    is to be less than usual."""
+    apart. `unheard`: no target sees a connection."""
 
     name: str
     count: int
@@ -23,7 +21,6 @@ class Flood(NamedTuple):
     body: bytes | None = None
     waves: int = 1
     unheard: bool = False
-    memory_mb: float = math.inf
 
     def requests(self, ports: dict[str, int], due_ms: int) -> list[Request]:
         if self.url is None:
@@ -54,23 +51,9 @@ FLOODS = (
     Flood("unread bodies, 250 KB", 1000, _at("unread"), _BODY),
     Flood("names never answered", 3000, _named("silent", "dead-{n}.test")),
     Flood("names, 64 black holes", 500, _named("black hole", "black-{n}.test"), unheard=True),
-    Flood(
-        "names of 4,000 addresses",
-        1000,
-        _named("silent", "many-{n}.test"),
-        unheard=True,
-        memory_mb=100,
-    ),
     Flood("TLS", 2000, _named("tls", "host-{n}.tls.test", "https")),
     Flood(
         "TLS, certificates of 30 KB", 1000, _named("certificates", "host-{n}.cert.test", "https")
     ),
     Flood("TLS, the same and kept", 3000, _named("mute", "host-{n}.cert.test", "https")),
-    Flood(
-        "TLS, bad certificates shown late",
-        200,
-        _named("late", "host-{n}.late.test", "https"),
-        waves=30,
-        memory_mb=220,
-    ),
 )

@@ -1,10 +1,9 @@
-"""A name server of the attack's own: names by what they begin with, all of them below .test. What
-does not fit into a datagram it gives by TCP, as name servers do."""
+"""A name server of the attack's own: names by what they begin with, all of them below .test. An
+answer that does not fit into a datagram is truncated."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import ipaddress
 import socket
@@ -13,14 +12,13 @@ import threading
 from typing import Any, Self
 
 A = 1
-BLACK_HOLES = 64  # as many as fit into a datagram
 _TRUNCATED = 0x0200
 _TTL_S = 60
 _UNREAD_BYTES = 2**20
 _FIXED: dict[str, list[str] | None] = {
     "dead": None,
     "none": [],
-    "black": [f"127.66.0.{n + 1}" for n in range(BLACK_HOLES)],
+    "black": [f"127.66.0.{n + 1}" for n in range(64)],  # as many as fit into a datagram
     "many": [f"127.67.{n // 250}.{1 + n % 250}" for n in range(4000)],  # as many as there can be
     "inside": ["10.0.0.1"],
     "two": ["127.0.0.2", "127.0.0.1"],
@@ -53,19 +51,11 @@ class _Answering(asyncio.DatagramProtocol):
     def datagram_received(self, data: bytes, address: Any) -> None:
         answer = _answer(data)
         if answer is not None:
-            fits = len(answer) <= room_of(data)
-            self._transport.sendto(answer if fits else _truncated(data), address)
-
-
-async def _answer_by_tcp(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-        while True:
-            size = await reader.readexactly(2)
-            answer = _answer(await reader.readexactly(int.from_bytes(size)))
-            if answer is not None:
-                writer.write(len(answer).to_bytes(2) + answer)
-                await writer.drain()
-    writer.close()
+            if len(answer) > room_of(data):
+                end = question(data)[1] + 4
+                flags = struct.pack("!5H", 0x8180 | _TRUNCATED, 1, 0, 0, 0)
+                answer = data[:2] + flags + data[12:end]
+            self._transport.sendto(answer, address)
 
 
 def _answer(query: bytes) -> bytes | None:
@@ -92,12 +82,6 @@ def room_of(query: bytes) -> int:
     return int(struct.unpack_from("!H", query, end + 3)[0]) if has_edns else 512
 
 
-def _truncated(query: bytes) -> bytes:
-    """That there is more than fits."""
-    end = question(query)[1]
-    return query[:2] + struct.pack("!5H", 0x8180 | _TRUNCATED, 1, 0, 0, 0) + query[12 : end + 4]
-
-
 def question(data: bytes) -> tuple[str, int]:
     """The name that is asked for, and where it ends."""
     labels, at = [], 12
@@ -121,16 +105,15 @@ class NameServer:
         return self
 
     async def _serve(self) -> None:
-        self._by_tcp = await asyncio.start_server(_answer_by_tcp, "127.0.0.1", 0)
-        place = self._by_tcp.sockets[0].getsockname()
-        self._by_udp, _ = await self._loop.create_datagram_endpoint(_Answering, local_addr=place)
+        self._by_udp, _ = await self._loop.create_datagram_endpoint(
+            _Answering, local_addr=("127.0.0.1", 0)
+        )
         # Hundreds ask at a time: a lost packet is asked again, and late.
         opened = self._by_udp.get_extra_info("socket")
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _UNREAD_BYTES)
-        self.server = "{}:{}".format(*place)
+        self.server = "{}:{}".format(*opened.getsockname())
 
     async def _close(self) -> None:
-        self._by_tcp.close()
         self._by_udp.close()
         await asyncio.sleep(0)  # the loop closes the sockets in its next round
 
