@@ -2,48 +2,25 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from tests.cluster import ask, id_of, port_of
+from tests.cluster import ask, id_of
 from tests.faults.load import Load, two_customers
 from tests.servers import Deployment, Receiver, ValkeyCluster, until
 
-REDIS_CLI = shutil.which("redis-cli")
 
-
-@pytest.fixture(scope="module")
-def _cluster(store_server: str) -> Iterator[ValkeyCluster]:
+@pytest.fixture
+def cluster() -> Iterator[ValkeyCluster]:
     with ValkeyCluster(2) as started:
         yield started
 
 
-@pytest.fixture
-def cluster(_cluster: ValkeyCluster) -> ValkeyCluster:
-    _cluster.flush()
-    return _cluster
-
-
-def all_fired_once(loads: list[Load], receiver: Receiver) -> None:
-    ids = [each for load in loads for each in load.ids]
-    until(lambda: set(ids) <= {each.schedule_id for each in receiver.requests}, "all to be fired")
-    for load in loads:
-        until(lambda load=load: set(load.ids) <= load.ended(), "all to end")
-    twice = [each for each, n in Counter(r.schedule_id for r in receiver.requests).items() if n > 1]
-    assert twice == []
-    for load in loads:
-        assert load.codes.keys() <= {201, 503}, load.codes
-
-
 @contextmanager
-def in_use(
-    cluster: ValkeyCluster, receiver: Receiver
-) -> Iterator[tuple[Deployment, list[Load], int]]:
+def in_use(cluster: ValkeyCluster, receiver: Receiver) -> Iterator[tuple[list[Load], int]]:
     """A deployment with a customer in each shard who creates, and the slot of the first one's;
     afterwards everything was fired once and adds up."""
     with Deployment(cluster, shards=2, lease_ms=2000) as deployment:
@@ -52,15 +29,17 @@ def in_use(
         loads = [Load(customer, f"{receiver.url}/{n}") for n, customer in enumerate(customers)]
         for load in loads:
             load.more()
-        yield deployment, loads, slot
+        yield loads, slot
         for load in loads:
             load.more()
             load.stop()
-        all_fired_once(loads, receiver)
-        for load in loads:
+            until(lambda load=load: set(load.ids) <= load.ended(), "all to end")
+            assert load.codes.keys() <= {201, 503}, load.codes
             assert load.unknown == 0
             assert load.slowest_s < 5
             assert load.customer.credits() == 10_000 - len(load.ids)
+        sent = Counter(each.schedule_id for each in receiver.requests)
+        assert sent == Counter(each for load in loads for each in load.ids)
         assert deployment.problems() == []
         # Logged once, not at every attempt.
         assert worker.stderr.count("lost touch with the store") <= 2
@@ -70,7 +49,7 @@ def in_use(
 def test_while_a_slot_moves_key_by_key_its_shard_says_503_and_the_others_go_on(
     cluster: ValkeyCluster, receiver: Receiver
 ) -> None:
-    with in_use(cluster, receiver) as (_, [moves, stays], slot):
+    with in_use(cluster, receiver) as ([moves, stays], slot):
         source = cluster.owner(slot)
         to = next(node for node in cluster.primaries if node is not source)
         known = moves.ids[0]
@@ -93,26 +72,11 @@ def test_while_a_slot_moves_key_by_key_its_shard_says_503_and_the_others_go_on(
     assert stays.codes.keys() == {201}
 
 
-@pytest.mark.skipif(not REDIS_CLI, reason="there is no redis-cli")
-def test_redis_cli_reshards_under_load(cluster: ValkeyCluster, receiver: Receiver) -> None:
-    """All slots of the node that has the shard, there and back."""
-    with in_use(cluster, receiver) as (_, _, slot):
-        for _ in range(2):
-            source = cluster.owner(slot)
-            [to] = [node for node in cluster.primaries if node is not source]
-            cli = [REDIS_CLI, "--cluster", "reshard", f"127.0.0.1:{port_of(source)}"]
-            cli += ["--cluster-from", id_of(source), "--cluster-to", id_of(to)]
-            cli += ["--cluster-slots", "64", "--cluster-yes"]
-            done = subprocess.run(cli, capture_output=True, text=True, timeout=60)
-            assert done.returncode == 0, done.stdout + done.stderr
-            until(lambda to=to: cluster.owner(slot) is to, "the slot's new owner")
-
-
 @pytest.mark.valkey_only
 def test_an_atomic_migration_under_load_is_hardly_noticed(
     cluster: ValkeyCluster, receiver: Receiver
 ) -> None:
-    with in_use(cluster, receiver) as (_, loads, slot):
+    with in_use(cluster, receiver) as (loads, slot):
         for _ in range(3):
             source = cluster.owner(slot)
             [to] = [node for node in cluster.primaries if node is not source]

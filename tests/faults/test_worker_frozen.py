@@ -7,6 +7,7 @@ import itertools
 import signal
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -29,18 +30,18 @@ DELIVERIES = ["at-least-once", "at-most-once"]
 
 
 class Frozen:
-    """A worker that holds one of every kind, and is frozen then."""
+    """A worker that holds one of every kind. `sent` and `unsent` are at-least-once, `sent_once` and
+    `unsent_once` at-most-once; the target never answers `silent`."""
 
     def __init__(self, deployment: Deployment, receiver: Receiver, door: Door) -> None:
         self.deployment, self.receiver, self.door = deployment, receiver, door
         deployment.api()
         self.worker: PostdateProcess = deployment.worker()
         self.customer: Customer = deployment.customer()
-        self.frozen_ms = 0
         post = self.customer.schedule
         self.silent = post(receiver.answer("/silent", never=True))
         target = receiver.answer("/answered", held=True)
-        self.answered, self.answered_once = [post(target, delivery=each) for each in DELIVERIES]
+        self.sent, self.sent_once = [post(target, delivery=each) for each in DELIVERIES]
         receiver.wait_for(1, "/silent")
         receiver.wait_for(2, "/answered")
         wheel = [
@@ -54,34 +55,25 @@ class Frozen:
         at_the_door = self.customer.schedule_batch(door_payloads)
         self.unsent = [*at_the_door[::2], *wheel[::2]]
         self.unsent_once = [*at_the_door[1::2], *wheel[1::2]]
+        self.count = 3 + AT_THE_DOOR + IN_THE_WHEEL
 
-    @property
-    def sent(self) -> list[str]:
-        return [self.silent, self.answered, self.answered_once]
-
-    @property
-    def all_unsent(self) -> list[str]:
-        return self.unsent + self.unsent_once
-
-    def freeze(self) -> None:
-        """Stops the worker as it holds all; the door opens only then, and the answer comes."""
-        until(lambda: self._held() == len(self.sent + self.all_unsent), "all held")
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Stops the worker as it holds all; the door opens only then, and the answer comes. It
+        wakes when its leases and time limits have ended."""
+        until(lambda: self.deployment.in_store(self._held) == self.count, "all held")
         self.worker.signal(signal.SIGSTOP)
-        self.frozen_ms = now_ms()
+        frozen_ms = now_ms()
         assert not self.door.arrived
         self.door.open()
         self.receiver.let_go()
-
-    def wake(self) -> None:
-        until(lambda: now_ms() - self.frozen_ms > FROZEN_MS, "the end of lease and time limit")
+        yield
+        until(lambda: now_ms() - frozen_ms > FROZEN_MS, "the end of lease and time limit")
         self.worker.signal(signal.SIGCONT)
 
-    def _held(self) -> int:
-        async def count(store: Store) -> int:
-            held = keys.account(self.customer.account_id) + keys.HELD
-            return int(await redis_of(store).zcard(held))
-
-        return self.deployment.in_store(count)
+    async def _held(self, store: Store) -> int:
+        held = keys.account(self.customer.account_id) + keys.HELD
+        return int(await redis_of(store).zcard(held))
 
     def arrivals(self) -> Counter[str]:
         """Of schedules not sent before: how often each request arrived."""
@@ -97,7 +89,7 @@ class Frozen:
         }
 
     def all_ended(self) -> dict[str, tuple[str, str]]:
-        until(lambda: len(self.outcomes()) == len(self.sent + self.all_unsent), "the end of all")
+        until(lambda: len(self.outcomes()) == self.count, "the end of all")
         return self.outcomes()
 
 
@@ -115,15 +107,14 @@ def frozen(receiver: Receiver) -> Iterator[Frozen]:
 
 
 def test_alone_it_sends_what_it_had_not_sent_and_times_out_only_what_it_had(frozen: Frozen) -> None:
-    frozen.freeze()
-    frozen.wake()
+    with frozen.standing_still():
+        pass
+    unsent = frozen.unsent + frozen.unsent_once
     assert frozen.all_ended() == {
-        **dict.fromkeys(frozen.all_unsent, ("completed", "")),
-        frozen.answered: ("completed", ""),
-        frozen.answered_once: ("completed", ""),
+        **dict.fromkeys([*unsent, frozen.sent, frozen.sent_once], ("completed", "")),
         frozen.silent: ("failed", "Timeout after 2 seconds"),
     }
-    assert frozen.arrivals() == dict.fromkeys(frozen.all_unsent, 1)
+    assert frozen.arrivals() == dict.fromkeys(unsent, 1)
     # It takes nothing over from itself.
     assert (len(frozen.receiver.at("/answered")), len(frozen.receiver.at("/silent"))) == (2, 1)
 
@@ -132,22 +123,20 @@ def test_what_another_worker_took_over_or_gave_up_it_neither_sends_nor_records(
     frozen: Frozen,
 ) -> None:
     """At-most-once schedules are given up: no process can know whether they had been sent."""
-    frozen.freeze()
-    frozen.deployment.worker()
-    until(
-        lambda: (
-            len(frozen.arrivals()) == len(frozen.unsent)
-            and {*frozen.unsent_once, frozen.answered} <= frozen.outcomes().keys()
-        ),
-        "all of them fired or given up by the other",
-    )
-    frozen.wake()
+    with frozen.standing_still():
+        frozen.deployment.worker()
+        until(
+            lambda: (
+                len(frozen.arrivals()) == len(frozen.unsent)
+                and {*frozen.unsent_once, frozen.sent} <= frozen.outcomes().keys()
+            ),
+            "all of them fired or given up by the other",
+        )
     outcomes = frozen.all_ended()
-    assert {outcomes[each] for each in [*frozen.unsent, frozen.answered]} == {("completed", "")}
-    given_up = [*frozen.unsent_once, frozen.answered_once]
+    assert {outcomes[each] for each in [*frozen.unsent, frozen.sent]} == {("completed", "")}
+    given_up = [*frozen.unsent_once, frozen.sent_once]
     assert {outcomes[each] for each in given_up} == {("failed", LOST)}
     assert frozen.worker.stop() == 0
     assert frozen.arrivals() == dict.fromkeys(frozen.unsent, 1)
     sent = Counter(each.schedule_id for each in frozen.receiver.at("/answered"))
-    assert sent == {frozen.answered: 2, frozen.answered_once: 1}
-    assert frozen.customer.counts() == (len(frozen.unsent) + 1, len(given_up) + 1)
+    assert sent == {frozen.sent: 2, frozen.sent_once: 1}

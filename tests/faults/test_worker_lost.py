@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from scheduler.times import format_iso8601
-from tests.servers import Deployment, DroppingProxy, Receiver, now_ms, script, until
+from tests.servers import Deployment, Receiver, now_ms
 
 SHORT_LEASE_MS = 1500
 TAKEN_OVER_WITHIN_MS = 10_000
@@ -45,33 +45,4 @@ def test_what_a_killed_worker_held_is_taken_over_and_each_ends_once(receiver: Re
         attempts = [each.headers["postdate-attempt"] for each in sent if each.schedule_id == again]
         assert attempts == ["1", "2"]
         assert (customer.counts(), customer.credits()) == ((1, 2), 0)
-        assert deployment.problems() == []
-
-
-def test_an_attempt_whose_worker_dies_before_recording_it_uses_up_no_retry(
-    receiver: Receiver,
-) -> None:
-    """It was answered, and its worker killed between that and the record."""
-    target = receiver.answer("/hook", status=503)
-    with Deployment(lease_ms=SHORT_LEASE_MS) as deployment:
-        deployment.api()
-        customer = deployment.customer()
-        with DroppingProxy(deployment.valkey.socket) as proxy:
-            killed = deployment.worker(redis_url=proxy.url)
-            # So that the script is known by its hash.
-            warm = customer.schedule(target, retries=1, retryDelays=["1d"])
-            until(lambda: customer.log(status="retrying"), "the first attempt recorded")
-            customer.cancel(warm)
-            proxy.drop_command(script("lifecycle/end"), times=1000)
-            schedule_id = customer.schedule(target, retries=1, retryDelays=["1s"])
-            until(lambda: proxy.dropped, "a record that does not arrive")
-            killed.kill()
-        deployment.worker()
-        entry = customer.outcome(schedule_id)
-        assert (entry["status"], entry["statusCode"], entry["attempt"]) == ("failed", 503, 3)
-        sent = [each for each in receiver.at("/hook") if each.schedule_id == schedule_id]
-        assert [each.headers["postdate-attempt"] for each in sent] == ["1", "2", "3"]
-        retried = [e["attempt"] for e in customer.log(status="retrying")]
-        assert sorted(retried) == [1, 2]
-        assert customer.counts() == (0, 2)
         assert deployment.problems() == []
