@@ -116,6 +116,7 @@ WORKER = r"""
 # large certificates are kept without bound
 - while not self._unusual.take(account_id, weight):
 + while False:
+@ worker/handshakes.py tests/worker/test_rings.py
 # a handshake that failed is left to the collector
 - steps = None  # what
 + pass  # what
@@ -130,12 +131,13 @@ WORKER = r"""
 # claims bring what weighs too much
 - self.free <= self._reserved or self.free_bytes <= self._reserved_bytes
 + self.free <= self._reserved
-@ worker/wire.py tests/worker/test_wire_bytes.py
+@ worker/wire.py tests/worker/test_rings.py
 # a wire that never connected has a parser
 - self._parser = _NO_PARSER
 -         # The
 + self._parser = httptools.HttpResponseParser(self)
 +         # The
+@ worker/wire.py tests/worker/test_wire_bytes.py
 # a wire with an unsent rest is used again
 - self._rest is None
 -             and self._transport

@@ -52,12 +52,6 @@ def options(trusting: ssl.SSLContext) -> dict[str, Any]:
 
 
 @pytest.fixture
-def one_opening(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One connection at a time is opened to a target."""
-    monkeypatch.setattr("worker.connection_slots.MAX_OPENINGS", 1)
-
-
-@pytest.fixture
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a worker does again after a while it does again at once."""
     monkeypatch.setattr("worker.worker._RECOVER_EVERY_S", 0.001)

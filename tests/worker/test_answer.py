@@ -35,25 +35,13 @@ def sized(body: bytes, *lines: bytes) -> bytes:
         (sized(gzip.compress(b"y" * 10**7), b"Content-Encoding: gzip"), Answer("", b"y" * KEPT)),
         (sized(zlib.compress(b"why"), b"Content-Encoding: deflate"), Answer("", b"why")),
         (sized(b"not zipped", b"Content-Encoding: gzip"), Answer("", b"not zipped")),
-        (sized(b""), None),
         (sized(b"") + b"HTTP/1.1 200 OK\r\n" + sized(b"smuggled"), None),
         (b"\r\nuntil it closes", Answer("", b"until it closes")),
     ],
-    ids=["small", "hostile", "huge", "chunks", "bomb", "deflate", "no gzip", "none", "two", "open"],
+    ids=["small", "hostile", "huge", "chunks", "bomb", "deflate", "no gzip", "two", "open"],
 )
 def test_what_is_kept(rest: bytes, kept: Answer | None) -> None:
     assert answer_of(b"HTTP/1.1 500 Oh\r\n" + rest, 0, KEPT) == kept
-
-
-def test_what_came_before_the_answer_is_no_part_of_it() -> None:
-    hints = b"HTTP/1.1 103 Early Hints\r\nContent-Type: early\r\n\r\n"
-    answer = hints + b"HTTP/1.1 500 Oh\r\n" + sized(b"no")
-    assert answer_of(answer, 1, KEPT) == Answer("", b"no")
-
-
-def test_text_has_whole_characters_only() -> None:
-    assert Answer("", "no \N{SNOWMAN}".encode()[:-1]).text == "no "
-    assert Answer("", b"a\xffb").text == "a\N{REPLACEMENT CHARACTER}b"
 
 
 NO = answer(b"no", "400 Bad")
@@ -70,32 +58,10 @@ async def test_each_failure_has_its_own_however_often_it_is_the_same() -> None:
         assert target.accepted == 1
 
 
-@pytest.mark.parametrize("keep_bytes", [0, 1, 16_384])
-async def test_so_much_is_kept_as_is_set(keep_bytes: int) -> None:
-    long = answer(b"z" * 20_000, "500 Oh")
-    async with firing_at(answering(NO, long), keep_answer_bytes=keep_bytes) as (target, firer):
-        for body in (b"no", b"z" * 20_000):
-            outcome = (await fired(firer, invocation_of(target.url()))).outcome
-            kept = outcome.answer.body if outcome.answer else b""
-            assert kept == body[:keep_bytes]
-            assert outcome.phases is not None
-        assert target.accepted == 1
-
-
-async def test_of_an_answer_without_a_body_nothing_is_kept() -> None:
-    bare = b"HTTP/1.1 500 Oh\r\nContent-Type: text/plain\r\n"
-    empty = (
-        bare + b"Content-Length: 0\r\n\r\n",
-        bare + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    )
-    said = [*empty, b"HTTP/1.1 304 As Before\r\nContent-Length: 9\r\n\r\n"]
-    async with firing_at(answering(*said, NO)) as (target, firer):
-        for status in (500, 500, 304):
-            outcome = (await fired(firer, invocation_of(target.url()))).outcome
-            assert (outcome.status_code, outcome.answer) == (status, None)
-        told = (await fired(firer, invocation_of(target.url()))).outcome.answer
-        assert told == Answer("", b"no")
-        assert target.accepted == 1
+@pytest.mark.parametrize(("keep_bytes", "kept"), [(0, None), (1, Answer("", b"n"))])
+async def test_so_much_is_kept_as_is_set(keep_bytes: int, kept: Answer | None) -> None:
+    async with firing_at(answering(NO), keep_answer_bytes=keep_bytes) as (target, firer):
+        assert (await fired(firer, invocation_of(target.url()))).outcome.answer == kept
 
 
 async def test_of_an_answer_to_head_nothing_is_kept_whatever_comes_behind_it() -> None:
@@ -110,7 +76,5 @@ async def test_of_an_answer_to_head_nothing_is_kept_whatever_comes_behind_it() -
 
 def test_the_answer_that_connections_share_before_one_comes_cannot_change() -> None:
     for name in NOTHING.__struct_fields__:
-        value = getattr(NOTHING, name)
-        assert value is None or isinstance(value, int | float | str | bytes), name
         with pytest.raises(AttributeError):
-            setattr(NOTHING, name, value)
+            setattr(NOTHING, name, None)

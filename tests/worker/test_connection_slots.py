@@ -72,11 +72,6 @@ def reuse(slots: ConnectionSlots, account_id: str = "a", age_s: float = 0.0) -> 
     return slots.next_to_reuse(HERE, account_id)
 
 
-def test_over_the_openings_one_waits_and_other_origins_do_not() -> None:
-    slots = in_line(two_opening(), Waiter(1))
-    assert slots.admit(THERE, Waiter(1))
-
-
 def test_who_waits_goes_on_when_an_attempt_ends() -> None:
     slots = in_line(two_opening(), Waiter(1))
     slots.ended(HERE, "a")
@@ -87,36 +82,11 @@ def test_who_waits_goes_on_when_an_attempt_ends() -> None:
     assert slots.next_to_open(HERE) == Waiter(2)
 
 
-def test_what_is_open_counts_until_it_is_closed() -> None:
-    slots = in_line(all_open(), Waiter(1))
-    assert slots.next_to_open(HERE) is None
-    slots.closed(HERE, "a")
-    assert slots.next_to_open(HERE) == Waiter(1)
-    assert slots.next_to_open(HERE) is None
-
-
-def test_who_comes_while_others_wait_does_not_go_before_them() -> None:
-    slots = in_line(all_open(), Waiter(1))
-    slots.closed(HERE, "a")
-    in_line(slots, Waiter(2))
-    assert slots.next_to_open(HERE) == Waiter(1)
-
-
 def test_what_waits_longest_goes_first_and_accounts_take_turns() -> None:
     flood = [Waiter(at, "flood") for at in range(4)]
     late, fresh = Waiter(9, "neighbour"), Waiter(1.5, "flood", needs_fresh=True)
     slots = in_line(all_open(), *flood[:2], fresh, *flood[2:], late)
     assert order(slots) == [flood[0], late, flood[1], fresh, *flood[2:]]
-
-
-def test_neither_kind_starves_the_other() -> None:
-    kinds = [Waiter(at, needs_fresh=at % 3 == 0) for at in range(9)]
-    assert order(in_line(all_open(), *kinds)) == kinds
-
-
-def test_what_goes_out_again_goes_before_all() -> None:
-    again = Waiter(5, needs_fresh=True, resent=True)
-    assert order(in_line(all_open(), Waiter(1), again))[0] == again
 
 
 def test_who_waits_is_given_a_connection_that_comes_free() -> None:
@@ -144,24 +114,6 @@ def test_a_connection_goes_to_no_other_account() -> None:
     assert reuse(slots, "a") is None
     assert reuse(slots, "b") == Waiter(2, "b")
     assert slots.must_make_room(HERE)
-
-
-def test_an_account_with_more_connections_gives_them_up_until_both_have_as_many() -> None:
-    slots = all_open("aaaaaab")
-    in_line(slots, *(Waiter(at, who) for at in range(9) for who in "ab"))
-    closed = 0
-    for _ in range(8):
-        if reuse(slots, "a") is None:
-            closed += 1
-            slots.makes_room(HERE)
-            slots.closed(HERE, "a")
-            following = slots.next_to_open(HERE)
-            assert following is not None
-            assert following.account_id == "b"
-            slots.opened(HERE, "b")
-            slots.ended(HERE, "b")
-    assert closed == 2, "four of a, three of b"
-    assert reuse(slots, "b") is not None
 
 
 def test_more_accounts_than_connections_take_turns() -> None:
@@ -204,31 +156,6 @@ def test_room_is_made_at_once_for_what_no_connection_of_its_account_can_serve(
     assert slots.is_urgent(HERE) is expected
 
 
-def test_a_shortage_of_a_moment_moves_no_connection() -> None:
-    slots = in_line(all_open("aaab"), Waiter(1, "a"), Waiter(time.monotonic() + 100, "b"))
-    assert reuse(slots, "a") == Waiter(1, "a")
-
-
-def test_room_is_made_for_all_that_wait_and_may_open_at_once() -> None:
-    slots = in_line(all_open("aaaa"), *(Waiter(1, "b") for _ in range(3)))
-    for needed in (True, True, False):
-        assert slots.must_make_room(HERE) is needed
-        slots.makes_room(HERE)
-
-
-def test_an_entry_that_needs_a_fresh_connection_has_its_turn_within_its_account() -> None:
-    slots = in_line(all_open("ab"), Waiter(1, "a", needs_fresh=True), Waiter(2, "b"))
-    in_line(slots, Waiter(3, "a"))
-    assert reuse(slots, "a") is None
-    assert reuse(slots, "b") == Waiter(2, "b")
-
-
-def test_below_the_ceiling_who_needs_a_fresh_one_costs_no_other_its_connection() -> None:
-    slots = in_line(two_opening(), Waiter(1, needs_fresh=True), Waiter(2))
-    assert not slots.must_make_room(HERE)
-    assert reuse(slots) == Waiter(2)
-
-
 def test_who_has_ended_meanwhile_is_passed_over() -> None:
     slots = in_line(all_open(), Waiter(1, is_over=True), Waiter(2))
     slots.closed(HERE, "a")
@@ -255,25 +182,11 @@ def test_an_entry_without_a_local_port_waits_ahead_of_its_account_until_the_rele
     slots.release(THERE)
 
 
-def test_a_shortage_of_local_ports_leaves_hope() -> None:
-    slots = in_line(two_opening(), Waiter(1))
-    slots.hold(HERE, Waiter(0))
-    assert slots.pop_hopeless(HERE, since_s=2) == []
-
-
 def test_those_to_whom_the_target_gave_nobody_a_connection_are_without_hope() -> None:
     early, late = Waiter(1), Waiter(time.monotonic() + 100)
     slots = in_line(two_opening(), early, late)
     assert slots.pop_hopeless(HERE, since_s=2) == [early]
     assert slots.queued == 1
-
-
-def test_a_connection_that_was_had_meanwhile_is_hope() -> None:
-    slots = in_line(two_opening(), Waiter(1))
-    slots.opened(HERE, "a")
-    assert slots.pop_hopeless(HERE, since_s=2) == []
-    slots.closed(HERE, "a")
-    assert slots.pop_hopeless(HERE, since_s=2) == [], "it was had since then"
 
 
 def test_those_whose_turn_has_not_come_can_be_told_from_those_who_had_it() -> None:
@@ -282,10 +195,3 @@ def test_those_whose_turn_has_not_come_can_be_told_from_those_who_had_it() -> No
     assert slots.unbegun == 2
     assert slots.pop_unbegun() == [Waiter(2, needs_fresh=True), Waiter(1)]
     assert order(slots) == [again]
-
-
-def test_an_origin_without_connections_and_line_is_forgotten() -> None:
-    slots = all_open()
-    for _ in range(2):
-        slots.closed(HERE, "a")
-    assert slots._queues == {}

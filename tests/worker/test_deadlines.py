@@ -2,85 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
-from tests.worker.scripted import until
 from worker.deadlines import Deadlines
 
 
 class Entry:
-    def __init__(self, deadline_s: float, *, is_sent: bool = True) -> None:
+    def __init__(self, deadline_s: float, is_sent: bool) -> None:
         self.deadline_s = deadline_s
         self.is_sent = is_sent
 
 
-def entries_in(*delays_s: float) -> list[Entry]:
-    now = time.monotonic()
-    return [Entry(now + delay_s) for delay_s in delays_s]
-
-
-async def test_each_expires_once_and_not_early() -> None:
-    loop = asyncio.get_running_loop()
-    expired: list[tuple[Entry, bool]] = []
-    deadlines: Deadlines[Entry] = Deadlines(
-        loop, lambda entry: expired.append((entry, time.monotonic() >= entry.deadline_s))
-    )
-    entries = entries_in(0.0, 0.02, 0.02, 0.04)
-    for entry in entries:
-        deadlines.add(entry)
-    await until(lambda: len(deadlines) == 0)
-    assert expired == [(entry, True) for entry in entries]
-
-
-async def test_what_has_ended_does_not_expire_and_holds_up_nobody() -> None:
-    expired: list[Entry] = []
-    deadlines: Deadlines[Entry] = Deadlines(asyncio.get_running_loop(), expired.append)
-    entries = entries_in(0.01, 0.02, 0.03)
-    for entry in entries:
-        deadlines.add(entry)
-    deadlines.discard(entries[0])
-    deadlines.discard(entries[1])
-    deadlines.discard(entries[1])
-    assert len(deadlines) == 1
-    await until(lambda: bool(expired))
-    assert expired == [entries[2]]
-
-
-async def test_one_that_expires_may_end_another() -> None:
-    expired: list[Entry] = []
-    entries = entries_in(0.01, 0.01)
-
-    def expire(entry: Entry) -> None:
-        expired.append(entry)
-        deadlines.discard(entries[1])
-
-    deadlines: Deadlines[Entry] = Deadlines(asyncio.get_running_loop(), expire)
-    for entry in entries:
-        deadlines.add(entry)
-    await until(lambda: len(deadlines) == 0)
-    assert expired == entries[:1]
-
-
-async def test_clearing_returns_what_was_left() -> None:
-    deadlines: Deadlines[Entry] = Deadlines(asyncio.get_running_loop(), lambda entry: None)
-    entries = entries_in(1, 1)
-    for entry in entries:
-        deadlines.add(entry)
-    assert deadlines.clear() == entries
-    assert len(deadlines) == 0
-
-
-class Standstill:
-    """A loop and its clock that a test moves: callbacks due by then are called late."""
+class Watch:
+    """Deadlines over a loop and its clock that a test moves, and what expired when."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = 1000.0
+        self.expired: list[Entry] = []
+        self.deadlines = Deadlines(cast("Any", self), cast("Any", self._expire))
         self._calls: list[tuple[float, Callable[[], None]]] = []
         monkeypatch.setattr("worker.deadlines.time", self)
 
@@ -90,6 +33,11 @@ class Standstill:
     def call_later(self, delay_s: float, call: Callable[[], None]) -> object:
         self._calls.append((self.now_s + delay_s, call))
         return SimpleNamespace(cancel=self._calls.clear)
+
+    def add(self, in_s: float, *, is_sent: bool = True) -> Any:
+        entry = Entry(self.now_s + in_s, is_sent)
+        self.deadlines.add(cast("Any", entry))
+        return entry
 
     def stand_still(self, pause_s: float) -> None:
         """Earlier timers come late by that much at most; its own timer waits."""
@@ -106,20 +54,9 @@ class Standstill:
             self.stand_still(max(0.0, min(self._calls)[0] - self.now_s))
         self.now_s = end_s
 
-
-class Watch(Standstill):
-    """Deadlines over a loop that stands still, and what expired."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        super().__init__(monkeypatch)
-        self.expired: list[Entry] = []
-        loop = cast("asyncio.AbstractEventLoop", self)
-        self.deadlines: Deadlines[Entry] = Deadlines(loop, self.expired.append)
-
-    def add(self, in_s: float, *, is_sent: bool) -> Entry:
-        entry = Entry(self.now_s + in_s, is_sent=is_sent)
-        self.deadlines.add(entry)
-        return entry
+    def _expire(self, entry: Entry) -> None:
+        assert self.now_s >= entry.deadline_s
+        self.expired.append(entry)
 
 
 @pytest.fixture
@@ -127,8 +64,19 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     return Watch(monkeypatch)
 
 
+def test_each_expires_once_and_what_has_ended_does_not(watch: Watch) -> None:
+    first, ended, second, last = (watch.add(in_s) for in_s in (0.0, 1.0, 2.0, 2.0))
+    for _ in range(2):
+        watch.deadlines.discard(ended)
+    watch.run_for(1.9)
+    assert watch.expired == [first]
+    watch.run_for(0.2)
+    assert watch.expired == [first, second, last]
+    assert len(watch.deadlines) == 0
+
+
 def test_a_pause_of_the_process_is_not_charged_to_what_was_not_sent(watch: Watch) -> None:
-    sent = watch.add(2.0, is_sent=True)
+    sent = watch.add(2.0)
     unsent = watch.add(2.1, is_sent=False)
     watch.run_for(0.1)
     watch.stand_still(60.0)
@@ -143,31 +91,13 @@ def test_a_pause_of_the_process_is_not_charged_to_what_was_not_sent(watch: Watch
 
 
 def test_what_is_answered_right_after_a_pause_has_not_expired(watch: Watch) -> None:
-    sent = watch.add(2.0, is_sent=True)
+    sent = watch.add(2.0)
     watch.stand_still(60.0)
     watch.run_for(0.09)
     assert watch.expired == []
     watch.deadlines.discard(sent)
     watch.run_for(10.0)
     assert watch.expired == []
-
-
-def test_a_pause_with_nothing_in_flight_is_nothing(watch: Watch) -> None:
-    watch.deadlines.discard(watch.add(2.0, is_sent=True))
-    watch.stand_still(60.0)
-    late = watch.add(2.0, is_sent=True)
-    watch.run_for(2.1)
-    assert watch.expired == [late]
-
-
-def test_after_a_pause_each_has_its_own_deadline_whatever_the_order_was(watch: Watch) -> None:
-    unsent = watch.add(1.0, is_sent=False)
-    sent = watch.add(2.0, is_sent=True)
-    watch.stand_still(1.5)
-    watch.run_for(0.6)
-    assert watch.expired == [sent]
-    watch.run_for(1.0)
-    assert watch.expired == [sent, unsent]
 
 
 def test_a_loop_that_is_a_little_late_gives_nothing_for_it(watch: Watch) -> None:

@@ -6,12 +6,11 @@ import asyncio
 import ssl
 import sys
 from collections import Counter
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import trustme
 
-from tests.rings import counting_rings
 from tests.worker.firing import (
     OK,
     all_fired,
@@ -22,8 +21,7 @@ from tests.worker.firing import (
     invocation_of,
     server_context,
 )
-from tests.worker.scripted import Line, Script, answer, answering, playing, until
-from worker.handshakes import Handshakes, Unexamined
+from tests.worker.scripted import Line, answer, answering, playing, until
 
 FIRES = 40
 ACCOUNT = invocation_of("http://example.com/").account_id
@@ -64,63 +62,6 @@ async def test_handshakes_that_come_together_take_a_few_steps_in_a_round(
     assert max(steps.values()) <= FIRES // 2  # a few for each of the last rounds' turns
 
 
-async def test_a_handshake_that_is_given_up_leaves_nothing_behind(
-    authority: trustme.CA, options: dict[str, Any]
-) -> None:
-    """Its connection is closed, and the next one on the same descriptor is as good as any."""
-    good = server_context(authority.issue_cert("hooks.example"))
-    async with (
-        playing(answering()) as mute,
-        playing(answering(answer()), tls=good) as target,
-        firer_for_tests(limit_ms=300, **options) as impatient,
-        firer_for_tests(**options) as firer,
-    ):
-        url = mute.url(host="mute.example", scheme="https")
-        late = await fired(impatient, invocation_of(url))
-        assert late.outcome.error_message.startswith("Timeout")
-        await until(lambda: mute.ended == 1)
-        url = target.url(host="hooks.example", scheme="https")
-        assert (await fired(firer, invocation_of(url))).brief == OK
-
-
-async def plain(line: Line) -> None:
-    await line.reader.read(1)
-    await line.say(answer(b"", "400 Bad Request"))
-
-
-async def closing(line: Line) -> None:
-    await line.reader.read(1)
-
-
-async def resetting(line: Line) -> None:
-    await line.reader.read(1)
-    line.reset()
-
-
-@pytest.mark.parametrize(
-    ("script", "name", "message"),
-    [
-        (plain, "", "TLS handshake failed"),
-        (closing, "", "Connection reset"),
-        (resetting, "", "Connection reset"),
-        (closing, "other.example", "TLS certificate is not valid"),
-    ],
-)
-async def test_a_handshake_that_fails_says_why_and_leaves_no_ring(
-    authority: trustme.CA, options: dict[str, Any], script: Script, name: str, message: str
-) -> None:
-    """The garbage collector, which hardly ever runs in a worker, would have to free it."""
-    tls = server_context(authority.issue_cert(name)) if name else None
-    async with firing_at(script, tls=tls, **options) as (target, firer):
-        with counting_rings() as found:
-            url = target.url(host="hooks.example", scheme="https")
-            result = await fired(firer, invocation_of(url))
-            await until(lambda: firer.connector.sockets == 0)
-            await asyncio.sleep(0)
-    assert result.brief == ("failed", 0, message)
-    assert [each for each in found if each.startswith("worker.")] == []
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="the system does not say what has come")
 async def test_a_certificate_larger_than_any_honest_one_is_refused_unread(
     authority: trustme.CA,
@@ -135,10 +76,6 @@ async def test_a_certificate_larger_than_any_honest_one_is_refused_unread(
         assert result.brief == ("failed", 0, "TLS handshake failed")
         assert target.requests == []
     assert sum(steps.values()) <= 2
-
-
-def test_what_a_certificate_says_is_not_kept_with_each_connection() -> None:
-    assert Unexamined.getpeercert(cast("Any", None)) is None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the system does not say what has arrived")
@@ -179,18 +116,3 @@ async def test_large_certificates_are_kept_up_to_a_bound_and_the_others_wait_for
         handshakes = firer.connector.handshakes
         await until(lambda: handshakes._unusual.free == 5 * unusual)
         assert handshakes._crowded_out._queues == {}
-
-
-async def test_who_is_given_up_with_room_at_last_leaves_it_to_the_next(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("worker.handshakes._MOST_UNUSUAL_BYTES", 100)
-    handshakes = Handshakes(asyncio.get_running_loop())
-    await handshakes._weigh(ACCOUNT, 100)
-    given_up, following = [asyncio.create_task(handshakes._weigh(ACCOUNT, 50)) for _ in range(2)]
-    await until(lambda: len(handshakes._crowded_out._queues.get(ACCOUNT, ())) == 2)
-    handshakes.give_back(ACCOUNT, 100)
-    given_up.cancel()
-    async with asyncio.timeout(5):
-        await following
-    assert given_up.cancelled()

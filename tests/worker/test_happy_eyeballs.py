@@ -71,16 +71,6 @@ async def test_two_at_once_and_each_has_its_turn_within_the_limit(network: Netwo
     assert network.running == {}
 
 
-async def test_the_last_ones_are_not_given_up(network: Network) -> None:
-    racing = asyncio.ensure_future(race(network, "abc", limit_s=0.3))
-    await until(lambda: network.tried == ["a", "b", "c"])
-    await asyncio.sleep(0.3)
-    assert list(network.running) == ["b", "c"]
-    wire = network.connect("c")
-    assert await racing is wire  # type: ignore[comparison-overlap]
-    assert network.running == {}
-
-
 async def test_a_refusal_makes_it_the_next_ones_turn_at_once(
     network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,15 +84,6 @@ async def test_a_refusal_makes_it_the_next_ones_turn_at_once(
     network.fail("c", ConnectFailed(Failure.UNREACHABLE))
     with pytest.raises(ConnectFailed, match="Connection refused"):
         await racing
-
-
-async def test_one_that_fails_beside_the_last_leaves_that_to_win(network: Network) -> None:
-    racing = asyncio.ensure_future(race(network, "ab"))
-    await until(lambda: network.tried == ["a", "b"])
-    network.fail("a", ConnectFailed(Failure.REFUSED))
-    await until(lambda: list(network.running) == ["b"])
-    wire = network.connect("b")
-    assert await racing is wire  # type: ignore[comparison-overlap]
 
 
 async def test_of_two_winners_one_is_closed(network: Network) -> None:

@@ -11,7 +11,7 @@ import trustme
 
 from scheduler.models import Invocation
 from tests.worker.firing import OK, fired, firing_at, invocation_of, server_context
-from tests.worker.scripted import Line, answer, until
+from tests.worker.scripted import Line, answer
 
 SECRET = "Bearer of-the-victim"
 PREFIX = b"POST /of-the-attacker HTTP/1.1\r\nX-Rest: "
@@ -66,23 +66,3 @@ async def test_an_unread_body_never_reaches_another_account(
     [with_secret] = [each for each in target.requests if SECRET.encode() in each]
     assert with_secret.startswith(b"POST /hook HTTP/1.1\r\n")
     assert target.accepted == 2
-
-
-async def test_no_tls_session_is_resumed(authority: trustme.CA, options: dict[str, Any]) -> None:
-    """A ticket would tell a target that two connections come from one process."""
-    tls = server_context(authority.issue_cert("hooks.example"))
-    resumed: list[bool] = []
-
-    async def once(line: Line) -> None:
-        resumed.append(line.writer.get_extra_info("ssl_object").session_reused)
-        await line.request()
-        await line.say(answer(b"ok", "200 OK", "Connection: close"))
-
-    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
-        tls.maximum_version = version
-        async with firing_at(once, tls=tls, **options) as (target, firer):
-            url = target.url(host="hooks.example", scheme="https")
-            for account_id in (ATTACKER, VICTIM, VICTIM):
-                assert (await fired(firer, invocation_of(url, account_id=account_id))).brief == OK
-            await until(lambda: target.ended == 3)
-    assert resumed == [False] * 6

@@ -13,12 +13,9 @@ INTERIM = b"HTTP/1.1 103 Early Hints\r\nContent-Length: 0\r\n\r\n"
     ("headers", "framed"),
     [
         (b"", False),
-        (b"Content-Length: 2\r\n", True),
         (b"A: b\r\ncontent-LENGTH : 2\r\n", True),
-        (b"Transfer-Encoding: chunked\r\n", True),
         (b"transfer-encoding: gzip, Chunked \r\n", True),
         (b"Transfer-Encoding: gzip\r\n", False),
-        (b"X-Content-Length: 2\r\n", False),
         (b"X: Content-Length: 2\r\n", False),
     ],
 )
@@ -49,13 +46,10 @@ def test_a_head_that_is_not_there() -> None:
     ("headers", "expected"),
     [
         (b"", ""),
-        (b"Retry-After: 120\r\n", "120"),
         (b"A: b\r\nretry-AFTER :  120 \t\r\n", "120"),
         (b"Retry-After: Fri, 20 Nov 2026 08:00:30 GMT\r\n", "Fri, 20 Nov 2026 08:00:30 GMT"),
         (b"Retry-After: 1\r\nRetry-After: 2\r\n", "1"),
-        (b"X-Retry-After: 2\r\n", ""),
         (b"X: Retry-After: 2\r\n", ""),
-        (b"Retry-After:\r\n", ""),
         (b"Retry-After: " + b"1" * 65 + b"\r\n", ""),
         (b"Retry-After: \xff\r\n", "ÿ"),
     ],

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from tests.worker.desk import Invocations
 from worker.holdings import Holdings
 
@@ -17,17 +15,6 @@ def test_what_is_held_takes_room_until_it_is_removed_once() -> None:
     holdings.remove([first])
     assert (len(holdings), holdings.free) == (1, 9)
     assert holdings.of(0) == [second]
-
-
-def test_what_is_held_is_told_by_shard_in_the_order_of_the_claims() -> None:
-    holdings, make = Holdings(10, 1000), Invocations()
-    first, second, third = make.one(1), make.one(0), make.one(1)
-    holdings.add([first])
-    holdings.add([second, third])
-    assert holdings.of(1) == [first, third]
-    assert holdings.shards() == {0, 1}
-    holdings.remove([second])
-    assert holdings.shards() == {1}
 
 
 def test_an_account_is_crowding_above_four_times_what_is_free() -> None:
@@ -59,14 +46,3 @@ def test_what_is_held_takes_room_in_bytes_as_well_and_a_heavy_account_is_crowdin
     holdings.remove(heavy[:1])
     assert holdings.free_bytes == 399
     assert holdings.crowding() == []
-
-
-async def test_it_is_empty_once_the_last_is_removed() -> None:
-    holdings = Holdings(10, 1000)
-    holdings.add(held := Invocations().many(3))
-    emptied = asyncio.create_task(holdings.emptied())
-    for each in held:
-        await asyncio.sleep(0)
-        assert not emptied.done()
-        holdings.remove([each])
-    await asyncio.wait_for(emptied, 5)

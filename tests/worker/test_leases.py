@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import math
-from types import SimpleNamespace
 
 import pytest
-from structlog.testing import capture_logs
 
 from scheduler.models import Invocation
 from tests.worker.desk import AWAY, LEASE_MS, Invocations, ScriptedStore
@@ -56,7 +53,6 @@ def scene(moment: Moment) -> Scene:
         (5000, LEASE_S - 5),
         (-3_600_000, LEASE_S),  # its clock was set back: by it the store starts in an hour
         (LEASE_MS, 0),
-        (10**9, 0),
     ],
 )
 def test_a_store_that_was_started_just_now_gives_a_lease_of_grace(
@@ -79,27 +75,6 @@ def test_a_shard_that_is_back_has_grace_for_a_lease_and_no_other_has(moment: Mom
     assert (touch.has_grace(0), touch.has_grace(1)) == (True, False)
     moment.s += 0.002
     assert not touch.has_grace(0)
-
-
-def test_a_loss_that_lasts_is_logged_again_each_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = SimpleNamespace(now_s=0.0)
-    monkeypatch.setattr("scheduler.reminder.time", SimpleNamespace(monotonic=lambda: clock.now_s))
-    touch = Touch(LEASE_MS, LEASE_MS)
-    with capture_logs() as logged:
-        touch.lose([0], AWAY)
-        touch.lose([0, 1], AWAY)
-        for clock.now_s in (59.0, 60.0, 61.0, 120.0):
-            touch.remind(AWAY)
-        touch.regain(0)
-        assert touch.lost == {1}
-        touch.regain(1)
-        touch.regain(1)
-        touch.lose([0], AWAY)
-    lost, still = "lost touch with the store; trying on", "still out of touch with the store"
-    assert [each["event"] for each in logged] == [
-        *(lost, still, still, "in touch with the store again", lost)
-    ]
-    assert [each["shards"] for each in logged if "shards" in each] == [2, 2]
 
 
 async def test_what_was_claimed_just_now_is_not_prolonged(scene: Scene, moment: Moment) -> None:
@@ -129,20 +104,6 @@ async def test_many_are_confirmed_in_pieces_and_those_of_others_are_told(scene: 
     assert await scene.leases.confirm(0, held) == [held[3], held[1100]]
     assert scene.claims.extended == held
     assert scene.claims.calls == [("extend", 0)] * 3
-
-
-async def test_nothing_to_confirm_asks_nobody(scene: Scene) -> None:
-    assert await scene.leases.confirm(0, []) == []
-    assert scene.claims.calls == []
-
-
-async def test_an_attempt_that_cannot_be_noted_is_left_to_the_next_extension(scene: Scene) -> None:
-    invocation = Invocations().one(1, lease_until_s=math.inf, attempt=2)
-    await scene.leases.note_attempt(invocation)
-    assert scene.claims.extended == [invocation]
-    scene.claims.away.add(1)
-    await scene.leases.note_attempt(invocation)
-    assert scene.touch.lost == {1}
 
 
 async def test_leases_of_a_shard_are_prolonged_by_one_call_at_a_time(scene: Scene) -> None:

@@ -64,15 +64,6 @@ async def test_thousands_of_names_of_one_account_that_never_answer_leave_room_fo
     assert len(names.asked) < MAX_LOOKUPS
 
 
-async def test_a_name_in_a_floods_line_is_looked_up_in_the_turn_of_another_who_asks_for_it(
-    names: Names,
-) -> None:
-    await names.flood()
-    assert "n599.example" not in names.asked
-    names.wait_for("n599.example", "neighbour")
-    await until(lambda: "n599.example" in names.asked)
-
-
 async def test_a_name_that_nobody_waits_for_any_more_is_not_looked_up(names: Names) -> None:
     flood = await names.flood()
     asked = list(names.asked)

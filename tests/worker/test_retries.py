@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.models import Delivery, Invocation, Outcome, Request, Retry, Status
+from scheduler.models import Delivery, Invocation, Outcome, Request, Retry
 from scheduler.retries import USUAL_DELAYS_MS
 from scheduler.settings import DAY_MS
 from worker.outcome import Failure, answered, failed, timed_out, unsent_outcome
@@ -38,13 +38,13 @@ def wait_ms(
     return None if found is None else found - NOW_MS
 
 
-@pytest.mark.parametrize("code", [408, 409, 425, 429, 500, 502, 503, 504, 599])
+@pytest.mark.parametrize("code", [408, 409, 425, 429, 500, 599])
 @pytest.mark.parametrize("delivery", [*Delivery])
 def test_an_answer_that_says_not_now_is_tried_again(code: int, delivery: Delivery) -> None:
     assert wait_ms(answered(code, "", 5), delivery=delivery) == USUAL_DELAYS_MS[0]
 
 
-@pytest.mark.parametrize("code", [200, 204, 301, 302, 307, 400, 401, 403, 404, 410, 422, 600, 999])
+@pytest.mark.parametrize("code", [200, 301, 400, 404, 600])
 def test_any_other_answer_is_final(code: int) -> None:
     assert wait_ms(answered(code, "", 5)) is None
 
@@ -64,11 +64,6 @@ def test_at_most_once_is_tried_again_only_if_surely_nothing_was_sent(outcome: Ou
     for sent, expected in ((True, None), (False, NOW_MS + USUAL_DELAYS_MS[0])):
         found = next_attempt_at_ms(careful, outcome, sent=sent, now_ms=NOW_MS, chance=0)
         assert found == expected
-
-
-def test_without_retries_nothing_is_tried_again() -> None:
-    assert wait_ms(retries=0) is None
-    assert wait_ms(retries=0, retry_delays_ms=(1000,)) is None
 
 
 def test_there_are_as_many_as_were_asked_for() -> None:
@@ -99,29 +94,22 @@ def in_future(seconds: float) -> str:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("120", 120_000),
         ("0", 0),
         ("00120", 120_000),
         (in_future(120), 120_000),
         (in_future(-120), 0),
-        (in_future(0), 0),
         ("Fri, 20 Nov 2026 08:00:30 GMT", 30_000),
         ("Friday, 20-Nov-26 08:00:30 GMT", 30_000),
         ("Fri Nov 20 08:00:30 2026", 30_000),
         # absurd
         ("86401", DAY_MS),
         ("9" * 60, DAY_MS),
-        (in_future(40 * 365 * 86_400), DAY_MS),
         ("Fri, 31 Dec 9999 23:59:59 GMT", DAY_MS),
-        ("Thu, 01 Jan 1970 00:00:00 GMT", 0),
         # neither
         ("", 0),
         ("-5", 0),
-        ("1.5", 0),
-        ("soon", 0),
         ("²", 0),
         ("Fri, 40 Nov 2026 08:00:30 GMT", 0),
-        ("Fri, 20 Nov 2026 99:99:99 GMT", 0),
         ("Fri, 20 Nov 99999 08:00:30 GMT", 0),
         (", ,", 0),
     ],
@@ -137,11 +125,9 @@ def test_any_retry_after_is_a_wait_of_a_day_at_most(text: str) -> None:
 
 @pytest.mark.parametrize("code", [429, 503])
 def test_the_wait_is_the_longer_of_the_delay_and_what_the_target_asks_for(code: int) -> None:
-    for text in ("120", in_future(120)):
-        assert wait_ms(answered(code, "", 5, text)) == 120_000
-        assert wait_ms(answered(code, "", 5, text), chance=1) == 144_000
+    assert wait_ms(answered(code, "", 5, "120")) == 120_000
+    assert wait_ms(answered(code, "", 5, "120"), chance=1) == 144_000
     assert wait_ms(answered(code, "", 5, "3")) == 10_000
-    assert wait_ms(answered(code, "", 5, in_future(-3))) == 10_000
 
 
 def test_what_is_asked_for_is_a_day_at_most_and_an_own_delay_may_be_more() -> None:
@@ -181,68 +167,3 @@ def test_at_most_once_is_given_up_if_a_worker_was_lost_since_the_last_attempt() 
         taken_over = invocation(made, made + 2, delivery=AT_MOST_ONCE)
         assert unsent_outcome(taken_over, NOW_MS) == failed(Failure.LOST)
         assert unsent_outcome(invocation(made, made + 2), NOW_MS) is None
-
-
-def plain_model(request: Request, outcomes: list[tuple[Outcome, bool]]) -> list[int]:
-    """Retries in a few plain lines: how long each wait is, until it ends."""
-    delays = request.retry_delays_ms or USUAL_DELAYS_MS
-    waits: list[int] = []
-    for outcome, sent in outcomes:
-        code, said = outcome.status_code, outcome.error_message
-        answer = code in (408, 409, 425, 429) or code // 100 == 5
-        nothing = code == 0 and said not in {each.value for each in FINAL}
-        if sent and request.delivery == "at-most-once":
-            nothing = False
-        if len(waits) == request.retries or not (answer or nothing):
-            break
-        wait = delays[min(len(waits), len(delays) - 1)]
-        if code in (429, 503) and outcome.retry_after:
-            wait = max(wait, min(1000 * int(outcome.retry_after), 86_400_000))
-        expires_ms = request.expires_at_ms
-        if expires_ms is not None and NOW_MS + sum(waits) + wait > expires_ms:
-            break
-        waits.append(wait)
-    return waits
-
-
-outcomes = st.one_of(
-    st.sampled_from([failed(each) for each in Failure] + [timed_out(30_000)]),
-    st.builds(
-        answered,
-        st.sampled_from([200, 301, 404, 408, 409, 425, 429, 500, 503]),
-        st.just(""),
-        st.just(5),
-        st.sampled_from(["", "0", "30", "7200", "999999"]),
-    ),
-)
-
-
-@given(
-    retries=st.integers(0, 6),
-    delays=st.none() | st.lists(st.integers(1000, 10**7), min_size=1, max_size=4).map(tuple),
-    delivery=st.sampled_from([*Delivery]),
-    expires_in_ms=st.none() | st.integers(1, 10**8),
-    ends=st.lists(st.tuples(outcomes, st.booleans()), min_size=1, max_size=8),
-)
-def test_a_life_of_attempts_is_as_in_a_plain_model(
-    retries: int,
-    delays: tuple[int, ...] | None,
-    delivery: Delivery,
-    expires_in_ms: int | None,
-    ends: list[tuple[Outcome, bool]],
-) -> None:
-    expires_ms = None if expires_in_ms is None else NOW_MS + expires_in_ms
-    one = invocation(
-        retries=retries, retry_delays_ms=delays, delivery=delivery, expires_at_ms=expires_ms
-    )
-    waits, now_ms = [], NOW_MS
-    for outcome, sent in ends:
-        at_ms = next_attempt_at_ms(one, outcome, sent=sent, now_ms=now_ms, chance=0)
-        if at_ms is None:
-            break
-        assert outcome.status is Status.FAILED
-        waits.append(at_ms - now_ms)
-        one.retry, now_ms = Retry(len(waits), at_ms, one.attempt, outcome, now_ms), at_ms
-        one.attempt += 1
-        assert unsent_outcome(one, now_ms) is None
-    assert waits == plain_model(one.request, ends)

@@ -6,10 +6,9 @@ import time
 
 import pytest
 
-from scheduler.elapsed import elapsed_s
 from scheduler.models import Invocation
 from scheduler.store.server.clock import StoreClock
-from tests.worker.desk import LEASE_MS, Desk
+from tests.worker.desk import LEASE_MS
 from tests.worker.firing import firing_at, leased
 from tests.worker.scripted import answer, answering, until
 from tests.worker.test_pool import FIRST, KeptWire, keep, pool, take
@@ -50,12 +49,6 @@ def _on_linux() -> None:
         pytest.skip("the system has no clock that goes on while it sleeps")
 
 
-def test_time_passes_while_the_machine_sleeps(machine: Machine) -> None:
-    before_s = elapsed_s()
-    machine.asleep_s = 100.0
-    assert elapsed_s() - before_s >= 100
-
-
 async def test_a_lease_that_ended_while_it_slept_is_not_sent(machine: Machine) -> None:
     unsure: list[Invocation] = []
     async with firing_at(answering(answer()), unsure=unsure.append) as (target, firer):
@@ -64,18 +57,6 @@ async def test_a_lease_that_ended_while_it_slept_is_not_sent(machine: Machine) -
         firer.fire(invocation, lambda *_: pytest.fail("it was sent"))
         await until(lambda: unsure == [invocation])
     assert target.requests == []
-
-
-async def test_before_it_claims_again_it_prolongs_what_it_holds(machine: Machine) -> None:
-    """Or it would take its own over, and think that another worker was lost."""
-    desk = Desk({0: 1, 1: 0}, slots=9)
-    await desk.turn()
-    assert desk.touch.lost == set()
-    machine.asleep_s = LEASE_MS / 1000
-    desk.claims.due[0] = 1
-    await desk.turn()
-    assert desk.touch.lost == {0, 1}
-    assert len(desk.claims.claimed) == 1
 
 
 def server_us(slept_us: int = 0) -> int:
@@ -102,16 +83,6 @@ async def test_a_reply_that_was_on_its_way_meanwhile_does_not_set_it_back(machin
     for _ in range(3):
         clock.observe(server_us() - 5000)
     assert abs(clock.now_us() - server_us(HOUR_US)) < A_MOMENT_US
-
-
-async def test_what_the_store_says_counts_in_the_end(machine: Machine) -> None:
-    """A system that reports a sleep that did not happen is not believed for long."""
-    clock = StoreClock()
-    clock.observe(server_us())
-    machine.asleep_s = 3600.0
-    for _ in range(40):
-        clock.observe(server_us())
-    assert -A_MOMENT_US < clock.now_us() - server_us() <= 0
 
 
 async def test_by_what_is_fired_only_replies_count(machine: Machine) -> None:

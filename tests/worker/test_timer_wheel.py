@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 import pytest
 
-from scheduler.models import Invocation, Request, Stage
+from scheduler.models import Invocation, Request
 from scheduler.store.server.clock import StoreClock
 from tests.worker.scripted import until
 from worker.timer_wheel import Alarm, TimerWheel
@@ -106,14 +106,6 @@ def test_what_is_due_goes_at_once_and_the_rest_at_its_time(scene: Scene) -> None
     assert list(scene.late_ms.items()) == [(late, 5), (first, 0), (second, 0)]
 
 
-def test_claims_that_bring_earlier_ones_later_are_in_order(scene: Scene) -> None:
-    last, first = scene.due_in(40, 15)
-    scene.wheel.add([last], scene.reply())
-    scene.wheel.add([first], scene.reply())
-    scene.pass_ms(40)
-    assert list(scene.late_ms.items()) == [(first, 0), (last, 0)]
-
-
 def test_a_better_reading_makes_up_for_a_slow_reply(scene: Scene) -> None:
     [invocation] = scene.due_in(40)
     scene.wheel.add([invocation], scene.reply(late_us=10_000_000))
@@ -143,40 +135,12 @@ async def test_of_several_servers_only_what_the_claim_told_counts(scene: Scene) 
     assert scene.late_ms == {invocation: 0}
 
 
-def test_clearing_gives_up_all_that_waits(scene: Scene) -> None:
-    invocations = scene.due_in(10, 20)
-    scene.wheel.add(invocations, scene.reply())
-    assert {each.stage for each in invocations} == {Stage.TIMED}
-    scene.wheel.clear()
-    [later] = scene.due_in(40)
-    scene.wheel.add([later], scene.reply())
-    scene.pass_ms(40)
-    assert list(scene.late_ms) == [later]
-
-
-@pytest.fixture
-async def rang_us() -> AsyncIterator[tuple[Alarm, list[int]]]:
-    """A real alarm, and when it has rung."""
+async def test_a_real_alarm_rings_at_the_moment_set_last_and_not_before() -> None:
     moments: list[int] = []
     alarm = Alarm(asyncio.get_running_loop(), lambda: moments.append(time.monotonic_ns() // 1000))
-    yield alarm, moments
-    alarm.close()
-
-
-async def test_a_real_alarm_rings_at_the_moment_set_last_and_not_before(
-    rang_us: tuple[Alarm, list[int]],
-) -> None:
-    alarm, moments = rang_us
     now_us = time.monotonic_ns() // 1000
     alarm.set(now_us + 3_600_000_000)
     alarm.set(now_us + 20_000)
     await until(lambda: bool(moments))
     assert moments[0] >= now_us + 20_000
-
-
-async def test_an_alarm_for_a_moment_that_has_passed_rings_at_once(
-    rang_us: tuple[Alarm, list[int]],
-) -> None:
-    alarm, moments = rang_us
-    alarm.set(0)
-    await until(lambda: bool(moments))
+    alarm.close()

@@ -51,16 +51,6 @@ async def test_until_the_store_has_it_back_it_is_held_and_given_back_again(scene
     await until(lambda: scene.claims.released == [unread] and scene.held == 0)
 
 
-async def test_what_lies_there_when_it_is_told_to_stop_is_given_back(scene: Scene) -> None:
-    unread = unreadable(scene)
-    scene.claims.raised["release"] += [AWAY] * 1000
-    await scene.start()
-    await until(lambda: ("release", 0) in scene.claims.calls)
-    scene.claims.raised.clear()
-    await scene.stop()
-    assert scene.claims.released == [unread]
-
-
 async def test_thousands_that_nobody_can_read_come_less_and_less_and_are_one_line_a_minute(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,15 +71,6 @@ async def test_thousands_that_nobody_can_read_come_less_and_less_and_are_one_lin
     unreadables.clear()
 
 
-async def test_damage_that_looks_like_keys_without_number_is_few_causes(scene: Scene) -> None:
-    with capture_logs() as told:
-        for number in range(1000):
-            one = scene.claims.make.one()
-            scene.worker.unreadables.put([UnreadClaim(one, "garbled", f"{number:08x}")])
-    assert len(told) <= 65
-    scene.worker.unreadables.clear()
-
-
 async def test_what_is_over_is_forgotten_and_begins_anew(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,17 +82,9 @@ async def test_what_is_over_is_forgotten_and_begins_anew(
     for moment_s in (1000.0, 1100.0, 1200.0, 200_000.0, 200_010.0):
         now_s = moment_s
         one = scene.claims.make.one()
-        with capture_logs() as told:
-            unreadables.put([UnreadClaim(one, NO_SUCH_KEY, LACKING)])
+        unreadables.put([UnreadClaim(one, NO_SUCH_KEY, LACKING)])
         waits_s.append((one.due_at_ms - scene.store.clock.now_ms()) / 1000)
     assert waits_s == pytest.approx([1, 50, 60, 1, 5], abs=0.2)
-    # Ended causes make room: others are causes of their own again.
-    with capture_logs() as told:
-        for now_s in (300_000.0, 300_400.0):
-            for number in range(63):
-                one = scene.claims.make.one()
-                unreadables.put([UnreadClaim(one, "garbled", f"{now_s:.0f}{number:02x}")])
-    assert len(told) == 2 * 63
     unreadables.clear()
 
 
@@ -129,11 +102,3 @@ async def test_who_lacks_a_key_that_others_have_asks_and_soon_lets_them_have_it(
     await until(lambda: scene.claims.released == [unread])
     assert sealing_keys.missing == {LACKING}
     assert scene.worker.unreadables.counted[KEY] == 1
-
-
-async def test_accounts_that_are_damaged_are_told_and_counted(scene: Scene) -> None:
-    scene.claims.broken.append("acc_00_broken")
-    with capture_logs() as told:
-        await scene.start()
-        await until(lambda: scene.worker.unreadables.counted[ACCOUNT] == 1)
-    assert "acc_00_broken" in [each.get("account") for each in told]

@@ -39,17 +39,6 @@ async def test_what_was_postponed_is_sent_once_when_it_is_fired_again() -> None:
     assert len(target.requests) == 1
 
 
-async def test_the_connection_that_it_was_to_have_stays_for_the_next() -> None:
-    unsure: list[Invocation] = []
-    async with firing_at(answering(answer(), answer()), unsure=unsure.append) as (target, firer):
-        await fired(firer, invocation_of(target.url()))
-        firer.fire(leased(target.url(), 0), lambda *_: pytest.fail("it was not sent"))
-        assert len(unsure) == 1
-        await until(lambda: firer.pool.idle_count == 1)
-        assert (await fired(firer, invocation_of(target.url()))).brief == OK
-    assert (target.accepted, len(target.requests)) == (1, 2)
-
-
 async def test_what_was_sent_once_ends_instead_of_being_sent_again_under_an_ended_lease() -> None:
     """The first attempt may have done its work; the lease ended before the second."""
 

@@ -27,13 +27,3 @@ async def test_a_loop_whose_step_loses_a_cancellation_ends_nevertheless() -> Non
         await ended([loop])
     assert loop.cancelled()
     assert lost == 3
-
-
-async def test_what_has_ended_already_is_no_obstacle() -> None:
-    async def fail() -> None:
-        raise ValueError
-
-    failed = asyncio.create_task(fail())
-    await asyncio.wait([failed])
-    await ended([failed])
-    await ended([])

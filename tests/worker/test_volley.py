@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from scheduler.models import Invocation, Stage
+from scheduler.models import Invocation
 from tests.worker.desk import Invocations
 from worker.loop_budget import ROUND_S, SendBatch
 
@@ -46,23 +46,3 @@ async def test_a_neighbours_goes_out_after_one_of_the_floods() -> None:
     while len(slow.fired) < 41:
         await asyncio.sleep(0)
     assert slow.fired.index(neighbours) <= at_once + 1
-
-
-async def test_what_comes_in_the_same_round_waits_for_the_next_one() -> None:
-    """Each shard's claim brings a volley of its own: together they have one round's time."""
-    slow, make = Slow(), Invocations()
-    batch = SendBatch(slow.fire)
-    for shard in range(10):
-        batch.fire(make.many(10, shard))
-    assert len(slow.fired) <= 5
-
-
-async def test_what_waits_can_be_given_up() -> None:
-    slow = Slow()
-    batch = SendBatch(slow.fire)
-    batch.fire(flood := Invocations().many(40))
-    begun = len(slow.fired)
-    batch.clear()
-    await asyncio.sleep(0)
-    assert slow.fired == flood[:begun]
-    assert {each.stage for each in flood[begun:]} == {Stage.QUEUED}

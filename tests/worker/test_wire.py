@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 
 import msgspec
@@ -10,7 +9,7 @@ import pytest
 import trustme
 
 from scheduler.models import Delivery, Invocation, Outcome, Status
-from tests.worker.firing import OK, all_fired, fired, firing_at, invocation_of, server_context
+from tests.worker.firing import OK, fired, firing_at, invocation_of, server_context
 from tests.worker.scripted import (
     Line,
     answer,
@@ -36,7 +35,6 @@ OLD = b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n"
 CORNERS = {
     "with a length": (answer(), "POST", OK, True),
     "chunked": (CHUNKED, "POST", OK, True),
-    "chunked with trailers": (CHUNKED[:-2] + b"Sum: 1\r\n\r\n", "POST", OK, True),
     "204": (head("204 No Content"), "POST", ("completed", 204, ""), True),
     "304": (head("304 As Before", "Content-Length: 9"), "GET", ("failed", 304, "As Before"), True),
     "HEAD with a length": (head("200 OK", "Content-Length: 900"), "HEAD", OK, True),
@@ -47,18 +45,10 @@ CORNERS = {
     "Connection: close": (answer(b"ok", "200 OK", "Connection: close"), "POST", OK, False),
     "HTTP/1.0": (OLD + b"\r\nok", "POST", OK, False),
     "HTTP/1.0 kept": (OLD + b"Connection: keep-alive\r\n\r\nok", "POST", OK, True),
-    "bytes after the end": (answer() + b"HTTP", "POST", OK, False),
     "a second answer": (answer() + answer(), "POST", OK, False),
     "garbage after the end": (answer() + b"\0\0", "POST", OK, False),
-    "a redirect": (
-        answer(b"", "302 Found", "Location: /x"),
-        "POST",
-        ("failed", 302, "Found"),
-        True,
-    ),
     "no reason phrase": (answer(b"", "503"), "POST", ("failed", 503, "Service Unavailable"), True),
     "own reason phrase": (answer(b"", "500 Caf\xe9"), "POST", ("failed", 500, "Caf\xe9"), True),
-    "unknown status": (answer(b"", "599"), "POST", ("failed", 599, "HTTP 599"), True),
 }
 
 
@@ -94,20 +84,12 @@ async def test_what_an_answer_means_does_not_depend_on_those_before_it(
             assert target.accepted == number
 
 
-async def test_a_body_without_a_length_ends_with_the_connection() -> None:
-    script = answering_then_closing(b"HTTP/1.1 200 OK\r\n\r\nsome body")
-    async with firing_at(script) as (target, firer):
-        assert (await fired(firer, invocation_of(target.url()))).brief == OK
-        assert firer.pool.idle_count == 0
-
-
 MIDWAY = "Connection closed before the answer was complete"
 INVALID, TOO_LARGE = "Answer is not valid HTTP", "Answer headers are too large"
 BROKEN = {
     "closed at once": (b"", "Connection closed before an answer"),
     "closed in the head": (b"HTTP/1.1 20", MIDWAY),
     "closed in the body": (answer()[:-1], MIDWAY),
-    "closed in a chunk": (CHUNKED[:-3], MIDWAY),
     "not HTTP": (b"SSH-2.0-OpenSSH_9\r\n", INVALID),
     "two lengths": (head("200 OK", "Content-Length: 1", "Content-Length: 2") + b"ok", INVALID),
     "a huge header": (head("200 OK", "X: " + "x" * 70_000), TOO_LARGE),
@@ -127,12 +109,9 @@ async def test_a_broken_answer_says_what_is_wrong_with_it(how: str) -> None:
         assert len(target.requests) == 1
 
 
-@pytest.mark.parametrize("said", [b"", answer()[:-1]])
-async def test_a_reset_is_called_one(said: bytes) -> None:
+async def test_a_reset_is_called_one() -> None:
     async def script(line: Line) -> None:
         await line.request()
-        await line.say(said)
-        await asyncio.sleep(0.01)  # an RST may overtake the answer, which then stays unread
         line.reset()
 
     async with firing_at(script) as (target, firer):
@@ -140,9 +119,7 @@ async def test_a_reset_is_called_one(said: bytes) -> None:
         assert result.brief == ("failed", 0, "Connection reset")
 
 
-@pytest.mark.parametrize(
-    "head", [b"Content-Length: 10000000", b"Transfer-Encoding: chunked", b"X-None: 1"]
-)
+@pytest.mark.parametrize("head", [b"Content-Length: 10000000", b"X-None: 1"])
 async def test_over_the_body_cap_the_status_decides_and_the_connection_goes(head: bytes) -> None:
     async def script(line: Line) -> None:
         await line.request()
@@ -231,14 +208,6 @@ async def test_at_most_once_uses_fresh_connections_only() -> None:
         assert (target.accepted, firer.pool.idle_count) == (3, 1)
 
 
-async def test_at_most_once_is_never_sent_again() -> None:
-    async with firing_at(deaf) as (target, firer):
-        once = invocation_of(target.url(), delivery=Delivery.AT_MOST_ONCE)
-        result = await fired(firer, once)
-        assert result.brief == ("failed", 0, "Connection closed before an answer")
-        assert (result.invocation.attempt, len(target.requests)) == (1, 1)
-
-
 async def test_a_target_that_never_answers_times_out_at_the_limit() -> None:
     async with firing_at(silent, limit_ms=150) as (target, firer):
         result = await fired(firer, invocation_of(target.url()))
@@ -246,19 +215,6 @@ async def test_a_target_that_never_answers_times_out_at_the_limit() -> None:
         assert msgspec.structs.replace(result.outcome, phases=None) == timeout
         assert result.sent_at_s > 0
         await until(lambda: target.ended == 1)
-
-
-async def test_an_answer_that_drips_past_the_limit_times_out() -> None:
-    async def drip(line: Line) -> None:
-        await line.request()
-        await line.say(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
-        while True:
-            await line.say(b"x")
-            await asyncio.sleep(0.005)
-
-    async with firing_at(drip, limit_ms=150) as (target, firer):
-        result = await fired(firer, invocation_of(target.url()))
-        assert result.brief == ("failed", 0, "Timeout after 0.15 seconds")
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
@@ -274,24 +230,3 @@ async def test_a_large_body_arrives_whole(
             assert result.brief == OK
         assert all(request.endswith(b"\r\n\r\n" + body) for request in target.requests)
         assert target.accepted == 1
-
-
-async def test_an_answer_before_the_request_was_whole_counts_but_the_connection_goes() -> None:
-    async def hasty(line: Line) -> None:
-        await line.reader.readuntil(b"\r\n\r\n")
-        await line.say(answer(b"", "413 Content Too Large"))
-        await asyncio.sleep(0.05)  # so that it is not the reset that arrives first
-        await line.until_closed()
-
-    body = b"x" * (32 * 1024 * 1024)
-    async with firing_at(hasty) as (target, firer):
-        result = await fired(firer, invocation_of(target.url(), body=body))
-        assert result.brief == ("failed", 413, "Content Too Large")
-        assert firer.pool.idle_count == 0
-
-
-async def test_four_hundred_fires_at_once_reach_one_target() -> None:
-    async with firing_at(answering(*[answer()] * 50)) as (target, firer):
-        results = await all_fired(firer, [invocation_of(target.url()) for _ in range(400)])
-        assert {result.brief for result in results} == {OK}
-        assert len(target.requests) == 400
