@@ -31,15 +31,11 @@ def sign_in_link(up: PostdateProcess) -> str:
     return match[0]
 
 
-def fresh_link(up: PostdateProcess, account: str = "default") -> str:
+def fresh_link(up: PostdateProcess) -> str:
     """A link that signs in, made while `up` runs."""
-    return str(command_json(up, "account", "link", account)["link"])
-
-
-def command_json(up: PostdateProcess, *arguments: str) -> dict[str, str]:
-    """What a command prints while `up` runs."""
     port = urlsplit(up.base_url).port
-    return dict(postdate_json(*arguments, data_dir=up.data_dir, port=port))
+    made = postdate_json("account", "link", "default", data_dir=up.data_dir, port=port)
+    return str(made["link"])
 
 
 def follow(page: playwright.Page, link: str) -> None:
