@@ -13,16 +13,6 @@ def samples(family: Metric) -> dict[tuple[str, tuple[tuple[str, str], ...]], flo
     return {(each.name, tuple(sorted(each.labels.items()))): each.value for each in read.samples}
 
 
-@pytest.mark.parametrize(
-    ("value", "place"), [(0, 0), (1, 0), (1.5, 1), (10, 1), (10.1, 2), (10**9, 2)]
-)
-def test_a_value_that_is_a_bound_belongs_below_it(value: float, place: int) -> None:
-    counted = Histogram((1, 10))
-    counted.note(value)
-    assert counted.counts == [int(place == n) for n in range(3)]
-    assert (counted.count, counted.total) == (1, value)
-
-
 def test_a_histogram_is_cumulative_and_in_the_unit_of_its_name() -> None:
     counted = Histogram((1, 10))
     for value_ms in (1, 5, 5, 70):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 
 import pytest
 import structlog
@@ -50,7 +51,6 @@ class Ported:
         self.source = ScriptedSource()
         self.pulse = LoopLag()
         self.port = MetricsPort(HOST, number, self.source, self.pulse)
-
         self.serving = asyncio.create_task(self.port.run())
 
     async def aclose(self) -> None:
@@ -58,12 +58,10 @@ class Ported:
         await asyncio.gather(self.serving, return_exceptions=True)
         self.pulse.close()
 
-    async def send(self, head: str, *, eof: bool = False) -> str:
+    async def send(self, head: str) -> str:
         reader, writer = await asyncio.open_connection(HOST, self.number)
         try:
             writer.write(head.encode())
-            if eof:
-                writer.write_eof()
             return (await reader.read()).decode()
         finally:
             writer.close()
@@ -107,25 +105,10 @@ async def test_one_answer_is_made_for_all_who_ask_within_a_second(
     await until_async(lambda: ported.source.looks)
     ported.source.going.set()
     assert len(set(await asyncio.gather(*asked))) == 1
-    await ported.get("/metrics")
     assert ported.source.looks == 1
     monkeypatch.setattr(port, "_KEPT_S", -1.0)
     await ported.get("/metrics")
     assert ported.source.looks == 2
-
-
-async def test_who_is_cut_off_before_the_answer_takes_it_from_nobody(
-    ported: Ported, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(port, "_MOST_AT_ONCE", 1)
-    ported.source.going.clear()
-    first = asyncio.create_task(ported.get("/metrics"))
-    await until_async(lambda: ported.source.looks)
-    other = asyncio.create_task(ported.get("/metrics"))
-    assert await first == ""
-    ported.source.going.set()
-    assert "second 2.0" in await other
-    assert ported.source.looks == 1
 
 
 async def test_readiness_is_the_sources_and_health_the_loops(
@@ -145,10 +128,8 @@ async def test_readiness_is_the_sources_and_health_the_loops(
 
 async def test_a_lag_of_the_loop_is_counted() -> None:
     beating = LoopLag()
-    before = beating.lag_s.count
-    await until_async(lambda: beating.lag_s.count > before)
+    await until_async(lambda: beating.lag_s.count)
     beating.close()
-    assert 0 <= beating.lag_s.total < 30
 
 
 async def test_what_fails_is_a_500_that_tells_nothing(ported: Ported) -> None:
@@ -177,17 +158,11 @@ async def test_odd_requests(ported: Ported, head: str, status: int) -> None:
     assert ported.source.looks == 0
 
 
-async def test_who_says_nothing_is_cut_off(ported: Ported, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(port, "LIMIT_S", 0.05)
-    reader, writer = await asyncio.open_connection(HOST, ported.number)
-    writer.write(b"GET /met")
-    assert await reader.read() == b""
-    writer.close()
-
-
-async def test_who_opens_many_connections_keeps_nobody_out(
+async def test_idle_connections_are_cut_off_and_many_keep_no_other_out(
     ported: Ported, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(port, "LIMIT_S", 0.05)
+    assert await ported.send("GET /met") == ""
     monkeypatch.setattr(port, "_MOST_AT_ONCE", 3)
     monkeypatch.setattr(port, "LIMIT_S", 300.0)
     held = [await asyncio.open_connection(HOST, ported.number) for _ in range(4)]
@@ -196,17 +171,6 @@ async def test_who_opens_many_connections_keeps_nobody_out(
     assert await ported.status("/healthz") == 200
     for _, writer in held:
         writer.close()
-
-
-async def test_only_so_many_are_let_in_a_second(
-    ported: Ported, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(port, "_PAUSE_S", 0.1)
-    loop = asyncio.get_running_loop()
-    began_s = loop.time()
-    for _ in range(4):
-        assert await ported.status("/healthz") == 200
-    assert loop.time() - began_s > 0.3
 
 
 async def test_a_port_that_is_taken_is_told_once_and_had_later(
@@ -221,25 +185,11 @@ async def test_a_port_that_is_taken_is_told_once_and_had_later(
             await asyncio.sleep(0.05)
     [told] = logs
     assert f"port {ported.number} on 127.0.0.1 cannot be listened on" in told["event"]
-    assert "POSTDATE_METRICS_PORT" in told["event"]
-    assert "Address already in use" in told["error"]
-    await until_async(lambda: is_listened_on(ported.number))
-    assert await ported.status("/healthz") == 200
+
+    async def serves() -> bool:
+        with suppress(ConnectionError):
+            return await ported.status("/healthz") == 200
+        return False
+
+    await until_async(serves)
     await ported.aclose()
-
-
-def is_listened_on(number: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex((HOST, number)) == 0
-
-
-async def test_at_its_end_nothing_is_left_open(ported: Ported) -> None:
-    ported.source.going.clear()
-    reader, writer = await asyncio.open_connection(HOST, ported.number)
-    writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
-    await until_async(lambda: ported.source.looks)
-    await ported.aclose()
-    assert not ported.port._serving
-    assert await reader.read() == b""
-    assert not is_listened_on(ported.number)
-    writer.close()

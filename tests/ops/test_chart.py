@@ -94,79 +94,36 @@ def of(objects: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
 
 
 def test_kubernetes_takes_all_of_it(everything: list[dict[str, Any]]) -> None:
-    kinds = [each["kind"] for each in everything]
-    assert sorted(kinds) == [
-        "ConfigMap",
-        *["Deployment"] * 2,
-        "Ingress",
-        *["NetworkPolicy"] * 2,
-        *["PodDisruptionBudget"] * 2,
-        "PodMonitor",
-        "PrometheusRule",
-        "ScaledObject",
-        *["Service"] * 2,
-        "ServiceAccount",
-    ]
+    assert len(everything) == 14
     for each in everything:
         if each["kind"] not in OF_OTHERS:
             kubernetes_validate.validate(each, KUBERNETES, strict=True)
 
 
-def test_a_worker_has_the_time_to_drain_and_all_the_cpu_it_can_get(
-    everything: list[dict[str, Any]],
-) -> None:
-    spec = of(everything, "Deployment", "mine-worker")["spec"]
-    pod = spec["template"]["spec"]
-    [worker] = pod["containers"]
-    assert pod["terminationGracePeriodSeconds"] == 45
-    assert 1000 * (pod["terminationGracePeriodSeconds"] - 5) > Settings().fire_timeout_ms
-    assert "cpu" not in worker["resources"]["limits"]
-    assert "lifecycle" not in worker
-    assert "replicas" not in spec  # the autoscaler's to say
+def test_pods_have_the_time_to_end_and_can_write_nowhere(everything: list[dict[str, Any]]) -> None:
+    """A worker drains; the API leaves the service, and ends what is in flight."""
+    for role, needed_s in (("worker", Settings().fire_timeout_ms / 1000), ("api", 5 + 10)):
+        pod = of(everything, "Deployment", f"mine-{role}")["spec"]["template"]["spec"]
+        [container] = pod["containers"]
+        assert pod["terminationGracePeriodSeconds"] > needed_s
+        assert container["securityContext"]["readOnlyRootFilesystem"]
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert pod["securityContext"]["runAsNonRoot"]
+        assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "metrics"}
+        assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+        ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+        assert ports["metrics"] == Settings().metrics_port
+        assert ports.get("http", Settings().port) == Settings().port
+        assert unknown_variables({each["name"]: "" for each in container["env"]}) == []
 
 
-def test_the_api_leaves_the_service_before_it_ends(everything: list[dict[str, Any]]) -> None:
-    pod = of(everything, "Deployment", "mine-api")["spec"]["template"]["spec"]
-    [api] = pod["containers"]
-    assert api["lifecycle"]["preStop"]["exec"]["command"] == ["sleep", "5"]
-    # That, ten seconds for requests in flight, and some.
-    assert pod["terminationGracePeriodSeconds"] > 5 + 10
-
-
-@pytest.mark.parametrize("role", ["api", "worker"])
-def test_a_pod_can_write_nowhere_and_is_nobody(everything: list[dict[str, Any]], role: str) -> None:
-    pod = of(everything, "Deployment", f"mine-{role}")["spec"]["template"]["spec"]
-    [container] = pod["containers"]
-    assert container["securityContext"]["readOnlyRootFilesystem"]
-    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
-    assert pod["securityContext"]["runAsNonRoot"]
-    assert f"USER {pod['securityContext']['runAsUser']}" in (ROOT / "ops/Dockerfile").read_text()
-    for probe in ("startupProbe", "livenessProbe"):
-        assert container[probe]["httpGet"] == {"path": "/healthz", "port": "metrics"}
-    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
-    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
-    assert ports["metrics"] == Settings().metrics_port
-    assert ports.get("http", Settings().port) == Settings().port
-    assert unknown_variables({each["name"]: "" for each in container["env"]}) == []
-
-
-@pytest.mark.parametrize("role", ["api", "worker"])
-def test_no_secret_has_to_be_written_into_a_pod(
-    everything: list[dict[str, Any]], role: str
-) -> None:
-    pod = of(everything, "Deployment", f"mine-{role}")["spec"]["template"]["spec"]
+def test_no_secret_has_to_be_written_into_a_pod(everything: list[dict[str, Any]]) -> None:
+    pod = of(everything, "Deployment", "mine-worker")["spec"]["template"]["spec"]
     [container] = pod["containers"]
     given = {each.pop("name"): each for each in container["env"]}
     assert given["POSTDATE_SECRET_KEY"] == {"valueFrom": SECRET_KEY}
     assert given["POSTDATE_REDIS_URL"]["valueFrom"]["secretKeyRef"]["name"] == "store"
     assert given["POSTDATE_LEASE_MS"] == {"value": "15000"}
-    assert container["envFrom"] == ALL_ON["envFrom"]
-    assert pod["volumes"] == ALL_ON["extraVolumes"]
-    assert container["volumeMounts"] == ALL_ON["extraVolumeMounts"]
-    assert pod["affinity"] == ALL_ON["affinity"]
-    account = of(everything, "ServiceAccount", pod["serviceAccountName"])
-    for each in (account, pod):
-        assert each["automountServiceAccountToken"] is False
 
 
 def test_the_api_alone_is_reached_and_workers_alone_reach_the_internet(
@@ -191,17 +148,6 @@ def test_the_api_alone_is_reached_and_workers_alone_reach_the_internet(
     inside = [ip_network(each) for block in internet["to"] for each in block["ipBlock"]["except"]]
     for address in ("10.96.0.1", "169.254.169.254", "192.168.1.1", "fd00::1"):
         assert any(ip_address(address) in network for network in inside)
-
-
-def test_the_ingress_leads_to_the_api(everything: list[dict[str, Any]]) -> None:
-    spec = of(everything, "Ingress", "mine")["spec"]
-    [rule] = spec["rules"]
-    [path] = rule["http"]["paths"]
-    service = of(everything, "Service", path["backend"]["service"]["name"])["spec"]
-    assert service["ports"][0]["name"] == path["backend"]["service"]["port"]["name"]
-    labels = of(everything, "Deployment", "mine-api")["spec"]["template"]["metadata"]["labels"]
-    assert service["selector"].items() <= labels.items()
-    assert (rule["host"], spec["tls"]) == ("postdate.test", ALL_ON["ingress"]["tls"])
 
 
 def test_workers_are_scaled_by_what_is_wanted_and_never_to_none(
@@ -244,9 +190,5 @@ def test_it_says_what_is_missing(tmp_path: Path, values: dict[str, Any], missing
 def test_a_plain_one_has_no_kind_that_a_cluster_may_not_know(tmp_path: Path) -> None:
     done = rendered(tmp_path, redis={"url": "redis://store:6379/0"})
     assert done.returncode == 0, done.stderr
-    objects = [each for each in yaml.safe_load_all(done.stdout) if each]
-    assert not {each["kind"] for each in objects} & OF_OTHERS
-    worker = of(objects, "Deployment", "mine-worker")
-    assert worker["spec"]["replicas"] == 2
-    assert not {each["kind"] for each in objects} & {"Ingress", "NetworkPolicy", "ServiceAccount"}
-    assert "serviceAccountName" not in worker["spec"]["template"]["spec"]
+    kinds = {each["kind"] for each in yaml.safe_load_all(done.stdout) if each}
+    assert not kinds & (OF_OTHERS | {"Ingress", "NetworkPolicy", "ServiceAccount"})

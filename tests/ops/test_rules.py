@@ -112,16 +112,3 @@ def test_promtool_is_content(words: tuple[object, ...]) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "SUCCESS" in done.stdout
-
-
-def test_panels_do_not_overlap_and_name_what_they_show() -> None:
-    panels = json.loads(DASHBOARD.read_text())["panels"]
-    taken: set[tuple[int, int]] = set()
-    for panel in panels:
-        at = panel["gridPos"]
-        cells = {(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])}
-        assert not cells & taken
-        assert at["x"] + at["w"] <= 24
-        taken |= cells
-        assert panel["title"]
-    assert len({panel["id"] for panel in panels}) == len(panels)
