@@ -14,7 +14,6 @@ from scheduler.settings import Settings
 from scheduler.store import Store
 from scheduler.store.server import Script
 from tests.cluster import ValkeyCluster
-from tests.commands import postdate
 from tests.customer import Customer
 from tests.processes import PostdateProcess
 from tests.valkey import ValkeyProcess
@@ -85,12 +84,6 @@ class Deployment:
     def problems(self) -> list[str]:
         """What `postdate check` tells, without starting it."""
         return self.in_store(lambda store: store.check())
-
-    def command(self, *arguments: str) -> str:
-        """What a command that must succeed prints."""
-        done = postdate(*arguments, redis_url=self.valkey.url)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
 
     def _start(self, role: str, settings: dict[str, Any]) -> PostdateProcess:
         return self._stack.enter_context(self._made(role, settings))

@@ -104,10 +104,6 @@ class Receiver:
         """Sends every answer that is held, and holds none from now on."""
         self._loop.call_soon_threadsafe(self._send_held)
 
-    def drop_connections(self) -> None:
-        """Closes every connection that is open, idle or not."""
-        self._loop.call_soon_threadsafe(self._abort_all)
-
     def clear(self) -> None:
         self.requests.clear()
         self._at.clear()
