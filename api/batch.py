@@ -21,8 +21,7 @@ from api.service import HttpRequest, RequestMetrics
 from scheduler.errors import FieldError, InsufficientCredits, InvalidRequest
 from scheduler.ids import invocation_id
 from scheduler.models import Idempotency, Request
-from scheduler.store.lifecycle.create import CreateResult
-from scheduler.store.lifecycle.schedules import Schedules
+from scheduler.store.lifecycle.create import CreateResult, Schedules
 
 # So much is judged at a time; then other requests have their turn.
 _AT_ONCE_BYTES = 64 * 1024

@@ -7,10 +7,8 @@ import structlog
 from scheduler.errors import StoreError, StoreMisconfigured, StoreReplaced
 from scheduler.settings import Settings, without_password
 from scheduler.store import keys
-from scheduler.store.accounts.accounts import Accounts
+from scheduler.store.accounts.accounts import Accounts, Changes, Deletion
 from scheduler.store.accounts.api_keys import ApiKeys
-from scheduler.store.accounts.changes import Changes
-from scheduler.store.accounts.deletion import Deletion
 from scheduler.store.accounts.ledger import Ledger
 from scheduler.store.accounts.sessions import Sessions
 from scheduler.store.accounts.signing import Signing
@@ -18,8 +16,8 @@ from scheduler.store.accounts.users import Users
 from scheduler.store.lifecycle.cancel import Canceller
 from scheduler.store.lifecycle.claim import Claims
 from scheduler.store.lifecycle.clock_back import ClockBack
+from scheduler.store.lifecycle.create import Schedules
 from scheduler.store.lifecycle.end import Ends
-from scheduler.store.lifecycle.schedules import Schedules
 from scheduler.store.log.logs import Logs
 from scheduler.store.log.overview import Overview
 from scheduler.store.log.statistics import Statistics

@@ -131,18 +131,18 @@ STORE = r"""
 # the dead are never forgotten
 - each[1] > tonumber(ARGV[4])
 + each[1] > 1e15
-@ scheduler/store/lifecycle/lease.py tests/scheduler/test_lease.py -k release
+@ scheduler/store/lifecycle/claim.py tests/scheduler/test_lease.py -k release
 # a release uses up its attempt
 - each.attempt - 1 or ""
 + each.attempt or ""
-@ scheduler/store/lifecycle/lease.py tests/scheduler/test_lease.py -k fakeredis
+@ scheduler/store/lifecycle/claim.py tests/scheduler/test_lease.py -k fakeredis
 # an extension forgets an attempt used up by the worker
 - if each.attempt > 1 else
 + if each.attempt > 2 else
-@ scheduler/store/lifecycle/lease.py tests/scheduler/test_tokens.py -k being_prolonged
+@ scheduler/store/lifecycle/claim.py tests/scheduler/test_tokens.py -k being_prolonged
 # an ack knows nothing of an extension on its way
 - each.token = f"{each.token}:{ends_us}"
-@ scheduler/store/lifecycle/lease.py tests/scheduler/test_lease.py -k question
+@ scheduler/store/lifecycle/claim.py tests/scheduler/test_lease.py -k question
 # an extension's lease counts from its reply
 - each.lease_until_s = asked_s + lease_ms / 1000
 + each.lease_until_s = elapsed_s() + lease_ms / 1000

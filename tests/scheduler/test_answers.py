@@ -86,10 +86,6 @@ async def test_ends_of_one_call_have_each_its_own(scene: Scene) -> None:
     acks = [Ack(by_id[each], outcome, 0) for each, outcome in zip(made, outcomes, strict=True)]
     assert await scene.store.ends.ack(scene.shard, acks) == [1] * 4
     assert [await said(scene, each) for each in made] == [b"one", None, None, b"four" * 500]
-    letters = (await scene.store.failed.page(scene.account_id, Selection(limit=9))).schedules
-    assert {each.schedule_id: each for each in letters} == {
-        each: await scene.get(each) for each in made if each != made[1]
-    }
 
 
 async def test_what_ends_without_a_further_attempt_ends_as_the_one_before(scene: Scene) -> None:

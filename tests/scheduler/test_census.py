@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.store import Store, keys
-from scheduler.store.operators import census
+from scheduler.store import keys
 from scheduler.store.operators.census import WINDOW_MS
-from tests.plain import redis_of
 from tests.scheduler.scene import Scene
 
 
@@ -36,27 +34,3 @@ async def test_a_ledger_that_does_not_balance_is_counted(scene: Scene) -> None:
     assert (await scene.store.census.look()).ledgers[scene.shard] == [1, 0, 99, 1]
     await scene.redis.hincrby(scene.base + keys.ACCOUNT, "credits", 1)
     assert (await scene.store.census.look()).ledgers[scene.shard] == [1, 1, 100, 1]
-
-
-async def test_a_look_costs_so_much_however_many_accounts_there_are(
-    valkey_store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Beyond the cost of a look, due schedules are estimated from the accounts looked at, and the
-    walk over the others goes on with the next look."""
-    monkeypatch.setattr(census, "_MOST_ACCOUNTS", 400)
-    store, accounts = valkey_store, 1500
-    async with redis_of(store).pipeline(transaction=False) as pipe:
-        for number in range(accounts):  # with an overdue schedule each, as far as a census looks
-            prefix = keys.shard(number % 2)
-            pipe.zadd(prefix + keys.HEADS, {f"a{number:07}": number})
-            pipe.zadd(f"{prefix}a{number:07}:{keys.WAITING}", {"x": number})
-        await pipe.execute()
-    first = await store.census.look()
-    assert first.waiting == {}
-    assert sum(each.overdue for each in first.due.values()) == pytest.approx(accounts)
-    looks = 1
-    while (figures := await store.census.look()).waiting.keys() != {0, 1}:
-        looks += 1
-        assert looks < 20
-    assert sum(waiting for waiting, _ in figures.waiting.values()) == accounts
-    assert looks >= 2

@@ -120,3 +120,20 @@ async def test_a_broken_invariant_is_told(
     assert len(told) == sentences, told
     assert sentence in told[0]
     assert scene.account_id in told[0]
+
+
+@pytest.mark.usefixtures("checks_at_once")
+async def test_a_damaged_piece_of_the_log_hides_nothing_else_of_it(valkey_scene: Scene) -> None:
+    scene, log = valkey_scene, valkey_scene.base + keys.LOG
+    first = await scene.run()
+    [(_, fields)] = await scene.redis.xrange(log)
+    sound = fields[b"e"]
+    status_unknown = b"\x91\x95\xa26x\x01\xa0\xa0\x63"
+    for damaged in (b"\xff\xfe", status_unknown, sound[:3] + b"z" + sound[4:]):
+        await scene.redis.xadd(log, {"e": damaged})
+    await scene.clock.pass_ms(2)
+    second = await scene.run(FAILED)
+    assert [each.schedule_id for each in await scene.log()] == [second, first]
+    sentences = await scene.store.check()
+    assert len(sentences) == 3
+    assert all(" of its log cannot be read: " in each for each in sentences)

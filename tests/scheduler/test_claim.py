@@ -59,17 +59,6 @@ async def test_next_look_is_when_something_is_due(scene: Scene) -> None:
     assert ((await scene.batch(most=1)).next_look_ms or 0) <= await scene.clock.now_ms() + 1
 
 
-async def test_behind_the_clock_only_what_is_late_is_claimed(fake_scene: Scene) -> None:
-    scene = fake_scene
-    late = await scene.create(0)
-    assert await scene.claim(ahead_ms=-40) == []
-    await scene.clock.pass_ms(60)
-    fresh = await scene.create(-1)
-    assert ids_of(await scene.claim(ahead_ms=-40)) == [late]
-    assert await scene.claim(ahead_ms=-40) == []
-    assert ids_of(await scene.claim()) == [fresh]
-
-
 async def test_a_backlog_is_called_out_and_forgotten(scene: Scene) -> None:
     for _ in range(5):
         await scene.create(-5000)

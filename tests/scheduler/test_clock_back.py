@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scheduler.store import keys
 from scheduler.store.queries.listing import Selection
 from tests.scheduler.clocks import FakeClock
 from tests.scheduler.scene import LEASE_MS, Scene, ids_of
@@ -80,3 +81,16 @@ async def test_a_heartbeat_from_the_future_shows_it_and_is_no_heartbeat(
     assert store.clock.steps_back == before + 1
     await store.workers.beat("new", {})
     assert store.clock.steps_back == before + 1
+
+
+async def test_a_damaged_account_keeps_no_other_back(
+    fake_scene: Scene, fake_clock: FakeClock
+) -> None:
+    [other] = await fake_scene.neighbours(1)
+    await fake_scene.create()
+    await fake_scene.create(account_id=other)
+    await fake_scene.claim()
+    await fake_scene.redis.delete(fake_scene.base + keys.HELD)
+    await fake_scene.redis.set(fake_scene.base + keys.HELD, "none of ours")
+    fake_clock.ms -= HOUR_MS
+    assert await mended(fake_scene) == 1

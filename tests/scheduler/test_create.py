@@ -37,15 +37,6 @@ async def test_credits_never_fall_below_zero_under_parallel_creates(scene: Scene
     assert await scene.holdings() == Holdings(0, CREDITS, CREDITS, 0, {"scheduled": CREDITS})
 
 
-async def test_batches_of_several_accounts_are_paid_by_each(scene: Scene) -> None:
-    [poor] = await scene.neighbours(1, credits=1)
-    results = await asyncio.gather(
-        *(settled(lambda: scene.create(account_id=poor)) for _ in range(3)),
-        *(settled(scene.create) for _ in range(3)),
-    )
-    assert [type(each) for each in results] == [str] + [InsufficientCredits] * 2 + [str] * 3
-
-
 async def test_of_a_batch_as_many_are_stored_as_the_credits_reach(scene: Scene) -> None:
     requests = [Request(await scene.clock.now_ms() + n, "GET", URL) for n in range(CREDITS + 20)]
     created = await scene.store.schedules.create_all(scene.account_id, requests)

@@ -68,19 +68,6 @@ async def test_a_period_is_of_their_end(scene: Scene) -> None:
     assert await letter_ids(scene, from_ms=began_ms, to_ms=began_ms) == []
 
 
-async def test_new_ones_neither_shift_nor_repeat_a_walk(scene: Scene) -> None:
-    old = await fail(scene, 6)
-    for descending in (False, True):
-        wanted = Selection(limit=4)
-        page = await scene.store.failed.page(scene.account_id, wanted, descending=descending)
-        new = await fail(scene, 2)
-        rest = await letter_ids(scene, cursor=page.next_cursor, descending=descending)
-        seen = [each.schedule_id for each in page.schedules] + rest
-        expected = old[::-1] if descending else old + new
-        assert seen == expected
-        old = old + new
-
-
 async def test_they_are_kept_for_a_week_and_no_longer(fake_scene: Scene) -> None:
     scene = fake_scene
     [failed] = await fail(scene)

@@ -8,7 +8,6 @@ import pytest
 
 from scheduler.errors import InsufficientCredits, KeyReused, OutcomeUnknown
 from scheduler.models import Idempotency, Request
-from scheduler.rollups import HOUR_MS
 from scheduler.store.lifecycle.create import CreateResult
 from tests.scheduler.losses import COMMAND, REPLY, losing
 from tests.scheduler.scene import CREDITS, URL, Holdings, Scene
@@ -85,16 +84,3 @@ async def test_a_caller_that_had_no_answer_has_it_by_the_same_key(scene: Scene) 
         await create(scene)
     assert len((await create(scene)).schedule_ids) == 3
     assert (await scene.holdings()).waiting == 3
-
-
-async def test_a_replay_is_told_whatever_became_of_the_schedules(fake_scene: Scene) -> None:
-    scene = fake_scene
-    made = await create(scene)
-    await scene.cancel(made.schedule_ids[0])
-    await scene.clock.pass_ms(60_000)
-    await scene.ack(await scene.claim())
-    await scene.clock.pass_ms(24 * HOUR_MS - 60_001)
-    assert (await create(scene)).schedule_ids == made.schedule_ids
-    await scene.clock.pass_ms(2)
-    assert await scene.store.schedules.created_before(scene.account_id, ONCE) is None
-    assert not (await create(scene)).repeated

@@ -84,8 +84,7 @@ async def test_a_lease_counts_from_the_question_and_not_from_the_reply(
         now_s += 10
         return await run(*arguments)
 
-    for module in ("claim", "lease"):
-        monkeypatch.setattr(f"scheduler.store.lifecycle.{module}.elapsed_s", lambda: now_s)
+    monkeypatch.setattr("scheduler.store.lifecycle.claim.elapsed_s", lambda: now_s)
     await scene.create()
     monkeypatch.setattr(scene.store.server, "run", slow)
     invocation = await scene.claim_one(lease_ms=15_000)

@@ -239,7 +239,7 @@ WALKS = (
     Walk(operators.resealed, ("scheduler.store.operators.reseal._SCHEDULES_AT_ONCE",)),
     Walk(operators.resealed, ("scheduler.store.queries.reading.CHUNK_BYTES",), 400),
     Walk(operators.resealed_secrets, (_ACCOUNTS,)),
-    Walk(deleted_data, ("scheduler.store.accounts.deletion._SCAN_COUNT",)),
+    Walk(deleted_data, ("scheduler.store.accounts.accounts._SCAN_COUNT",)),
     Walk(listed_accounts, ("scheduler.store.accounts.accounts._READ_AT_ONCE",)),
     Walk(admitted_keys, ("scheduler.store.accounts.api_keys._MOST_KEYS_AT_ONCE",)),
     Walk(created_at_once, ("scheduler.store.lifecycle.create._MOST_AT_ONCE",)),

@@ -1,9 +1,9 @@
-"""Accounts, and what they may spend."""
+"""Accounts: made, paid into, changed and deleted."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 
@@ -20,13 +20,20 @@ from scheduler.texts import normal_email
 _CREATE = Script("accounts/create")
 _FREE = Script("accounts/free")
 _GRANT = Script("accounts/grant")
+_LEAVE = Script("accounts/leave")
+_LEFT = Script("accounts/left")
+_RENAME = Script("accounts/rename")
+_SET = Script("accounts/set")
 _STORED = Script("accounts/stored")
+_SUSPEND = Script("accounts/suspend")
+_UNSET = Script("accounts/unset")
 
 _LEAVING = -1
 _TOO_MANY = -1
 
 # Accounts that are read side by side.
 _READ_AT_ONCE = 50
+_SCAN_COUNT = 500
 _log = structlog.get_logger(__name__)
 
 
@@ -166,6 +173,128 @@ class Accounts:
         except (StoreRefused, KeyError, ValueError) as error:
             _log.error("an account is damaged", account=account_id, error=str(error))
             return None
+
+
+class Changes:
+    """All raise NotFound, and are safe to repeat: after a crash, a repeat finishes the change."""
+
+    def __init__(self, server: Server, accounts: Accounts) -> None:
+        self._server = server
+        self._accounts = accounts
+
+    async def plan(self, account_id: str, plan: Plan) -> Account:
+        """From the next request on it has that plan's rate."""
+        return await self._set(account_id, "plan", plan)
+
+    async def suspend(self, account_id: str) -> Account:
+        """Refuses its calls from now on; due schedules wait. Workers still fire held ones."""
+        return await self._suspend(account_id, 1)
+
+    async def resume(self, account_id: str) -> Account:
+        """Its calls are carried out again; what came due meanwhile is due now."""
+        return await self._suspend(account_id, 0)
+
+    async def rename(self, account_id: str, name: str) -> Account:
+        """Renames it, and frees the old name. Raises Taken. The account notes both names until this
+        is done: the next rename clears up after a crash."""
+        account = await self._accounts.get(account_id)
+        await self._settle(account_id)
+        if account.name == name:
+            return account
+        await self._set(account_id, "also", name)
+        holder = await reserve(self._server, keys.NAME + name, account_id)
+        done = holder == account_id and await self._server.write_until_answered(
+            _RENAME, keys.account(account_id), [name]
+        )
+        await self._settle(account_id)
+        if not done:
+            # By us or, at this very moment, by another rename of the same account.
+            if holder == account_id:
+                await free(self._server, keys.NAME + name, account_id)
+            raise Taken(f"There is an account called {name!r} already.")
+        return await self._accounts.get(account_id)
+
+    async def _settle(self, account_id: str) -> None:
+        """Frees the name that an account may have besides its own."""
+        account = keys.account(account_id) + keys.ACCOUNT
+        name, also = await self._server.read("HMGET", account, "name", "also")
+        if also is None:
+            return
+        if also != name:
+            await free(self._server, keys.NAME + also.decode(), account_id)
+        await self._server.write_until_answered(_UNSET, account, ("also", also))
+
+    async def _set(self, account_id: str, field: str, value: str) -> Account:
+        account = keys.account(account_id) + keys.ACCOUNT
+        done = await self._server.write_until_answered(_SET, account, (field, value))
+        return await self._found(account_id, done)
+
+    async def _suspend(self, account_id: str, suspended: int) -> Account:
+        shard, account = keys.parts(account_id)
+        what = (account, suspended)
+        done = await self._server.write_until_answered(_SUSPEND, keys.shard(shard), what)
+        return await self._found(account_id, done)
+
+    async def _found(self, account_id: str, done: Any) -> Account:
+        if not done:
+            raise NotFound(f"There is no account {account_id}.")
+        return await self._accounts.get(account_id)
+
+
+class Deleted(NamedTuple):
+    """An account that was, and how many of its schedules had not ended."""
+
+    account_id: str
+    name: str
+    unended: int
+
+
+class Deletion:
+    """Deletes accounts."""
+
+    def __init__(self, server: Server, accounts: Accounts) -> None:
+        self._server = server
+        self._accounts = accounts
+
+    async def delete(self, name_or_id: str) -> Deleted:
+        """Removes an account and all that it has, its waiting schedules unfired. Safe to repeat:
+        after a failure the same call goes on. Name and e-mail address stay reserved until it is
+        through. Scans the names of all keys: a second for some hundred thousand. Raises NotFound.
+        """
+        account_id = await self._accounts.id_of(name_or_id)
+        shard, account = keys.parts(account_id)
+        prefix = keys.shard(shard)
+        found = await self._server.write_until_answered(_LEAVE, prefix, [account])
+        if not found:
+            raise NotFound(f"There is no account {account_id}.")
+        unended, (name, also, email) = found[0], (text.decode() for text in found[1:])
+        await self._remove_keys(prefix, account_id)
+        await self._remove_data(account_id)
+        if email:
+            await free(self._server, keys.EMAIL + email, account_id)
+        for each in (also, name):
+            await free(self._server, keys.NAME + each, account_id)
+        await self._server.write_until_answered(_LEFT, prefix, [account])
+        return Deleted(account_id, name, unended)
+
+    async def _remove_keys(self, prefix: str, account_id: str) -> None:
+        """Its API keys, of which there are some hundred at most."""
+        of_account = await self._server.read("ZRANGE", keys.account(account_id) + keys.KEYS, 0, -1)
+        names = [prefix + keys.KEY_ID + local.decode() for local in of_account]
+        hashes = await self._server.reads([("GET", name) for name in names], damaged=True)
+        names += [
+            prefix + keys.API_KEY + each.decode() for each in hashes if isinstance(each, bytes)
+        ]
+        if names:
+            await self._server.call("UNLINK", *names)
+
+    async def _remove_data(self, account_id: str) -> None:
+        """All below the account's prefix but the mark that it is being deleted."""
+        base = keys.account(account_id)
+        leaving = (base + keys.LEAVING).encode()
+        async for found in self._server.keys(base + "*", _SCAN_COUNT):
+            if names := [name for name in found if name != leaving]:
+                await self._server.call("UNLINK", *names)
 
 
 async def reserve(server: Server, key: str, account_id: str) -> str:

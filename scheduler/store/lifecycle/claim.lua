@@ -71,14 +71,6 @@ if redis.pcall('ZCARD', prefix .. K.PARKED) ~= 0 then
   end
 end
 
--- Attempts used before by those that are retried, were released or lost.
-local function attempts_used(queue, schedules)
-  if redis.call('EXISTS', queue.tried) == 0 then
-    return {}
-  end
-  return redis.call('HMGET', queue.tried, unpack(schedules))
-end
-
 -- Claims from a stretch of an account's due ones. Returns how many it looked at, and how many of
 -- these it left to the workers that hold them.
 local function take_from(account, first, most)
@@ -94,7 +86,9 @@ local function take_from(account, first, most)
     schedules[#schedules + 1] = due[i]
   end
   local held_since = redis.call('ZMSCORE', queue.held, unpack(schedules))
-  local used = attempts_used(queue, schedules)
+  -- Attempts used before by those that are retried, were released or lost.
+  local used = redis.call('EXISTS', queue.tried) == 1
+    and redis.call('HMGET', queue.tried, unpack(schedules)) or {}
   local rows, later = part_of(account)
   local visible_again, newly_held, tried, left = {}, {}, {}, 0
   for i, schedule in ipairs(schedules) do
@@ -167,8 +161,7 @@ end
 -- Those at -inf are suspended, and stay there: nothing moves a head to a later moment but this.
 local accounts = {}
 local due_heads = only and {only} or redis.call('ZRANGE', heads, '(-inf', due_by, 'BYSCORE',
-  'LIMIT', 0,
-  most_accounts + count_passed_over)
+  'LIMIT', 0, most_accounts + count_passed_over)
 for _, account in ipairs(due_heads) do
   if not passed_over[account] and #accounts < most_accounts then
     accounts[#accounts + 1] = account

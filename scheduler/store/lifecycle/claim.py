@@ -1,4 +1,4 @@
-"""Claiming the due schedules of a shard."""
+"""Claiming the due schedules of a shard, and the leases that come with them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ import structlog
 
 from scheduler import ids
 from scheduler.elapsed import elapsed_s
-from scheduler.errors import StoreError, StoreUnavailable, Unreadable, anew
+from scheduler.errors import OutcomeUnknown, StoreError, StoreUnavailable, Unreadable, anew
 from scheduler.models import Delivery, Invocation, Request
 from scheduler.store import keys
-from scheduler.store.lifecycle.lease import Leasing
 from scheduler.store.secrecy import Secrecy
-from scheduler.store.server import Script
-from scheduler.store.server.line import Argument, PackedCommands
+from scheduler.store.server import Argument, Script, Server
+from scheduler.store.server.clock import StoreClock
+from scheduler.store.server.line import PackedCommands
 from scheduler.store.server.replicated import Replicated
 from scheduler.store.stored import open_request, unpack_attempt
+from scheduler.store.verdict import Verdict
 
 _REALIGNED_AT_ONCE = 500
 _LOOK_ALONE_S = 0.5
@@ -33,6 +34,7 @@ _FIRST = (1, b"")
 _UNKNOWN = Request(0, "", "")
 
 _CLAIM = Script("lifecycle/claim")
+_LEASE = Script("lifecycle/lease")
 _REALIGN = Script("lifecycle/realign")
 
 _log = structlog.get_logger(__name__)
@@ -69,8 +71,12 @@ class Look(NamedTuple):
     backlog_since_ms: float | None
 
 
-class Claims(Leasing):
+class Claims:
     """Claims due schedules of a shard, prolongs leases, and gives back unstarted ones."""
+
+    def __init__(self, server: Server, clock: StoreClock) -> None:
+        self._server = server
+        self._clock = clock
 
     async def look(
         self, shards: Sequence[int], *, backlogs: bool = True
@@ -138,6 +144,39 @@ class Claims(Leasing):
         reply = await self._server.run(_CLAIM, keys.shard(shard), arguments)
         return self._batch(shard, asked_s, lease_ms, 0, reply)
 
+    async def extend(
+        self, shard: int, lease_ms: int, invocations: Sequence[Invocation]
+    ) -> list[Invocation]:
+        """Prolongs leases, also in the invocations; returns those that are lost. Safe to repeat."""
+        if not invocations:
+            return []
+        asked_s = elapsed_s()
+        for _ in range(2):  # the second time by the clock that the first one brought
+            ends_us = self._clock.now_us() + lease_ms * 1000
+            ends_us += ends_us % 1000 == 0  # a schedule that waits stands at a whole millisecond
+            verdicts = await self._extend(shard, lease_ms, ends_us, invocations)
+            if verdicts:
+                break
+        else:
+            raise StoreUnavailable("The store's clock jumps")
+        lost = []
+        for each, verdict in zip(invocations, verdicts, strict=True):
+            if verdict == Verdict.DONE:
+                each.token = _since(each.token, str(ends_us))
+                each.lease_until_s = asked_s + lease_ms / 1000
+            else:
+                lost.append(each)
+        return lost
+
+    async def release(self, shard: int, invocations: Sequence[Invocation]) -> None:
+        """Gives back unstarted schedules: due as before, the attempt not used up. Safe to repeat;
+        what another worker holds by now stays with it."""
+        arguments: list[Argument] = ["", ""]
+        for each in invocations:
+            arguments += (*_held(each), each.attempt - 1 or "", each.due_at_ms)
+        now_us, _ = await self._server.run(_LEASE, keys.shard(shard), arguments)
+        self._clock.observe(now_us)
+
     def _batch(
         self, shard: int, asked_s: float, lease_ms: int, ahead_ms: int, reply: Sequence[Any]
     ) -> Batch:
@@ -200,6 +239,27 @@ class Claims(Leasing):
         except TimeoutError:
             return StoreUnavailable("The store does not answer")
 
+    async def _extend(
+        self, shard: int, lease_ms: int, ends_us: int, invocations: Sequence[Invocation]
+    ) -> list[int]:
+        arguments: list[Argument] = [lease_ms, ends_us]
+        for each in invocations:
+            # The store does not know of an attempt that was repeated at once.
+            arguments += (*_held(each), each.attempt if each.attempt > 1 else "", "")
+            # Until the reply is here, an ack or release names both: either token may hold.
+            each.token = f"{each.token}:{ends_us}"
+        try:
+            now_us, verdicts = await self._server.run(_LEASE, keys.shard(shard), arguments)
+        except OutcomeUnknown:
+            raise
+        except StoreError:
+            _forget(invocations, ends_us)
+            raise
+        if not verdicts:
+            _forget(invocations, ends_us)
+        self._clock.observe(now_us)
+        return verdicts  # type: ignore[no-any-return]
+
 
 @lru_cache(maxsize=16)
 def _looks_at(shards: tuple[int, ...], backlogs: bool, time: bool) -> PackedCommands:
@@ -244,3 +304,20 @@ def _invocations(
         what = (schedule_id, token, attempt, until_s, request, due_ms, len(packed), retry)
         found.append(Invocation(shard, account_id, *what))
     return found
+
+
+def _held(invocation: Invocation) -> tuple[str, str, str]:
+    account = keys.parts(invocation.account_id).local
+    return account, ids.local(invocation.schedule_id), invocation.token
+
+
+def _since(token: str, end: str) -> str:
+    """A token of which one moment is known to have been written: that and later ones."""
+    return token[f":{token}".rindex(f":{end}") :]
+
+
+def _forget(invocations: Sequence[Invocation], ends_us: int) -> None:
+    """Takes a moment out of the tokens that certainly was not written."""
+    for each in invocations:
+        before, _, after = f":{each.token}:".rpartition(f":{ends_us}:")
+        each.token = f"{before}:{after}".strip(":")

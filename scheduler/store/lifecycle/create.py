@@ -1,8 +1,8 @@
-"""Creating schedules: new ones, and replays, which are made of ones that have ended."""
+"""Schedules as their owners see them: created, replayed, read, changed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from scheduler.errors import (
     QuotaExceeded,
     Unreadable,
 )
-from scheduler.models import Idempotency, Request, Schedule
+from scheduler.models import Idempotency, Request, Schedule, Status
 from scheduler.store import keys, stored
 from scheduler.store.idempotency import ONCE_KEPT_MS, Made, kept, kept_with, noted, once_name
 from scheduler.store.lifecycle.replays import (
@@ -30,18 +30,19 @@ from scheduler.store.lifecycle.replays import (
     until,
 )
 from scheduler.store.queries.listing import Failed, Selection
-from scheduler.store.queries.reading import Stored, read_by_id
+from scheduler.store.queries.reading import Stored, read_by_id, read_one, whole
 from scheduler.store.retention import Retention
 from scheduler.store.server import Argument, Script, Server
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.server.coalescing import Coalescer
-from scheduler.store.verdict import Verdict, refusal
+from scheduler.store.verdict import MOST_CHANGES_MET, Verdict, refusal
 
 # Most that one script stores, as `_Group.weight` counts it: about 3 ms of the server.
 _MOST_AT_ONCE = 500
 _BYTES_LIKE_ONE_MORE = 2048
 
 _CREATE = Script("lifecycle/create")
+_CHANGE = Script("lifecycle/change")
 
 
 class CreateResult(NamedTuple):
@@ -65,11 +66,11 @@ class _Group(NamedTuple):
     weight: int
 
 
-class Creating:
-    """Stores schedules and takes a credit for each.
+class Schedules:
+    """Creates, replays, reads and changes schedules; each new one takes a credit.
 
-    All raise NotFound (the account), StoreUnavailable (nothing was changed), Unreadable (the
-    account is damaged) or OutcomeUnknown. `now_ms` is the moment of creation, if the caller has
+    What creates raises NotFound (the account), StoreUnavailable (nothing was changed), Unreadable
+    (the account is damaged) or OutcomeUnknown. `now_ms`: the moment of creation, if the caller has
     one. With `once`, a call is safe to repeat for 24 hours: a later one with the same key gets the
     result of the first, and raises KeyReused if its fingerprint differs.
     """
@@ -179,6 +180,50 @@ class Creating:
         """What an earlier call with this key did, or None. Raises KeyReused. Read-only."""
         made = await self._made_before(account_id, once)
         return made and replays_of(made)
+
+    async def get(self, account_id: str, schedule_id: str) -> Schedule:
+        """The schedule as it stands. Raises NotFound (also for another account's), Damaged."""
+        with whole(schedule_id):
+            found = await read_one(self._server, account_id, schedule_id)
+            return stored.schedule(schedule_id, found, self._secrecy)
+
+    async def change(
+        self,
+        account_id: str,
+        schedule_id: str,
+        changed: Callable[[Request], Request],
+        operation: str | None = None,
+    ) -> Schedule:
+        """Replaces what a waiting schedule asks for; `changed` makes the new request of the old.
+        Between two attempts a new triggerAt moves the next one. Two changes are applied one after
+        the other. Safe to repeat after a lost reply; with the name of an `operation`, once for all
+        calls of that name within an hour.
+
+        Raises NotFound, Conflict if it has ended, a worker holds it or others keep changing it,
+        QuotaExceeded, Damaged, and what `changed` raises; then nothing was changed.
+        """
+        operation = operation or ids.new_operation()
+        server, secrecy = self._server, self._secrecy
+        shard, account = keys.parts(account_id)
+        for _ in range(MOST_CHANGES_MET):
+            with whole(schedule_id):
+                found = await read_one(server, account_id, schedule_id)
+                # The answer has to be readable before anything is changed.
+                before = stored.schedule(schedule_id, found, secrecy).request
+            request = changed(before)
+            packed, due_ms = stored.seal_request(request, secrecy), request.trigger_at_ms
+            moved_to = due_ms if due_ms != before.trigger_at_ms else ""
+            arguments: list[Argument] = [account, ids.local(schedule_id), operation]
+            arguments += (stored.sha1_of(found.packed), packed, moved_to, *self._retention.quotas)
+            verdict, said = await server.write_until_answered(_CHANGE, keys.shard(shard), arguments)
+            if verdict != Verdict.CHANGED:
+                break
+        with whole(schedule_id):
+            if verdict != Verdict.DONE:
+                ended = stored.ended_status(said) if said else Status.SCHEDULED
+                raise refusal(schedule_id, Verdict(verdict), ended)
+            now = found._replace(packed=packed, outcome=None, attempt=said or None, held=False)
+            return stored.schedule(schedule_id, now, secrecy)
 
     async def _made_before(self, account_id: str, once: Idempotency) -> Made | None:
         key = keys.account(account_id) + keys.ONCE + once_name(once)
