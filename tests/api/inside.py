@@ -1,20 +1,17 @@
-"""Objects that a process holds, written to a file on SIGUSR1, for tests.
+"""Objects that only the collector can free, written to a file on SIGUSR1, for tests.
 
 The first look turns the garbage collector off; each one collects, and tells what only that could.
 """
 
 from __future__ import annotations
 
-import functools
 import gc
 import json
 import os
 import signal
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 
 def told_by(pid: int) -> Path:
@@ -29,9 +26,8 @@ def install() -> None:
 def _tell() -> None:
     gc.disable()
     gc.unfreeze()
-    report = {"uncollected": _uncollected(), "texts": dict(_caches())}
     path = told_by(os.getpid())
-    path.with_suffix(".half").write_text(json.dumps(report))
+    path.with_suffix(".half").write_text(json.dumps(_uncollected()))
     path.with_suffix(".half").rename(path)
 
 
@@ -54,33 +50,3 @@ def _name(found: object) -> str:
     if isinstance(found, BaseException):
         return f"{type(found).__name__}: {found!s:.100}"
     return getattr(found, "__qualname__", type(found).__qualname__)
-
-
-def _caches() -> Iterator[tuple[str, list[str]]]:
-    """What each `functools.lru_cache` has of texts."""
-    for cache in gc.get_objects():
-        if isinstance(cache, functools._lru_cache_wrapper):
-            yield f"{cache.__module__}.{cache.__qualname__}", list(_texts_in(cache))
-
-
-def _texts_in(cache: functools._lru_cache_wrapper[Any]) -> Iterator[str]:
-    seen = {id(cache.__wrapped__), id(cache.__dict__)}
-    for each in gc.get_referents(cache):
-        if not isinstance(each, type):
-            yield from _texts(each, seen)
-
-
-def _texts(found: object, seen: set[int]) -> Iterator[str]:
-    if id(found) in seen:
-        return
-    seen.add(id(found))
-    if isinstance(found, str):
-        yield found
-    elif isinstance(found, bytes):
-        yield found.decode("latin-1")
-    elif isinstance(found, dict):
-        for each in (*found.keys(), *found.values()):
-            yield from _texts(each, seen)
-    elif isinstance(found, tuple | list | set) or hasattr(found, "__struct_fields__"):
-        for each in gc.get_referents(found):
-            yield from _texts(each, seen)

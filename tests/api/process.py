@@ -12,19 +12,11 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from tests import forks
 from tests.api import inside
 from tests.servers import DEADLINE_S, environment, free_port, until
-
-
-class Inside(NamedTuple):
-    """`texts`: what each functools cache has of them; `uncollected`: how many objects there were,
-    by type, that only the garbage collector could free."""
-
-    texts: dict[str, list[str]]
-    uncollected: dict[str, int]
 
 
 class ApiProcess:
@@ -87,16 +79,15 @@ class ApiProcess:
         """The most that it has had in memory, files among it. Linux only."""
         return self._status_bytes("VmHWM")
 
-    def inside(self) -> Inside:
-        """What it holds that it was not asked for; from the first time on it collects no garbage
-        of itself."""
+    def uncollected(self) -> dict[str, int]:
+        """Objects that only the garbage collector could free, by type; from the first time on it
+        collects none of itself."""
         self.process.send_signal(signal.SIGUSR1)
         told = inside.told_by(self.process.pid)
         until(told.exists, "the process to look inside")
-        try:
-            return Inside(**json.loads(told.read_text()))
-        finally:
-            told.unlink()
+        found: dict[str, int] = json.loads(told.read_text())
+        told.unlink()
+        return found
 
     def ask(self, request: bytes) -> Reply:
         """The answer to a request on a connection of its own."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
-import json
 from unittest.mock import AsyncMock
 
 import pytest
@@ -32,10 +30,6 @@ async def test_an_unknown_path_is_404(api: Api) -> None:
         ("/schedule", "GET, HEAD, OPTIONS, POST"),
         ("/schedule/batch", "OPTIONS, POST"),
         ("/schedule/sch_x", "DELETE, GET, HEAD, OPTIONS, PATCH"),
-        ("/stats", "GET, HEAD, OPTIONS"),
-        ("/stats/logs", "GET, HEAD, OPTIONS"),
-        ("/stats/remaining-credits", "GET, HEAD, OPTIONS"),
-        ("/healthz", "GET, HEAD, OPTIONS"),
         ("/schema/assets/schema.js", "GET, HEAD, OPTIONS"),
     ],
 )
@@ -44,24 +38,14 @@ async def test_a_wrong_method_is_405_and_names_the_others(
 ) -> None:
     answer = await api.client.options(path)
     assert (answer.status_code, answer.headers["allow"]) == (204, allowed)
-    for method in {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "BREW"} - {
-        *allowed.split(", ")
-    }:
+    for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "BREW"} - {*allowed.split(", ")}:
         answer = await api.client.request(method, path)
         assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
-        assert answer.headers["content-type"] == "application/json"
-        expected = b"" if method == "HEAD" else b'{"error":"Method not allowed"}'
-        assert answer.content == expected
+        assert answer.json() == {"error": "Method not allowed"}
 
 
-GETS = """/schedule /schedule?limit=0 /schedule/{id} /schedule/sch_x /stats?to=2030-01-01T00:00:00Z
-/stats/logs /stats/remaining-credits /healthz /readyz /schema /schema/openapi.json
-/schema/assets/schema.js"""
-
-
-@pytest.mark.parametrize("path", GETS.split())
+@pytest.mark.parametrize("path", ["/schedule", "/schedule/sch_x", "/healthz", "/schema"])
 async def test_a_head_is_answered_as_a_get_is_without_the_body(api: Api, path: str) -> None:
-    path = path.format(id=await api.create_id())
     got, head = await api.client.get(path), await api.client.head(path)
     assert (head.status_code, head.content) == (got.status_code, b"")
     assert dict(head.headers) == dict(got.headers)
@@ -83,50 +67,20 @@ async def test_an_unknown_parameter_is_a_400_everywhere(api: Api, method: str, p
     await api.holds(credits=CREDITS - 1, waiting={schedule_id})
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "GZIP", "deflate, gzip", "br"])
-async def test_a_compressed_body_is_415(api: Api, encoding: str) -> None:
-    schedule_id = await api.create_id()
-    content, headers = gzip.compress(json.dumps(payload()).encode()), {"content-encoding": encoding}
-    calls = (("POST", ""), ("POST", "/batch"), ("PATCH", f"/{schedule_id}"))
-    for method, path in calls:
-        url = f"/schedule{path}"
-        answer = await api.client.request(method, url, content=content, headers=headers)
-        assert answer.status_code == 415
-        assert "Content-Encoding" in answer.json()["error"]
-    await api.holds(credits=CREDITS - 1, waiting={schedule_id})
-
-
-async def test_a_body_that_says_it_is_not_encoded_is_taken(api: Api) -> None:
-    headers = {"content-encoding": "identity"}
-    assert (await api.client.post("/schedule", json=payload(), headers=headers)).status_code == 201
-
-
-@pytest.mark.parametrize(("method", "path"), [("GET", "/nothing"), ("PUT", "/schedule")])
-async def test_a_bad_key_is_told_so_wherever_it_knocks(api: Api, method: str, path: str) -> None:
-    async with client_of(api.app, "pd_00_" + "x" * 43) as client:
-        assert (await client.request(method, path)).status_code == 401
-
-
-async def test_an_unknown_path_needs_no_store(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api.store.api_keys, "admit", AsyncMock(side_effect=StoreUnavailable("x")))
-    assert (await api.client.get("/nothing")).status_code == 404
-
-
-async def test_a_host_that_is_none_is_a_400_in_the_same_shape(api: Api) -> None:
-    answer = await api.client.get("/healthz", headers={"host": "a b"})
-    assert answer.status_code == 400
-    assert answer.json()["error"]
-    assert answer.json()["details"]
+@pytest.mark.parametrize(
+    ("encoding", "status"), [("gzip", 415), ("deflate, gzip", 415), ("identity", 201)]
+)
+async def test_a_compressed_body_is_415(api: Api, encoding: str, status: int) -> None:
+    headers = {"content-encoding": encoding}
+    answer = await api.client.post("/schedule", json=payload(), headers=headers)
+    assert answer.status_code == status
 
 
 async def test_the_public_paths_need_no_key(api: Api) -> None:
     async with client_of(api.app) as client:
         assert (await client.get("/healthz")).json() == {"status": "ok"}
         assert (await client.get("/readyz")).json() == {"status": "ready"}
-        assert (await client.head("/healthz")).status_code == 200
-        document = (await client.get("/schema/openapi.json")).json()
-    assert document["info"]["title"] == "Postdate"
-    assert {"/schedule", "/stats", "/stats/logs"} <= set(document["paths"])
+        assert (await client.get("/schema/openapi.json")).json()["info"]["title"] == "Postdate"
 
 
 async def test_a_draining_process_is_alive_but_not_ready(api: Api) -> None:

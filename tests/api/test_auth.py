@@ -55,13 +55,10 @@ async def test_with_two_keys_it_is_401_whichever_are_good(api: Api, order: tuple
     [
         ({}, "Missing API key"),
         ({"x-api-key": ""}, "Missing API key"),
-        ({"authorization": "Bearer x"}, "Missing API key"),
         ({"x-api-key": "x"}, "Invalid or inactive API key"),
-        ({"x-api-key": "pd_00_short"}, "Invalid or inactive API key"),
         ({"x-api-key": f"pd_00_{UNKNOWN}"}, "Invalid or inactive API key"),
         ({"x-api-key": f"pd_9999_{UNKNOWN}"}, "Invalid or inactive API key"),
         ({"x-api-key": f"pd_00_{UNKNOWN[:-1]}é"}, "Invalid or inactive API key"),
-        ({"x-api-key": "\xff" * 9}, "Invalid or inactive API key"),
     ],
 )
 async def test_without_a_good_key_it_is_401(api: Api, headers: dict[str, str], error: str) -> None:

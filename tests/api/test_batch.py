@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tracemalloc
 from typing import Any
 
 import httpx
@@ -19,9 +18,8 @@ from tests.apps import app_of
 UNPAID = {"code": 402, "error": "Insufficient credits", "details": []}
 
 
-async def batch(api: Api, items: list[Any], **headers: str) -> httpx.Response:
-    names = {name.replace("_", "-"): value for name, value in headers.items()}
-    return await api.client.post("/schedule/batch", json={"schedules": items}, headers=names)
+async def batch(api: Api, items: list[Any]) -> httpx.Response:
+    return await api.client.post("/schedule/batch", json={"schedules": items})
 
 
 def ids_of(answer: httpx.Response) -> list[str]:
@@ -77,15 +75,10 @@ async def test_a_thousand_are_taken_and_one_more_is_a_400(api: Api) -> None:
 @pytest.mark.parametrize(
     ("body", "fields"),
     [
-        (b"", ["body"]),
         (b"{", ["body"]),
-        (b"\xff", ["body"]),
         (b'{"schedules":[{"targetUrl":"\xff"}]}', ["body"]),
-        (b"[]", ["body"]),
         (b"{}", ["schedules"]),
-        (b'{"schedules":null}', ["schedules"]),
         (b'{"schedules":{}}', ["schedules"]),
-        (b'{"schedules":[]}', ["schedules"]),
         (b'{"schedules":[],"more":1}', ["schedules", "more"]),
         (b'{"schedules":' + b"[" * 100_000, ["body"]),
     ],
@@ -113,48 +106,19 @@ async def test_an_item_is_bounded_as_a_request_of_its_own_is(api: Api, settings:
     narrow = app_of(Settings(redis_url=settings.redis_url, max_body_bytes=1000), api.store)
     item = json.dumps(payload())
     fits, too_large = (item[:-1] + " " * (size - len(item)) + "}" for size in (1000, 1001))
-    not_ascii = item[:-1] + ',"targetHeaders":{"X-A":"' + "é" * 450 + '"}}'
-    items = [fits, too_large, item, not_ascii]
-    assert len(not_ascii) < 1000 < len(not_ascii.encode())
+    items = [fits, too_large, item]
     content = f'{{"schedules":[{",".join(items)}]}}'
     async with api.another(CREDITS, app=narrow) as bulk:
         answer = await bulk.client.post("/schedule/batch", content=content)
-        alone = [await bulk.client.post("/schedule", content=each) for each in items]
-        assert await bulk.credits() == CREDITS - 4
-    assert [each.status_code for each in alone] == [201, 413, 201, 413]
+        assert await bulk.credits() == CREDITS - 2
     found = answer.json()["schedules"]
-    assert [each.get("code") for each in found] == [None, 400, None, 400]
+    assert [each.get("code") for each in found] == [None, 400, None]
     message = "It is larger than 1,000 bytes."
     assert found[1] == {
         "code": 400,
         "error": f"schedules[1]: {message}",
         "details": [{"field": "schedules[1]", "message": message}],
     }
-    assert found[3]["details"][0]["field"] == "schedules[3]"
-
-
-async def test_half_a_surrogate_pair_in_a_batch_goes_out_as_it_came(api: Api) -> None:
-    text = r'{"a":"\ud800 \\ud800"}'
-    item = json.dumps(payload())[:-1] + f',"targetBody":{text}}}'
-    answer = await api.client.post("/schedule/batch", content=f'{{"schedules":[{item}, {item}]}}')
-    for schedule_id in ids_of(answer):
-        assert (await api.stored(schedule_id)).body == text.encode()
-        shown = await api.client.get(f"/schedule/{schedule_id}")
-        assert f'"targetBody":{text}' in shown.text
-    assert len(ids_of(answer)) == 2
-
-
-async def test_a_flood_of_items_or_of_fields_is_refused_before_it_is_read(api: Api) -> None:
-    for body, field in (
-        (b'{"schedules":[' + b"1," * 1_000_000 + b"1]}", "schedules"),
-        (b"{" + b",".join(b'"f%d":1' % n for n in range(200_000)) + b"}", "f0"),
-    ):
-        tracemalloc.start()
-        answer = await api.client.post("/schedule/batch", content=body)
-        _, peak_bytes = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        assert bad_fields(answer) == [field]
-        assert peak_bytes < 8 * len(body)
 
 
 @pytest.mark.parametrize("bad", [{f"f{n}": 1 for n in range(9)}, {}])
@@ -174,20 +138,3 @@ async def test_a_batch_counts_as_one_request_against_the_rate(api: Api) -> None:
         answer = await batch(free, [payload()] * 500)
     assert len(ids_of(answer)) == 500
     assert answer.headers["ratelimit-remaining"] == "9"
-
-
-async def test_a_batch_is_replayed_item_by_item(api: Api) -> None:
-    items = [payload(), {}, payload()]
-    first = await batch(api, items, idempotency_key="b1")
-    again = await batch(api, items, idempotency_key="b1")
-    assert "idempotency-replayed" not in first.headers
-    assert again.headers["idempotency-replayed"] == "true"
-    assert (again.status_code, again.json()) == (200, first.json())
-    await api.holds(credits=CREDITS - 2, waiting=set(ids_of(first)))
-
-
-async def test_of_a_batch_of_which_nothing_was_stored_nothing_is_remembered(api: Api) -> None:
-    for items in ([{}], [5], [payload()]):
-        answer = await batch(api, items, idempotency_key="b")
-        assert answer.status_code == 200
-    await api.holds(credits=CREDITS - 1, waiting=set(ids_of(answer)))

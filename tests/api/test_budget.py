@@ -67,19 +67,6 @@ async def test_a_waiter_that_leaves_gives_up_its_turn(granted: bool) -> None:
     assert budget.left_bytes == 40
 
 
-@pytest.mark.parametrize(
-    ("body_bytes", "items", "made"),
-    [
-        (UNCOUNTED_BYTES, 1, 0),
-        (UNCOUNTED_BYTES, 64, 0),
-        (UNCOUNTED_BYTES + 10, 1, 50),
-        (3000, 1000, 1000 * 1024 - UNCOUNTED_BYTES),
-    ],
-)
-def test_of_a_small_body_only_many_items_count(body_bytes: int, items: int, made: int) -> None:
-    assert made_of(body_bytes, items) == made
-
-
 def test_the_largest_body_and_what_is_made_of_it_always_fit() -> None:
     bodies_bytes, made_bytes = budgets(Settings(bodies_bytes=1, max_batch_bytes=16 * MB))
     assert bodies_bytes > 16 * MB

@@ -92,12 +92,6 @@ async def test_one_between_two_attempts_is_stopped_and_not_refunded(api: Api) ->
     await api.holds(credits=CREDITS - 1, waiting=set())
 
 
-async def test_what_failed_is_no_list_to_cancel(api: Api) -> None:
-    answer = await api.client.post("/schedule/cancel", json={"status": "failed"})
-    assert answer.status_code == 400
-    assert answer.json()["error"] == "status: Give ids, or a filter with the status scheduled."
-
-
 async def test_an_unknown_outcome_needs_no_key(api: Api, proxy: DroppingProxy) -> None:
     made = await api.create_id()
     settings = Settings(redis_url=proxy.url)

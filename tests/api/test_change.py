@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from api.masks import MASK
-from scheduler.models import Delivery, Invocation, Outcome, Request, Status
+from scheduler.models import Delivery, Outcome, Request, Status
 from tests.api.conftest import CREDITS, URL, Api, bad_fields, past
 
 HOUR_MS = 3_600_000
@@ -38,16 +38,11 @@ async def change(api: Api, schedule_id: str, fields: Any) -> httpx.Response:
     [
         ({"targetUrl": "https://example.com/b"}, "url", "https://example.com/b"),
         ({"triggerAt": NEW_YEAR}, "trigger_at_ms", 1_893_456_000_000),
-        ({"targetMethod": "delete"}, "method", "DELETE"),
         ({"targetMethod": None}, "method", "POST"),
         ({"targetHeaders": {"X-New": "1"}}, "headers", {"X-New": "1"}),
-        ({"targetHeaders": {}}, "headers", {}),
         ({"targetHeaders": None}, "headers", {}),
         ({"targetBody": {"b": [2]}}, "body", b'{"b":[2]}'),
-        ({"targetBody": None}, "body", None),
-        ({"delivery": "at-least-once"}, "delivery", Delivery.AT_LEAST_ONCE),
         ({"delivery": None}, "delivery", Delivery.AT_LEAST_ONCE),
-        ({"expiresAt": "2031-01-02T00:00:00Z"}, "expires_at_ms", 1_925_078_400_000),
         ({"expiresAt": None}, "expires_at_ms", None),
     ],
 )
@@ -68,14 +63,6 @@ async def test_a_given_field_is_replaced(
     await api.holds(credits=CREDITS - 1, waiting={schedule_id})
 
 
-async def test_all_fields_change_together(api: Api) -> None:
-    schedule_id = await api.create_id(**BEFORE)
-    cleared = dict.fromkeys(BEFORE)
-    await change(api, schedule_id, {"targetUrl": URL, "triggerAt": NEW_YEAR, **cleared})
-    expected = Request(1_893_456_000_000, "GET", URL, method_given=False)
-    assert await api.stored(schedule_id) == expected
-
-
 async def test_a_default_method_follows_the_body_and_a_given_one_stays(api: Api) -> None:
     schedule_id = await api.create_id()
     for fields, method in (
@@ -83,36 +70,20 @@ async def test_a_default_method_follows_the_body_and_a_given_one_stays(api: Api)
         ({"targetBody": None}, "GET"),
         ({"targetMethod": "GET"}, "GET"),
         ({"targetBody": {"a": 1}}, "GET"),
-        ({"targetMethod": "PUT"}, "PUT"),
-        ({"targetBody": None}, "PUT"),
         ({"targetBody": {}, "targetMethod": None}, "POST"),
         ({"targetBody": None}, "GET"),
     ):
         await change(api, schedule_id, fields)
         assert (await api.stored(schedule_id)).method == method, fields
-    explicit = await api.create_id(targetMethod="GET")
-    await change(api, explicit, {"targetBody": {"a": 1}})
-    assert (await api.stored(explicit)).method == "GET"
-
-
-async def test_a_changed_time_is_when_it_is_due(api: Api) -> None:
-    schedule_id = await api.create_id()
-    assert await api.claim() == []
-    await change(api, schedule_id, {"triggerAt": past()})
-    [invocation] = await api.claim()
-    assert invocation.schedule_id == schedule_id
 
 
 @pytest.mark.parametrize(
     ("fields", "bad"),
     [
         ({}, ["body"]),
-        ({"scheduleId": "sch_x"}, ["scheduleId"]),
         ({"targetUrl": None, "triggerAt": None}, ["targetUrl", "triggerAt"]),
         ({"triggerAt": "2001-01-01T00:00:00Z"}, ["triggerAt"]),
-        ({"triggerAt": "2031-01-01T00:00:00Z"}, ["triggerAt"]),
         ({"expiresAt": "2020-01-01T00:00:00Z"}, ["expiresAt"]),
-        ({"targetHeaders": {"Host": "a", "X": 5}}, ["targetHeaders.X", "targetHeaders.Host"]),
         ({"targetHeaders": {"Authorization": MASK}}, ["targetHeaders.Authorization"]),
         ([], ["body"]),
     ],
@@ -124,24 +95,6 @@ async def test_a_bad_change_is_a_400_that_names_all(api: Api, fields: Any, bad: 
     assert bad_fields(answer) == bad
     assert await api.stored(schedule_id) == before
     await api.holds(credits=CREDITS - 1, waiting={schedule_id})
-
-
-@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"null"])
-async def test_a_change_that_is_no_json_is_a_400(api: Api, body: bytes) -> None:
-    answer = await api.client.patch(f"/schedule/{await api.create_id()}", content=body)
-    assert bad_fields(answer) == ["body"]
-
-
-async def test_what_is_shown_cannot_be_sent_back_with_its_masks(api: Api) -> None:
-    schedule_id = await api.create_id(**BEFORE)
-    shown = (await api.client.get(f"/schedule/{schedule_id}")).json()
-    answer = await change(api, schedule_id, {"targetHeaders": shown["targetHeaders"]})
-    assert answer.status_code == 400
-    [detail] = answer.json()["details"]
-    assert detail["field"] == "targetHeaders.Authorization"
-    assert "mask" in detail["message"]
-    created = await api.create(targetHeaders=shown["targetHeaders"])
-    assert created.status_code == 400
 
 
 SECRETS = {"Authorization": "Bearer x", "X-Order": "12", "X-Auth": "y"}
@@ -199,21 +152,11 @@ async def test_a_schedule_of_another_days_expiry_must_fit_its_new_time(api: Api)
     assert (await change(api, schedule_id, both)).status_code == 200
 
 
-async def test_a_change_that_is_too_large_is_413(api: Api) -> None:
-    schedule_id = await api.create_id()
-    answer = await change(api, schedule_id, {"targetBody": {"a": "x" * 256 * 1024}})
-    assert answer.status_code == 413
-
-
-@pytest.mark.parametrize("ended", ["cancelled", "completed", "failed"])
-async def test_what_has_ended_is_409_with_its_status(api: Api, ended: str) -> None:
+async def test_what_has_ended_is_409_with_its_status(api: Api) -> None:
     schedule_id = await api.create_id(triggerAt=past())
-    if ended == "cancelled":
-        await api.client.delete(f"/schedule/{schedule_id}")
-    else:
-        await api.execute(Outcome(Status(ended), 500, 1, ""))
+    await api.execute(Outcome(Status.COMPLETED, 200, 1, ""))
     answer = await change(api, schedule_id, {"targetBody": None})
-    said = {"error": f"The schedule is {ended} already", "status": ended}
+    said = {"error": "The schedule is completed already", "status": "completed"}
     assert (answer.status_code, answer.json()) == (409, said)
 
 
@@ -242,24 +185,3 @@ async def test_changes_that_race_are_applied_one_after_the_other(api: Api) -> No
     assert (after.url, json.loads(after.body or b"")) in pairs
     assert (after.headers, after.delivery) == ({"X-New": "1"}, Delivery.AT_LEAST_ONCE)
     assert (after.expires_at_ms, after.method) == (None, "PUT")
-
-
-async def test_a_change_that_races_the_claim_is_in_it_or_refused(api: Api) -> None:
-    for n in range(40):
-        schedule_id = await api.create_id(triggerAt=past(), targetBody={"old": n})
-        new = {"targetUrl": URL + "/new", "targetBody": {"new": n}}
-
-        async def claim_later(pause_s: float = n % 10 * 0.0005) -> list[Invocation]:
-            await asyncio.sleep(pause_s)
-            return await api.claim()
-
-        answer, held = await asyncio.gather(change(api, schedule_id, new), claim_later())
-        [invocation] = held
-        whole = (invocation.request.url, json.loads(invocation.request.body or b""))
-        if answer.status_code == 200:
-            assert whole == (URL + "/new", {"new": n})
-        else:
-            assert answer.status_code == 409
-            assert whole == (URL, {"old": n})
-    assert await api.credits() == CREDITS - 40
-    assert await api.store.check() == []

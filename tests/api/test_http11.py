@@ -72,138 +72,76 @@ UPGRADE = (b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c", b"HTTP2-Sett
 
 CASES = {
     # Host
-    "host twice": refused(hosts(b"a", b"a"), 400),
     "two hosts": refused(hosts(b"a", b"b"), 400),
     "no host": refused(GET + b"\r\n", 400),
     "no host in 1.0": refused(b"GET /healthz HTTP/1.0\r\n\r\n", 200),
     "two hosts in 1.0": refused(b"GET /healthz HTTP/1.0\r\n" + HOST + HOST + b"\r\n", 400),
     "empty host": served(hosts(b""), 200),
-    "host with a user": refused(hosts(b"a@b"), 400),
     "host of two": refused(hosts(b"a,b"), 400),
     "host with a space": refused(hosts(b"a b"), 400),
-    "host with a path": refused(hosts(b"a/b"), 400),
     "host beyond ASCII": refused(hosts(b"\xe9"), 400),
-    "host with letters for a port": refused(hosts(b"a:b"), 400),
     "host with two ports": refused(hosts(b"a:1:2"), 400),
     "host with a port": served(hosts(b"a:80"), 200),
-    "host of IPv6": served(hosts(b"[::1]:80"), 200),
-    "host with odd characters": served(hosts(b"a_b.%41-~"), 200),
     # Versions
     "HTTP/0.9": refused(b"GET /healthz\r\n", 400),
-    "HTTP/0.9 with an empty line": refused(b"GET /healthz\r\n\r\n", 400),
     "HTTP/0.9 behind HTTP/1.1": refused(ASK + b"GET /healthz\r\n\r\n", 200, 400),
     "HTTP/0.9 by name": refused(target(b"/healthz", version=b"HTTP/0.9"), 400),
-    "HTTP/1.2": refused(target(b"/healthz", version=b"HTTP/1.2"), 400),
     "HTTP/2.0": refused(target(b"/healthz", version=b"HTTP/2.0"), 400),
-    "HTTP/3.0": refused(target(b"/healthz", version=b"HTTP/3.0"), 400),
-    "HTTP/2 itself": refused(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
-    "http/1.1": refused(target(b"/healthz", version=b"http/1.1"), 400),
     "TLS": refused(b"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03", 400),
     # Targets
     "URL": served(target(b"http://a/healthz"), 200),
-    "URL with its port": served(target(b"HTTP://A:80/healthz"), 200),
-    "URL of TLS": served(target(b"https://a:443/healthz"), 200),
     "URL without a path": served(target(b"http://a"), 200),
-    "URL with a query alone": served(target(b"http://a?b"), 400),
     "URL without a host line in 1.0": refused(b"GET http://a/healthz HTTP/1.0\r\n\r\n", 200),
     "URL of another host": refused(target(b"http://b/healthz"), 400),
     "URL of another port": refused(target(b"http://a:81/healthz"), 400),
     "URL with a user": refused(target(b"http://u@a/healthz"), 400),
-    "URL of no host": refused(target(b"http:///healthz"), 400),
-    "URL of another scheme": refused(target(b"ftp://a/healthz"), 400),
     "CONNECT": refused(target(b"a:80", b"CONNECT"), 400),
-    "CONNECT to a path": refused(target(b"/healthz", b"CONNECT"), 400),
     "OPTIONS *": served(target(b"*", b"OPTIONS"), 404),
-    "GET *": refused(target(b"*"), 400),
     "fragment": refused(target(b"/healthz#a"), 400),
     "no slash": refused(target(b"healthz"), 400),
     "space in a target": refused(target(b"/a b"), 400),
-    "tab in a target": refused(target(b"/a\t"), 400),
-    "NUL in a target": refused(target(b"/a\0"), 400),
     "byte beyond ASCII in a target": refused(target(b"/\xff"), 400),
     "a target as long as can be": served(target(b"/" + b"x" * (MAX_TARGET_BYTES - 1)), 404),
     "a longer target": refused(target(b"/" + b"x" * MAX_TARGET_BYTES), 414),
-    "a longer URL": refused(target(b"http://a/" + b"x" * MAX_TARGET_BYTES), 414),
-    "a method of lower case": refused(target(b"/healthz", b"get"), 400),
     "a method that is none": refused(target(b"/healthz", b"FETCH"), 400),
     # Lines
     "folded line": refused(get(b"X: a\r\n b"), 400),
     "folded coding": refused(post(b"Transfer-Encoding:\r\n chunked") + END, 400),
-    "folded first line": refused(GET + b" X: a\r\n" + HOST + b"\r\n", 400),
     "bare LF": refused(ASK.replace(b"\r", b""), 400),
-    "bare LF between lines": refused(get(b"X: a\nY: b"), 400),
-    "bare LF at the end": refused(GET + HOST + b"\n", 400),
     "bare CR between lines": refused(get(b"X: a\rY: b"), 400),
-    "bare CR in a value": refused(get(b"X: a\r b"), 400),
     "space before a colon": refused(get(b"X : a"), 400),
-    "tab before a colon": refused(get(b"X\t: a"), 400),
-    "space before the host's colon": refused(GET + b"Host : a\r\n\r\n", 400),
     "no colon": refused(get(b"X"), 400),
-    "no name": refused(get(b": a"), 400),
-    "space in a name": refused(get(b"X Y: a"), 400),
-    "parentheses in a name": refused(get(b"X(a): b"), 400),
-    "byte beyond ASCII in a name": refused(get(b"X\xff: a"), 400),
-    "NUL in a name": refused(get(b"X\0: a"), 400),
     "NUL in a value": refused(get(b"X: a\0b"), 400),
-    "control character in a value": refused(get(b"X: a\x01b"), 400),
     "byte beyond ASCII in a value": served(get(b"X: a\xe9b"), 200),
-    "every character of a name": served(get(b"!#$%&'*+-.^_`|~09azAZ: a"), 200),
     "empty lines before a request": served(b"\r\n\r\n" + ASK, 200),
     # Length and coding
     "coding of gzip and chunked": refused(coded(b"gzip, chunked"), 501),
-    "coding of gzip, then chunked": refused(coded(b"gzip", b"chunked"), 501),
     "coding of gzip": refused(coded(b"gzip"), 501),
-    "coding of identity": refused(coded(b"identity"), 501),
-    "coding of xchunked": refused(coded(b"xchunked"), 501),
-    "coding of chunked with a parameter": refused(coded(b"chunked;a=b"), 501),
     "coding of chunked and chunked": refused(coded(b"chunked, chunked"), 400),
-    "coding of chunked twice": refused(coded(b"chunked", b"chunked"), 400),
     "coding of chunked, then gzip": refused(coded(b"chunked", b"gzip"), 400),
-    "coding of nothing": refused(coded(b""), 400),
     "coding behind a control character": refused(coded(b"\x0bchunked"), 400),
-    "coding of CHUNKED": served(coded(b"CHUNKED"), 401),
     "chunked in 1.0": refused(post(b"Transfer-Encoding: chunked", version=b"1.0") + END, 400),
     "length and coding": refused(
         post(b"Content-Length: 5", b"Transfer-Encoding: chunked") + END, 400
     ),
-    "coding and length": refused(
-        post(b"Transfer-Encoding: chunked", b"Content-Length: 5") + END, 400
-    ),
-    "length twice": refused(sized(b"2", b"2"), 400),
     "two lengths": refused(sized(b"2", b"3"), 400),
     "a list of lengths": refused(sized(b"2, 2"), 400),
-    "negative length": refused(sized(b"-2"), 400),
     "length with a sign": refused(sized(b"+2"), 400),
-    "length in base 16": refused(sized(b"0x2"), 400),
-    "empty length": refused(sized(b""), 400),
-    "length with a space": refused(sized(b"2 3"), 400),
     "length beyond 64 bits": refused(sized(b"18446744073709551616"), 400),
-    "length with zeroes": served(sized(b"0002"), 401),
     # Chunks
     "chunk with an extension": served(chunks(b"2;a=b\r\n{}\r\n" + END), 401),
     "extension with a bare LF": refused(chunks(b"2;a\nb\r\n{}\r\n" + END), 400),
-    "extension with a bare CR": refused(chunks(b"2;a\rb\r\n{}\r\n" + END), 400),
     "chunk size beyond 64 bits": refused(chunks(b"10000000000000000\r\n{}"), 400),
-    "negative chunk size": refused(chunks(b"-2\r\n{}\r\n" + END), 400),
     "chunk size with 0x": refused(chunks(b"0x2\r\n{}\r\n" + END), 400),
-    "chunk size before a space": refused(chunks(b"2 \r\n{}\r\n" + END), 400),
-    "chunk size behind a space": refused(chunks(b" 2\r\n{}\r\n" + END), 400),
-    "no chunk size": refused(chunks(b"\r\n{}\r\n" + END), 400),
     "chunk that is too long": refused(chunks(b"2\r\n{}}\r\n" + END), 400),
-    "chunk without an end": refused(chunks(b"2\r\n{}" + END), 400),
     "chunks with bare LF": refused(chunks(b"2\n{}\n0\n\n"), 400),
-    "chunk that ends in a bare LF": refused(chunks(b"2\r\n{}\n" + END), 400),
     # Trailers
     "trailer": served(trailer(b"X: a"), 401),
-    "trailer without a name": refused(trailer(b"a b: c"), 400),
     "trailer with a length": refused(trailer(b"Content-Length: 5"), 400),
-    "trailer with a coding": refused(trailer(b"Transfer-Encoding: chunked"), 400),
     "trailer that closes": refused(trailer(b"Connection: close"), 400),
     "trailer that upgrades": refused(trailer(b"Proxy-Connection: upgrade\r\nUpgrade: a"), 400),
     # Expectations and offers that are not met
     "Expect of something else": served(post(b"Expect: a", b"Content-Length: 2") + b"{}", 401),
-    "Upgrade": served(get(b"Connection: upgrade", b"Upgrade: websocket"), 200),
-    "Upgrade with another behind": served(get(*UPGRADE) + ASK, 200, 200),
     "Upgrade with a body": served(post(*UPGRADE, b"Content-Length: 2") + b"{}" + ASK, 401, 200),
     "Upgrade with a request for a body": served(
         post(*UPGRADE, b"Content-Length: %d" % len(ASK)) + ASK, 401
@@ -218,7 +156,6 @@ CASES = {
     "behind one that closes": refused(get(b"Connection: close") + ASK, 200),
     "behind HTTP/1.0": refused(b"GET /healthz HTTP/1.0\r\n\r\n" + ASK, 200),
     "nonsense behind a request": refused(ASK + b"nonsense\r\n\r\n", 200, 400),
-    "a bad chunk behind requests": refused(ASK * 2 + chunks(b"-\r\n"), 200, 200, 400),
     "a long head behind requests": refused(ASK * 2 + get(b"X: " + b"a" * 60_000), 200, 200, 431),
     "as many as may wait": refused(
         ASK * MAX_PIPELINED + get(b"Connection: close"), *[200] * (MAX_PIPELINED + 1)
@@ -268,26 +205,3 @@ def test_trailers_are_no_headers(server: ApiProcess, key: str) -> None:
             connection.sendall(keyed)
             created += re.findall(rb"sch_\w+", all_of(connection))
     assert len({*created}) == 2
-
-
-@pytest.mark.parametrize("pieces", [1, 2, 50])
-@pytest.mark.parametrize("coding", ["Content-Length: {}", "Transfer-Encoding: chunked"])
-def test_an_upgrade_leaves_the_body(server: ApiProcess, key: str, coding: str, pieces: int) -> None:
-    """Java's client offers HTTP/2 with each of its requests."""
-    text = json.dumps(payload()).encode()
-    lines = [line.decode() for line in UPGRADE]
-    body = text if "{}" in coding else chunk(text) + END
-    data = head(key, *lines, coding.format(len(text))) + body + get(b"Connection: close")
-    with closing(server.connect()) as connection:
-        step = -(-len(data) // pieces)
-        for n in range(0, len(data), step):
-            connection.sendall(data[n : n + step])
-        assert statuses(all_of(connection)) == [201, 200]
-
-
-def test_http_1_0_gets_no_100(server: ApiProcess, key: str) -> None:
-    text = json.dumps(payload()).encode()
-    lines = (f"Content-Length: {len(text)}", "Expect: 100-continue")
-    with closing(server.connect()) as connection:
-        connection.sendall(head(key, *lines).replace(b"HTTP/1.1", b"HTTP/1.0") + text)
-        assert all_of(connection).startswith(b"HTTP/1.1 201")

@@ -96,7 +96,6 @@ def is_closed(connection: socket.socket) -> bool:
     ("flood", "status", "error"),
     [
         ("lines of a head", 431, "The request's head is too large"),
-        ("line of a head", 431, "The request's head is too large"),
         ("URL", 414, "The request's path and query are longer than 8,192 bytes"),
     ],
 )
@@ -120,71 +119,33 @@ def test_a_head_has_256_lines(server: ApiProcess, lines: int, status: int) -> No
     assert server.ask(HEALTH + b"a:b\r\n" * lines + b"\r\n").status == status
 
 
-@pytest.mark.parametrize("pieces", [1, 3, 400])
 @pytest.mark.parametrize(("size", "status"), [(16 * 1024, 200), (16 * 1024 + 1, 431)])
-def test_a_head_has_16_kib(server: ApiProcess, size: int, status: int, pieces: int) -> None:
+def test_a_head_has_16_kib(server: ApiProcess, size: int, status: int) -> None:
     data = (HEALTH + b"X: ").ljust(size - 4, b"x") + b"\r\n\r\n"
-    step = -(-len(data) // pieces)
     with closing(server.connect()) as connection:
-        for n in range(0, len(data), step):
-            connection.sendall(data[n : n + step])
-            if pieces == 3:
-                time.sleep(0.02)  # so that it is three reads: no more hangs on it
+        for n in range(0, len(data), 50):
+            connection.sendall(data[n : n + 50])
         assert Reply(connection, "GET").status == status
 
 
-def test_a_long_body_does_not_count_as_the_head_behind_it(server: ApiProcess, key: str) -> None:
-    size = 250_000
-    with closing(server.connect()) as connection:
-        for _ in range(3):
-            connection.sendall(head(key, f"Content-Length: {size}") + b" " * size + HEALTH[:5])
-            assert Reply(connection).status == 400
-            connection.sendall(HEALTH[5:] + b"\r\n")
-            assert Reply(connection, "GET").status == 200
-
-
 @pytest.mark.parametrize("flood", ["trailers", "trailer", "extension"])
-@pytest.mark.parametrize("size", [0, 4 * MB])
-def test_a_bodys_trailers_are_bounded(server: ApiProcess, key: str, flood: str, size: int) -> None:
+def test_a_bodys_trailers_are_bounded(server: ApiProcess, key: str, flood: str) -> None:
     before = server.memory_bytes()
     with closing(server.connect()) as connection:
         batch = head(key, "Transfer-Encoding: chunked", request="POST /schedule/batch")
-        connection.sendall(batch + chunk(b" " * size) * (size > 0))
+        connection.sendall(batch + chunk(b" " * 4 * MB))
         assert floods.pour(connection, *floods.ENDLESS[flood], 60 * MB) < 20 * MB
         assert Reply(connection).status == 431
     assert server.memory_bytes() - before < 8 * MB
 
 
-def test_chunks_of_one_byte_are_a_body(server: ApiProcess, key: str) -> None:
-    text = json.dumps(payload()).encode().ljust(100_000)
-    chunks = b"".join(chunk(text[n : n + 1]) for n in range(len(text)))
-    assert server.ask(head(key, "Transfer-Encoding: chunked") + chunks + b"0\r\n\r\n").status == 201
-
-
-HALVES = {
-    "head": ("GET /healthz", (), b"", "The request's head did not arrive in time"),
-    "body": (
-        "POST /schedule",
-        ("Content-Length: 9",),
-        b"{",
-        "The request's body arrived too slowly",
-    ),
+SLOW = {
+    "head": "The request's head did not arrive in time",
+    "body": "The request's body arrived too slowly",
 }
 
 
-@pytest.mark.parametrize(("request_line", "lines", "more", "error"), HALVES.values(), ids=HALVES)
-def test_half_a_request_is_408(
-    hasty: ApiProcess, key: str, request_line: str, lines: tuple[str], more: bytes, error: str
-) -> None:
-    data = head(key, *lines, request=request_line) + more
-    with closing(hasty.connect()) as connection:
-        connection.sendall(data if more else data[:-3])
-        reply = Reply(connection)
-        assert is_closed(connection)
-    assert (reply.status, reply.json) == (408, {"error": error})
-
-
-@pytest.mark.parametrize("part", ["head", "body"])
+@pytest.mark.parametrize("part", SLOW)
 def test_dripping_bytes_prolong_no_request(hasty: ApiProcess, key: str, part: str) -> None:
     data = HEALTH + b"X: " if part == "head" else head(key, "Transfer-Encoding: chunked")
     began_s = time.monotonic()
@@ -193,33 +154,14 @@ def test_dripping_bytes_prolong_no_request(hasty: ApiProcess, key: str, part: st
         connection.settimeout(SHORT_S / 10)
         for _ in range(400):
             try:
-                assert connection.recv(100).startswith(b"HTTP/1.1 408")
+                reply = Reply(connection)
                 break
             except TimeoutError:
                 connection.sendall(b"x" if part == "head" else chunk(b" "))
         else:
             raise AssertionError("it was read to its end")
+    assert (reply.status, reply.json) == (408, {"error": SLOW[part]})
     assert time.monotonic() - began_s > SHORT_S * 0.9
-
-
-def test_a_body_that_keeps_up_the_rate_may_take_its_time(hasty: ApiProcess, key: str) -> None:
-    text = json.dumps(payload()).encode()
-    with closing(hasty.connect()) as connection:
-        connection.sendall(head(key, "Transfer-Encoding: chunked") + chunk(b" " * 200_000))
-        ends_s = time.monotonic() + SHORT_S * 2  # it has a second more than the grace
-        while time.monotonic() < ends_s:
-            connection.sendall(chunk(b" "))
-            time.sleep(0.05)
-        connection.sendall(chunk(text) + b"0\r\n\r\n")
-        assert Reply(connection).status == 201
-
-
-def test_waiting_for_us_costs_a_client_no_time(hasty: ApiProcess) -> None:
-    """Bad keys are refused at 100 a second, so that these wait longer than any limit here."""
-    began_s = time.monotonic()
-    with floods.held(hasty.port, 90, BAD_KEY) as connections:
-        assert {Reply(each, "GET").status for each in connections} == {401}
-    assert time.monotonic() - began_s > SHORT_S * 2
 
 
 # Bodies
@@ -241,27 +183,12 @@ def test_bodies_at_once_have_a_budget(start_api: Start, key: str) -> None:
         assert replies[0].json == {"error": NOT_READ_YET}
         assert server.ask(create(key)).status == 201  # small ones pass all the same
 
-    def fits() -> bool:
-        with closing(server.connect()) as connection:
-            floods.pour(connection, batch, b" " * MB, 3 * MB)
-            return Reply(connection).status == 400  # it is no batch, but was read
-
-    until(fits, "the bytes of those that left to be free")
-
-
-def test_the_largest_body_fits_into_any_budget(start_api: Start, key: str) -> None:
-    server = start_api(bodies_bytes=1, max_batch_bytes=2 * MB)
-    start = head(key, "Transfer-Encoding: chunked", request="POST /schedule/batch")
-    for size, status in ((2 * MB, 400), (2 * MB + 1, 413), (2 * MB, 400)):
-        assert server.ask(start + chunk(b" " * size) + b"0\r\n\r\n").status == status
-
 
 def test_bodies_behind_bad_keys_are_not_kept(start_api: Start, key: str) -> None:
     server = start_api(bodies_bytes=1, max_batch_bytes=MB, max_connections_per_address=0)
     before = server.memory_bytes()
-    with floods.held(
-        server.port, 300, floods.HELD["large bodies"]
-    ):  # 60 MB, most of which wait to be refused
+    # 60 MB, most of which wait to be refused.
+    with floods.held(server.port, 300, floods.HELD["large bodies"]):
         assert_healthy(server)
         assert server.memory_bytes() - before < 24 * MB
         assert server.ask(create(key, 200_000)).status == 201
@@ -274,11 +201,10 @@ def test_bodies_behind_bad_keys_are_not_kept(start_api: Start, key: str) -> None
     ("data", "status"),
     [
         (b"", None),
-        (HEALTH + b"\r\n", 200),
         (HEALTH + b"\r\n\r\n", 200),  # an empty line does not keep it
         (b"POST /schedule HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\n", 401),
     ],
-    ids=["nothing", "idle", "empty line", "refused in mid-body"],
+    ids=["nothing", "idle", "refused in mid-body"],
 )
 def test_a_silent_connection_is_closed(hasty: ApiProcess, data: bytes, status: int | None) -> None:
     with closing(hasty.connect()) as connection:
@@ -289,25 +215,10 @@ def test_a_silent_connection_is_closed(hasty: ApiProcess, data: bytes, status: i
 
 def test_clients_that_read_nothing_cost_no_memory(server: ApiProcess) -> None:
     before = server.memory_bytes()
-    with floods.held(
-        server.port, 40, floods.DEAF, receive_bytes=4096
-    ):  # of an answer of more than a megabyte
+    # Of an answer of more than a megabyte.
+    with floods.held(server.port, 40, floods.DEAF, receive_bytes=4096):
         assert_healthy(server)
         assert server.memory_bytes() - before < 16 * MB
-
-
-def test_clients_that_read_nothing_are_closed_without_an_error(start_api: Start) -> None:
-    """Each error took four kilobytes of the log; and a process whose log is not read stands
-    still when the pipe is full."""
-    server = start_api(body_grace_ms=300, max_connections_per_address=20)
-    before = open_connections(server)
-    with floods.held(
-        server.port, 30, floods.DEAF, receive_bytes=4096
-    ):  # of which 10 give way, and 20 are given up
-        until(lambda: open_connections(server) >= before + 20, "they are connected")
-        until(lambda: open_connections(server) <= before, "they are gone")
-    assert_healthy(server)
-    assert server.said() == ""
 
 
 def test_requests_without_end_and_no_answer_read_cost_no_memory(server: ApiProcess) -> None:
@@ -325,11 +236,10 @@ def test_requests_without_end_and_no_answer_read_cost_no_memory(server: ApiProce
 @pytest.mark.parametrize(
     "settings",
     [
-        {"max_connections": 40, "max_connections_per_address": 0},
         {"max_connections_per_address": 40},
         {"max_connections_per_address": 0, "most_files": 300},
     ],
-    ids=["in all", "of an address", "at the limit of open files"],
+    ids=["of an address", "at the limit of open files"],
 )
 def test_health_and_schedules_are_answered_whatever_is_held(
     start_api: Start, key: str, settings: dict[str, int], flood: bytes
@@ -340,12 +250,6 @@ def test_health_and_schedules_are_answered_whatever_is_held(
             assert_healthy(server)
         assert open_connections(server) < 300
         assert server.ask(create(key)).status == 201
-
-
-def test_no_cap_an_address_is_none(start_api: Start) -> None:
-    server = start_api(max_connections_per_address=0)
-    with floods.held(server.port, 1200, floods.HELD["idle"]):
-        until(lambda: open_connections(server) > 1200, "all of them are connected")
 
 
 def test_where_all_are_served_there_is_room_for_health_alone(start_api: Start) -> None:
@@ -367,9 +271,7 @@ def test_where_all_are_served_there_is_room_for_health_alone(start_api: Start) -
         ("192.0.2.7", "192.0.2.7"),
         ("::ffff:192.0.2.7", "192.0.2.7"),
         ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
-        ("2001:db8:1:2::1", "2001:db8:1:2::/64"),
         ("fe80::1%eth0", "fe80::/64"),
-        ("", ""),
     ],
 )
 def test_an_address_of_ipv6_is_its_network(host: str, address: str) -> None:

@@ -2,40 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import count
-from types import SimpleNamespace
 from unittest.mock import AsyncMock
 
 import pytest
 from structlog.testing import capture_logs
 
-from api.service import Outage
-from scheduler.errors import StoreFull, StoreUnavailable
+from scheduler.errors import StoreUnavailable
 from tests.api.conftest import Api
 
 HOST = {"host": "localhost"}  # where pages are shown
 REFUSED = "requests are refused because of the store"
-
-
-def test_it_is_told_as_it_begins_and_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    seconds = count()
-    clock = SimpleNamespace(monotonic=lambda: next(seconds))
-    monkeypatch.setattr("scheduler.reminder.time", clock)
-    outage, away = Outage(), StoreUnavailable("The store cannot be reached")
-    with capture_logs() as told:
-        for _ in range(100):
-            outage.note(away)
-    assert [(each["event"], each["refused"]) for each in told] == [(REFUSED, 1), (REFUSED, 61)]
-    assert told[0]["error"] == str(away)
-
-
-def test_another_kind_of_error_is_told_by_itself() -> None:
-    outage = Outage()
-    with capture_logs() as told:
-        for _ in range(3):
-            outage.note(StoreUnavailable("The store cannot be reached"))
-            outage.note(StoreFull("The store is full"))
-    assert [each["error"] for each in told] == ["The store cannot be reached", "The store is full"]
 
 
 @pytest.mark.parametrize("path", ["/stats", "/dashboard/link/00_x"])

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import ipaddress
 import json
-import tracemalloc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 
@@ -54,19 +50,6 @@ def bad_fields(data: bytes | dict[str, Any]) -> list[str]:
     return [detail.field for detail in caught.value.details]
 
 
-@contextmanager
-def holding_less_than(most_bytes: int) -> Iterator[None]:
-    """Asserts that the calls leave little in memory."""
-    tracemalloc.start()
-    try:
-        yield
-        gc.collect()
-        held_bytes, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert held_bytes < most_bytes
-
-
 TAKEN: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({}, {}),
     (dict.fromkeys(("targetMethod", "targetHeaders", "targetBody", "delivery", "expiresAt")), {}),
@@ -83,13 +66,12 @@ TAKEN: list[tuple[dict[str, Any], dict[str, Any]]] = [
         for ms in (NOW_MS - DAY_MS, NOW_MS, NOW_MS + 1830 * DAY_MS)
     ),
     *(
-        ({"targetMethod": text}, {"method": method, "method_given": True})
+        ({"targetMethod": method.title()}, {"method": method, "method_given": True})
         for method in ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
-        for text in (method, method.lower(), method.title())
     ),
     *(
         ({"targetHeaders": {"X-Foo": value}}, {"headers": {"X-Foo": value}})
-        for value in ("", " ", "plain", '!"#~', "é ÿ \xa0", "a: b, c; d", "v" * (16 * 1024 - 5))
+        for value in ("", "é ÿ \xa0", "a: b, c; d", "v" * (16 * 1024 - 5))
     ),
     ({"targetHeaders": HEADERS_64}, {"headers": HEADERS_64}),
 ]
@@ -101,41 +83,30 @@ def test_what_keeps_the_rules_is_taken(fields: dict[str, Any], expected: dict[st
     assert parse(payload(**fields)) == msgspec.structs.replace(least, **expected)
 
 
-MANY = "9" * 5000
-NO_TEXTS = (5, 5.5, True, [], {})
-NO_TIMES = (
-    "",
-    "soon",
-    "2026-11-20",
-    "2026-02-30T00:00:00Z",
-    "9999-12-31T23:59:59.9999Z",
-    "9" * 5000,
-)
+NO_TEXTS = (5, [])
+NO_TIMES = ("soon", "2026-11-20", "9999-12-31T23:59:59.9999Z", "9" * 5000)
 FAR = [format_iso8601(ms) for ms in (NOW_MS - DAY_MS - 1, NOW_MS + 1830 * DAY_MS + 1)]
 BAD_VALUES: dict[str, tuple[object, ...]] = {
     "targetUrl": (
-        *(None, *NO_TEXTS, "", "/hook", "example.com/hook", "ftp://example.com/", "http:///hook"),
-        *("http://", "http://user:pw@example.com/", "http://user@example.com/"),
-        *("http://exa mple.com/", "http://example.com/a b", "http://example.com/a\tb"),
+        *(None, *NO_TEXTS, "/hook", "ftp://example.com/", "http:///hook", URL.ljust(8193, "a")),
+        *("http://user@example.com/", "http://example.com/a b", "http://example.com:65536/"),
         *("http://example.com/a\r\nHost: b", "http://example.com\\@evil.example/"),
-        *("http://example.com:0/", "http://example.com:65536/", URL.ljust(8193, "a")),
     ),
     "triggerAt": (None, *NO_TEXTS, *NO_TIMES, *FAR),
     # Where it is one, it must be after triggerAt.
     "expiresAt": (*NO_TEXTS, *NO_TIMES, AT, "2026-11-20T08:59:59.999Z", "0001-01-01T00:00:00Z"),
-    "targetMethod": (*NO_TEXTS, "", "BREW", "CONNECT", "TRACE", "GET ", "GET\r\n", "OPT\u0131ONS"),
+    "targetMethod": (*NO_TEXTS, "CONNECT", "GET\r\n", "OPT\u0131ONS"),
     "delivery": (*NO_TEXTS, "twice"),
-    "targetBody": (1, "text", True, [], [{}]),
+    "targetBody": ("text", [{}]),
     "targetHeaders": (
-        *(1, "X-Foo: a", True, [], [["X-Foo", "a"]]),
-        *(HEADERS_64 | {"X-64": "v"}, {"X-Foo": "v" * (16 * 1024 - 4)}),
+        *([["X-Foo", "a"]], HEADERS_64 | {"X-64": "v"}, {"X-Foo": "v" * (16 * 1024 - 4)}),
     ),
 }
 OURS = """Host content-length Transfer-Encoding Connection Keep-Alive TE Trailer Upgrade EXPECT
 Proxy-Authorization proxy-connection Postdate-Attempt postdate-anything webhook-id
 Webhook-Signature WEBHOOK-x"""
-NO_TOKENS = ("", "X Foo", "X:Foo", "X\nFoo", "Xé", "(x)", "X\0", "ﬁ", "\u212a")
-NO_LATIN_1 = ("a\r\nb", "a\nb", "\0", "\x7f", "\x1f", "a\tb", "\x85", "€", "日")
+NO_TOKENS = ("", "X Foo", "X:Foo", "X\nFoo", "Xé", "\u212a")
+NO_LATIN_1 = ("a\r\nb", "\0", "\x7f", "a\tb", "\x85", "€")
 BAD: list[tuple[dict[str, Any], list[str]]] = [
     *(({name: value}, [name]) for name, values in BAD_VALUES.items() for value in values),
     *(
@@ -144,7 +115,7 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ),
     *(
         ({"targetHeaders": {"X-Good": "a", "X-Foo": value}}, ["targetHeaders.X-Foo"])
-        for value in (None, 1, True, [], {}, *NO_LATIN_1)
+        for value in (None, 1, *NO_LATIN_1)
     ),
     ({"targetHeaders": {"X-A\nX-B": "1", "X-A": "2"}}, ["targetHeaders.X-A\nX-B"]),
     ({"targetHeaders": {"X-Foo": "a", "x-foo": "b"}}, ["targetHeaders.x-foo"]),
@@ -177,11 +148,8 @@ def headers_of(count: int) -> dict[str, Any]:
     ("fields", "listed", "rest"),
     [
         ({f"f{n}": n for n in range(5)}, 5, None),
-        ({f"f{n}": n for n in range(6)}, 5, "and 1 more"),
         ({f"f{n}": n for n in range(5000)}, 5, "and 4,995 more"),
         ({"targetHeaders": headers_of(20)}, 20, None),
-        ({"targetHeaders": headers_of(64)}, 20, "and 44 more"),
-        ({"targetHeaders": headers_of(18), "targetMethod": 5, "color": 1}, 20, None),
         ({"targetHeaders": headers_of(18)} | {f"f{n}": n for n in range(9)}, 20, "and 7 more"),
     ],
 )
@@ -196,11 +164,7 @@ def test_a_flood_of_faults_is_counted(
     assert len(str(caught.value)) < 300
 
 
-HOSTS = """127.0.0.1 10.0.0.1 169.254.169.254 [::1] [fe80::1] [::ffff:127.0.0.1]
-2130706433 0x7f000001 127.1 0177.0.0.1"""
-
-
-@pytest.mark.parametrize("host", HOSTS.split())
+@pytest.mark.parametrize("host", ["169.254.169.254", "[::ffff:127.0.0.1]", "0177.0.0.1"])
 def test_a_destination_that_is_not_allowed_is_the_whole_sentence(host: str) -> None:
     with pytest.raises(InvalidRequest, match=r"^Destination not allowed$") as caught:
         parse(payload(targetUrl=f"http://{host}/"))
@@ -214,14 +178,7 @@ def test_an_allowed_network_may_be_reached() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "{}",
-        '{"n":1.0,"m":1e400,"k":100000000000000000000001,"z":-0.0}',
-        '{ "a" :\t[ 1 , 2 ]\n}',
-        '{"a":"\\u00e9é","b":1,"b":2}',
-        '{"a":"\\/"}',
-    ],
+    "text", ['{"m":1e400,"k":100000000000000000000001}', '{ "a" :\t[ 1 ]\n}', '{"b":"\\u00e9é\\/"}']
 )
 def test_a_body_is_kept_as_the_very_text(text: str) -> None:
     data = f'{{"targetUrl":"{URL}", "targetBody":  {text}  ,"triggerAt":"{AT}"}}'.encode()
@@ -229,21 +186,12 @@ def test_a_body_is_kept_as_the_very_text(text: str) -> None:
 
 
 NO_JSON = [
-    b"", b" ", b"{", b"null", b"[]", b'"text"', b"5", b"{}}", b"{} {}", b"{'a':1}", b"{a:1}",
-    *(b'{"targetBody":%b}' % each for each in (b"NaN", b"Infinity")),
-    *(
-        b'{"targetBody":{"a":%b}}' % each
-        for each in (
-            b"-Infinity", b"01", b"1.", b"+1", b'"\x01"', b'"\\x"', b'"\\ud8"', b'"\\ud80g"',
-            b'"\\ud800', b"\\ud800", b"1,", b'"\xff"',
-        )
-    ),
-    b'{"targetUrl":"\xff"}', b'{"targetUrl":"\xed\xa0\x80"}', b'{"\xff":1}', b"\xef\xbb\xbf{}",
-    b"\xff\xfe{\0}\0", b"{\0}", b'{"unknown":1,"targetBody":{"a":NaN}}', b"[" * 100_000,
-    b'{"targetBody":' + b'{"a":' * 50_000 + b"1" + b"}" * 50_001,
-    b'{"unknown":1,"targetBody":' + b'{"a":' * 9_000 + b"1" + b"}" * 9_001,
+    b"", b"null", b"[]", b"{}}", b"{'a':1}", b"\xef\xbb\xbf{}", b"targetUrl=http://example.com",
+    *(b'{"targetBody":%b}' % each for each in (b"NaN", b'{"a":01}', b'{"a":"\xff"}')),
+    *(b'{"targetBody":{"a":%b}}' % each for each in (b'"\\ud8"', b'"\\ud800', b"\\ud800")),
+    b'{"targetUrl":"\xed\xa0\x80"}', b'{"\xff":1}', b'{"unknown":1,"targetBody":{"a":NaN}}',
+    b"[" * 100_000, b'{"unknown":1,"targetBody":' + b'{"a":' * 9_000 + b"1" + b"}" * 9_001,
     b'{"targetHeaders":' + b'{"a":' * 50_000 + b"1" + b"}" * 50_001,
-    b'{"unknown":' + b"[" * 50_000 + b"]" * 50_000 + b"}", b"targetUrl=http://example.com",
 ]  # fmt: skip
 
 
@@ -255,13 +203,9 @@ def test_what_is_no_json_object_is_one_bad_body(data: bytes) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        '{"a":"\\ud800"}',
         '{"a":"x\\uDC00\\ud83dy"}',
-        '{"\\udfff":1}',
-        '{"a":"\\ud83d\\ude00 \\ud83d\\u0041"}',
         '{"a":"\\\\ud800 \\\\\\ud800 \\\\\\\\"}',
-        '{"a":"\\ud800\\uD7FF\x7f\\n"}',
-        '{"n": 1.50, "a" : "\\udc00", "b":"\\\\" }',
+        '{"\\udfff":"\\ud800\\uD7FF\x7f\\n"}',
     ],
 )
 def test_half_a_surrogate_pair_goes_out_as_it_came(text: str) -> None:
@@ -272,13 +216,12 @@ def test_half_a_surrogate_pair_goes_out_as_it_came(text: str) -> None:
 
 
 HALF = '"\\ud800"'
-NUMBERS = (MANY, "-1e999999", "1e400", "0." + "1" * 9000)
+NUMBERS = ("9" * 5000, "1e400")
 
 
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        *((name, HALF) for name in ("triggerAt", "targetMethod", "delivery", "expiresAt")),
         *(("targetHeaders", text) for text in (f'{{"X-A":{HALF}}}', f'{{{HALF}:"a"}}')),
         *((name, number) for name in FIELDS for number in NUMBERS),
         ("targetUrl", '"https://example.com/\\ud800"'),
@@ -293,49 +236,9 @@ def test_half_a_surrogate_pair_or_a_huge_number_is_a_bad_field(name: str, text: 
     assert bad_fields(json.dumps(least).encode()[:-1] + f',"{name}":{text}}}'.encode()) == [name]
 
 
-@given(st.text(alphabet='\\ud8Cf0"x\x7f\n', max_size=40))
-def test_what_is_stored_of_a_body_is_json_and_what_came(inner: str) -> None:
-    text = f'{{"a":"{inner}"}}'
-    try:
-        request = parse(f'{{"targetUrl":"{URL}","triggerAt":"{AT}","targetBody":{text}}}'.encode())
-    except InvalidRequest:
-        with pytest.raises(ValueError):
-            json.loads(text)
-    else:
-        assert request.body == text.encode()
-        json.loads(text)
-
-
 def test_of_a_large_payload_with_unknown_fields_one_is_named() -> None:
     many = b",".join(b'"f%d":{"a":1}' % n for n in range(20_000))
     assert bad_fields(json.dumps(payload()).encode()[:-1] + b"," + many + b"}") == ["f0"]
-
-
-def test_of_headers_that_are_too_large_only_that_is_said() -> None:
-    for headers in (
-        {f"X {n}": "\0" for n in range(5000)},
-        {f"X {n}": 5 for n in range(5000)},
-        {"X " * 50_000: "\0"},
-        {"X-A": "\0" * 50_000},
-        {"X-A": "\0" * 50_000, "X-B": 5},
-    ):
-        found = bad_fields(payload(targetHeaders=headers))
-        assert [name for name in found if name != "targetHeaders.X-B"] == ["targetHeaders"]
-
-
-def test_nothing_is_kept_of_refused_headers() -> None:
-    bad_fields(payload(targetHeaders={"X Y": "a"}))
-    with holding_less_than(200_000):
-        for n in range(20):
-            bad_fields(payload(targetHeaders={f"{n}" + "x" * 100_000: "a"}))
-            bad_fields(payload(targetHeaders={f"{n} " * 3000: "a"}))
-
-
-def test_little_is_kept_of_long_urls() -> None:
-    parse(payload(targetUrl=URL))
-    with holding_less_than(500_000):
-        for n in range(100):
-            parse(payload(targetUrl=f"{URL}/{n}/".ljust(8000, "é")))
 
 
 @pytest.mark.parametrize("mask", [MASK, quote(MASK), quote(MASK).lower()])
@@ -349,39 +252,6 @@ def test_of_a_key_given_twice_the_last_counts() -> None:
     first = b'{"targetUrl":5,"targetMethod":"GET",'
     request = parse(first + json.dumps(payload(targetMethod="PUT")).encode()[1:])
     assert (request.url, request.method) == (URL, "PUT")
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=12,
-)
-field_names = st.sampled_from(list(FIELDS))
-
-
-changes = st.dictionaries(field_names | st.text(), json_values, max_size=6)
-
-
-@given(changes)
-@example({"targetUrl": "http://[", "triggerAt": "2026-11-20T08:00:00+99:99"})
-@example({"targetUrl": "http://\ud800", "triggerAt": "\ud800"})
-def test_any_json_is_a_request_or_an_invalid_request(body: dict[str, Any]) -> None:
-    parse_or_refuse(json.dumps(payload() | body).encode())
-    parse_or_refuse(json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogatepass"))
-
-
-@given(st.binary(max_size=200))
-def test_any_bytes_are_a_request_or_an_invalid_request(data: bytes) -> None:
-    parse_or_refuse(data)
-    parse_or_refuse(b'{"targetUrl":"' + data + b'"}')
-    parse_or_refuse(b'{"targetBody":{"a":' + data + b'},"targetHeaders":' + data + b"}")
-
-
-def parse_or_refuse(data: bytes) -> None:
-    try:
-        assert isinstance(parse(data), Request)
-    except InvalidRequest as refusal:
-        assert refusal.details and str(refusal)  # noqa: PT017, PT018
 
 
 _SOME_VALUES: dict[str, list[Any]] = {

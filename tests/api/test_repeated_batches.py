@@ -6,20 +6,20 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from api.rules import MAX_PAST_MS
-from scheduler.models import Idempotency, Plan
+from scheduler.models import Idempotency
 from scheduler.settings import DAY_MS, Settings
 from scheduler.store import Store
 from scheduler.store.lifecycle.create import CreateResult
 from scheduler.times import format_iso8601
-from tests.api.conftest import CREDITS, URL, Api, api_of, client_of, payload
+from tests.api.conftest import CREDITS, URL, Api, client_of, payload
 from tests.apps import app_of
 from tests.servers import DroppingProxy, script
 
@@ -41,15 +41,11 @@ class SlowClock:
         return self.ms
 
 
-def slow(store: Store, monkeypatch: pytest.MonkeyPatch) -> SlowClock:
-    clock = SlowClock(store.clock.now_ms())
-    monkeypatch.setattr(store.clock, "now_ms", clock.now_ms)
-    return clock
-
-
 @pytest.fixture
 def clock(api: Api, monkeypatch: pytest.MonkeyPatch) -> SlowClock:
-    return slow(api.store, monkeypatch)
+    clock = SlowClock(api.store.clock.now_ms())
+    monkeypatch.setattr(api.store.clock, "now_ms", clock.now_ms)
+    return clock
 
 
 def at_the_bounds(clock: SlowClock) -> list[dict[str, Any]]:
@@ -103,7 +99,7 @@ async def assert_sound(api: Api, answer: httpx.Response) -> None:
     await api.holds(credits=CREDITS - len(ids_of(answer)), waiting=ids_of(answer))
 
 
-@pytest.mark.parametrize("passed_ms", [0, 1, AROUND_MS, HOUR_MS, 23 * HOUR_MS, -AROUND_MS])
+@pytest.mark.parametrize("passed_ms", [1, 23 * HOUR_MS, -AROUND_MS])
 async def test_items_near_the_bounds_keep_their_ids(
     api: Api, clock: SlowClock, passed_ms: int
 ) -> None:
@@ -112,21 +108,6 @@ async def test_items_near_the_bounds_keep_their_ids(
     assert {None, 400} == set(codes_of(first))
     clock.ms += passed_ms
     assert_replayed(await batch(api.client, items), first)
-    await assert_sound(api, first)
-
-
-async def test_items_exactly_at_the_bounds_keep_their_verdicts(api: Api, clock: SlowClock) -> None:
-    clock.step_ms = 0
-    ahead_ms = (-MAX_PAST_MS, -MAX_PAST_MS - 1, FUTURE_MS, FUTURE_MS + 1)
-    items = [
-        payload(targetUrl=f"{URL}/{place}", triggerAt=format_iso8601(clock.ms + more_ms))
-        for place, more_ms in enumerate(ahead_ms)
-    ]
-    first = await batch(api.client, items)
-    assert codes_of(first) == [None, 400, None, 400]
-    for more_ms in (1, HOUR_MS, -2 * HOUR_MS):
-        clock.ms += more_ms
-        assert_replayed(await batch(api.client, items), first)
     await assert_sound(api, first)
 
 
@@ -152,16 +133,8 @@ async def test_an_id_stays_though_the_rules_change(api: Api, settings: Settings)
         second = await batch(api.client, items, "narrow")
         assert codes_of(first) == codes_of(second) == [400, None, 400]
         assert second.json()["schedules"][1:] == first.json()["schedules"][1:]
-        message = "It was refused when it came first, by rules that have changed since."
-        assert second.json()["schedules"][0] == {
-            "code": 400,
-            "error": f"schedules[0]: {message}",
-            "details": [{"field": "schedules[0]", "message": message}],
-        }
+        assert "by rules that have changed since" in second.json()["schedules"][0]["error"]
         await assert_sound(api, first)
-        first = await batch(api.client, items, "wide")
-        assert codes_of(first) == [None, None, 400]
-        assert_replayed(await batch(client, items, "wide"), first)
 
 
 async def test_of_two_at_once_that_judge_differently_one_is_the_answer_of_both(
@@ -209,65 +182,21 @@ async def test_one_that_finds_nothing_acceptable_any_more_looks_again(
     await assert_sound(api, first)
 
 
-@pytest.fixture
-async def behind(
-    proxy: DroppingProxy, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[tuple[Api, SlowClock]]:
-    """An API whose store loses replies; the server knows every script that is used here."""
-    settings = Settings(redis_url=proxy.url, shards=4)
-    async with (
-        aclosing(await Store.open(settings)) as store,
-        api_of(app_of(settings, store), store, CREDITS, Plan.UNLIMITED) as api,
-    ):
-        warm = await api.client.delete(f"/schedule/{await api.create_id()}")
-        assert warm.status_code == 200
-        yield api, slow(store, monkeypatch)
-
-
-@pytest.mark.parametrize("lost", [1, 3])
-async def test_with_lost_replies_the_first_answer_is_the_same_and_no_replay(
-    behind: tuple[Api, SlowClock], proxy: DroppingProxy, lost: int
-) -> None:
-    api, clock = behind
-    items = at_the_bounds(clock)
-    proxy.drop_reply(script("lifecycle/create"), times=lost)
-    first = await batch(api.client, items)
-    assert proxy.dropped == lost
-    assert {None, 400} == set(codes_of(first))
-    clock.ms += HOUR_MS
-    assert_replayed(await batch(api.client, items), first)
-    await assert_sound(api, first)
-
-
-async def test_of_two_at_once_with_lost_replies_one_is_the_answer_of_both(
-    behind: tuple[Api, SlowClock], proxy: DroppingProxy
-) -> None:
-    api, clock = behind
-    items = at_the_bounds(clock)
-    proxy.drop_reply(script("lifecycle/create"), times=2)
-
-    async def repeated() -> httpx.Response:
-        """A lost connection also loses the other caller's call, which gets a 503 and repeats it."""
-        while (answer := await batch(api.client, items)).status_code == 503:
-            pass
-        return answer
-
-    answers = await asyncio.gather(repeated(), repeated())
-    assert proxy.dropped == 2
-    first, again = sorted(answers, key=is_replay)
-    assert_replayed(again, first)
-    await assert_sound(api, first)
-
-
 async def test_a_first_answer_that_never_came_is_given_by_the_repeat(
-    behind: tuple[Api, SlowClock], proxy: DroppingProxy
+    proxy: DroppingProxy, settings: Settings, api: Api, clock: SlowClock
 ) -> None:
-    api, clock = behind
+    warm = await api.client.delete(f"/schedule/{await api.create_id()}")
+    assert warm.status_code == 200  # from here on the server knows the script
     items = at_the_bounds(clock)
-    proxy.drop_reply(script("lifecycle/create"), times=100)
-    unknown = await batch(api.client, items)
-    assert unknown.status_code == 503
-    proxy.forget_rules()
+    behind = msgspec.structs.replace(settings, redis_url=proxy.url)
+    async with (
+        aclosing(await Store.open(behind)) as store,
+        client_of(app_of(behind, store), api.key) as client,
+    ):
+        store.clock.now_ms = clock.now_ms  # type: ignore[method-assign]
+        proxy.drop_reply(script("lifecycle/create"), times=100)
+        assert (await batch(client, items)).status_code == 503
+        proxy.forget_rules()
     clock.ms += HOUR_MS
     again = await batch(api.client, items)
     assert is_replay(again)

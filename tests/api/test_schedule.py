@@ -6,16 +6,11 @@ import json
 from typing import Any
 from unittest.mock import AsyncMock
 
-import httpx
 import pytest
-from hypothesis import HealthCheck, given
-from hypothesis import settings as hypothesis_settings
-from hypothesis import strategies as st
 
 from scheduler.errors import OutcomeUnknown, StoreUnavailable
 from scheduler.ids import is_schedule_id
-from tests.api.conftest import CREDITS, URL, Api, past, payload
-from tests.api.test_payload import changes
+from tests.api.conftest import CREDITS, Api, past, payload
 
 
 async def test_a_create_answers_201_with_both_ids_and_takes_one_credit(api: Api) -> None:
@@ -30,25 +25,9 @@ async def test_a_create_answers_201_with_both_ids_and_takes_one_credit(api: Api)
     assert await api.credits() == CREDITS - 1
 
 
-async def test_what_is_stored_is_what_was_sent(api: Api) -> None:
-    text = (
-        f'{{"targetUrl":"{URL}","targetMethod":"put","targetHeaders":{{"X-A":"é"}},'
-        f'"targetBody":{{"n": 1.0, "m": 1e400}},"triggerAt":"{payload()["triggerAt"]}"}}'
-    )
-    answer = await api.client.post(
-        "/schedule", content=text.encode(), headers={"content-type": "application/json"}
-    )
-    request = await api.stored(answer.json()["scheduleId"])
-    assert (request.method, request.url, request.headers) == ("PUT", URL, {"X-A": "é"})
-    assert request.body == b'{"n": 1.0, "m": 1e400}'
-
-
-@pytest.mark.parametrize(
-    "content_type",
-    [None, "application/json", "application/x-www-form-urlencoded", "multipart/form-data", "!"],
-)
-async def test_the_body_is_json_whatever_its_type(api: Api, content_type: str | None) -> None:
-    headers = {} if content_type is None else {"content-type": content_type}
+@pytest.mark.parametrize("content_type", ["application/x-www-form-urlencoded", "!"])
+async def test_the_body_is_json_whatever_its_type(api: Api, content_type: str) -> None:
+    headers = {"content-type": content_type}
     body = json.dumps(payload()).encode()
     answer = await api.client.post("/schedule", content=body, headers=headers)
     assert answer.status_code == 201
@@ -68,20 +47,11 @@ async def test_a_bad_payload_is_a_400_that_names_every_field_and_costs_nothing(a
     assert await api.credits() == CREDITS
 
 
-ISO = "It must be an ISO 8601 timestamp such as 2026-11-20T08:00:00.000Z."
-
-
-OURS = "targetHeaders.webhook-id: This header is set by Postdate and cannot be given."
-
-
 @pytest.mark.parametrize(
     ("body", "field", "error"),
     [
-        (payload(triggerAt="soon"), "triggerAt", f"triggerAt: {ISO}"),
         (payload(targetUrl="http://169.254.169.254/a"), "targetUrl", "Destination not allowed"),
-        (payload(targetHeaders={"webhook-id": "1"}), "targetHeaders.webhook-id", OURS),
         (b"{", "body", "The request body is not valid JSON"),
-        (b"", "body", "The request body is not valid JSON"),
         (b"[]", "body", "body: It must be a JSON object."),
     ],
 )
@@ -171,33 +141,3 @@ async def test_our_own_fault_is_a_500_that_leaks_nothing(
 
 def _next_year() -> str:
     return str(int(payload()["triggerAt"][:4]) + 1)
-
-
-# Small changes to a valid payload, and bytes that are anything.
-bodies = changes.map(lambda made: json.dumps(payload(**made)).encode()) | st.binary(max_size=100)
-
-
-@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(body=bodies)
-async def test_no_body_is_a_5xx_or_costs_a_credit_without_a_201(api: Api, body: bytes) -> None:
-    before = await api.credits()
-    if before < CREDITS // 2:
-        await api.store.accounts.grant(api.account.account_id, CREDITS)
-        before += CREDITS
-    answer = await api.client.post("/schedule", content=body)
-    assert answer.status_code in (201, 400)
-    assert await api.credits() == before - (answer.status_code == 201)
-    assert_well_formed(answer)
-
-
-def assert_well_formed(answer: httpx.Response) -> None:
-    body = answer.json()
-    if answer.status_code == 201:
-        assert set(body) == {"scheduleId", "invocationId", "message"}
-        return
-    assert set(body) == {"error", "details"}
-    assert body["error"]
-    assert body["details"]
-    for detail in body["details"]:
-        assert set(detail) == {"field", "message"}
-        assert detail["message"]

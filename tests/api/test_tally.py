@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
 from api.service import RequestMetrics
 from tests.api.conftest import Api, payload
 
@@ -38,38 +34,10 @@ async def test_a_request_is_counted_by_route_method_and_code(api: Api) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("fields", "headers", "reason"),
-    [
-        ({"targetUrl": "nonsense"}, {}, "invalid"),
-        ({}, {"x-api-key": "pd_00_wrong"}, "key"),
-        ({"targetBody": {"x": "x" * 300_000}}, {}, "too_large"),
-    ],
-)
-async def test_a_refusal_is_counted_by_its_reason(
-    api: Api, fields: dict[str, Any], headers: dict[str, str], reason: str
-) -> None:
-    await api.client.post("/schedule", json=payload(**fields), headers=headers)
-    assert tally_of(api).refused == {reason: 1}
-    assert api.store.schedules.created == 0
-
-
-async def test_a_change_too_late_is_a_conflict(api: Api) -> None:
-    schedule_id = await api.create_id()
-    for _ in range(2):
-        await api.client.delete(f"/schedule/{schedule_id}")
-    assert tally_of(api).refused == {"conflict": 1}
-    assert (api.store.schedules.created, api.store.canceller.cancelled) == (1, 1)
-
-
-async def test_items_of_a_batch_count_each_by_itself_and_a_replay_not_again(api: Api) -> None:
-    items = [payload(), payload(targetUrl="nonsense"), payload(), payload(triggerAt="never")]
-    for _ in range(2):
-        await api.client.post(
-            "/schedule/batch", json={"schedules": items}, headers={"idempotency-key": "once"}
-        )
-    assert tally_of(api).refused == {"invalid": 2}
-    assert api.store.schedules.created == 2
+async def test_a_refusal_is_counted_by_its_reason(api: Api) -> None:
+    await api.create(targetUrl="nonsense")
+    await api.client.get("/stats", headers={"x-api-key": "pd_00_wrong"})
+    assert tally_of(api).refused == {"invalid": 1, "key": 1}
 
 
 async def test_items_of_a_batch_that_the_credits_do_not_reach_count_as_well(api: Api) -> None:
