@@ -15,8 +15,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from cli.allocator import find_allocator
-from cli.embedded import ask, find_server, server_arguments, server_environment
+from cli.embedded import (
+    ask,
+    find_allocator,
+    find_server,
+    server_arguments,
+    server_environment,
+)
 
 _PATIENCE_S = 30.0
 _NGINX = """

@@ -1,29 +1,27 @@
-"""`postdate account`: the accounts, and what they may spend."""
+"""`postdate account` and `postdate key`: the accounts, what they may spend, and their API keys."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 import click
 
 from cli import parameters
 from cli.options import Context, command, with_store
-from scheduler.errors import NotFound, StoreError, StoreRefused
-from scheduler.models import Account, Plan
+from scheduler.errors import NotFound, StoreRefused
+from scheduler.models import Account, ApiKey, Plan
 from scheduler.texts import normal_email
+from scheduler.times import format_iso8601
 
 if TYPE_CHECKING:
     from scheduler.store import Store
 
 # In one step. What many steps add up to stays a number that JSON's readers have exactly.
-MOST_CREDITS = 10**12
+_MOST_CREDITS = 10**12
 _READ_AT_ONCE = 100
 _HEARD_WITHIN_MS = 60_000
-
-# An account for machines, and for people.
-Shown: TypeAlias = tuple[dict[str, object], str]
 
 
 def _email(text: str) -> str:
@@ -47,7 +45,7 @@ def account_group() -> None:
 @click.option(
     "--credits",
     "granted",
-    type=click.IntRange(0, MOST_CREDITS),
+    type=click.IntRange(0, _MOST_CREDITS),
     default=0,
     show_default=True,
     metavar="N",
@@ -96,23 +94,38 @@ def create(
 @command()
 def list_accounts(context: Context) -> None:
     """List every account with its credits, and what it has stored of what its plan allows."""
+    from api.dashboard.formats import size
 
-    async def read(store: Store) -> list[Shown]:
+    async def stored_bytes(store: Store, account: Account) -> int | None:
+        try:
+            return await store.accounts.stored_bytes(account.account_id)
+        except StoreRefused:
+            return None  # it cannot be read, and the others can
+
+    async def read(store: Store) -> zip[tuple[Account, int | None]]:
         accounts = await store.accounts.list_accounts()
-        return await _shown(context, store, accounts, StoreRefused)
+        stored: list[int | None] = []
+        for i in range(0, len(accounts), _READ_AT_ONCE):
+            some = accounts[i : i + _READ_AT_ONCE]
+            stored += await asyncio.gather(*(stored_bytes(store, each) for each in some))
+        return zip(accounts, stored, strict=True)
 
-    shown = with_store(context.settings, read, read_only=True, needs_keys=False)
-    lines = [line for _, line in shown]
-    context.show([answer for answer, _ in shown], "\n".join(lines) or "No accounts.")
+    answers, lines = [], []
+    for account, stored in with_store(context.settings, read, read_only=True, needs_keys=False):
+        quota = context.settings.stored_bytes.get(account.plan)  # None: no limit
+        text = "unknown size" if stored is None else size(stored)
+        limit = "" if quota is None else f" of {size(quota)}"
+        answers.append({**_json(account), "storedBytes": stored, "quotaBytes": quota})
+        lines.append(_line(account, f"{text}{limit} stored"))
+    context.show(answers, "\n".join(lines) or "No accounts.")
 
 
 @account_group.command(name="grant")
 @click.argument("account")
-@click.argument("more", metavar="N", type=click.IntRange(1, MOST_CREDITS))
+@click.argument("more", metavar="N", type=click.IntRange(1, _MOST_CREDITS))
 @command()
 def grant(context: Context, account: str, more: int) -> None:
     """Give ACCOUNT N more credits."""
-
     _change(context, account, lambda store, found: store.accounts.grant(found, more))
 
 
@@ -221,38 +234,12 @@ def link_url(base_url: str, secret: str) -> str:
 def _change(
     context: Context, account: str, change: Callable[[Store, str], Awaitable[Account]]
 ) -> None:
-    async def run(store: Store) -> Shown:
+    async def run(store: Store) -> Account:
         found = await store.accounts.find(account)
-        changed = await change(store, found.account_id)
-        # It was done: an error from here on would make somebody do it again.
-        [shown] = await _shown(context, store, [changed], StoreError)
-        return shown
+        return await change(store, found.account_id)
 
-    context.show(*with_store(context.settings, run))
-
-
-async def _shown(
-    context: Context, store: Store, accounts: Sequence[Account], but: type[StoreError]
-) -> list[Shown]:
-    """Each with the bytes it stores (None: they could not be read, for `but`) and the quota of its
-    plan by this command's settings (None: no limit)."""
-    from api.dashboard.formats import size
-
-    async def show(account: Account) -> Shown:
-        quota = context.settings.stored_bytes.get(account.plan)
-        try:
-            stored = await store.accounts.stored_bytes(account.account_id)
-        except but:
-            stored = None
-        text = "unknown size" if stored is None else size(stored)
-        limit = "" if quota is None else f" of {size(quota)}"
-        answer = {**_json(account), "storedBytes": stored, "quotaBytes": quota}
-        return answer, _line(account, f"{text}{limit} stored")
-
-    shown: list[Shown] = []
-    for i in range(0, len(accounts), _READ_AT_ONCE):
-        shown += await asyncio.gather(*map(show, accounts[i : i + _READ_AT_ONCE]))
-    return shown
+    changed = with_store(context.settings, run)
+    context.show(_json(changed), _line(changed))
 
 
 def _warning(context: Context, account: str) -> str:
@@ -296,3 +283,72 @@ def _line(account: Account, stored: str = "") -> str:
         "suspended" * account.suspended,
     ]
     return "  ".join(filter(None, parts))
+
+
+@click.group(name="key")
+def key_group() -> None:
+    """Make API keys, list them, deactivate them.
+
+    A key goes in the header x-api-key of every request. ACCOUNT is a name or an id.
+    """
+
+
+@key_group.command(name="create")
+@click.argument("account")
+@click.option(
+    "--name", type=parameters.name, required=True, metavar="TEXT", help="The key's purpose."
+)
+@command()
+def create_key(context: Context, account: str, name: str) -> None:
+    """Make a key for ACCOUNT and print it.
+
+    Only its hash is stored: this is the one time that it is shown.
+    """
+
+    async def make(store: Store) -> tuple[ApiKey, str]:
+        found = await store.accounts.find(account)
+        return await store.api_keys.create(found.account_id, name)
+
+    key, value = with_store(context.settings, make)
+    answer = {"keyId": key.key_id, "key": value, "name": key.name}
+    context.show(answer, f"{value}\n{key.key_id}, shown only this once.")
+
+
+@key_group.command(name="list")
+@click.argument("account")
+@command()
+def list_keys(context: Context, account: str) -> None:
+    """List the keys of ACCOUNT, each by how it begins."""
+
+    async def read(store: Store) -> list[ApiKey]:
+        found = await store.accounts.find(account)
+        return await store.api_keys.of_account(found.account_id)
+
+    keys = with_store(context.settings, read, read_only=True, needs_keys=False)
+    lines = [_key_line(key) for key in keys]
+    context.show([_key_json(key) for key in keys], "\n".join(lines) or "No keys.")
+
+
+@key_group.command(name="deactivate")
+@click.argument("key_id")
+@command()
+def deactivate(context: Context, key_id: str) -> None:
+    """Refuse the key KEY_ID from the next request on, for good."""
+    key = with_store(context.settings, lambda store: store.api_keys.deactivate(key_id))
+    context.show(_key_json(key), _key_line(key))
+
+
+def _key_json(key: ApiKey) -> dict[str, object]:
+    return {
+        "keyId": key.key_id,
+        "name": key.name,
+        "prefix": key.prefix,
+        "active": key.active,
+        "createdAt": format_iso8601(key.created_at_ms),
+        "lastUsedAt": None if key.last_used_at_ms is None else format_iso8601(key.last_used_at_ms),
+    }
+
+
+def _key_line(key: ApiKey) -> str:
+    state = "active" if key.active else "inactive"
+    return f"{key.key_id}  {key.prefix}…  {state}  {format_iso8601(key.created_at_ms)}  {key.name}"

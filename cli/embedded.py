@@ -1,4 +1,4 @@
-"""The embedded Valkey: its binary, its configuration, and inline commands to it.
+"""The embedded Valkey: its binary, its memory allocator, its configuration, and inline commands.
 
 Every write is on disk before its answer, nothing is evicted, and only a Unix socket listens.
 """
@@ -13,19 +13,20 @@ import platform
 import re
 import shutil
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import structlog
 
-from cli.allocator import Allocator, find_allocator, preloading, version_of
-from cli.child import Child
+from cli.children import Child
 from cli.data_dir import DataDir, Lock
 from scheduler.errors import PostdateError
 
 _log = structlog.get_logger()
 
-OLDEST_VERSION = (7, 0)
+_OLDEST_VERSION = (7, 0)
 _ORPHAN_PATIENCE_S = 60.0
 _ANSWER_PATIENCE_S = 30.0
 _POLL_S = 0.02
@@ -33,6 +34,17 @@ _MALLOC = "glibc.malloc.tcache_count=2000:glibc.malloc.mxfast=0"
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _SHARE = 0.75
 _VERSION = re.compile(r"v=(\d+)\.(\d+)")
+_VERSION_PATIENCE_S = 10.0
+# The best one first. The loader of the server finds them where it finds all libraries.
+_ALLOCATORS = (
+    "libjemalloc.so.2",
+    "libmimalloc.so.3",
+    "libmimalloc.so.2",
+    "libmimalloc.so.2.0",
+    "libtcmalloc_minimal.so.4",
+    "libtcmalloc.so.4",
+)
+_LOADED = re.compile(r"^\s*(\S+) => (\S+) \(0x", re.MULTILINE)
 
 
 def find_server() -> Path:
@@ -40,7 +52,7 @@ def find_server() -> Path:
     refused: list[str] = []
     for path in _candidates():
         version = _version(path)
-        if version >= OLDEST_VERSION:
+        if version >= _OLDEST_VERSION:
             return path
         refused.append(f"{path} is {'.'.join(map(str, version)) if any(version) else 'unusable'}")
     raise PostdateError(
@@ -62,19 +74,56 @@ def _candidates() -> Iterator[Path]:
 
 
 def _platform() -> str:
-    system, machine = platform.system().lower(), platform.machine().lower()
-    names = {"amd64": "x86_64", "arm64": "aarch64"} if system == "linux" else {"aarch64": "arm64"}
-    return f"{system}-{names.get(machine, machine)}"
+    return f"{platform.system()}-{platform.machine()}".lower()
 
 
 def _version(binary: Path) -> tuple[int, int]:
     """Major and minor; (0, 0) for a binary that cannot be run here."""
-    done = version_of(binary)
+    done = _version_of(binary)
     match = _VERSION.search(done.stdout) if done else None
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
-def server_environment(allocator: Allocator | None = None) -> dict[str, str]:
+def _version_of(server: Path, **environ: str) -> subprocess.CompletedProcess[str] | None:
+    """What `--version` prints with these variables; None if the server cannot be run here."""
+    try:
+        return subprocess.run(  # noqa: S603 - the binary is ours or the operator's
+            [server, "--version"],
+            env={**os.environ, **environ},
+            capture_output=True,
+            text=True,
+            timeout=_VERSION_PATIENCE_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+
+
+def find_allocator(server: Path) -> str | None:
+    """The path of the best installed library with a faster malloc that this server runs with.
+
+    The wheel's server is built with the C library's malloc, and spends a third of its time there.
+    None off Linux and for a server that was built with another one. A library that does not fit is
+    passed over, and never an error.
+    """
+    built = _version_of(server)
+    if sys.platform != "linux" or built is None or " malloc=libc " not in built.stdout:
+        return None
+    # With this variable the loader lists the libraries, and does not run the server.
+    preload = " ".join(_ALLOCATORS)
+    loaded = _version_of(server, LD_PRELOAD=preload, LD_TRACE_LOADED_OBJECTS="1")
+    found = dict(_LOADED.findall(loaded.stdout)) if loaded else {}
+    paths = (found[name] for name in _ALLOCATORS if name in found)
+    return next((path for path in paths if _runs_with(server, path)), None)
+
+
+def _runs_with(server: Path, path: str) -> bool:
+    """Runs the server once with it: the symbols are there, and it works on this machine."""
+    done = _version_of(server, LD_PRELOAD=path)
+    return done is not None and done.returncode == 0 and "LD_PRELOAD" not in done.stderr
+
+
+def server_environment(allocator: str | None = None) -> dict[str, str]:
     """Our environment with the allocator, or else with a glibc malloc that keeps freed memory.
 
     Each batch makes and frees thousands of small strings. Merging them back each time took a
@@ -82,7 +131,8 @@ def server_environment(allocator: Allocator | None = None) -> dict[str, str]:
     most 70 MB. Other C libraries ignore this.
     """
     if allocator is not None:
-        return {**os.environ, **preloading(allocator, os.environ)}
+        preload = f"{allocator} {os.environ.get('LD_PRELOAD', '')}".strip()
+        return {**os.environ, "LD_PRELOAD": preload}
     tunables = os.environ.get("GLIBC_TUNABLES", _MALLOC)
     return {**os.environ, "GLIBC_TUNABLES": tunables}
 
@@ -156,8 +206,7 @@ class EmbeddedValkey:
     async def start(self) -> None:
         """Returns once it answers and has loaded its data. Raises PostdateError."""
         self._lock = await _take_over(self.data_dir)
-        listen = self.data_dir.make_socket_path()
-        log = self.data_dir.log
+        listen, log = self.data_dir.socket, self.data_dir.log
         arguments = server_arguments(self.data_dir.path, listen, log, self._most_bytes)
         self._child = Child(
             "Valkey",
@@ -173,13 +222,12 @@ class EmbeddedValkey:
         await self._until_it_answers(self._child, listen)
         self._child.keep_alive()
         if self._allocator is not None:
-            _log.info("the store allocates memory with a library", library=self._allocator.path)
+            _log.info("the store allocates memory with a library", library=self._allocator)
 
     async def stop(self) -> None:
         """Stops it and returns once it is gone. Safe to repeat, also after a failed start."""
         if self._child is not None:
             await self._child.stop(grace_s=_ORPHAN_PATIENCE_S)
-            self.data_dir.remove_socket()
         if self._lock is not None:
             self._lock.free()
         self._child = self._lock = None

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import click
-import msgspec
 
 from cli.output import fail, show
 from cli.port import reserve
@@ -20,18 +19,6 @@ from scheduler.times import format_iso8601, parse_iso8601
 _KEPT_BYTES = 1 << 20
 _SHOWN_BODY = 60
 _SHOWN_PATH = 200
-
-
-class Arrival(msgspec.Struct, frozen=True, rename="camel"):
-    """One request. `lateness_ms` is None if it does not say when it was due."""
-
-    received_at: str
-    method: str
-    path: str
-    body: str
-    lateness_ms: float | None
-    schedule_id: str | None
-    attempt: int | None
 
 
 @click.command(name="listen")
@@ -74,7 +61,7 @@ async def _listen(host: str, number: int, status: int, as_json: bool) -> None:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body"})
         arrival = arrival_of(scope, body, arrived_ns)
-        show(msgspec.to_builtins(arrival), line_of(arrival), as_json=as_json)
+        show(arrival, line_of(arrival), as_json=as_json)
 
     def end() -> None:
         server.should_exit = True
@@ -115,30 +102,31 @@ async def _read(receive: Callable[[], Awaitable[Mapping[str, Any]]]) -> bytes:
     return kept
 
 
-def arrival_of(scope: Mapping[str, Any], body: bytes, arrived_ns: int) -> Arrival:
-    """`scope` is that of ASGI."""
+def arrival_of(scope: Mapping[str, Any], body: bytes, arrived_ns: int) -> dict[str, Any]:
+    """One request, as --json prints it. `scope` is that of ASGI; `latenessMs` is None if the
+    request does not say when it was due."""
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     query = scope["query_string"].decode("latin-1")
     attempt = headers.get("postdate-attempt", "")
-    return Arrival(
-        received_at=format_iso8601(arrived_ns // 1_000_000),
-        method=scope["method"],
-        path=scope["raw_path"].decode("latin-1") + (f"?{query}" if query else ""),
-        body=body.decode(errors="replace"),
-        lateness_ms=_lateness_ms(headers.get("postdate-trigger-at"), arrived_ns),
-        schedule_id=headers.get("postdate-schedule-id"),
-        attempt=int(attempt) if attempt.isdecimal() else None,
-    )
+    return {
+        "receivedAt": format_iso8601(arrived_ns // 1_000_000),
+        "method": scope["method"],
+        "path": scope["raw_path"].decode("latin-1") + (f"?{query}" if query else ""),
+        "body": body.decode(errors="replace"),
+        "latenessMs": _lateness_ms(headers.get("postdate-trigger-at"), arrived_ns),
+        "scheduleId": headers.get("postdate-schedule-id"),
+        "attempt": int(attempt) if attempt.isdecimal() else None,
+    }
 
 
-def line_of(arrival: Arrival) -> str:
-    parts = [arrival.received_at, f"{arrival.method} {_shown(arrival.path, _SHOWN_PATH)}"]
-    if arrival.body:
-        parts.append(_shown(arrival.body, _SHOWN_BODY))
-    if arrival.lateness_ms is not None:
-        parts.append(f"{arrival.lateness_ms:.1f} ms late")
-    if arrival.attempt is not None and arrival.attempt > 1:
-        parts.append(f"attempt {arrival.attempt}")
+def line_of(arrival: Mapping[str, Any]) -> str:
+    parts = [arrival["receivedAt"], f"{arrival['method']} {_shown(arrival['path'], _SHOWN_PATH)}"]
+    if arrival["body"]:
+        parts.append(_shown(arrival["body"], _SHOWN_BODY))
+    if arrival["latenessMs"] is not None:
+        parts.append(f"{arrival['latenessMs']:.1f} ms late")
+    if (arrival["attempt"] or 0) > 1:
+        parts.append(f"attempt {arrival['attempt']}")
     return "  ".join(parts)
 
 

@@ -1,20 +1,22 @@
-"""`postdate logs` and `postdate stats`: the log, once or as it comes, and its counts."""
+"""`postdate logs`, once or as it comes, `stats` and `signing`: what an account has besides its
+schedules."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from time import sleep as _pause
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from cli.parameters import from_option, to_option
+from cli.parameters import duration, from_option, to_option
 from cli.remote import Remote, as_api, remote_command, sentence_of, when
 from scheduler.texts import visible
 
 if TYPE_CHECKING:
-    from postdate import LogEntry, LogStatus, Postdate
+    from postdate import LogEntry, LogStatus, Postdate, SigningSecret
 
 _EVERY_S = 1.0
 _ENDED: tuple[LogStatus, ...] = ("retrying", "completed", "failed", "cancelled")
@@ -152,3 +154,38 @@ def _line(entry: LogEntry) -> str:
     if entry.next_attempt_at is not None:
         parts.append(f"attempt {entry.attempt + 1} at {when(entry.next_attempt_at)}")
     return "  ".join(parts).rstrip()
+
+
+@click.group(name="signing")
+def signing_group() -> None:
+    """Show what requests are signed with, and rotate it."""
+
+
+@signing_group.command(name="show")
+@remote_command()
+def show_command(remote: Remote) -> None:
+    """Show the secrets that requests are signed with, the newest first."""
+    secrets = remote.client.signing()
+    remote.show(secrets, _secrets_text(secrets))
+
+
+@signing_group.command(name="rotate")
+@click.option(
+    "--keep-for",
+    type=duration,
+    help="How long the secrets before stay good: 0s to 7d. [default: 1d]",
+)
+@remote_command()
+def rotate_command(remote: Remote, keep_for: timedelta | None) -> None:
+    """Make a new secret; those before stay good for a while, so that targets can follow."""
+    secrets = remote.client.rotate_signing(keep_for=keep_for)
+    remote.show(secrets, _secrets_text(secrets))
+
+
+def _secrets_text(secrets: Sequence[SigningSecret]) -> str:
+    lines = []
+    for each in secrets:
+        since = f"since {when(each.created_at)}"
+        good = f"until {when(each.expires_at)}" if each.expires_at else since
+        lines.append(f"{each.secret_id}  {each.secret}  {good}")
+    return "\n".join(lines)

@@ -6,7 +6,6 @@ import asyncio
 import errno
 import os
 import socket
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,8 +13,6 @@ from scheduler.errors import PostdateError
 
 _POLL_S = 0.05
 _BACKLOG = 2048
-# Elsewhere sockets may share a port as well, but one of them gets all the connections.
-_SPREADS = sys.platform == "linux"
 _Address = tuple[Any, ...]
 
 
@@ -38,7 +35,12 @@ class Port:
 
     def listen(self) -> list[socket.socket]:
         """Listening sockets for one process; the caller passes them on and closes them."""
-        return [_listening(each) for each in self._reservations]
+        return [
+            socket.create_server(
+                each.getsockname(), family=each.family, backlog=_BACKLOG, reuse_port=True
+            )
+            for each in self._reservations
+        ]
 
     def free(self) -> None:
         """Safe to repeat."""
@@ -88,10 +90,7 @@ def _reserve(host: str, number: int) -> Port:
 def _reserved(family: int, address: _Address) -> socket.socket:
     """A socket that keeps the port. Listening for a moment without sharing finds out whether
     somebody listens there already, even with sharing."""
-    alone = socket.create_server(address, family=family, backlog=_BACKLOG)
-    if not _SPREADS:
-        return alone
-    with alone:
+    with socket.create_server(address, family=family, backlog=_BACKLOG) as alone:
         address = alone.getsockname()
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -104,14 +103,6 @@ def _reserved(family: int, address: _Address) -> socket.socket:
         made.close()
         raise
     return made
-
-
-def _listening(reservation: socket.socket) -> socket.socket:
-    if not _SPREADS:
-        return reservation.dup()
-    return socket.create_server(
-        reservation.getsockname(), family=reservation.family, backlog=_BACKLOG, reuse_port=True
-    )
 
 
 def _sentence(host: str, number: int, error: OSError) -> str:

@@ -1,15 +1,15 @@
-"""`postdate get`, `list`, `cancel` and `replay`."""
+"""`postdate schedule`, `change`, `get`, `list`, `cancel` and `replay`."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from cli.parameters import duration, from_option, to_option
+from cli import parameters
 from cli.remote import Remote, as_api, remote_command, when
 
 if TYPE_CHECKING:
@@ -18,6 +18,156 @@ if TYPE_CHECKING:
 # Of these, nought says nothing.
 _COUNTS = ("retries", "attempts")
 _COUNTED_FAILURES = 1000
+_WHEN = ("in_", "delay", "at")
+_BODIES = ("body", "text", "data", "base64")
+
+_OPTIONS = (
+    click.option(
+        "--in",
+        "in_",
+        type=parameters.duration,
+        help="10s, 5m, 2h, 1h30m, 1d; a plain number is seconds.",
+    ),
+    click.option(
+        "--delay",
+        type=parameters.duration,
+        help="As --in, but by the clock of Postdate and not by this machine's.",
+    ),
+    click.option(
+        "--at",
+        type=parameters.moment,
+        metavar="TIME",
+        help="'2026-12-24 18:00', 2026-12-24T18:00Z; without a zone it is this machine's"
+        f" ({parameters.local_zone()}).",
+    ),
+    click.option("--method", help="[default: POST with a body, GET without]"),
+    click.option(
+        "--header",
+        "headers",
+        type=parameters.header,
+        multiple=True,
+        metavar="K:V",
+        help="As often as needed.",
+    ),
+    click.option(
+        "--body",
+        type=parameters.json_object,
+        metavar="JSON",
+        help="A JSON object; @FILE reads one, @- stdin.",
+    ),
+    click.option("--text", metavar="TEXT", help="Text to send instead, as UTF-8."),
+    click.option(
+        "--data",
+        type=parameters.content,
+        metavar="DATA",
+        help="Any bytes to send instead: @FILE reads a file, @- stdin.",
+    ),
+    click.option("--base64", type=parameters.base64, help="Such bytes in base64."),
+    click.option("--delivery", type=click.Choice(["at-least-once", "at-most-once"])),
+    click.option(
+        "--expires-at",
+        type=parameters.moment,
+        metavar="TIME",
+        help="The last moment at which it may be fired; as --at.",
+    ),
+    click.option(
+        "--retries",
+        type=click.IntRange(0, 20),
+        metavar="N",
+        help="How often it is sent again after an attempt that failed for now.  [default: 0]",
+    ),
+    click.option(
+        "--retry-delays",
+        type=parameters.durations,
+        help="After which times, the last for all others.  [default: 10s,1m,10m,1h,6h]",
+    ),
+)
+# What may be given up.
+_CLEARED = ["body", "text", "data", "method", "headers", "delivery", "expires-at"]
+_CLEARED += ["retries", "retry-delays"]
+
+
+def _request_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Adds these options; the command gets None for those not given."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+@click.command(name="schedule")
+@click.argument("target", metavar="URL")
+@_request_options
+@click.option("--idempotency-key", metavar="KEY", help="Repeating with it stores nothing twice.")
+@remote_command()
+def schedule_command(
+    remote: Remote, target: str, idempotency_key: str | None, **options: Any
+) -> None:
+    """Have URL called at a chosen time. Costs one credit.
+
+    \b
+    postdate schedule https://example.com/hook --in 10m --body '{"hello": "future"}'
+    """
+    if all(options[name] is None for name in _WHEN):
+        raise click.UsageError("Say when, with one of --in, --delay and --at.")
+    created = remote.client.schedule(
+        target, idempotency_key=idempotency_key, **_request_arguments(options)
+    )
+    remote.show(created, f"{created.schedule_id}  {created.message}")
+
+
+@click.command(name="change")
+@click.argument("schedule_id", metavar="ID")
+@click.option("--target", metavar="URL", help="Where to send it instead.")
+@_request_options
+@click.option(
+    "--clear",
+    "cleared",
+    type=click.Choice(_CLEARED),
+    multiple=True,
+    help="A field to clear; as often as needed.",
+)
+@remote_command()
+def change_command(
+    remote: Remote,
+    schedule_id: str,
+    target: str | None,
+    cleared: tuple[str, ...],
+    **options: Any,
+) -> None:
+    """Change the request or the time of the waiting schedule ID. Other fields stay.
+
+    Each is replaced as a whole, all headers by those that are given. No credit moves.
+
+    \b
+    postdate change sch_01m7zb65jxey8a0h1qyts1g7mv --in 2h
+    """
+    given = _request_arguments(options)
+    nothing: dict[str, Any] = {_argument(name.replace("-", "_")): None for name in cleared}
+    both = sorted(given.keys() & nothing.keys())
+    if both:
+        raise click.UsageError(f"It cannot be given and cleared: {', '.join(both)}.")
+    if target is not None:
+        given["url"] = target
+    if not given and not nothing:
+        raise click.UsageError("Say what to change: postdate change --help lists it.")
+    changed = remote.client.change(schedule_id, **given, **nothing)
+    remote.show(changed, details_of(changed))
+
+
+def _request_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The given ones, as arguments of the client. Raises UsageError if two exclude each other."""
+    if sum(options[name] is not None for name in _WHEN) > 1:
+        raise click.UsageError("Say when, with one of --in, --delay and --at.")
+    if sum(options[name] is not None for name in _BODIES) > 1:
+        raise click.UsageError("Give one body, with --body, --text, --data or --base64.")
+    given = {_argument(name): value for name, value in options.items() if value is not None}
+    headers = given.pop("headers")
+    return {**given, "headers": dict(headers)} if headers else given
+
+
+def _argument(option: str) -> str:
+    """The client's name of an option."""
+    return {"body": "json", "base64": "data"}.get(option, option)
 
 
 @click.command(name="get")
@@ -33,8 +183,8 @@ def get_command(remote: Remote, schedule_id: str) -> None:
 
 
 @click.command(name="list")
-@from_option()
-@to_option()
+@parameters.from_option()
+@parameters.to_option()
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
 @click.option("--order", type=click.Choice(["asc", "desc"]), help="[default: asc, the next first]")
 @remote_command()
@@ -48,7 +198,7 @@ def list_command(
     """List what waits, by its time."""
     # One more than is shown tells whether there are more.
     found = list(remote.client.list(from_=from_, to=to, limit=limit + 1, order=order))
-    shown = list(islice(found, limit))
+    shown = found[:limit]
     lines = [_line(schedule) for schedule in shown]
     if len(found) > limit:
         lines.append(f"There are more: --limit {limit * 5} shows them.")
@@ -75,7 +225,7 @@ def cancel_command(remote: Remote, schedule_ids: tuple[str, ...]) -> None:
 @click.command(name="replay")
 @click.argument("schedule_ids", metavar="[ID...]", nargs=-1)
 @click.option("--failed", is_flag=True, help="All that failed and were not replayed yet.")
-@click.option("--since", type=duration, help="Of these, what failed so long ago: 1h.")
+@click.option("--since", type=parameters.duration, help="Of these, what failed so long ago: 1h.")
 @click.option("--target", metavar="URL", help="Only those to this URL.")
 @click.option("--limit", type=click.IntRange(min=1), help="Of these, the oldest so many.")
 @click.option("--yes", is_flag=True, help="Do not ask before --failed.")

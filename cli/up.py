@@ -12,7 +12,7 @@ import contextlib
 import os
 from contextlib import AsyncExitStack, aclosing
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -42,13 +42,6 @@ _FIRST_ACCOUNT = "default"
 _FIRST_CREDITS = 1_000_000
 # Where the data dir tells that the `up` before was killed, its API has this long to go.
 _ABANDONED_PATIENCE_S = 15.0
-
-
-class First(NamedTuple):
-    """The first account, and its key if it was made just now."""
-
-    account: Account
-    key: str | None
 
 
 @click.command(name="up")
@@ -104,33 +97,23 @@ async def _start(context: Context, hold: bool, children: Children, stops: AsyncE
         if hold:
             await store.hold.begin()
         on_hold_since = (await store.hold.look()).since_ms
-        first = await _first_account(store)
+        account = await _first_account(store)
+        key = "" if account is None else await _first_key(store, account)
         stops.push_async_callback(children.stop)
         await children.start(_children(context, settings, port), _PATIENCE_S)
         link = ""
-        if first is not None:
-            account_id = first.account.account_id
-            secret = await store.sessions.make_link(account_id, Purpose.SIGN_IN)
+        if account is not None:
+            secret = await store.sessions.make_link(account.account_id, Purpose.SIGN_IN)
             link = link_url(settings.url, secret)
-    _announce(context, first, link, port.url)
+    _announce(context, account, key, link, port.url)
     if on_hold_since is not None:
         tell_hold(context, on_hold_since)
     context.show({"ready": port.url}, f"Postdate is ready: {port.url}")
 
 
-async def _first_account(store: Store) -> First | None:
-    """Makes the account and its key, unless they exist. None if the account was deleted since."""
-    account = await _the_first(store)
-    if account is None:
-        return None
-    if await store.api_keys.of_account(account.account_id):
-        return First(account, None)
-    _, value = await store.api_keys.create(account.account_id, "first key")
-    return First(account, value)
-
-
-async def _the_first(store: Store) -> Account | None:
-    """Stored by its id: it may have been renamed."""
+async def _first_account(store: Store) -> Account | None:
+    """Makes it on the first start. It is noted by its id, as it may have been renamed; None if it
+    was deleted since."""
     noted = await store.accounts.first()
     if noted is not None:
         try:
@@ -147,6 +130,14 @@ async def _the_first(store: Store) -> Account | None:
     return account
 
 
+async def _first_key(store: Store, account: Account) -> str:
+    """A new key unless the account has one, which is never shown again: then an empty text."""
+    if await store.api_keys.of_account(account.account_id):
+        return ""
+    _, value = await store.api_keys.create(account.account_id, "first key")
+    return value
+
+
 def _children(context: Context, settings: Settings, port: Port) -> list[TiedChild]:
     settings = msgspec.structs.replace(settings, host=port.address)
     arguments = ["--quiet-store"] + ["--json"] * context.as_json
@@ -158,18 +149,18 @@ def _children(context: Context, settings: Settings, port: Port) -> list[TiedChil
     return [api, *workers]
 
 
-def _announce(context: Context, first: First | None, link: str, url: str) -> None:
+def _announce(context: Context, account: Account | None, key: str, link: str, url: str) -> None:
     """Everything before the ready line."""
-    if first is not None and first.key is not None:
+    if account is not None and key:
         target = (
             f"{url}/dashboard/echo" if context.settings.allow_targets else "https://example.com"
         )
         context.show(
-            {"account": first.account.name, "apiKey": first.key},
-            f'Account "{first.account.name}" has {first.account.credits:,} credits.'
-            f" Its API key, shown only this once:\n\n    {first.key}\n\n"
+            {"account": account.name, "apiKey": key},
+            f'Account "{account.name}" has {account.credits:,} credits.'
+            f" Its API key, shown only this once:\n\n    {key}\n\n"
             f"A first schedule, three seconds ahead:\n\n    curl {url}/schedule"
-            f" -H 'x-api-key: {first.key}'"
+            f" -H 'x-api-key: {key}'"
             f' -d \'{{"targetUrl": "{target}", "delay": "3s"}}\'\n',
         )
     if context.settings.allow_targets == LOOPBACK:
@@ -179,10 +170,10 @@ def _announce(context: Context, first: First | None, link: str, url: str) -> Non
             f"Requests may be sent to this machine itself ({allowed});"
             " POSTDATE_ALLOW_TARGETS=none forbids it.",
         )
-    if first is not None:
+    if account is not None:
         context.show(
-            {"account": first.account.name, "signIn": link},
-            f'The dashboard of "{first.account.name}"; this link signs in once, within an hour:'
+            {"account": account.name, "signIn": link},
+            f'The dashboard of "{account.name}"; this link signs in once, within an hour:'
             f"\n\n    {link}\n",
         )
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from cli.bench.load import LoadTarget
-from cli.child import Child
-from cli.children import Children, TiedChild
+from cli.children import Child, Children, TiedChild
 from cli.data_dir import DataDir
 from cli.embedded import EmbeddedValkey
 from cli.options import open_store

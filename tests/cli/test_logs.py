@@ -12,7 +12,7 @@ import pytest
 from cli import logs
 from cli.logs import Tail
 from cli.remote import Remote
-from postdate import ConnectionFailed, LogEntry, LogStatus, Postdate, PostdateError, Unauthorized
+from postdate import ConnectionFailed, LogEntry, LogStatus, Postdate, PostdateError
 
 MORNING = datetime(2026, 11, 20, 8, tzinfo=UTC)
 
@@ -93,17 +93,6 @@ def test_what_passes_is_told_once_and_waited_for(
     assert [line.split()[-1] for line in told.out.splitlines()] == [f"sch_{n}" for n in range(1, 5)]
     assert len(told.err.splitlines()) == 1
     assert told.err.endswith("; trying again.\n")
-
-
-def test_what_does_not_pass_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    log = Log()
-
-    def sleep(_: float) -> None:
-        log.failing = {"completed": Unauthorized("Invalid or inactive API key")}
-
-    monkeypatch.setattr(logs, "_pause", sleep)
-    with pytest.raises(Unauthorized):
-        logs._follow(Remote(log.client, False, ""), Tail(log.client, ("completed",), None), 5)
 
 
 def test_each_attempt_of_an_invocation_is_shown() -> None:

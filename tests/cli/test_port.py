@@ -8,27 +8,20 @@ import socket
 import pytest
 
 from cli.port import reserve
-from scheduler.destinations import is_loopback
 from scheduler.errors import PostdateError
 
 
-async def test_whoever_is_given_sockets_serves_there_and_no_second_one_may() -> None:
-    port = await reserve("127.0.0.1", 0, patience_s=0)
-    assert port.url == f"http://127.0.0.1:{port.number}"
-    sentence = rf"^Port {port.number} on 127\.0\.0\.1 is taken by another program"
-    with port.listen()[0] as first, port.listen()[0] as second:
-        assert first.getsockname() == second.getsockname() == ("127.0.0.1", port.number)
-        with pytest.raises(PostdateError, match=sentence):
-            await reserve("127.0.0.1", port.number, patience_s=0)
-    port.free()
-
-
-async def test_a_reserved_port_keeps_nobody_waiting_and_no_other_program_is_given_it() -> None:
+async def test_only_who_is_given_sockets_is_connected_to_and_no_other_may_have_the_port() -> None:
     port = await reserve("127.0.0.1", 0, patience_s=0)
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port.number))
     with socket.socket() as stranger, pytest.raises(OSError, match="in use"):
         stranger.bind(("127.0.0.1", port.number))
+    sentence = rf"^Port {port.number} on 127\.0\.0\.1 is taken by another program"
+    with port.listen()[0] as first, port.listen()[0] as second:
+        assert first.getsockname() == second.getsockname() == ("127.0.0.1", port.number)
+        with pytest.raises(PostdateError, match=sentence):
+            await reserve("127.0.0.1", port.number, patience_s=0)
     port.free()
 
 
@@ -65,14 +58,3 @@ async def test_a_port_that_is_about_to_be_free_is_waited_for() -> None:
 async def test_a_host_that_is_not_ours_is_one_sentence(host: str) -> None:
     with pytest.raises(PostdateError, match=rf"^The API cannot listen on {host}:0: .*\.$"):
         await reserve(host, 0, patience_s=0)
-
-
-@pytest.mark.parametrize(
-    ("hosts", "answer"),
-    [
-        (("127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1", "localhost"), True),
-        (("0.0.0.0", "::", "192.0.2.1", "example.com"), False),
-    ],
-)
-def test_loopback(hosts: tuple[str, ...], answer: bool) -> None:
-    assert [is_loopback(host) for host in hosts] == [answer] * len(hosts)

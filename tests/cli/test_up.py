@@ -15,6 +15,7 @@ from urllib.request import Request, urlopen
 import pytest
 from redis import Redis
 
+from scheduler.destinations import is_loopback
 from tests.servers import (
     Customer,
     PostdateProcess,
@@ -36,6 +37,11 @@ def up() -> Iterator[PostdateProcess]:
     process = PostdateProcess()
     yield process
     process.remove()
+
+
+def test_only_a_loopback_address_is_this_machines_own() -> None:
+    assert all(map(is_loopback, ("127.0.0.1", "127.9.9.9", "::1", "localhost")))
+    assert not any(map(is_loopback, ("0.0.0.0", "::", "192.0.2.1", "example.com")))
 
 
 def test_behind_a_proxy_nobody_is_let_to_this_machine() -> None:
@@ -113,19 +119,6 @@ def test_ctrl_c_stops_everything_but_first_what_is_in_flight_finishes(
     assert (entry["status"], entry["statusCode"]) == ("completed", 200)
     assert len(receiver.requests) == 1
     assert up.interrupt() == 0
-
-
-def test_a_second_ctrl_c_waits_for_nothing(up: PostdateProcess, receiver: Receiver) -> None:
-    target = receiver.answer("/never", never=True)
-    up.start()
-    with Customer(up.base_url, up.api_key) as customer:
-        customer.schedule(target)
-    receiver.wait_for(1, "/never")
-    up.signal(signal.SIGINT)
-    until(lambda: "draining" in up.stderr, "the drain of the worker")
-    assert up.interrupt() == 0
-    assert "ended by itself" not in up.stderr
-    assert not processes_of(up.data_dir)
 
 
 def test_ctrl_c_before_it_is_ready_stops_what_was_started(up: PostdateProcess) -> None:

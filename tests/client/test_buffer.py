@@ -158,7 +158,7 @@ async def test_a_full_batch_does_not_linger(client: AsyncPostdate, service: Batc
 async def test_batches_are_bounded_in_bytes(
     client: AsyncPostdate, service: Batches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("postdate.batcher._BATCH_BYTES", 3000)
+    monkeypatch.setattr("postdate.buffer._BATCH_BYTES", 3000)
     async with Buffer(client) as buffer:
         creating = [create(buffer, n, json={"x": "x" * 900}) for n in range(20)]
         assert await created(*creating) == ids(*range(20))

@@ -71,11 +71,11 @@ API = r"""
 # the holder of a suspended account writes
 - if viewer.account.suspended and not even_suspended:
 + if False:
-@ clients/python/postdate/batcher.py tests/client/test_buffer.py
+@ clients/python/postdate/buffer.py tests/client/test_buffer.py
 # a batch that may be stored goes again in halves
 - error.status_code in _NOTHING_STORED and not error.maybe_done
 + error.status_code in _NOTHING_STORED
-@ clients/python/postdate/batcher.py tests/client/test_forks.py -k buffer
+@ clients/python/postdate/buffer.py tests/client/test_forks.py -k buffer
 # a fork sends what the buffer of its parent holds
 - if self._pid != os.getpid():
 + if False:

@@ -9,11 +9,17 @@ from functools import partial
 from typing import Literal, Unpack
 from urllib.parse import quote
 
-from postdate.calls import as_json, checked_key
+from postdate.calls import Calls, Many, as_json, checked_key, read_one
 from postdate.errors import Conflict, PostdateError
 from postdate.modes import listing, operation
-from postdate.moments import duration_text, moment_text
-from postdate.new import ChangeOptions, NewSchedule, ScheduleOptions, changes
+from postdate.new import (
+    ChangeOptions,
+    NewSchedule,
+    ScheduleOptions,
+    changes,
+    duration_text,
+    moment_text,
+)
 from postdate.results import (
     Cancelled,
     Created,
@@ -28,13 +34,12 @@ from postdate.results import (
     read_secrets,
     read_stats,
 )
-from postdate.walks import Many, Walks, read_one
 
 _CANCEL = Many(Cancelled, "/schedule/cancel", "scheduleId", "scheduled", ("creditsRemaining",))
 _REPLAY = Many(Replayed, "/schedule/replay", "replayOf", "failed")
 
 
-class Operations(Walks):
+class Operations(Calls):
     """The methods of `Postdate` and `AsyncPostdate`. All raise PostdateError."""
 
     @operation
