@@ -12,7 +12,7 @@ from api.query import Parameter, read_query
 from api.reading import forget_body
 from api.service import HttpRequest, Service, service_of
 from scheduler.errors import OutcomeUnknown, PostdateError, StoreUnavailable, Suspended
-from scheduler.models import Caller
+from scheduler.models import Caller, KnownKey, Rate
 from scheduler.store import Store
 
 _NAME = b"x-api-key"
@@ -69,13 +69,24 @@ async def authenticate(service: Service, scope: Scope) -> Caller:
     if caller is None:
         raise await _refusal(service, scope, "Invalid or inactive API key")
     if caller.rate is not None:
-        note_rate(scope, caller.rate)
-        if caller.rate.wait_s > 0:
-            raise RateLimited(caller.rate.wait_s)
+        count(scope, caller.rate)
     if caller.suspended:
         forget_body(scope)
         raise Suspended
     return caller
+
+
+def known_key(service: Service, scope: Scope) -> KnownKey | None:
+    """The request's one API key, if it was good when the store was asked last."""
+    keys = _keys(scope)
+    return service.store.api_keys.known(keys[0].decode("latin-1")) if len(keys) == 1 else None
+
+
+def count(scope: Scope, rate: Rate) -> None:
+    """Notes where the caller's account stands, for the answer. Raises RateLimited."""
+    note_rate(scope, rate)
+    if rate.wait_s > 0:
+        raise RateLimited(rate.wait_s)
 
 
 def is_keyed(scope: Scope) -> bool:

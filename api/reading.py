@@ -24,6 +24,7 @@ REPLAYED = {"idempotency-replayed": "true"}
 # https://www.w3.org/TR/trace-context/
 _TRACEPARENT = re.compile(rb"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 _SAMPLED = 1
+_SMALL_BYTES = 16 * 1024
 _KEY_NAME, _KEY = b"idempotency-key", re.compile(rb"[!-~]{1,255}")
 
 
@@ -65,6 +66,13 @@ def idempotency(scope: Scope, data: bytes) -> Idempotency | None:
         raise invalid([FieldError("Idempotency-Key", "It may be given only once.")])
     asked = scope["path"].encode() + b"\0" + data
     return Idempotency(key.decode("ascii"), hashlib.sha256(asked).hexdigest())
+
+
+def is_small(scope: Scope) -> bool:
+    """Whether reading the body, and judging it, costs about as little as refusing it."""
+    length = header(scope, b"content-length") or b""
+    plain = header(scope, b"content-encoding") is None
+    return plain and length.isdigit() and int(length[:20]) <= _SMALL_BYTES
 
 
 async def read_body(scope: Scope, receive: Receive, limit_bytes: int, most_items: int = 1) -> bytes:

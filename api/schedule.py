@@ -10,14 +10,15 @@ from litestar.params import FromPath
 from litestar.types import Receive, Scope
 
 from api.answer import JsonResponse
-from api.auth import authenticate, call_of
+from api.auth import authenticate, call_of, count, known_key
 from api.bodies import SCHEDULE, CancelledBody, CreatedBody, ReplayBody, SchedulesBody
 from api.payload import parse_change, parse_request, trigger_at_of
 from api.query import DEFAULT_LIMIT, OF_SCHEDULES, Walk, read_query
-from api.reading import REPLAYED, idempotency, read_body, traced
+from api.reading import REPLAYED, idempotency, is_small, read_body, traced
 from api.service import HttpRequest, Service, service_of
+from scheduler.errors import InvalidRequest
 from scheduler.ids import invocation_id
-from scheduler.models import Status
+from scheduler.models import Idempotency, KnownKey, Rate, Request, Status
 from scheduler.store.lifecycle.create import CreateResult
 from scheduler.store.lifecycle.replays import Replays
 from scheduler.store.queries.listing import Selection
@@ -33,11 +34,18 @@ async def create_schedule(request: HttpRequest) -> JsonResponse:
 
 
 async def create(service: Service, scope: Scope, receive: Receive) -> JsonResponse:
-    """The same, without litestar: see `api.direct`."""
+    """The same, without litestar."""
+    data, key = None, known_key(service, scope)
+    if key is not None and is_small(scope) and not scope["query_string"]:
+        data = await read_body(scope, receive, service.settings.max_body_bytes)
+        answer = await _create_at_once(service, scope, key, data)
+        if answer is not None:
+            return answer
     account_id = (await authenticate(service, scope)).account_id
     read_query(scope["query_string"])  # there is no parameter
     store = service.store
-    data = await read_body(scope, receive, service.settings.max_body_bytes)
+    if data is None:
+        data = await read_body(scope, receive, service.settings.max_body_bytes)
     once = idempotency(scope, data)
     if once is not None:
         # Before it is judged: a field that was valid then may be too old by now.
@@ -46,11 +54,41 @@ async def create(service: Service, scope: Scope, receive: Receive) -> JsonRespon
             return _created(before, trigger_at_of(data))
     now_ms = store.clock.now_ms()
     wanted = traced(parse_request(data, service.rules, now_ms), service.settings, scope)
-    if once is not None and trigger_at_of(data) is None:
-        # A repeat gets the same time.
-        once = msgspec.structs.replace(once, note=wanted.trigger_at_ms.to_bytes(_MOMENT_BYTES))
+    once = _with_time(once, data, wanted)
     created = await store.schedules.create_all(account_id, [wanted], once, now_ms)
     return _created(created, wanted.trigger_at_ms)
+
+
+async def _create_at_once(
+    service: Service, scope: Scope, key: KnownKey, data: bytes
+) -> JsonResponse | None:
+    """In one call of the store, which judges the key too. None, and nothing was changed, if the key
+    or the body is refused: the caller's first look is at the key alone, and gives the reason."""
+    store, now_ms = service.store, service.store.clock.now_ms()
+    try:
+        once = idempotency(scope, data)
+        wanted = traced(parse_request(data, service.rules, now_ms), service.settings, scope)
+    except InvalidRequest:
+        return None
+
+    def on_rate(rate: Rate) -> None:
+        if rate.wait_s > 0:
+            store.api_keys.forget(key)  # the next body is read only if the rate allows
+        count(scope, rate)
+
+    once = _with_time(once, data, wanted)
+    created = await store.schedules.create_by_key(key, wanted, once, now_ms, on_rate)
+    if created is None:
+        store.api_keys.forget(key)
+        return None
+    return _created(created, wanted.trigger_at_ms)
+
+
+def _with_time(once: Idempotency | None, data: bytes, wanted: Request) -> Idempotency | None:
+    """Where the body has no time, a repeat gets the same one."""
+    if once is None or trigger_at_of(data) is not None:
+        return once
+    return msgspec.structs.replace(once, note=wanted.trigger_at_ms.to_bytes(_MOMENT_BYTES))
 
 
 def _created(created: CreateResult, trigger_at_ms: int | None) -> JsonResponse:

@@ -323,6 +323,13 @@ class Caller(msgspec.Struct, frozen=True):
     suspended: bool = False
 
 
+class KnownKey(msgspec.Struct, frozen=True):
+    """An API key that was good when this process asked last."""
+
+    shard: int
+    sha256: str
+
+
 class Idempotency(msgspec.Struct, frozen=True):
     """The client's name for one create, and a digest of what it asked for under that name. `note`
     is kept with the key, for those who repeat it."""

@@ -63,7 +63,7 @@ class Store:
         scans = Scans(server)
         self.failed = Failed(server, self.clock, kept, scans)
         self.unended = Unended(server, scans)
-        self.schedules = Schedules(server, self.clock, kept, self.failed)
+        self.schedules = Schedules(server, self.clock, kept, self.failed, rates)
         self.ends = Ends(server, self.clock, kept)
         self.canceller = Canceller(server, self.ends, self.unended)
         self.claims = Claims(server, self.clock)

@@ -32,6 +32,8 @@ class Verdict(IntEnum):
     NOT_ENDED = 11  # only schedules that have ended are replayed
     REPLAYED = 12  # it was replayed before
     CANCELLED = 13  # it was cancelled, and its body is not kept
+    SUSPENDED = 14  # its account is suspended
+    LIMITED = 15  # its account has used up the plan's rate
 
 
 # Indexed by what a script answers: a call of an enum takes half a microsecond, its member a tenth.

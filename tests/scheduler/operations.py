@@ -8,11 +8,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
 from scheduler import ids
-from scheduler.errors import StoreRefused
-from scheduler.models import Idempotency, Invocation, Plan, Request, Schedule
+from scheduler.errors import StoreRefused, Unreadable
+from scheduler.models import Idempotency, Invocation, Plan, Rate, Request, Schedule
 from scheduler.store import Store, keys
 from scheduler.store.accounts.sessions import Purpose
 from scheduler.store.lifecycle.clock_back import _CLOCK_BACK
+from scheduler.store.lifecycle.create import CreateResult
 from scheduler.store.lifecycle.end_rows import Ack
 from scheduler.store.lifecycle.replays import ReplayPlan, asked_for
 from scheduler.store.operators.restore import _UNLEASE
@@ -199,6 +200,15 @@ async def replay(hall: Hall, parties: Sequence[Party]) -> list[Any]:
     return list(await asyncio.gather(*(told(replayed(*pair)) for pair in pairs)))
 
 
+async def create_by_key(hall: Hall, party: Party) -> tuple[CreateResult | None, list[Rate]]:
+    key, standings = hall.store.api_keys.known(party.api_key), list[Rate]()
+    assert key is not None
+    created = await hall.store.schedules.create_by_key(key, _REQUEST, None, 1, standings.append)
+    if created is None and not standings:
+        raise Unreadable("The key, or its account, was refused")
+    return created, standings
+
+
 def long_leases(party: Party) -> list[Any]:
     """What it holds, as if no lease could last until now."""
     rows = [value for held in party.held for value in (ids.local(held.schedule_id), "", "", 0)]
@@ -221,6 +231,7 @@ TOGETHER = [
         "lifecycle/create",
         lambda h, p: h.store.schedules.create_all(p.account_id, [_REQUEST], _NEW),
     ),
+    op("create by an API key", "lifecycle/create", create_by_key),
     Operation("replay", ["lifecycle/create"], replay),
     op("admit", "accounts/admit", lambda h, p: h.store.api_keys.admit(p.api_key)),
     Operation("claim", ["lifecycle/claim"], claim),

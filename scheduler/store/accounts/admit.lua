@@ -1,44 +1,20 @@
 #!lua flags=allow-oom
--- Looks up the holders of API keys, and counts each request against its account's rate: GCRA, a
--- leaky bucket that keeps the moment up to which the account has paid
--- (https://brandur.org/rate-limiting), with a burst of a second's worth. Notes a key's use at most
--- once a minute. A repeat counts twice.
+-- Looks up the holders of API keys, and counts each request against its account's rate. Notes a
+-- key's use at most once a minute. A repeat counts twice.
 -- KEYS[1]  the shard's prefix
 -- ARGV     how many plans have a rate; for each of these: plan, requests a second; SHA-256 of keys
 -- Returns  for each key {account, key id, plan, '1' if the account is suspended, else ''; if the
 --          plan has a rate also limit, remaining, until full (s), until allowed (s; 0: it is)}; {}
 --          if it is unknown or inactive; {account} ('': unknown) if it is damaged
 --@include now
---@include number
+--@include rate
 local prefix = KEYS[1]
 local rates, first = {}, 2 + 2 * ARGV[1]
 for i = 2, first - 1, 2 do
   rates[ARGV[i]] = tonumber(ARGV[i + 1])
 end
-local paid_until = {} -- rate key -> us
+local paid_until = {} -- prefix of an account -> us
 local used = {} -- keys whose use the end of the script notes
-
--- Until when (us) an account has paid: at most a second from now, as the clock may be set back.
-local function read_paid_until(key)
-  local before = paid_until[key] or tonumber(redis.call('GET', key) or 0)
-  if not before or not (before >= now_us) then
-    return now_us
-  end
-  return math.min(before, now_us + 1000000)
-end
-
-local function count(key, rate)
-  local before = read_paid_until(key)
-  local after = before + 1000000 / rate
-  local wait_us = after - 1000000 - now_us
-  if wait_us > 0.5 then
-    paid_until[key] = before
-    return {rate, 0, math.ceil((before - now_us) / 1000000), math.ceil(wait_us / 1000000)}
-  end
-  paid_until[key] = after
-  local remaining = math.floor((now_us + 1000000 - after) * rate / 1000000 + 0.001)
-  return {rate, remaining, math.ceil((after - now_us) / 1000000), 0}
-end
 
 -- Raises if a key of the account is damaged.
 local function caller_of(stored)
@@ -49,7 +25,9 @@ local function caller_of(stored)
     caller = {stored[2], stored[3], plan, suspended and '1' or ''}
   end
   if rates[plan] then
-    for _, value in ipairs(count(base .. K.RATE, rates[plan])) do
+    local found
+    paid_until[base], found = count(paid_until[base] or read_paid_until(base), rates[plan])
+    for _, value in ipairs(found) do
       table.insert(caller, value)
     end
   end
@@ -75,7 +53,7 @@ end
 for _, key in ipairs(used) do
   redis.call('HSET', key, 'used', now_ms)
 end
-for key, us in pairs(paid_until) do
-  redis.call('SET', key, whole(us), 'PX', 2000)
+for base, us in pairs(paid_until) do
+  write_paid_until(base, us)
 end
 return callers

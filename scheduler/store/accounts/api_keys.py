@@ -8,7 +8,7 @@ from typing import Any
 
 from scheduler import ids
 from scheduler.errors import NotFound, StoreError, TooMany, Unreadable
-from scheduler.models import ApiKey, Caller, Plan, Rate
+from scheduler.models import ApiKey, Caller, KnownKey, Plan, Rate
 from scheduler.store import keys
 from scheduler.store.accounts.accounts import Accounts
 from scheduler.store.server import Script, Server, flat, pairs
@@ -18,6 +18,7 @@ from scheduler.store.shards import Shards
 MOST_ACTIVE_KEYS = 100
 _MOST_KEYS = 300
 _MOST_KEYS_AT_ONCE = 512
+_MOST_KNOWN = 4096
 _TOO_MANY = -1
 
 _ADMIT = Script("accounts/admit")
@@ -36,6 +37,8 @@ class ApiKeys:
         self._accounts = accounts
         self._rates = [len(rates), *flat((str(plan), rate) for plan, rate in rates.items())]
         self._admitter = cache(self._new_admitter)
+        # SHA-256 and shard of keys that were good when they were looked up last.
+        self._known: dict[str, int] = {}
 
     async def admit(self, api_key: str) -> Caller | None:
         """The key's holder now; None if it is invalid or inactive. Counts as a request against the
@@ -43,14 +46,31 @@ class ApiKeys:
         shard = ids.api_key_shard(api_key)
         if shard is None or not await self._shards.has(shard):
             return None
-        found = await self._admitter(shard).submit(ids.hash_secret(api_key))
+        sha256 = ids.hash_secret(api_key)
+        found = await self._admitter(shard).submit(sha256)
         if not found:
             return None
         if len(found) == 1:
             account_id = ids.account_id(shard, found[0].decode()) if found[0] else "an API key"
             raise Unreadable(f"Something of {account_id} is damaged")
+        self._remember(KnownKey(shard, sha256))
         rate = Rate(*found[4:]) if len(found) > 4 else None
         return Caller(*_holder(shard, *found[:3]), rate, found[3] == b"1")
+
+    def known(self, api_key: str) -> KnownKey | None:
+        """The key if it was good when this process looked it up last: worth a try, no proof."""
+        sha256 = ids.hash_secret(api_key)
+        shard = self._known.get(sha256)
+        return None if shard is None else KnownKey(shard, sha256)
+
+    def forget(self, key: KnownKey) -> None:
+        """It is not known from here on, until it is admitted again. Safe to repeat."""
+        self._known.pop(key.sha256, None)
+
+    def _remember(self, key: KnownKey) -> None:
+        self._known[key.sha256] = key.shard
+        if len(self._known) > _MOST_KNOWN:
+            del self._known[next(iter(self._known))]
 
     async def create(self, account_id: str, name: str) -> tuple[ApiKey, str]:
         """A new API key and its value, which is not stored. Raises NotFound, TooMany. Beyond 300

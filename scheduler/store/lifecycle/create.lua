@@ -8,19 +8,24 @@
 -- ARGV[1]  how long a day's rollup is kept (ms)
 -- ARGV[2]  how long a once-key is kept (ms)
 -- ARGV[3]  how long an ended schedule is kept that is no dead letter (ms)
--- ARGV[4]  how many plans have a quota
--- ARGV[5…] for each of these: plan, what its schedules may weigh (bytes)
--- ARGV[…]  for each group: account, once-key ('': none), its note (a digest of the request,
---          16 bytes, then the caller's own), how many schedules, for each of these: schedule,
---          triggerAt (ms), packed request. Of replays, how many is negative, then comes '1' to
---          replay also those that were replayed before, else '0', and each row ends with the ended
---          schedule
+-- ARGV[4]  how many plans have a quota or a rate
+-- ARGV[5…] for each of these: plan, what its schedules may weigh (bytes; '': any), requests a
+--          second ('': any)
+-- ARGV[…]  for each group: account, or '=' and the SHA-256 of an API key whose holder pays, if
+--          the key is active and its account's rate allows one more request; once-key ('': none),
+--          its note (a digest of the request, 16 bytes, then the caller's own), how many
+--          schedules, for each of these: schedule, triggerAt (ms), packed request. Of replays,
+--          how many is negative, then comes '1' to replay also those that were replayed before,
+--          else '0', and each row ends with the ended schedule
 -- Returns  {now (us), for each group its verdict in a byte and what follows it}: DONE, and a
 --          verdict in a byte for each schedule: DONE (now or before), UNPAID, of replays also
 --          NO_ROOM, UNKNOWN, REPLAYED, DAMAGED; REPEATED, and the kept verdicts, a 0 and
 --          the note; UNKNOWN: no such account; KEY_REUSED; NO_ROOM: together over the quota, none
---          is stored; DAMAGED: a key of the account is, nothing of it was changed
+--          is stored; DAMAGED: a key of the account is, nothing of it was changed; by an API key
+--          UNKNOWN also if it is not active, SUSPENDED, LIMITED: beyond the rate. Where the plan
+--          has a rate, an array: that, limit, remaining, until full (s), until allowed (s)
 --@include now
+--@include rate
 --@include lifecycle/place
 --@include ledger
 --@include lifecycle/weight
@@ -28,17 +33,19 @@ local prefix, ttl_ms, once_ttl_ms, kept_until_ms = KEYS[1], ARGV[1], ARGV[2], no
 local DONE, UNPAID = string.char(V.DONE), string.char(V.UNPAID)
 local groups, accounts = {}, {} -- in order; account's local name -> its state
 local keys, there = {}, {} -- keys of all schedules, and which of these are stored
-local quotas, first = {}, 5 + 2 * ARGV[4]
-for i = 5, first - 1, 2 do
-  quotas[ARGV[i]] = tonumber(ARGV[i + 1])
+local holders = {} -- SHA-256 of an API key -> what is stored of it
+local quotas, rates, first = {}, {}, 5 + 3 * ARGV[4]
+for i = 5, first - 1, 3 do
+  quotas[ARGV[i]], rates[ARGV[i]] = tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
 end
 -- Reading comes first; an account for which it raises is damaged.
 local function read(account)
   local base = account.base
   local stored = redis.call('HMGET', base .. K.ACCOUNT, 'credits', 'spent', 'plan', 'bytes',
-    'settled')
+    'settled', 'suspended')
   account.left, account.spent = number(stored[1] or -1), number(stored[2])
-  account.quota = quotas[stored[3]] or math.huge
+  account.quota, account.rate = quotas[stored[3]] or math.huge, rates[stored[3]]
+  account.suspended = stored[6]
   account.bytes, account.over = stored_bytes(base, stored[4], stored[5])
 end
 
@@ -53,6 +60,24 @@ local function account_of(name)
   return account
 end
 
+-- Who holds an API key; nobody if it is unknown.
+local function holder_of(sha256)
+  local holder = holders[sha256]
+  if not holder then
+    local key = prefix .. K.API_KEY .. sha256
+    local stored = redis.pcall('HMGET', key, 'active', 'account', 'used')
+    holder = {key = key, account = account_of(stored[2] or ''), active = stored[1] == '1',
+      stale = now_ms - (tonumber(stored[3] or 0) or 0) >= 60000}
+    local account = holder.account
+    if account.rate and not account.paid_until then
+      local sound, paid_until = pcall(read_paid_until, account.base)
+      account.sound, account.paid_until = account.sound and sound, paid_until
+    end
+    holders[sha256] = holder
+  end
+  return holder
+end
+
 local function read_note(key)
   local known = redis.call('GET', key)
   return known and (#known >= 18 or error('DAMAGED', 0)) and known
@@ -60,8 +85,11 @@ end
 
 local i = first
 while i <= #ARGV do
-  local account, count, width, row = account_of(ARGV[i]), tonumber(ARGV[i + 3]), 3, i + 4
-  local group = {account = account, count = count, keys = #keys, keep = ARGV[i + 2]}
+  local holder = string.byte(ARGV[i]) == 61 and holder_of(string.sub(ARGV[i], 2))
+  local account = holder and holder.account or account_of(ARGV[i])
+  local count, width, row = tonumber(ARGV[i + 3]), 3, i + 4
+  local group = {account = account, holder = holder, count = count, keys = #keys,
+    keep = ARGV[i + 2]}
   if count < 0 then
     count, width, row = -count, 4, i + 5
     group.count, group.replays, group.again = count, true, ARGV[i + 4] == '1'
@@ -196,11 +224,36 @@ local function add_replays(group)
   return table.concat(verdicts)
 end
 
+-- Why the holder of an API key may not store a group; nil: it may. A repeat of one that is stored,
+-- because its reply was lost, is not judged or counted again.
+local function refused(group, account)
+  local holder, rate = group.holder, account.rate
+  if there[keys[group.keys + 1]] then
+    group.standing = rate and standing(account.paid_until, rate, 0)
+    return nil
+  elseif not holder.active then
+    return V.UNKNOWN
+  elseif account.suspended then
+    return V.SUSPENDED
+  elseif rate then
+    account.paid_until, group.standing = count(account.paid_until, rate)
+    account.is_counted = true
+    if group.standing[4] > 0 then
+      return V.LIMITED
+    end
+  end
+  holder.is_used = true
+end
+
 -- Takes up a group's schedules if that is allowed; returns its reply.
 local function take_up(group)
   local account = group.account
   if account.left == -1 then
     return string.char(V.UNKNOWN)
+  end
+  local why = group.holder and refused(group, account)
+  if why then
+    return string.char(why)
   end
   local before = asked_before(group)
   if before then
@@ -279,10 +332,23 @@ for _, account in pairs(accounts) do
       redis.call('SET', key, note, 'PX', once_ttl_ms)
     end
   end
+  if account.sound and account.is_counted then
+    write_paid_until(account.base, account.paid_until)
+  end
+end
+for _, holder in pairs(holders) do
+  if holder.is_used and holder.stale then
+    redis.call('HSET', holder.key, 'used', now_ms)
+  end
 end
 
 local replies = {}
 for n, group in ipairs(groups) do
-  replies[n] = group.account.sound and group.reply or string.char(V.DAMAGED)
+  local reply, standing = group.reply, group.standing
+  if not group.account.sound then
+    replies[n] = string.char(V.DAMAGED)
+  else
+    replies[n] = standing and {reply, unpack(standing)} or reply
+  end
 end
 return {now_us, replies}

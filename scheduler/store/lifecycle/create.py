@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scheduler import ids
 from scheduler.errors import (
@@ -17,7 +17,7 @@ from scheduler.errors import (
     QuotaExceeded,
     Unreadable,
 )
-from scheduler.models import Idempotency, Request, Schedule, Status
+from scheduler.models import Idempotency, KnownKey, Plan, Rate, Request, Schedule, Status
 from scheduler.store import keys, stored
 from scheduler.store.idempotency import ONCE_KEPT_MS, Made, kept, kept_with, noted, once_name
 from scheduler.store.lifecycle.replays import (
@@ -32,7 +32,7 @@ from scheduler.store.lifecycle.replays import (
 from scheduler.store.queries.listing import Failed, Selection
 from scheduler.store.queries.reading import Stored, read_by_id, read_one, whole
 from scheduler.store.retention import Retention
-from scheduler.store.server import Argument, Script, Server
+from scheduler.store.server import Argument, Script, Server, flat
 from scheduler.store.server.clock import StoreClock
 from scheduler.store.server.coalescing import Coalescer
 from scheduler.store.verdict import MOST_CHANGES_MET, Verdict, refusal
@@ -40,6 +40,9 @@ from scheduler.store.verdict import MOST_CHANGES_MET, Verdict, refusal
 # Most that one script stores, as `_Group.weight` counts it: about 3 ms of the server.
 _MOST_AT_ONCE = 500
 _BYTES_LIKE_ONE_MORE = 2048
+
+# Of a key: `ApiKeys.admit` tells why.
+_KEY_REFUSED = frozenset({Verdict.UNKNOWN, Verdict.SUSPENDED, Verdict.LIMITED, Verdict.DAMAGED})
 
 _CREATE = Script("lifecycle/create")
 _CHANGE = Script("lifecycle/change")
@@ -55,7 +58,10 @@ class CreateResult(NamedTuple):
 
     @classmethod
     def of(cls, made: Made) -> CreateResult:
+        """Raises InsufficientCredits if not even one was stored."""
         count = made.verdicts.count(Verdict.DONE)
+        if not count:
+            raise InsufficientCredits
         return cls(made.schedule_ids[:count], made.repeated, made.note)
 
 
@@ -76,12 +82,18 @@ class Schedules:
     """
 
     def __init__(
-        self, server: Server, clock: StoreClock, retention: Retention, failed: Failed
+        self,
+        server: Server,
+        clock: StoreClock,
+        retention: Retention,
+        failed: Failed,
+        rates: Mapping[Plan, int],
     ) -> None:
         self._server = server
         self._secrecy = server.secrecy
         self._clock = clock
         self._retention = retention
+        self._plans = _plans(retention, rates)
         self._failed = failed
         self._creator = cache(self._new_creator)
         # By this process, since it began.
@@ -106,10 +118,28 @@ class Schedules:
         the credits reach for would be too much together.
         """
         note = b"" if once is None else once.note
-        made = await self._make(account_id, requests, once, note, now_ms)
-        if Verdict.DONE not in made.verdicts:
-            raise InsufficientCredits
-        return CreateResult.of(made)
+        return CreateResult.of(await self._make(account_id, requests, once, note, now_ms))
+
+    async def create_by_key(
+        self,
+        key: KnownKey,
+        request: Request,
+        once: Idempotency | None,
+        now_ms: int,
+        on_rate: Callable[[Rate], None],
+    ) -> CreateResult | None:
+        """`ApiKeys.admit` and `create_all` of one request, in one step. None if `admit` refuses the
+        key: nothing was changed then. `on_rate` gets the standing of the account whose plan has a
+        rate, before any error is raised."""
+        note = b"" if once is None else once.note
+        new, group = self._group("=" + key.sha256, [request], once, note, now_ms)
+        reply = await self._creator(key.shard).submit(group)
+        if isinstance(reply, list):
+            reply, *standing = reply
+            on_rate(Rate(*standing))
+        if reply[0] in _KEY_REFUSED:
+            return None
+        return CreateResult.of(self._made(reply, new, note))
 
     async def created_before(self, account_id: str, once: Idempotency) -> CreateResult | None:
         """What an earlier call with this key stored, or None. Raises KeyReused. Read-only."""
@@ -272,9 +302,26 @@ class Schedules:
     ) -> Made:
         """`originals`: of replays, what each is made of; `again`, also if that was replayed."""
         shard, account = keys.parts(account_id)
+        new, group = self._group(account, requests, once, note, now_ms, originals, again=again)
+        reply = await self._creator(shard).submit(group)
+        return self._made(reply, new, note, account_id)
+
+    def _group(
+        self,
+        payer: str,
+        requests: Sequence[Request],
+        once: Idempotency | None,
+        note: bytes,
+        now_ms: int | None,
+        originals: Sequence[str] = (),
+        *,
+        again: bool = False,
+    ) -> tuple[list[str], _Group]:
+        """The new ids, and the group. `payer`: an account's local name, or an API key's "=" and
+        SHA-256."""
         created_ms = self._clock.now_ms() if now_ms is None else now_ms
         new = ids.new_schedule_ids(len(requests), created_ms)
-        arguments: list[Argument] = [account, *kept_with(once, new[0], note)]
+        arguments: list[Argument] = [payer, *kept_with(once, new[0], note)]
         arguments += (-len(requests), int(again)) if originals else (len(requests),)
         weight = len(requests) + len(originals)
         for place, (schedule_id, each) in enumerate(zip(new, requests, strict=True)):
@@ -283,7 +330,10 @@ class Schedules:
             if originals:
                 arguments.append(ids.local(originals[place]))
             weight += len(packed) // _BYTES_LIKE_ONE_MORE
-        reply = await self._creator(shard).submit(_Group(arguments, weight))
+        return new, _Group(arguments, weight)
+
+    def _made(self, reply: bytes, new: list[str], note: bytes, account_id: str = "") -> Made:
+        """The script's reply to a group."""
         made = Made(new, reply[1:], note)
         if reply[0] == Verdict.REPEATED:
             made = noted(reply[1:])
@@ -295,13 +345,13 @@ class Schedules:
             self.created += made.verdicts.count(Verdict.DONE)
         return made
 
-    def _new_creator(self, shard: int) -> Coalescer[_Group, bytes]:
+    def _new_creator(self, shard: int) -> Coalescer[_Group, Any]:
         return Coalescer(partial(self._create, shard), _MOST_AT_ONCE, lambda group: group.weight)
 
-    async def _create(self, shard: int, groups: list[_Group]) -> list[bytes]:
-        lasting, quotas = self._retention, self._retention.quotas
+    async def _create(self, shard: int, groups: list[_Group]) -> list[Any]:
+        lasting = self._retention
         arguments: list[Argument] = [lasting.log_ms, ONCE_KEPT_MS, lasting.schedule_ms]
-        arguments += (len(quotas) // 2, *quotas)
+        arguments += self._plans
         for group in groups:
             arguments += group.arguments
         now_us, replies = await self._server.repeated(
@@ -309,6 +359,14 @@ class Schedules:
         )
         self._clock.observe(now_us)
         return list(replies)
+
+
+def _plans(retention: Retention, rates: Mapping[Plan, int]) -> list[Argument]:
+    """For the script: how many plans have limits; of each its name, bytes and rate."""
+    quotas = dict(zip(retention.quotas[::2], retention.quotas[1::2], strict=True))
+    limited = [plan for plan in Plan if plan in quotas or plan in rates]
+    limits = flat((str(plan), quotas.get(plan, ""), rates.get(plan, "")) for plan in limited)
+    return [len(limited), *limits]
 
 
 def _refusal(account_id: str, verdict: int) -> Exception:
