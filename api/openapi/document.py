@@ -12,8 +12,13 @@ from litestar.routes import HTTPRoute
 from api import bodies
 from api.field import Schema
 from api.fields import CHOICES
-from api.openapi.operations import IDEMPOTENCY_KEY, OPERATIONS, SCHEDULE_ID, Operation
-from api.openapi.requests import REQUESTS
+from api.openapi.operations import (
+    IDEMPOTENCY_KEY,
+    OPERATIONS,
+    REQUESTS,
+    SCHEDULE_ID,
+    Operation,
+)
 from api.query import Parameter
 
 _REF = "#/components/schemas/{name}"
@@ -45,9 +50,7 @@ class _Error(msgspec.Struct, frozen=True):
 
     name: str
     when: str
-    sentence: str
     body: type = bodies.ErrorBody
-    further: Schema = {}
     headers: Schema = {}
 
 
@@ -55,70 +58,46 @@ _ERRORS = {
     400: _Error(
         "BadRequest",
         "The payload or a parameter breaks a rule; nothing was changed.",
-        "targetUrl: It is required.",
         bodies.DetailedErrorBody,
-        {"details": [{"field": "targetUrl", "message": "It is required."}]},
     ),
     401: _Error(
         "Unauthorized",
         "There is no API key, or it is invalid or inactive.",
-        "Invalid or inactive API key",
         headers={"WWW-Authenticate": {"schema": {"type": "string"}}},
     ),
+    402: _Error("InsufficientCredits", "The account has too few credits."),
     403: _Error(
         "Suspended",
         "An operator has suspended the account. Nothing was done; due schedules wait.",
-        "This account is suspended; due schedules wait until it is resumed",
     ),
-    402: _Error("InsufficientCredits", "The account has too few credits.", "Insufficient credits"),
-    404: _Error(
-        "NotFound",
-        "There is no such schedule, or it is another account's.",
-        "There is no such schedule",
-    ),
+    404: _Error("NotFound", "There is no such schedule, or it is another account's."),
     409: _Error(
         "Conflict",
         "It has ended, or a worker has it: from a moment before triggerAt on; `status` says which.",
-        "Execution has started",
         bodies.ConflictBody,
-        {"status": "scheduled"},
     ),
     413: _Error(
         "TooLarge",
         "The body is larger than allowed, or the account has as much stored as its plan allows.",
-        "The request body is larger than 262,144 bytes",
     ),
     414: _Error(
-        "TargetTooLong",
-        "Path and query are longer than 8,192 bytes; the connection is closed.",
-        "The request's path and query are longer than 8,192 bytes",
+        "TargetTooLong", "Path and query are longer than 8,192 bytes; the connection is closed."
     ),
-    415: _Error(
-        "Encoded",
-        "The body has a Content-Encoding.",
-        "The request body has a Content-Encoding; send it without one",
-    ),
-    422: _Error(
-        "KeyReused",
-        "The Idempotency-Key was used with another body before.",
-        "This Idempotency-Key was used with another body before",
-    ),
+    415: _Error("Encoded", "The body has a Content-Encoding."),
+    422: _Error("KeyReused", "The Idempotency-Key was used with another body before."),
     429: _Error(
         "TooManyRequests",
         "The rate of the account's plan is used up, or that of its searches.",
-        "Too many requests; try again in 1 s",
         headers=_RETRY,
     ),
     431: _Error(
         "HeadTooLarge",
         "The request's line and headers are larger than allowed; the connection is closed.",
-        "The request's head is too large",
     ),
-    500: _Error("InternalError", "A fault of the service's own.", "Internal server error"),
+    500: _Error("InternalError", "A fault of the service's own."),
     503: _Error(
         "Unavailable",
         "The store is away or full, and nothing was changed; or the sentence says otherwise.",
-        "The service is temporarily unavailable",
         headers=_RETRY,
     ),
 }
@@ -133,8 +112,6 @@ _OWN_ERRORS = {
     ("rotateSigningSecret", 409): _Error(
         "TooManySecrets",
         "Three secrets are good already, and a shorter `keepFor` would end one of them.",
-        "3 signing secrets are good already: keep the earlier ones for a shorter time, or wait "
-        "until one has ended",
     ),
 }
 _ALL_ERRORS = (*_ERRORS.values(), *_OWN_ERRORS.values())
@@ -244,21 +221,15 @@ def _success(operation: Operation, tag: str, status: int) -> Schema:
     headers = {} if tag == _HEALTH else dict(_RATE_HEADERS)
     if operation.once:
         headers["Idempotency-Replayed"] = {"$ref": "#/components/headers/IdempotencyReplayed"}
-    return _response(
-        "Done." if status == 200 else "Created.",
-        type(operation.example),
-        msgspec.json.decode(msgspec.json.encode(operation.example)),
-        headers,
-    )
+    return _response("Done." if status == 200 else "Created.", operation.answer, headers)
 
 
 def _error_response(error: _Error) -> Schema:
-    example = {"error": error.sentence, **error.further}
-    return _response(error.when, error.body, example, {**_RATE_HEADERS, **error.headers})
+    return _response(error.when, error.body, {**_RATE_HEADERS, **error.headers})
 
 
-def _response(description: str, body: type, example: Schema, headers: Schema) -> Schema:
-    content = {"application/json": {"schema": _ref(body.__name__), "example": example}}
+def _response(description: str, body: type, headers: Schema) -> Schema:
+    content = {"application/json": {"schema": _ref(body.__name__)}}
     return {"description": description, "headers": headers, "content": content}
 
 
@@ -267,7 +238,7 @@ def _ref(name: str) -> Schema:
 
 
 def _schemas() -> Schema:
-    answers = {type(operation.example) for operation in OPERATIONS.values()}
+    answers = {operation.answer for operation in OPERATIONS.values()}
     errors = {error.body for error in _ALL_ERRORS}
     items = {item for each in _ITEMS.values() for item in each}
     described = sorted(answers | errors | items, key=lambda body: body.__name__)

@@ -1,83 +1,20 @@
-"""Every operation, by its id: its parameters, its body, and what it may answer."""
+"""Every operation by its id, and what clients send, as JSON Schema.
+
+That has no defaults: generated clients would send them, and a change would reset fields unasked.
+"""
 
 from __future__ import annotations
 
-import msgspec
+from typing import NamedTuple
 
 from api import bodies
 from api.field import Schema
-from api.openapi.requests import EXAMPLE
+from api.fields import FIELDS, REQUIRED, SOON
+from api.limits import MAX_ITEMS
 from api.query import OF_LOGS, OF_SCHEDULES, PERIOD, Parameter
-from scheduler.errors import FieldError
-from scheduler.models import (
-    LogEntry,
-    LogStatus,
-    Outcome,
-    Phases,
-    Request,
-    Schedule,
-    SigningSecret,
-    Status,
-    Usage,
-)
-from scheduler.settings import DAY_MS
-from scheduler.store.lifecycle.cancel import Cancellation, Cancellations
-from scheduler.times import parse_iso8601
-
-_SCHEDULE_ID = "sch_01m7td70g0fw3s9s2m2v2v2v2v"
-_INVOCATION_ID = "inv_01m7td70g0fw3s9s2m2v2v2v2v"
-_REPLAY_ID = "sch_01m7td70g0fw3s9s2m2v2v2v2w"
-_REPLAY_INVOCATION_ID = "inv_01m7td70g0fw3s9s2m2v2v2v2w"
-_CREATED_AT_MS = parse_iso8601("2026-11-19T17:21:04.512Z")
-_DUE_AT_MS = parse_iso8601("2026-11-20T08:00:00.000Z")
-_SCHEDULED_FOR = "Scheduled for 2026-11-20T08:00:00.000Z"
-_REQUEST = Request(
-    _DUE_AT_MS,
-    EXAMPLE["targetMethod"],
-    EXAMPLE["targetUrl"],
-    EXAMPLE["targetHeaders"],
-    msgspec.json.encode(EXAMPLE["targetBody"]),
-)
-_WAITING = Schedule(_SCHEDULE_ID, _CREATED_AT_MS, _REQUEST, Status.SCHEDULED)
-_COMPLETED = msgspec.structs.replace(
-    _WAITING,
-    status=Status.COMPLETED,
-    outcome=Outcome(Status.COMPLETED, 200, 41, "", phases=Phases(3, 6, 14, 17, 1)),
-    ended_at_ms=_DUE_AT_MS + 43,
-    attempts=1,
-)
-_LOG_ENTRY = bodies.LOG_ENTRY.of(
-    LogEntry(
-        _SCHEDULE_ID,
-        created_at_ms=_CREATED_AT_MS,
-        scheduled_at_ms=_DUE_AT_MS,
-        executed_at_ms=_DUE_AT_MS + 43,
-        url=_REQUEST.url,
-        method=_REQUEST.method,
-        status=LogStatus.FAILED,
-        status_code=503,
-        response_time_ms=41,
-        error_message="Service Unavailable",
-        attempt=1,
-    )
-)
-_SECRET = bodies.SECRET.of(
-    SigningSecret(
-        "sec_q7m2x0v9k4tz",
-        "whsec_rjpTzW3AB3nWzoMb7QZ1Jn2aPyTWaYgLO1mYJ0wX4tE=",
-        _CREATED_AT_MS,
-    )
-)
-_ENDING_SECRET = bodies.SECRET.of(
-    SigningSecret(
-        "sec_1c8h5e3d0n6w",
-        "whsec_0hX0V4XHzbQYVbR3PxvUPCbVtnUwqkkVKIbHMUo1UIs=",
-        parse_iso8601("2026-10-01T08:00:00.000Z"),
-        _CREATED_AT_MS + DAY_MS,
-    )
-)
-_URL_ERROR = FieldError("targetUrl", "It must be an absolute http or https URL.")
-
+from api.selection import IDS_SCHEMA, filter_schema
+from scheduler import durations
+from scheduler.models import Status
 
 IDEMPOTENCY_KEY: Schema = {
     "name": "Idempotency-Key",
@@ -94,15 +31,15 @@ SCHEDULE_ID: Schema = {
     "required": True,
     "schema": {"type": "string", "pattern": "^sch_[0-7][0-9a-hjkmnp-tv-z]{25}$"},
     "description": "The id that the create answered.",
-    "example": _SCHEDULE_ID,
+    "example": "sch_01m7td70g0fw3s9s2m2v2v2v2v",
 }
 
 
-class Operation(msgspec.Struct, frozen=True):
-    """`example` is an answer. `once`: an Idempotency-Key is taken. `errors` are its own, beside
-    those that its path, its body and its key bring, and those of every call."""
+class Operation(NamedTuple):
+    """`once`: an Idempotency-Key is taken. `errors` are its own, beside those that its path, its
+    body and its key bring, and those of every call."""
 
-    example: msgspec.Struct
+    answer: type
     errors: tuple[int, ...] = ()
     query: tuple[Parameter, ...] = ()
     body: str | None = None
@@ -112,75 +49,112 @@ class Operation(msgspec.Struct, frozen=True):
 
 OPERATIONS = {
     "createSchedule": Operation(
-        bodies.CreatedBody(_SCHEDULE_ID, _INVOCATION_ID, _SCHEDULED_FOR),
-        errors=(402,),
-        once=True,
-        body="ScheduleRequest",
+        bodies.CreatedBody, errors=(402,), body="ScheduleRequest", once=True
     ),
-    "createSchedules": Operation(
-        bodies.BatchBody(
-            [
-                bodies.AcceptedBody(_SCHEDULE_ID, _INVOCATION_ID),
-                bodies.RefusedBody(400, f"targetUrl: {_URL_ERROR.message}", [_URL_ERROR]),
-            ]
-        ),
-        once=True,
-        body="BatchRequest",
-    ),
-    "listSchedules": Operation(
-        bodies.SchedulesBody([bodies.SCHEDULE.of(_WAITING)], None),
-        query=OF_SCHEDULES,
-    ),
-    "getSchedule": Operation(bodies.SCHEDULE.of(_COMPLETED)),
-    "changeSchedule": Operation(bodies.SCHEDULE.of(_WAITING), errors=(409,), body="ChangeRequest"),
-    "cancelSchedule": Operation(
-        bodies.CancelledBody.of(Cancellations([Cancellation(_SCHEDULE_ID)], 1000)),
-        errors=(409,),
-    ),
-    "cancelSchedules": Operation(
-        bodies.CancelledManyBody(
-            [
-                bodies.CancelledItemBody(_SCHEDULE_ID, Status.CANCELLED),
-                bodies.UncancelledBody(
-                    409, "Execution has started", [], _REPLAY_ID, Status.SCHEDULED
-                ),
-            ],
-            1000,
-            None,
-        ),
-        body="CancelManyRequest",
-    ),
+    "createSchedules": Operation(bodies.BatchBody, body="BatchRequest", once=True),
+    "listSchedules": Operation(bodies.SchedulesBody, query=OF_SCHEDULES),
+    "getSchedule": Operation(bodies.SCHEDULE.type),
+    "changeSchedule": Operation(bodies.SCHEDULE.type, errors=(409,), body="ChangeRequest"),
+    "cancelSchedule": Operation(bodies.CancelledBody, errors=(409,)),
+    "cancelSchedules": Operation(bodies.CancelledManyBody, body="CancelManyRequest"),
     "replaySchedule": Operation(
-        bodies.ReplayBody(_REPLAY_ID, _REPLAY_INVOCATION_ID, _SCHEDULED_FOR, _SCHEDULE_ID),
+        bodies.ReplayBody,
         errors=(402, 409),
-        once=True,
         body="ReplayRequest",
         body_required=False,
-    ),
-    "replaySchedules": Operation(
-        bodies.ReplaysBody(
-            [
-                bodies.ReplayedBody(_REPLAY_ID, _REPLAY_INVOCATION_ID, _SCHEDULE_ID),
-                bodies.UnreplayedBody(409, "The schedule was replayed already", [], _REPLAY_ID),
-            ],
-            None,
-        ),
         once=True,
-        body="ReplayManyRequest",
     ),
-    "getUsage": Operation(
-        bodies.USAGE.of(Usage(3, 1, 166, _DUE_AT_MS - 30 * DAY_MS, _DUE_AT_MS)),
-        query=PERIOD,
-    ),
-    "listLogs": Operation(bodies.LogsBody([_LOG_ENTRY], None), query=OF_LOGS),
-    "getCredits": Operation(bodies.CreditsBody(999)),
-    "getSigningSecrets": Operation(bodies.SecretsBody([_SECRET])),
+    "replaySchedules": Operation(bodies.ReplaysBody, body="ReplayManyRequest", once=True),
+    "getUsage": Operation(bodies.USAGE.type, query=PERIOD),
+    "listLogs": Operation(bodies.LogsBody, query=OF_LOGS),
+    "getCredits": Operation(bodies.CreditsBody),
+    "getSigningSecrets": Operation(bodies.SecretsBody),
     "rotateSigningSecret": Operation(
-        bodies.SecretsBody([_SECRET, _ENDING_SECRET]),
-        errors=(409,),
-        once=True,
-        body="RotationRequest",
+        bodies.SecretsBody, errors=(409,), body="RotationRequest", once=True
     ),
-    "getHealth": Operation(bodies.HealthBody("ok")),
-    "getReadiness": Operation(bodies.HealthBody("ready"), errors=(503,)),
+    "getHealth": Operation(bodies.HealthBody),
+    "getReadiness": Operation(bodies.HealthBody, errors=(503,)),
+}
+
+EXAMPLE: Schema = {
+    "targetUrl": "https://example.com/webhooks/orders",
+    "triggerAt": SOON,
+    "targetMethod": "POST",
+    "targetHeaders": {"X-Order": "ord_8412"},
+    "targetBody": {"order": "ord_8412", "action": "remind"},
+}
+_PROPERTIES = {field.name: field.schema for field in FIELDS.values()}
+
+
+def _either(*names: str) -> Schema:
+    return {"oneOf": [{"$ref": f"#/components/schemas/{name}"} for name in names]}
+
+
+REQUESTS: dict[str, Schema] = {
+    "ScheduleRequest": {
+        "type": "object",
+        "description": "A request, and when it is to be performed. Null is as good as absent.",
+        "properties": _PROPERTIES,
+        "required": [names[0] for names in REQUIRED if len(names) == 1],
+        "additionalProperties": False,
+        "examples": [EXAMPLE],
+    },
+    "ChangeRequest": {
+        "type": "object",
+        "description": "The fields to change, each replaced as a whole; null clears it. What is "
+        "left out stays as it is. A mask sent back is refused. Only what is given is judged, that "
+        "expiresAt is after triggerAt, and that headers which look like secrets are given anew "
+        "where targetUrl moves to another origin.",
+        "properties": _PROPERTIES,
+        "minProperties": 1,
+        "additionalProperties": False,
+        "examples": [{"triggerAt": SOON, "expiresAt": None}],
+    },
+    "ReplayRequest": {
+        "type": "object",
+        "description": "The fields to change; each is replaced as a whole and judged as in a "
+        "change. Without `triggerAt` and `delay` the replay is due now.",
+        "properties": _PROPERTIES,
+        "additionalProperties": False,
+        "examples": [{"delay": "10s"}],
+    },
+    "ScheduleIds": IDS_SCHEMA,
+    "FailedFilter": filter_schema(
+        Status.FAILED, "Dead letters that match, the oldest first; `from` and `to` mean their end."
+    ),
+    "WaitingFilter": filter_schema(
+        Status.SCHEDULED, "Matching schedules that wait; `from` and `to` mean their `triggerAt`."
+    ),
+    "ReplayManyRequest": _either("ScheduleIds", "FailedFilter"),
+    "CancelManyRequest": _either("ScheduleIds", "WaitingFilter"),
+    "RotationRequest": {
+        "type": "object",
+        "properties": {
+            "keepFor": {
+                "type": ["string", "null"],
+                "pattern": f"^{durations.PATTERN}$",
+                "description": "How long the secrets before stay good: 0s to 7d; a day, if it is "
+                "left out.",
+                "examples": ["1d"],
+            }
+        },
+        "additionalProperties": False,
+        "examples": [{"keepFor": "1d"}],
+    },
+    "BatchRequest": {
+        "type": "object",
+        "properties": {
+            "schedules": {
+                "type": "array",
+                "items": {"$ref": "#/components/schemas/ScheduleRequest"},
+                "minItems": 1,
+                "maxItems": MAX_ITEMS,
+                "description": "Each is judged on its own: a bad one is answered with a 400 of its "
+                "own, and keeps no other from being stored.",
+            }
+        },
+        "required": ["schedules"],
+        "additionalProperties": False,
+        "examples": [{"schedules": [EXAMPLE, {**EXAMPLE, "targetUrl": "ftp://example.com"}]}],
+    },
 }
