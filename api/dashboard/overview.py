@@ -1,29 +1,47 @@
-"""The overview: the account's figures, past and coming schedules, and failures; live."""
+"""The overview: the account's figures, past and coming schedules, and failures by what they have in
+common; live."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import NamedTuple
 
 from litestar import get
 
 from api.dashboard.answer import Raw
-from api.dashboard.failures import failures_of
 from api.dashboard.render import page
+from api.dashboard.requests.filters import Filter
 from api.dashboard.session import asks_for_news, signed_in, zone_of
 from api.dashboard.shared import shared_by
 from api.dashboard.timeline import picture_of
 from api.dashboard.windows import FIRST, WINDOWS, stretch_of
 from api.service import HttpRequest, service_of
-from scheduler.rollups import HOUR_MS
+from scheduler.models import LogStatus
+from scheduler.rollups import DAY_MS
+from scheduler.store import Store
 from scheduler.store.log.logs import LogQuery
+from scheduler.targets import split_url
 
 _LATEST = 8
 _CHOICES = ("1h", "24h", "7d", "30d")
 _HEIGHT, _LOW_HEIGHT = 190, 130
+_PAGES, _PER_PAGE = 5, 100
+_MOST_GROUPS = 8
 
 # From where on a figure is a warning, and an alarm.
 FAILED_SHARES = (0.01, 0.05)
 LATENESS_MS = (100, 1000)
+
+
+class Group(NamedTuple):
+    """`answer` is its error message; `at_ms` when it failed so last."""
+
+    host: str
+    answer: str
+    status_code: int
+    fires: int
+    at_ms: int
+    address: str
 
 
 def level(value: float, bounds: tuple[float, float]) -> str:
@@ -39,16 +57,14 @@ async def overview_page(request: HttpRequest) -> Raw:
     store, zone, account_id = service_of(request).store, zone_of(request), viewer.account_id
     name = request.query_params.get("range", FIRST)
     chosen = name if name in _CHOICES else FIRST
-    now_ms = store.clock.now_ms()
+    now_ms, shared = store.clock.now_ms(), shared_by(request)
     # Waiting entries stand at their triggerAt: up to now the log has executed ones.
     recent = LogQuery(limit=_LATEST, to_ms=now_ms + 1)
     hour, picture, failures, latest = await asyncio.gather(
         picture_of(request, viewer, stretch_of("1h", now_ms, zone)),
         picture_of(request, viewer, stretch_of(chosen, now_ms, zone)),
-        failures_of(request, viewer, now_ms - 24 * HOUR_MS, now_ms + 60_000),
-        shared_by(request).get(
-            (account_id, "latest"), 1.0, lambda: store.logs.page(account_id, recent)
-        ),
+        shared.get((account_id, "failures"), 4.0, lambda: _failures(store, account_id, now_ms)),
+        shared.get((account_id, "latest"), 1.0, lambda: store.logs.page(account_id, recent)),
     )
     series, late_ms = hour.series, hour.lateness_ms(0.99) or 0
     failed_share = series.failed / series.executed if series.executed else 0
@@ -71,6 +87,28 @@ async def overview_page(request: HttpRequest) -> Raw:
         chosen=chosen,
         is_new=not (viewer.account.spent or series.executed or latest.entries),
     )
+
+
+async def _failures(store: Store, account_id: str, now_ms: int) -> list[Group]:
+    """The largest groups among the latest failures of a day."""
+    query = LogQuery(
+        status=LogStatus.FAILED, from_ms=now_ms - DAY_MS, to_ms=now_ms + 60_000, limit=_PER_PAGE
+    )
+    found: dict[tuple[str, str, int], list[int]] = {}
+    for _ in range(_PAGES):
+        log = await store.logs.page(account_id, query)
+        for each in log.entries:
+            key = (split_url(each.url)[0], each.error_message, each.status_code)
+            found.setdefault(key, []).append(each.at_ms)
+        if log.next_cursor is None:
+            break
+        query = query._replace(cursor=log.next_cursor)
+    groups = []
+    for (host, answer, code), moments in found.items():
+        alike = Filter(status=LogStatus.FAILED, q=host, answer=answer or str(code))
+        groups.append(Group(host, answer, code, len(moments), moments[0], alike.address()))
+    groups.sort(key=lambda group: (-group.fires, -group.at_ms))
+    return groups[:_MOST_GROUPS]
 
 
 HANDLERS = [overview_page]

@@ -11,10 +11,10 @@ from litestar import Response, Router, get
 from litestar.exceptions import HTTPException
 from litestar.params import FromPath
 
-from api.dashboard import credits, holder, keys, overview, signin, system
+from api.dashboard import credits, holder, keys, overview, system
 from api.dashboard.answer import Raw, redirect
 from api.dashboard.render import sentence, static_file
-from api.dashboard.requests import actions, bulk, composer, entry, listing
+from api.dashboard.requests import bulk, composer, entry, listing
 from api.dashboard.session import SIGN_IN, NotSignedIn, asked_for, back_cookie, signed_in
 from api.errors import status_of
 from api.service import HttpRequest, service_of
@@ -23,16 +23,14 @@ from scheduler.errors import Damaged, NotFound, OutcomeUnknown, StoreError, Stor
 _log = structlog.get_logger()
 
 _PAGES = (
-    signin,
+    holder,
     overview,
     listing,
     composer,
     bulk,
     entry,
-    actions,
     keys,
     credits,
-    holder,
     system,
 )
 # The title of the page of an error.

@@ -44,7 +44,7 @@ API = r"""
 @ api/batch.py tests/api/test_batch.py
 # the items of a batch list all their faults
 - unlisted -= listed
-@ api/dashboard/signin.py tests/dashboard/test_writes.py
+@ api/dashboard/holder.py tests/dashboard/test_writes.py
 # a link is redeemed from any page
 - judge_origin(request)
 -     form = await read_form(request)

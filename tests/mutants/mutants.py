@@ -43,10 +43,10 @@ _WRITES = (
     ("a deactivation", "keys.py", "viewer, _", "    key ="),
     ("a bulk action", "requests/bulk.py", "viewer, form", "    store ="),
     ("a composed request", "requests/composer.py", "viewer, form", "    service ="),
-    ("a cancellation", "requests/actions.py", "viewer, _", "    try:"),
-    ("a new time", "requests/actions.py", "viewer, form", "    schedules ="),
-    ("a repetition", "requests/actions.py", "viewer, form", "    store ="),
-    ("a sign-out", "signin.py", "viewer, form", "    sessions ="),
+    ("a cancellation", "requests/entry.py", "viewer, _", "    try:"),
+    ("a new time", "requests/entry.py", "viewer, form", "    schedules ="),
+    ("a repetition", "requests/entry.py", "viewer, form", "    store ="),
+    ("a sign-out", "holder.py", "viewer, form", "    sessions ="),
     ("a rotation", "keys.py", "viewer, form", "    try:"),
     ("a grant", "system.py", "viewer, form", "    judged_operator"),
     ("a choice of a zone", "holder.py", "_, form", "    zone ="),
@@ -68,7 +68,7 @@ def read(table: str) -> Iterator[Mutant]:
 
 
 def _from_any_page(name: str, file: str, names: str, next_line: str) -> Mutant:
-    even = ", even_suspended=True" if file in ("holder.py", "signin.py") else ""
+    even = ", even_suspended=True" if file == "holder.py" else ""
     return Mutant(
         f"{name} is taken from any page",
         f"api/dashboard/{file}",

@@ -13,7 +13,7 @@ from litestar import post
 from api.dashboard.answer import Raw
 from api.dashboard.csrf import ONCE, Form, once_of, written
 from api.dashboard.render import page
-from api.dashboard.requests.actions import new_time, utc_text
+from api.dashboard.requests.entry import new_time, utc_text
 from api.dashboard.requests.filters import Filter, read_filter
 from api.dashboard.requests.listing import searched
 from api.dashboard.session import Viewer, redirect_saying, zone_of

@@ -10,7 +10,7 @@ from litestar import get, post, route
 from api.dashboard.answer import Raw, data, is_for_panel
 from api.dashboard.csrf import Form, once_of, written
 from api.dashboard.render import page
-from api.dashboard.requests.actions import utc_text
+from api.dashboard.requests.entry import utc_text
 from api.dashboard.requests.filters import ADDRESS, Filter
 from api.dashboard.requests.listing import list_page, read_page
 from api.dashboard.requests.text import readable
