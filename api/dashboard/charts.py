@@ -1,4 +1,5 @@
-"""Charts: from figures to rectangles, which a template writes as SVG. Pure.
+"""Charts: from figures to rectangles, which a template writes as SVG; and the stretches of time
+that they show. Pure.
 
 Widths are in percent and heights in pixels, so that a chart fits any screen as it is drawn.
 """
@@ -11,6 +12,7 @@ from typing import NamedTuple
 
 from api.dashboard import formats
 from api.dashboard.zones import Zone
+from scheduler.store.log.overview import ChartRange
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 
@@ -26,7 +28,33 @@ STEPS_MS = tuple(
     minutes * MINUTE_MS for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360, 720, 1440)
 )
 _LABEL_STEPS_MS = (*STEPS_MS, 2 * DAY_MS, 5 * DAY_MS, 7 * DAY_MS, 10 * DAY_MS)
+_MOST_COLUMNS = 120
+# Long stretches are of whole days, by any number of them.
+_LONGEST_MS = 400 * DAY_MS
 _DURATION_TICKS_MS = (1, 10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000)
+
+
+class Window(NamedTuple):
+    """So long before this moment and after it; or, without that, a day so many after today."""
+
+    words: str
+    each_ms: int = 0
+    step_ms: int = 0
+    days_later: int = 0
+
+
+# By the names that addresses have for them.
+WINDOWS = {
+    "15m": Window("15 min", 15 * MINUTE_MS, MINUTE_MS),
+    "1h": Window("1 h", HOUR_MS, MINUTE_MS),
+    "24h": Window("24 h", 24 * HOUR_MS, 30 * MINUTE_MS),
+    "7d": Window("7 d", 7 * DAY_MS, 4 * HOUR_MS),
+    "30d": Window("30 d", 30 * DAY_MS, 12 * HOUR_MS),
+    "yesterday": Window("Yesterday", days_later=-1),
+    "today": Window("Today"),
+    "tomorrow": Window("Tomorrow", days_later=1),
+}
+FIRST = "1h"
 
 
 class Rectangle(NamedTuple):
@@ -230,3 +258,27 @@ def _short(value: int) -> str:
         if value >= 10 * unit and value % unit == 0:
             return f"{value // unit}{name}"
     return f"{value:,}"
+
+
+def stretch_of(name: str, now_ms: int, zone: Zone) -> ChartRange:
+    """The columns of a window, this moment in one of them if it is in the window at all."""
+    window = WINDOWS[name]
+    if not window.each_ms:
+        from_ms = zone.midnight(now_ms, window.days_later)
+        return fitted(from_ms, zone.midnight(now_ms, window.days_later + 1), 15 * MINUTE_MS)
+    first_ms = now_ms // window.step_ms * window.step_ms + window.step_ms - window.each_ms
+    return ChartRange(first_ms, window.step_ms, 2 * window.each_ms // window.step_ms)
+
+
+def fitted(from_ms: int, to_ms: int, least_step_ms: int = MINUTE_MS) -> ChartRange:
+    """Columns that cover a period, as many as a chart has room for."""
+    to_ms = min(max(to_ms, from_ms + MINUTE_MS), from_ms + _LONGEST_MS)
+    steps = [step_ms for step_ms in STEPS_MS if step_ms >= least_step_ms]
+    whole_hours_ms = from_ms // HOUR_MS * HOUR_MS
+    days = -(-(to_ms - whole_hours_ms) // (_MOST_COLUMNS * DAY_MS))
+    for step_ms in (*steps, days * DAY_MS):
+        first_ms = from_ms // step_ms * step_ms if step_ms < HOUR_MS else whole_hours_ms
+        points = -(-(to_ms - first_ms) // step_ms)
+        if points <= _MOST_COLUMNS:
+            break
+    return ChartRange(first_ms, step_ms, points)

@@ -10,7 +10,7 @@ import secrets
 from urllib.parse import parse_qsl
 
 from litestar.datastructures import MultiDict
-from litestar.exceptions import PermissionDeniedException
+from litestar.exceptions import PermissionDeniedException as Forbidden
 
 from api.dashboard.session import Viewer, base_url, signed_in
 from api.findings import invalid
@@ -29,12 +29,9 @@ Form = MultiDict[str]
 ONCE = re.compile(r"[\w-]{16}")
 
 
-class Forbidden(PermissionDeniedException):
-    """A write that another site may have sent, or whose page is of an earlier session."""
-
-
 async def written(request: HttpRequest, *, even_suspended: bool = False) -> tuple[Viewer, Form]:
-    """The viewer and the form. Raises NotSignedIn, Forbidden, or Suspended."""
+    """The viewer and the form. Raises NotSignedIn, Suspended, or Forbidden: another
+    site may have sent it, or its page is of an earlier session."""
     judge_origin(request)
     viewer = await signed_in(request)
     if viewer.account.suspended and not even_suspended:

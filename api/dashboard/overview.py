@@ -9,12 +9,12 @@ from typing import NamedTuple
 from litestar import get
 
 from api.dashboard.answer import Raw
+from api.dashboard.charts import FIRST, WINDOWS, stretch_of
 from api.dashboard.render import page
 from api.dashboard.requests.filters import Filter
 from api.dashboard.session import asks_for_news, signed_in, zone_of
 from api.dashboard.shared import shared_by
 from api.dashboard.timeline import picture_of
-from api.dashboard.windows import FIRST, WINDOWS, stretch_of
 from api.service import HttpRequest, service_of
 from scheduler.models import LogStatus
 from scheduler.rollups import DAY_MS

@@ -12,14 +12,22 @@ from pathlib import Path
 import pytest
 
 from api.dashboard import formats
-from api.dashboard.charts import DAY_MS, HOUR_MS, MINUTE_MS, Axis, Layer, stacked
+from api.dashboard.charts import (
+    DAY_MS,
+    HOUR_MS,
+    MINUTE_MS,
+    WINDOWS,
+    Axis,
+    Layer,
+    stacked,
+    stretch_of,
+)
 from api.dashboard.credits import drawn, spending
 from api.dashboard.requests.entry import Bar, waterfall
 from api.dashboard.requests.filters import read_filter
 from api.dashboard.requests.text import MOST_BYTES, curl_of, indented
 from api.dashboard.session import our_page
 from api.dashboard.shared import Shared
-from api.dashboard.windows import WINDOWS, stretch_of
 from api.dashboard.zones import UTC, Zone, zone_named
 from scheduler.models import BodyKind, Outcome, Phases, Request, Status
 from scheduler.store.accounts.ledger import Movements

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from api.dashboard.charts import DAY_MS
+from api.dashboard.charts import DAY_MS, FIRST, WINDOWS, fitted, stretch_of
 from api.dashboard.session import ROOT
-from api.dashboard.windows import FIRST, WINDOWS, fitted, stretch_of
 from api.dashboard.zones import Zone, zone_named
 from scheduler.models import LogStatus
 from scheduler.store.log.logs import LogQuery

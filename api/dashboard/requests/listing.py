@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 from litestar import get
 
 from api.dashboard.answer import Raw, html, redirect
+from api.dashboard.charts import WINDOWS
 from api.dashboard.render import page
 from api.dashboard.requests.filters import ADDRESS, PER_PAGE, Filter, read_filter
 from api.dashboard.session import Viewer, asks_for_news, signed_in, zone_of
 from api.dashboard.shared import shared_by
 from api.dashboard.timeline import Picture, picture_of
-from api.dashboard.windows import WINDOWS
 from api.service import HttpRequest, service_of
 from scheduler.errors import InvalidRequest, TooManyScans
 from scheduler.ids import is_schedule_id

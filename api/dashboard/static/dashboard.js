@@ -145,18 +145,6 @@
 
   // --- Copying ----------------------------------------------------------------------------------
 
-  // Browsers lend the clipboard to https and to localhost only; elsewhere the selection is copied.
-  async function copy(code) {
-    if (navigator.clipboard) {
-      return navigator.clipboard.writeText(code.textContent);
-    }
-    getSelection().selectAllChildren(code);
-    if (!document.execCommand("copy")) {
-      throw new Error("not copied");
-    }
-    getSelection().removeAllRanges();
-  }
-
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("[data-copy]");
     if (!button) {
@@ -164,7 +152,8 @@
     }
     const code = $("code", button.closest(".copyable"));
     try {
-      await copy(code);
+      // Browsers lend the clipboard to https and to localhost only; elsewhere the text is selected.
+      await navigator.clipboard.writeText(code.textContent);
       button.textContent = "Copied";
       announce("Copied");
     } catch {
